@@ -1,0 +1,224 @@
+"""All that servers and nodes ever say to each other.
+
+Three calls: `enrol` once, `sync` for ever, `log` for bytes. Every message of a node about an
+attempt carries the attempt's fence; a lower fence than the row knows changes nothing. The reply
+to `sync` is always the *complete* set of attempts the node should have, so a lost reply heals
+itself with the next one.
+
+Units: `_s` seconds, `_mib` MiB, `_watts` watts, `_at` seconds since the epoch (node's clock).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scheduler.states import AttemptState, EndReason, NodeState
+
+PROTOCOL = 1
+OLDEST_PROTOCOL = 1
+AGENT_VERSION = "0.1.0"
+
+MAX_LOG_CHUNK = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """One GPU as NVML (or the simulator behind the same interface) describes it."""
+
+    uuid: str
+    index: int
+    model: str
+    memory_mib: int
+    link_group: str = ""
+    simulated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What a node offers beside its devices. `address` is where other ranks reach it."""
+
+    cpus: int
+    memory_mib: int
+    scratch_mib: int
+    address: str
+    kernel: str = ""
+    driver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EnrolRequest:
+    """First words of a node: the single-use token buys a node token."""
+
+    token: str
+    name: str
+    protocol: int
+    agent_version: str
+    boot_id: str
+    host: HostFacts
+    devices: tuple[DeviceFacts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EnrolReply:
+    node_id: int
+    name: str
+    pool: str
+    node_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptReport:
+    """What a node knows of its part (`rank`) of an attempt; repeated until forgotten.
+
+    `master_port` is rank 0's free port, told before the other ranks may start. `log_size` is the
+    number of bytes the stream has so far, final once `state` is ended: the server waits for that
+    many before it calls the job finished. `started_at`, `ended_at`: of the user's process.
+    """
+
+    fence: int
+    rank: int
+    state: AttemptState
+    master_port: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    exit_code: int | None = None
+    end_reason: EndReason | None = None
+    detail: str = ""
+    log_size: int = 0
+    code_commit: str = ""
+    code_patch: str = ""
+    resumed_from: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSample:
+    """One reading of one device; `fence` names the attempt that holds it, None when free."""
+
+    uuid: str
+    at: float
+    gpu_percent: float
+    memory_used_mib: int
+    power_watts: float
+    temperature_c: float
+    fence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostSample:
+    at: float
+    cpu_percent: float
+    memory_used_mib: int
+    scratch_free_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """Heartbeat, reports and samples in one call.
+
+    `seen_revision` is the revision of the last reply the agent acted on; the server answers at
+    once when it has a newer one and otherwise holds the call for at most `hold_s`. `host` and
+    `devices` come with the first sync of an agent process and when they change; None: unchanged.
+    """
+
+    protocol: int
+    agent_version: str
+    agent_id: str
+    boot_id: str
+    seen_revision: int
+    hold_s: float
+    sent_at: float
+    reports: tuple[AttemptReport, ...] = ()
+    samples: tuple[DeviceSample, ...] = ()
+    host_sample: HostSample | None = None
+    host: HostFacts | None = None
+    devices: tuple[DeviceFacts, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Where the program text comes from: exactly one of `script`, `folder`, `git_url`, or none."""
+
+    script: str = ""
+    folder: str = ""
+    git_url: str = ""
+    git_ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How to run the program on one node. `command` is an argument list, never a shell line.
+
+    With `processes_per_node` > 1 the command is started that often, one LOCAL_RANK each.
+    """
+
+    command: tuple[str, ...]
+    env: dict[str, str]
+    working_dir: str
+    code: Code
+    processes_per_node: int
+    cpus: int
+    memory_mib: int
+    time_limit_s: int
+    checkpoint_dir: str
+    stop_signal: str
+    stop_grace_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrder:
+    reason: EndReason
+    grace_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One attempt's share of this node, as it should be now.
+
+    `stop` is None while it should run. `master_port` is None for rank 0, which picks a free one;
+    other ranks are told only once rank 0 has reported it.
+    """
+
+    fence: int
+    job_id: int
+    job_name: str
+    team: str
+    project: str
+    attempt_number: int
+    rank: int
+    addresses: tuple[str, ...]
+    device_uuids: tuple[str, ...]
+    launch: Launch
+    master_port: int | None = None
+    resume_from: str = ""
+    stop: StopOrder | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReply:
+    """The complete truth for this node at `revision`.
+
+    An attempt the agent runs that is not in `assignments` must be stopped. `forget` lists fences
+    whose end and log are stored: the node may delete its spool entry.
+    """
+
+    protocol: int
+    revision: int
+    node_state: NodeState
+    assignments: tuple[Assignment, ...] = ()
+    forget: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogAck:
+    """`size`: bytes of the stream that are durable; the next chunk starts there."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a call was refused and what to do; `code` is stable, `detail` is for people."""
+
+    code: str
+    detail: str
+    facts: dict[str, str] = field(default_factory=dict)
