@@ -398,9 +398,7 @@ def end_sentence(reason: EndReason | str, facts: Mapping[str, object]) -> str:
     return END_RULES[EndReason(reason)].sentence.format_map(_Gaps(facts))
 
 
-def shown_state(
-    state: JobState | str, end_reason: str = "", *, unreachable: bool = False
-) -> str:
+def shown_state(state: JobState | str, end_reason: str = "", *, unreachable: bool = False) -> str:
     """The word people see: the state, made more precise by its reason."""
     if unreachable and state in LIVE_JOB_STATES:
         return "unreachable"

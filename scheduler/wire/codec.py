@@ -166,8 +166,7 @@ def _message(kind: Any) -> Reader:
             if spec.name in value:
                 found[spec.name] = inner(value[spec.name], where)
             elif (
-                spec.default is dataclasses.MISSING
-                and spec.default_factory is dataclasses.MISSING
+                spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
             ):
                 raise WireError(where, "is missing")
         return kind(**found)

@@ -1,0 +1,28 @@
+"""The tables of *who, and on whose bill*."""
+
+from accounts.models.grants import (
+    ProjectGroupObjectPermission,
+    ProjectUserObjectPermission,
+    TeamGroupObjectPermission,
+    TeamUserObjectPermission,
+)
+from accounts.models.projects import Project
+from accounts.models.rates import Rate
+from accounts.models.teams import Invitation, Membership, Role, Team
+from accounts.models.tokens import ApiToken
+from accounts.models.users import User
+
+__all__ = [
+    "ApiToken",
+    "Invitation",
+    "Membership",
+    "Project",
+    "ProjectGroupObjectPermission",
+    "ProjectUserObjectPermission",
+    "Rate",
+    "Role",
+    "Team",
+    "TeamGroupObjectPermission",
+    "TeamUserObjectPermission",
+    "User",
+]

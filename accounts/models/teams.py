@@ -1,0 +1,73 @@
+"""Teams, who belongs to them in which role, and who was invited."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+
+class Team(models.Model):
+    """Who shares GPUs. `name_key` is the confusable-free form that keeps names apart."""
+
+    name = models.CharField(max_length=128)
+    name_key = models.CharField(max_length=256, unique=True, editable=False)
+    slug = models.SlugField(max_length=63, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["slug"]
+        permissions = [
+            ("manage_team", "Can change members and projects"),
+            ("view_costs", "Can see what the team costs"),
+        ]
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class Role(models.TextChoices):
+    """What a person may do in a team; `accounts/permissions.py` says it in full."""
+
+    MEMBER = "member", "Member"
+    LEAD = "lead", "Lead"
+    FINANCE = "finance", "Finance"
+    OPERATOR = "operator", "Operator"
+
+
+class Membership(models.Model):
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships"
+    )
+    role = models.CharField(max_length=16, choices=Role.choices, default=Role.MEMBER)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["team", "user"], name="membership_once"),
+            models.CheckConstraint(
+                condition=models.Q(role__in=Role.values), name="membership_role_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} in {self.team_id} as {self.role}"
+
+
+class Invitation(models.Model):
+    """A single-use way into a team, sent by mail; only the token's hash is kept."""
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="invitations")
+    email = models.EmailField()
+    role = models.CharField(max_length=16, choices=Role.choices, default=Role.MEMBER)
+    token_hash = models.CharField(max_length=64, unique=True)
+    invited_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created_at"]

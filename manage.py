@@ -1,0 +1,18 @@
+#!/usr/bin/env python
+"""Django's command line; `manage.py up` starts everything."""
+
+import os
+import sys
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.embedded")
+    try:
+        from django.core.management import execute_from_command_line
+    except ImportError:
+        sys.exit("Django is not installed here. Type 'make setup', then use .venv/bin/python.")
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""The Celery app: two queues, and the beat schedule in one readable table.
+
+Queue `scheduling` wakes the scheduling loop that its worker carries (see `scheduler/tasks.py`);
+queue `default` does what may be late.
+"""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.embedded")
+
+app = Celery("trainyard")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks(["scheduler"])
+app.conf.task_routes = {"scheduler.tasks.wake": {"queue": "scheduling"}}
+
+# task: every so many seconds. `expires` keeps a backlog from piling up while workers are away.
+_EVERY_S = {
+    "scheduler.tasks.accrue_usage": 3600,
+    "scheduler.tasks.prune_telemetry": 600,
+    "scheduler.tasks.prune_submit_keys": 3600,
+}
+app.conf.beat_schedule = {
+    name: {"task": name, "schedule": seconds, "options": {"expires": seconds}}
+    for name, seconds in _EVERY_S.items()
+}

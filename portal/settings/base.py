@@ -1,0 +1,264 @@
+"""What every installation shares. Each variable read here is described in deploy/env.example."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import environ
+from csp.constants import NONE, SELF
+
+from portal.settings import env
+
+ROOT = Path(__file__).resolve().parents[2]
+STATE_DIR = env.state_dir(ROOT)
+RUN_DIR = env.run_dir(STATE_DIR)
+
+DEBUG = False
+SECRET_KEY = env.secret_key(STATE_DIR)
+ALLOWED_HOSTS = env.words("TRAINYARD_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+PUBLIC_URL = env.text("TRAINYARD_PUBLIC_URL", "http://localhost:8000").rstrip("/")
+CSRF_TRUSTED_ORIGINS = env.words("TRAINYARD_CSRF_TRUSTED_ORIGINS")
+
+INSTALLED_APPS = [
+    "portal.apps.PortalConfig",
+    "scheduler.apps.SchedulerConfig",
+    "accounts.apps.AccountsConfig",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "servestatic.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "channels",
+    "rest_framework",
+    "drf_spectacular",
+    "guardian",
+    "allauth",
+    "allauth.account",
+    "csp",
+    "django_htmx",
+    "django_filters",
+    "template_partials",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "portal.urls"
+ASGI_APPLICATION = "portal.asgi.application"
+WSGI_APPLICATION = "portal.wsgi.application"
+
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "portal.pages.shell.shell",
+            ],
+            "builtins": ["portal.templatetags.portal"],
+        },
+    }
+]
+
+_SQLITE: dict[str, Any] = {
+    "ENGINE": "django.db.backends.sqlite3",
+    "NAME": str(STATE_DIR / "trainyard.sqlite3"),
+    "OPTIONS": {
+        "timeout": 20,
+        "transaction_mode": "IMMEDIATE",
+        "init_command": (
+            "PRAGMA journal_mode=WAL;"
+            f"PRAGMA synchronous={env.text('TRAINYARD_SQLITE_SYNCHRONOUS', 'NORMAL')};"
+            "PRAGMA foreign_keys=ON;PRAGMA temp_store=MEMORY;PRAGMA mmap_size=134217728;"
+            "PRAGMA journal_size_limit=67108864;PRAGMA cache_size=-20000;"
+        ),
+    },
+}
+DATABASE_URL = env.text("DATABASE_URL")
+if DATABASE_URL:
+    _POSTGRES: dict[str, Any] = environ.Env.db_url_config(DATABASE_URL)
+    _POSTGRES |= {
+        "CONN_MAX_AGE": 0,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {
+            **_POSTGRES.get("OPTIONS", {}),
+            "pool": {
+                "min_size": 1,
+                "max_size": env.whole("TRAINYARD_DATABASE_POOL", 8, low=1, high=200),
+            },
+        },
+    }
+    DATABASES = {"default": _POSTGRES}
+else:
+    DATABASES = {"default": _SQLITE}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Not the broker: signing in must work while it is down.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "trainyard_cache",
+    }
+}
+
+REDIS_URL = env.text("REDIS_URL") or f"unix://{RUN_DIR}/valkey.sock?db=0"
+CHANNEL_LAYERS: dict[str, dict[str, Any]] = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL], "prefix": "trainyard"},
+    }
+}
+
+CELERY_BROKER_URL = env.celery_broker_url(REDIS_URL)
+CELERY_TIMEZONE = "UTC"
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 120, "socket_connect_timeout": 2}
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULE_FILENAME = str(STATE_DIR / "beat-schedule")
+
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = [
+    "allauth.account.auth_backends.AuthenticationBackend",
+    "guardian.backends.ObjectPermissionBackend",
+]
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.Argon2PasswordHasher",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_REDIRECT_URL = "home"
+LOGIN_URL = "account_login"
+ANONYMOUS_USER_NAME = None
+GUARDIAN_MONKEY_PATCH_USER = False
+GUARDIAN_GROUP_OBJ_PERMS_MODEL = "guardian.GroupObjectPermission"
+ACCOUNT_ADAPTER = "accounts.adapter.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"username", "email"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "email*", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = True
+ACCOUNT_PREVENT_ENUMERATION = True
+ACCOUNT_SESSION_REMEMBER = True
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["portal.api.auth.TokenOrSession"],
+    "DEFAULT_PERMISSION_CLASSES": ["portal.api.auth.IsSignedInWithScope"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["portal.api.parsing.StrictJSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "portal.api.errors.problem_response",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Trainyard API",
+    "VERSION": "v1",
+    "DESCRIPTION": "Submit, watch and explain training jobs; see nodes, queues and costs.",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+}
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+STATIC_URL = "static/"
+STATIC_ROOT = STATE_DIR / "static"
+STATICFILES_DIRS = [ROOT / "static"]
+MEDIA_ROOT = STATE_DIR / "files"
+STORAGES = {
+    "default": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"location": str(MEDIA_ROOT), "allow_overwrite": True},
+    },
+    "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
+}
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_FAILURE_VIEW = "portal.pages.errors.csrf_failed"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+        "object-src": [NONE],
+        "manifest-src": [SELF],
+    }
+}
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
+
+EMAIL_URL = env.text("EMAIL_URL")
+if EMAIL_URL:
+    _EMAIL: dict[str, Any] = environ.Env.email_url_config(EMAIL_URL)
+    globals().update(_EMAIL)
+else:
+    EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
+    EMAIL_FILE_PATH = str(STATE_DIR / "mail")
+DEFAULT_FROM_EMAIL = env.text("TRAINYARD_MAIL_FROM", "Trainyard <trainyard@localhost>")
+
+# The scheduler's own figures; scheduler/conf.py turns them into one frozen value.
+TRAINYARD = {
+    "node_lease_s": env.whole("TRAINYARD_NODE_LEASE_S", 45, low=2, high=3600),
+    "disconnect_grace_s": env.whole("TRAINYARD_DISCONNECT_GRACE_S", 900, low=2, high=86400),
+    "start_deadline_s": env.whole("TRAINYARD_START_DEADLINE_S", 60, low=2, high=3600),
+    "log_drain_s": env.whole("TRAINYARD_LOG_DRAIN_S", 60, low=1, high=3600),
+    "log_cap_mib": env.whole("TRAINYARD_LOG_CAP_MIB", 1024, low=1, high=1024 * 1024),
+    "sample_retention_s": env.whole("TRAINYARD_SAMPLE_RETENTION_S", 86400, low=60),
+    "allow_file_git": env.flag("TRAINYARD_ALLOW_FILE_GIT", False),
+    "currency": env.text("TRAINYARD_CURRENCY", "EUR"),
+}
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": env.text("TRAINYARD_LOG_LEVEL", "INFO")},
+}

@@ -1,0 +1,104 @@
+"""Typed readers of the environment. A malformed value refuses to start and says which one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import tempfile
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off"}
+# Unix socket paths end at 107 bytes; the longest name below the run folder has 24.
+MAX_RUN_DIR = 80
+
+
+def text(name: str, default: str = "") -> str:
+    """The variable `name`, or the content of the file that `name`_FILE points to."""
+    file = os.environ.get(f"{name}_FILE", "")
+    if file:
+        try:
+            return Path(file).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ImproperlyConfigured(f"{name}_FILE: cannot read {file}: {error}") from None
+    return os.environ.get(name, default)
+
+
+def flag(name: str, default: bool) -> bool:
+    value = os.environ.get(name, "").strip().lower()
+    if not value:
+        return default
+    if value in _TRUE:
+        return True
+    if value in _FALSE:
+        return False
+    raise ImproperlyConfigured(f"{name} must be true or false, not {value!r}")
+
+
+def whole(name: str, default: int, *, low: int = 0, high: int = 2**31) -> int:
+    value = os.environ.get(name, "").strip()
+    if not value:
+        return default
+    if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
+        raise ImproperlyConfigured(f"{name} must be a whole number from {low} to {high}")
+    return int(value)
+
+
+def words(name: str, default: str = "") -> list[str]:
+    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+def state_dir(root: Path) -> Path:
+    """Where the embedded default keeps everything: database, logs, secrets."""
+    return Path(os.environ.get("TRAINYARD_STATE_DIR") or root / ".trainyard").resolve()
+
+
+def run_dir(state: Path) -> Path:
+    """A short folder for sockets, one for each state folder; a deep checkout exceeds the limit."""
+    given = os.environ.get("TRAINYARD_RUN_DIR")
+    if given:
+        if len(given.encode()) > MAX_RUN_DIR:
+            raise ImproperlyConfigured(
+                f"TRAINYARD_RUN_DIR is longer than {MAX_RUN_DIR} bytes; sockets would not fit"
+            )
+        return Path(given)
+    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    if len(base.encode()) > MAX_RUN_DIR - 32:
+        base = "/tmp"  # noqa: S108 - the folder below is made 0700 and checked for its owner
+    digest = hashlib.sha256(str(state).encode()).hexdigest()[:8]
+    return Path(base) / f"trainyard-{os.getuid()}-{digest}"
+
+
+def secret_key(state: Path) -> str:
+    """TRAINYARD_SECRET_KEY, else a random one made once and kept in a 0600 file."""
+    given = text("TRAINYARD_SECRET_KEY")
+    if given:
+        return given
+    path = state / "secret_key"
+    if not path.exists():
+        state.mkdir(mode=0o711, parents=True, exist_ok=True)
+        fresh = path.with_suffix(f".{os.getpid()}")
+        fresh.touch(mode=0o600)
+        fresh.write_text(secrets.token_urlsafe(64), encoding="utf-8")
+        try:
+            os.link(fresh, path)
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    return path.read_text(encoding="utf-8").strip()
+
+
+def celery_broker_url(redis_url: str) -> str:
+    """Celery's spelling of a Redis address; it differs for Unix sockets."""
+    parts = urlsplit(redis_url)
+    if parts.scheme == "unix":
+        database = parse_qs(parts.query).get("db", ["0"])[0]
+        return f"redis+socket://{parts.path}?virtual_host={database}"
+    if parts.scheme in ("redis", "rediss"):
+        return redis_url
+    raise ImproperlyConfigured("REDIS_URL must begin with redis://, rediss:// or unix://")

@@ -1,0 +1,19 @@
+"""For the test suite: fast hashes, everything in a temporary folder, templates that complain."""
+
+import os
+import tempfile
+
+os.environ.setdefault("TRAINYARD_STATE_DIR", tempfile.mkdtemp(prefix="trainyard-test-"))
+
+from portal.settings.base import *  # noqa: E402, F403
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+STORAGES["staticfiles"] = {  # noqa: F405
+    "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+}
+if DATABASES["default"]["ENGINE"].endswith("postgresql"):  # noqa: F405
+    # Test databases are dropped at the end; a pool would keep them busy.
+    DATABASES["default"]["OPTIONS"].pop("pool", None)  # noqa: F405
+TRAINYARD["allow_file_git"] = True  # noqa: F405

@@ -1,0 +1,41 @@
+"""Settings to one frozen value; nothing else in the scheduler reads settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerConf:
+    """Times in seconds, sizes in MiB.
+
+    `lost_after` is when a silent node's attempts may be declared dead: the supervisor on the node
+    kills its attempt after `disconnect_grace_s`, and the server waits that long, plus the lease,
+    plus a minute, plus one per cent for a slow clock, before it starts a second copy.
+    """
+
+    node_lease_s: int
+    disconnect_grace_s: int
+    start_deadline_s: int
+    log_drain_s: int
+    log_cap_mib: int
+    sample_retention_s: int
+    allow_file_git: bool
+    currency: str
+
+    @property
+    def node_lease(self) -> timedelta:
+        return timedelta(seconds=self.node_lease_s)
+
+    @property
+    def lost_after(self) -> timedelta:
+        grace = self.disconnect_grace_s
+        return timedelta(seconds=grace * 1.01 + self.node_lease_s + 60)
+
+
+def load_conf() -> SchedulerConf:
+    """The current settings as a value."""
+    return SchedulerConf(**settings.TRAINYARD)

@@ -1,0 +1,138 @@
+"""Tries to run a job, their shares of nodes, and the devices they hold."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from scheduler.models.cluster import Device, Node
+from scheduler.models.jobs import Job
+from scheduler.states import AttemptState
+
+
+class Attempt(models.Model):
+    """One try to run a job. Its id is the *fence*: monotone, and carried by every message.
+
+    `stop_*` say what was asked for; `end_*` say what came of it.
+    """
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()
+    state = models.CharField(max_length=16, default=AttemptState.ASSIGNED)
+    master_port = models.PositiveIntegerField(null=True, blank=True)
+    resume_from = models.CharField(max_length=1024, blank=True)
+    code_commit = models.CharField(max_length=64, blank=True)
+    code_patch = models.TextField(blank=True)
+    stop_reason = models.CharField(max_length=32, blank=True)
+    stop_grace_s = models.PositiveIntegerField(default=30)
+    stop_actor_name = models.CharField(max_length=150, blank=True)
+    end_reason = models.CharField(max_length=32, blank=True)
+    end_facts = models.JSONField(default=dict, blank=True)
+    exit_code = models.IntegerField(null=True, blank=True)
+    assigned_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    stopping_at = models.DateTimeField(null=True, blank=True)
+    released_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["job_id", "number"]
+        indexes = [
+            models.Index(
+                fields=["state"],
+                condition=~models.Q(state=AttemptState.ENDED),
+                name="attempt_live",
+            )
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "number"], name="attempt_number_once"),
+            models.UniqueConstraint(
+                fields=["job"],
+                condition=~models.Q(state=AttemptState.ENDED),
+                name="one_live_attempt_per_job",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(state__in=[str(s) for s in AttemptState]),
+                name="attempt_state_known",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} of job {self.job_id}"
+
+
+class Placement(models.Model):
+    """An attempt's share of one node: rank, what it reported last, and how much log arrived.
+
+    `state` is the node's last word about its rank. `log_size` bytes are durable; the rank's end
+    is complete once they reach `log_expected`.
+    """
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="placements")
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="placements")
+    rank = models.PositiveIntegerField()
+    cpus = models.PositiveIntegerField()
+    memory_mib = models.PositiveBigIntegerField()
+    reported = models.CharField(max_length=16, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    exit_code = models.IntegerField(null=True, blank=True)
+    end_reason = models.CharField(max_length=32, blank=True)
+    detail = models.TextField(blank=True)
+    log_expected = models.PositiveBigIntegerField(null=True, blank=True)
+    log_size = models.PositiveBigIntegerField(default=0)
+    log_lines = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        ordering = ["attempt_id", "rank"]
+        constraints = [
+            models.UniqueConstraint(fields=["attempt", "node"], name="placement_node_once"),
+            models.UniqueConstraint(fields=["attempt", "rank"], name="placement_rank_once"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["node"],
+                condition=models.Q(ended_at__isnull=True),
+                name="placement_open_on_node",
+            )
+        ]
+
+
+class Allocation(models.Model):
+    """One device held by one placement, from - to; the thing that is billed."""
+
+    placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="allocations")
+    device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="allocations")
+    acquired_at = models.DateTimeField()
+    released_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["device"],
+                condition=models.Q(released_at__isnull=True),
+                name="one_open_allocation_per_device",
+            )
+        ]
+
+
+class LogChunk(models.Model):
+    """A contiguous piece of a rank's log: `size` bytes at `offset`, kept under `path`.
+
+    `first_line` and `lines` (line ends in the piece) let a reader find a line without reading
+    the whole log.
+    """
+
+    placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="log_chunks")
+    offset = models.PositiveBigIntegerField()
+    size = models.PositiveIntegerField()
+    first_line = models.PositiveBigIntegerField()
+    lines = models.PositiveIntegerField()
+    digest = models.CharField(max_length=64)
+    path = models.CharField(max_length=255)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["placement_id", "offset"]
+        constraints = [
+            models.UniqueConstraint(fields=["placement", "offset"], name="log_chunk_once")
+        ]

@@ -1,0 +1,110 @@
+"""Pools, nodes and devices: what there is to run on."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from scheduler.states import DeviceHealth, NodeState
+
+
+def _choices(enum: type) -> list[tuple[str, str]]:
+    return [(str(member), str(member)) for member in enum]
+
+
+class Pool(models.Model):
+    """Interchangeable nodes. People name it by its slug."""
+
+    name = models.SlugField(max_length=63, unique=True)
+    description = models.CharField(max_length=255, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Node(models.Model):
+    """A machine with an agent.
+
+    `desired_revision` counts every change of what the node should run; a held sync is answered
+    as soon as it is higher than what the agent has seen. `drain_requested_at` outlives silence:
+    a draining node that comes back still drains.
+    """
+
+    pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="nodes")
+    name = models.CharField(max_length=63, unique=True)
+    state = models.CharField(max_length=16, choices=_choices(NodeState), default=NodeState.READY)
+    token_hash = models.CharField(max_length=64, unique=True, null=True, blank=True)
+    boot_id = models.CharField(max_length=64, blank=True)
+    agent_id = models.CharField(max_length=64, blank=True)
+    agent_version = models.CharField(max_length=32, blank=True)
+    protocol = models.PositiveSmallIntegerField(default=1)
+    address = models.CharField(max_length=255, blank=True)
+    cpus = models.PositiveIntegerField(default=1)
+    memory_mib = models.PositiveBigIntegerField(default=0)
+    scratch_mib = models.PositiveBigIntegerField(default=0)
+    kernel = models.CharField(max_length=128, blank=True)
+    driver = models.CharField(max_length=64, blank=True)
+    clock_skew_s = models.FloatField(default=0)
+    desired_revision = models.BigIntegerField(default=1)
+    last_seen_at = models.DateTimeField(null=True, blank=True, db_index=True)
+    drain_requested_at = models.DateTimeField(null=True, blank=True)
+    state_reason = models.CharField(max_length=255, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state__in=[str(s) for s in NodeState]), name="node_state_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Device(models.Model):
+    """A schedulable GPU, or one slot of it (`parent`). Simulated ones say so everywhere."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="devices")
+    parent = models.ForeignKey(
+        "self", on_delete=models.CASCADE, null=True, blank=True, related_name="slots"
+    )
+    uuid = models.CharField(max_length=96, unique=True)
+    index = models.PositiveSmallIntegerField()
+    model = models.CharField(max_length=96)
+    memory_mib = models.PositiveBigIntegerField()
+    link_group = models.CharField(max_length=63, blank=True)
+    health = models.CharField(
+        max_length=16, choices=_choices(DeviceHealth), default=DeviceHealth.HEALTHY
+    )
+    health_reason = models.CharField(max_length=255, blank=True)
+    is_simulated = models.BooleanField(default=False)
+    is_present = models.BooleanField(default=True)
+
+    class Meta:
+        ordering = ["node_id", "index"]
+
+    def __str__(self) -> str:
+        return self.uuid
+
+
+class NodeToken(models.Model):
+    """A single-use enrolment token for one pool; only its hash is kept."""
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="node_tokens")
+    token_hash = models.CharField(max_length=64, unique=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+    node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, related_name="+")
+
+    class Meta:
+        ordering = ["-created_at"]

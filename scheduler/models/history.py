@@ -1,0 +1,68 @@
+"""What happened, in order; rows are only ever added."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from scheduler.models.attempts import Attempt
+from scheduler.models.cluster import Node
+from scheduler.models.jobs import Job
+
+
+class JobEvent(models.Model):
+    """One thing that happened to a job; a move names both states. Append-only."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, null=True, related_name="+")
+    at = models.DateTimeField()
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
+    kind = models.CharField(max_length=32)
+    from_state = models.CharField(max_length=16, blank=True)
+    to_state = models.CharField(max_length=16, blank=True)
+    detail = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering = ["job_id", "id"]
+
+
+class NodeEvent(models.Model):
+    """One thing that happened to a node. Append-only."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField()
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
+    kind = models.CharField(max_length=32)
+    from_state = models.CharField(max_length=16, blank=True)
+    to_state = models.CharField(max_length=16, blank=True)
+    detail = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering = ["node_id", "id"]
+
+
+class CycleRecord(models.Model):
+    """What one scheduling cycle did and how long it took; quiet cycles are not recorded."""
+
+    at = models.DateTimeField(db_index=True)
+    duration_ms = models.FloatField()
+    waiting = models.PositiveIntegerField()
+    started = models.PositiveIntegerField()
+    stopped = models.PositiveIntegerField()
+    dropped = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["-id"]
+
+
+class SchedulerLease(models.Model):
+    """One scheduler at a time. `token` rises with every new holder and fences its commits."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    holder = models.CharField(max_length=128, blank=True)
+    token = models.BigIntegerField(default=0)
+    expires_at = models.DateTimeField()

@@ -1,0 +1,100 @@
+"""What people asked for."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from scheduler.models.cluster import Pool
+from scheduler.models.queues import Queue
+from scheduler.states import JobState, WaitReason
+
+
+class Job(models.Model):
+    """What a person asked for; `spec` never changes after submit.
+
+    The columns beside `spec` repeat what the engine needs, so that a cycle reads numbers, not
+    documents. `queued_at` is the time of submit and survives retries and preemption: waiting
+    never lowers a job's place. `version` counts moves, for optimistic locking by clients.
+    """
+
+    project = models.ForeignKey("accounts.Project", on_delete=models.PROTECT, related_name="jobs")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs"
+    )
+    pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="jobs")
+    queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="jobs")
+    cloned_from = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="clones"
+    )
+    name = models.CharField(max_length=128)
+    spec = models.JSONField()
+    tier = models.SmallIntegerField()
+    nodes = models.PositiveIntegerField()
+    gpus_per_node = models.PositiveIntegerField()
+    gpu_model = models.CharField(max_length=96, blank=True)
+    cpus = models.PositiveIntegerField()
+    memory_mib = models.PositiveBigIntegerField()
+    time_limit_s = models.PositiveIntegerField()
+    retries = models.PositiveSmallIntegerField(default=0)
+
+    state = models.CharField(max_length=16, default=JobState.QUEUED)
+    version = models.PositiveIntegerField(default=1)
+    wait_reason = models.CharField(max_length=32, blank=True, default=WaitReason.EVALUATING)
+    wait_facts = models.JSONField(default=dict, blank=True)
+    wait_checked_at = models.DateTimeField(null=True, blank=True)
+    end_reason = models.CharField(max_length=32, blank=True)
+    end_facts = models.JSONField(default=dict, blank=True)
+    exit_code = models.IntegerField(null=True, blank=True)
+    user_retries_used = models.PositiveSmallIntegerField(default=0)
+    free_retries_used = models.PositiveSmallIntegerField(default=0)
+    queued_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["state", "-id"], name="job_by_state"),
+            models.Index(fields=["project", "-id"], name="job_by_project"),
+            models.Index(fields=["owner", "-id"], name="job_by_owner"),
+            models.Index(
+                fields=["pool", "-tier", "queued_at", "id"],
+                condition=models.Q(state=JobState.QUEUED),
+                name="job_queue_order",
+            ),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state__in=[str(s) for s in JobState]), name="job_state_known"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(
+                    nodes__gte=1, gpus_per_node__gte=1, cpus__gte=1, time_limit_s__gte=1
+                ),
+                name="job_sizes_positive",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"#{self.pk} {self.name}"
+
+    @property
+    def gpus(self) -> int:
+        """Devices in all."""
+        return self.nodes * self.gpus_per_node
+
+
+class SubmitKey(models.Model):
+    """Remembers an idempotency key: same key and body answer with the same job for a day."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=128)
+    request_hash = models.CharField(max_length=64)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "key"], name="submit_key_once_per_user")
+        ]

@@ -1,0 +1,44 @@
+"""What was used, with the price of its day frozen into the row."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from scheduler.models.attempts import Allocation, Attempt
+
+
+class UsageEntry(models.Model):
+    """Charged seconds of one allocation in one period; append-only, never recomputed.
+
+    `cost` = gpu_seconds x unit_price / 3600, exact to ten decimals; cents are a matter of
+    presentation.
+    """
+
+    class Kind(models.TextChoices):
+        ACCRUAL = "accrual", "Accrual"
+        ADJUSTMENT = "adjustment", "Adjustment"
+
+    kind = models.CharField(max_length=16, choices=Kind.choices, default=Kind.ACCRUAL)
+    allocation = models.ForeignKey(Allocation, on_delete=models.PROTECT, related_name="usage")
+    attempt = models.ForeignKey(Attempt, on_delete=models.PROTECT, related_name="usage")
+    job = models.ForeignKey("scheduler.Job", on_delete=models.PROTECT, related_name="usage")
+    project = models.ForeignKey("accounts.Project", on_delete=models.PROTECT, related_name="usage")
+    device_model = models.CharField(max_length=96)
+    period_start = models.DateTimeField()
+    period_end = models.DateTimeField()
+    gpu_seconds = models.BigIntegerField()
+    unit_price = models.DecimalField(max_digits=12, decimal_places=4)
+    currency = models.CharField(max_length=3)
+    cost = models.DecimalField(max_digits=20, decimal_places=10)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["id"]
+        indexes = [models.Index(fields=["project", "period_start"], name="usage_by_project")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["allocation", "period_start"],
+                condition=models.Q(kind="accrual"),
+                name="accrual_once_per_period",
+            )
+        ]
