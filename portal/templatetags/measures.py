@@ -1,0 +1,157 @@
+"""Numbers as people read them. Pure functions; `portal.py` makes them filters."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from decimal import ROUND_HALF_UP, Decimal
+
+NOTHING = "–"
+_CENT = Decimal("0.01")
+_TENTH = Decimal("0.1")
+_MIB_STEPS = (("TiB", 1024 * 1024), ("GiB", 1024), ("MiB", 1))
+_VENDOR_WORDS = frozenset(
+    {"nvidia", "tesla", "geforce", "quadro", "graphics", "device", "hbm3"}
+)
+_VENDOR_WORDS |= {"hbm2", "hbm2e", "hbm3e", "gpu", "corporation"}
+_FORM_FACTOR = re.compile(r"^(sxm\d?|pcie|oam|hgx)$", re.IGNORECASE)
+_BIDI_CONTROLS = re.compile(
+    "[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def as_seconds(value: object) -> int | None:
+    """Whole seconds of a number or timedelta; None for anything else, negatives as 0."""
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return None
+    return max(0, int(value))
+
+
+def duration(value: object) -> str:
+    """Two units at most: `42 s`, `2 min 05`, `35 min`, `9 h 12`, `3 d 4 h`."""
+    seconds = as_seconds(value)
+    if seconds is None:
+        return NOTHING
+    if seconds < 60:
+        return f"{seconds} s"
+    minutes, rest_s = divmod(seconds, 60)
+    if minutes < 10 and rest_s:
+        return f"{minutes} min {rest_s:02d}"
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, rest_min = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {rest_min:02d}" if rest_min else f"{hours} h"
+    days, rest_h = divmod(hours, 24)
+    return f"{days} d {rest_h} h" if rest_h else f"{days} d"
+
+
+def as_decimal(value: object) -> Decimal | None:
+    """The exact Decimal of an int, Decimal or numeric text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        return None
+    try:
+        number = Decimal(str(value))
+    except ArithmeticError:
+        return None
+    return number if number.is_finite() else None
+
+
+def money(amount: object, currency: str) -> str:
+    """Two decimals and the ISO code; what is not nothing is never shown as nothing."""
+    number = as_decimal(amount)
+    if number is None:
+        return NOTHING
+    rounded = number.quantize(_CENT, ROUND_HALF_UP)
+    if rounded == 0 and number != 0:
+        return f"{'<' if number > 0 else '−<'} 0.01 {currency}"
+    return f"{rounded:,.2f} {currency}".replace("-", "−")
+
+
+def gpu_hours(gpu_seconds: object) -> str:
+    """GPU-hours to one decimal; what is not nothing is never shown as nothing."""
+    number = as_decimal(gpu_seconds)
+    if number is None:
+        return NOTHING
+    hours = number / 3600
+    rounded = hours.quantize(_TENTH, ROUND_HALF_UP)
+    if rounded == 0 and hours != 0:
+        return "< 0.1"
+    return f"{rounded:,.1f}"
+
+
+def mib(value: object) -> str:
+    """A size given in MiB: `512 MiB`, `1.5 GiB`, `80 GiB`, `2 TiB`."""
+    number = as_decimal(value)
+    if number is None:
+        return NOTHING
+    for unit, size in _MIB_STEPS:
+        if number >= size:
+            return f"{_short(number / size)} {unit}"
+    return f"{_short(number)} MiB"
+
+
+def size_bytes(value: object) -> str:
+    """A size given in bytes: `812 B`, `1.2 MiB`."""
+    number = as_decimal(value)
+    if number is None:
+        return NOTHING
+    if number < 1024:
+        return f"{int(number)} B"
+    if number < 1024 * 1024:
+        return f"{_short(number / 1024)} KiB"
+    return mib(number / (1024 * 1024))
+
+
+def _short(number: Decimal) -> str:
+    rounded = number.quantize(_TENTH, ROUND_HALF_UP)
+    if rounded >= 100 or rounded == rounded.to_integral_value():
+        return f"{rounded.quantize(Decimal(1), ROUND_HALF_UP):,}"
+    return f"{rounded:,}"
+
+
+def percent(value: object) -> str:
+    """A number on the scale 0-100: `96 %`; below ten with one decimal where it has one."""
+    number = as_decimal(value)
+    if number is None:
+        return NOTHING
+    if 0 < abs(number) < 10:
+        text = f"{number.quantize(_TENTH, ROUND_HALF_UP)}"
+        return f"{text.removesuffix('.0')} %"
+    return f"{number.quantize(Decimal(1), ROUND_HALF_UP)} %"
+
+
+def share_percent(part: object, whole: object) -> Decimal:
+    """`part` of `whole` on the scale 0-100, clamped; 0 where there is no whole."""
+    top, bottom = as_decimal(part), as_decimal(whole)
+    if top is None or not bottom or bottom < 0:
+        return Decimal(0)
+    return min(Decimal(100), max(Decimal(0), top * 100 / bottom))
+
+
+def device_short_name(model: str) -> str:
+    """`NVIDIA H100 80GB HBM3` → `H100 80GB`; unknown names lose the maker's words only."""
+    simulated = "simulated" in model.lower()
+    words = re.split(r"[\s-]+", model.strip())
+    kept = [
+        word
+        for word in words
+        if word
+        and word.lower().strip("()") not in _VENDOR_WORDS | {"simulated"}
+        and not _FORM_FACTOR.match(word)
+    ]
+    name = " ".join(kept) or model.strip() or "GPU"
+    return f"{name} (simulated)" if simulated else name
+
+
+def gpu_count(model: str, count: object) -> str:
+    """`H100 80GB × 8`; without a model `any GPU × 8`."""
+    name = device_short_name(model) if model.strip() else "any GPU"
+    return f"{name} × {count}"
+
+
+def plain(text: str) -> str:
+    """Text for titles and attributes: no control characters, nothing that turns its direction."""
+    return _BIDI_CONTROLS.sub("", text)

@@ -1,0 +1,218 @@
+"""What every template can say; loaded everywhere through the engine's `builtins`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.conf import settings
+from django.forms import BoundField, CheckboxInput, CheckboxSelectMultiple, RadioSelect
+from django.template import Context
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from portal.templatetags import measures
+from portal.templatetags.states import look_of
+from scheduler.states import shown_state
+
+register = template.Library()
+
+for _filter in (
+    measures.duration,
+    measures.gpu_hours,
+    measures.mib,
+    measures.size_bytes,
+    measures.percent,
+):
+    register.filter(_filter.__name__, _filter)
+
+
+@register.filter
+def money(amount: object, currency: str = "") -> str:
+    """`{{ cost|money }}` or `{{ cost|money:row.currency }}`: two decimals and the ISO code."""
+    return measures.money(amount, currency or settings.TRAINYARD["currency"])
+
+
+@register.filter
+def share_of(part: object, whole: object) -> str:
+    """`{{ used|share_of:total }}`: `71 %`."""
+    return measures.percent(measures.share_percent(part, whole))
+
+
+@register.filter
+def device_short_name(model: object) -> str:
+    """`NVIDIA H100 80GB HBM3` → `H100 80GB`."""
+    return measures.device_short_name(str(model or ""))
+
+
+@register.filter
+def plain(text: object) -> str:
+    """A given name for `<title>` and attributes, where no `<bdi>` can isolate it."""
+    return measures.plain(str(text))
+
+
+@register.filter
+def initials(user: Any) -> str:
+    """One or two capitals for the round mark of a person."""
+    words = (user.get_full_name() or user.get_username()).replace(".", " ").split()
+    return "".join(word[0] for word in words[:2]).upper()
+
+
+@register.simple_tag
+def gpu_count(model: object, count: object) -> str:
+    """`{% gpu_count job.gpu_model job.gpus %}`: `H100 80GB × 8`."""
+    return measures.gpu_count(str(model or ""), count)
+
+
+@register.simple_tag
+def name(value: object) -> SafeString:
+    """A name that a person chose, isolated so that it cannot reorder what stands around it."""
+    return format_html('<bdi class="name">{}</bdi>', str(value))
+
+
+@register.simple_tag
+def icon(glyph: str) -> SafeString:
+    """A drawn icon of components/_sprite.html; decorative, so give it a word beside it."""
+    box = "0 0 20 20" if glyph == "yard" else "0 0 16 16"
+    return format_html(
+        '<svg class="ic" viewBox="{}" aria-hidden="true"><use href="#i-{}"/></svg>',
+        box,
+        glyph,
+    )
+
+
+@register.inclusion_tag("components/_badge.html")
+def state_badge(
+    state: object, end_reason: object = "", unreachable: bool = False
+) -> dict[str, object]:
+    """`{% state_badge job.state job.end_reason %}`: the pill for any state of anything."""
+    word = shown_state(str(state), str(end_reason or ""), unreachable=bool(unreachable))
+    look = look_of(word)
+    return {"word": word, "css": look.css, "glyph": look.glyph}
+
+
+def _zone_label(moment: datetime) -> str:
+    return f"{moment:%d %b %Y %H:%M:%S} {moment.tzname() or ''}".rstrip()
+
+
+def _time_element(moment: object, text: str, tick: str = "") -> SafeString:
+    if not isinstance(moment, datetime):
+        return format_html("{}", measures.NOTHING)
+    local = timezone.localtime(moment)
+    return format_html(
+        '<time datetime="{}" title="{}"{}>{}</time>',
+        moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        _zone_label(local),
+        format_html(' data-tick="{}"', tick) if tick else "",
+        text,
+    )
+
+
+def _age(moment: object, now: datetime | None) -> str:
+    if not isinstance(moment, datetime):
+        return ""
+    return measures.duration((now or timezone.now()) - moment)
+
+
+@register.simple_tag
+def ago(moment: object, now: datetime | None = None) -> SafeString:
+    """`3 min ago` with the absolute time and zone on hover; page.js keeps it current."""
+    return _time_element(moment, f"{_age(moment, now)} ago", "ago")
+
+
+@register.simple_tag
+def since(moment: object, now: datetime | None = None) -> SafeString:
+    """`9 h 12` passed since `moment`, with the absolute time on hover; page.js keeps it current."""
+    return _time_element(moment, _age(moment, now), "since")
+
+
+@register.simple_tag
+def clock(moment: object, now: datetime | None = None) -> SafeString:
+    """The local time of day, with the date when it is not today's; full time and zone on hover."""
+    if not isinstance(moment, datetime):
+        return _time_element(moment, "")
+    local, today = timezone.localtime(moment), timezone.localtime(now or timezone.now())
+    if local.date() == today.date():
+        return _time_element(moment, f"{local:%H:%M:%S}")
+    day = f"{local.day} {local:%b}" if local.year == today.year else f"{local:%Y-%m-%d}"
+    return _time_element(moment, f"{day} {local:%H:%M}")
+
+
+@register.simple_tag
+def absolute(moment: object) -> SafeString:
+    """Date, time and zone in full."""
+    if not isinstance(moment, datetime):
+        return _time_element(moment, "")
+    return _time_element(moment, _zone_label(timezone.localtime(moment)))
+
+
+def _link(context: Context, view_name: str, glyph: str, text: str) -> dict[str, object]:
+    try:
+        url = reverse(view_name)
+    except NoReverseMatch:
+        url = ""
+    match = getattr(context.get("request"), "resolver_match", None)
+    here = getattr(match, "view_name", "") or ""
+    section = view_name.partition(":")[0]
+    return {
+        "url": url,
+        "glyph": glyph,
+        "text": text,
+        "current": here == view_name
+        or (":" in view_name and here.partition(":")[0] == section),
+    }
+
+
+@register.inclusion_tag("components/_rail_link.html", takes_context=True)
+def rail_link(
+    context: Context, view_name: str, glyph: str, text: str
+) -> dict[str, object]:
+    """A link of the left rail; current on every page of its section."""
+    return _link(context, view_name, glyph, text)
+
+
+@register.inclusion_tag("components/_tab_link.html", takes_context=True)
+def tab_link(
+    context: Context, view_name: str, glyph: str, text: str
+) -> dict[str, object]:
+    """A link of the bottom bar or of a menu."""
+    return _link(context, view_name, glyph, text)
+
+
+@register.inclusion_tag("components/_field.html")
+def field(
+    bound: BoundField, cell: str = "", optional: bool = True
+) -> dict[str, object]:
+    """`{% field form.name "c3" %}`: label, widget, hint and error, wired for screen readers."""
+    widget = bound.field.widget
+    kind = "line"
+    if isinstance(widget, CheckboxInput):
+        kind = "check"
+    elif isinstance(widget, RadioSelect | CheckboxSelectMultiple):
+        kind = "choices"
+    css = f"in {widget.attrs.get('class', '')}".strip() if kind == "line" else ""
+    return {
+        "field": bound,
+        "kind": kind,
+        "widget": bound.as_widget(attrs={"class": css}) if css else bound.as_widget(),
+        "cell": cell,
+        "say_optional": optional and not bound.field.required,
+    }
+
+
+@register.inclusion_tag("components/_bar.html")
+def bar(label: str, total: object, **parts: object) -> dict[str, object]:
+    """`{% bar "6 of 8 GPUs used" 8 used=6 com=1 %}`: stacked parts of a whole.
+
+    Keys are the `b-…` classes of tables.css (used, bor, com, ok, warn, bad, mute) in order; parts
+    beyond the whole are cut at its end.
+    """
+    segments, x = [], measures.share_percent(0, 1)
+    for css, size in parts.items():
+        width = min(measures.share_percent(size, total), 100 - x)
+        segments.append({"css": f"b-{css}", "x": f"{x:.2f}", "width": f"{width:.2f}"})
+        x += width
+    return {"label": label, "segments": segments}
