@@ -1,0 +1,163 @@
+"""Hints: something changed, look again. They may be lost; nothing is wrong without them.
+
+Topics are `job:<id>`, `project:<id>`, `queue:<pool>`, `nodes`, `node:<id>`, `user:<id>` and
+`log:<attempt>:<rank>`. A hint leaves after commit, from a thread of its own, so that a slow or
+absent broker never holds up a writer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable
+
+from celery import current_app
+from channels.layers import get_channel_layer
+
+from django.db import transaction
+
+logger = logging.getLogger(__name__)
+
+WAKE = "scheduler.tasks.wake"
+# One hint a topic within this time is enough: the reader fetches the truth anyway.
+COALESCE_S = 0.01
+RECHECK_S = 2.0
+RECHECK_WITHOUT_BROKER_S = 0.5
+MAX_PENDING = 20_000
+QUIET_AFTER_FAILURE_S = 1.0
+
+
+def group_name(topic: str) -> str:
+    """The channel layer's name for a topic."""
+    return topic.replace(":", ".")
+
+
+def publish_on_commit(topic: str, kind: str = "changed", ref: str | int = "") -> None:
+    """Tell everybody who watches `topic`, once the transaction is committed."""
+    transaction.on_commit(lambda: _publisher.put(topic, kind, ref), robust=True)
+
+
+def wake_scheduler_on_commit() -> None:
+    """Let the next scheduling cycle start at once; without the broker its own timer does."""
+    transaction.on_commit(_publisher.wake, robust=True)
+
+
+class _Publisher:
+    """Sends hints from a daemon thread with its own event loop; started once per process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pid = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pending: dict[tuple[str, str], str | int] = {}
+        self._wants_wake = False
+        self._ready: asyncio.Event | None = None
+        self._quiet_until = 0.0
+
+    def put(self, topic: str, kind: str, ref: str | int) -> None:
+        with self._lock:
+            if len(self._pending) >= MAX_PENDING:
+                return
+            self._pending[topic, kind] = ref
+        self._nudge()
+
+    def wake(self) -> None:
+        with self._lock:
+            self._wants_wake = True
+        self._nudge()
+
+    def _nudge(self) -> None:
+        with self._lock:
+            if self._pid != os.getpid():  # first use here, or a forked child without the thread
+                self._pid = os.getpid()
+                started = threading.Event()
+                threading.Thread(
+                    target=self._serve, args=(started,), name="hints", daemon=True
+                ).start()
+                started.wait(5)
+            loop, ready = self._loop, self._ready
+        if loop is not None and ready is not None:
+            with contextlib.suppress(RuntimeError):  # the process is going down
+                loop.call_soon_threadsafe(ready.set)
+
+    def _serve(self, started: threading.Event) -> None:
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        self._loop, self._ready = loop, asyncio.Event()
+        started.set()
+        loop.run_until_complete(self._forward(self._ready))
+
+    async def _forward(self, ready: asyncio.Event) -> None:
+        while True:
+            await ready.wait()
+            ready.clear()
+            with self._lock:
+                hints, self._pending = self._pending, {}
+                wants_wake, self._wants_wake = self._wants_wake, False
+            if time.monotonic() < self._quiet_until:
+                continue
+            try:
+                if wants_wake:
+                    await asyncio.get_running_loop().run_in_executor(None, _send_wake)
+                await asyncio.wait_for(_send(hints), 5)
+            except Exception as error:
+                logger.warning("hints are not delivered, pages poll instead: %s", error)
+                self._quiet_until = time.monotonic() + QUIET_AFTER_FAILURE_S
+            await asyncio.sleep(COALESCE_S)
+
+
+_publisher = _Publisher()
+
+
+def _send_wake() -> None:
+    current_app.send_task(WAKE, queue="scheduling", expires=5, retry=False, ignore_result=True)
+
+
+async def _send(hints: dict[tuple[str, str], str | int]) -> None:
+    layer = get_channel_layer()
+    if layer is None:
+        return
+    for (topic, kind), ref in hints.items():
+        message = {"type": "hint", "topic": topic, "kind": kind, "ref": ref}
+        await layer.group_send(group_name(topic), message)
+
+
+async def wait_for_node(
+    node_id: int, is_due: Callable[[], Awaitable[bool]], timeout_s: float
+) -> None:
+    """Return when `is_due()` says so or after `timeout_s`; hints only make it quicker.
+
+    `is_due` is asked once after subscribing, so a hint sent before is not missed, then at every
+    hint and at least every two seconds.
+    """
+    deadline = time.monotonic() + timeout_s
+    try:
+        async with asyncio.timeout(2):
+            layer = get_channel_layer()
+            channel = await layer.new_channel()
+            await layer.group_add(group_name(f"node:{node_id}"), channel)
+    except Exception as error:
+        logger.warning("no hints for node %s, looking every half second: %s", node_id, error)
+        while time.monotonic() < deadline and not await is_due():
+            await asyncio.sleep(min(RECHECK_WITHOUT_BROKER_S, timeout_s))
+        return
+    hint = asyncio.ensure_future(layer.receive(channel))
+    try:
+        while not await is_due():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            await asyncio.wait({hint}, timeout=min(left, RECHECK_S))
+            if hint.done():
+                hint.exception()
+                hint = asyncio.ensure_future(layer.receive(channel))
+    finally:
+        with contextlib.suppress(Exception):
+            await layer.group_discard(group_name(f"node:{node_id}"), channel)
+        hint.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await hint

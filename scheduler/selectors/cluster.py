@@ -1,0 +1,215 @@
+"""Pools, nodes and devices, for a viewer.
+
+Everybody who is signed in sees the machines and how busy they are. Whose job is on them is shown
+only to those who may see the job; to others it is "another team's".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from accounts.errors import NotFound
+from accounts.models import User
+from django.db.models import Count, Max, Q, QuerySet
+from scheduler.models import Allocation, Device, Job, Node, NodeEvent, Pool
+from scheduler.selectors.jobs import visible_jobs
+from scheduler.states import DeviceHealth, JobState, NodeState
+
+_GONE = (NodeState.RETIRED, NodeState.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The most one node of a pool can hold; `counts` are devices per node, largest first."""
+
+    nodes: int
+    gpus_per_node: int
+    cpus: int
+    memory_mib: int
+    models: tuple[str, ...]
+    counts: tuple[int, ...]
+
+    def nodes_with(self, gpus: int) -> int:
+        """How many nodes have at least so many devices."""
+        return sum(count >= gpus for count in self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceView:
+    """A device and who holds it: `job` only if the viewer may see it, else `is_foreign`."""
+
+    device: Device
+    job: Job | None
+    is_held: bool
+    is_foreign: bool
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    node: Node
+    devices: tuple[DeviceView, ...]
+
+    @property
+    def total(self) -> int:
+        return len(self.devices)
+
+    @property
+    def held(self) -> int:
+        return sum(view.is_held for view in self.devices)
+
+    @property
+    def is_simulated(self) -> bool:
+        return any(view.device.is_simulated for view in self.devices)
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The visible jobs on it, each once."""
+        return list({v.job.pk: v.job for v in self.devices if v.job is not None}.values())
+
+
+@dataclass(slots=True)
+class PoolSummary:
+    """GPU counts of a pool: total = allocated + free + down."""
+
+    pool: Pool
+    nodes: int = 0
+    total: int = 0
+    allocated: int = 0
+    down: int = 0
+    queued: int = 0
+    is_paused: bool = False
+    models: set[str] = field(default_factory=set)
+
+    @property
+    def free(self) -> int:
+        return self.total - self.allocated - self.down
+
+
+def visible_pools(viewer: User) -> QuerySet[Pool]:
+    return Pool.objects.all() if viewer.is_authenticated else Pool.objects.none()
+
+
+def get_visible_pool(viewer: User, name: str) -> Pool:
+    pool = visible_pools(viewer).filter(name=name).first()
+    if pool is None:
+        raise NotFound()
+    return pool
+
+
+def visible_nodes(viewer: User) -> QuerySet[Node]:
+    """All nodes that are not retired."""
+    if not viewer.is_authenticated:
+        return Node.objects.none()
+    return Node.objects.exclude(state=NodeState.RETIRED).select_related("pool").order_by("name")
+
+
+def get_visible_node(viewer: User, name: str) -> Node:
+    node = visible_nodes(viewer).filter(name=name).first()
+    if node is None:
+        raise NotFound()
+    return node
+
+
+def nodes_overview(viewer: User, *, pool: Pool | None = None) -> list[NodeView]:
+    """Nodes with their devices and holders, in three queries."""
+    nodes = visible_nodes(viewer)
+    if pool is not None:
+        nodes = nodes.filter(pool=pool)
+    return _views(viewer, list(nodes))
+
+
+def node_view(viewer: User, node: Node) -> NodeView:
+    """One node with its devices and holders."""
+    return _views(viewer, [node])[0]
+
+
+def _views(viewer: User, nodes: list[Node]) -> list[NodeView]:
+    devices = Device.objects.filter(node__in=nodes, is_present=True).order_by("node_id", "index")
+    held = {
+        device_id: (job_id, since)
+        for device_id, job_id, since in Allocation.objects.filter(
+            device__node__in=nodes, released_at__isnull=True
+        ).values_list("device_id", "placement__attempt__job_id", "acquired_at")
+    }
+    jobs = visible_jobs(viewer).in_bulk({job_id for job_id, _ in held.values()}) if held else {}
+    by_node: dict[int, list[DeviceView]] = {}
+    for device in devices:
+        job_id, since = held.get(device.pk, (None, None))
+        job = jobs.get(job_id) if job_id else None
+        by_node.setdefault(device.node_id, []).append(
+            DeviceView(device, job, job_id is not None, job_id is not None and job is None, since)
+        )
+    return [NodeView(node, tuple(by_node.get(node.pk, ()))) for node in nodes]
+
+
+def node_events(viewer: User, node: Node, *, limit: int = 100) -> QuerySet[NodeEvent]:
+    """The node's history, newest first."""
+    if not viewer.is_authenticated:
+        return NodeEvent.objects.none()
+    return node.events.select_related("actor").order_by("-id")[:limit]
+
+
+def largest_shape(pool: Pool, gpu_model: str = "") -> Shape:
+    """What the pool's nodes, whatever their state, offer at most; for refusing the impossible."""
+    nodes = Node.objects.filter(pool=pool).exclude(state__in=_GONE)
+    totals = nodes.aggregate(count=Count("pk"), cpus=Max("cpus"), memory=Max("memory_mib"))
+    present = Device.objects.filter(node__in=nodes, is_present=True)
+    models = tuple(present.order_by("model").values_list("model", flat=True).distinct())
+    if gpu_model:
+        present = present.filter(model=gpu_model)
+    counts = tuple(
+        present.values("node").annotate(n=Count("pk")).order_by("-n").values_list("n", flat=True)
+    )
+    return Shape(
+        nodes=totals["count"],
+        gpus_per_node=counts[0] if counts else 0,
+        cpus=totals["cpus"] or 0,
+        memory_mib=totals["memory"] or 0,
+        models=models,
+        counts=counts,
+    )
+
+
+def pool_summaries(viewer: User, *, only: Iterable[str] | None = None) -> list[PoolSummary]:
+    """How full each pool is, in a constant number of queries."""
+    pools = visible_pools(viewer).prefetch_related("queues")
+    if only is not None:
+        pools = pools.filter(name__in=list(only))
+    rows = {
+        pool.pk: PoolSummary(pool=pool, is_paused=any(q.is_paused for q in pool.queues.all()))
+        for pool in pools
+    }
+    for pool_id, count in (
+        visible_nodes(viewer).order_by().values_list("pool_id").annotate(Count("pk"))
+    ):
+        if pool_id in rows:
+            rows[pool_id].nodes = count
+    usable = Q(node__state=NodeState.READY, health=DeviceHealth.HEALTHY)
+    is_open = Q(allocations__released_at__isnull=True, allocations__isnull=False)
+    devices = (
+        Device.objects.filter(is_present=True)
+        .exclude(node__state=NodeState.RETIRED)
+        .values_list("node__pool_id", "model")
+        .annotate(
+            total=Count("pk", distinct=True),
+            held=Count("pk", filter=is_open, distinct=True),
+            down=Count("pk", filter=~usable & ~is_open, distinct=True),
+        )
+    )
+    for pool_id, model, total, held, down in devices:
+        if pool_id in rows:
+            row = rows[pool_id]
+            row.total, row.allocated, row.down = (
+                row.total + total,
+                row.allocated + held,
+                row.down + down,
+            )
+            row.models.add(model)
+    waiting = Job.objects.filter(state=JobState.QUEUED).order_by().values_list("pool_id")
+    for pool_id, count in waiting.annotate(Count("pk")):
+        if pool_id in rows:
+            rows[pool_id].queued = count
+    return list(rows.values())

@@ -1,0 +1,196 @@
+"""Jobs, for a viewer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from accounts.errors import NotFound
+from accounts.models import User
+from accounts.permissions import can, is_operator, projects_visible_to
+from django.db.models import Prefetch, Q, QuerySet
+from scheduler.models import Allocation, Attempt, Job, JobEvent, Placement
+from scheduler.spec import JobSpec
+from scheduler.states import (
+    FINAL_JOB_STATES,
+    LIVE_JOB_STATES,
+    WAITING_JOB_STATES,
+    EndReason,
+    JobState,
+    NodeState,
+    end_sentence,
+    shown_state,
+    wait_sentence,
+)
+
+MAX_PK = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """What a list is narrowed to; empty means no limit. `owner` may be "me"."""
+
+    states: tuple[str, ...] = ()
+    team: str = ""
+    project: str = ""
+    owner: str = ""
+    pool: str = ""
+    text: str = ""
+    submitted_since: datetime | None = None
+
+
+def visible_jobs(viewer: User) -> QuerySet[Job]:
+    """Jobs of the projects the viewer may see; operators see that every job exists."""
+    jobs = Job.objects.select_related("project__team", "owner", "pool", "queue")
+    if not viewer.is_authenticated:
+        return jobs.none()
+    if is_operator(viewer):
+        return jobs
+    return jobs.filter(project__in=projects_visible_to(viewer))
+
+
+def get_visible_job(viewer: User, pk: int) -> Job:
+    """Raises NotFound for a missing and for a foreign job alike."""
+    job = visible_jobs(viewer).filter(pk=pk).first() if 0 < pk <= MAX_PK else None
+    if job is None:
+        raise NotFound("There is no such job for you.")
+    return job
+
+
+def filter_jobs(jobs: QuerySet[Job], wanted: JobFilter, viewer: User) -> QuerySet[Job]:
+    """Narrow a list; unknown names simply match nothing."""
+    if wanted.states:
+        jobs = jobs.filter(state__in=wanted.states)
+    if wanted.team:
+        jobs = jobs.filter(project__team__slug=wanted.team)
+    if wanted.project:
+        team, _, slug = wanted.project.rpartition("/")
+        jobs = jobs.filter(project__slug=slug)
+        jobs = jobs.filter(project__team__slug=team) if team else jobs
+    if wanted.owner == "me":
+        jobs = jobs.filter(owner=viewer)
+    elif wanted.owner:
+        jobs = jobs.filter(owner__username=wanted.owner)
+    if wanted.pool:
+        jobs = jobs.filter(pool__name=wanted.pool)
+    if wanted.submitted_since:
+        jobs = jobs.filter(queued_at__gte=wanted.submitted_since)
+    if wanted.text:
+        match = Q(name__icontains=wanted.text)
+        if wanted.text.lstrip("#").isascii() and wanted.text.lstrip("#").isdigit():
+            number = int(wanted.text.lstrip("#"))
+            match |= Q(pk=number) if number <= MAX_PK else Q()
+        jobs = jobs.filter(match)
+    return jobs
+
+
+def job_events(viewer: User, job: Job) -> QuerySet[JobEvent]:
+    """The job's history, oldest first."""
+    get_visible_job(viewer, job.pk)
+    return job.events.select_related("actor", "attempt").order_by("id")
+
+
+def attempts_of(viewer: User, job: Job) -> QuerySet[Attempt]:
+    """The job's attempts with placements, nodes and devices, in four queries."""
+    get_visible_job(viewer, job.pk)
+    return _attempts(job)
+
+
+def _attempts(job: Job) -> QuerySet[Attempt]:
+    allocations = Allocation.objects.select_related("device").order_by("device__index")
+    placements = (
+        Placement.objects.select_related("node")
+        .order_by("rank")
+        .prefetch_related(Prefetch("allocations", queryset=allocations))
+    )
+    return job.attempts.order_by("number").prefetch_related(
+        Prefetch("placements", queryset=placements)
+    )
+
+
+def job_actions(viewer: User, job: Job) -> set[str]:
+    """What the viewer may do to the job now: cancel, hold, release, clone."""
+    is_mine = job.owner_id == viewer.pk and can(viewer, "submit_job", job.project)
+    may_act = is_mine or can(viewer, "manage_project", job.project) or is_operator(viewer)
+    actions = set()
+    if may_act and job.state not in FINAL_JOB_STATES:
+        actions.add("cancel")
+    if may_act and job.state == JobState.QUEUED:
+        actions.add("hold")
+    if may_act and job.state == JobState.HELD:
+        actions.add("release")
+    if can(viewer, "read_log", job.project):
+        actions.add("clone")
+    return actions
+
+
+def may_read_inside(viewer: User, job: Job) -> bool:
+    """Whether logs and the spec's code may be shown; finance and foreign operators may not."""
+    return can(viewer, "read_log", job.project)
+
+
+def clone_document(viewer: User, job: Job) -> dict[str, Any]:
+    """The job's spec as a fresh document, for the form and for `clone`; raises NotFound."""
+    if not may_read_inside(viewer, job):
+        raise NotFound("There is no such job for you.")
+    document = JobSpec.model_validate(job.spec).document()
+    document["hold"] = False
+    return document
+
+
+@dataclass(frozen=True, slots=True)
+class HomeJobs:
+    live: list[Job]
+    waiting: list[Job]
+    finished: list[Job]
+
+
+def home_jobs(viewer: User, *, now: datetime, limit: int = 12) -> HomeJobs:
+    """The viewer's own jobs: running, waiting, and finished in the last week."""
+    mine = visible_jobs(viewer).filter(owner=viewer)
+    week = now - timedelta(days=7)
+    return HomeJobs(
+        live=list(mine.filter(state__in=LIVE_JOB_STATES).order_by("-started_at", "-id")[:limit]),
+        waiting=list(
+            mine.filter(state__in=WAITING_JOB_STATES).order_by("-tier", "queued_at")[:limit]
+        ),
+        finished=list(
+            mine.filter(state__in=FINAL_JOB_STATES, ended_at__gte=week).order_by("-ended_at")[
+                :limit
+            ]
+        ),
+    )
+
+
+def unreachable_job_ids(jobs: list[Job]) -> set[int]:
+    """Which of these live jobs sit on a node that is silent now; one query."""
+    live = [job.pk for job in jobs if job.state in LIVE_JOB_STATES]
+    if not live:
+        return set()
+    return set(
+        Placement.objects.filter(
+            attempt__job__in=live,
+            ended_at__isnull=True,
+            node__state__in=(NodeState.SILENT, NodeState.LOST),
+        ).values_list("attempt__job_id", flat=True)
+    )
+
+
+def shown_state_of(job: Job, unreachable: set[int] | frozenset[int] = frozenset()) -> str:
+    """The word people see for the job's state."""
+    return shown_state(job.state, job.end_reason, unreachable=job.pk in unreachable)
+
+
+def wait_sentence_of(job: Job) -> str:
+    """Why it waits, in one sentence; empty when it does not."""
+    if job.state not in WAITING_JOB_STATES or not job.wait_reason:
+        return ""
+    return wait_sentence(job.wait_reason, job.wait_facts)
+
+
+def end_sentence_of(job: Job) -> str:
+    """How its latest attempt ended, in one sentence; empty when none has."""
+    if not job.end_reason:
+        return ""
+    return end_sentence(EndReason(job.end_reason), job.end_facts)

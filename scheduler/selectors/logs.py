@@ -1,0 +1,188 @@
+"""Log bytes and lines, for a viewer. Numbers of lines never change once a line is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from accounts.errors import Forbidden, NotFound
+from accounts.models import User
+from accounts.permissions import can
+from django.core.files.storage import default_storage
+from scheduler.models import Job, LogChunk, Placement
+from scheduler.states import AttemptState
+
+# A window never costs more than this, however long its lines are.
+MAX_WINDOW_BYTES = 2 * 1024 * 1024
+MAX_LINES = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class LogWindow:
+    """A run of whole lines as raw bytes.
+
+    `next_line` is the line to ask for next; a last line without its line end is included only
+    when the log is complete. `is_complete`: no more bytes will come.
+    """
+
+    placement: Placement
+    first_line: int
+    raw: bytes
+    next_line: int
+    total_lines: int
+    size: int
+    is_complete: bool
+
+
+def get_readable_placement(
+    viewer: User, job: Job, attempt_number: int | None = None, rank: int = 0
+) -> Placement | None:
+    """The stream to read; the latest attempt by default, None when nothing was placed yet.
+
+    Raises Forbidden for people who may see the job but not its log, NotFound for an attempt or
+    rank that does not exist.
+    """
+    if not can(viewer, "view", job.project) or not can(viewer, "read_log", job.project):
+        raise Forbidden("Your role may see this job, but not its log.")
+    placements = Placement.objects.filter(attempt__job=job, rank=rank).select_related(
+        "attempt", "node"
+    )
+    if attempt_number is not None:
+        placements = placements.filter(attempt__number=attempt_number)
+    placement = placements.order_by("-attempt__number").first()
+    if placement is None and (attempt_number is not None or rank):
+        raise NotFound("This job has no such attempt or rank.")
+    return placement
+
+
+def read_log(
+    viewer: User,
+    job: Job,
+    attempt_number: int | None = None,
+    rank: int = 0,
+    *,
+    from_line: int = 1,
+    count: int = 500,
+) -> LogWindow | None:
+    """Up to `count` lines from line `from_line` on."""
+    placement = get_readable_placement(viewer, job, attempt_number, rank)
+    if placement is None:
+        return None
+    return read_lines(placement, from_line=from_line, count=count)
+
+
+def tail_log(
+    viewer: User,
+    job: Job,
+    attempt_number: int | None = None,
+    rank: int = 0,
+    *,
+    count: int = 500,
+) -> LogWindow | None:
+    """The last `count` lines."""
+    placement = get_readable_placement(viewer, job, attempt_number, rank)
+    if placement is None:
+        return None
+    return read_lines(placement, from_line=max(1, placement.log_lines - count + 2), count=count)
+
+
+def read_lines(placement: Placement, *, from_line: int, count: int) -> LogWindow:
+    """As `read_log`, for a placement whose reader was checked before."""
+    from_line = max(1, from_line)
+    count = min(max(1, count), MAX_LINES)
+    chunks = placement.log_chunks.order_by("offset")
+    # The line may begin in the chunk before the first one that starts behind it.
+    before = chunks.filter(first_line__lte=from_line).order_by("-first_line", "-offset")
+    anchor = before.filter(first_line__lt=from_line).first() or chunks.first()
+    raw, line, complete_lines = b"", from_line, 0
+    if anchor is not None:
+        text = _bytes_from(placement, anchor, needed=from_line - anchor.first_line + count)
+        start = _start_of_line(text, from_line - anchor.first_line)
+        raw, complete_lines = _cut(text[start:] if start is not None else b"", count)
+    is_complete = _is_complete(placement)
+    at_end = line + complete_lines > placement.log_lines
+    if not at_end or not is_complete:
+        raw = raw[: raw.rfind(b"\n") + 1]
+    next_line = line + complete_lines
+    if raw and not raw.endswith(b"\n"):
+        next_line += 1
+    return LogWindow(
+        placement=placement,
+        first_line=from_line,
+        raw=raw,
+        next_line=next_line,
+        total_lines=placement.log_lines,
+        size=placement.log_size,
+        is_complete=is_complete,
+    )
+
+
+def _bytes_from(placement: Placement, anchor: LogChunk, *, needed: int) -> bytes:
+    """Bytes from the anchor's begin on that hold `needed` line ends, or all, or the cap."""
+    parts, size, lines = [], 0, 0
+    for chunk in placement.log_chunks.filter(offset__gte=anchor.offset).order_by("offset"):
+        with default_storage.open(chunk.path) as file:
+            parts.append(file.read())
+        size, lines = size + chunk.size, lines + chunk.lines
+        if lines > needed or size > MAX_WINDOW_BYTES:
+            break
+    return b"".join(parts)
+
+
+def _start_of_line(text: bytes, skip: int) -> int | None:
+    """Where the line after `skip` line ends begins; None when there are fewer."""
+    position = 0
+    for _ in range(skip):
+        position = text.find(b"\n", position) + 1
+        if position == 0:
+            return None
+    return position
+
+
+def _cut(text: bytes, count: int) -> tuple[bytes, int]:
+    """The first `count` lines of `text` and how many line ends they hold."""
+    position = 0
+    for done in range(count):
+        end = text.find(b"\n", position)
+        if end < 0:
+            return text, done
+        position = end + 1
+    return text[:position], count
+
+
+def _is_complete(placement: Placement) -> bool:
+    if placement.attempt.state == AttemptState.ENDED:
+        return True
+    expected = placement.log_expected
+    return expected is not None and placement.log_size >= expected
+
+
+def stream_log(placement: Placement, *, offset: int = 0) -> Iterator[bytes]:
+    """All stored bytes from `offset` on, piece by piece; the reader was checked before."""
+    for chunk in placement.log_chunks.order_by("offset").iterator(chunk_size=200):
+        end = chunk.offset + chunk.size
+        if end <= offset:
+            continue
+        with default_storage.open(chunk.path) as file:
+            piece = file.read()
+        yield piece[max(0, offset - chunk.offset) :]
+
+
+def read_log_bytes(attempt_id: int, rank: int, offset: int, limit: int) -> bytes:
+    """Up to `limit` bytes from `offset` on, for streams whose reader was checked before."""
+    placement = Placement.objects.filter(attempt_id=attempt_id, rank=rank).first()
+    if placement is None:
+        return b""
+    parts, size = [], 0
+    chunks = placement.log_chunks.filter(offset__lt=offset + limit).order_by("offset")
+    first = chunks.filter(offset__lte=offset).order_by("-offset").first()
+    if first is not None:
+        chunks = chunks.filter(offset__gte=first.offset)
+    for chunk in chunks:
+        with default_storage.open(chunk.path) as file:
+            piece = file.read()[max(0, offset - chunk.offset) :]
+        parts.append(piece)
+        size += len(piece)
+        if size >= limit:
+            break
+    return b"".join(parts)[:limit]

@@ -1,0 +1,95 @@
+"""Readings of a job's or a node's devices, thinned for a chart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from accounts.models import User
+from django.db.models import QuerySet
+from scheduler.models import DeviceSample, Job, Node
+from scheduler.selectors.jobs import get_visible_job
+
+MAX_POINTS = 1000
+MAX_ROWS = 200_000
+
+
+@dataclass(slots=True)
+class DeviceSeries:
+    """One device over time; the lists have equal length, oldest first."""
+
+    uuid: str
+    index: int
+    node: str
+    rank: int | None
+    model: str
+    memory_mib: int
+    is_simulated: bool
+    at: list[datetime] = field(default_factory=list)
+    gpu_percent: list[float] = field(default_factory=list)
+    memory_used_mib: list[int] = field(default_factory=list)
+    power_watts: list[float] = field(default_factory=list)
+    temperature_c: list[float] = field(default_factory=list)
+
+
+def job_series(
+    viewer: User, job: Job, *, attempt_number: int | None = None, since: datetime | None = None
+) -> list[DeviceSeries]:
+    """The devices of one attempt, the latest by default; raises NotFound for a foreign job."""
+    get_visible_job(viewer, job.pk)
+    attempts = job.attempts.order_by("-number")
+    if attempt_number is not None:
+        attempts = attempts.filter(number=attempt_number)
+    attempt = attempts.first()
+    if attempt is None:
+        return []
+    ranks = dict(attempt.placements.values_list("allocations__device_id", "rank").order_by("rank"))
+    series = _series(DeviceSample.objects.filter(attempt=attempt), since, ranks)
+    return sorted(series, key=lambda one: (one.rank or 0, one.index))
+
+
+def node_series(viewer: User, node: Node, *, since: datetime | None = None) -> list[DeviceSeries]:
+    """All devices of a node."""
+    if not viewer.is_authenticated:
+        return []
+    series = _series(DeviceSample.objects.filter(device__node=node), since, {})
+    return sorted(series, key=lambda one: one.index)
+
+
+def _series(
+    samples: QuerySet[DeviceSample], since: datetime | None, ranks: dict[int, int]
+) -> list[DeviceSeries]:
+    if since is not None:
+        samples = samples.filter(at__gt=since)
+    rows = samples.order_by("-at").values_list(
+        "device_id", "at", "gpu_percent", "memory_used_mib", "power_watts", "temperature_c",
+        "device__uuid", "device__index", "device__node__name", "device__model",
+        "device__memory_mib", "device__is_simulated",
+    )[:MAX_ROWS]  # fmt: skip
+    by_device: dict[int, DeviceSeries] = {}
+    for device_id, at, gpu, memory, power, temperature, *about in reversed(rows):
+        one = by_device.get(device_id)
+        if one is None:
+            uuid, index, node, model, memory_mib, simulated = about
+            one = by_device[device_id] = DeviceSeries(
+                uuid, index, node, ranks.get(device_id), model, memory_mib, simulated
+            )
+        one.at.append(at)
+        one.gpu_percent.append(gpu)
+        one.memory_used_mib.append(memory)
+        one.power_watts.append(power)
+        one.temperature_c.append(temperature)
+    for one in by_device.values():
+        _thin(one)
+    return list(by_device.values())
+
+
+def _thin(one: DeviceSeries) -> None:
+    """Keep every n-th point, always the last one, so that a chart stays light."""
+    step = -(-len(one.at) // MAX_POINTS)
+    if step <= 1:
+        return
+    keep = [i for i in range(len(one.at)) if i % step == 0 or i == len(one.at) - 1]
+    for name in ("at", "gpu_percent", "memory_used_mib", "power_watts", "temperature_c"):
+        values = getattr(one, name)
+        setattr(one, name, [values[i] for i in keep])

@@ -1,0 +1,211 @@
+"""What jobs, projects and teams cost. Rows are summed; nothing is priced anew, except the open
+second hand of a device that is still held, which uses the very function of the accrual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from accounts.errors import Invalid, NotFound
+from accounts.models import Rate, User
+from accounts.permissions import can, projects_visible_to
+from accounts.selectors import rates_over
+from django.db.models import Count, DecimalField, QuerySet, Sum, Value
+from django.db.models.functions import Coalesce
+from scheduler.conf import load_conf
+from scheduler.models import Allocation, Job, UsageEntry
+from scheduler.money import cost_of, seconds_between, split_by_hour
+from scheduler.states import FINAL_JOB_STATES
+
+GROUPS = {
+    "team": ("project__team__slug",),
+    "project": ("project__team__slug", "project__slug"),
+    "user": ("job__owner__username",),
+    "device_model": ("device_model",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    """One device of one attempt: seconds x price = cost. `is_open`: still counting."""
+
+    attempt_number: int
+    node: str
+    rank: int
+    device_uuid: str
+    device_index: int
+    device_model: str
+    is_simulated: bool
+    gpu_seconds: int
+    unit_price: Decimal
+    cost: Decimal
+    refunded: Decimal
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobCost:
+    """`cost` is exact to ten decimals; `hourly` is what it costs per hour now."""
+
+    gpu_seconds: int
+    cost: Decimal
+    refunded: Decimal
+    currency: str
+    hourly: Decimal
+    lines: tuple[CostLine, ...]
+    is_final: bool
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    key: str
+    gpu_seconds: int
+    cost: Decimal
+    jobs: int
+
+
+def may_see_cost(viewer: User, job: Job) -> bool:
+    return job.owner_id == viewer.pk or can(viewer, "view_costs", job.project)
+
+
+def job_cost(viewer: User, job: Job, *, now: datetime) -> JobCost:
+    """What the job has cost until now; raises NotFound when the viewer may not see costs."""
+    if not may_see_cost(viewer, job):
+        raise NotFound("There is no such job for you.")
+    return _cost_of_job(job, now)
+
+
+def costs_so_far(viewer: User, jobs: Iterable[Job], *, now: datetime) -> dict[int, Decimal]:
+    """Cost until now of the jobs whose cost the viewer may see; a constant number of queries."""
+    visible = set(projects_visible_to(viewer, "view_costs").values_list("pk", flat=True))
+    shown = [j.pk for j in jobs if j.owner_id == viewer.pk or j.project_id in visible]
+    costs = dict.fromkeys(shown, Decimal(0))
+    for job_id, total in (
+        UsageEntry.objects.filter(job__in=shown).order_by().values_list("job").annotate(Sum("cost"))
+    ):
+        costs[job_id] += total
+    still_open = Allocation.objects.filter(
+        placement__attempt__job__in=shown, placement__attempt__ended_at__isnull=True
+    )
+    for allocation, _, cost in _unaccrued(still_open, now):
+        costs[allocation.placement.attempt.job_id] += cost
+    return costs
+
+
+def _unaccrued(
+    allocations: QuerySet[Allocation], now: datetime
+) -> Iterator[tuple[Allocation, int, Decimal]]:
+    """Seconds and cost of the periods that have no row yet."""
+    held = list(
+        allocations.select_related("placement__attempt", "device").prefetch_related("usage")
+    )
+    rates = rates_over({a.device.model for a in held})
+    for allocation in held:
+        known = {entry.period_start for entry in allocation.usage.all()}
+        seconds, cost = 0, Decimal(0)
+        for begin, until in split_by_hour(allocation.acquired_at, allocation.released_at or now):
+            if begin not in known:
+                rate = rates.at(allocation.device.model, begin)
+                span = seconds_between(begin, until)
+                seconds += span
+                cost += cost_of(span, rate.price_per_gpu_hour if rate else Decimal(0))
+        yield allocation, seconds, cost
+
+
+def _cost_of_job(job: Job, now: datetime) -> JobCost:
+    allocations = (
+        Allocation.objects.filter(placement__attempt__job=job)
+        .select_related("placement__attempt", "placement__node", "device")
+        .prefetch_related("usage")
+        .order_by("placement__attempt__number", "placement__rank", "device__index")
+    )
+    held = list(allocations)
+    rates = rates_over({a.device.model for a in held})
+    still_open = allocations.filter(placement__attempt__ended_at__isnull=True)
+    running = {a.pk: (seconds, cost) for a, seconds, cost in _unaccrued(still_open, now)}
+    lines = tuple(
+        _line(a, rates.at(a.device.model, a.acquired_at), *running.get(a.pk, (0, Decimal(0))))
+        for a in held
+    )
+    refunded = sum((line.refunded for line in lines), Decimal(0))
+    return JobCost(
+        gpu_seconds=sum(line.gpu_seconds for line in lines),
+        cost=sum((line.cost for line in lines), Decimal(0)) - refunded,
+        refunded=refunded,
+        currency=load_conf().currency,
+        hourly=sum((line.unit_price for line in lines if line.is_open), Decimal(0)),
+        lines=lines,
+        is_final=job.state in FINAL_JOB_STATES,
+        at=now,
+    )
+
+
+def _line(allocation: Allocation, rate: Rate | None, seconds: int, cost: Decimal) -> CostLine:
+    """One line: rows already charged plus the `seconds` and `cost` that are still running."""
+    entries = list(allocation.usage.all())
+    charged = [e for e in entries if e.kind == UsageEntry.Kind.ACCRUAL]
+    refunds = [e for e in entries if e.kind == UsageEntry.Kind.ADJUSTMENT]
+    price = rate.price_per_gpu_hour if rate else Decimal(0)
+    return CostLine(
+        attempt_number=allocation.placement.attempt.number,
+        node=allocation.placement.node.name,
+        rank=allocation.placement.rank,
+        device_uuid=allocation.device.uuid,
+        device_index=allocation.device.index,
+        device_model=allocation.device.model,
+        is_simulated=allocation.device.is_simulated,
+        gpu_seconds=seconds + sum(e.gpu_seconds for e in entries),
+        unit_price=charged[-1].unit_price if charged else price,
+        cost=cost + sum((e.cost for e in charged), Decimal(0)),
+        refunded=-sum((e.cost for e in refunds), Decimal(0)),
+        is_open=allocation.released_at is None,
+    )
+
+
+def costs_by(
+    viewer: User, by: str, *, start: datetime, end: datetime
+) -> tuple[list[CostRow], CostRow]:
+    """Costs of the projects whose costs the viewer may see, grouped, dearest first; and the total.
+
+    `by` is one of GROUPS. The total is summed from the rows themselves, so it always ties.
+    """
+    if by not in GROUPS:
+        raise Invalid(f"Group by one of {', '.join(GROUPS)}.", field="by")
+    if start >= end:
+        raise Invalid("The period must begin before it ends.", field="from")
+    fields = GROUPS[by]
+    zero = Value(Decimal(0), output_field=DecimalField(max_digits=20, decimal_places=10))
+    grouped = (
+        UsageEntry.objects.filter(
+            project__in=projects_visible_to(viewer, "view_costs"),
+            period_start__gte=start,
+            period_start__lt=end,
+        )
+        .order_by()
+        .values(*fields)
+        .annotate(
+            seconds=Sum("gpu_seconds"),
+            total=Coalesce(Sum("cost"), zero),
+            jobs=Count("job", distinct=True),
+        )
+    )
+    rows = [
+        CostRow(
+            key="/".join(str(row[name]) for name in fields),
+            gpu_seconds=row["seconds"],
+            cost=row["total"],
+            jobs=row["jobs"],
+        )
+        for row in grouped
+    ]
+    rows.sort(key=lambda row: (-row.cost, row.key))
+    total = CostRow(
+        key="total",
+        gpu_seconds=sum(row.gpu_seconds for row in rows),
+        cost=sum((row.cost for row in rows), Decimal(0)),
+        jobs=sum(row.jobs for row in rows),
+    )
+    return rows, total

@@ -1,0 +1,245 @@
+"""Submitting, cancelling, holding and releasing jobs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from accounts.models import Project, User
+from accounts.permissions import can
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from scheduler import events
+from scheduler.models import Job, Queue, SubmitKey
+from scheduler.services import transitions
+from scheduler.services.attempts import locked_live_attempt
+from scheduler.services.errors import (
+    Conflict,
+    Forbidden,
+    IdempotencyConflict,
+    StaleVersion,
+)
+from scheduler.services.stopping import request_stop
+from scheduler.services.targets import resolve_target
+from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
+from scheduler.states import (
+    FINAL_JOB_STATES,
+    LIVE_JOB_STATES,
+    EndReason,
+    JobState,
+    WaitReason,
+)
+
+KEY_LIFE = timedelta(hours=24)
+MAX_KEY = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """`is_new` is False when the idempotency key had brought this job before."""
+
+    job: Job
+    is_new: bool
+
+
+def submit_job(
+    *,
+    actor: User,
+    spec: JobSpec,
+    idempotency_key: str = "",
+    cloned_from: Job | None = None,
+    now: datetime | None = None,
+) -> Submitted:
+    """Accept a job, or say what is wrong with it; once accepted it is never lost.
+
+    Raises SpecInvalid for anything a person can mend, IdempotencyConflict when the key came with
+    another spec.
+    """
+    now = now or timezone.now()
+    if len(idempotency_key) > MAX_KEY:
+        raise SpecInvalid([SpecProblem("idempotency_key", f"is longer than {MAX_KEY} characters")])
+    digest = _digest(spec)
+    if idempotency_key and (known := _known(actor, idempotency_key, digest, now)):
+        return Submitted(known, is_new=False)
+    project, queue = resolve_target(actor, spec)
+    try:
+        with transaction.atomic():
+            job = _open_job(actor, spec, project, queue, cloned_from, now)
+            if idempotency_key:
+                SubmitKey.objects.create(
+                    user=actor,
+                    key=idempotency_key,
+                    request_hash=digest,
+                    job=job,
+                    created_at=now,
+                )
+    except IntegrityError:
+        # The same key raced us; its job is the answer.
+        if idempotency_key and (known := _known(actor, idempotency_key, digest, now)):
+            return Submitted(known, is_new=False)
+        raise
+    return Submitted(job, is_new=True)
+
+
+def _digest(spec: JobSpec) -> str:
+    return hashlib.sha256(json.dumps(spec.document(), sort_keys=True).encode()).hexdigest()
+
+
+def _known(actor: User, key: str, digest: str, now: datetime) -> Job | None:
+    found = SubmitKey.objects.select_related("job__pool").filter(user=actor, key=key).first()
+    if found is None:
+        return None
+    if found.created_at < now - KEY_LIFE:
+        found.delete()
+        return None
+    if found.request_hash != digest:
+        raise IdempotencyConflict(
+            "This idempotency key came with another job before. Use a new key.",
+            field="idempotency_key",
+        )
+    return found.job
+
+
+def _open_job(
+    actor: User,
+    spec: JobSpec,
+    project: Project,
+    queue: Queue,
+    cloned_from: Job | None,
+    now: datetime,
+) -> Job:
+    state = JobState.HELD if spec.hold else JobState.QUEUED
+    who = actor.get_full_name()
+    job = Job.objects.create(
+        project=project,
+        owner=actor,
+        pool=queue.pool,
+        queue=queue,
+        cloned_from=cloned_from,
+        name=spec.name,
+        spec=spec.document(),
+        tier=spec.tier_number,
+        nodes=spec.nodes,
+        gpus_per_node=spec.gpus_per_node,
+        gpu_model=spec.gpu_model,
+        cpus=spec.cpus,
+        memory_mib=spec.memory,
+        time_limit_s=spec.time_limit,
+        retries=spec.retries,
+        state=state,
+        wait_reason=WaitReason.HELD_BY_USER if spec.hold else WaitReason.EVALUATING,
+        wait_facts={"who": who} if spec.hold else {},
+        queued_at=now,
+    )
+    transitions.record_event(job, "submitted", now=now, actor=actor, to=state)
+    transitions.tell_of_job(job, queue.pool.name)
+    if not spec.hold:
+        events.wake_scheduler_on_commit()
+    return job
+
+
+def _checked(actor: User, job: Job, version: int | None) -> bool:
+    """Whether the actor acts as an operator; raises when the actor may not act at all."""
+    if version is not None and version != job.version:
+        raise StaleVersion("The job has changed since you read it.", facts={"version": job.version})
+    if job.owner_id == actor.pk and can(actor, "submit_job", job.project):
+        return False
+    if can(actor, "manage_project", job.project):
+        return False
+    if can(actor, "operate", None):
+        return True
+    raise Forbidden("Only the job's owner, a team lead or an operator may do this.")
+
+
+def _locked(job: Job) -> Job:
+    return (
+        Job.objects.select_for_update(of=("self",))
+        .select_related("pool", "project__team", "owner")
+        .get(pk=job.pk)
+    )
+
+
+@transaction.atomic
+def cancel_job(
+    *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
+) -> Job:
+    """End a job early; a no-op when it has ended already."""
+    now = now or timezone.now()
+    attempt_id = job.attempts.order_by("-number").values_list("pk", flat=True).first()
+    attempt = locked_live_attempt(attempt_id) if attempt_id else None
+    job = _locked(job)
+    as_operator = _checked(actor, job, version)
+    reason = EndReason.CANCELLED_BY_ADMIN if as_operator else EndReason.CANCELLED_BY_USER
+    if job.state in FINAL_JOB_STATES:
+        return job
+    if job.state in LIVE_JOB_STATES and attempt is not None:
+        attempt.job = job
+        request_stop(attempt=attempt, reason=reason, now=now, actor=actor)
+        transitions.tell_of_job(job)
+        return job
+    if job.state in LIVE_JOB_STATES:
+        raise Conflict("The job is just being started; try again in a second.", code="try_again")
+    facts = {"who": actor.get_full_name()}
+    transitions.move_job(
+        job,
+        JobState.CANCELLED,
+        now=now,
+        kind="cancelled",
+        actor=actor,
+        end_reason=reason,
+        end_facts=facts,
+    )
+    return job
+
+
+@transaction.atomic
+def hold_job(
+    *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
+) -> Job:
+    """Keep a queued job from starting until it is released."""
+    now = now or timezone.now()
+    job = _locked(job)
+    as_operator = _checked(actor, job, version)
+    if job.state == JobState.HELD:
+        return job
+    if job.state != JobState.QUEUED:
+        raise Conflict(f"Only a queued job can be held; this one is {job.state}.")
+    reason = WaitReason.HELD_BY_ADMIN if as_operator else WaitReason.HELD_BY_USER
+    transitions.move_job(
+        job,
+        JobState.HELD,
+        now=now,
+        kind="held",
+        actor=actor,
+        wait_reason=reason,
+        wait_facts={"who": actor.get_full_name(), "detail": "ask them to release it"},
+    )
+    return job
+
+
+@transaction.atomic
+def release_job(
+    *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
+) -> Job:
+    """Let a held job start; what an operator holds only an operator releases."""
+    now = now or timezone.now()
+    job = _locked(job)
+    as_operator = _checked(actor, job, version)
+    if job.state == JobState.QUEUED:
+        return job
+    if job.state != JobState.HELD:
+        raise Conflict(f"Only a held job can be released; this one is {job.state}.")
+    if job.wait_reason == WaitReason.HELD_BY_ADMIN and not (
+        as_operator or can(actor, "operate", None)
+    ):
+        raise Forbidden("An operator holds this job; only an operator may release it.")
+    transitions.move_job(job, JobState.QUEUED, now=now, kind="released", actor=actor)
+    return job
+
+
+def prune_submit_keys(*, now: datetime) -> int:
+    """Forget idempotency keys older than a day."""
+    deleted, _ = SubmitKey.objects.filter(created_at__lt=now - KEY_LIFE).delete()
+    return deleted

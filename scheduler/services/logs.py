@@ -1,0 +1,94 @@
+"""Log bytes to storage: by offset, idempotent, acknowledged when durable."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.db import transaction
+from django.utils import timezone
+from scheduler import events
+from scheduler.conf import load_conf
+from scheduler.models import LogChunk, Node, Placement
+from scheduler.services.attempts import locked_live_attempt, settle
+from scheduler.services.errors import Conflict, Invalid, LogGap, NotFound
+from scheduler.states import AttemptState
+from scheduler.wire.messages import MAX_LOG_CHUNK, LogAck
+
+
+def append_log(
+    *, node: Node, fence: int, rank: int, offset: int, body: bytes, now: datetime | None = None
+) -> LogAck:
+    """Store `body` at `offset` of a rank's log; answers with how many bytes are durable.
+
+    1. A stream that is not this node's does not exist; a closed one takes no more.
+    2. Known bytes are skipped, so repeating a chunk changes nothing; a hole is refused.
+    3. The bytes are stored first, then the row and the size in one transaction whose guard is the
+       old size: of two racing appends one wins and the other's object is overwritten or unused.
+    4. The last byte may be what the attempt's end was waiting for.
+
+    Raises NotFound, LogGap, Conflict (`log_closed`, `log_full`) or Invalid.
+    """
+    now = now or timezone.now()
+    if offset < 0 or len(body) > MAX_LOG_CHUNK:
+        raise Invalid(f"Send at most {MAX_LOG_CHUNK} bytes from offset 0 on.", field="offset")
+    placement = (
+        Placement.objects.select_related("attempt")
+        .filter(node=node, attempt_id=fence, rank=rank)
+        .first()
+    )
+    if placement is None:
+        raise NotFound("This node has no such attempt.")
+    size = placement.log_size
+    if offset > size:
+        raise LogGap(size)
+    fresh = body[size - offset :]
+    if not fresh:
+        return LogAck(size=size)
+    if placement.attempt.state == AttemptState.ENDED:
+        raise Conflict("The attempt has ended; its log is closed.", code="log_closed")
+    fresh = _within_cap(fresh, size)
+    path = f"logs/{fence % 1000:03d}/{fence}/{rank}/{size:012d}-{node.pk}"
+    default_storage.save(path, ContentFile(fresh))
+    return _commit(placement, path, fresh, now)
+
+
+def _within_cap(fresh: bytes, size: int) -> bytes:
+    """The part that fits below the cap; nothing left means the job goes on without its log."""
+    room = load_conf().log_cap_mib * 1024 * 1024 - size
+    if room <= 0:
+        raise Conflict("The log has reached its cap; later output is not kept.", code="log_full")
+    return fresh[:room]
+
+
+@transaction.atomic
+def _commit(placement: Placement, path: str, fresh: bytes, now: datetime) -> LogAck:
+    lines = fresh.count(b"\n")
+    size, first_line = placement.log_size, placement.log_lines + 1
+    grown = Placement.objects.filter(pk=placement.pk, log_size=size).update(
+        log_size=size + len(fresh), log_lines=placement.log_lines + lines
+    )
+    if not grown:
+        placement.refresh_from_db()
+        return LogAck(size=placement.log_size)
+    LogChunk.objects.create(
+        placement=placement,
+        offset=size,
+        size=len(fresh),
+        first_line=first_line,
+        lines=lines,
+        digest=hashlib.sha256(fresh).hexdigest(),
+        path=path,
+    )
+    events.publish_on_commit(
+        f"log:{placement.attempt_id}:{placement.rank}", "grown", size + len(fresh)
+    )
+    expected = Placement.objects.values_list("log_expected", flat=True).get(pk=placement.pk)
+    if expected is not None and size + len(fresh) >= expected:
+        attempt = locked_live_attempt(placement.attempt_id)
+        if attempt is not None:
+            placements = list(attempt.placements.select_related("node").order_by("rank"))
+            settle(attempt, placements, now=now)
+    return LogAck(size=size + len(fresh))

@@ -1,0 +1,205 @@
+"""Pools and nodes: enrolment, drain and resume. The held `sync` has its own file."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from datetime import datetime, timedelta
+
+from accounts.models import User
+from accounts.permissions import can
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from scheduler.models import Node, NodeToken, Pool, Queue
+from scheduler.services import transitions
+from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
+from scheduler.services.inventory import store_devices, store_host
+from scheduler.states import NodeState
+from scheduler.wire.messages import OLDEST_PROTOCOL, PROTOCOL, EnrolReply, EnrolRequest
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
+_RESERVED = frozenset({"new", "api", "enrol", "tokens"})
+MAX_TOKEN_MINUTES = 24 * 60
+
+
+def require_operator(actor: User) -> None:
+    if not can(actor, "operate", None):
+        raise Forbidden("Only operators may do this. Ask an operator of the cluster.")
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+@transaction.atomic
+def create_pool(*, actor: User, name: str, description: str = "") -> Pool:
+    """A pool with its default queue."""
+    require_operator(actor)
+    if not _NAME.fullmatch(name) or "." in name or name in _RESERVED:
+        raise Invalid(
+            "A pool's name is lower-case letters, digits and dashes, such as h100.", field="name"
+        )
+    try:
+        with transaction.atomic():
+            pool = Pool.objects.create(name=name, description=description)
+    except IntegrityError:
+        raise Invalid(f"There is a pool named {name} already.", field="name") from None
+    Queue.objects.create(pool=pool, name="default")
+    return pool
+
+
+def issue_node_token(
+    *, actor: User, pool: Pool, minutes: int = 15, now: datetime | None = None
+) -> tuple[NodeToken, str]:
+    """A single-use enrolment token; the secret is returned once and never again."""
+    require_operator(actor)
+    if not 1 <= minutes <= MAX_TOKEN_MINUTES:
+        raise Invalid(f"Choose 1 to {MAX_TOKEN_MINUTES} minutes.", field="minutes")
+    now = now or timezone.now()
+    secret = f"tyn_{secrets.token_urlsafe(32)}"
+    token = NodeToken.objects.create(
+        pool=pool,
+        token_hash=_hash(secret),
+        created_by=actor,
+        expires_at=now + timedelta(minutes=minutes),
+    )
+    return token, secret
+
+
+@transaction.atomic
+def enrol_node(*, request: EnrolRequest, now: datetime | None = None) -> EnrolReply:
+    """Spend the token, make the node, hand out its own secret.
+
+    1. Refuse what can never work: protocol, name.
+    2. Spend the token with a guarded update: of two racing requests one wins.
+    3. A name that is taken is refused, unless that node is lost or retired.
+    """
+    now = now or timezone.now()
+    if not OLDEST_PROTOCOL <= request.protocol <= PROTOCOL:
+        raise Invalid(
+            f"This server speaks protocols {OLDEST_PROTOCOL} to {PROTOCOL}; install a matching "
+            "agent.",
+            field="protocol",
+            code="protocol_unsupported",
+        )
+    if not _NAME.fullmatch(request.name) or request.name in _RESERVED:
+        raise Invalid(
+            "A node's name is lower-case letters, digits, dots and dashes, such as gpu-07.",
+            field="name",
+        )
+    token = NodeToken.objects.filter(token_hash=_hash(request.token)).first()
+    spent = token and NodeToken.objects.filter(
+        pk=token.pk, used_at__isnull=True, expires_at__gt=now
+    ).update(used_at=now)
+    if not token or not spent:
+        raise Forbidden(
+            "The enrolment token is unknown, used or expired. Ask an operator for a new one.",
+            code="enrol_token_invalid",
+        )
+    secret = f"tya_{secrets.token_urlsafe(32)}"
+    node = _new_or_returning(request, token.pool, secret, now)
+    store_host(node, request.host)
+    store_devices(node, request.devices)
+    NodeToken.objects.filter(pk=token.pk).update(node=node)
+    transitions.tell_of_node(node.pk)
+    transitions.events.wake_scheduler_on_commit()
+    return EnrolReply(node_id=node.pk, name=node.name, pool=token.pool.name, node_token=secret)
+
+
+def _new_or_returning(request: EnrolRequest, pool: Pool, secret: str, now: datetime) -> Node:
+    fields = {
+        "pool": pool,
+        "token_hash": _hash(secret),
+        "boot_id": request.boot_id[:64],
+        "agent_version": request.agent_version[:32],
+        "protocol": request.protocol,
+        "last_seen_at": now,
+    }
+    old = Node.objects.select_for_update().filter(name=request.name).first()
+    if old is None:
+        node = Node.objects.create(name=request.name, **fields)
+        transitions.record_node_event(node, "enrolled", now=now, to=node.state)
+        return node
+    if old.state != NodeState.LOST:
+        raise Conflict(
+            f"A node named {request.name} is enrolled already. Choose another name, or retire "
+            "that node first.",
+            field="name",
+            code="node_name_taken",
+        )
+    Node.objects.filter(pk=old.pk).update(**fields)
+    old.refresh_from_db()
+    transitions.record_node_event(old, "enrolled_again", now=now)
+    return old
+
+
+def authenticate_node(secret: str) -> Node | None:
+    """The node a token belongs to; retired nodes are nobody."""
+    return (
+        Node.objects.select_related("pool")
+        .filter(token_hash=_hash(secret))
+        .exclude(state=NodeState.RETIRED)
+        .first()
+    )
+
+
+@transaction.atomic
+def drain_node(*, actor: User, node: Node, reason: str = "", now: datetime | None = None) -> Node:
+    """Let running work finish, accept none. Draining twice is a no-op."""
+    require_operator(actor)
+    now = now or timezone.now()
+    node.refresh_from_db()
+    if node.state in (NodeState.DRAINING, NodeState.DRAINED):
+        return node
+    if node.state == NodeState.RETIRED:
+        raise Conflict("The node is retired.")
+    Node.objects.filter(pk=node.pk).update(drain_requested_at=now)
+    if node.state in (NodeState.READY, NodeState.QUARANTINED, NodeState.LOST):
+        transitions.move_node(
+            node, NodeState.DRAINING, now=now, kind="drain", actor=actor, reason=reason
+        )
+    else:
+        transitions.record_node_event(node, "drain", now=now, actor=actor, detail=reason)
+    return node
+
+
+@transaction.atomic
+def resume_node(*, actor: User, node: Node, now: datetime | None = None) -> Node:
+    """Let a drained, draining or quarantined node take work again."""
+    require_operator(actor)
+    now = now or timezone.now()
+    node.refresh_from_db()
+    if node.state == NodeState.RETIRED:
+        raise Conflict("The node is retired; enrol it again to use it.")
+    Node.objects.filter(pk=node.pk).update(drain_requested_at=None)
+    if node.state in (NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED):
+        transitions.move_node(node, NodeState.READY, now=now, kind="resume", actor=actor)
+    return node
+
+
+@transaction.atomic
+def retire_node(*, actor: User, node: Node, now: datetime | None = None) -> Node:
+    """Take a node out for good; its history stays. Refused while work is on it."""
+    require_operator(actor)
+    now = now or timezone.now()
+    node = Node.objects.select_for_update().filter(pk=node.pk).first() or _gone()
+    if node.state == NodeState.RETIRED:
+        return node
+    if node.placements.filter(ended_at__isnull=True).exists():
+        raise Conflict("Jobs still run on this node. Drain it and wait until it is empty.")
+    transitions.move_node(
+        node,
+        NodeState.RETIRED,
+        now=now,
+        kind="retire",
+        actor=actor,
+        token_hash=None,
+        name=f"{node.name[:50]}~{node.pk}",  # its name may be used again
+    )
+    node.devices.update(is_present=False)
+    return node
+
+
+def _gone() -> Node:
+    raise NotFound()

@@ -1,0 +1,168 @@
+"""Plan to rows: attempts, placements and allocations, all of a start or nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+from django.db.models import Max
+from scheduler import events
+from scheduler.models import (
+    Allocation,
+    Attempt,
+    Job,
+    JobEvent,
+    Placement,
+    Pool,
+    SchedulerLease,
+)
+from scheduler.services import transitions
+from scheduler.states import JobState
+
+
+class LeaseLost(RuntimeError):
+    """Another scheduler holds the lease now; nothing of this plan was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedOn:
+    """One rank's node and devices; `cpus` and `memory_mib` are taken from that node."""
+
+    node_id: int
+    rank: int
+    device_ids: tuple[int, ...]
+    cpus: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    job_id: int
+    placements: tuple[PlacedOn, ...]
+
+
+def start_attempts(starts: Sequence[Start], *, lease_token: int, now: datetime) -> list[int]:
+    """Make the starts fact; returns the ids of the jobs that really started.
+
+    1. Check that the lease is still ours, inside the transaction.
+    2. Move the jobs that still wait.
+    3. Write their attempts, placements and allocations in three statements.
+    4. If a device was taken meanwhile, the constraint refuses all; then try one by one and drop
+       only what is refused. The next cycle sees the truth.
+    """
+    if not starts:
+        return []
+    try:
+        return _start_all(starts, lease_token=lease_token, now=now)
+    except IntegrityError:
+        started: list[int] = []
+        for start in starts:
+            try:
+                started += _start_all([start], lease_token=lease_token, now=now)
+            except IntegrityError:
+                continue
+        return started
+
+
+@transaction.atomic
+def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> list[int]:
+    if not SchedulerLease.objects.select_for_update().filter(token=lease_token).exists():
+        raise LeaseLost(f"lease token {lease_token} is no longer valid")
+    moved = transitions.move_jobs_to_starting([start.job_id for start in starts], now=now)
+    kept = [start for start in starts if start.job_id in moved]
+    jobs = Job.objects.select_related("pool").in_bulk([start.job_id for start in kept])
+    numbers = dict(
+        Attempt.objects.filter(job_id__in=moved)
+        .values_list("job_id")
+        .annotate(last=Max("number"))
+        .values_list("job_id", "last")
+    )
+    attempts = Attempt.objects.bulk_create(
+        Attempt(
+            job_id=start.job_id,
+            number=numbers.get(start.job_id, 0) + 1,
+            stop_grace_s=jobs[start.job_id].spec["stop"]["grace"],
+            assigned_at=now,
+        )
+        for start in kept
+    )
+    _place(kept, attempts, now)
+    _record_starts(kept, attempts, jobs, now)
+    transitions.change_desired(p.node_id for start in kept for p in start.placements)
+    return [start.job_id for start in kept]
+
+
+def _place(kept: Sequence[Start], attempts: Sequence[Attempt], now: datetime) -> None:
+    pairs = [
+        (placed, attempt)
+        for start, attempt in zip(kept, attempts, strict=True)
+        for placed in start.placements
+    ]
+    placements = Placement.objects.bulk_create(
+        Placement(
+            attempt=attempt,
+            node_id=placed.node_id,
+            rank=placed.rank,
+            cpus=placed.cpus,
+            memory_mib=placed.memory_mib,
+        )
+        for placed, attempt in pairs
+    )
+    Allocation.objects.bulk_create(
+        Allocation(placement=placement, device_id=device_id, acquired_at=now)
+        for (placed, _), placement in zip(pairs, placements, strict=True)
+        for device_id in placed.device_ids
+    )
+
+
+def _record_starts(
+    kept: Sequence[Start], attempts: Sequence[Attempt], jobs: Mapping[int, Job], now: datetime
+) -> None:
+    JobEvent.objects.bulk_create(
+        JobEvent(
+            job_id=start.job_id,
+            attempt=attempt,
+            at=now,
+            kind="assigned",
+            from_state=JobState.QUEUED,
+            to_state=JobState.STARTING,
+            detail={"attempt": attempt.number, "nodes": len(start.placements)},
+        )
+        for start, attempt in zip(kept, attempts, strict=True)
+    )
+    for start in kept:
+        transitions.tell_of_job(jobs[start.job_id])
+
+
+@transaction.atomic
+def record_waits(waits: Sequence[tuple[int, str, Mapping[str, object]]], *, now: datetime) -> int:
+    """Write the reasons that changed; returns how many. Jobs that no longer wait are left alone."""
+    waiting = (
+        Job.objects.select_for_update()
+        .filter(pk__in=[job_id for job_id, _, _ in waits], state=JobState.QUEUED)
+        .in_bulk()
+    )
+    changed = []
+    for job_id, reason, facts in waits:
+        job = waiting.get(job_id)
+        if job and (job.wait_reason != reason or job.wait_facts != facts):
+            job.wait_reason, job.wait_facts, job.wait_checked_at = reason, dict(facts), now
+            changed.append(job)
+    if not changed:
+        return 0
+    Job.objects.bulk_update(
+        changed, ["wait_reason", "wait_facts", "wait_checked_at"], batch_size=200
+    )
+    for job in changed:
+        events.publish_on_commit(f"job:{job.pk}")
+    pools = Pool.objects.filter(pk__in={job.pool_id for job in changed})
+    for name in pools.values_list("name", flat=True):
+        events.publish_on_commit(f"queue:{name}")
+    return len(changed)
+
+
+def release_devices(placement: Placement, *, now: datetime) -> None:
+    """Close the placement's open allocations; the devices may be offered again."""
+    Allocation.objects.filter(placement=placement, released_at__isnull=True).update(released_at=now)

@@ -1,0 +1,29 @@
+"""Pausing and resuming waiting lines."""
+
+from __future__ import annotations
+
+from accounts.models import User
+from django.db import transaction
+from scheduler import events
+from scheduler.models import Queue
+from scheduler.services.nodes import require_operator
+
+
+@transaction.atomic
+def pause_queue(*, actor: User, queue: Queue) -> Queue:
+    """Jobs may still be submitted; none is started until it is resumed."""
+    return _set_paused(actor, queue, True)
+
+
+@transaction.atomic
+def resume_queue(*, actor: User, queue: Queue) -> Queue:
+    return _set_paused(actor, queue, False)
+
+
+def _set_paused(actor: User, queue: Queue, is_paused: bool) -> Queue:
+    require_operator(actor)
+    Queue.objects.filter(pk=queue.pk).update(is_paused=is_paused)
+    queue.refresh_from_db()
+    events.publish_on_commit(f"queue:{queue.pool.name}")
+    events.wake_scheduler_on_commit()
+    return queue

@@ -1,0 +1,64 @@
+"""The dry run: what a submit would meet, without writing anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from accounts.models import User
+from accounts.selectors import rates_over
+from django.utils import timezone
+from scheduler.conf import load_conf
+from scheduler.models import Device, Job
+from scheduler.money import cost_of
+from scheduler.selectors.cluster import pool_summaries
+from scheduler.services.targets import resolve_target
+from scheduler.spec import JobSpec
+from scheduler.states import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """`worst_case_cost`: all devices for the whole time limit at the dearest fitting rate.
+
+    None when no fitting device is registered, hence no rate known. `jobs_ahead` counts queued
+    jobs of the same or a higher tier.
+    """
+
+    pool: str
+    gpus: int
+    free_gpus: int
+    total_gpus: int
+    jobs_ahead: int
+    unit_price: Decimal | None
+    worst_case_cost: Decimal | None
+    currency: str
+    is_paused: bool
+
+
+def preview_job(*, actor: User, spec: JobSpec, now: datetime | None = None) -> Quote:
+    """Check a spec as `submit_job` would and say what to expect; raises SpecInvalid."""
+    now = now or timezone.now()
+    _, queue = resolve_target(actor, spec)
+    pool = queue.pool
+    summary = pool_summaries(actor, only=[pool.name])[0]
+    fitting = Device.objects.filter(node__pool=pool, is_present=True)
+    if spec.gpu_model:
+        fitting = fitting.filter(model=spec.gpu_model)
+    models = set(fitting.order_by().values_list("model", flat=True).distinct())
+    table = rates_over(models)
+    rates = [rate for model in models if (rate := table.at(model, now)) is not None]
+    price = max((rate.price_per_gpu_hour for rate in rates), default=None)
+    ahead = Job.objects.filter(pool=pool, state=JobState.QUEUED, tier__gte=spec.tier_number)
+    return Quote(
+        pool=pool.name,
+        gpus=spec.gpus,
+        free_gpus=summary.free,
+        total_gpus=summary.total,
+        jobs_ahead=ahead.count(),
+        unit_price=price,
+        worst_case_cost=cost_of(spec.gpus * spec.time_limit, price) if price is not None else None,
+        currency=rates[0].currency if rates else load_conf().currency,
+        is_paused=queue.is_paused,
+    )

@@ -1,0 +1,155 @@
+"""What time alone brings about: silent and lost nodes, deadlines, drains that are done.
+
+Each function costs one query when nothing is due.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef
+from scheduler.conf import load_conf
+from scheduler.models import Attempt, Node, Placement
+from scheduler.services import transitions
+from scheduler.services.attempts import abandon_placements, end_attempt, locked_live_attempt
+from scheduler.services.stopping import request_stop
+from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState
+
+_HEARD = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
+# The supervisor on the node keeps the time limit; this is for the case that it cannot.
+_LIMIT_SLACK_S = 60
+
+
+def mark_silent(*, now: datetime) -> int:
+    """Nodes whose lease ran out become SILENT; their devices stay held."""
+    lease = load_conf().node_lease
+    count = 0
+    for node in Node.objects.filter(state__in=_HEARD, last_seen_at__lt=now - lease):
+        with transaction.atomic():
+            count += transitions.move_node(
+                node,
+                NodeState.SILENT,
+                now=now,
+                kind="silent",
+                reason=f"nothing heard for {int(lease.total_seconds())} s",
+            )
+    return count
+
+
+def mark_lost(*, now: datetime) -> int:
+    """Silent nodes past the point where their own supervisors have killed everything: LOST."""
+    after = load_conf().lost_after
+    count = 0
+    for node in Node.objects.filter(state=NodeState.SILENT, last_seen_at__lt=now - after):
+        with transaction.atomic():
+            if not transitions.move_node(
+                node, NodeState.LOST, now=now, kind="lost", reason="its lease is long over"
+            ):
+                continue
+            count += 1
+            _give_up_attempts_on(node, now)
+    return count
+
+
+def _give_up_attempts_on(node: Node, now: datetime) -> None:
+    open_on_node = Placement.objects.filter(node=node, ended_at__isnull=True)
+    for attempt_id in open_on_node.order_by("attempt_id").values_list("attempt_id", flat=True):
+        attempt = locked_live_attempt(attempt_id)
+        if attempt is not None:
+            abandon_placements(
+                attempt,
+                attempt.placements.filter(node=node).select_related("node"),
+                EndReason.NODE_LOST,
+                "the node was lost",
+                now,
+            )
+
+
+def finish_drains(*, now: datetime) -> int:
+    """Draining nodes on which nothing is left become DRAINED."""
+    count = 0
+    busy = Placement.objects.filter(node=OuterRef("pk"), ended_at__isnull=True)
+    idle = Node.objects.filter(~Exists(busy), state=NodeState.DRAINING)
+    for node in idle:
+        with transaction.atomic():
+            count += transitions.move_node(
+                node, NodeState.DRAINED, now=now, kind="drained", reason=node.state_reason
+            )
+    return count
+
+
+def revoke_unaccepted(*, now: datetime) -> int:
+    """Assignments that their node never took up are taken back; the job queues again."""
+    deadline = timedelta(seconds=load_conf().start_deadline_s)
+    overdue = (
+        Placement.objects.filter(
+            reported="",
+            ended_at__isnull=True,
+            attempt__state__in=LIVE_ATTEMPT_STATES,
+            attempt__assigned_at__lt=now - deadline,
+        )
+        # A silent node may have taken it and not been able to say so; that is for `mark_lost`.
+        .exclude(node__state__in=(NodeState.SILENT, NodeState.LOST))
+        .order_by("attempt_id")
+        .values_list("attempt_id", flat=True)
+    )
+    count = 0
+    for attempt_id in dict.fromkeys(overdue):
+        with transaction.atomic():
+            attempt = locked_live_attempt(attempt_id)
+            if attempt is None:
+                continue
+            never = attempt.placements.filter(reported="").select_related("node")
+            abandon_placements(
+                attempt,
+                never,
+                EndReason.START_TIMEOUT,
+                f"not accepted within {int(deadline.total_seconds())} s",
+                now,
+            )
+            transitions.change_desired(attempt.placements.values_list("node_id", flat=True))
+            count += 1
+    return count
+
+
+def stop_overdue(*, now: datetime) -> int:
+    """Attempts far beyond their time limit are asked to stop by the server too."""
+    count = 0
+    running = Attempt.objects.filter(
+        state=AttemptState.RUNNING, started_at__lt=now - timedelta(seconds=_LIMIT_SLACK_S)
+    ).values_list("pk", "started_at", F("job__time_limit_s"))
+    for attempt_id, started_at, limit_s in running:
+        if now - started_at < timedelta(seconds=limit_s + _LIMIT_SLACK_S):
+            continue
+        with transaction.atomic():
+            attempt = locked_live_attempt(attempt_id)
+            if attempt is not None:
+                count += request_stop(attempt=attempt, reason=EndReason.TIME_LIMIT, now=now)
+    return count
+
+
+def finish_undrained(*, now: datetime) -> int:
+    """Ended attempts whose log never arrived in full end all the same, and say so."""
+    patience = timedelta(seconds=load_conf().log_drain_s)
+    waiting = Attempt.objects.filter(
+        state__in=LIVE_ATTEMPT_STATES, released_at__lt=now - patience
+    ).values_list("pk", flat=True)
+    count = 0
+    for attempt_id in waiting:
+        with transaction.atomic():
+            attempt = locked_live_attempt(attempt_id)
+            if attempt is None:
+                continue
+            placements = list(attempt.placements.select_related("node").order_by("rank"))
+            missing = sum(max(0, (p.log_expected or 0) - p.log_size) for p in placements)
+            transitions.record_event(
+                attempt.job,
+                "log_incomplete",
+                now=now,
+                attempt=attempt,
+                detail={"missing_bytes": missing},
+            )
+            end_attempt(attempt, placements, now=now)
+            count += 1
+    return count

@@ -1,0 +1,61 @@
+"""Asking an attempt to stop: cancel, time limit, failure of a sibling, drain share one path."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from accounts.models import User
+from scheduler.models import Attempt, Placement
+from scheduler.services import transitions
+from scheduler.states import AttemptState, EndReason, JobState
+
+_CANCELS = frozenset({EndReason.CANCELLED_BY_USER, EndReason.CANCELLED_BY_ADMIN})
+
+
+def request_stop(
+    *,
+    attempt: Attempt,
+    reason: EndReason,
+    now: datetime,
+    actor: User | None = None,
+    because_of: Placement | None = None,
+) -> bool:
+    """Tell the attempt's nodes to stop it; the end comes with their reports.
+
+    Expects `attempt.job` loaded. A cancel overrides the reason of a stop already under way, so
+    that a cancelled job does not queue again. False: nothing was left to stop.
+    """
+    if attempt.state == AttemptState.ENDED:
+        return False
+    who = actor.get_full_name() if actor else ""
+    if attempt.state == AttemptState.STOPPING:
+        if reason not in _CANCELS or attempt.stop_reason in _CANCELS:
+            return False
+        Attempt.objects.filter(pk=attempt.pk).update(stop_reason=reason, stop_actor_name=who)
+        attempt.refresh_from_db(fields=["stop_reason", "stop_actor_name"])
+        return True
+    moved = transitions.move_attempt(
+        attempt,
+        AttemptState.STOPPING,
+        now=now,
+        stop_reason=reason,
+        stop_actor_name=who,
+        stopping_at=now,
+    )
+    if not moved:
+        return False
+    detail: dict[str, object] = {"attempt": attempt.number, "reason": reason}
+    if because_of is not None:
+        detail |= {"rank": because_of.rank, "node": because_of.node.name}
+    if attempt.job.state in (JobState.STARTING, JobState.RUNNING):
+        transitions.move_job(
+            attempt.job,
+            JobState.STOPPING,
+            now=now,
+            kind="stop_requested",
+            actor=actor,
+            attempt=attempt,
+            detail=detail,
+        )
+    transitions.change_desired(attempt.placements.values_list("node_id", flat=True))
+    return True

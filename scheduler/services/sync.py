@@ -1,0 +1,180 @@
+"""The one call a node makes: heartbeat, reports, samples in; the complete desired state out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db import transaction
+from django.utils import timezone
+from scheduler.models import Allocation, Node, Placement
+from scheduler.services import transitions
+from scheduler.services.attempts import report_attempts
+from scheduler.services.errors import Invalid
+from scheduler.services.inventory import store_devices, store_host
+from scheduler.services.telemetry import ingest_samples
+from scheduler.spec import JobSpec
+from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState
+from scheduler.wire.messages import (
+    OLDEST_PROTOCOL,
+    PROTOCOL,
+    Assignment,
+    Code,
+    Launch,
+    StopOrder,
+    SyncReply,
+    SyncRequest,
+)
+
+
+def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) -> SyncReply:
+    """Take in what the node says and answer with what it should run.
+
+    1. Heartbeat: the node is heard; a silent or lost one comes back.
+    2. Inventory, when it came along.
+    3. Reports, each a no-op when it is old news.
+    4. Samples; they may be lost, so they come last.
+    """
+    now = now or timezone.now()
+    if not OLDEST_PROTOCOL <= request.protocol <= PROTOCOL:
+        raise Invalid(
+            f"This server speaks protocols {OLDEST_PROTOCOL} to {PROTOCOL}.",
+            field="protocol",
+            code="protocol_unsupported",
+        )
+    forget: set[int] = set()
+    with transaction.atomic():
+        _hear(node, request, now)
+        if request.host is not None:
+            store_host(node, request.host)
+        if request.devices is not None:
+            store_devices(node, request.devices)
+            transitions.events.wake_scheduler_on_commit()
+        if request.reports:
+            forget = report_attempts(node=node, reports=request.reports, now=now)
+        ingest_samples(node=node, request=request, now=now)
+    return current_reply(node, forget)
+
+
+def _hear(node: Node, request: SyncRequest, now: datetime) -> None:
+    skew = request.sent_at - now.timestamp()
+    Node.objects.filter(pk=node.pk).update(
+        last_seen_at=now,
+        boot_id=request.boot_id[:64],
+        agent_id=request.agent_id[:64],
+        agent_version=request.agent_version[:32],
+        protocol=request.protocol,
+        clock_skew_s=max(-1e9, min(1e9, skew)),
+    )
+    node.refresh_from_db()
+    if node.state in (NodeState.SILENT, NodeState.LOST):
+        back = NodeState.DRAINING if node.drain_requested_at else NodeState.READY
+        transitions.move_node(
+            node,
+            back,
+            now=now,
+            kind="heard_again",
+            reason=node.state_reason if back is NodeState.DRAINING else "",
+        )
+
+
+def desired_revision(node_id: int) -> int:
+    """What a held sync watches; one indexed read."""
+    return Node.objects.values_list("desired_revision", flat=True).get(pk=node_id)
+
+
+def current_reply(node: Node, forget: Iterable[int] = ()) -> SyncReply:
+    """The complete truth for the node, read now.
+
+    The revision is read first: if something changes in between, the node is told the newer state
+    under the older number and asks again, which does no harm.
+    """
+    revision, state = Node.objects.values_list("desired_revision", "state").get(pk=node.pk)
+    placements = list(
+        Placement.objects.filter(
+            node=node, ended_at__isnull=True, attempt__state__in=LIVE_ATTEMPT_STATES
+        )
+        .select_related("attempt__job__project__team", "node")
+        .order_by("attempt_id")
+    )
+    uuids: dict[int, list[str]] = {}
+    addresses: dict[int, list[str]] = {}
+    if placements:
+        held = Allocation.objects.filter(
+            placement__in=placements, released_at__isnull=True
+        ).order_by("device__index")
+        for placement_id, uuid in held.values_list("placement_id", "device__uuid"):
+            uuids.setdefault(placement_id, []).append(uuid)
+        ranks = Placement.objects.filter(attempt__in=[p.attempt_id for p in placements]).order_by(
+            "rank"
+        )
+        for attempt_id, address in ranks.values_list("attempt_id", "node__address"):
+            addresses.setdefault(attempt_id, []).append(address)
+    return SyncReply(
+        protocol=PROTOCOL,
+        revision=revision,
+        node_state=NodeState(state),
+        assignments=tuple(
+            _assignment(p, tuple(addresses[p.attempt_id]), tuple(uuids.get(p.pk, ())))
+            for p in placements
+            if _may_be_told(p)
+        ),
+        forget=tuple(sorted(forget)),
+    )
+
+
+def _may_be_told(placement: Placement) -> bool:
+    """Ranks above 0 start once rank 0's node has reported its port; a stop is told to all."""
+    attempt = placement.attempt
+    return (
+        placement.rank == 0
+        or attempt.master_port is not None
+        or attempt.state == AttemptState.STOPPING
+    )
+
+
+def _assignment(
+    placement: Placement, addresses: tuple[str, ...], device_uuids: tuple[str, ...]
+) -> Assignment:
+    attempt = placement.attempt
+    job = attempt.job
+    spec = JobSpec.model_validate(job.spec)
+    stop = None
+    if attempt.state == AttemptState.STOPPING:
+        stop = StopOrder(reason=EndReason(attempt.stop_reason), grace_s=attempt.stop_grace_s)
+    return Assignment(
+        fence=attempt.pk,
+        job_id=job.pk,
+        job_name=job.name,
+        team=job.project.team.slug,
+        project=job.project.path,
+        attempt_number=attempt.number,
+        rank=placement.rank,
+        addresses=addresses,
+        device_uuids=device_uuids,
+        launch=_launch(spec),
+        master_port=attempt.master_port if placement.rank else None,
+        resume_from=attempt.resume_from,
+        stop=stop,
+    )
+
+
+def _launch(spec: JobSpec) -> Launch:
+    return Launch(
+        command=spec.command,
+        env=dict(spec.env),
+        working_dir=spec.working_dir,
+        code=Code(
+            script=spec.script,
+            folder=spec.code.folder,
+            git_url=spec.code.git_url,
+            git_ref=spec.code.git_ref,
+        ),
+        processes_per_node=spec.gpus_per_node if spec.processes == "gpu" else 1,
+        cpus=spec.cpus,
+        memory_mib=spec.memory,
+        time_limit_s=spec.time_limit,
+        checkpoint_dir=spec.checkpoint_dir,
+        stop_signal=str(spec.stop.signal),
+        stop_grace_s=spec.stop.grace,
+    )

@@ -1,0 +1,70 @@
+"""Where a job is meant to go: its project and queue, checked for the actor and the pool."""
+
+from __future__ import annotations
+
+from accounts.models import Project, User
+from accounts.permissions import can
+from accounts.selectors import get_visible_project
+from scheduler.models import Queue
+from scheduler.selectors.cluster import largest_shape
+from scheduler.services.errors import NotFound
+from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, units
+
+DEFAULT_POOL = "default"
+
+
+def resolve_target(actor: User, spec: JobSpec) -> tuple[Project, Queue]:
+    """The project and queue a spec names, checked for this actor; raises SpecInvalid."""
+    problems = []
+    project = None
+    try:
+        project = get_visible_project(actor, spec.project)
+    except NotFound:
+        problems.append(SpecProblem("project", f"there is no project {spec.project} for you"))
+    if project is not None and not can(actor, "submit_job", project):
+        problems.append(SpecProblem("project", f"you may not submit jobs to {spec.project}"))
+    if project is not None and project.is_archived:
+        problems.append(SpecProblem("project", f"{spec.project} is archived; choose another"))
+    name = spec.pool or DEFAULT_POOL
+    queue = Queue.objects.select_related("pool").filter(pool__name=name).order_by("pk").first()
+    if queue is None:
+        problems.append(SpecProblem("pool", f"there is no pool {name}"))
+    else:
+        problems += _misfits(spec, queue)
+    if problems or project is None or queue is None:
+        raise SpecInvalid(problems)
+    return project, queue
+
+
+def _misfits(spec: JobSpec, queue: Queue) -> list[SpecProblem]:
+    """Requests no registered node can ever hold; an empty pool is given the benefit of doubt."""
+    shape = largest_shape(queue.pool, spec.gpu_model)
+    if not shape.nodes:
+        return []
+    pool, model = queue.pool.name, spec.gpu_model or "any"
+    if not shape.gpus_per_node:
+        known = ", ".join(shape.models) or "no GPUs"
+        return [SpecProblem("gpu_model", f"pool {pool} has no {spec.gpu_model}; it has {known}")]
+    problems = []
+    if spec.gpus_per_node > shape.gpus_per_node:
+        problems.append(
+            SpecProblem(
+                "gpus_per_node",
+                f"the largest node of pool {pool} has {shape.gpus_per_node} GPUs ({model} model); "
+                "ask for fewer per node and more nodes",
+            )
+        )
+    elif spec.nodes > shape.nodes_with(spec.gpus_per_node):
+        problems.append(
+            SpecProblem(
+                "nodes",
+                f"pool {pool} has {shape.nodes_with(spec.gpus_per_node)} nodes with "
+                f"{spec.gpus_per_node} such GPUs; ask for fewer nodes",
+            )
+        )
+    if spec.cpus > shape.cpus:
+        problems.append(SpecProblem("cpus", f"the largest node of pool {pool} has {shape.cpus}"))
+    if spec.memory > shape.memory_mib:
+        largest = units.format_size_mib(shape.memory_mib)
+        problems.append(SpecProblem("memory", f"the largest node of pool {pool} has {largest}"))
+    return problems

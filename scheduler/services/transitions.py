@@ -1,0 +1,192 @@
+"""The only writers of state. Every move is legal, guarded, recorded and told.
+
+A move is an `UPDATE … WHERE state IN (expected)`; zero rows mean another hand was faster, which
+is a normal answer (False), not an error. Each function belongs inside the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from accounts.models import User
+from django.db.models import F
+from scheduler import events
+from scheduler.models import Attempt, Job, JobEvent, Node, NodeEvent
+from scheduler.states import (
+    ATTEMPT_MOVES,
+    FINAL_JOB_STATES,
+    JOB_MOVES,
+    NODE_MOVES,
+    AttemptState,
+    JobState,
+    NodeState,
+    WaitReason,
+)
+
+
+class IllegalMove(RuntimeError):
+    """The program asked for a move that the tables in `states.py` do not know."""
+
+
+def move_job(
+    job: Job,
+    to: JobState,
+    *,
+    now: datetime,
+    kind: str,
+    actor: User | None = None,
+    attempt: Attempt | None = None,
+    detail: Mapping[str, object] | None = None,
+    **fields: Any,
+) -> bool:
+    """Move one job; `fields` change in the same guarded update. False: it was moved meanwhile."""
+    came_from = JobState(job.state)
+    if to not in JOB_MOVES[came_from]:
+        raise IllegalMove(f"job {job.pk}: {came_from} -> {to}")
+    if to in FINAL_JOB_STATES:
+        fields.setdefault("ended_at", now)
+        fields |= {"wait_reason": "", "wait_facts": {}}
+    elif to is JobState.QUEUED:
+        fields.setdefault("wait_reason", WaitReason.EVALUATING)
+        fields |= {"wait_facts": {}, "wait_checked_at": None}
+    elif to is not JobState.HELD:
+        fields |= {"wait_reason": "", "wait_facts": {}}
+    moved = Job.objects.filter(pk=job.pk, state=came_from).update(
+        state=to, version=F("version") + 1, **fields
+    )
+    if not moved:
+        return False
+    job.refresh_from_db()
+    record_event(
+        job, kind, now=now, actor=actor, attempt=attempt, came_from=came_from, to=to, detail=detail
+    )
+    tell_of_job(job)
+    if to is JobState.QUEUED:
+        events.wake_scheduler_on_commit()
+    return True
+
+
+def move_jobs_to_starting(job_ids: Sequence[int], *, now: datetime) -> set[int]:
+    """Queued jobs to STARTING, as one statement for many; returns those that really moved.
+
+    Equals `move_job` in a loop, without its event: the caller records one per attempt.
+    """
+    still_queued = set(
+        Job.objects.select_for_update()
+        .filter(pk__in=job_ids, state=JobState.QUEUED)
+        .values_list("pk", flat=True)
+    )
+    Job.objects.filter(pk__in=still_queued, state=JobState.QUEUED).update(
+        state=JobState.STARTING, version=F("version") + 1, wait_reason="", wait_facts={}
+    )
+    return still_queued
+
+
+def move_attempt(attempt: Attempt, to: AttemptState, *, now: datetime, **fields: Any) -> bool:
+    """Move one attempt; False: it was moved meanwhile, and `attempt` is as it is now."""
+    came_from = AttemptState(attempt.state)
+    if to not in ATTEMPT_MOVES[came_from]:
+        raise IllegalMove(f"attempt {attempt.pk}: {came_from} -> {to}")
+    if to is AttemptState.ENDED:
+        fields.setdefault("ended_at", now)
+    moved = Attempt.objects.filter(pk=attempt.pk, state=came_from).update(state=to, **fields)
+    attempt.refresh_from_db()
+    return bool(moved)
+
+
+def move_node(
+    node: Node,
+    to: NodeState,
+    *,
+    now: datetime,
+    kind: str,
+    actor: User | None = None,
+    reason: str = "",
+    **fields: Any,
+) -> bool:
+    """Move one node; False: it was moved meanwhile."""
+    came_from = NodeState(node.state)
+    if to not in NODE_MOVES[came_from]:
+        raise IllegalMove(f"node {node.name}: {came_from} -> {to}")
+    moved = Node.objects.filter(pk=node.pk, state=came_from).update(
+        state=to,
+        state_reason=reason[:255],
+        desired_revision=F("desired_revision") + 1,
+        **fields,
+    )
+    if not moved:
+        return False
+    node.refresh_from_db()
+    record_node_event(node, kind, now=now, actor=actor, came_from=came_from, to=to, detail=reason)
+    tell_of_node(node.pk)
+    events.wake_scheduler_on_commit()
+    return True
+
+
+def record_event(
+    job: Job,
+    kind: str,
+    *,
+    now: datetime,
+    actor: User | None = None,
+    attempt: Attempt | None = None,
+    came_from: str = "",
+    to: str = "",
+    detail: Mapping[str, object] | None = None,
+) -> None:
+    """One line of the job's history."""
+    JobEvent.objects.create(
+        job=job,
+        attempt=attempt,
+        at=now,
+        actor=actor,
+        kind=kind,
+        from_state=came_from,
+        to_state=to,
+        detail=dict(detail or {}),
+    )
+
+
+def record_node_event(
+    node: Node,
+    kind: str,
+    *,
+    now: datetime,
+    actor: User | None = None,
+    came_from: str = "",
+    to: str = "",
+    detail: str = "",
+) -> None:
+    """One line of the node's history."""
+    NodeEvent.objects.create(
+        node=node,
+        at=now,
+        actor=actor,
+        kind=kind,
+        from_state=came_from,
+        to_state=to,
+        detail={"reason": detail} if detail else {},
+    )
+
+
+def tell_of_job(job: Job, pool_name: str = "") -> None:
+    """Hint at a changed job to its page, its project's lists and its pool's queue."""
+    events.publish_on_commit(f"job:{job.pk}")
+    events.publish_on_commit(f"project:{job.project_id}")
+    events.publish_on_commit(f"queue:{pool_name or job.pool.name}")
+
+
+def tell_of_node(node_id: int) -> None:
+    """Hint at a changed node to people and to its own held sync."""
+    events.publish_on_commit("nodes")
+    events.publish_on_commit(f"node:{node_id}")
+
+
+def change_desired(node_ids: Iterable[int]) -> None:
+    """What these nodes should run has changed: raise their revision and wake their sync."""
+    ids = sorted(set(node_ids))
+    Node.objects.filter(pk__in=ids).update(desired_revision=F("desired_revision") + 1)
+    for node_id in ids:
+        tell_of_node(node_id)
