@@ -1,0 +1,147 @@
+"""The three calls a node makes, over HTTP; what may be tried again and what may not."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from http import HTTPStatus
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+
+from scheduler.wire.codec import WireError, decode, encode
+from scheduler.wire.messages import (
+    AGENT_VERSION,
+    EnrolReply,
+    EnrolRequest,
+    LogAck,
+    Refusal,
+    SyncReply,
+    SyncRequest,
+)
+
+Reply = TypeVar("Reply")
+
+_CONNECT_S = 5.0
+_ANSWER_S = 15.0
+_SHOWN_BODY = 200
+_TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+
+
+class ServerAway(Exception):
+    """No usable answer: unreachable, timed out, 5xx, or not our protocol. Try again later."""
+
+
+class Refused(Exception):
+    """The server understood and said no (4xx); saying the same again will not help."""
+
+    def __init__(self, status: int, refusal: Refusal) -> None:
+        self.status = status
+        self.refusal = refusal
+        super().__init__(f"{status} {refusal.code}: {refusal.detail}")
+
+
+class Backoff:
+    """Full-jitter waiting times: random up to a bound that doubles from `first_s` to `cap_s`."""
+
+    def __init__(self, cap_s: float, first_s: float = 0.25) -> None:
+        self.first_s = min(first_s, cap_s)
+        self.cap_s = cap_s
+        self._bound_s = self.first_s
+
+    def next_s(self) -> float:
+        """How long to wait before the next try."""
+        wait_s = random.uniform(self.first_s / 2, self._bound_s)
+        self._bound_s = min(self.cap_s, self._bound_s * 2)
+        return wait_s
+
+    def reset(self) -> None:
+        """It worked: the next failure waits shortly again."""
+        self._bound_s = self.first_s
+
+
+class Client:
+    """Calls to one server; safe to share between threads."""
+
+    def __init__(self, server: str, node_token: str = "") -> None:
+        self.server = server.rstrip("/")
+        headers = {"User-Agent": f"trainyard-agent/{AGENT_VERSION}"}
+        if node_token:
+            headers["Authorization"] = f"Bearer {node_token}"
+        self._http = httpx.Client(
+            base_url=f"{self.server}/api/agent/v1",
+            headers=headers,
+            timeout=httpx.Timeout(_ANSWER_S, connect=_CONNECT_S),
+            limits=httpx.Limits(max_connections=64, keepalive_expiry=30),
+            # A proxy set for the outer world cannot know this host's loopback.
+            trust_env=not _is_loopback(self.server),
+        )
+
+    def close(self) -> None:
+        """Drop all connections; a held call ends with ServerAway."""
+        self._http.close()
+
+    def enrol(self, request: EnrolRequest) -> EnrolReply:
+        """Buy a node token with the single-use token."""
+        return self._call(EnrolReply, "/enrol", encode(request))
+
+    def sync(self, request: SyncRequest) -> SyncReply:
+        """Say how things are, hear how they should be; may be held `request.hold_s`."""
+        return self._call(SyncReply, "/sync", encode(request), extra_s=request.hold_s)
+
+    def send_log(self, fence: int, rank: int, offset: int, chunk: bytes) -> LogAck:
+        """Send bytes of a stream; the answer says how many are durable."""
+        place = f"/attempts/{fence}/log?rank={rank}&offset={offset}"
+        return self._call(LogAck, place, chunk, kind="application/octet-stream")
+
+    def server_date(self) -> str:
+        """The server's Date header, whatever it answers; raises ServerAway."""
+        try:
+            return str(self._http.get("/", timeout=_CONNECT_S).headers.get("Date", ""))
+        except httpx.HTTPError as error:
+            raise ServerAway(f"{self.server} does not answer: {error}") from None
+
+    def _call(
+        self,
+        reply: type[Reply],
+        place: str,
+        body: bytes,
+        *,
+        kind: str = "application/json",
+        extra_s: float = 0.0,
+    ) -> Reply:
+        timeout = httpx.Timeout(_ANSWER_S + extra_s, connect=_CONNECT_S)
+        try:
+            answer = self._http.post(
+                place, content=body, headers={"Content-Type": kind}, timeout=timeout
+            )
+        except (httpx.HTTPError, RuntimeError) as error:
+            # RuntimeError: the client was closed under a waiting call.
+            raise ServerAway(f"{self.server}{place}: {error or type(error).__name__}") from None
+        if answer.status_code >= 500 or answer.status_code in _TRY_AGAIN:
+            raise ServerAway(f"{self.server}{place} answered {answer.status_code}")
+        if answer.status_code >= 400:
+            raise Refused(answer.status_code, _refusal(answer))
+        try:
+            return decode(reply, answer.content)
+        except WireError as error:
+            raise ServerAway(
+                f"{self.server}{place} answered {answer.status_code} with something else than "
+                f"expected ({error}); is the address right?"
+            ) from None
+
+
+def _refusal(answer: httpx.Response) -> Refusal:
+    try:
+        return decode(Refusal, answer.content)
+    except WireError:
+        return Refusal("unknown", answer.text[:_SHOWN_BODY])
+
+
+def _is_loopback(server: str) -> bool:
+    name = urlsplit(server).hostname or ""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"

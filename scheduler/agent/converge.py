@@ -1,0 +1,241 @@
+"""The attempts of this node, and how they are brought to what the server wants."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from scheduler.agent.client import Client
+from scheduler.agent.config import NodeIdentity, Options
+from scheduler.agent.gpus import Holding
+from scheduler.agent.host import free_mib
+from scheduler.agent.logs import LogShipper
+from scheduler.agent.runner import Attempt, remove_old_work
+from scheduler.agent.runtime import processes
+from scheduler.agent.runtime.forkserver import Forkserver
+from scheduler.agent.setup.identities import UidBook
+from scheduler.agent.setup.ports import NoFreePort
+from scheduler.agent.setup.prepare import Ground
+from scheduler.agent.spool import Spool
+from scheduler.states import AttemptState, EndReason
+from scheduler.wire.messages import Assignment, AttemptReport, SyncReply
+
+_SWEEP_S = 600.0
+
+logger = logging.getLogger(__name__)
+
+
+class Roster:
+    """All attempts here. Thread-safe; `on_change` is called when a start made progress."""
+
+    def __init__(
+        self,
+        identity: NodeIdentity,
+        options: Options,
+        client: Client,
+        hint_address: str,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.identity = identity
+        self.options = options
+        self.client = client
+        self.hint_address = hint_address
+        self.on_change = on_change
+        self.spool = Spool(options.state / "spool")
+        self.forkserver = Forkserver()
+        self.uids: UidBook | None = None
+        if options.job_uids is not None and os.geteuid() == 0:
+            self.uids = UidBook(*options.job_uids)
+        self.revision = 0
+        self.last_sync_path = options.state / "last_sync"
+        self._attempts: dict[int, Attempt] = {}
+        self._shippers: dict[int, LogShipper] = {}
+        self._refused: dict[int, AttemptReport] = {}
+        self._busy_before: dict[int, tuple[float, float]] = {}
+        self._swept_at = time.monotonic()
+        self._lock = threading.RLock()
+
+    def adopt(self) -> None:
+        """Take over what an earlier agent left running or ended; nothing is started again."""
+        self.forkserver.warm_up()
+        for slot in self.spool.slots():
+            attempt = Attempt(slot)
+            attempt.refresh()
+            logger.info("adopted attempt %d: %s", attempt.fence, attempt.report().state)
+            if self.uids and attempt.launch and attempt.launch.uid is not None:
+                self.uids.note(attempt.fence, attempt.launch.uid)
+            self._keep(attempt)
+
+    def close(self) -> None:
+        """Let go of everything; attempts run on."""
+        for shipper in self._shippers.values():
+            shipper.stop()
+        self.forkserver.close()
+
+    def refresh(self) -> None:
+        """Look at every attempt's files; wake the log of those that ended."""
+        with self._lock:
+            attempts = [attempt for attempt in self._attempts.values() if attempt.end is None]
+        for attempt in attempts:
+            attempt.refresh()
+            if attempt.end is not None:
+                logger.info("attempt %d ended: %s", attempt.fence, attempt.end.end_reason)
+                self._nudge_log(attempt.fence)
+                if self.uids:
+                    self.uids.give_back(attempt.fence)
+        if time.monotonic() - self._swept_at > _SWEEP_S:
+            self._swept_at = time.monotonic()
+            with self._lock:
+                kept = [attempt.assignment for attempt in self._attempts.values()]
+            live = {f"{assignment.fence}-{assignment.rank}" for assignment in kept}
+            remove_old_work(self.options.work, self.options.keep_work_s, live)
+
+    def _nudge_log(self, fence: int) -> None:
+        shipper = self._shippers.get(fence)
+        if shipper is not None:
+            shipper.nudge()
+
+    def reports(self) -> tuple[AttemptReport, ...]:
+        """What the server should know of every attempt it has not told us to forget."""
+        with self._lock:
+            found = [attempt.report() for attempt in self._attempts.values()]
+            return (*found, *self._refused.values())
+
+    def is_busy(self) -> bool:
+        """Whether any attempt is still alive."""
+        with self._lock:
+            return any(attempt.end is None for attempt in self._attempts.values())
+
+    def holdings(self) -> dict[str, Holding]:
+        """Who holds which device, and how hard its processes work."""
+        with self._lock:
+            live = [attempt for attempt in self._attempts.values() if attempt.end is None]
+        found = {}
+        for attempt in live:
+            holding = self._measure(attempt)
+            for device_uuid in attempt.assignment.device_uuids:
+                found[device_uuid] = holding
+        return found
+
+    def _measure(self, attempt: Attempt) -> Holding:
+        now, used = time.monotonic(), 0.0
+        if attempt.supervisor is not None:
+            used = processes.cpu_seconds(processes.descendants(attempt.supervisor.pid))
+        before, used_before = self._busy_before.get(attempt.fence, (now, used))
+        self._busy_before[attempt.fence] = (now, used)
+        cores = max(0.0, used - used_before) / (now - before) if now > before else 0.0
+        held_s = time.time() - (attempt.started_at or time.time())
+        return Holding(attempt.fence, cores, max(0.0, held_s))
+
+    def note_contact(self, sent_at: float) -> None:
+        """Tell supervisors that the server was reached; `sent_at` is monotonic."""
+        try:
+            self.last_sync_path.write_text(f"{processes.boot_id()} {sent_at:.3f}")
+        except OSError:
+            logger.warning("cannot write %s", self.last_sync_path)
+
+    def converge(self, reply: SyncReply) -> bool:
+        """Do what the reply wants, unless a newer one was seen; True when something changed."""
+        with self._lock:
+            if reply.revision < self.revision:
+                return False
+            self.revision = reply.revision
+            wanted = {assignment.fence: assignment for assignment in reply.assignments}
+            changed = False
+            for fence in reply.forget:
+                changed |= self._forget(fence)
+            for assignment in wanted.values():
+                changed |= self._bring_to(assignment)
+            for fence, attempt in self._attempts.items():
+                if fence not in wanted and attempt.end is None and not attempt.is_stopping():
+                    grace_s = attempt.assignment.launch.stop_grace_s
+                    detail = "the server no longer lists this attempt"
+                    attempt.order_stop(EndReason.NODE_LOST, grace_s, detail)
+                    changed = True
+            return changed
+
+    def _bring_to(self, assignment: Assignment) -> bool:
+        fence, stop = assignment.fence, assignment.stop
+        attempt = self._attempts.get(fence)
+        if attempt is not None:
+            if stop is None or attempt.end is not None:
+                return False
+            before = attempt.stop_order
+            attempt.order_stop(stop.reason, stop.grace_s)
+            return attempt.stop_order != before
+        if fence in self._refused or self.spool.was_forgotten(fence):
+            return False
+        waits_for_rank_0 = assignment.rank > 0 and assignment.master_port is None
+        if stop is None and waits_for_rank_0:
+            return False
+        self._accept(assignment)
+        return True
+
+    def _accept(self, assignment: Assignment) -> None:
+        fence = assignment.fence
+        try:
+            room = min(free_mib(self.options.state), free_mib(self.options.work))
+            if room < self.options.min_free_mib and assignment.stop is None:
+                raise OSError(f"the disk is full: {room} MiB are left on the node")
+            attempt = Attempt(self.spool.accept(assignment))
+        except OSError as problem:
+            logger.error("attempt %d is refused: %s", fence, problem)
+            self._refused[fence] = _refusal(assignment, str(problem))
+            return
+        self._keep(attempt)
+        if assignment.stop is not None:
+            attempt.order_stop(assignment.stop.reason, assignment.stop.grace_s)
+            attempt.end_early()
+            return
+        logger.info("attempt %d of job %d begins", fence, assignment.job_id)
+        try:
+            attempt.reserve_port(self.options.ports)
+        except (OSError, NoFreePort) as problem:
+            attempt.end_early(EndReason.START_FAILED, f"no port for rank 0: {problem}")
+            return
+        attempt.start(self._ground(attempt), self.forkserver, self.on_change)
+
+    def _ground(self, attempt: Attempt) -> Ground:
+        return Ground(
+            options=self.options,
+            node_name=self.identity.name,
+            hint_address=self.hint_address,
+            last_sync_path=self.last_sync_path.resolve(),
+            uids=self.uids,
+            master_port=attempt.master_port or 0,
+            is_stopped=attempt.is_stopping,
+        )
+
+    def _keep(self, attempt: Attempt) -> None:
+        self._attempts[attempt.fence] = attempt
+        shipper = LogShipper(attempt.slot, self.client, self.options.retry_cap_s)
+        self._shippers[attempt.fence] = shipper
+        shipper.start()
+
+    def _forget(self, fence: int) -> bool:
+        if self._refused.pop(fence, None) is not None:
+            return True
+        attempt = self._attempts.get(fence)
+        if attempt is None or attempt.end is None:
+            return False  # one that still runs is stopped by not being listed
+        self._shippers.pop(fence).stop()
+        self._busy_before.pop(fence, None)
+        del self._attempts[fence]
+        attempt.clean_up(self.options.work)
+        self.spool.forget(attempt.slot)
+        return True
+
+
+def _refusal(assignment: Assignment, detail: str) -> AttemptReport:
+    now = time.time()
+    return AttemptReport(
+        fence=assignment.fence,
+        rank=assignment.rank,
+        state=AttemptState.ENDED,
+        ended_at=now,
+        end_reason=EndReason.START_FAILED,
+        detail=detail,
+    )

@@ -1,0 +1,228 @@
+"""What a node does, for ever: observe, sync, converge, sleep.
+
+Two threads talk to the server. One holds a `sync` open and hears orders the moment they are
+given; the other sends a `sync` of its own the moment something here changes, so that an end is
+known within milliseconds. Replies carry a revision: an older one changes nothing.
+
+A stopped or killed agent leaves its attempts running; the next one adopts them by the spool.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import selectors
+import socket
+import threading
+import time
+import uuid
+from dataclasses import replace
+
+from scheduler.agent import host
+from scheduler.agent.client import Backoff, Client, Refused, ServerAway
+from scheduler.agent.config import NodeIdentity, Options, make_work_folder
+from scheduler.agent.converge import Roster
+from scheduler.agent.gpus import Gpus
+from scheduler.agent.readings import Readings
+from scheduler.agent.runtime import processes
+from scheduler.wire.messages import (
+    AGENT_VERSION,
+    PROTOCOL,
+    AttemptReport,
+    DeviceSample,
+    HostSample,
+    SyncReply,
+    SyncRequest,
+)
+
+_RESCAN_S = 1.0
+_FATAL = {409: "node_identity_conflict", 426: "protocol_unsupported"}
+
+logger = logging.getLogger(__name__)
+
+
+class Daemon:
+    """The agent of one node. `serve` returns when `stop` was called or a refusal is final."""
+
+    def __init__(
+        self, identity: NodeIdentity, options: Options, gpus: Gpus, client: Client
+    ) -> None:
+        self.identity = identity
+        self.options = options
+        self.client = client
+        self.gpus = gpus
+        self.agent_id = uuid.uuid4().hex
+        self.fatal: Refused | None = None
+        self.hint_address = hint_address(options)
+        self._hints = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._hints.bind("\0" + self.hint_address)
+        self._hints.setblocking(False)
+        self._heard, self._told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._stopping = threading.Event()
+        self._introduced = False
+        self._reported: tuple[AttemptReport, ...] = ()
+        make_work_folder(options.work)
+        self.roster = Roster(identity, options, client, self.hint_address, self.wake)
+        self.readings = Readings(options.work, gpus)
+
+    def serve(self) -> None:
+        """Run until stopped; afterwards `fatal` holds a refusal that ends the agent, if any."""
+        self.roster.adopt()
+        poll = threading.Thread(target=self._poll, name="poll", daemon=True)
+        poll.start()
+        try:
+            self._pulse()
+        finally:
+            self._stopping.set()
+            self.client.close()
+            self.roster.close()
+            self._hints.close()
+
+    def stop(self) -> None:
+        """End the agent, not its attempts; safe in a signal's call-back."""
+        self._stopping.set()
+        self.wake()
+
+    def wake(self) -> None:
+        """Something changed: look and report now."""
+        try:
+            os.write(self._told, b"!")
+        except BlockingIOError:
+            return  # it is being woken already
+
+    def _poll(self) -> None:
+        """Hold a sync open, again and again."""
+        backoff = Backoff(self.options.retry_cap_s)
+        while not self._stopping.is_set():
+            if self._sync(self.options.hold_s):
+                backoff.reset()
+            else:
+                self._stopping.wait(backoff.next_s())
+
+    def _pulse(self) -> None:
+        """Observe, and say what changed at once."""
+        backoff = Backoff(self.options.retry_cap_s)
+        not_before = 0.0
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._hints, selectors.EVENT_READ)
+            selector.register(self._heard, selectors.EVENT_READ)
+            while not self._stopping.is_set():
+                selector.select(self._nap_s(not_before))
+                self._swallow_hints()
+                self.roster.refresh()
+                if self._stopping.is_set() or time.monotonic() < not_before:
+                    continue
+                if not (self._has_news() or self._is_sample_due()):
+                    continue
+                if self._sync(0.0):
+                    backoff.reset()
+                    not_before = 0.0
+                else:
+                    not_before = time.monotonic() + backoff.next_s()
+
+    def _nap_s(self, not_before: float) -> float:
+        now = time.monotonic()
+        due = max(not_before, self.readings.taken_at + self._sample_every_s())
+        return max(0.0, min(_RESCAN_S, due - now))
+
+    def _sample_every_s(self) -> float:
+        return self.options.sample_s if self.roster.is_busy() else self.options.heartbeat_s
+
+    def _is_sample_due(self) -> bool:
+        return time.monotonic() - self.readings.taken_at >= self._sample_every_s()
+
+    def _has_news(self) -> bool:
+        return _telling(self.roster.reports()) != self._reported
+
+    def _swallow_hints(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._hints.recv(64):
+                pass
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._heard, 4096):
+                pass
+
+    def _sync(self, hold_s: float) -> bool:
+        """One call, and what follows from its answer; False when it should be tried later."""
+        sent_at = time.monotonic()
+        request = self._request(hold_s)
+        try:
+            reply = self.client.sync(request)
+        except ServerAway as problem:
+            self.readings.give_back(request.samples)
+            if not self._stopping.is_set():
+                logger.warning("the server is away, attempts go on: %s", problem)
+            return False
+        except Refused as problem:
+            self._heed(problem)
+            return False
+        self.roster.note_contact(sent_at)
+        self._introduced = True
+        self._reported = _telling(request.reports)
+        self._apply(reply)
+        return True
+
+    def _request(self, hold_s: float) -> SyncRequest:
+        reports = self.roster.reports()
+        samples: tuple[DeviceSample, ...] = ()
+        host_sample: HostSample | None = None
+        if hold_s == 0.0 and self._is_sample_due():
+            samples, host_sample = self.readings.take(self.roster.holdings())
+        request = SyncRequest(
+            protocol=PROTOCOL,
+            agent_version=AGENT_VERSION,
+            agent_id=self.agent_id,
+            boot_id=processes.boot_id(),
+            seen_revision=self.roster.revision,
+            hold_s=hold_s,
+            sent_at=time.time(),
+            reports=reports,
+            samples=samples,
+            host_sample=host_sample,
+        )
+        if self._introduced:
+            return request
+        own = self.identity
+        facts = host.read_host(
+            self.options.work,
+            own.server,
+            cpus=own.cpus,
+            memory_mib=own.memory_mib,
+            address=own.address,
+            driver=self.gpus.driver,
+        )
+        return replace(request, host=facts, devices=self.gpus.inventory(), hold_s=0.0)
+
+    def _apply(self, reply: SyncReply) -> None:
+        if self.roster.converge(reply):
+            self.wake()
+
+    def _heed(self, problem: Refused) -> None:
+        code = problem.refusal.code
+        if _FATAL.get(problem.status) == code:
+            logger.critical("the server refuses this agent for good: %s", problem)
+            self.fatal = problem
+            self.stop()
+        elif problem.status in (401, 403):
+            logger.error(
+                "the server does not accept this node's token (%s). Running attempts go on. "
+                "Enrol the node again with a new token: enrol --server %s --token TOKEN --state %s",
+                problem,
+                self.identity.server,
+                self.options.state,
+            )
+        else:
+            logger.error("the server refused the sync: %s", problem)
+
+
+def hint_address(options: Options) -> str:
+    """The socket on which supervisors wake the agent; the same after every restart."""
+    mark = hashlib.sha256(os.fsencode(options.state.resolve())).hexdigest()[:24]
+    return f"trainyard-agent-{mark}"
+
+
+def _telling(reports: tuple[AttemptReport, ...]) -> tuple[AttemptReport, ...]:
+    """What is worth a call of its own; a growing log is not, it has its own way."""
+    return tuple(report if report.end_reason else replace(report, log_size=0) for report in reports)

@@ -1,0 +1,103 @@
+"""Ship an attempt's log by byte offset: in order, idempotent, until its end is durable."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from scheduler.agent.client import Backoff, Client, Refused, ServerAway
+from scheduler.agent.spool import Slot
+from scheduler.wire.messages import MAX_LOG_CHUNK
+
+_POLL_S = 0.15
+_UNAUTHORISED = (401, 403)
+
+logger = logging.getLogger(__name__)
+
+
+class LogShipper:
+    """One stream's way to the server, on a thread of its own."""
+
+    def __init__(self, slot: Slot, client: Client, retry_cap_s: float) -> None:
+        self.slot = slot
+        self.client = client
+        self.fence = slot.entry.assignment.fence
+        self.rank = slot.entry.assignment.rank
+        self.offset = slot.shipped()
+        self._backoff = Backoff(retry_cap_s)
+        self._nudge = threading.Event()
+        self._stopped = False
+        self._thread = threading.Thread(
+            target=self._follow, name=f"log-{self.fence}-{self.rank}", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def nudge(self) -> None:
+        """There is something new: do not wait for the next look."""
+        self._nudge.set()
+
+    def stop(self) -> None:
+        """The stream is not wanted any more."""
+        self._stopped = True
+        self._nudge.set()
+
+    def _follow(self) -> None:
+        while not self._stopped:
+            # The end is read before the size: once it is there, the size is final.
+            ended = self.slot.exit() is not None
+            size = self.slot.log_size()
+            if self.offset < size:
+                self._wait(self._ship())
+            elif ended:
+                return
+            else:
+                self._wait(_POLL_S)
+
+    def _wait(self, wait_s: float) -> None:
+        if wait_s > 0 and self._nudge.wait(wait_s):
+            self._nudge.clear()
+
+    def _ship(self) -> float:
+        """Send one chunk; returns how long to wait before the next look."""
+        chunk = self._read()
+        try:
+            ack = self.client.send_log(self.fence, self.rank, self.offset, chunk)
+        except ServerAway as problem:
+            logger.debug("log of attempt %d: %s", self.fence, problem)
+            return self._backoff.next_s()
+        except Refused as problem:
+            return self._heed(problem)
+        self._backoff.reset()
+        stuck = ack.size <= self.offset
+        self._move_to(ack.size)
+        if stuck:
+            # The server took nothing: the same bytes again at once would only be noise.
+            return self._backoff.next_s()
+        return 0.0 if len(chunk) == MAX_LOG_CHUNK else _POLL_S
+
+    def _read(self) -> bytes:
+        with open(self.slot.log_path, "rb") as stream:
+            stream.seek(self.offset)
+            return stream.read(MAX_LOG_CHUNK)
+
+    def _heed(self, problem: Refused) -> float:
+        expected = problem.refusal.facts.get("expected", "")
+        if problem.status == 409 and expected.isdigit():
+            if int(expected) == self.offset:
+                return self._backoff.next_s()
+            self._move_to(int(expected))
+            return 0.0
+        if problem.status in _UNAUTHORISED:
+            return self._backoff.next_s()
+        logger.error("the log of attempt %d ends here: %s", self.fence, problem)
+        self._stopped = True
+        return 0.0
+
+    def _move_to(self, size: int) -> None:
+        self.offset = size
+        try:
+            self.slot.note_shipped(size)
+        except OSError:
+            logger.debug("cannot note the shipped size of attempt %d", self.fence)

@@ -1,0 +1,119 @@
+"""Look at a node before it is trusted with work; every finding says what to do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+from scheduler.agent.client import Client, ServerAway
+from scheduler.agent.config import NodeIdentity
+from scheduler.agent.gpus import GpuProblem, open_gpus
+from scheduler.agent.host import free_mib
+from scheduler.agent.runtime import limits
+
+_MIN_FREE_MIB = 1024
+_MAX_SKEW_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. `is_ok` None: worth knowing, no reason to stop."""
+
+    what: str
+    is_ok: bool | None
+    detail: str
+
+    def line(self) -> str:
+        """As shown to the operator."""
+        mark = {True: "ok  ", False: "FAIL", None: "note"}[self.is_ok]
+        return f"{mark}  {self.what}: {self.detail}"
+
+
+def inspect_node(state: Path, wish: NodeIdentity) -> Iterator[Finding]:
+    """All findings about this node, in the order of what breaks first."""
+    yield Finding("name", True, wish.name)
+    yield _gpus(wish)
+    yield _disk(state)
+    yield from _server(wish.server)
+    yield _user()
+    yield _groups()
+    yield _git()
+
+
+def _gpus(wish: NodeIdentity) -> Finding:
+    if wish.simulated_gpus:
+        return Finding("gpus", None, f"{wish.simulated_gpus} simulated; the driver is not asked")
+    try:
+        gpus = open_gpus(wish.name, 0, "")
+    except GpuProblem as problem:
+        return Finding("gpus", False, str(problem))
+    found = gpus.inventory()
+    if not found:
+        return Finding(
+            "gpus", False, "the driver lists none; check `nvidia-smi -L` and the cabling"
+        )
+    models = ", ".join(sorted({device.model for device in found}))
+    return Finding("gpus", True, f"{len(found)} x {models}, driver {gpus.driver}")
+
+
+def _disk(state: Path) -> Finding:
+    room = free_mib(state)
+    if room < _MIN_FREE_MIB:
+        return Finding(
+            "disk", False, f"{room} MiB free at {state}; free {_MIN_FREE_MIB} or use --state"
+        )
+    return Finding("disk", True, f"{room} MiB free at {state}")
+
+
+def _server(server: str) -> Iterator[Finding]:
+    client = Client(server)
+    try:
+        date = client.server_date()
+    except ServerAway as problem:
+        yield Finding(
+            "server",
+            False,
+            f"{problem}. Check the address, name resolution, firewalls and that it is up.",
+        )
+        return
+    finally:
+        client.close()
+    yield Finding("server", True, f"{server} answers")
+    try:
+        skew_s = time.time() - parsedate_to_datetime(date).timestamp()
+    except (TypeError, ValueError):
+        yield Finding("clock", None, "the server tells no time; cannot compare the clocks")
+        return
+    is_ok = abs(skew_s) <= _MAX_SKEW_S
+    remedy = "" if is_ok else "; set the clock, for example with chrony or systemd-timesyncd"
+    yield Finding("clock", is_ok, f"{abs(skew_s):.0f} s from the server's{remedy}")
+
+
+def _user() -> Finding:
+    if os.geteuid() == 0:
+        return Finding("user", True, "root: every attempt gets a user id of its own")
+    return Finding(
+        "user", None, f"uid {os.geteuid()}: jobs run as this user; start as root to separate them"
+    )
+
+
+def _groups() -> Finding:
+    try:
+        trial = limits.set_limits(f"trainyard-preflight-{os.getpid()}", memory_mib=64, cpus=1)
+    except OSError as error:
+        return Finding("control groups", None, f"none ({error}); memory is watched instead")
+    means = []
+    means.append("memory by control group" if trial.memory_group else "memory by watching")
+    means.append("kill by control group" if trial.kill_group else "kill by walking the tree")
+    trial.remove()
+    return Finding("control groups", None, ", ".join(means))
+
+
+def _git() -> Finding:
+    place = shutil.which("git")
+    return Finding("git", None, place or "not installed; jobs cannot bring code by git URL")

@@ -1,0 +1,243 @@
+"""One attempt's share of this node: prepare, launch, adopt, stop, report."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import shutil
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from scheduler.agent.runtime import killing, processes
+from scheduler.agent.runtime.forkserver import Forkserver
+from scheduler.agent.runtime.records import (
+    ExitRecord,
+    LaunchRecord,
+    StopRecord,
+    SupervisorRecord,
+)
+from scheduler.agent.setup.code import SetupProblem, SetupStopped
+from scheduler.agent.setup.identities import NoFreeUid
+from scheduler.agent.setup.ports import NoFreePort, hold_port
+from scheduler.agent.setup.prepare import Ground, attempt_folder, prepare
+from scheduler.agent.spool import Slot
+from scheduler.states import AttemptState, EndReason
+from scheduler.wire.messages import AttemptReport
+
+_CLAIM_S = 15.0
+_STOPPED_EARLY = "stopped before the program was started"
+
+logger = logging.getLogger(__name__)
+
+
+class Attempt:
+    """An accepted attempt. Its truth lies in the slot's files; this object only reads ahead."""
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
+        self.assignment = slot.entry.assignment
+        self.launch: LaunchRecord | None = slot.launch()
+        self.supervisor: SupervisorRecord | None = slot.supervisor()
+        self.started_at: float | None = None
+        self.stop_order: StopRecord | None = slot.stop()
+        self.end: ExitRecord | None = slot.exit()
+        self._port: socket.socket | None = None
+        self._preparing = False
+        self._asked_at: float | None = None
+        self._lock = threading.RLock()
+        self.master_port = self.assignment.master_port
+        if self.launch is not None:
+            self.master_port = self.launch.master_port
+
+    @property
+    def fence(self) -> int:
+        return self.assignment.fence
+
+    def reserve_port(self, ports: tuple[int, int]) -> None:
+        """Rank 0's part: a port that the others will be told; may raise NoFreePort, OSError."""
+        if self.assignment.rank == 0:
+            self._port = hold_port(self.assignment.addresses[0], ports)
+            self.master_port = int(self._port.getsockname()[1])
+
+    def start(self, ground: Ground, forkserver: Forkserver, on_change: Callable[[], None]) -> None:
+        """Prepare and launch on a thread of its own; failures become the attempt's end."""
+        self._preparing = True
+
+        def begin() -> None:
+            self._begin(ground, forkserver)
+            on_change()
+
+        threading.Thread(target=begin, name=f"start-{self.fence}", daemon=True).start()
+
+    def _begin(self, ground: Ground, forkserver: Forkserver) -> None:
+        try:
+            ground = dataclasses.replace(ground, is_stopped=self.is_stopping)
+            launch = prepare(self.assignment, ground)
+            with self._lock:
+                if self.is_stopping():
+                    raise SetupStopped
+                self.slot.write_launch(launch)
+                self.launch = launch
+                self._asked_at = time.monotonic()
+                forkserver.launch(self.slot.path, self._port)
+        except SetupStopped:
+            self.end_early()
+        except SetupProblem as problem:
+            self.end_early(EndReason.SETUP_FAILED, str(problem))
+        except (OSError, NoFreeUid, NoFreePort) as problem:
+            logger.exception("attempt %d could not be prepared", self.fence)
+            self.end_early(EndReason.START_FAILED, str(problem))
+        except Exception as problem:
+            logger.exception("attempt %d could not be prepared", self.fence)
+            self.end_early(EndReason.START_FAILED, f"the agent failed: {problem!r}")
+        finally:
+            self._preparing = False
+            if self._port is not None:
+                self._port.close()
+                self._port = None
+
+    def is_stopping(self) -> bool:
+        return self.stop_order is not None
+
+    def end_early(self, reason: EndReason | None = None, detail: str = _STOPPED_EARLY) -> None:
+        """Record the end of an attempt whose program never began; a stop order's reason wins."""
+        with self._lock:
+            if self.end is not None or not self.slot.void():
+                return
+            if self.stop_order is not None:
+                reason = self.stop_order.reason
+            self._record(ExitRecord(reason or EndReason.START_FAILED, time.time(), detail=detail))
+
+    def _record(self, end: ExitRecord) -> None:
+        self.end = end
+        try:
+            self.slot.write_exit(end)
+        except OSError:
+            logger.exception("the end of attempt %d is only in memory", self.fence)
+
+    def refresh(self) -> None:
+        """Look what became of it since the last look."""
+        with self._lock:
+            if self.end is not None:
+                return
+            self.end = self.slot.exit()
+            if self.started_at is None:
+                started = self.slot.started()
+                self.started_at = started.started_at if started else None
+            if self.end is None and not self._preparing:
+                self._check_supervisor()
+
+    def _check_supervisor(self) -> None:
+        entry = self.slot.entry
+        if entry.boot_id != processes.boot_id():
+            detail = "the node was restarted while the attempt was here"
+            self._record(self._lost(detail))
+            return
+        self.supervisor = self.supervisor or self.slot.supervisor()
+        if self.supervisor is None:
+            waited_s = time.monotonic() - self._asked_at if self._asked_at else _CLAIM_S
+            if waited_s >= _CLAIM_S:
+                self.end_early(detail="the agent stopped before the program was started")
+            return
+        if self.supervisor.pid == 0:
+            self._record(ExitRecord(EndReason.START_FAILED, time.time(), detail=_STOPPED_EARLY))
+            return
+        if processes.is_alive(self.supervisor.pid, self.supervisor.start_ticks):
+            return
+        # It may have written its record and gone between our two looks.
+        self.end = self.slot.exit()
+        if self.end is None:
+            self._bury()
+
+    def _bury(self) -> None:
+        """The supervisor vanished without a word: kill what it left, then say so honestly."""
+        left: list[int] = []
+        if self.launch is not None and self.supervisor is not None:
+            left = killing.kill_remains(self.launch.marker, self.supervisor.cgroups)
+        detail = "the supervisor was lost; how the program ended is unknown"
+        if left:
+            detail += f"; could not be killed: {', '.join(map(str, left[:8]))}"
+        logger.error("attempt %d: %s", self.fence, detail)
+        self._record(self._lost(detail))
+
+    def _lost(self, detail: str) -> ExitRecord:
+        size = self.slot.log_size()
+        now = time.time()
+        return ExitRecord(EndReason.NODE_LOST, now, self.started_at, None, detail, size)
+
+    def order_stop(self, reason: EndReason, grace_s: float, detail: str = "") -> None:
+        """Stop it, once; a shorter grace than before replaces the order. Never blocks."""
+        with self._lock:
+            old = self.stop_order
+            if self.end is not None or (old is not None and old.grace_s <= grace_s):
+                return
+            reason = old.reason if old is not None else reason
+            self.stop_order = StopRecord(reason, grace_s, detail)
+            try:
+                self.slot.write_stop(self.stop_order)
+            except OSError:
+                logger.exception("cannot write the stop order of attempt %d", self.fence)
+                self.stop_order = None
+                return
+            self.supervisor = self.supervisor or self.slot.supervisor()
+            if self.supervisor is not None:
+                _wake(self.supervisor)
+
+    def report(self) -> AttemptReport:
+        """What the server should know now."""
+        end, launch = self.end, self.launch
+        return AttemptReport(
+            fence=self.fence,
+            rank=self.assignment.rank,
+            state=self._word(),
+            master_port=self.master_port,
+            started_at=end.started_at if end else self.started_at,
+            ended_at=end.ended_at if end else None,
+            exit_code=end.exit_code if end else None,
+            end_reason=end.end_reason if end else None,
+            detail=end.detail if end else "",
+            log_size=end.log_size if end else self.slot.log_size(),
+            code_commit=launch.code_commit if launch else "",
+            code_patch=launch.code_patch if launch else "",
+            resumed_from=launch.resumed_from if launch else "",
+        )
+
+    def _word(self) -> AttemptState:
+        if self.end is not None:
+            return AttemptState.ENDED
+        if self.stop_order is not None:
+            return AttemptState.STOPPING
+        return AttemptState.RUNNING if self.started_at else AttemptState.STARTING
+
+    def clean_up(self, work: Path) -> None:
+        """Remove its scratch; the working folder stays for a while, for people to look into."""
+        folder = attempt_folder(work, self.fence, self.assignment.rank)
+        shutil.rmtree(folder / "scratch", ignore_errors=True)
+
+
+def _wake(supervisor: SupervisorRecord) -> None:
+    """Signal a supervisor through a handle, so that a reused pid is never hit."""
+    with suppress(OSError):
+        handle = os.pidfd_open(supervisor.pid)
+        try:
+            if processes.is_alive(supervisor.pid, supervisor.start_ticks):
+                signal.pidfd_send_signal(handle, signal.SIGUSR1)
+        finally:
+            os.close(handle)
+
+
+def remove_old_work(work: Path, keep_s: float, live: set[str]) -> None:
+    """Delete attempts' folders that nobody has used for `keep_s`, except those in `live`."""
+    root = work / "attempts"
+    if not root.is_dir():
+        return
+    for folder in root.iterdir():
+        with suppress(OSError):
+            if folder.name not in live and time.time() - folder.stat().st_mtime > keep_s:
+                shutil.rmtree(folder, ignore_errors=True)

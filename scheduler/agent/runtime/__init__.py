@@ -1,0 +1,1 @@
+"""How an attempt is started, limited, watched and killed. Standard library only."""

@@ -1,0 +1,173 @@
+"""One local process of an attempt: from fork to the user's program."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from scheduler.agent.runtime import kernel, mounts
+from scheduler.agent.runtime.limits import Limits
+from scheduler.agent.runtime.records import LaunchRecord
+
+# Enough for any data loader, few enough that a fork bomb stays inside its own user id.
+_MAX_PROCESSES = 16_384
+_OOM_SCORE_ADJUST = 500
+
+
+class StartProblem(Exception):
+    """The program could not be started; the text names the field and what to do."""
+
+
+def start_process(launch: LaunchRecord, env: Mapping[str, str], output: int, limits: Limits) -> int:
+    """Fork and execute one local process; returns its pid once the program runs.
+
+    Raises StartProblem when it could not be executed.
+    """
+    heard, told = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(heard)
+        _become_program(launch, env, output, told, limits)
+    os.close(told)
+    with open(heard, "rb") as source:
+        problem = source.read().decode("utf-8", "replace")
+    if problem:
+        os.waitpid(pid, 0)
+        raise StartProblem(problem)
+    return pid
+
+
+def drop_to(uid: int | None) -> None:
+    """Become `uid` for good: no groups, no way back. None changes nothing."""
+    if uid is None:
+        return
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+def as_user(uid: int | None, action: Callable[[], object]) -> None:
+    """Carry out `action` in a short-lived child that is `uid`: its files are not ours to touch."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            drop_to(uid)
+            action()
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def _become_program(
+    launch: LaunchRecord, env: Mapping[str, str], output: int, told: int, limits: Limits
+) -> None:
+    step = "the node could not set limits"
+    try:
+        os.setsid()
+        _restore_signals()
+        _wire_streams(output)
+        limits.join()
+        Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE_ADJUST))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if launch.uid is not None:
+            resource.setrlimit(resource.RLIMIT_NPROC, (_MAX_PROCESSES, _MAX_PROCESSES))
+        step = "the node could not show the program's folders"
+        mounts.expose(launch.expose)
+        step = "the node could not change the user"
+        drop_to(launch.uid)
+        kernel.forbid_new_privileges()
+        kernel.die_with_parent(signal.SIGKILL)
+        os.umask(0o022)
+        step = "working_dir"
+        os.chdir(launch.working_dir)
+        step = "command"
+        os.execvpe(launch.command[0], launch.command, dict(env))
+    except OSError as error:
+        problem = explain(step, error, launch, env)
+    except Exception as error:
+        problem = f"{step}: {error}"
+    os.write(told, problem.encode("utf-8", "replace")[:4096])
+    os._exit(127)
+
+
+def _restore_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    # Python ignores these two for itself; a program expects the system's defaults.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _wire_streams(output: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+
+
+def explain(step: str, error: OSError, launch: LaunchRecord, env: Mapping[str, str]) -> str:
+    """Say which field is at fault and what would help, for a start that failed with `error`."""
+    if step == "working_dir":
+        return (
+            f"working_dir: cannot enter {launch.working_dir} as the job's user: "
+            f"{error.strerror}.{_closed_folder(Path(launch.working_dir), launch.uid)} "
+            "Give a folder that exists on the node and that other users may enter."
+        )
+    if step != "command":
+        return f"{step}: {error}"
+    program = launch.command[0]
+    found = find_program(program, env.get("PATH", ""), launch.working_dir)
+    if error.errno == errno.ENOENT and found is None:
+        return f"command not found: {program}. Install it on the node or give its full path."
+    if error.errno == errno.ENOENT:
+        return f"command: {found} names an interpreter in its first line that does not exist."
+    if error.errno == errno.ENOEXEC:
+        return f"command: {found or program} is no program; give it a first line such as #!/bin/sh."
+    closed = _closed_folder(found or Path(program), launch.uid)
+    return (
+        f"command: {found or program} may not be executed by the job's user"
+        f" ({error.strerror}).{closed} Make it executable for everybody or use another program."
+    )
+
+
+def find_program(program: str, search_path: str, working_dir: str) -> Path | None:
+    """Where `execvp` would look, permissions aside; None when there is no such file."""
+    if "/" in program:
+        places = [Path(working_dir, program)]
+    else:
+        places = [Path(folder, program) for folder in search_path.split(":") if folder]
+    for place in places:
+        with suppress(OSError):
+            if stat.S_ISREG(place.stat().st_mode):
+                return place
+    # The job's user cannot look behind a closed folder, so a link there counts as found.
+    return next((place for place in places if place.is_symlink()), None)
+
+
+def _closed_folder(path: Path, uid: int | None) -> str:
+    """The first folder on the way to `path` that other users cannot enter, as a sentence."""
+    if uid is None:
+        return ""
+    with suppress(OSError):
+        for start in (path, path.resolve()):
+            for folder in reversed(start.parents):
+                if not _may_enter(folder, uid):
+                    return f" Folder {folder} is closed to other users; the job is uid {uid}."
+    return ""
+
+
+def _may_enter(folder: Path, uid: int) -> bool:
+    try:
+        status = folder.stat()
+    except PermissionError:
+        return True  # not to be seen from here: a folder further up is the closed one
+    bit = stat.S_IXUSR if status.st_uid == uid else stat.S_IXOTH
+    return bool(status.st_mode & bit)

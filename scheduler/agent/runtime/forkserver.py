@@ -1,0 +1,117 @@
+"""A warm, single-threaded process that turns a spool folder into a supervisor by one fork.
+
+Starting an interpreter takes tens of milliseconds, forking a small one takes one or two. It
+holds no state: when it dies, its supervisors live on and the agent starts another; when the
+agent dies, it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+from scheduler.agent.runtime import records
+from scheduler.agent.runtime.records import LaunchRecord
+from scheduler.agent.runtime.supervisor import Supervisor
+
+_MAX_MESSAGE = 8192
+_BOOTSTRAP = (
+    "import sys; sys.path.insert(0, sys.argv[1]);"
+    "from scheduler.agent.runtime.forkserver import serve; serve(int(sys.argv[2]))"
+)
+
+
+class Forkserver:
+    """The agent's end: `launch` asks for a supervisor, starting the server when needed."""
+
+    def __init__(self) -> None:
+        self._channel: socket.socket | None = None
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def warm_up(self) -> None:
+        """Start the server unless it lives."""
+        if self._server is not None and self._server.poll() is None:
+            return
+        self.close()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        root = str(Path(__file__).resolve().parents[3])
+        with theirs:
+            self._server = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, root, str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+            )
+        self._channel = ours
+
+    def launch(self, spool: Path, port_holder: socket.socket | None) -> None:
+        """Ask for a supervisor of `spool`; raises OSError when no server can be started."""
+        files = [port_holder.fileno()] if port_holder is not None else []
+        for _ in range(2):
+            self.warm_up()
+            assert self._channel is not None
+            try:
+                socket.send_fds(self._channel, [os.fsencode(spool)], files)
+                return
+            except (BrokenPipeError, ConnectionError):
+                self.close()
+        raise OSError("the process that starts supervisors does not stay up")
+
+    def close(self) -> None:
+        """Let the server end; supervisors are not touched."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._server is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._server.wait(timeout=2)
+            self._server = None
+
+
+def serve(channel_fd: int) -> None:
+    """Fork one supervisor for every message until the agent is gone."""
+    channel = socket.socket(fileno=channel_fd)
+    # Supervisors are nobody's business here: the kernel reaps them.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        message, files, _, _ = socket.recv_fds(channel, _MAX_MESSAGE, 1)
+        if not message:
+            return
+        if os.fork() == 0:
+            channel.close()
+            _supervise(Path(os.fsdecode(message)), files)
+        for held in files:
+            os.close(held)
+
+
+def _supervise(spool: Path, files: list[int]) -> None:
+    code = 1
+    try:
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        errors = os.open(
+            spool / records.ERRORS, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        os.dup2(errors, 1)
+        os.dup2(errors, 2)
+        launch = records.read_record(LaunchRecord, spool / records.LAUNCH)
+        if launch is None:
+            raise OSError(f"no launch record in {spool}")
+        holder = socket.socket(fileno=files[0]) if files else None
+        Supervisor(spool, launch, holder).supervise()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)

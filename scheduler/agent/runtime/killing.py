@@ -1,0 +1,77 @@
+"""Ending processes: a signal to a whole tree, and making sure that nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from scheduler.agent.runtime import processes
+from scheduler.agent.runtime.children import as_user
+from scheduler.agent.runtime.limits import Limits, kill_groups, remove_groups
+
+_PATIENT_ROUNDS = 5
+
+
+def signal_tree(root: int, leaders: list[int], number: int) -> None:
+    """Send a signal to the leaders' process groups and to every other descendant of `root`."""
+    reached = set()
+    for pid in leaders:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, number)
+            reached.add(pid)
+    for pid in processes.descendants(root):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(pid) not in reached:
+                os.kill(pid, number)
+
+
+def kill_descendants(
+    *, uid: int | None, limits: Limits, drain: Callable[[], object], give_up_s: float
+) -> list[int]:
+    """Kill and reap every descendant of this subreaper; returns the pids that would not go.
+
+    `drain` is called between rounds so that nobody blocks on a full log pipe.
+    """
+    give_up_at = time.monotonic() + give_up_s
+    rounds = 0
+    while True:
+        _reap_all()
+        left = processes.descendants(os.getpid())
+        if not left:
+            return []
+        if time.monotonic() > give_up_at:
+            return left
+        limits.kill()
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        rounds += 1
+        if uid is not None and rounds > _PATIENT_ROUNDS:
+            # It forks faster than we count; the kernel ends all of a user at once.
+            as_user(uid, lambda: os.kill(-1, signal.SIGKILL))
+        drain()
+        time.sleep(min(0.001 * rounds, 0.1))
+
+
+def kill_remains(marker: str, cgroups: tuple[str, ...], *, give_up_s: float = 10.0) -> list[int]:
+    """Kill what a vanished supervisor left, found by its mark; returns what would not go."""
+    give_up_at = time.monotonic() + give_up_s
+    while True:
+        kill_groups(cgroups)
+        left = processes.carrying(marker)
+        if not left or time.monotonic() > give_up_at:
+            remove_groups(cgroups)
+            return left
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _reap_all() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass

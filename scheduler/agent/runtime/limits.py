@@ -1,0 +1,189 @@
+"""Memory and processor limits: control groups where they can be written, else by watching.
+
+Version 2 of the control groups is tried first, then version 1's memory and cpu trees. What
+neither offers is watched a few times a second by the supervisor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scheduler.agent.runtime import processes
+
+_MIB = 1024 * 1024
+_PERIOD_US = 100_000
+_REMOVE_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A mounted control-group hierarchy and the group this process is in."""
+
+    version: int
+    controllers: frozenset[str]
+    own: Path
+
+
+@dataclass(slots=True)
+class Limits:
+    """The control groups of one attempt; empty paths where the host offers none."""
+
+    memory_mib: int
+    groups: list[Path] = field(default_factory=list)
+    memory_group: Path | None = None
+    kill_group: Path | None = None
+
+    def join(self) -> None:
+        """Put the calling process under the limits; its children follow."""
+        for group in self.groups:
+            (group / "cgroup.procs").write_text("0")
+
+    def breach(self, root: int) -> str:
+        """Evidence that the memory limit was crossed below process `root`, else empty."""
+        if self.memory_group is not None:
+            if not _oom_kills(self.memory_group):
+                return ""
+            return f"the kernel ended a process at the limit of {self.memory_mib} MiB"
+        pids = processes.descendants(root)
+        if processes.resident_mib(pids) <= self.memory_mib:
+            return ""
+        held = processes.proportional_mib(pids)
+        if held <= self.memory_mib:
+            return ""
+        return f"its processes held {held} MiB, the limit is {self.memory_mib} MiB"
+
+    def kill(self) -> None:
+        """Kill every member at once where the kernel offers it."""
+        if self.kill_group is not None:
+            with contextlib.suppress(OSError):
+                (self.kill_group / "cgroup.kill").write_text("1")
+
+    def remove(self) -> None:
+        """Give the groups back; members that cannot be killed keep theirs."""
+        remove_groups(tuple(str(group) for group in self.groups))
+
+
+def remove_groups(paths: tuple[str, ...]) -> None:
+    """Remove control groups by path, as far as they are empty."""
+    for path in paths:
+        for _ in range(_REMOVE_TRIES):
+            try:
+                os.rmdir(path)
+            except FileNotFoundError:
+                break
+            except OSError:
+                time.sleep(0.01)  # the kernel lets go of the dead a moment later
+            else:
+                break
+
+
+def kill_groups(paths: tuple[str, ...]) -> None:
+    """Kill the members of groups that support it."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            (Path(path) / "cgroup.kill").write_text("1")
+
+
+def set_limits(name: str, *, memory_mib: int, cpus: int) -> Limits:
+    """Make groups called `name` wherever this process may; never fails, see `Limits.groups`."""
+    limits = Limits(memory_mib)
+    for tree in sorted(trees(), key=lambda tree: -tree.version):
+        wanted = ("memory", "cpu") if tree.version == 2 else tuple(tree.controllers)
+        missing_memory = limits.memory_group is None and "memory" in wanted
+        if not (missing_memory or "cpu" in wanted or tree.version == 2):
+            continue
+        group = _make_group(tree, name)
+        if group is None:
+            continue
+        limits.groups.append(group)
+        if missing_memory and _limit_memory(group, tree.version, memory_mib):
+            limits.memory_group = group
+        _limit_cpus(group, tree.version, cpus)
+        if tree.version == 2 and (group / "cgroup.kill").exists():
+            limits.kill_group = group
+    return limits
+
+
+def trees(
+    mounts: Path = Path("/proc/self/mounts"), own: Path = Path("/proc/self/cgroup")
+) -> list[Tree]:
+    """The hierarchies this host has mounted, with this process's place in each."""
+    places: dict[str, str] = {}
+    for line in own.read_text().splitlines():
+        _, names, place = line.split(":", 2)
+        places[names] = place
+    found = []
+    for line in mounts.read_text().splitlines():
+        _, mount, kind, options, *_ = line.split()
+        if kind == "cgroup2" and "" in places:
+            root = Path(mount + places[""].rstrip("/"))
+            found.append(Tree(2, _words(root / "cgroup.controllers"), root))
+        elif kind == "cgroup":
+            for names, place in places.items():
+                controllers = frozenset(names.split(","))
+                if names and controllers <= set(options.split(",")):
+                    found.append(Tree(1, controllers, Path(mount + place.rstrip("/"))))
+    return [tree for tree in found if tree.version == 2 or tree.controllers & {"memory", "cpu"}]
+
+
+def _words(path: Path) -> frozenset[str]:
+    try:
+        return frozenset(path.read_text().split())
+    except OSError:
+        return frozenset()
+
+
+def _make_group(tree: Tree, name: str) -> Path | None:
+    # A group that limits its children may hold no process itself in version 2: attempts go
+    # beside the agent's own group when that is a leaf below a delegated one.
+    parent = tree.own
+    if tree.version == 2 and parent.name == "agent":
+        parent = parent.parent
+    group = parent / name
+    try:
+        group.mkdir()
+        os.close(os.open(group / "cgroup.procs", os.O_WRONLY))
+    except OSError:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        return None
+    return group
+
+
+def _limit_memory(group: Path, version: int, memory_mib: int) -> bool:
+    try:
+        if version == 2:
+            (group / "memory.max").write_text(str(memory_mib * _MIB))
+            with contextlib.suppress(OSError):
+                (group / "memory.swap.max").write_text("0")
+            (group / "memory.oom.group").write_text("1")
+        else:
+            (group / "memory.limit_in_bytes").write_text(str(memory_mib * _MIB))
+            with contextlib.suppress(OSError):
+                (group / "memory.memsw.limit_in_bytes").write_text(str(memory_mib * _MIB))
+    except OSError:
+        return False
+    return True
+
+
+def _limit_cpus(group: Path, version: int, cpus: int) -> None:
+    with contextlib.suppress(OSError):
+        if version == 2:
+            (group / "cpu.max").write_text(f"{cpus * _PERIOD_US} {_PERIOD_US}")
+        elif (group / "cpu.cfs_quota_us").exists():
+            (group / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
+            (group / "cpu.cfs_quota_us").write_text(str(cpus * _PERIOD_US))
+
+
+def _oom_kills(group: Path) -> int:
+    for name in ("memory.events", "memory.oom_control"):
+        with contextlib.suppress(OSError, ValueError):
+            for line in (group / name).read_text().splitlines():
+                key, _, count = line.partition(" ")
+                if key == "oom_kill":
+                    return int(count)
+    return 0

@@ -1,0 +1,125 @@
+"""Reading `/proc`: who is whose child, who is still the same process, who carries a mark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+_PPID, _START_TICKS = 1, 19
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_MIB = 1024 * 1024
+
+
+@cache
+def boot_id() -> str:
+    """The operating system's name for this boot; every restart of the host has another."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def stat_fields(pid: int | str) -> list[str] | None:
+    """`/proc/<pid>/stat` from the state letter on; None when the process is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as source:
+            text = source.read().decode("utf-8", "replace")
+    except OSError:
+        return None
+    # The name in parentheses may itself hold spaces and parentheses: count from its end.
+    return text[text.rindex(")") + 2 :].split()
+
+
+def start_ticks(pid: int) -> int | None:
+    """When the process began, in clock ticks since boot; with the pid it names one process."""
+    fields = stat_fields(pid)
+    return int(fields[_START_TICKS]) if fields and fields[0] != "Z" else None
+
+
+def is_alive(pid: int, ticks: int) -> bool:
+    """Whether this very process still exists and is more than a zombie."""
+    return pid > 0 and start_ticks(pid) == ticks
+
+
+def all_pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def descendants(root: int) -> list[int]:
+    """Every process below `root`, parents before children; zombies included."""
+    children: dict[int, list[int]] = {}
+    for pid in all_pids():
+        fields = stat_fields(pid)
+        if fields is not None:
+            children.setdefault(int(fields[_PPID]), []).append(pid)
+    found: list[int] = []
+    open_ends = [root]
+    while open_ends:
+        below = children.get(open_ends.pop(), [])
+        found += below
+        open_ends += below
+    return found
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """Processor time these processes and their ended, reaped children have used."""
+    total = 0
+    for pid in pids:
+        fields = stat_fields(pid)
+        if fields:
+            total += sum(int(field) for field in fields[11:15])
+    return total / _TICKS_PER_S
+
+
+def resident_mib(pids: Iterable[int]) -> int:
+    """Memory held by these processes; cheap, but pages they share count once for each."""
+    return sum(_resident_bytes(pid) for pid in pids) // _MIB
+
+
+def proportional_mib(pids: Iterable[int]) -> int:
+    """As `resident_mib` with shared pages divided among their sharers; walks page tables."""
+    return sum(_proportional_bytes(pid) for pid in pids) // _MIB
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as source:
+            return int(source.read().split()[1]) * _PAGE_BYTES
+    except (OSError, IndexError):
+        return 0
+
+
+def _proportional_bytes(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as source:
+            for line in source:
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return _resident_bytes(pid)
+
+
+def uids_in_use() -> set[int]:
+    """The user ids that any process on this host has now."""
+    found: set[int] = set()
+    for pid in all_pids():
+        try:
+            found.add(os.stat(f"/proc/{pid}").st_uid)
+        except OSError:
+            continue
+    return found
+
+
+def carrying(marker: str) -> list[int]:
+    """Processes whose environment holds the text `marker`, such as `NAME=value`."""
+    needle = marker.encode()
+    found = []
+    for pid in all_pids():
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as source:
+                if needle in source.read().split(b"\0"):
+                    found.append(pid)
+        except OSError:
+            continue
+    return [pid for pid in found if pid != os.getpid()]

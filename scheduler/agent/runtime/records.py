@@ -1,0 +1,166 @@
+"""What an attempt leaves on the node's disk; agent and supervisor meet only in these files.
+
+entry.json       the assignment, written durably before anything else happens
+launch.json      everything the supervisor needs to start the program
+supervisor.json  who supervises it; created exclusively, so an attempt starts at most once
+started.json     the program runs
+stop.json        it shall stop
+exit.json        how it ended, written durably before anybody is told
+log              the bytes of all its processes
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from scheduler.states import EndReason
+from scheduler.wire.codec import WireError, decode, encode
+from scheduler.wire.messages import Assignment
+
+Record = TypeVar("Record")
+
+ENTRY = "entry.json"
+LAUNCH = "launch.json"
+SUPERVISOR = "supervisor.json"
+STARTED = "started.json"
+STOP = "stop.json"
+EXIT = "exit.json"
+LOG = "log"
+SHIPPED = "shipped"
+ERRORS = "supervisor.err"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRecord:
+    """An accepted attempt. `boot_id`: of the operating system that accepted it."""
+
+    boot_id: str
+    accepted_at: float
+    assignment: Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRecord:
+    """What the supervisor starts and how it guards it.
+
+    `processes` holds what differs between local processes, one mapping each. `uid` None: the
+    supervisor's own. `marker` is an environment text no other attempt on this host has.
+    `hint_address` is an abstract Unix socket name without its leading NUL.
+    """
+
+    fence: int
+    rank: int
+    command: tuple[str, ...]
+    env: dict[str, str]
+    processes: tuple[dict[str, str], ...]
+    working_dir: str
+    notice_dir: str
+    marker: str
+    uid: int | None
+    cpus: int
+    memory_mib: int
+    time_limit_s: int
+    stop_signal: str
+    stop_grace_s: int
+    disconnect_grace_s: float
+    last_sync_path: str
+    hint_address: str
+    log_cap_mib: int
+    expose: tuple[str, ...] = ()
+    master_port: int | None = None
+    code_commit: str = ""
+    code_patch: str = ""
+    resumed_from: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorRecord:
+    """A supervisor's identity. A pid alone proves nothing: `start_ticks` and boot go with it.
+
+    `pid` 0: the agent took the claim itself, so that no supervisor may start any more.
+    """
+
+    fence: int
+    boot_id: str
+    pid: int
+    start_ticks: int
+    cgroups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRecord:
+    started_at: float
+    pids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopRecord:
+    reason: EndReason
+    grace_s: float
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExitRecord:
+    """The end, as it was seen. `exit_code` None: the program never ran or nobody saw it end."""
+
+    end_reason: EndReason
+    ended_at: float
+    started_at: float | None = None
+    exit_code: int | None = None
+    detail: str = ""
+    log_size: int = 0
+
+
+def write_record(path: Path, record: object, *, durable: bool = False) -> None:
+    """Replace `path` in one step; `durable`: on disk before this returns. Raises OSError."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    _write_file(fresh, encode(record), durable=durable)
+    os.rename(fresh, path)
+    if durable:
+        sync_folder(path.parent)
+
+
+def claim_record(path: Path, record: object) -> bool:
+    """Create `path` with its whole content unless it exists; False: somebody else was first."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    _write_file(fresh, encode(record), durable=True)
+    try:
+        os.link(fresh, path)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(fresh)
+    sync_folder(path.parent)
+    return True
+
+
+def read_record(kind: type[Record], path: Path) -> Record | None:
+    """The record at `path`, None when it is missing or was cut short by a power loss."""
+    try:
+        return decode(kind, path.read_bytes())
+    except (OSError, WireError):
+        return None
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _write_file(path: Path, content: bytes, *, durable: bool) -> None:
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        with open(target, "wb", closefd=False) as stream:
+            stream.write(content)
+        if durable:
+            os.fsync(target)
+    finally:
+        os.close(target)

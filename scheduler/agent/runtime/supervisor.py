@@ -1,0 +1,281 @@
+"""Guards one attempt from start to end; outlives the agent that asked for it.
+
+1. Claim the attempt: whoever creates `supervisor.json` owns it, so it starts at most once.
+2. Set limits, start the local processes, say so.
+3. Watch: log, exits, stop orders, time limit, memory, contact with the server.
+4. Stop: signal, grace, kill. The first non-zero exit stops the others.
+5. Kill everything left behind, drain the log, write the exit record durably, then say so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import time
+from pathlib import Path
+
+from scheduler.agent.runtime import kernel, killing, limits, processes, records
+from scheduler.agent.runtime.capture import LogCapture
+from scheduler.agent.runtime.children import StartProblem, as_user, start_process
+from scheduler.agent.runtime.records import (
+    ExitRecord,
+    LaunchRecord,
+    StartedRecord,
+    StopRecord,
+    SupervisorRecord,
+)
+from scheduler.states import EndReason
+
+_TICK_S = 0.25
+_UNKILLABLE_S = 60.0
+
+
+class Supervisor:
+    """One attempt's guardian. `port_holder` keeps rank 0's port until the program starts."""
+
+    def __init__(
+        self, spool: Path, launch: LaunchRecord, port_holder: socket.socket | None = None
+    ) -> None:
+        self.spool = spool
+        self.launch = launch
+        self.port_holder = port_holder
+        self.limits = limits.Limits(launch.memory_mib)
+        self.mains: dict[int, int | None] = {}
+        self.first_failure: int | None = None
+        self.stop: StopRecord | None = None
+        self.kill_at: float | None = None
+        self.killed_at: float | None = None
+        self.host_stops = False
+        self.notes: list[str] = []
+        self.began = time.monotonic()
+        self.started_at: float | None = None
+        self.wakeup, self.waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def supervise(self) -> None:
+        """Carry the attempt to its end; returns once the exit record is durable."""
+        kernel.become_subreaper()
+        self._listen_to_signals()
+        name = f"trainyard-{self.launch.fence}-{os.getpid()}"
+        self.limits = limits.set_limits(
+            name, memory_mib=self.launch.memory_mib, cpus=self.launch.cpus
+        )
+        try:
+            if not self._claim():
+                return
+            with LogCapture(self.spool / records.LOG, self.launch.log_cap_mib) as log:
+                try:
+                    self._start(log)
+                    self._watch(log)
+                    end = self._judge()
+                except StartProblem as problem:
+                    end = ExitRecord(EndReason.SETUP_FAILED, time.time(), detail=str(problem))
+                self._finish(log, end)
+        finally:
+            self.limits.remove()
+
+    def _listen_to_signals(self) -> None:
+        for number in (signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM):
+            signal.signal(number, self._note_signal)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        signal.set_wakeup_fd(self.waker, warn_on_full_buffer=False)
+
+    def _note_signal(self, number: int, frame: object) -> None:
+        if number == signal.SIGTERM:
+            self.host_stops = True
+
+    def _claim(self) -> bool:
+        me = SupervisorRecord(
+            self.launch.fence,
+            processes.boot_id(),
+            os.getpid(),
+            processes.start_ticks(os.getpid()) or 0,
+            tuple(str(group) for group in self.limits.groups),
+        )
+        return records.claim_record(self.spool / records.SUPERVISOR, me)
+
+    def _start(self, log: LogCapture) -> None:
+        if self.port_holder is not None:
+            self.port_holder.close()
+        deadline = {}
+        if self.launch.time_limit_s > 0:
+            deadline["TRAINYARD_DEADLINE_EPOCH"] = str(int(time.time()) + self.launch.time_limit_s)
+        for own in self.launch.processes:
+            env = {**self.launch.env, **deadline, **own}
+            try:
+                pid = start_process(self.launch, env, log.write_end, self.limits)
+            except StartProblem:
+                self._kill_everything(log)
+                raise
+            self.mains[pid] = None
+        log.close_write_end()
+        self.began = time.monotonic()
+        self.started_at = time.time()
+        started = StartedRecord(self.started_at, tuple(self.mains))
+        records.write_record(self.spool / records.STARTED, started)
+        self._hint()
+
+    def _watch(self, log: LogCapture) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.wakeup, selectors.EVENT_READ)
+            selector.register(log.read_end, selectors.EVENT_READ)
+            while None in self.mains.values() and not self._is_unkillable():
+                ready = {key.fd for key, _ in selector.select(self._patience())}
+                if self.wakeup in ready:
+                    os.read(self.wakeup, 4096)
+                if log.read_end in ready and not log.take():
+                    selector.unregister(log.read_end)
+                self._reap()
+                self._obey()
+                self._check()
+                self._press()
+
+    def _patience(self) -> float:
+        if self.kill_at is None:
+            return _TICK_S
+        return max(0.0, min(_TICK_S, self.kill_at - time.monotonic()))
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid not in self.mains:
+                continue
+            code = os.waitstatus_to_exitcode(status)
+            self.mains[pid] = code
+            if code != 0 and self.first_failure is None and self.stop is None:
+                self.first_failure = code
+                if None in self.mains.values():
+                    grace = self.launch.stop_grace_s
+                    self._begin_stop(StopRecord(EndReason.EXIT_CODE, grace))
+
+    def _obey(self) -> None:
+        order = records.read_record(StopRecord, self.spool / records.STOP)
+        if order is not None:
+            self._begin_stop(order)
+        elif self.host_stops and self.stop is None:
+            detail = "the node is shutting down"
+            self._begin_stop(StopRecord(EndReason.NODE_LOST, self.launch.stop_grace_s, detail))
+
+    def _check(self) -> None:
+        now = time.monotonic()
+        limit_s, grace_s = self.launch.time_limit_s, self.launch.stop_grace_s
+        if self.stop is None and 0 < limit_s <= now - self.began:
+            self._begin_stop(StopRecord(EndReason.TIME_LIMIT, grace_s))
+        silence_s = now - max(self.began, self._last_sync())
+        if self.stop is None and silence_s > self.launch.disconnect_grace_s:
+            detail = f"no contact with the server for {silence_s:.0f} s"
+            self._begin_stop(StopRecord(EndReason.NODE_LOST, grace_s, detail))
+        self._check_memory()
+
+    def _check_memory(self) -> None:
+        if self.stop is not None and self.stop.reason != EndReason.EXIT_CODE:
+            return
+        evidence = self.limits.breach(os.getpid())
+        if evidence:
+            self.stop = StopRecord(EndReason.OUT_OF_MEMORY, 0, evidence)
+            self.kill_at = time.monotonic()
+
+    def _last_sync(self) -> float:
+        """Monotonic time at which the agent last reached the server in this boot; 0 if never."""
+        try:
+            boot, _, at = Path(self.launch.last_sync_path).read_text().partition(" ")
+            return float(at) if boot == processes.boot_id() else 0.0
+        except (OSError, ValueError):
+            return 0.0
+
+    def _begin_stop(self, order: StopRecord) -> None:
+        """Ask the program to stop; a later order can only bring the kill forward."""
+        kill_at = time.monotonic() + order.grace_s
+        if self.stop is not None:
+            if self.kill_at is not None:
+                self.kill_at = min(self.kill_at, kill_at)
+            return
+        self.stop, self.kill_at = order, kill_at
+        if order.grace_s > 0:
+            as_user(self.launch.uid, lambda: self._leave_notice(order))
+            number = getattr(signal, self.launch.stop_signal, signal.SIGTERM)
+            killing.signal_tree(os.getpid(), list(self.mains), number)
+
+    def _leave_notice(self, order: StopRecord) -> None:
+        """For programs that cannot trap signals."""
+        notice = {"reason": order.reason.value, "grace_s": order.grace_s, "at": time.time()}
+        target = Path(self.launch.notice_dir, "preempt-notice.json")
+        fresh = target.with_name(f".{target.name}.{os.getpid()}")
+        fresh.write_text(json.dumps(notice))
+        os.rename(fresh, target)
+
+    def _press(self) -> None:
+        if self.kill_at is None or time.monotonic() < self.kill_at:
+            return
+        self.killed_at = self.killed_at or time.monotonic()
+        self.limits.kill()
+        killing.signal_tree(os.getpid(), list(self.mains), signal.SIGKILL)
+
+    def _is_unkillable(self) -> bool:
+        return self.killed_at is not None and time.monotonic() - self.killed_at > _UNKILLABLE_S
+
+    def _judge(self) -> ExitRecord:
+        """Why it ended: an order outranks the exit code, evidence of memory outranks both."""
+        code = self.first_failure
+        if code is None:
+            code = next((code for code in self.mains.values() if code), 0)
+        reason, detail = EndReason.COMPLETED, ""
+        if code:
+            reason = EndReason.EXIT_CODE
+            detail = f"ended by signal {_signal_name(-code)}" if code < 0 else ""
+        if self.stop is not None and self.stop.reason != EndReason.EXIT_CODE:
+            reason, detail = self.stop.reason, self.stop.detail
+        elif code:
+            self._check_memory()
+            if self.stop is not None and self.stop.reason == EndReason.OUT_OF_MEMORY:
+                reason, detail = self.stop.reason, self.stop.detail
+        shown = 128 - code if code < 0 else code
+        return ExitRecord(reason, time.time(), self.started_at, shown, detail)
+
+    def _finish(self, log: LogCapture, end: ExitRecord) -> None:
+        self._kill_everything(log)
+        size = log.settle()
+        detail = " ".join(part for part in (end.detail, *self.notes) if part)
+        final = ExitRecord(
+            end.end_reason, end.ended_at, end.started_at, end.exit_code, detail, size
+        )
+        while True:
+            try:
+                records.write_record(self.spool / records.EXIT, final, durable=True)
+                break
+            except OSError:
+                # A full disk: without this record the end would be unknown, so wait for room.
+                time.sleep(1)
+        self._hint()
+
+    def _kill_everything(self, log: LogCapture) -> None:
+        left = killing.kill_descendants(
+            uid=self.launch.uid, limits=self.limits, drain=log.take, give_up_s=_UNKILLABLE_S
+        )
+        if left:
+            shown = ", ".join(str(pid) for pid in left[:8])
+            self.notes.append(f"Could not be killed: process {shown}; check the node.")
+
+    def _hint(self) -> None:
+        """Wake the agent; a lost hint costs it at most a second."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hint:
+            hint.setblocking(False)
+            try:
+                hint.sendto(str(self.launch.fence).encode(), "\0" + self.launch.hint_address)
+            except OSError:
+                return
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

@@ -1,0 +1,1 @@
+"""What happens between an assignment and the start of its program: user, folders, code, port."""

@@ -1,0 +1,106 @@
+"""The environment every rank gets: torchrun's names, our own, the user's between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scheduler.wire.messages import Assignment
+
+_SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Folders of one attempt, as absolute paths; `resume_from` is empty at a first start."""
+
+    work: str
+    scratch: str
+    output: str
+    checkpoint: str
+    resume_from: str
+
+
+def shared_environment(
+    assignment: Assignment,
+    places: Places,
+    *,
+    master_port: int,
+    path_prefix: tuple[str, ...],
+    network_interface: str,
+) -> dict[str, str]:
+    """What all local processes share. A user's variable never replaces one of ours."""
+    fixed = {
+        **_gang(assignment, master_port),
+        **_own(assignment, places),
+        "CUDA_VISIBLE_DEVICES": ",".join(assignment.device_uuids),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
+    if network_interface:
+        fixed["NCCL_SOCKET_IFNAME"] = network_interface
+    base = {
+        "PATH": ":".join((*path_prefix, *_SYSTEM_PATH)),
+        "HOME": places.work,
+        "LANG": "C.UTF-8",
+        "TMPDIR": places.scratch,
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": str(_threads(assignment)),
+    }
+    return {**base, **assignment.launch.env, **fixed}
+
+
+def process_environments(assignment: Assignment) -> tuple[dict[str, str], ...]:
+    """What differs between local processes: one mapping per LOCAL_RANK."""
+    count = assignment.launch.processes_per_node
+    return tuple(
+        {"LOCAL_RANK": str(local), "RANK": str(assignment.rank * count + local)}
+        for local in range(count)
+    )
+
+
+def _gang(assignment: Assignment, master_port: int) -> Mapping[str, str]:
+    count = assignment.launch.processes_per_node
+    nodes = len(assignment.addresses)
+    address = assignment.addresses[0]
+    return {
+        "MASTER_ADDR": address,
+        "MASTER_PORT": str(master_port),
+        "WORLD_SIZE": str(nodes * count),
+        "LOCAL_WORLD_SIZE": str(count),
+        "NODE_RANK": str(assignment.rank),
+        "GROUP_RANK": str(assignment.rank),
+        "NNODES": str(nodes),
+        "NPROC_PER_NODE": str(count),
+        "PET_NNODES": str(nodes),
+        "PET_NODE_RANK": str(assignment.rank),
+        "PET_NPROC_PER_NODE": str(_processes_for_torchrun(assignment)),
+        "PET_MASTER_ADDR": address,
+        "PET_MASTER_PORT": str(master_port),
+    }
+
+
+def _processes_for_torchrun(assignment: Assignment) -> int:
+    """With one process per node that process is often torchrun, which starts one per GPU."""
+    count = assignment.launch.processes_per_node
+    return count if count > 1 else max(1, len(assignment.device_uuids))
+
+
+def _own(assignment: Assignment, places: Places) -> Mapping[str, str]:
+    return {
+        "TRAINYARD_JOB_ID": str(assignment.job_id),
+        "TRAINYARD_JOB_NAME": assignment.job_name,
+        "TRAINYARD_ATTEMPT": str(assignment.attempt_number),
+        "TRAINYARD_FENCE": str(assignment.fence),
+        "TRAINYARD_TEAM": assignment.team,
+        "TRAINYARD_PROJECT": assignment.project,
+        "TRAINYARD_NODE_RANK": str(assignment.rank),
+        "TRAINYARD_NODE_IPS": ",".join(assignment.addresses),
+        "TRAINYARD_CHECKPOINT_DIR": places.checkpoint,
+        "TRAINYARD_RESUME_FROM": places.resume_from,
+        "TRAINYARD_OUTPUT_DIR": places.output,
+        "TRAINYARD_SCRATCH_DIR": places.scratch,
+    }
+
+
+def _threads(assignment: Assignment) -> int:
+    return max(1, assignment.launch.cpus // assignment.launch.processes_per_node)

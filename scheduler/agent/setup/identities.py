@@ -1,0 +1,71 @@
+"""A user id of its own for every attempt: numeric, unused, without an account."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import threading
+import zlib
+
+from scheduler.agent.runtime import processes
+
+
+class NoFreeUid(Exception):
+    """Every id of the configured range is taken."""
+
+
+class UidBook:
+    """Who has which user id. Thread-safe."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first = first
+        self.last = last
+        self._holders: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    def note(self, fence: int, uid: int) -> None:
+        """An adopted attempt has this id already."""
+        with self._lock:
+            self._holders[fence] = uid
+
+    def give_back(self, fence: int) -> None:
+        """The attempt is over and all its processes are gone."""
+        with self._lock:
+            self._holders.pop(fence, None)
+
+    def pick(self, fence: int, seed: str) -> int:
+        """An id that no account, no process and no other attempt uses; may raise NoFreeUid.
+
+        `seed` decides where the search begins: a job tends to meet its own id again, so that
+        its checkpoints are already its own, and two agents on one host begin apart.
+        """
+        size = self.last - self.first + 1
+        begin = zlib.crc32(seed.encode()) % size
+        with self._lock:
+            busy = processes.uids_in_use() | set(self._holders.values())
+            for step in range(size):
+                uid = self.first + (begin + step) % size
+                if uid not in busy and not _has_account(uid):
+                    self._holders[fence] = uid
+                    return uid
+        raise NoFreeUid(
+            f"all user ids from {self.first} to {self.last} are in use; widen --job-uids"
+        )
+
+
+def _has_account(uid: int) -> bool:
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
+
+
+def give_folder(path: str, uid: int | None) -> None:
+    """Make a folder and all in it `uid`'s own; None leaves it as it is. Follows no link."""
+    if uid is None or os.stat(path).st_uid == uid:
+        return
+    for _, folders, files, folder in os.fwalk(path):
+        os.fchown(folder, uid, uid)
+        for name in (*folders, *files):
+            os.chown(name, uid, uid, dir_fd=folder, follow_symlinks=False)

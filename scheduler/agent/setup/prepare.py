@@ -1,0 +1,202 @@
+"""Everything between acceptance and start: user, folders, code, checkpoint, environment.
+
+1. Pick an unused user id for the attempt and make its folders.
+2. Fetch the code as that user; write an inline script where that user can read it.
+3. Find the checkpoint to resume from.
+4. Put the environment together and write the launch record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from scheduler.agent.config import Options
+from scheduler.agent.runtime.records import LaunchRecord
+from scheduler.agent.setup.code import CodePlace, GitRules, SetupProblem, fetch_code
+from scheduler.agent.setup.environment import Places, process_environments, shared_environment
+from scheduler.agent.setup.identities import UidBook, give_folder
+from scheduler.wire.messages import Assignment
+
+_MAX_CHECKPOINT_NOTE = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the agent knows and the assignment does not. `uids` None: jobs are the agent's user."""
+
+    options: Options
+    node_name: str
+    hint_address: str
+    last_sync_path: Path
+    uids: UidBook | None
+    master_port: int
+    is_stopped: Callable[[], bool]
+
+
+def attempt_folder(work: Path, fence: int, rank: int) -> Path:
+    """Where one attempt's own files lie."""
+    return work / "attempts" / f"{fence}-{rank}"
+
+
+def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
+    """Make everything ready and say how to launch it.
+
+    Raises SetupProblem for what the user can mend, SetupStopped when a stop order came first,
+    OSError and NoFreeUid for what the node's operator must look at.
+    """
+    options, launch = ground.options, assignment.launch
+    uid = None
+    if ground.uids is not None:
+        uid = ground.uids.pick(assignment.fence, f"{ground.node_name}/{assignment.job_id}")
+    root = _make_root(options.work, assignment, uid)
+    rules = GitRules(
+        uid, root / "work", options.allow_file_git, options.git_timeout_s, ground.is_stopped
+    )
+    code = fetch_code(launch.code, root / "code", rules)
+    command = launch.command or _script_command(launch.code.script, root, uid)
+    checkpoint = _checkpoint_folder(options.work, assignment, uid)
+    places = Places(
+        work=str(root / "work"),
+        scratch=str(root / "scratch"),
+        output=str(_kept_folder(options.work, "outputs", assignment.job_id, uid)),
+        checkpoint=str(checkpoint),
+        resume_from=latest_checkpoint(checkpoint) or assignment.resume_from,
+    )
+    env = shared_environment(
+        assignment,
+        places,
+        master_port=ground.master_port,
+        path_prefix=options.path_prefix,
+        network_interface=options.network_interface,
+    )
+    return _launch_record(assignment, ground, uid, command, places, env, code)
+
+
+def _launch_record(
+    assignment: Assignment,
+    ground: Ground,
+    uid: int | None,
+    command: tuple[str, ...],
+    places: Places,
+    env: dict[str, str],
+    code: CodePlace | None,
+) -> LaunchRecord:
+    launch, options = assignment.launch, ground.options
+    start_in = Path(code.folder if code else places.work, launch.working_dir)
+    return LaunchRecord(
+        fence=assignment.fence,
+        rank=assignment.rank,
+        command=command,
+        env=env,
+        processes=process_environments(assignment),
+        working_dir=str(start_in),
+        notice_dir=places.work,
+        marker=f"TRAINYARD_SCRATCH_DIR={places.scratch}",
+        uid=uid,
+        cpus=launch.cpus,
+        memory_mib=launch.memory_mib,
+        time_limit_s=launch.time_limit_s,
+        stop_signal=launch.stop_signal,
+        stop_grace_s=launch.stop_grace_s,
+        disconnect_grace_s=options.disconnect_grace_s,
+        last_sync_path=str(ground.last_sync_path),
+        hint_address=ground.hint_address,
+        log_cap_mib=options.spool_cap_mib,
+        expose=options.expose if uid is not None else (),
+        master_port=ground.master_port,
+        code_commit=code.commit if code else "",
+        code_patch=code.patch if code else "",
+        resumed_from=places.resume_from,
+    )
+
+
+def _make_root(work: Path, assignment: Assignment, uid: int | None) -> Path:
+    root = attempt_folder(work, assignment.fence, assignment.rank)
+    _make_passable(root.parent)
+    # Everything inside belongs to the job's user; the folder around it keeps others out.
+    root.mkdir(mode=0o700)
+    for name in ("work", "scratch"):
+        (root / name).mkdir(mode=0o700)
+    give_folder(str(root), uid)
+    return root
+
+
+def _script_command(script: str, root: Path, uid: int | None) -> tuple[str, ...]:
+    if not script.strip():
+        raise SetupProblem("command: there is neither a command nor a script. Give one of them.")
+    path = root / "script"
+    text = script.replace("\r\n", "\n")
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o500)
+    if uid is not None:
+        os.chown(path, uid, uid)
+    return (str(path),) if text.startswith("#!") else ("/bin/sh", str(path))
+
+
+def _checkpoint_folder(work: Path, assignment: Assignment, uid: int | None) -> Path:
+    wish = assignment.launch.checkpoint_dir
+    if not wish:
+        return _kept_folder(work, "checkpoints", assignment.job_id, uid)
+    _make_as_user(wish, uid)
+    return Path(wish)
+
+
+def _make_as_user(folder: str, uid: int | None) -> None:
+    """Create the user's own folder with the user's own rights, and see that it can be written."""
+    look = 'mkdir -p -- "$1" && test -w "$1" -a -x "$1"'
+    result = subprocess.run(
+        ["/bin/sh", "-c", look, "sh", folder],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=30,
+        check=False,
+        user=uid,
+        group=uid,
+        extra_groups=None if uid is None else [],
+    )
+    if result.returncode != 0:
+        said = result.stderr.decode("utf-8", "replace").strip()
+        raise SetupProblem(
+            f"checkpoint_dir: the job's user cannot write to {folder}"
+            f"{f' ({said})' if said else ''}. Leave it empty for a folder kept on the node, or "
+            "name one that is writable for every user."
+        )
+
+
+def _kept_folder(work: Path, kind: str, job_id: int, uid: int | None) -> Path:
+    """A job's folder that all its attempts on this node share."""
+    folder = work / kind / str(job_id)
+    _make_passable(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    give_folder(str(folder), uid)
+    return folder
+
+
+def _make_passable(folder: Path) -> None:
+    if not folder.exists():
+        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        folder.chmod(0o711)
+
+
+def latest_checkpoint(folder: Path) -> str:
+    """The checkpoint that `checkpoint.json` in the folder names, empty when there is none.
+
+    The program writes that file in one step after the checkpoint itself is complete, so it
+    always names a whole one: `{"path": "epoch-3.json", ...}`, relative to the folder.
+    """
+    try:
+        note = os.open(folder / "checkpoint.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    with open(note, "rb") as source:
+        try:
+            named = json.loads(source.read(_MAX_CHECKPOINT_NOTE))["path"]
+            path = Path(folder, named)
+            return str(path) if path.exists() and "\x00" not in named else ""
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return ""

@@ -1,0 +1,146 @@
+"""Survive a restart: which attempts are mine, and which fences must never start again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from pathlib import Path
+
+from scheduler.agent.runtime import processes, records
+from scheduler.agent.runtime.records import (
+    EntryRecord,
+    ExitRecord,
+    LaunchRecord,
+    StartedRecord,
+    StopRecord,
+    SupervisorRecord,
+    read_record,
+    write_record,
+)
+from scheduler.wire.messages import Assignment
+
+_REMEMBERED = 5000
+_TOMBSTONES = "forgotten"
+
+logger = logging.getLogger(__name__)
+
+
+class Slot:
+    """One attempt's folder in the spool; every answer is read from disk."""
+
+    def __init__(self, path: Path, entry: EntryRecord) -> None:
+        self.path = path
+        self.entry = entry
+
+    @property
+    def log_path(self) -> Path:
+        return self.path / records.LOG
+
+    def launch(self) -> LaunchRecord | None:
+        return read_record(LaunchRecord, self.path / records.LAUNCH)
+
+    def supervisor(self) -> SupervisorRecord | None:
+        return read_record(SupervisorRecord, self.path / records.SUPERVISOR)
+
+    def started(self) -> StartedRecord | None:
+        return read_record(StartedRecord, self.path / records.STARTED)
+
+    def stop(self) -> StopRecord | None:
+        return read_record(StopRecord, self.path / records.STOP)
+
+    def exit(self) -> ExitRecord | None:
+        return read_record(ExitRecord, self.path / records.EXIT)
+
+    def log_size(self) -> int:
+        """Bytes of the stream so far."""
+        try:
+            return self.log_path.stat().st_size
+        except OSError:
+            return 0
+
+    def write_launch(self, launch: LaunchRecord) -> None:
+        write_record(self.path / records.LAUNCH, launch)
+
+    def write_stop(self, stop: StopRecord) -> None:
+        write_record(self.path / records.STOP, stop)
+
+    def write_exit(self, end: ExitRecord) -> None:
+        """For ends no supervisor can record: it never came to be, or it vanished."""
+        write_record(self.path / records.EXIT, end, durable=True)
+
+    def void(self) -> bool:
+        """Make sure no supervisor starts any more; False when one was first."""
+        claim = SupervisorRecord(self.entry.assignment.fence, processes.boot_id(), 0, 0)
+        return records.claim_record(self.path / records.SUPERVISOR, claim)
+
+    def shipped(self) -> int:
+        """Bytes the server has acknowledged, as far as we remember."""
+        try:
+            return int((self.path / records.SHIPPED).read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def note_shipped(self, size: int) -> None:
+        # Not durable on purpose: a server that knows better says so.
+        (self.path / records.SHIPPED).write_text(str(size))
+
+
+class Spool:
+    """All slots below one folder. Raises OSError when the folder cannot be made."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._forgotten = self._read_tombstones()
+
+    def slots(self) -> list[Slot]:
+        """Every accepted attempt. A folder without a readable entry was never accepted."""
+        found = []
+        for path in sorted(self.root.iterdir()):
+            if not path.is_dir():
+                continue
+            entry = read_record(EntryRecord, path / records.ENTRY)
+            if entry is None:
+                logger.warning("removing %s: the agent stopped before it was complete", path)
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                found.append(Slot(path, entry))
+        return found
+
+    def accept(self, assignment: Assignment) -> Slot:
+        """Write the entry durably; only then may anything of the attempt happen."""
+        path = self.root / str(assignment.fence)
+        path.mkdir(mode=0o700)
+        entry = EntryRecord(processes.boot_id(), time.time(), assignment)
+        write_record(path / records.ENTRY, entry, durable=True)
+        records.sync_folder(self.root)
+        return Slot(path, entry)
+
+    def was_forgotten(self, fence: int) -> bool:
+        """Whether this fence was here, ended and was deleted."""
+        return fence in self._forgotten
+
+    def forget(self, slot: Slot) -> None:
+        """Delete a slot whose end and log are stored; its fence stays known."""
+        fence = slot.entry.assignment.fence
+        self._forgotten[fence] = None
+        while len(self._forgotten) > _REMEMBERED:
+            del self._forgotten[next(iter(self._forgotten))]
+        with open(self.root / _TOMBSTONES, "a", encoding="ascii") as stream:
+            stream.write(f"{fence}\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        shutil.rmtree(slot.path, ignore_errors=True)
+
+    def _read_tombstones(self) -> dict[int, None]:
+        path = self.root / _TOMBSTONES
+        try:
+            lines = path.read_text(encoding="ascii").split()[-_REMEMBERED:]
+        except OSError:
+            return {}
+        fresh = path.with_suffix(".new")
+        fresh.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
+        os.rename(fresh, path)
+        return {int(line): None for line in lines if line.isdigit()}
