@@ -1,0 +1,144 @@
+"""How a decision is made, in numbered steps."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Container
+
+import numpy as np
+
+from scheduler.engine.board import Board
+from scheduler.engine.explain import explain_waits, rule_out
+from scheduler.engine.gang import choose_nodes, start_gang
+from scheduler.engine.ordering import order_waiting
+from scheduler.engine.plan import Plan, Reservation, Start
+from scheduler.engine.policy import DEFAULT_POLICY, Policy
+from scheduler.engine.reservation import Head, earliest_start, keep_for
+from scheduler.engine.snapshot import (
+    Classes,
+    Ints,
+    Request,
+    Snapshot,
+    check_snapshot,
+    classes_of,
+    flags,
+    ints,
+)
+
+
+def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
+    """Say of every waiting job where it starts or why it waits. Raises SnapshotInvalid.
+
+    1. Refuse a snapshot that contradicts itself.
+    2. Group equal requests into classes.
+    3. Rule out the classes that cannot start whatever becomes free.
+    4. Put the jobs in order: tier, then age.
+    5. Admit them in this order, gangs whole; keep room for a head whose patience ran out.
+    6. Give each of the others its one reason.
+    """
+    check_snapshot(snapshot)
+    board = Board(snapshot)
+    classes = classes_of(snapshot.waiting)
+    ruled_out = rule_out(board, classes)
+    order = order_waiting(snapshot.waiting)
+    admission = _Admission(board, classes, order, policy)
+    admission.admit(ruled_out)
+    left = ints(order[~admission.is_started])
+    waits = explain_waits(board, classes, left, ruled_out, admission.heads)
+    reservations = tuple(
+        Reservation(
+            job=int(snapshot.waiting.id[head.row]),
+            nodes=tuple(snapshot.nodes.id[head.start.nodes].tolist()),
+            start_s=head.start.start_s,
+        )
+        for _, head in sorted(admission.heads.items())
+    )
+    return Plan(tuple(admission.starts), (), waits, reservations)
+
+
+class _Admission:
+    """Step 5. A *place* is a position in `order`; `heads` has the protected head of each pool."""
+
+    def __init__(self, board: Board, classes: Classes, order: Ints, policy: Policy) -> None:
+        self.board = board
+        self.classes = classes
+        self.order = order
+        self.policy = policy
+        self.starts: list[Start] = []
+        self.heads: dict[int, Head] = {}
+        self.is_started = flags(np.zeros(len(order)))
+        in_order = classes.of_job[order]
+        by_class = ints(np.argsort(in_order, kind="stable"))
+        cuts = np.searchsorted(in_order[by_class], np.arange(1, len(classes.requests)))
+        self._places = np.split(by_class, cuts) if len(classes.requests) else []
+
+    def admit(self, ruled_out: Container[int]) -> None:
+        """Try the first job of every open class, the one with the best place first.
+
+        Equals trying every job in order: a class that does not fit is closed for the rest of the
+        cycle, because the board only shrinks.
+        """
+        heap = [
+            (int(places[0]), class_row, 0)
+            for class_row, places in enumerate(self._places)
+            if class_row not in ruled_out
+        ]
+        heapq.heapify(heap)
+        while heap:
+            place, class_row, turn = heapq.heappop(heap)
+            turn = self._try(place, class_row, turn)
+            if turn >= 0:
+                heapq.heappush(heap, (int(self._places[class_row][turn]), class_row, turn))
+
+    def _try(self, place: int, class_row: int, turn: int) -> int:
+        """Start the job if it fits; returns the next turn of its class, -1 when it is closed."""
+        request = self.classes.requests[class_row]
+        row = int(self.order[place])
+        head = self.heads.get(request.pool)
+        is_short = head is not None and self._ends_before(head, ints([row]))[0]
+        if self._start(place, row, request, past_reservations=bool(is_short)):
+            return turn + 1 if turn + 1 < len(self._places[class_row]) else -1
+        if head is None:
+            self._protect(row, request)
+            return -1
+        if is_short or choose_nodes(self.board, request, past_reservations=True) is None:
+            return -1
+        # It fits but for the reservation: only jobs of this class that end in time may still pass.
+        later = self._places[class_row][turn + 1 :]
+        in_time = np.flatnonzero(self._ends_before(head, self.order[later]))
+        return turn + 1 + int(in_time[0]) if len(in_time) else -1
+
+    def _start(self, place: int, row: int, request: Request, *, past_reservations: bool) -> bool:
+        nodes = choose_nodes(self.board, request, past_reservations=past_reservations)
+        if nodes is None:
+            return False
+        snapshot = self.board.snapshot
+        job, limit_s = int(snapshot.waiting.id[row]), float(snapshot.waiting.time_limit_s[row])
+        start = start_gang(
+            self.board,
+            job,
+            request,
+            nodes,
+            snapshot.now_s + limit_s,
+            uses_spare=not past_reservations,
+        )
+        self.starts.append(start)
+        self.is_started[place] = True
+        return True
+
+    def _protect(self, row: int, request: Request) -> None:
+        """Keep room for the job if its patience ran out and time limits free enough some day."""
+        snapshot = self.board.snapshot
+        waited_s = snapshot.now_s - float(snapshot.waiting.queued_at_s[row])
+        if waited_s < self.policy.head_patience_s:
+            return
+        start = earliest_start(self.board, request)
+        if start is not None:
+            keep_for(self.board, request, start)
+            self.heads[request.pool] = Head(row, int(snapshot.waiting.tier[row]), start)
+
+    def _ends_before(self, head: Head, rows: Ints) -> Ints:
+        """Which waiting rows reach their time limit before the head needs its nodes."""
+        snapshot = self.board.snapshot
+        ends_s = snapshot.now_s + snapshot.waiting.time_limit_s[rows]
+        return ints(ends_s + self.policy.backfill_slack_s <= head.start.start_s)

@@ -1,0 +1,217 @@
+"""Why each waiting job waits: one reason, and the numbers that make its sentence true."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from scheduler.engine.board import Board
+from scheduler.engine.ordering import count_ahead
+from scheduler.engine.placement import eligible_nodes, is_capable
+from scheduler.engine.plan import Verdict, Waits
+from scheduler.engine.reservation import Head, earliest_start
+from scheduler.engine.snapshot import (
+    NODE_STATES,
+    NONE,
+    Classes,
+    Flags,
+    Floats,
+    Ints,
+    Request,
+    floats,
+    ints,
+)
+from scheduler.states import WaitReason
+
+
+def rule_out(board: Board, classes: Classes) -> dict[int, Verdict]:
+    """Classes that cannot start whatever becomes free, by class, highest precedence first."""
+    verdicts = {}
+    for class_row, request in enumerate(classes.requests):
+        verdict = _ruled_out(board, request)
+        if verdict is not None:
+            verdicts[class_row] = verdict
+    return verdicts
+
+
+def _ruled_out(board: Board, request: Request) -> Verdict | None:
+    snapshot = board.snapshot
+    ever = is_capable(board, request, board.present_gpus)
+    if int(np.count_nonzero(ever)) < request.nodes:
+        facts = {**_names(board, request), "largest": _largest(board, request, ever)}
+        return Verdict(WaitReason.INFEASIBLE_EVER, facts)
+    if snapshot.queue_is_paused[request.queue]:
+        return Verdict(WaitReason.POOL_CLOSED, _names(board, request))
+    now = is_capable(board, request, board.offered_gpus) & snapshot.nodes.takes_work
+    if int(np.count_nonzero(now)) < request.nodes:
+        facts = {**_names(board, request), **_nodes_down(board, request)}
+        return Verdict(WaitReason.NODES_UNHEALTHY, facts)
+    return None
+
+
+def explain_waits(
+    board: Board,
+    classes: Classes,
+    left: Ints,
+    ruled_out: Mapping[int, Verdict],
+    heads: Mapping[int, Head],
+) -> Waits:
+    """The waits of the rows `left`, which are in order, on the board as the admission left it.
+
+    A class has one verdict, except that behind a protected head the tier decides between two.
+    """
+    waiting = board.snapshot.waiting
+    class_of = classes.of_job[left]
+    verdicts: list[Verdict] = []
+    verdict_of = np.full(len(left), NONE, dtype=np.int64)
+    for class_row in np.unique(class_of).tolist():
+        rows = np.flatnonzero(class_of == class_row)
+        request = classes.requests[class_row]
+        head = heads.get(request.pool)
+        verdict = ruled_out.get(class_row) or _no_room(board, request)
+        if verdict is not None:
+            verdict_of[rows] = len(verdicts)
+            verdicts.append(verdict)
+            continue
+        assert head is not None, "a job that fits and is not started is behind a protected head"
+        outranked = ints(waiting.tier[left[rows]] < head.tier)
+        verdict_of[rows] = len(verdicts) + outranked
+        verdicts += _behind(board, request, head)
+    may_start = ~np.isin(class_of, list(ruled_out))
+    ahead = np.zeros(len(left), dtype=np.int64)
+    ahead[may_start] = count_ahead(waiting.pool[left[may_start]])
+    starts_s = _expected_starts(board, classes, left, may_start & (ahead == 0), heads)
+    return Waits(waiting.id[left], ints(verdict_of), ints(ahead), starts_s, tuple(verdicts))
+
+
+def _no_room(board: Board, request: Request) -> Verdict | None:
+    """Why free capacity does not hold the request; None if it does, reservations aside."""
+    fit = eligible_nodes(board, request, past_reservations=True)
+    best = int(np.count_nonzero(fit))
+    if best >= request.nodes:
+        return None
+    here = board.snapshot.nodes.pool == request.pool
+    free = int(board.free_gpus[request.model][here].sum())
+    facts = {
+        **_names(board, request),
+        "need": need_words(board, request, with_host=_is_short_of_host(board, request)),
+        "free": free,
+        "total": int(board.present_gpus[request.model][here].sum()),
+        "next_free_at": _next_free_at(board, request),
+    }
+    if free < request.nodes * request.gpus:
+        return Verdict(WaitReason.CAPACITY_BUSY, facts)
+    return Verdict(WaitReason.TOPOLOGY_FRAGMENTED, {**facts, "best": best})
+
+
+def _behind(board: Board, request: Request, head: Head) -> list[Verdict]:
+    """The verdicts behind a head of the same tier, and of a higher one."""
+    facts = {**_names(board, request), "head": int(board.snapshot.waiting.id[head.row])}
+    return [
+        Verdict(WaitReason.BACKFILL_WOULD_DELAY_HEAD, facts),
+        Verdict(WaitReason.BEHIND_HIGHER_PRIORITY, facts),
+    ]
+
+
+def _expected_starts(
+    board: Board, classes: Classes, left: Ints, is_first: Flags, heads: Mapping[int, Head]
+) -> Floats:
+    """For the first job of each pool, when time limits alone free enough for it; else NaN."""
+    starts_s = floats(np.full(len(left), np.nan))
+    for row in np.flatnonzero(is_first).tolist():
+        request = classes.requests[int(classes.of_job[left[row]])]
+        head = heads.get(request.pool)
+        if head is not None and head.row == left[row]:
+            starts_s[row] = head.start.start_s
+            continue
+        start = earliest_start(board, request)
+        if start is not None:
+            starts_s[row] = start.start_s
+    return starts_s
+
+
+def _names(board: Board, request: Request) -> dict[str, object]:
+    snapshot = board.snapshot
+    return {
+        "pool": snapshot.pools[request.pool],
+        "queue": snapshot.queues[request.queue],
+        "need": need_words(board, request, with_host=False),
+    }
+
+
+def need_words(board: Board, request: Request, *, with_host: bool) -> str:
+    """Such as "2 nodes x 4 H100", or "1 GPU with 64 CPUs and 512 GiB"."""
+    words = gpu_words(request.gpus, _model(board, request))
+    if request.nodes > 1:
+        words = f"{request.nodes} nodes x {words}"
+    if with_host:
+        words += f" with {request.cpus} CPUs and {_size(request.memory_mib)}"
+        words += " on each" if request.nodes > 1 else ""
+    return words
+
+
+def gpu_words(count: int, model: str) -> str:
+    """Such as "4 H100" or "1 GPU"."""
+    return f"{count} {model}" if model else f"{count} GPU{'' if count == 1 else 's'}"
+
+
+def _model(board: Board, request: Request) -> str:
+    return "" if request.model == NONE else board.snapshot.models[request.model]
+
+
+def _size(mib: int) -> str:
+    return f"{mib / 1024:.4g} GiB" if mib >= 1024 else f"{mib} MiB"
+
+
+def _is_short_of_host(board: Board, request: Request) -> bool:
+    """Whether cpus or memory, not devices, keep nodes from holding a share now."""
+    fit = eligible_nodes(board, request, past_reservations=True)
+    with_gpus = (board.free_gpus[request.model] >= request.gpus) & (
+        board.snapshot.nodes.pool == request.pool
+    )
+    return bool((with_gpus & ~fit).any())
+
+
+def _largest(board: Board, request: Request, capable: Flags) -> str:
+    """The node of the pool that comes closest, in words, and how many hold one share."""
+    nodes = board.snapshot.nodes
+    rows = np.flatnonzero(nodes.pool == request.pool)
+    if not len(rows):
+        return "nothing, because the pool has no nodes yet"
+    gpus = board.present_gpus[request.model]
+    best = rows[np.lexsort((nodes.memory_total_mib[rows], nodes.cpus_total[rows], gpus[rows]))[-1]]
+    words = gpu_words(int(gpus[best]), _model(board, request))
+    words += f", {int(nodes.cpus_total[best])} CPUs and {_size(int(nodes.memory_total_mib[best]))}"
+    count = int(np.count_nonzero(capable))
+    if count:
+        words += f", and only {count} {'nodes hold' if count > 1 else 'node holds'} one share"
+    return words
+
+
+def _nodes_down(board: Board, request: Request) -> dict[str, object]:
+    """How many nodes of the pool do not offer all they have, and why."""
+    nodes = board.snapshot.nodes
+    here = nodes.pool == request.pool
+    closed = here & ~nodes.takes_work
+    counts = np.bincount(nodes.state[closed], minlength=len(NODE_STATES))
+    words = [f"{count} {NODE_STATES[s]}" for s, count in enumerate(counts.tolist()) if count]
+    gpus_missing = board.present_gpus[NONE] - board.offered_gpus[NONE]
+    broken = here & nodes.takes_work & (gpus_missing > 0)
+    if broken.any():
+        words.append(f"{int(np.count_nonzero(broken))} with GPUs out of order")
+    return {
+        "nodes": int(np.count_nonzero(here)),
+        "down": int(np.count_nonzero(closed | broken)),
+        "states": ", ".join(words),
+    }
+
+
+def _next_free_at(board: Board, request: Request) -> int | None:
+    """The minute by which the next devices of the pool come free, None if nobody knows."""
+    held, now_s = board.snapshot.held, board.snapshot.now_s
+    here = board.snapshot.nodes.pool[held.node] == request.pool
+    ends_s = held.until_s[here & (held.until_s > now_s)]
+    if not len(ends_s) or not np.isfinite(ends_s.min()):
+        return None
+    return int(-(-float(ends_s.min()) // 60) * 60)

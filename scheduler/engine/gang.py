@@ -1,0 +1,40 @@
+"""All shares of a job at once, on distinct nodes, or nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.engine.board import Board
+from scheduler.engine.placement import eligible_nodes, pick_devices, rank_nodes
+from scheduler.engine.plan import PlannedPlacement, Start
+from scheduler.engine.snapshot import Ints, Request, ints
+
+
+def choose_nodes(board: Board, request: Request, *, past_reservations: bool) -> Ints | None:
+    """The node rows of every share in the order of ranks, or None if not all of them fit now."""
+    rows = ints(np.flatnonzero(eligible_nodes(board, request, past_reservations=past_reservations)))
+    if len(rows) < request.nodes:
+        return None
+    # Ranks follow the rows of nodes, so that neighbours in rank are neighbours in the rack.
+    return ints(np.sort(rank_nodes(board, request, rows)[: request.nodes]))
+
+
+def start_gang(
+    board: Board, job: int, request: Request, nodes: Ints, until_s: float, *, uses_spare: bool
+) -> Start:
+    """Charge the board with every share of the job and say where it runs."""
+    snapshot = board.snapshot
+    placements = []
+    for rank, node in enumerate(nodes.tolist()):
+        device_rows = pick_devices(board, request, node)
+        board.charge(node, device_rows, request, until_s, uses_spare=uses_spare)
+        placements.append(
+            PlannedPlacement(
+                node=int(snapshot.nodes.id[node]),
+                rank=rank,
+                devices=tuple(snapshot.devices.id[device_rows].tolist()),
+                cpus=request.cpus,
+                memory_mib=request.memory_mib,
+            )
+        )
+    return Start(job, tuple(placements))

@@ -1,0 +1,92 @@
+"""Where one share of a job goes: hard constraints answer yes or no, soft ones score."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.engine.board import Board
+from scheduler.engine.snapshot import NONE, Flags, Ints, Request, ints
+
+
+def is_capable(board: Board, request: Request, gpus: Ints) -> Flags:
+    """Nodes of the pool that could hold one share if they were empty.
+
+    `gpus` says which devices count, by model and node: `board.present_gpus` or `offered_gpus`.
+    """
+    nodes = board.snapshot.nodes
+    return np.asarray(
+        (nodes.pool == request.pool)
+        & (gpus[request.model] >= request.gpus)
+        & (nodes.cpus_total >= request.cpus)
+        & (nodes.memory_total_mib >= request.memory_mib)
+    )
+
+
+def eligible_nodes(board: Board, request: Request, *, past_reservations: bool) -> Flags:
+    """Nodes that may hold one share now: room, right pool, and not where it just failed.
+
+    The node where the job failed last is avoided only if enough others could hold it, so that a
+    pool of one node does not wait for ever.
+    """
+    fit = board.fits(request, past_reservations=past_reservations)
+    return without_avoided(board, request, fit)
+
+
+def without_avoided(board: Board, request: Request, chosen: Flags) -> Flags:
+    """`chosen` less the node to avoid, if enough other nodes are capable of the request."""
+    if request.avoid_node == NONE or not chosen[request.avoid_node]:
+        return chosen
+    capable = is_capable(board, request, board.offered_gpus)
+    capable[request.avoid_node] = False
+    if int(np.count_nonzero(capable)) < request.nodes:
+        return chosen
+    chosen = chosen.copy()
+    chosen[request.avoid_node] = False
+    return chosen
+
+
+def rank_nodes(board: Board, request: Request, rows: Ints) -> Ints:
+    """Node rows, the best first. Scores are vectors over `rows`, compared in this order:
+
+    1. whole free nodes stay whole, for the jobs that need them;
+    2. the share stays within one link group;
+    3. best fit: the fewest devices, then cpus, are left over;
+    4. the lower row, so that equal nodes are taken in a steady order.
+    """
+    free = board.free_gpus[NONE, rows]
+    breaks_whole = (free == board.offered_gpus[NONE, rows]) & (free > request.gpus)
+    splits_links = _largest_link_group(board)[rows] < request.gpus
+    cpus_left = board.cpus_free[rows] - request.cpus
+    best_first = np.lexsort((rows, cpus_left, free - request.gpus, splits_links, breaks_whole))
+    return ints(rows[best_first])
+
+
+def pick_devices(board: Board, request: Request, node: int) -> Ints:
+    """Device rows of one share: from the tightest link group that holds it, else from the largest.
+
+    The node must hold the request now.
+    """
+    devices = board.snapshot.devices
+    here = board.devices_of(node)
+    usable = board.is_free[here].copy()
+    if request.model != NONE:
+        usable &= devices.model[here] == request.model
+    rows = np.flatnonzero(usable) + here.start
+    groups = devices.link_group[rows]
+    _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
+    size_here = size[group]
+    if (size_here >= request.gpus).any():
+        order = np.lexsort((rows, groups, size_here, size_here < request.gpus))
+    else:
+        order = np.lexsort((rows, groups, -size_here))
+    return ints(np.sort(rows[order[: request.gpus]]))
+
+
+def _largest_link_group(board: Board) -> Ints:
+    """Free devices in the largest link group of each node."""
+    devices = board.snapshot.devices
+    largest = np.zeros(len(board.snapshot.nodes.id), dtype=np.int64)
+    if len(devices.id):
+        free = np.bincount(devices.link_group[board.is_free], minlength=board.link_groups)
+        np.maximum.at(largest, board.node_of_link_group, free)
+    return largest

@@ -1,0 +1,25 @@
+"""The dials of a cycle, as one frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """`head_patience_s`: how long a job that does not fit lets others pass it before its pool keeps
+    nodes for it. `backfill_slack_s`: how much earlier than the protected head's start a passing
+    job must reach its time limit; covers the time that starting and stopping take.
+    """
+
+    head_patience_s: float = 600.0
+    backfill_slack_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not self.head_patience_s >= 0:
+            raise ValueError("head_patience_s must be zero or more seconds")
+        if not self.backfill_slack_s >= 0:
+            raise ValueError("backfill_slack_s must be zero or more seconds")
+
+
+DEFAULT_POLICY = Policy()

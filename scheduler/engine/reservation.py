@@ -1,0 +1,103 @@
+"""Room that is kept for a job that has waited too long, and when it can start there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.engine.board import Board
+from scheduler.engine.placement import is_capable, without_avoided
+from scheduler.engine.snapshot import NONE, Floats, Ints, Request, ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EarliestStart:
+    """`nodes` (rows) hold the whole job at `start_s` at the latest, if nothing new takes them."""
+
+    nodes: Ints
+    start_s: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Head:
+    """The waiting job (row) for which a pool keeps room."""
+
+    row: int
+    tier: int
+    start: EarliestStart
+
+
+def earliest_start(board: Board, request: Request) -> EarliestStart | None:
+    """The nodes where the job can start soonest; None if time limits alone never free enough."""
+    ready_s = _ready_times(board, request)
+    rows = ints(np.flatnonzero(np.isfinite(ready_s)))
+    if len(rows) < request.nodes:
+        return None
+    soonest = ints(rows[np.lexsort((rows, ready_s[rows]))[: request.nodes]])
+    return EarliestStart(ints(np.sort(soonest)), float(ready_s[soonest].max()))
+
+
+def keep_for(board: Board, request: Request, start: EarliestStart) -> None:
+    """Limit what others may take of these nodes to what the job leaves over when it starts.
+
+    Chosen anew in every cycle, yet its start never moves back: the nodes of the last cycle can
+    still be chosen, since whatever was let onto them leaves room for the job at that time.
+    """
+    node, cpus, memory_mib, until_s = board.holders()
+    gone = until_s <= start.start_s
+    size = len(board.snapshot.nodes.id)
+    gpus = _held_gpus(board, request.model, len(node))
+
+    def at_start(free: Ints, held: Ints, need: int) -> Ints:
+        freed = np.bincount(node[gone], weights=held[gone], minlength=size)
+        return ints((free + freed.astype(np.int64) - need)[start.nodes])
+
+    board.spare_gpus[start.nodes] = at_start(board.free_gpus[request.model], gpus, request.gpus)
+    board.spare_cpus[start.nodes] = at_start(board.cpus_free, cpus, request.cpus)
+    board.spare_memory_mib[start.nodes] = at_start(
+        board.memory_free_mib, memory_mib, request.memory_mib
+    )
+
+
+def _ready_times(board: Board, request: Request) -> Floats:
+    """By node: when it holds one share of the request, taking time limits as ends; inf for never.
+
+    Equals: walk the ends of each node's placements in order until enough is free.
+    """
+    now_s = board.snapshot.now_s
+    capable = without_avoided(board, request, is_capable(board, request, board.offered_gpus))
+    ready_s = np.full(len(capable), np.inf)
+    node, cpus, memory_mib, until_s = board.holders()
+    order = np.lexsort((until_s, node))
+    node, until_s = node[order], np.maximum(until_s[order], now_s)
+    gpus = _held_gpus(board, request.model, len(node))[order]
+    enough = (
+        (board.free_gpus[request.model][node] + _running_sum(gpus, node) >= request.gpus)
+        & (board.cpus_free[node] + _running_sum(cpus[order], node) >= request.cpus)
+        & (
+            board.memory_free_mib[node] + _running_sum(memory_mib[order], node)
+            >= request.memory_mib
+        )
+    )
+    np.minimum.at(ready_s, node[enough], until_s[enough])
+    ready_s[board.fits(request, past_reservations=True)] = now_s
+    ready_s[~capable] = np.inf
+    return ready_s
+
+
+def _running_sum(values: Ints, node: Ints) -> Ints:
+    """Sum of `values` so far within each run of equal `node`."""
+    total = np.cumsum(values)
+    first = np.flatnonzero(np.diff(node, prepend=NONE))
+    before = total[first] - values[first]
+    return ints(total - np.repeat(before, np.diff(np.append(first, len(node)))))
+
+
+def _held_gpus(board: Board, model: int, holders: int) -> Ints:
+    """Devices of a model that are offered once their holder is gone, by holder row."""
+    devices = board.snapshot.devices
+    counted = (board.holder != NONE) & board.is_offered
+    if model != NONE:
+        counted &= devices.model == model
+    return ints(np.bincount(board.holder[counted], minlength=holders))
