@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from accounts.errors import Forbidden, NotFound
 from accounts.models import User
-from accounts.permissions import can
+from accounts.permissions import can, projects_visible_to
 from django.core.files.storage import default_storage
+from django.db.models import QuerySet
 from scheduler.models import Job, LogChunk, Placement
 from scheduler.states import AttemptState
 
@@ -53,6 +54,15 @@ def get_readable_placement(
     if placement is None and (attempt_number is not None or rank):
         raise NotFound("This job has no such attempt or rank.")
     return placement
+
+
+def readable_placements(viewer: User) -> QuerySet[Placement]:
+    """The streams whose log the viewer may read."""
+    if not viewer.is_authenticated:
+        return Placement.objects.none()
+    return Placement.objects.filter(
+        attempt__job__project__in=projects_visible_to(viewer, "read_log")
+    ).select_related("attempt", "node")
 
 
 def read_log(

@@ -1,0 +1,38 @@
+"""Forms of the operators: drain with a reason, enrol a node, open a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from django import forms
+
+
+class DrainForm(forms.Form):
+    reason = forms.CharField(
+        label="Reason",
+        max_length=200,
+        help_text="Shown to everybody whose job waits for this node.",
+        widget=forms.TextInput(attrs={"placeholder": "firmware update, back at 18:00"}),
+    )
+
+
+class EnrolForm(forms.Form):
+    """Which pool the new node joins, and how long its token may be used."""
+
+    pool = forms.ChoiceField(label="Pool", choices=())
+    minutes = forms.IntegerField(
+        label="Valid for, in minutes", min_value=1, max_value=1440, initial=15
+    )
+
+    def __init__(self, *args: Any, pools: Iterable[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = cast(forms.ChoiceField, self.fields["pool"])
+        field.choices = [(name, name) for name in pools]
+
+
+class PoolForm(forms.Form):
+    name = forms.CharField(
+        label="Name", max_length=63, help_text="Lower-case letters, digits and dashes: h100."
+    )
+    description = forms.CharField(label="Description", max_length=255, required=False)

@@ -1,0 +1,22 @@
+"""Whether the session a socket was opened with is still good."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import SimpleNamespace
+from typing import cast
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.http import HttpRequest
+
+from accounts.models import User
+
+
+def user_of_session(session_key: str | None) -> User | None:
+    """The person of a stored session, read afresh; None once it ended or the password changed."""
+    if not session_key:
+        return None
+    store = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    user = get_user(cast(HttpRequest, SimpleNamespace(session=store)))
+    return cast(User, user) if user.is_authenticated and user.is_active else None

@@ -1,0 +1,200 @@
+"""Rows to figures: plain dictionaries in Plotly's own JSON form, drawn by static/js/charts.js.
+
+The figures are written by hand: the Python library is large, and nothing of it is needed to say
+which points lie where. Colours are the page's business (charts.js reads the tokens); the dash
+tells lines apart without colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from portal.templatetags import measures
+from scheduler.selectors.telemetry import DeviceSeries
+
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+MAX_TRACES = 8
+# A pause this long is drawn as a gap; a straight line over it would claim readings.
+GAP = timedelta(seconds=45)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One thing that is read from a device. `top` fixes the upper end of its axis."""
+
+    key: str
+    title: str
+    unit: str
+    top: float | None = None
+
+
+MEASURES = (
+    Measure("gpu_percent", "GPU use", "%", 100),
+    Measure("memory_used_mib", "GPU memory", "GiB"),
+    Measure("power_watts", "Power", "W"),
+    Measure("temperature_c", "Temperature", "°C"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """The twin of one trace: smallest, mean, largest and last reading, in the chart's unit."""
+
+    name: str
+    is_simulated: bool
+    low: float
+    mean: float
+    high: float
+    last: float
+    readings: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A figure with its words: `summary` for those who do not see it, `rows` for the table."""
+
+    key: str
+    title: str
+    unit: str
+    figure: dict[str, Any]
+    summary: str
+    rows: tuple[TableRow, ...]
+
+
+def device_name(series: DeviceSeries) -> str:
+    """How a trace is called: rank first where there is one."""
+    rank = f"rank {series.rank} · " if series.rank is not None else ""
+    return f"{rank}{series.node} GPU {series.index}"
+
+
+def device_charts(series: Sequence[DeviceSeries]) -> list[Chart]:
+    """One chart for each measure, at most eight lines; further devices are in the tables."""
+    return [_chart(measure, series) for measure in MEASURES]
+
+
+def device_points(series: Sequence[DeviceSeries]) -> dict[str, dict[str, dict[str, list[Any]]]]:
+    """New points only: measure → device UUID → x and y, for charts that are already drawn."""
+    return {
+        measure.key: {
+            one.uuid: {"x": [_stamp(at) for at in one.at], "y": _values(measure, one)}
+            for one in series[:MAX_TRACES]
+        }
+        for measure in MEASURES
+    }
+
+
+def latest(series: Sequence[DeviceSeries]) -> datetime | None:
+    """The time of the newest reading."""
+    return max((one.at[-1] for one in series if one.at), default=None)
+
+
+def mean_use(series: Sequence[DeviceSeries], last: int = 30) -> float | None:
+    """Mean GPU use over the last readings of all devices, in per cent; None without readings."""
+    readings = [value for one in series for value in one.gpu_percent[-last:]]
+    return sum(readings) / len(readings) if readings else None
+
+
+def _chart(measure: Measure, series: Sequence[DeviceSeries]) -> Chart:
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": device_name(one),
+            "uid": one.uuid,
+            "meta": one.uuid,
+            "line": {"dash": DASHES[number % len(DASHES)], "width": 1.5},
+            "connectgaps": False,
+            "hovertemplate": f"%{{y:.0f}} {measure.unit}",
+            **_with_gaps(one.at, _values(measure, one)),
+        }
+        for number, one in enumerate(series[:MAX_TRACES])
+    ]
+    y_axis: dict[str, Any] = {"title": {"text": measure.unit}, "rangemode": "tozero"}
+    if measure.top is not None:
+        y_axis["range"] = [0, measure.top]
+    rows = tuple(_row(measure, one) for one in series if one.at)
+    figure = {
+        "data": traces,
+        "layout": {
+            "xaxis": {"type": "date"},
+            "yaxis": y_axis,
+            "showlegend": len(traces) > 1,
+            "hovermode": "x unified",
+        },
+    }
+    return Chart(
+        measure.key, measure.title, measure.unit, figure, _summary(measure, rows, len(series)), rows
+    )
+
+
+def _values(measure: Measure, one: DeviceSeries) -> list[float]:
+    values = getattr(one, measure.key)
+    if measure.key == "memory_used_mib":
+        return [round(value / 1024, 2) for value in values]
+    return [round(float(value), 1) for value in values]
+
+
+def _with_gaps(at: Sequence[datetime], values: Sequence[float]) -> dict[str, list[Any]]:
+    x: list[str] = []
+    y: list[float | None] = []
+    for number, moment in enumerate(at):
+        if number and moment - at[number - 1] > GAP * max(1, len(at) // 500):
+            x.append(_stamp(moment - timedelta(seconds=1)))
+            y.append(None)
+        x.append(_stamp(moment))
+        y.append(values[number])
+    return {"x": x, "y": y}
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _row(measure: Measure, one: DeviceSeries) -> TableRow:
+    values = _values(measure, one)
+    return TableRow(
+        device_name(one),
+        one.is_simulated,
+        min(values),
+        sum(values) / len(values),
+        max(values),
+        values[-1],
+        len(values),
+    )
+
+
+def _summary(measure: Measure, rows: Sequence[TableRow], devices: int) -> str:
+    if not rows:
+        return f"{measure.title}: no readings yet."
+    low = min(row.low for row in rows)
+    high = max(row.high for row in rows)
+    mean = sum(row.mean for row in rows) / len(rows)
+    shown = f", {MAX_TRACES} of {devices} drawn" if devices > MAX_TRACES else ""
+    return (
+        f"{measure.title} of {len(rows)} {'GPU' if len(rows) == 1 else 'GPUs'}{shown}: between "
+        f"{low:.0f} and {high:.0f} {measure.unit}, on average {mean:.0f} {measure.unit}."
+    )
+
+
+def cost_chart(rows: Sequence[tuple[str, float]], currency: str) -> dict[str, Any]:
+    """A horizontal bar for each row, dearest on top; names lose what could turn their direction."""
+    shown = list(reversed(rows[:20]))
+    return {
+        "data": [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "x": [round(cost, 2) for _, cost in shown],
+                "y": [measures.plain(name) for name, _ in shown],
+                "hovertemplate": f"%{{x:.2f}} {currency}<extra></extra>",
+            }
+        ],
+        "layout": {
+            "xaxis": {"title": {"text": currency}, "rangemode": "tozero"},
+            "yaxis": {"type": "category", "automargin": True},
+            "showlegend": False,
+        },
+    }
