@@ -1,0 +1,225 @@
+"""What holds for any snapshot."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.engine.board import Board
+from scheduler.engine.cycle import plan_cycle
+from scheduler.engine.explain import rule_out
+from scheduler.engine.gang import choose_nodes, start_gang
+from scheduler.engine.ordering import order_waiting
+from scheduler.engine.plan import Plan
+from scheduler.engine.policy import Policy
+from scheduler.engine.snapshot import NONE, Snapshot, classes_of, ints
+from scheduler.states import NodeState, Tier, WaitReason, wait_sentence
+from tests.builders import DrawnJob, draw, job
+
+PATIENT = Policy(head_patience_s=float("inf"))
+NO_ROOM = {WaitReason.CAPACITY_BUSY, WaitReason.TOPOLOGY_FRAGMENTED}
+
+_groups = st.lists(st.text("....12345x", min_size=1, max_size=4), min_size=0, max_size=2)
+_states = st.sampled_from(["", "", "", *map(str, set(NodeState) - {NodeState.RETIRED})])
+
+
+@st.composite
+def _lines(drawing: st.DrawFn) -> list[str]:
+    lines = []
+    for number in range(drawing(st.integers(0, 5))):
+        lines.append(
+            f"n{number} {' '.join(drawing(_groups))} {drawing(_states)} "
+            f"cpus={drawing(st.sampled_from([8, 16]))} "
+            f"pool={drawing(st.sampled_from(['default', 'default', 'big']))} "
+            f"model={drawing(st.sampled_from(['H100', 'A100']))}"
+        )
+    return lines
+
+
+@st.composite
+def snapshots(drawing: st.DrawFn) -> Snapshot:
+    lines = drawing(_lines())
+    names = ["", "", "", *(line.split()[0] for line in lines)]
+    jobs: list[DrawnJob] = [
+        job(
+            number + 100,
+            f"{drawing(st.sampled_from([1, 1, 1, 2, 3]))}x{drawing(st.integers(1, 5))}",
+            tier=drawing(st.sampled_from([Tier.NORMAL, Tier.NORMAL, Tier.URGENT])),
+            waited=drawing(st.sampled_from([0, 5, 700, 900])),
+            cpus=drawing(st.sampled_from([1, 4, 12])),
+            model=drawing(st.sampled_from(["", "", "H100", "B200"])),
+            limit_s=drawing(st.sampled_from([60, 600, 7200])),
+            pool=drawing(st.sampled_from(["default", "default", "big"])),
+            queue=drawing(st.sampled_from(["default", "default", "night"])),
+            avoid=drawing(st.sampled_from(names)),
+        )
+        for number in range(drawing(st.integers(0, 12)))
+    ]
+    ends = {number: drawing(st.sampled_from([-5, 100, 1000, 5000])) for number in range(1, 6)}
+    paused = ["night"] if drawing(st.booleans()) else []
+    return draw(*lines, jobs=jobs, ends=ends, paused=paused)
+
+
+def verdict_list(plan: Plan) -> list[object]:
+    waits = [(wait.job, wait.reason, dict(wait.facts)) for wait in plan.iter_waits()]
+    return [plan.starts, plan.reservations, waits]
+
+
+@given(snapshots())
+def test_every_job_gets_exactly_one_verdict(snapshot: Snapshot) -> None:
+    plan = plan_cycle(snapshot)
+    answered = [start.job for start in plan.starts] + [wait.job for wait in plan.iter_waits()]
+    assert sorted(answered) == sorted(snapshot.waiting.id.tolist())
+
+
+@given(snapshots())
+def test_gangs_start_whole_on_distinct_nodes_with_what_they_asked_for(snapshot: Snapshot) -> None:
+    nodes, devices, waiting = snapshot.nodes, snapshot.devices, snapshot.waiting
+    row_of_job = {number: row for row, number in enumerate(waiting.id.tolist())}
+    row_of_node = {number: row for row, number in enumerate(nodes.id.tolist())}
+    row_of_device = {number: row for row, number in enumerate(devices.id.tolist())}
+    given_out: list[int] = []
+    cpus, memory = nodes.cpus_free.copy(), nodes.memory_free_mib.copy()
+    for start in plan_cycle(snapshot).starts:
+        row = row_of_job[start.job]
+        assert [p.rank for p in start.placements] == list(range(waiting.nodes[row]))
+        assert len({p.node for p in start.placements}) == waiting.nodes[row]
+        for placement in start.placements:
+            node = row_of_node[placement.node]
+            assert nodes.takes_work[node] and nodes.pool[node] == waiting.pool[row]
+            assert len(placement.devices) == waiting.gpus_per_node[row]
+            for device in map(row_of_device.__getitem__, placement.devices):
+                assert devices.node[device] == node
+                assert devices.holder[device] == NONE and devices.is_healthy[device]
+                assert waiting.model[row] in (NONE, devices.model[device])
+                given_out.append(device)
+            assert (placement.cpus, placement.memory_mib) == (
+                waiting.cpus[row],
+                waiting.memory_mib[row],
+            )
+            cpus[node] -= placement.cpus
+            memory[node] -= placement.memory_mib
+    assert len(given_out) == len(set(given_out))
+    assert (cpus >= 0).all() and (memory >= 0).all()
+
+
+@given(snapshots(), st.randoms(use_true_random=False))
+def test_same_snapshot_same_plan_in_whatever_order_the_rows_come(snapshot, random) -> None:  # type: ignore[no-untyped-def]
+    expected = verdict_list(plan_cycle(snapshot))
+    assert verdict_list(plan_cycle(snapshot)) == expected
+    rows = list(range(len(snapshot.waiting)))
+    random.shuffle(rows)
+    assert verdict_list(plan_cycle(snapshot.only(ints(rows)))) == expected
+
+
+@given(snapshots())
+def test_classes_decide_the_same_as_one_job_after_the_other(snapshot: Snapshot) -> None:
+    board, classes = Board(snapshot), classes_of(snapshot.waiting)
+    ruled_out = rule_out(board, classes)
+    expected = []
+    for row in order_waiting(snapshot.waiting).tolist():
+        class_row = int(classes.of_job[row])
+        request = classes.requests[class_row]
+        nodes = choose_nodes(board, request, past_reservations=False)
+        if class_row not in ruled_out and nodes is not None:
+            number = int(snapshot.waiting.id[row])
+            expected.append(start_gang(board, number, request, nodes, 0.0, uses_spare=True))
+    assert list(plan_cycle(snapshot, PATIENT).starts) == expected
+
+
+@given(snapshots())
+def test_nobody_waits_for_room_that_nobody_reserved(snapshot: Snapshot) -> None:
+    plan = plan_cycle(snapshot)
+    after = _with_starts(snapshot, plan)
+    again = plan_cycle(after, PATIENT)
+    reserved = {r.job for r in plan.reservations}
+    if not reserved:
+        assert again.starts == ()
+    for wait in plan.iter_waits():
+        if wait.reason in NO_ROOM:
+            assert wait.job not in {start.job for start in again.starts}
+
+
+def _with_starts(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """The snapshot of the next cycle, a moment later."""
+    nodes, devices, held, waiting = (
+        snapshot.nodes,
+        snapshot.devices,
+        snapshot.held,
+        snapshot.waiting,
+    )
+    holder, cpus, memory = (
+        devices.holder.copy(),
+        nodes.cpus_free.copy(),
+        nodes.memory_free_mib.copy(),
+    )
+    shares: list[tuple[int, int, int, int, float]] = []
+    for start in plan.starts:
+        row = int(np.flatnonzero(waiting.id == start.job)[0])
+        for p in start.placements:
+            node = int(np.flatnonzero(nodes.id == p.node)[0])
+            holder[np.isin(devices.id, p.devices)] = len(held.job) + len(shares)
+            cpus[node] -= p.cpus
+            memory[node] -= p.memory_mib
+            until_s = snapshot.now_s + float(waiting.time_limit_s[row])
+            shares.append((start.job, node, p.cpus, p.memory_mib, until_s))
+    added = list(zip(*shares, strict=True)) or [()] * 5
+    started = np.isin(waiting.id, [start.job for start in plan.starts])
+    return replace(
+        snapshot.only(ints(np.flatnonzero(~started))),
+        nodes=replace(nodes, cpus_free=cpus, memory_free_mib=memory),
+        devices=replace(devices, holder=holder),
+        held=replace(
+            held,
+            job=ints([*held.job, *added[0]]),
+            node=ints([*held.node, *added[1]]),
+            cpus=ints([*held.cpus, *added[2]]),
+            memory_mib=ints([*held.memory_mib, *added[3]]),
+            until_s=np.array([*held.until_s, *added[4]], dtype=np.float64),
+        ),
+    )
+
+
+@given(snapshots())
+def test_a_plan_leaves_nothing_to_do_for_the_next_cycle(snapshot: Snapshot) -> None:
+    after = _with_starts(snapshot, plan_cycle(snapshot))
+    assert plan_cycle(after).starts == ()
+
+
+@given(snapshots())
+def test_older_is_never_behind_younger_with_equal_inputs(snapshot: Snapshot) -> None:
+    waiting, classes = snapshot.waiting, classes_of(snapshot.waiting)
+    started = np.isin(waiting.id, [start.job for start in plan_cycle(snapshot).starts])
+    for older in np.flatnonzero(~started).tolist():
+        for younger in np.flatnonzero(started).tolist():
+            equal = (
+                classes.of_job[older] == classes.of_job[younger]
+                and waiting.tier[older] >= waiting.tier[younger]
+                and waiting.time_limit_s[older] <= waiting.time_limit_s[younger]
+            )
+            assert not equal or waiting.queued_at_s[older] >= waiting.queued_at_s[younger]
+
+
+@given(snapshots(), st.integers(0, 100))
+def test_the_first_job_still_starts_when_one_more_device_is_free(
+    snapshot: Snapshot, pick: int
+) -> None:
+    if not len(snapshot.waiting):
+        return
+    first = snapshot.only(order_waiting(snapshot.waiting)[:1])
+    held = np.flatnonzero(first.devices.holder != NONE)
+    if plan_cycle(first).starts and len(held):
+        holder = first.devices.holder.copy()
+        holder[held[pick % len(held)]] = NONE
+        assert plan_cycle(replace(first, devices=replace(first.devices, holder=holder))).starts
+
+
+@given(snapshots())
+def test_every_sentence_is_complete_and_every_fact_is_plain(snapshot: Snapshot) -> None:
+    for wait in plan_cycle(snapshot).iter_waits():
+        assert "?" not in wait_sentence(wait.reason, wait.facts)
+        json.dumps(dict(wait.facts), allow_nan=False)
