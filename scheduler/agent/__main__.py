@@ -31,6 +31,7 @@ class Exit(IntEnum):
     """Stable exit codes; `--help` and README.md list them."""
 
     DONE = 0
+    FAILED = 1
     NOT_CONFIGURED = 3
     PREFLIGHT_FAILED = 4
     ENROL_REFUSED = 5
@@ -108,6 +109,8 @@ def _run(arguments: argparse.Namespace) -> int:
         "node %s serves %s, jobs' folders in %s", identity.name, identity.server, options.work
     )
     daemon.serve()
+    if daemon.failure is not None:
+        return Exit.FAILED
     if daemon.fatal is None:
         return Exit.DONE
     is_conflict = daemon.fatal.status == 409

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from scheduler.agent.enrol import TOKEN_VARIABLE, checked_name
 from scheduler.wire.messages import AGENT_VERSION
 
 _EXITS = """
-exit codes: 0 done or stopped by SIGTERM or SIGINT; 2 wrong arguments; 3 not enrolled or not
+exit codes: 0 done or stopped by SIGTERM or SIGINT; 1 the agent failed; 2 wrong arguments; 3 not enrolled or not
 configured; 4 preflight failed; 5 enrolment refused; 6 server not reachable (enrol, preflight);
 7 another node uses this identity; 8 the server no longer speaks this agent's protocol;
 9 another agent uses this state folder
@@ -86,14 +87,20 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     add("--ports", type=_range, default=chosen.ports, metavar="FIRST-LAST", help="of rank 0")
     add("--path-prefix", action="append", default=[], metavar="DIR", help="before jobs' PATH")
-    add("--expose", action="append", default=[], metavar="DIR", help="see README.md")
+    add("--expose", action="append", default=[], metavar="DIR", help="show it to jobs")
+    add("--own-python", action="store_true", help="jobs find this agent's Python first on PATH")
     add("--allow-file-git", action="store_true", help="let jobs fetch code from file:// URLs")
+    add("--no-control-groups", action="store_true", help="watch memory instead of limiting it")
     add("--network-interface", default="", help="handed to NCCL as NCCL_SOCKET_IFNAME")
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
     """What was chosen for `run`."""
     state = arguments.state.absolute()
+    path_prefix, expose = list(arguments.path_prefix), list(arguments.expose)
+    if arguments.own_python:
+        path_prefix.append(f"{sys.prefix}/bin")
+        expose += [sys.prefix, sys.base_prefix]
     return Options(
         state=state,
         work=choose_work_folder(state, arguments.work, is_root=os.geteuid() == 0),
@@ -107,9 +114,10 @@ def options_of(arguments: argparse.Namespace) -> Options:
         min_free_mib=arguments.min_free_mib,
         job_uids=arguments.job_uids or None,
         ports=arguments.ports,
-        path_prefix=tuple(arguments.path_prefix),
-        expose=tuple(arguments.expose),
+        path_prefix=tuple(path_prefix),
+        expose=tuple(expose),
         allow_file_git=arguments.allow_file_git,
+        control_groups=not arguments.no_control_groups,
         network_interface=arguments.network_interface,
     )
 

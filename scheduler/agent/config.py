@@ -54,6 +54,7 @@ class Options:
     path_prefix: tuple[str, ...] = ()
     expose: tuple[str, ...] = ()
     allow_file_git: bool = False
+    control_groups: bool = True
     git_timeout_s: float = 600.0
     network_interface: str = ""
     ports: tuple[int, int] = field(default=(20_000, 31_999))

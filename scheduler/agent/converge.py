@@ -54,6 +54,7 @@ class Roster:
         self._attempts: dict[int, Attempt] = {}
         self._shippers: dict[int, LogShipper] = {}
         self._refused: dict[int, AttemptReport] = {}
+        self._patch_told: set[int] = set()
         self._busy_before: dict[int, tuple[float, float]] = {}
         self._swept_at = time.monotonic()
         self._lock = threading.RLock()
@@ -101,7 +102,10 @@ class Roster:
     def reports(self) -> tuple[AttemptReport, ...]:
         """What the server should know of every attempt it has not told us to forget."""
         with self._lock:
-            found = [attempt.report() for attempt in self._attempts.values()]
+            found = [
+                attempt.report(with_patch=fence not in self._patch_told)
+                for fence, attempt in self._attempts.items()
+            ]
             return (*found, *self._refused.values())
 
     def is_busy(self) -> bool:
@@ -130,10 +134,14 @@ class Roster:
         held_s = time.time() - (attempt.started_at or time.time())
         return Holding(attempt.fence, cores, max(0.0, held_s))
 
-    def note_contact(self, sent_at: float) -> None:
-        """Tell supervisors that the server was reached; `sent_at` is monotonic."""
+    def note_contact(self, sent_at: float, told: tuple[AttemptReport, ...]) -> None:
+        """The server was reached, at monotonic `sent_at`, and knows the reports `told`."""
+        with self._lock:
+            self._patch_told.update(report.fence for report in told if report.code_patch)
         try:
-            self.last_sync_path.write_text(f"{processes.boot_id()} {sent_at:.3f}")
+            fresh = self.last_sync_path.with_name(f".last_sync.{threading.get_ident()}")
+            fresh.write_text(f"{processes.boot_id()} {sent_at:.3f}")
+            os.rename(fresh, self.last_sync_path)
         except OSError:
             logger.warning("cannot write %s", self.last_sync_path)
 
@@ -223,6 +231,7 @@ class Roster:
             return False  # one that still runs is stopped by not being listed
         self._shippers.pop(fence).stop()
         self._busy_before.pop(fence, None)
+        self._patch_told.discard(fence)
         del self._attempts[fence]
         attempt.clean_up(self.options.work)
         self.spool.forget(attempt.slot)

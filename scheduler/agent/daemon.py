@@ -55,6 +55,7 @@ class Daemon:
         self.gpus = gpus
         self.agent_id = uuid.uuid4().hex
         self.fatal: Refused | None = None
+        self.failure: Exception | None = None
         self.hint_address = hint_address(options)
         self._hints = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._hints.bind("\0" + self.hint_address)
@@ -94,6 +95,15 @@ class Daemon:
 
     def _poll(self) -> None:
         """Hold a sync open, again and again."""
+        try:
+            self._hold_syncs()
+        except Exception as problem:
+            # Half an agent would look alive and hear nothing: end, and let it be restarted.
+            logger.critical("the agent failed; attempts go on", exc_info=True)
+            self.failure = problem
+            self.stop()
+
+    def _hold_syncs(self) -> None:
         backoff = Backoff(self.options.retry_cap_s)
         while not self._stopping.is_set():
             if self._sync(self.options.hold_s):
@@ -158,7 +168,7 @@ class Daemon:
         except Refused as problem:
             self._heed(problem)
             return False
-        self.roster.note_contact(sent_at)
+        self.roster.note_contact(sent_at, request.reports)
         self._introduced = True
         self._reported = _telling(request.reports)
         self._apply(reply)
@@ -225,4 +235,7 @@ def hint_address(options: Options) -> str:
 
 def _telling(reports: tuple[AttemptReport, ...]) -> tuple[AttemptReport, ...]:
     """What is worth a call of its own; a growing log is not, it has its own way."""
-    return tuple(report if report.end_reason else replace(report, log_size=0) for report in reports)
+    return tuple(
+        replace(report, code_patch="", log_size=report.log_size if report.end_reason else 0)
+        for report in reports
+    )

@@ -108,11 +108,18 @@ class Attempt:
     def end_early(self, reason: EndReason | None = None, detail: str = _STOPPED_EARLY) -> None:
         """Record the end of an attempt whose program never began; a stop order's reason wins."""
         with self._lock:
-            if self.end is not None or not self.slot.void():
+            if self.end is not None or not self._claim():
                 return
             if self.stop_order is not None:
                 reason = self.stop_order.reason
             self._record(ExitRecord(reason or EndReason.START_FAILED, time.time(), detail=detail))
+
+    def _claim(self) -> bool:
+        try:
+            return self.slot.void()
+        except OSError:
+            logger.exception("cannot claim attempt %d", self.fence)
+            return self._asked_at is None  # nobody else was asked to start it
 
     def _record(self, end: ExitRecord) -> None:
         self.end = end
@@ -189,8 +196,8 @@ class Attempt:
             if self.supervisor is not None:
                 _wake(self.supervisor)
 
-    def report(self) -> AttemptReport:
-        """What the server should know now."""
+    def report(self, *, with_patch: bool = True) -> AttemptReport:
+        """What the server should know now; the patch is large, so it need be told once only."""
         end, launch = self.end, self.launch
         return AttemptReport(
             fence=self.fence,
@@ -204,7 +211,7 @@ class Attempt:
             detail=end.detail if end else "",
             log_size=end.log_size if end else self.slot.log_size(),
             code_commit=launch.code_commit if launch else "",
-            code_patch=launch.code_patch if launch else "",
+            code_patch=launch.code_patch if launch and with_patch else "",
             resumed_from=launch.resumed_from if launch else "",
         )
 

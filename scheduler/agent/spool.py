@@ -102,7 +102,12 @@ class Spool:
             if not path.is_dir():
                 continue
             entry = read_record(EntryRecord, path / records.ENTRY)
-            if entry is None:
+            if entry is None and (path / records.LAUNCH).exists():
+                # Damaged after it was accepted: it may have run, so it must not run again.
+                logger.error("%s has no readable entry; look into it and remove it", path)
+                if path.name.isdigit():
+                    self._forgotten[int(path.name)] = None
+            elif entry is None:
                 logger.warning("removing %s: the agent stopped before it was complete", path)
                 shutil.rmtree(path, ignore_errors=True)
             else:

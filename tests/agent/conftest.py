@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from scheduler.wire.messages import Assignment, Code, Launch
 from tests.agent.portal import TOKEN, Portal
 
 ROOT = Path(__file__).resolve().parents[2]
+_fences = itertools.count(1)
 FAST = ["--hold-s", "5", "--sample-s", "0.3", "--heartbeat-s", "1", "--retry-cap-s", "0.3"]
 
 
@@ -94,7 +96,7 @@ class Agent:
                     killing.kill_remains(launch.marker, supervisor.cgroups)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def portal() -> Iterator[Portal]:
     portal = Portal()
     portal.start()
@@ -102,7 +104,7 @@ def portal() -> Iterator[Portal]:
     portal.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     """A folder that other users can enter, unlike pytest's own."""
     with tempfile.TemporaryDirectory(prefix="trainyard-", ignore_cleanup_errors=True) as place:
@@ -110,7 +112,7 @@ def folder() -> Iterator[Path]:
         yield Path(place)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def agents(portal: Portal, folder: Path) -> Iterator[Any]:
     """Makes enrolled, running agents by name; prints their logs when a test fails."""
     made: list[Agent] = []
@@ -129,7 +131,7 @@ def agents(portal: Portal, folder: Path) -> Iterator[Any]:
         print(f"--- {agent.name}\n{agent.log.read_text()}")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def agent(agents: Any) -> Agent:
     made: Agent = agents()
     return made
@@ -151,8 +153,8 @@ def assignment(script: str = "", **changes: Any) -> Assignment:
         "stop_grace_s": 5,
     }
     whole = {
-        "fence": 1,
-        "job_id": 7,
+        "fence": (fence := next(_fences)),
+        "job_id": fence,
         "job_name": "digits",
         "team": "vision",
         "project": "vision/digits",

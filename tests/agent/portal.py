@@ -63,6 +63,7 @@ class Portal:
 
         class Door(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def do_GET(self) -> None:
                 self._say(404, Refusal("not_found", "nothing here"))
@@ -228,3 +229,9 @@ class Portal:
         key = (fence, report.rank)
         self.wait(lambda: len(self.logs[key]) >= report.log_size, what=f"log of {fence}")
         return report
+
+    def outcome(self, node: str, order: Assignment) -> tuple[AttemptReport, str]:
+        """Assign, wait for the end; the final report and the log."""
+        self.assign(node, order)
+        report = self.ended(node, order.fence)
+        return report, self.logs[order.fence, report.rank].decode()

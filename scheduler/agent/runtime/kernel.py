@@ -8,6 +8,9 @@ import os
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+_CLONE_NEWNS = 0x00020000
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT = 1, 2, 4, 32
+_MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -31,3 +34,32 @@ def _prctl(option: int, value: int) -> None:
     if _libc.prctl(option, value, 0, 0, 0) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), f"prctl {option}")
+
+
+def leave_mount_namespace() -> None:
+    """From here on, mounts of this process are its own and its children's alone."""
+    if _libc.unshare(_CLONE_NEWNS) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), "unshare")
+    _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+
+
+def cover_with_empty_folder(path: str) -> None:
+    """Lay an empty folder over `path` that everybody may pass but nobody may list."""
+    _mount("tmpfs", path, "tmpfs", _MS_NOSUID | _MS_NODEV, b"mode=0711,size=1m")
+
+
+def bind_read_only(source: str, target: str) -> None:
+    """Show `source` at `target` too, read-only there."""
+    _mount(source, target, None, _MS_BIND | _MS_REC)
+    _mount("none", target, None, _MS_BIND | _MS_REMOUNT | _MS_RDONLY)
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, extra: bytes = b"") -> None:
+    name = kind.encode() if kind else None
+    status = _libc.mount(
+        os.fsencode(source), os.fsencode(target), name, ctypes.c_ulong(flags), extra or None
+    )
+    if status != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), f"mount on {target}")

@@ -17,11 +17,12 @@ from scheduler.agent.runtime import processes
 _MIB = 1024 * 1024
 _PERIOD_US = 100_000
 _REMOVE_TRIES = 20
+_OURS = "trainyard"
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A mounted control-group hierarchy and the group this process is in."""
+    """A mounted control-group hierarchy and the group below which ours are made."""
 
     version: int
     controllers: frozenset[str]
@@ -88,9 +89,11 @@ def kill_groups(paths: tuple[str, ...]) -> None:
             (Path(path) / "cgroup.kill").write_text("1")
 
 
-def set_limits(name: str, *, memory_mib: int, cpus: int) -> Limits:
+def set_limits(name: str, *, memory_mib: int, cpus: int, with_groups: bool = True) -> Limits:
     """Make groups called `name` wherever this process may; never fails, see `Limits.groups`."""
     limits = Limits(memory_mib)
+    if not with_groups:
+        return limits
     for tree in sorted(trees(), key=lambda tree: -tree.version):
         wanted = ("memory", "cpu") if tree.version == 2 else tuple(tree.controllers)
         missing_memory = limits.memory_group is None and "memory" in wanted
@@ -111,7 +114,7 @@ def set_limits(name: str, *, memory_mib: int, cpus: int) -> Limits:
 def trees(
     mounts: Path = Path("/proc/self/mounts"), own: Path = Path("/proc/self/cgroup")
 ) -> list[Tree]:
-    """The hierarchies this host has mounted, with this process's place in each."""
+    """The hierarchies this host has mounted, with the group where ours are made in each."""
     places: dict[str, str] = {}
     for line in own.read_text().splitlines():
         _, names, place = line.split(":", 2)
@@ -120,8 +123,9 @@ def trees(
     for line in mounts.read_text().splitlines():
         _, mount, kind, options, *_ = line.split()
         if kind == "cgroup2" and "" in places:
-            root = Path(mount + places[""].rstrip("/"))
-            found.append(Tree(2, _words(root / "cgroup.controllers"), root))
+            # A group that limits its children may hold no process itself, so ours are gathered
+            # in one below the root, where a service manager does not look.
+            found.append(Tree(2, _words(Path(mount, "cgroup.controllers")), Path(mount, _OURS)))
         elif kind == "cgroup":
             for names, place in places.items():
                 controllers = frozenset(names.split(","))
@@ -138,13 +142,10 @@ def _words(path: Path) -> frozenset[str]:
 
 
 def _make_group(tree: Tree, name: str) -> Path | None:
-    # A group that limits its children may hold no process itself in version 2: attempts go
-    # beside the agent's own group when that is a leaf below a delegated one.
-    parent = tree.own
-    if tree.version == 2 and parent.name == "agent":
-        parent = parent.parent
-    group = parent / name
+    group = tree.own / name
     try:
+        if tree.version == 2:
+            _open_ours(tree)
         group.mkdir()
         os.close(os.open(group / "cgroup.procs", os.O_WRONLY))
     except OSError:
@@ -152,6 +153,14 @@ def _make_group(tree: Tree, name: str) -> Path | None:
             group.rmdir()
         return None
     return group
+
+
+def _open_ours(tree: Tree) -> None:
+    tree.own.mkdir(exist_ok=True)
+    for controller in sorted(tree.controllers & {"memory", "cpu"}):
+        for group in (tree.own.parent, tree.own):
+            with contextlib.suppress(OSError):
+                (group / "cgroup.subtree_control").write_text(f"+{controller}")
 
 
 def _limit_memory(group: Path, version: int, memory_mib: int) -> bool:

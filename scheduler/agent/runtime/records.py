@@ -70,6 +70,7 @@ class LaunchRecord:
     hint_address: str
     log_cap_mib: int
     expose: tuple[str, ...] = ()
+    control_groups: bool = True
     master_port: int | None = None
     code_commit: str = ""
     code_patch: str = ""

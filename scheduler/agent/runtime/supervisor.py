@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import signal
@@ -17,7 +16,7 @@ import socket
 import time
 from pathlib import Path
 
-from scheduler.agent.runtime import kernel, killing, limits, processes, records
+from scheduler.agent.runtime import kernel, killing, limits, notices, processes, records
 from scheduler.agent.runtime.capture import LogCapture
 from scheduler.agent.runtime.children import StartProblem, as_user, start_process
 from scheduler.agent.runtime.records import (
@@ -30,6 +29,9 @@ from scheduler.agent.runtime.records import (
 from scheduler.states import EndReason
 
 _TICK_S = 0.25
+_LOOK_S = 0.1
+_KILLING_S = 0.02
+_BREATH_S = 0.005
 _UNKILLABLE_S = 60.0
 
 
@@ -49,6 +51,8 @@ class Supervisor:
         self.kill_at: float | None = None
         self.killed_at: float | None = None
         self.host_stops = False
+        self.last_contact = 0.0
+        self.looked_at = 0.0
         self.notes: list[str] = []
         self.began = time.monotonic()
         self.started_at: float | None = None
@@ -60,7 +64,10 @@ class Supervisor:
         self._listen_to_signals()
         name = f"trainyard-{self.launch.fence}-{os.getpid()}"
         self.limits = limits.set_limits(
-            name, memory_mib=self.launch.memory_mib, cpus=self.launch.cpus
+            name,
+            memory_mib=self.launch.memory_mib,
+            cpus=self.launch.cpus,
+            with_groups=self.launch.control_groups,
         )
         try:
             if not self._claim():
@@ -124,18 +131,28 @@ class Supervisor:
             selector.register(log.read_end, selectors.EVENT_READ)
             while None in self.mains.values() and not self._is_unkillable():
                 ready = {key.fd for key, _ in selector.select(self._patience())}
-                if self.wakeup in ready:
-                    os.read(self.wakeup, 4096)
                 if log.read_end in ready and not log.take():
                     selector.unregister(log.read_end)
-                self._reap()
-                self._obey()
-                self._check()
-                self._press()
+                if self.wakeup in ready:
+                    os.read(self.wakeup, 4096)
+                elif time.monotonic() - self.looked_at < _LOOK_S:
+                    # Only output: let a talkative program fill the pipe a little first.
+                    time.sleep(_BREATH_S)
+                    continue
+                self._look()
+
+    def _look(self) -> None:
+        self.looked_at = time.monotonic()
+        self._reap()
+        self._obey()
+        self._check()
+        self._press()
 
     def _patience(self) -> float:
         if self.kill_at is None:
             return _TICK_S
+        if self.killed_at is not None:
+            return _KILLING_S
         return max(0.0, min(_TICK_S, self.kill_at - time.monotonic()))
 
     def _reap(self) -> None:
@@ -187,9 +204,11 @@ class Supervisor:
         """Monotonic time at which the agent last reached the server in this boot; 0 if never."""
         try:
             boot, _, at = Path(self.launch.last_sync_path).read_text().partition(" ")
-            return float(at) if boot == processes.boot_id() else 0.0
+            if boot == processes.boot_id():
+                self.last_contact = max(self.last_contact, float(at))
         except (OSError, ValueError):
-            return 0.0
+            pass  # the agent is just writing it, or never did: what we know still holds
+        return self.last_contact
 
     def _begin_stop(self, order: StopRecord) -> None:
         """Ask the program to stop; a later order can only bring the kill forward."""
@@ -200,17 +219,9 @@ class Supervisor:
             return
         self.stop, self.kill_at = order, kill_at
         if order.grace_s > 0:
-            as_user(self.launch.uid, lambda: self._leave_notice(order))
+            as_user(self.launch.uid, lambda: notices.leave_notice(self.launch.notice_dir, order))
             number = getattr(signal, self.launch.stop_signal, signal.SIGTERM)
             killing.signal_tree(os.getpid(), list(self.mains), number)
-
-    def _leave_notice(self, order: StopRecord) -> None:
-        """For programs that cannot trap signals."""
-        notice = {"reason": order.reason.value, "grace_s": order.grace_s, "at": time.time()}
-        target = Path(self.launch.notice_dir, "preempt-notice.json")
-        fresh = target.with_name(f".{target.name}.{os.getpid()}")
-        fresh.write_text(json.dumps(notice))
-        os.rename(fresh, target)
 
     def _press(self) -> None:
         if self.kill_at is None or time.monotonic() < self.kill_at:
@@ -265,13 +276,7 @@ class Supervisor:
             self.notes.append(f"Could not be killed: process {shown}; check the node.")
 
     def _hint(self) -> None:
-        """Wake the agent; a lost hint costs it at most a second."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hint:
-            hint.setblocking(False)
-            try:
-                hint.sendto(str(self.launch.fence).encode(), "\0" + self.launch.hint_address)
-            except OSError:
-                return
+        notices.wake_agent(self.launch.hint_address, self.launch.fence)
 
 
 def _signal_name(number: int) -> str:

@@ -108,25 +108,36 @@ def _look_at(folder: Path, rules: GitRules) -> CodePlace:
     look = GitRules(rules.uid, rules.home, rules.allow_file, _LOOK_S, rules.is_stopped)
     try:
         commit = _git(["rev-parse", "HEAD"], folder, look, "").strip()
-        patch = _git(["diff", "--no-ext-diff", "--no-textconv", "HEAD"], folder, look, "")
+        difference = ["diff", "--no-ext-diff", "--no-textconv", "HEAD"]
+        patch = _git(difference, folder, look, "", most=MAX_PATCH_BYTES + 1)
     except SetupProblem:
         return CodePlace(folder)  # not under git, or not to be read: run it as it is
     return CodePlace(folder, commit, _shortened(patch))
 
 
 def _shortened(patch: str) -> str:
-    text = patch.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace")
-    if len(text) <= MAX_PATCH_BYTES:
-        return text.decode()
-    kept = text[:MAX_PATCH_BYTES].decode("utf-8", "ignore")
-    return f"{kept}\n[cut: the patch has {len(text)} bytes, {MAX_PATCH_BYTES} are kept]\n"
+    content = patch.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace")
+    if len(content) <= MAX_PATCH_BYTES:
+        return content.decode()
+    kept = content[:MAX_PATCH_BYTES].decode("utf-8", "ignore")
+    return f"{kept}\n[cut here: the first {MAX_PATCH_BYTES} bytes of the patch are kept]\n"
 
 
-def _git(arguments: list[str], folder: Path, rules: GitRules, problem: str) -> str:
-    """Run git as the job's user, deaf to hooks, prompts and outer configuration."""
+def _git(
+    arguments: list[str], folder: Path, rules: GitRules, problem: str, *, most: int = 0
+) -> str:
+    """Run git as the job's user, deaf to hooks, prompts and outer configuration.
+
+    Returns what it printed, at most `most` bytes of it unless that is 0.
+    """
     protocols = "https:file" if rules.allow_file else "https"
     settings = ["core.hooksPath=/dev/null", "core.fsmonitor=false", "safe.directory=*"]
-    command = ["git", *(part for setting in settings for part in ("-c", setting)), *arguments]
+    options = [part for setting in settings for part in ("-c", setting)]
+    # The outer clock holds even when the agent is gone.
+    clock = ["timeout", "--kill-after=5", f"{rules.timeout_s + 5:.0f}"]
+    command = [*clock, "git", *options, *arguments]
+    if most:
+        command = ["/bin/sh", "-c", f'"$@" | head -c {most}', "sh", *command]
     environment = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": str(rules.home),
@@ -152,13 +163,13 @@ def _git(arguments: list[str], folder: Path, rules: GitRules, problem: str) -> s
             user=rules.uid,
             group=rules.uid,
         )
-    except FileNotFoundError:
-        raise SetupProblem("code.git_url: git is not installed on this node.") from None
     except PermissionError as error:
         raise SetupProblem(
             f"code.folder: {error.filename} is closed to the job's user. Let other users enter it."
         ) from None
     output, errors = _finish(process, rules)
+    if process.returncode == 127:
+        raise SetupProblem("code.git_url: git is not installed on this node. Ask its operator.")
     if process.returncode != 0:
         said = errors.decode("utf-8", "replace").strip()[-_SHOWN_ERROR:]
         raise SetupProblem(

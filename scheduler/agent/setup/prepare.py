@@ -108,6 +108,7 @@ def _launch_record(
         hint_address=ground.hint_address,
         log_cap_mib=options.spool_cap_mib,
         expose=options.expose if uid is not None else (),
+        control_groups=options.control_groups,
         master_port=ground.master_port,
         code_commit=code.commit if code else "",
         code_patch=code.patch if code else "",

@@ -1,0 +1,30 @@
+"""What a supervisor says: to the agent that something changed, to the program that it must end."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from scheduler.agent.runtime.records import StopRecord
+
+NOTICE_FILE = "preempt-notice.json"
+
+
+def wake_agent(address: str, fence: int) -> None:
+    """A hint to the abstract socket `address`; a lost one costs the agent at most a second."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hint:
+        hint.setblocking(False)
+        with suppress(OSError):
+            hint.sendto(str(fence).encode(), "\0" + address)
+
+
+def leave_notice(folder: str, order: StopRecord) -> None:
+    """For programs that cannot trap signals: a file in their own folder says what is coming."""
+    notice = {"reason": order.reason.value, "grace_s": order.grace_s, "at": time.time()}
+    fresh = Path(folder, f".{NOTICE_FILE}.{os.getpid()}")
+    fresh.write_text(json.dumps(notice))
+    os.rename(fresh, Path(folder, NOTICE_FILE))

@@ -1,0 +1,102 @@
+"""Memory and processor limits, by control group where the host has them and by watching."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scheduler.agent.runtime import limits
+from scheduler.states import EndReason
+from tests.agent.conftest import Agent, assignment
+from tests.agent.portal import Portal
+
+GREEDY = """
+import time
+held = []
+for step in range(40):
+    held.append(bytearray(8 * 1024 * 1024))
+    time.sleep(0.03)
+time.sleep(20)
+"""
+
+
+@pytest.fixture(scope="module")
+def watching(agents: Any) -> Agent:
+    made: Agent = agents("watching", "--no-control-groups")
+    return made
+
+
+@pytest.fixture
+def group() -> Iterator[limits.Limits]:
+    made = limits.set_limits(f"trainyard-test-{os.getpid()}", memory_mib=64, cpus=1)
+    yield made
+    made.remove()
+
+
+def test_too_much_memory_is_seen_by_watching(portal: Portal, watching: Agent) -> None:
+    order = assignment(command=("/usr/bin/python3", "-c", GREEDY), memory_mib=96)
+    report, _ = portal.outcome("watching", order)
+    assert report.end_reason == EndReason.OUT_OF_MEMORY
+    assert "the limit is 96 MiB" in report.detail
+
+
+def test_the_whole_tree_counts(portal: Portal, watching: Agent) -> None:
+    code = GREEDY.replace("range(40)", "range(10)")
+    script = f"for i in 1 2 3; do /usr/bin/python3 -c '{code}' & done; wait"
+    report, _ = portal.outcome("watching", assignment(script, memory_mib=160))
+    assert report.end_reason == EndReason.OUT_OF_MEMORY
+
+
+def test_within_the_limit_nothing_happens(portal: Portal, watching: Agent) -> None:
+    code = "x = bytearray(32 * 1024 * 1024); import time; time.sleep(0.6)"
+    order = assignment(command=("/usr/bin/python3", "-c", code), memory_mib=128)
+    report, _ = portal.outcome("watching", order)
+    assert report.end_reason == EndReason.COMPLETED
+
+
+def test_too_much_memory_is_refused_by_the_kernel(
+    portal: Portal, agent: Agent, group: limits.Limits
+) -> None:
+    if group.memory_group is None:
+        pytest.skip("no memory control group can be made here")
+    order = assignment(command=("/usr/bin/python3", "-c", GREEDY), memory_mib=96)
+    report, _ = portal.outcome("alpha", order)
+    assert report.end_reason == EndReason.OUT_OF_MEMORY
+    assert "the kernel ended a process at the limit of 96 MiB" in report.detail
+
+
+def test_groups_are_given_back(portal: Portal, agent: Agent, group: limits.Limits) -> None:
+    if not group.groups:
+        pytest.skip("no control group can be made here")
+    order = assignment("sleep 0.1")
+    portal.outcome("alpha", order)
+    begin = f"trainyard-{order.fence}-"
+    left = [name for made in group.groups for name in os.listdir(made.parent)]
+    assert [name for name in left if name.startswith(begin)] == []
+
+
+def test_trees_are_found_in_version_2_and_version_1_lines(tmp_path: Any) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"
+        "cgroup /old/memory cgroup rw,memory 0 0\n"
+        "cgroup /old/cpu cgroup rw,cpu,cpuacct 0 0\n"
+        "cgroup /old/pids cgroup rw,pids 0 0\n"
+    )
+    own = tmp_path / "cgroup"
+    own.write_text("3:cpu,cpuacct:/\n2:memory:/box/1\n1:pids:/\n0::/user.slice\n")
+    found = {(tree.version, str(tree.own)) for tree in limits.trees(mounts, own)}
+    assert found == {
+        (2, "/sys/fs/cgroup/trainyard"),
+        (1, "/old/memory/box/1"),
+        (1, "/old/cpu"),
+    }
+
+
+def test_threads_and_core_dumps_are_limited(portal: Portal, agent: Agent) -> None:
+    order = assignment("echo $OMP_NUM_THREADS; ulimit -c; ulimit -v", cpus=3)
+    _, log = portal.outcome("alpha", order)
+    assert log.split() == ["3", "0", "unlimited"]

@@ -1,0 +1,149 @@
+"""Stopping: the chosen signal, grace, kill; and nothing is ever left behind."""
+
+from __future__ import annotations
+
+import time
+
+from scheduler.agent.runtime import processes
+from scheduler.states import AttemptState, EndReason
+from scheduler.wire.messages import Assignment, StopOrder
+from tests.agent.conftest import Agent, assignment, wait_until
+from tests.agent.portal import Portal
+
+CANCEL = StopOrder(EndReason.CANCELLED_BY_USER, 5)
+DETACHED = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.close(1), os.close(2)
+        time.sleep(300)
+    os._exit(0)
+os.wait()
+"""
+
+
+def marker_of(agent: Agent, order: Assignment) -> str:
+    place = agent.state / "attempts" / f"{order.fence}-{order.rank}" / "scratch"
+    return f"TRAINYARD_SCRATCH_DIR={place}"
+
+
+def started(portal: Portal, agent: Agent, order: Assignment, word: str = "ready") -> None:
+    portal.assign("alpha", order)
+    key = (order.fence, 0)
+    portal.wait(lambda: word.encode() in portal.logs[key], what=f"{word} in the log")
+
+
+def test_cancel_sends_the_signal_and_leaves_a_notice_first(portal: Portal, agent: Agent) -> None:
+    script = """
+    trap 'cat preempt-notice.json; echo " got it"; exit 0' TERM
+    echo ready; while :; do sleep 0.05; done
+    """
+    order = assignment(script)
+    started(portal, agent, order)
+    portal.stop_attempt("alpha", order.fence, CANCEL)
+    report = portal.ended("alpha", order.fence)
+    assert (report.end_reason, report.exit_code) == (EndReason.CANCELLED_BY_USER, 0)
+    log = portal.logs[order.fence, 0].decode()
+    assert '"reason": "cancelled_by_user"' in log and "got it" in log
+
+
+def test_the_chosen_signal_is_used(portal: Portal, agent: Agent) -> None:
+    script = "trap 'echo usr1; exit 9' USR1; echo ready; while :; do sleep 0.05; done"
+    order = assignment(script, stop_signal="SIGUSR1")
+    started(portal, agent, order)
+    portal.stop_attempt("alpha", order.fence, StopOrder(EndReason.PREEMPTED, 5))
+    report = portal.ended("alpha", order.fence)
+    assert (report.end_reason, report.exit_code) == (EndReason.PREEMPTED, 9)
+
+
+def test_who_ignores_the_signal_is_killed_after_the_grace(portal: Portal, agent: Agent) -> None:
+    order = assignment("trap '' TERM; echo ready; while :; do sleep 0.05; done")
+    started(portal, agent, order)
+    asked_at = time.monotonic()
+    portal.stop_attempt("alpha", order.fence, StopOrder(EndReason.CANCELLED_BY_USER, 1))
+    stopping = portal.wait_for("alpha", order.fence, AttemptState.STOPPING, AttemptState.ENDED)
+    assert stopping.state == AttemptState.STOPPING
+    report = portal.ended("alpha", order.fence)
+    assert 0.9 < time.monotonic() - asked_at < 6
+    assert (report.end_reason, report.exit_code) == (EndReason.CANCELLED_BY_USER, 137)
+    assert processes.carrying(marker_of(agent, order)) == []
+
+
+def test_a_shorter_grace_brings_the_kill_forward(portal: Portal, agent: Agent) -> None:
+    order = assignment("trap '' TERM; echo ready; while :; do sleep 0.05; done")
+    started(portal, agent, order)
+    portal.stop_attempt("alpha", order.fence, StopOrder(EndReason.CANCELLED_BY_USER, 300))
+    portal.wait_for("alpha", order.fence, AttemptState.STOPPING)
+    portal.stop_attempt("alpha", order.fence, StopOrder(EndReason.CANCELLED_BY_USER, 0))
+    assert portal.ended("alpha", order.fence).exit_code == 137
+
+
+def test_a_detached_grandchild_does_not_survive_a_normal_end(portal: Portal, agent: Agent) -> None:
+    order = assignment(command=("/usr/bin/python3", "-c", DETACHED + "time.sleep(0.3)"))
+    portal.assign("alpha", order)
+    marker = marker_of(agent, order)
+    wait_until(lambda: len(processes.carrying(marker)) >= 2)
+    report = portal.ended("alpha", order.fence)
+    assert report.end_reason == EndReason.COMPLETED
+    assert processes.carrying(marker) == []
+
+
+def test_a_detached_grandchild_does_not_survive_a_stop(portal: Portal, agent: Agent) -> None:
+    code = DETACHED + "print('ready', flush=True); time.sleep(300)"
+    order = assignment(command=("/usr/bin/python3", "-c", code))
+    started(portal, agent, order)
+    assert len(processes.carrying(marker_of(agent, order))) >= 2
+    portal.stop_attempt("alpha", order.fence, CANCEL)
+    portal.ended("alpha", order.fence)
+    assert processes.carrying(marker_of(agent, order)) == []
+
+
+def test_who_forks_all_the_time_is_killed_too(portal: Portal, agent: Agent) -> None:
+    code = """
+import os, time
+print("ready", flush=True)
+while True:
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(0.02)
+        if os.fork(): os._exit(0)
+        time.sleep(0.02); os._exit(0)
+    time.sleep(0.005)
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]: pass
+    except ChildProcessError: pass
+"""
+    order = assignment(command=("/usr/bin/python3", "-c", code))
+    started(portal, agent, order)
+    portal.stop_attempt("alpha", order.fence, StopOrder(EndReason.CANCELLED_BY_USER, 0))
+    portal.ended("alpha", order.fence)
+    assert processes.carrying(marker_of(agent, order)) == []
+
+
+def test_cancelled_before_it_started_it_never_starts(portal: Portal, agent: Agent) -> None:
+    order = assignment("echo never", stop=StopOrder(EndReason.CANCELLED_BY_USER, 5))
+    report, log = portal.outcome("alpha", order)
+    assert report.end_reason == EndReason.CANCELLED_BY_USER
+    assert report.started_at is None and log == ""
+
+
+def test_what_the_server_no_longer_lists_is_stopped(portal: Portal, agent: Agent) -> None:
+    order = assignment("echo ready; sleep 300")
+    started(portal, agent, order)
+    portal.unlist("alpha", order.fence)
+    report = portal.ended("alpha", order.fence)
+    assert report.end_reason == EndReason.NODE_LOST
+    assert "no longer lists" in report.detail
+
+
+def test_the_time_limit_is_kept_on_the_node(portal: Portal, agent: Agent) -> None:
+    script = (
+        "trap 'echo saved; exit 0' TERM; echo until $TRAINYARD_DEADLINE_EPOCH; sleep 300 & wait"
+    )
+    order = assignment(script, time_limit_s=1)
+    began = time.time()
+    report, log = portal.outcome("alpha", order)
+    assert report.end_reason == EndReason.TIME_LIMIT
+    assert "saved" in log
+    assert abs(int(log.split()[1]) - began) < 4
