@@ -23,6 +23,7 @@ from scheduler.engine.snapshot import (
     classes_of,
     flags,
     ints,
+    rows_by_group,
 )
 
 
@@ -67,10 +68,7 @@ class _Admission:
         self.starts: list[Start] = []
         self.heads: dict[int, Head] = {}
         self.is_started = flags(np.zeros(len(order)))
-        in_order = classes.of_job[order]
-        by_class = ints(np.argsort(in_order, kind="stable"))
-        cuts = np.searchsorted(in_order[by_class], np.arange(1, len(classes.requests)))
-        self._places = np.split(by_class, cuts) if len(classes.requests) else []
+        self._places = dict(rows_by_group(classes.of_job[order]))
 
     def admit(self, ruled_out: Container[int]) -> None:
         """Try the first job of every open class, the one with the best place first.
@@ -80,7 +78,7 @@ class _Admission:
         """
         heap = [
             (int(places[0]), class_row, 0)
-            for class_row, places in enumerate(self._places)
+            for class_row, places in self._places.items()
             if class_row not in ruled_out
         ]
         heapq.heapify(heap)

@@ -21,6 +21,7 @@ from scheduler.engine.snapshot import (
     Request,
     floats,
     ints,
+    rows_by_group,
 )
 from scheduler.states import WaitReason
 
@@ -65,11 +66,11 @@ def explain_waits(
     class_of = classes.of_job[left]
     verdicts: list[Verdict] = []
     verdict_of = np.full(len(left), NONE, dtype=np.int64)
-    for class_row in np.unique(class_of).tolist():
-        rows = np.flatnonzero(class_of == class_row)
+    next_free = _next_free(board)
+    for class_row, rows in rows_by_group(class_of):
         request = classes.requests[class_row]
         head = heads.get(request.pool)
-        verdict = ruled_out.get(class_row) or _no_room(board, request)
+        verdict = ruled_out.get(class_row) or _no_room(board, request, next_free)
         if verdict is not None:
             verdict_of[rows] = len(verdicts)
             verdicts.append(verdict)
@@ -85,20 +86,23 @@ def explain_waits(
     return Waits(waiting.id[left], ints(verdict_of), ints(ahead), starts_s, tuple(verdicts))
 
 
-def _no_room(board: Board, request: Request) -> Verdict | None:
+def _no_room(board: Board, request: Request, next_free: Mapping[int, int]) -> Verdict | None:
     """Why free capacity does not hold the request; None if it does, reservations aside."""
     fit = eligible_nodes(board, request, past_reservations=True)
     best = int(np.count_nonzero(fit))
     if best >= request.nodes:
         return None
     here = board.snapshot.nodes.pool == request.pool
-    free = int(board.free_gpus[request.model][here].sum())
+    free_gpus = board.free_gpus[request.model]
+    free = int(free_gpus[here].sum())
+    # CPUs and memory are named only where they, not devices, keep a node from holding a share.
+    short_of_host = bool(((free_gpus >= request.gpus) & here & ~fit).any())
     facts = {
         **_names(board, request),
-        "need": need_words(board, request, with_host=_is_short_of_host(board, request)),
+        "need": need_words(board, request, with_host=short_of_host),
         "free": free,
         "total": int(board.present_gpus[request.model][here].sum()),
-        "next_free_at": _next_free_at(board, request),
+        "next_free_at": next_free.get(request.pool),
     }
     if free < request.nodes * request.gpus:
         return Verdict(WaitReason.CAPACITY_BUSY, facts)
@@ -164,15 +168,6 @@ def _size(mib: int) -> str:
     return f"{mib / 1024:.4g} GiB" if mib >= 1024 else f"{mib} MiB"
 
 
-def _is_short_of_host(board: Board, request: Request) -> bool:
-    """Whether cpus or memory, not devices, keep nodes from holding a share now."""
-    fit = eligible_nodes(board, request, past_reservations=True)
-    with_gpus = (board.free_gpus[request.model] >= request.gpus) & (
-        board.snapshot.nodes.pool == request.pool
-    )
-    return bool((with_gpus & ~fit).any())
-
-
 def _largest(board: Board, request: Request, capable: Flags) -> str:
     """The node of the pool that comes closest, in words, and how many hold one share."""
     nodes = board.snapshot.nodes
@@ -207,11 +202,11 @@ def _nodes_down(board: Board, request: Request) -> dict[str, object]:
     }
 
 
-def _next_free_at(board: Board, request: Request) -> int | None:
-    """The minute by which the next devices of the pool come free, None if nobody knows."""
+def _next_free(board: Board) -> dict[int, int]:
+    """By pool: the minute by which the next devices come free; absent if nobody knows."""
     held, now_s = board.snapshot.held, board.snapshot.now_s
-    here = board.snapshot.nodes.pool[held.node] == request.pool
-    ends_s = held.until_s[here & (held.until_s > now_s)]
-    if not len(ends_s) or not np.isfinite(ends_s.min()):
-        return None
-    return int(-(-float(ends_s.min()) // 60) * 60)
+    counts = (held.until_s > now_s) & np.isfinite(held.until_s)
+    pool = board.snapshot.nodes.pool[held.node[counts]]
+    soonest_s = np.full(len(board.snapshot.pools), np.inf)
+    np.minimum.at(soonest_s, pool, held.until_s[counts])
+    return {row: int(-(-s // 60) * 60) for row, s in enumerate(soonest_s.tolist()) if s < np.inf}

@@ -6,6 +6,7 @@ Times are seconds since 1970, sizes MiB. -1 stands for "none".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
@@ -35,6 +36,15 @@ def floats(values: object) -> Floats:
 def flags(values: object) -> Flags:
     """A column of yes and no."""
     return np.asarray(values, dtype=np.bool_).reshape(-1)
+
+
+def rows_by_group(group: Ints) -> Iterator[tuple[int, Ints]]:
+    """Each group number with its rows, ascending; one sort instead of a search per group."""
+    order = ints(np.argsort(group, kind="stable"))
+    numbers, first = np.unique(group[order], return_index=True)
+    return (
+        zip(numbers.tolist(), np.split(order, first[1:]), strict=True) if len(group) else iter(())
+    )
 
 
 class SnapshotInvalid(ValueError):
