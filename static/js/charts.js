@@ -1,0 +1,147 @@
+/* Draws each figure.chart from the figure the server wrote into it, in the theme's colours, and
+   adds new points at most once a second. The table beside each chart needs no script.
+
+   Markup: components/_chart.html inside a section with data-points-url. */
+(() => {
+  "use strict";
+
+  const SERIES = 8;
+  const MOST_POINTS = 1000;
+  const POLL_MS = 5000;
+  const SETTINGS = { displayModeBar: false, responsive: true, staticPlot: false };
+
+  /* Tokens are pairs of colours; the browser resolves the one in force. */
+  function colour(token) {
+    const probe = document.createElement("span");
+    probe.hidden = true;
+    probe.style.color = `var(--${token})`;
+    document.body.append(probe);
+    const value = getComputedStyle(probe).color;
+    probe.remove();
+    return value;
+  }
+
+  function theme() {
+    const axis = {
+      gridcolor: colour("hair"),
+      linecolor: colour("border"),
+      zerolinecolor: colour("border"),
+      tickcolor: colour("border"),
+      automargin: true,
+    };
+    return {
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      colorway: Array.from({ length: SERIES }, (_, index) => colour(`c${index + 1}`)),
+      font: {
+        family: getComputedStyle(document.body).fontFamily,
+        size: 12,
+        color: colour("muted"),
+      },
+      hoverlabel: {
+        bgcolor: colour("bg"),
+        bordercolor: colour("border"),
+        font: { color: colour("text"), size: 12 },
+      },
+      margin: { l: 48, r: 8, t: 8, b: 32 },
+      legend: { orientation: "h", y: -0.18 },
+      axis,
+    };
+  }
+
+  function themed(layout) {
+    const { axis, ...common } = theme();
+    const kept = {};
+    for (const [key, value] of Object.entries(layout ?? {})) {
+      kept[key] = /^[xy]axis\d*$/.test(key) ? { ...axis, ...value } : value;
+    }
+    return { height: 240, xaxis: axis, yaxis: axis, ...common, ...kept };
+  }
+
+  function figureOf(chart) {
+    const source = chart.querySelector('script[type="application/json"]');
+    try {
+      return source ? JSON.parse(source.textContent) : null;
+    } catch {
+      return null;
+    }
+  }
+
+  function draw(chart) {
+    const plot = chart.querySelector(".plot");
+    const figure = figureOf(chart);
+    if (!plot || !figure || !window.Plotly) return;
+    plot.hidden = false;
+    window.Plotly.newPlot(plot, figure.data, themed(figure.layout), SETTINGS);
+    chart.dataset.drawn = "yes";
+  }
+
+  function recolour() {
+    for (const plot of document.querySelectorAll("figure.chart[data-drawn] .plot")) {
+      const { data, layout } = plot;
+      const own = themed({});
+      window.Plotly.react(plot, data, {
+        ...layout,
+        ...own,
+        xaxis: { ...layout.xaxis, ...own.xaxis },
+        yaxis: { ...layout.yaxis, ...own.yaxis },
+      }, SETTINGS);
+    }
+  }
+
+  /* `points`: measure → trace uid → {x: […], y: […]}. A trace that is not drawn is left to the
+     table; it appears with the next page load. */
+  function extend(section, points) {
+    for (const chart of section.querySelectorAll("figure.chart[data-drawn]")) {
+      const plot = chart.querySelector(".plot");
+      const fresh = points[chart.dataset.measure] ?? {};
+      const xs = [];
+      const ys = [];
+      const which = [];
+      plot.data.forEach((trace, index) => {
+        const more = fresh[trace.uid];
+        if (!more?.x?.length) return;
+        which.push(index);
+        xs.push(more.x);
+        ys.push(more.y);
+      });
+      if (which.length) window.Plotly.extendTraces(plot, { x: xs, y: ys }, which, MOST_POINTS);
+    }
+  }
+
+  function feed(section) {
+    let since = section.dataset.since || "";
+    let busy = false;
+
+    async function poll() {
+      if (busy || document.hidden || section.dataset.done === "true") return;
+      busy = true;
+      try {
+        const url = new URL(section.dataset.pointsUrl, location.href);
+        if (since) url.searchParams.set("since", since);
+        const answer = await fetch(url, { headers: { Accept: "application/json" } });
+        if (!answer.ok || answer.redirected) return;
+        const body = await answer.json();
+        since = body.latest || since;
+        if (body.done) section.dataset.done = "true";
+        extend(section, body.points ?? {});
+      } catch {
+        /* The next round asks for the same points again. */
+      } finally {
+        busy = false;
+      }
+    }
+
+    setInterval(poll, (Number(section.dataset.pollS) || POLL_MS / 1000) * 1000);
+    document.addEventListener("visibilitychange", poll);
+  }
+
+  function drawAll() {
+    for (const chart of document.querySelectorAll("figure.chart:not([data-drawn])")) draw(chart);
+  }
+
+  drawAll();
+  for (const section of document.querySelectorAll("[data-points-url]")) feed(section);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
+  document.addEventListener("htmx:afterSettle", drawAll);
+})();

@@ -1,0 +1,251 @@
+/* One socket a page. Hints come in, and the regions that asked for their topic fetch themselves.
+   Without a socket the same happens by a timer, and the chip in the top bar says so. */
+(() => {
+  "use strict";
+
+  const FIRST_WAIT_MS = 500;
+  const LONGEST_WAIT_MS = 30000;
+  const FAILURES_BEFORE_POLLING = 3;
+  const HIDDEN_GRACE_MS = 30000;
+  const COALESCE_MS = 250;
+  const POLL_MS = 5000;
+  const MOST_TOPICS = 50;
+  const SIGNED_OUT = 4401;
+  const FORBIDDEN = 4403;
+
+  const listeners = new Map(); // topic → Set of {onFrame, request}
+  const due = new Set(); // regions to refresh at the end of the present COALESCE_MS
+  let watched = new Set(); // what the server knows that we watch
+  let socket = null;
+  let failures = 0;
+  let timer = 0;
+  let hiddenTimer = 0;
+  let polling = 0;
+  let refused = false;
+  let ended = false;
+
+  const chip = document.getElementById("live-chip");
+
+  function regions() {
+    return [...document.querySelectorAll("[data-topic]")].filter((el) => el.hasAttribute("hx-get"));
+  }
+
+  function topicsOf(region) {
+    return region.dataset.topic.split(/\s+/).filter(Boolean);
+  }
+
+  function wanted() {
+    return [...new Set([...regions().flatMap(topicsOf), ...listeners.keys()])];
+  }
+
+  function clockText() {
+    return new Date().toTimeString().slice(0, 8);
+  }
+
+  function show(state) {
+    if (!chip) return;
+    chip.hidden = state === "none";
+    chip.classList.toggle("paused", state !== "live");
+    const texts = {
+      live: "Live",
+      paused: `Live paused — refreshed ${clockText()}`,
+      ended: "Signed out — reload to go on",
+    };
+    const text = texts[state] ?? "";
+    if (chip.textContent !== text) chip.textContent = text;
+  }
+
+  /* What the reader is busy with is never swapped under the hand. */
+  function isBusy(region) {
+    const focus = document.activeElement;
+    if (focus && region.contains(focus) && focus.matches("input, textarea, select")) return true;
+    if (region.querySelector("details.menu[open], dialog[open]")) return true;
+    const selection = getSelection();
+    if (selection && !selection.isCollapsed && region.contains(selection.anchorNode)) return true;
+    return [...region.querySelectorAll("input, textarea, select")].some(isChanged);
+  }
+
+  function isChanged(field) {
+    if (field.type === "hidden" || field.disabled) return false;
+    if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+    if (field.tagName === "SELECT") {
+      return [...field.options].some((option) => option.selected !== option.defaultSelected)
+        && field.selectedIndex !== 0;
+    }
+    return field.value !== field.defaultValue;
+  }
+
+  function markChanged(region) {
+    if (document.querySelector(`[data-changed="${CSS.escape(region.id)}"]`)) return;
+    const mark = document.createElement("p");
+    mark.className = "changed";
+    mark.dataset.changed = region.id;
+    const button = document.createElement("button");
+    button.className = "lnk";
+    button.type = "button";
+    button.textContent = "changed — refresh";
+    button.addEventListener("click", () => refresh(region, true));
+    mark.append(button);
+    region.before(mark);
+  }
+
+  function refresh(region, force) {
+    if (!region.isConnected) return;
+    if (!force && isBusy(region)) {
+      markChanged(region);
+      return;
+    }
+    document.querySelector(`[data-changed="${CSS.escape(region.id)}"]`)?.remove();
+    window.htmx?.trigger(region, "live");
+  }
+
+  function refreshSoon(region) {
+    if (!due.size) {
+      setTimeout(() => {
+        const now = [...due];
+        due.clear();
+        for (const each of now) refresh(each, false);
+      }, COALESCE_MS);
+    }
+    due.add(region);
+  }
+
+  function refreshAll() {
+    for (const region of regions()) refreshSoon(region);
+    for (const each of [...listeners.values()].flatMap((set) => [...set])) each.onResync?.();
+  }
+
+  function onMessage(event) {
+    let frame;
+    try {
+      frame = JSON.parse(event.data);
+    } catch {
+      return;
+    }
+    if (!frame || typeof frame.topic !== "string") return;
+    for (const each of listeners.get(frame.topic) ?? []) each.onFrame(frame);
+    for (const region of regions()) {
+      if (topicsOf(region).includes(frame.topic)) refreshSoon(region);
+    }
+  }
+
+  /* Tell the server what changed in what this page watches; a log says from which line on. */
+  function sync() {
+    if (socket?.readyState !== WebSocket.OPEN) return;
+    const now = wanted().slice(0, MOST_TOPICS);
+    const fresh = now.filter((topic) => !watched.has(topic));
+    const gone = [...watched].filter((topic) => !now.includes(topic));
+    if (!fresh.length && !gone.length) return;
+    const subscribe = fresh.map((topic) => {
+      const reader = [...(listeners.get(topic) ?? [])].find((each) => each.lastLine);
+      return reader ? { topic, after: reader.lastLine() } : topic;
+    });
+    socket.send(JSON.stringify({ subscribe, unsubscribe: gone }));
+    watched = new Set(now);
+  }
+
+  function onOpen() {
+    const again = failures > 0 || polling > 0;
+    failures = 0;
+    stopPolling();
+    show("live");
+    watched = new Set();
+    sync();
+    if (again) refreshAll();
+  }
+
+  function onClose(event) {
+    socket = null;
+    if (document.hidden && !hiddenTimer) return;
+    if (event.code === SIGNED_OUT) {
+      ended = true;
+      stopPolling();
+      show("ended");
+      return;
+    }
+    refused = event.code === FORBIDDEN;
+    failures += 1;
+    if (failures >= FAILURES_BEFORE_POLLING || refused) startPolling();
+    if (refused) return;
+    const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(failures - 1, 10));
+    clearTimeout(timer);
+    timer = setTimeout(connect, wait * (0.8 + 0.4 * Math.random()));
+  }
+
+  function connect() {
+    if (socket || refused || ended || !wanted().length) return;
+    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+    socket = new WebSocket(`${scheme}//${location.host}/ws/`);
+    socket.addEventListener("open", onOpen);
+    socket.addEventListener("message", onMessage);
+    socket.addEventListener("close", onClose);
+  }
+
+  function startPolling() {
+    if (polling) return;
+    const slow = regions().map((region) => Number(region.dataset.pollS) * 1000).filter((ms) => ms > 0);
+    const pace = slow.length && slow.length === regions().length ? Math.min(...slow) : POLL_MS;
+    show("paused");
+    polling = setInterval(() => {
+      if (document.hidden) return;
+      refreshAll();
+      show("paused");
+    }, pace);
+  }
+
+  function stopPolling() {
+    clearInterval(polling);
+    polling = 0;
+  }
+
+  function onVisibility() {
+    clearTimeout(hiddenTimer);
+    hiddenTimer = 0;
+    if (document.hidden) {
+      hiddenTimer = setTimeout(() => {
+        hiddenTimer = 0;
+        clearTimeout(timer);
+        socket?.close();
+      }, HIDDEN_GRACE_MS);
+    } else if (!socket && !ended && wanted().length) {
+      failures = Math.max(1, failures);
+      connect();
+    }
+  }
+
+  /* Watch a topic by script: `onFrame(frame)`, `onResync()` after a gap, and for a log
+     `lastLine()`, the last line it has. */
+  function watch(topic, listener) {
+    if (!listeners.has(topic)) listeners.set(topic, new Set());
+    listeners.get(topic).add(listener);
+    if (socket) sync();
+    else connect();
+  }
+
+  /* Menus and details that the reader opened stay open when the server's copy has them shut. */
+  function keepOpened() {
+    if (!window.Idiomorph) return;
+    window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (attribute, node) =>
+      !(attribute === "open" && (node.tagName === "DETAILS" || node.tagName === "DIALOG"));
+  }
+
+  document.addEventListener("visibilitychange", onVisibility);
+  document.addEventListener("htmx:afterSettle", () => {
+    if (socket) sync();
+    else connect();
+  });
+  /* A fragment that was sent elsewhere is the sign-in page: never put it into a region. */
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { xhr, requestConfig } = event.detail;
+    const asked = new URL(requestConfig.path, location.href).pathname;
+    if (xhr.responseURL && new URL(xhr.responseURL).pathname !== asked && requestConfig.verb === "get") {
+      event.detail.shouldSwap = false;
+      ended = true;
+      stopPolling();
+      show("ended");
+    }
+  });
+  window.trainyard = Object.assign(window.trainyard ?? {}, { watch });
+  keepOpened();
+  connect();
+})();

@@ -1,0 +1,113 @@
+/* What every page does a little better with a script: times that tick, copying, menus that close,
+   forms that cannot be sent twice. Nothing here is needed to read or to act. */
+(() => {
+  "use strict";
+
+  const root = document.documentElement;
+  root.classList.add("js");
+
+  function durationText(seconds) {
+    const whole = Math.max(0, Math.floor(seconds));
+    if (whole < 60) return `${whole} s`;
+    const minutes = Math.floor(whole / 60);
+    if (minutes < 10 && whole % 60) return `${minutes} min ${String(whole % 60).padStart(2, "0")}`;
+    if (minutes < 60) return `${minutes} min`;
+    const hours = Math.floor(minutes / 60);
+    const restMinutes = minutes % 60;
+    if (hours < 48) return restMinutes ? `${hours} h ${String(restMinutes).padStart(2, "0")}` : `${hours} h`;
+    const days = Math.floor(hours / 24);
+    return hours % 24 ? `${days} d ${hours % 24} h` : `${days} d`;
+  }
+
+  function tick() {
+    if (document.hidden) return;
+    for (const time of document.querySelectorAll("time[data-tick]")) {
+      const age = durationText((Date.now() - Date.parse(time.dateTime)) / 1000);
+      const text = time.dataset.tick === "ago" ? `${age} ago` : age;
+      if (time.textContent !== text) time.textContent = text;
+    }
+  }
+
+  function toast(text) {
+    const shelf = document.getElementById("toasts");
+    if (!shelf) return;
+    const note = document.createElement("div");
+    note.className = "toast";
+    note.textContent = text;
+    shelf.append(note);
+    expire(note);
+  }
+
+  /* A toast waits while it is pointed at or focused, then leaves. */
+  function expire(note) {
+    note.dataset.toast = "shown";
+    setTimeout(() => {
+      if (note.matches(":hover, :focus-within")) expire(note);
+      else note.remove();
+    }, 6000);
+  }
+
+  async function copy(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+      toast("Copied.");
+    } catch {
+      toast("The browser did not allow copying; select the text instead.");
+    }
+  }
+
+  function closeMenus(except) {
+    for (const menu of document.querySelectorAll("details.menu[open]")) {
+      if (menu !== except) menu.open = false;
+    }
+  }
+
+  document.addEventListener("click", (event) => {
+    const copied = event.target.closest("[data-copy]");
+    if (copied) copy(copied.dataset.copy);
+    const opener = event.target.closest("[data-opens]");
+    if (opener) {
+      const dialog = document.getElementById(opener.dataset.opens);
+      if (dialog?.showModal) {
+        event.preventDefault();
+        dialog.showModal();
+      }
+    }
+    if (event.target.closest("[data-closes]")) event.target.closest("dialog")?.close();
+    closeMenus(event.target.closest("details.menu"));
+  });
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    const open = event.target.closest?.("details.menu[open]");
+    closeMenus(null);
+    open?.querySelector("summary")?.focus();
+  });
+
+  /* A second press of the same button must not send the form again. */
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.method !== "post" || event.defaultPrevented) return;
+    if (form.dataset.sent) {
+      event.preventDefault();
+      return;
+    }
+    form.dataset.sent = "yes";
+    event.submitter?.setAttribute("aria-busy", "true");
+  });
+
+  /* Back from the browser's cache: the form may be sent again. */
+  window.addEventListener("pageshow", () => {
+    for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+    for (const button of document.querySelectorAll("[aria-busy=true]")) button.removeAttribute("aria-busy");
+  });
+
+  document.addEventListener("htmx:afterSettle", () => {
+    for (const note of document.querySelectorAll("[data-toast='']")) expire(note);
+    for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+  });
+
+  window.trainyard = Object.assign(window.trainyard ?? {}, { copy, durationText, toast });
+  document.getElementById("form-errors")?.focus();
+  setInterval(tick, 5000);
+})();
