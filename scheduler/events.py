@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable
 
 from celery import current_app
 from channels.layers import get_channel_layer
-
 from django.db import transaction
 
 logger = logging.getLogger(__name__)
@@ -129,6 +128,13 @@ async def _send(hints: dict[tuple[str, str], str | int]) -> None:
 async def wait_for_node(
     node_id: int, is_due: Callable[[], Awaitable[bool]], timeout_s: float
 ) -> None:
+    """As `wait_for_topic`, for what a node should do."""
+    await wait_for_topic(f"node:{node_id}", is_due, timeout_s)
+
+
+async def wait_for_topic(
+    topic: str, is_due: Callable[[], Awaitable[bool]], timeout_s: float
+) -> None:
     """Return when `is_due()` says so or after `timeout_s`; hints only make it quicker.
 
     `is_due` is asked once after subscribing, so a hint sent before is not missed, then at every
@@ -139,9 +145,9 @@ async def wait_for_node(
         async with asyncio.timeout(2):
             layer = get_channel_layer()
             channel = await layer.new_channel()
-            await layer.group_add(group_name(f"node:{node_id}"), channel)
+            await layer.group_add(group_name(topic), channel)
     except Exception as error:
-        logger.warning("no hints for node %s, looking every half second: %s", node_id, error)
+        logger.warning("no hints for %s, looking every half second: %s", topic, error)
         while time.monotonic() < deadline and not await is_due():
             await asyncio.sleep(min(RECHECK_WITHOUT_BROKER_S, timeout_s))
         return
@@ -157,7 +163,7 @@ async def wait_for_node(
                 hint = asyncio.ensure_future(layer.receive(channel))
     finally:
         with contextlib.suppress(Exception):
-            await layer.group_discard(group_name(f"node:{node_id}"), channel)
+            await layer.group_discard(group_name(topic), channel)
         hint.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await hint

@@ -16,6 +16,7 @@ def cost_of(gpu_seconds: int, price_per_gpu_hour: Decimal) -> Decimal:
 
 
 def whole_second(moment: datetime) -> datetime:
+    """The second a moment lies in."""
     return moment.replace(microsecond=0)
 
 

@@ -35,6 +35,8 @@ class Role(models.TextChoices):
 
 
 class Membership(models.Model):
+    """One person in one team, in one role."""
+
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships"

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from django.db.models import Count, Max, Q, QuerySet
+
 from accounts.errors import NotFound
 from accounts.models import User
-from django.db.models import Count, Max, Q, QuerySet
 from scheduler.models import Allocation, Device, Job, Node, NodeEvent, Pool
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.states import DeviceHealth, JobState, NodeState
@@ -49,6 +50,8 @@ class DeviceView:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
+    """A node with its devices, as one viewer may see them."""
+
     node: Node
     devices: tuple[DeviceView, ...]
 
@@ -89,10 +92,12 @@ class PoolSummary:
 
 
 def visible_pools(viewer: User) -> QuerySet[Pool]:
+    """Everybody who is signed in sees all pools."""
     return Pool.objects.all() if viewer.is_authenticated else Pool.objects.none()
 
 
 def get_visible_pool(viewer: User, name: str) -> Pool:
+    """Raises NotFound."""
     pool = visible_pools(viewer).filter(name=name).first()
     if pool is None:
         raise NotFound()
@@ -107,6 +112,7 @@ def visible_nodes(viewer: User) -> QuerySet[Node]:
 
 
 def get_visible_node(viewer: User, name: str) -> Node:
+    """Raises NotFound."""
     node = visible_nodes(viewer).filter(name=name).first()
     if node is None:
         raise NotFound()

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Prefetch, Q, QuerySet
+
 from accounts.errors import NotFound
 from accounts.models import User
 from accounts.permissions import can, is_operator, projects_visible_to
-from django.db.models import Prefetch, Q, QuerySet
 from scheduler.models import Allocation, Attempt, Job, JobEvent, Placement
 from scheduler.spec import JobSpec
 from scheduler.states import (
@@ -141,6 +142,8 @@ def clone_document(viewer: User, job: Job) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class HomeJobs:
+    """A person's own jobs by what they do now."""
+
     live: list[Job]
     waiting: list[Job]
     finished: list[Job]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from django.core.files.storage import default_storage
+from django.db.models import QuerySet
+
 from accounts.errors import Forbidden, NotFound
 from accounts.models import User
 from accounts.permissions import can, projects_visible_to
-from django.core.files.storage import default_storage
-from django.db.models import QuerySet
 from scheduler.models import Job, LogChunk, Placement
 from scheduler.states import AttemptState
 
@@ -109,7 +110,7 @@ def read_lines(placement: Placement, *, from_line: int, count: int) -> LogWindow
         text = _bytes_from(placement, anchor, needed=from_line - anchor.first_line + count)
         start = _start_of_line(text, from_line - anchor.first_line)
         raw, complete_lines = _cut(text[start:] if start is not None else b"", count)
-    is_complete = _is_complete(placement)
+    is_complete = log_is_complete(placement)
     at_end = line + complete_lines > placement.log_lines
     if not at_end or not is_complete:
         raw = raw[: raw.rfind(b"\n") + 1]
@@ -160,7 +161,8 @@ def _cut(text: bytes, count: int) -> tuple[bytes, int]:
     return text[:position], count
 
 
-def _is_complete(placement: Placement) -> bool:
+def log_is_complete(placement: Placement) -> bool:
+    """Whether no more bytes will come; of a placement loaded with its attempt."""
     if placement.attempt.state == AttemptState.ENDED:
         return True
     expected = placement.log_expected

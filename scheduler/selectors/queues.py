@@ -65,6 +65,7 @@ def position_in_queue(job: Job) -> int | None:
 
 
 def queues_of(viewer: User, pool: Pool) -> list[Queue]:
+    """The waiting lines into a pool."""
     if not viewer.is_authenticated:
         return []
     return list(pool.queues.all())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from accounts.models import User
 from django.db.models import QuerySet
+
+from accounts.models import User
 from scheduler.models import DeviceSample, Job, Node
 from scheduler.selectors.jobs import get_visible_job
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from django.db.models import Count, DecimalField, QuerySet, Sum, Value
+from django.db.models.functions import Coalesce
+
 from accounts.errors import Invalid, NotFound
 from accounts.models import Rate, User
 from accounts.permissions import can, projects_visible_to
 from accounts.selectors import rates_over
-from django.db.models import Count, DecimalField, QuerySet, Sum, Value
-from django.db.models.functions import Coalesce
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Job, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
@@ -61,6 +62,8 @@ class JobCost:
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
+    """One group of a report; `key` is what it is grouped by."""
+
     key: str
     gpu_seconds: int
     cost: Decimal
@@ -68,6 +71,7 @@ class CostRow:
 
 
 def may_see_cost(viewer: User, job: Job) -> bool:
+    """Owners see what their own jobs cost, others by their role."""
     return job.owner_id == viewer.pk or can(viewer, "view_costs", job.project)
 
 

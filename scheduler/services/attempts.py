@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
+
+from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job, Node, Placement
 from scheduler.services import transitions, usage
 from scheduler.services.placing import (
@@ -125,7 +127,8 @@ def _apply(
         mine.exit_code = report.exit_code
         mine.end_reason = report.end_reason or EndReason.START_FAILED
         mine.detail = report.detail[:4000]
-        mine.log_expected = report.log_size
+        # The cap cuts the log; bytes beyond it will never come and are not waited for.
+        mine.log_expected = min(report.log_size, load_conf().log_cap_mib * 1024 * 1024)
         release_devices(mine, now=now)
     mine.save()
 
@@ -195,9 +198,10 @@ def _follow_start(attempt: Attempt, placements: Sequence[Placement], now: dateti
                 detail={"attempt": attempt.number},
                 started_at=job.started_at or began,
             )
-    elif attempt.state == AttemptState.ASSIGNED and any(p.reported for p in placements):
-        if transitions.move_attempt(attempt, AttemptState.STARTING, now=now):
-            transitions.tell_of_job(job)
+        return
+    begins = attempt.state == AttemptState.ASSIGNED and any(p.reported for p in placements)
+    if begins and transitions.move_attempt(attempt, AttemptState.STARTING, now=now):
+        transitions.tell_of_job(job)
 
 
 def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datetime) -> None:
@@ -279,10 +283,9 @@ def abandon_placements(
 
 def locked_live_attempt(attempt_id: int) -> Attempt | None:
     """The attempt under its row lock with its job, or None if it has ended meanwhile."""
-    attempt = (
+    return (
         Attempt.objects.select_for_update(of=("self",))
         .filter(pk=attempt_id, state__in=LIVE_ATTEMPT_STATES)
         .select_related("job__pool")
         .first()
     )
-    return attempt

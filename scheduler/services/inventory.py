@@ -14,6 +14,7 @@ _MAX_MIB = 2**40
 
 
 def store_host(node: Node, host: HostFacts) -> None:
+    """Sizes and address of the machine; raises Invalid."""
     if not (0 < host.cpus <= 4096 and 0 < host.memory_mib < _MAX_MIB and host.scratch_mib >= 0):
         raise Invalid("The node reports impossible sizes of CPU, memory or disk.", field="host")
     Node.objects.filter(pk=node.pk).update(

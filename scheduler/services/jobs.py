@@ -7,10 +7,11 @@ import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from accounts.models import Project, User
-from accounts.permissions import can
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+
+from accounts.models import Project, User
+from accounts.permissions import can
 from scheduler import events
 from scheduler.models import Job, Queue, SubmitKey
 from scheduler.services import transitions

@@ -9,6 +9,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import transaction
 from django.utils import timezone
+
 from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.models import LogChunk, Node, Placement

@@ -7,10 +7,11 @@ import re
 import secrets
 from datetime import datetime, timedelta
 
-from accounts.models import User
-from accounts.permissions import can
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+
+from accounts.models import User
+from accounts.permissions import can
 from scheduler.models import Node, NodeToken, Pool, Queue
 from scheduler.services import transitions
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
@@ -24,6 +25,7 @@ MAX_TOKEN_MINUTES = 24 * 60
 
 
 def require_operator(actor: User) -> None:
+    """Raises Forbidden."""
     if not can(actor, "operate", None):
         raise Forbidden("Only operators may do this. Ask an operator of the cluster.")
 

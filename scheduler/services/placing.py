@@ -8,6 +8,7 @@ from datetime import datetime
 
 from django.db import IntegrityError, transaction
 from django.db.models import Max
+
 from scheduler import events
 from scheduler.models import (
     Allocation,
@@ -39,6 +40,8 @@ class PlacedOn:
 
 @dataclass(frozen=True, slots=True)
 class Start:
+    """A job and where its ranks go."""
+
     job_id: int
     placements: tuple[PlacedOn, ...]
 

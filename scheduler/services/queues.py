@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from accounts.models import User
 from django.db import transaction
+
+from accounts.models import User
 from scheduler import events
 from scheduler.models import Queue
 from scheduler.services.nodes import require_operator
@@ -17,6 +18,7 @@ def pause_queue(*, actor: User, queue: Queue) -> Queue:
 
 @transaction.atomic
 def resume_queue(*, actor: User, queue: Queue) -> Queue:
+    """Let its jobs start again."""
     return _set_paused(actor, queue, False)
 
 

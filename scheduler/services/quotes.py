@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from django.utils import timezone
+
 from accounts.models import User
 from accounts.selectors import rates_over
-from django.utils import timezone
 from scheduler.conf import load_conf
 from scheduler.models import Device, Job
 from scheduler.money import cost_of

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef
+
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Node, Placement
 from scheduler.services import transitions

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.db import transaction
 from django.utils import timezone
+
 from scheduler.models import Allocation, Node, Placement
 from scheduler.services import transitions
 from scheduler.services.attempts import report_attempts

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from accounts.models import User
 from django.db.models import F
+
+from accounts.models import User
 from scheduler import events
 from scheduler.models import Attempt, Job, JobEvent, Node, NodeEvent
 from scheduler.states import (
@@ -58,7 +59,7 @@ def move_job(
     )
     if not moved:
         return False
-    job.refresh_from_db()
+    job.refresh_from_db(fields=["state", "version", *fields])
     record_event(
         job, kind, now=now, actor=actor, attempt=attempt, came_from=came_from, to=to, detail=detail
     )
@@ -92,7 +93,8 @@ def move_attempt(attempt: Attempt, to: AttemptState, *, now: datetime, **fields:
     if to is AttemptState.ENDED:
         fields.setdefault("ended_at", now)
     moved = Attempt.objects.filter(pk=attempt.pk, state=came_from).update(state=to, **fields)
-    attempt.refresh_from_db()
+    # Only these fields: the job and its pool that were loaded along stay loaded.
+    attempt.refresh_from_db(fields=["state", *fields])
     return bool(moved)
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
 
-from accounts.models import Rate
-from accounts.selectors import rates_over
 from django.db import transaction
 from django.db.models import QuerySet
+
+from accounts.models import Rate
+from accounts.selectors import rates_over
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Attempt, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour

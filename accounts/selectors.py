@@ -1,0 +1,106 @@
+"""The reads of *who, and on whose bill*, for a viewer."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from accounts.errors import NotFound
+from accounts.models import ApiToken, Invitation, Membership, Project, Rate, Team, User
+from accounts.permissions import can, projects_visible_to, teams_visible_to
+
+
+def visible_teams(viewer: User) -> QuerySet[Team]:
+    """The teams the viewer belongs to; all of them for administrators."""
+    return teams_visible_to(viewer)
+
+
+def get_visible_team(viewer: User, slug: str) -> Team:
+    """Raises NotFound for a missing and for a foreign team alike."""
+    team = teams_visible_to(viewer).filter(slug=slug).first()
+    if team is None:
+        raise NotFound("There is no such team for you.")
+    return team
+
+
+def visible_projects(viewer: User) -> QuerySet[Project]:
+    """The projects of these teams."""
+    return projects_visible_to(viewer)
+
+
+def get_visible_project(viewer: User, path: str) -> Project:
+    """The project written `team/project`; raises NotFound for missing and foreign alike."""
+    team, _, slug = path.partition("/")
+    project = projects_visible_to(viewer).filter(team__slug=team, slug=slug).first()
+    if project is None:
+        raise NotFound("There is no such project for you.")
+    return project
+
+
+def submittable_projects(viewer: User) -> QuerySet[Project]:
+    """Projects the viewer may submit jobs to now."""
+    return projects_visible_to(viewer, "submit_job").filter(is_archived=False)
+
+
+def members_of(viewer: User, team: Team) -> QuerySet[Membership]:
+    """The team's members by name; nobody for strangers."""
+    if not can(viewer, "view", team):
+        return Membership.objects.none()
+    return team.memberships.select_related("user").order_by("user__username")
+
+
+def invitations_of(
+    viewer: User, team: Team, *, now: datetime | None = None
+) -> QuerySet[Invitation]:
+    """Open invitations, for those who may invite."""
+    if not can(viewer, "manage_team", team):
+        return Invitation.objects.none()
+    return team.invitations.filter(
+        accepted_at__isnull=True, revoked_at__isnull=True, expires_at__gt=now or timezone.now()
+    ).select_related("invited_by")
+
+
+def tokens_of(viewer: User) -> QuerySet[ApiToken]:
+    """The viewer's own tokens, revoked ones included, newest first."""
+    return ApiToken.objects.filter(user=viewer)
+
+
+class RateTable:
+    """Prices in memory, one query for any number of look-ups."""
+
+    def __init__(self, rates: Iterable[Rate]) -> None:
+        self._by_model: dict[str, list[Rate]] = {}
+        for rate in sorted(rates, key=lambda rate: rate.valid_from):
+            self._by_model.setdefault(rate.device_model, []).append(rate)
+
+    def at(self, model: str, moment: datetime) -> Rate | None:
+        """The price of `model` at `moment`, else the fallback's, else None."""
+        for name in (model, ""):
+            rates = self._by_model.get(name, [])
+            place = bisect_right(rates, moment, key=lambda rate: rate.valid_from)
+            if place:
+                return rates[place - 1]
+        return None
+
+
+def rates_over(models: Iterable[str]) -> RateTable:
+    """All prices of these models, and the fallback's, over all time."""
+    return RateTable(Rate.objects.filter(device_model__in={*models, ""}))
+
+
+def rate_at(device_model: str, at: datetime) -> Rate | None:
+    """One price; for many use `rates_over`."""
+    return rates_over([device_model]).at(device_model, at)
+
+
+def current_rates(*, now: datetime | None = None) -> list[Rate]:
+    """The price of each model now; prices are no secret."""
+    moment = now or timezone.now()
+    rates = list(Rate.objects.all())
+    table = RateTable(rates)
+    found = (table.at(model, moment) for model in sorted({r.device_model for r in rates}))
+    return [rate for rate in found if rate is not None]

@@ -1,0 +1,29 @@
+"""The writes of *who, and on whose bill*: verbs, actor first, one transaction each."""
+
+from accounts.services.invitations import accept_invitation, invite, revoke_invitation
+from accounts.services.memberships import add_member, change_role, leave_team, remove_member
+from accounts.services.people import create_first_administrator, create_user
+from accounts.services.rates import set_rate
+from accounts.services.teams import archive_project, create_project, create_team, rename_team
+from accounts.services.tokens import SCOPES, authenticate_token, issue_token, revoke_token
+
+__all__ = [
+    "SCOPES",
+    "accept_invitation",
+    "add_member",
+    "archive_project",
+    "authenticate_token",
+    "change_role",
+    "create_first_administrator",
+    "create_project",
+    "create_team",
+    "create_user",
+    "invite",
+    "issue_token",
+    "leave_team",
+    "remove_member",
+    "rename_team",
+    "revoke_invitation",
+    "revoke_token",
+    "set_rate",
+]

@@ -1,0 +1,97 @@
+"""Single-use invitations into a team."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import datetime, timedelta
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.errors import Conflict, Invalid, NotFound
+from accounts.models import Invitation, Role, Team, User
+from accounts.services.memberships import check_role, join
+from accounts.services.people import create_user
+
+INVITATION_LIFE = timedelta(days=7)
+
+
+def hash_secret(secret: str) -> str:
+    """What is stored of an invitation's secret."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@transaction.atomic
+def invite(
+    *, actor: User, team: Team, email: str, role: str = Role.MEMBER, now: datetime | None = None
+) -> tuple[Invitation, str]:
+    """An invitation and its secret, which is shown or mailed once and never stored."""
+    check_role(actor, team, role)
+    now = now or timezone.now()
+    email = email.strip()
+    try:
+        validate_email(email)
+    except ValidationError:
+        raise Invalid("This is not an e-mail address.", field="email") from None
+    if team.memberships.filter(user__email__iexact=email).exists():
+        raise Invalid("This person is in the team already.", field="email")
+    secret = secrets.token_urlsafe(32)
+    invitation = Invitation.objects.create(
+        team=team,
+        email=email,
+        role=role,
+        token_hash=hash_secret(secret),
+        invited_by=actor,
+        expires_at=now + INVITATION_LIFE,
+    )
+    return invitation, secret
+
+
+@transaction.atomic
+def revoke_invitation(
+    *, actor: User, invitation: Invitation, now: datetime | None = None
+) -> Invitation:
+    """Withdraw an invitation that nobody has accepted."""
+    check_role(actor, invitation.team, invitation.role)
+    Invitation.objects.filter(pk=invitation.pk, accepted_at__isnull=True).update(
+        revoked_at=now or timezone.now()
+    )
+    invitation.refresh_from_db()
+    return invitation
+
+
+@transaction.atomic
+def accept_invitation(
+    *,
+    secret: str,
+    user: User | None = None,
+    username: str = "",
+    password: str = "",
+    now: datetime | None = None,
+) -> User:
+    """Join the team, as `user` or as a new person; the invitation is spent.
+
+    Raises NotFound for an unknown, used, revoked or expired invitation, Invalid for what a person
+    can mend (then the invitation is kept).
+    """
+    now = now or timezone.now()
+    usable = Invitation.objects.select_related("team").filter(
+        token_hash=hash_secret(secret),
+        accepted_at__isnull=True,
+        revoked_at__isnull=True,
+        expires_at__gt=now,
+    )
+    invitation = usable.first()
+    if invitation is None:
+        raise NotFound("This invitation is used, expired or withdrawn. Ask for a new one.")
+    if user is None:
+        user = create_user(username=username, email=invitation.email, password=password)
+    spent = Invitation.objects.filter(pk=invitation.pk, accepted_at__isnull=True)
+    if not spent.update(accepted_at=now):
+        raise Conflict("This invitation has just been used.")
+    if not invitation.team.memberships.filter(user=user).exists():
+        join(team=invitation.team, user=user, role=invitation.role)
+    return user

@@ -1,0 +1,87 @@
+"""Who belongs to a team, in which role."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from accounts.errors import Conflict, Forbidden, Invalid, NotFound
+from accounts.models import Membership, Role, Team, User
+from accounts.permissions import can, enter_group
+
+
+def check_role(actor: User, team: Team, role: str) -> None:
+    """Whether the actor may give this role in this team; raises Forbidden or Invalid."""
+    if role not in Role.values:
+        raise Invalid(f"Choose one of {', '.join(Role.values)}.", field="role")
+    if not can(actor, "manage_team", team):
+        raise Forbidden("Only a lead of the team may change its members.")
+    if role == Role.OPERATOR and not can(actor, "operate", None):
+        raise Forbidden("Only an operator may make somebody an operator.")
+
+
+@transaction.atomic
+def add_member(*, actor: User, team: Team, user: User, role: str = Role.MEMBER) -> Membership:
+    """Put a person into a team, or give a member another role."""
+    check_role(actor, team, role)
+    return join(team=team, user=user, role=role)
+
+
+def join(*, team: Team, user: User, role: str) -> Membership:
+    """Write the membership and its rights; the caller has checked who may."""
+    membership, _ = Membership.objects.update_or_create(
+        team=team, user=user, defaults={"role": role}
+    )
+    enter_group(user, team, role)
+    return membership
+
+
+@transaction.atomic
+def change_role(*, actor: User, team: Team, user: User, role: str) -> Membership:
+    """Give a member another role; the last lead keeps theirs."""
+    check_role(actor, team, role)
+    current = _membership(team, user)
+    if current.role == Role.OPERATOR and not can(actor, "operate", None):
+        raise Forbidden("Only an operator may take the operator role away.")
+    if role != Role.LEAD:
+        _keep_a_lead(team, current)
+    return join(team=team, user=user, role=role)
+
+
+@transaction.atomic
+def remove_member(*, actor: User, team: Team, user: User) -> None:
+    """Take a person out of a team; their access ends with the next request."""
+    current = _membership(team, user)
+    check_role(actor, team, current.role)
+    _leave(team, current)
+
+
+@transaction.atomic
+def leave_team(*, actor: User, team: Team) -> None:
+    """Leave a team oneself; the last lead may not."""
+    _leave(team, _membership(team, actor))
+    enter_group(actor, team, "")
+
+
+def _membership(team: Team, user: User) -> Membership:
+    found = (
+        Membership.objects.select_for_update(of=("self",))
+        .select_related("user")
+        .filter(team=team, user=user)
+        .first()
+    )
+    if found is None:
+        raise NotFound("This person is not in the team.")
+    return found
+
+
+def _keep_a_lead(team: Team, membership: Membership) -> None:
+    others = Membership.objects.filter(team=team, role=Role.LEAD).exclude(pk=membership.pk)
+    if membership.role == Role.LEAD and not others.exists():
+        raise Conflict("This is the team's last lead. Make somebody else a lead first.")
+
+
+def _leave(team: Team, membership: Membership) -> None:
+    _keep_a_lead(team, membership)
+    user = membership.user
+    membership.delete()
+    enter_group(user, team, "")

@@ -1,0 +1,95 @@
+"""API tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.utils import timezone
+
+from accounts import names
+from accounts.errors import Invalid, NotFound
+from accounts.models import ApiToken, User
+
+SCOPES = (
+    "jobs:read",
+    "jobs:write",
+    "logs:read",
+    "nodes:read",
+    "nodes:write",
+    "costs:read",
+)
+MAX_DAYS = 365
+MAX_TOKENS = 100
+_TOUCH_EVERY = timedelta(minutes=1)
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def issue_token(
+    *,
+    actor: User,
+    name: str,
+    scopes: Iterable[str],
+    expires_in_days: int = 90,
+    now: datetime | None = None,
+) -> tuple[ApiToken, str]:
+    """A token for the actor and its secret, which is shown once and never stored."""
+    now = now or timezone.now()
+    try:
+        clean = names.clean_name(name)
+    except ValueError as error:
+        raise Invalid(str(error), field="name") from None
+    wanted = sorted(set(scopes))
+    unknown = [scope for scope in wanted if scope not in SCOPES]
+    if not wanted or unknown:
+        raise Invalid(f"Choose at least one of {', '.join(SCOPES)}.", field="scopes")
+    if not 1 <= expires_in_days <= MAX_DAYS:
+        raise Invalid(f"Choose 1 to {MAX_DAYS} days.", field="expires_in_days")
+    live = ApiToken.objects.filter(user=actor, revoked_at__isnull=True, expires_at__gt=now)
+    if live.count() >= MAX_TOKENS:
+        raise Invalid(f"You have {MAX_TOKENS} tokens; revoke one first.", field="name")
+    prefix = secrets.token_hex(4)
+    secret = f"ty_{prefix}_{secrets.token_urlsafe(32)}"
+    token = ApiToken.objects.create(
+        user=actor,
+        name=clean,
+        prefix=f"ty_{prefix}",
+        token_hash=_hash(secret),
+        scopes=wanted,
+        expires_at=now + timedelta(days=expires_in_days),
+    )
+    return token, secret
+
+
+def revoke_token(*, actor: User, token: ApiToken, now: datetime | None = None) -> ApiToken:
+    """End a token now; only its owner may."""
+    if token.user_id != actor.pk:
+        raise NotFound()
+    ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(
+        revoked_at=now or timezone.now()
+    )
+    token.refresh_from_db()
+    return token
+
+
+def authenticate_token(secret: str, *, now: datetime | None = None) -> ApiToken | None:
+    """The live token with this secret, its user loaded; None for anything else."""
+    now = now or timezone.now()
+    token = (
+        ApiToken.objects.select_related("user")
+        .filter(
+            token_hash=_hash(secret),
+            revoked_at__isnull=True,
+            expires_at__gt=now,
+            user__is_active=True,
+        )
+        .first()
+    )
+    if token and (token.last_used_at is None or token.last_used_at < now - _TOUCH_EVERY):
+        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+    return token

@@ -1,0 +1,73 @@
+"""Personas and the small world they live in.
+
+`alice` owns the jobs, `bob` is in her team, `carol` is a stranger from another team; `lead`,
+`finance` and `operator` have that role in alice's team; `root` is the administrator.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from accounts.models import Project, Role, Team, User
+from accounts.services import create_project, create_team
+from tests import factories
+
+
+@pytest.fixture
+def root(db) -> User:
+    return factories.person("root", is_superuser=True)
+
+
+@pytest.fixture
+def team(root) -> Team:
+    """alice's team."""
+    return create_team(actor=root, name="Vision")
+
+
+@pytest.fixture
+def other_team(root) -> Team:
+    """carol's team."""
+    return create_team(actor=root, name="Speech")
+
+
+@pytest.fixture
+def project(root, team) -> Project:
+    """vision/digits."""
+    return create_project(actor=root, team=team, name="Digits")
+
+
+@pytest.fixture
+def other_project(root, other_team) -> Project:
+    """speech/asr."""
+    return create_project(actor=root, team=other_team, name="ASR")
+
+
+@pytest.fixture
+def alice(root, team) -> User:
+    return factories.member("alice", team, by=root)
+
+
+@pytest.fixture
+def bob(root, team) -> User:
+    return factories.member("bob", team, by=root)
+
+
+@pytest.fixture
+def carol(root, other_team) -> User:
+    return factories.member("carol", other_team, by=root)
+
+
+@pytest.fixture
+def lead(root, team) -> User:
+    return factories.member("lead", team, Role.LEAD, by=root)
+
+
+@pytest.fixture
+def finance(root, team) -> User:
+    return factories.member("finance", team, Role.FINANCE, by=root)
+
+
+@pytest.fixture
+def operator(root, other_team) -> User:
+    """An operator whose own team is not alice's."""
+    return factories.member("operator", other_team, Role.OPERATOR, by=root)

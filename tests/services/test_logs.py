@@ -1,0 +1,143 @@
+"""Log bytes: by offset, idempotent, never lost, never twice; and reading them by line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduler.models import LogChunk
+from scheduler.selectors.logs import read_lines, read_log_bytes, stream_log
+from scheduler.services.errors import Conflict, Invalid, LogGap, NotFound
+from scheduler.services.logs import append_log
+from tests import scenes
+from tests.scenes import NOON, ended, start, submit, sync, write_log
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def stream(root, alice, project, settings, tmp_path):
+    """A running attempt on node n1 and its placement."""
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "default": {
+            "BACKEND": "django.core.files.storage.FileSystemStorage",
+            "OPTIONS": {"location": str(tmp_path), "allow_overwrite": True},
+        },
+    }
+    cluster = scenes.build_cluster(root)
+    attempt = start(submit(alice, project), cluster.node(1))
+    return cluster.node(1), attempt, attempt.placements.get()
+
+
+def _append(stream, offset, body):
+    node, attempt, _ = stream
+    return append_log(node=node, fence=attempt.pk, rank=0, offset=offset, body=body, now=NOON).size
+
+
+def _all(stream):
+    stream[2].refresh_from_db()
+    return b"".join(stream_log(stream[2]))
+
+
+def test_bytes_come_back_as_they_were_sent(stream):
+    assert _append(stream, 0, b"one\n\xff\x00") == 6
+    assert _append(stream, 6, b"two\n") == 10
+    assert _all(stream) == b"one\n\xff\x00two\n"
+
+
+def test_repeating_a_chunk_changes_nothing(stream):
+    _append(stream, 0, b"one\n")
+    assert _append(stream, 0, b"one\n") == 4
+    assert (LogChunk.objects.count(), _all(stream)) == (1, b"one\n")
+
+
+def test_an_overlapping_chunk_adds_only_its_new_part(stream):
+    _append(stream, 0, b"one\n")
+    assert _append(stream, 2, b"e\ntwo\n") == 8
+    assert _all(stream) == b"one\ntwo\n"
+
+
+def test_a_hole_is_refused_and_the_offset_to_go_on_from_is_told(stream):
+    _append(stream, 0, b"one\n")
+    with pytest.raises(LogGap) as caught:
+        _append(stream, 9, b"late")
+    assert (caught.value.expected, _all(stream)) == (4, b"one\n")
+
+
+def test_a_foreign_node_has_no_such_stream(stream, root):
+    _, attempt, _ = stream
+    other = scenes.add_node(scenes.Cluster(root, stream[0].pool, []), "n9", 1)
+    with pytest.raises(NotFound):
+        append_log(node=other, fence=attempt.pk, rank=0, offset=0, body=b"x", now=NOON)
+
+
+def test_an_ended_attempt_takes_no_more(stream):
+    node, attempt, _ = stream
+    _append(stream, 0, b"one\n")
+    sync(node, ended(attempt, log_size=4))
+    assert _append(stream, 0, b"one\n") == 4
+    with pytest.raises(Conflict) as caught:
+        _append(stream, 4, b"more")
+    assert caught.value.code == "log_closed"
+
+
+def test_the_cap_cuts_and_then_refuses(stream, settings):
+    settings.TRAINYARD = {**settings.TRAINYARD, "log_cap_mib": 1}
+    full = 1024 * 1024
+    assert _append(stream, 0, b"x" * (full - 2)) == full - 2
+    assert _append(stream, full - 2, b"abcd") == full
+    with pytest.raises(Conflict) as caught:
+        _append(stream, full, b"more")
+    assert caught.value.code == "log_full"
+
+
+@pytest.mark.parametrize(("offset", "size"), [(-1, 1), (0, 1024 * 1024 + 1)])
+def test_odd_sizes_are_refused(stream, offset, size):
+    with pytest.raises(Invalid):
+        _append(stream, offset, b"x" * size)
+
+
+def test_bytes_from_the_middle(stream):
+    node, attempt, _ = stream
+    write_log(node, attempt, b"0123", b"4567", b"89")
+    assert read_log_bytes(attempt.pk, 0, 3, 4) == b"3456"
+    assert read_log_bytes(attempt.pk, 0, 8, 100) == b"89"
+    assert read_log_bytes(attempt.pk, 0, 10, 100) == b""
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    pieces=st.lists(st.text("ab\n", max_size=12).map(str.encode), max_size=8),
+    from_line=st.integers(1, 30),
+    count=st.integers(1, 12),
+)
+def test_windows_equal_the_lines_of_the_whole(stream, pieces, from_line, count):
+    """Any window over any chunking is the slice of the log split at line ends."""
+    node, attempt, placement = stream
+    LogChunk.objects.all().delete()
+    type(placement).objects.filter(pk=placement.pk).update(log_size=0, log_lines=0)
+    write_log(node, attempt, *[piece for piece in pieces if piece])
+    placement.refresh_from_db()
+    placement.attempt = attempt
+    whole = b"".join(pieces)
+    lines = whole[: whole.rfind(b"\n") + 1].splitlines(keepends=True)
+    window = read_lines(placement, from_line=from_line, count=count)
+    expected = lines[from_line - 1 : from_line - 1 + count]
+    assert window.raw == b"".join(expected)
+    assert window.next_line == from_line + len(expected)
+    assert window.total_lines == len(lines)
+
+
+def test_the_last_line_without_an_end_shows_once_the_log_is_complete(stream):
+    node, attempt, placement = stream
+    write_log(node, attempt, b"one\ntw")
+    placement.refresh_from_db()
+    assert read_lines(placement, from_line=1, count=9).raw == b"one\n"
+    sync(node, ended(attempt, log_size=6))
+    placement.refresh_from_db()
+    window = read_lines(placement, from_line=1, count=9)
+    assert (window.raw, window.next_line, window.is_complete) == (b"one\ntw", 3, True)

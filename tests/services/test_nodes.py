@@ -1,0 +1,188 @@
+"""Enrolment, drain, silence and loss."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from scheduler.conf import load_conf
+from scheduler.models import Allocation, Device, Node
+from scheduler.services import reaping
+from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.nodes import (
+    authenticate_node,
+    drain_node,
+    enrol_node,
+    issue_node_token,
+    resume_node,
+    retire_node,
+)
+from scheduler.states import NodeState
+from tests import scenes
+from tests.scenes import NOON, at, ended, enrol_request, running, start, submit, sync
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=2, gpus=2)
+
+
+@pytest.fixture
+def secret(cluster, root):
+    return issue_node_token(actor=root, pool=cluster.pool, now=NOON)[1]
+
+
+def test_a_token_enrols_one_node_once(cluster, secret):
+    reply = enrol_node(request=enrol_request(secret, "gpu-07", 2), now=at(60))
+    node = authenticate_node(reply.node_token)
+    assert node is not None
+    assert (node.name, node.devices.count(), node.pool) == ("gpu-07", 2, cluster.pool)
+    with pytest.raises(Forbidden):
+        enrol_node(request=enrol_request(secret, "gpu-08", 2), now=at(61))
+    assert not Node.objects.filter(name="gpu-08").exists()
+
+
+def test_an_expired_or_unknown_token_is_refused(cluster, secret):
+    for bad in (secret + "x", ""):
+        with pytest.raises(Forbidden):
+            enrol_node(request=enrol_request(bad, "gpu-07", 2), now=NOON)
+    with pytest.raises(Forbidden):
+        enrol_node(request=enrol_request(secret, "gpu-07", 2), now=at(16 * 60))
+
+
+@pytest.mark.parametrize("name", ["", "GPU", "-a", "a/b", "a b", "new", "x" * 64, "a\n"])
+def test_a_bad_name_is_refused_and_the_token_is_kept(cluster, secret, name):
+    with pytest.raises(Invalid):
+        enrol_node(request=enrol_request(secret, name, 2), now=NOON)
+    assert enrol_node(request=enrol_request(secret, "ok", 2), now=NOON).name == "ok"
+
+
+def test_a_taken_name_is_refused_and_the_token_is_kept(cluster, secret):
+    with pytest.raises(Conflict):
+        enrol_node(request=enrol_request(secret, "n1", 2), now=NOON)
+    assert enrol_node(request=enrol_request(secret, "n3", 2), now=NOON).name == "n3"
+
+
+def test_impossible_inventories_are_refused_whole(cluster, secret):
+    good = enrol_request(secret, "n3", 2)
+    twice = (good.devices[0], good.devices[0])
+    negative = (replace(good.devices[0], memory_mib=-1),)
+    many = tuple(replace(good.devices[0], uuid=f"G{i}", index=i) for i in range(1000))
+    foreign = (replace(good.devices[0], uuid="GPU-SIM-n1-0"),)
+    for devices in (twice, negative, many, foreign):
+        with pytest.raises(Invalid):
+            enrol_node(request=replace(good, devices=devices), now=NOON)
+    assert not Node.objects.filter(name="n3").exists()
+
+
+def test_only_operators_issue_tokens_drain_and_resume(cluster, alice, lead):
+    for actor in (alice, lead):
+        for call in (
+            lambda a: issue_node_token(actor=a, pool=cluster.pool),
+            lambda a: drain_node(actor=a, node=cluster.node(1)),
+            lambda a: resume_node(actor=a, node=cluster.node(1)),
+        ):
+            with pytest.raises(Forbidden):
+                call(actor)
+
+
+def test_drain_lets_work_finish_and_resume_takes_it_back(cluster, operator, alice, project):
+    node = cluster.node(1)
+    attempt = start(submit(alice, project), node)
+    drain_node(actor=operator, node=node, reason="new fans", now=at(1))
+    assert node.state == NodeState.DRAINING
+    assert reaping.finish_drains(now=at(2)) == 0
+    sync(node, ended(attempt), now=at(3))
+    assert reaping.finish_drains(now=at(4)) == 1
+    node.refresh_from_db()
+    assert (node.state, node.state_reason) == (NodeState.DRAINED, "new fans")
+    assert resume_node(actor=operator, node=node).state == NodeState.READY
+
+
+def test_a_silent_node_keeps_its_devices_and_comes_back_as_it_was(
+    cluster, operator, alice, project
+):
+    node = cluster.node(1)
+    attempt = start(submit(alice, project), node)
+    sync(node, running(attempt), now=at(0))
+    drain_node(actor=operator, node=node, now=at(1))
+    late = NOON + load_conf().node_lease + timedelta(seconds=2)
+    sync(cluster.node(2), now=late)
+    assert reaping.mark_silent(now=late) == 1
+    node.refresh_from_db()
+    assert node.state == NodeState.SILENT
+    assert Allocation.objects.filter(released_at__isnull=True).count() == 1
+    sync(node, running(attempt), now=late)
+    node.refresh_from_db()
+    assert node.state == NodeState.DRAINING
+
+
+def test_a_lost_node_gives_its_jobs_back_free_of_charge(cluster, alice, project):
+    node = cluster.node(1)
+    job = submit(alice, project)
+    attempt = start(job, node)
+    sync(node, running(attempt), now=at(0))
+    reaping.mark_silent(now=NOON + load_conf().node_lease + timedelta(seconds=1))
+    almost = NOON + load_conf().lost_after - timedelta(seconds=1)
+    assert reaping.mark_lost(now=almost) == 0
+    late = NOON + load_conf().lost_after + timedelta(seconds=1)
+    sync(cluster.node(2), now=late)
+    assert reaping.mark_lost(now=late) == 1
+    job.refresh_from_db()
+    assert (job.state, job.free_retries_used) == ("queued", 1)
+    assert sum(e.cost for e in job.usage.all()) == 0
+    reply = sync(node, running(attempt), now=late)
+    assert reply.assignments == ()
+
+
+def test_half_a_gang_lost_stops_the_other_half(cluster, alice, project):
+    job = submit(alice, project, nodes=2)
+    attempt = start(job, cluster.node(1), cluster.node(2))
+    sync(cluster.node(1), running(attempt, master_port=29500))
+    sync(cluster.node(2), running(attempt, 1))
+    late = NOON + load_conf().lost_after + timedelta(seconds=1)
+    sync(cluster.node(1), now=late)
+    reaping.mark_silent(now=late)
+    reaping.mark_lost(now=late)
+    order = sync(cluster.node(1), now=late).assignments[0].stop
+    assert order is not None and order.reason == "node_lost"
+
+
+def test_an_assignment_nobody_takes_up_is_taken_back(cluster, alice, project):
+    job = submit(alice, project)
+    attempt = start(job, cluster.node(1))
+    deadline = load_conf().start_deadline_s
+    assert reaping.revoke_unaccepted(now=at(deadline - 1)) == 0
+    assert reaping.revoke_unaccepted(now=at(deadline + 1)) == 1
+    job.refresh_from_db()
+    assert job.state == "queued"
+    assert sync(cluster.node(1), running(attempt), now=at(deadline + 2)).assignments == ()
+
+
+def test_a_log_that_never_comes_does_not_keep_a_job_from_ending(cluster, alice, project):
+    job = submit(alice, project)
+    attempt = start(job, cluster.node(1))
+    sync(cluster.node(1), ended(attempt, log_size=999), now=at(1))
+    patience = load_conf().log_drain_s
+    assert reaping.finish_undrained(now=at(patience)) == 0
+    assert reaping.finish_undrained(now=at(patience + 2)) == 1
+    job.refresh_from_db()
+    assert job.state == "succeeded"
+    assert job.events.get(kind="log_incomplete").detail == {"missing_bytes": 999}
+
+
+def test_a_retired_nodes_name_and_cards_may_be_used_again(cluster, root, secret):
+    retire_node(actor=root, node=cluster.node(1), now=NOON)
+    enrol_node(request=enrol_request(secret, "n1", 2), now=at(1))
+    assert Node.objects.get(name="n1").devices.count() == 2
+    assert Device.objects.filter(uuid="GPU-SIM-n1-0").count() == 1
+
+
+def test_a_busy_node_is_not_retired(cluster, root, alice, project):
+    start(submit(alice, project), cluster.node(1))
+    with pytest.raises(Conflict):
+        retire_node(actor=root, node=cluster.node(1))
