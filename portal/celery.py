@@ -17,6 +17,10 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["scheduler"])
 app.conf.task_routes = {"scheduler.tasks.wake": {"queue": "scheduling"}}
 
+# By name: the steps load the models, which a worker may only do once Django is set up.
+app.steps["worker"].add("scheduler.tasks:SchedulingLoop")
+app.steps["consumer"].add("scheduler.tasks:LeaseConsumer")
+
 # task: every so many seconds. `expires` keeps a backlog from piling up while workers are away.
 _EVERY_S = {
     "scheduler.tasks.accrue_usage": 3600,

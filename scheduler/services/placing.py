@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,12 +15,13 @@ from scheduler.models import (
     Attempt,
     Job,
     JobEvent,
+    Node,
     Placement,
     Pool,
     SchedulerLease,
 )
 from scheduler.services import transitions
-from scheduler.states import JobState
+from scheduler.states import JobState, NodeState, WaitReason
 
 
 class LeaseLost(RuntimeError):
@@ -73,6 +74,7 @@ def start_attempts(starts: Sequence[Start], *, lease_token: int, now: datetime) 
 def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> list[int]:
     if not SchedulerLease.objects.select_for_update().filter(token=lease_token).exists():
         raise LeaseLost(f"lease token {lease_token} is no longer valid")
+    starts = _on_ready_nodes(starts)
     moved = transitions.move_jobs_to_starting([start.job_id for start in starts], now=now)
     kept = [start for start in starts if start.job_id in moved]
     jobs = Job.objects.select_related("pool").in_bulk([start.job_id for start in kept])
@@ -95,6 +97,14 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
     _record_starts(kept, attempts, jobs, now)
     transitions.change_desired(p.node_id for start in kept for p in start.placements)
     return [start.job_id for start in kept]
+
+
+def _on_ready_nodes(starts: Sequence[Start]) -> list[Start]:
+    """The starts whose nodes still take work; a node may have been drained since the plan."""
+    wanted = {placed.node_id for start in starts for placed in start.placements}
+    ready = Node.objects.filter(pk__in=wanted, state=NodeState.READY)
+    gone = wanted - set(ready.values_list("pk", flat=True))
+    return [s for s in starts if not any(placed.node_id in gone for placed in s.placements)]
 
 
 def _place(kept: Sequence[Start], attempts: Sequence[Attempt], now: datetime) -> None:
@@ -145,6 +155,7 @@ def record_waits(waits: Sequence[tuple[int, str, Mapping[str, object]]], *, now:
     waiting = (
         Job.objects.select_for_update()
         .filter(pk__in=[job_id for job_id, _, _ in waits], state=JobState.QUEUED)
+        .only("pk", "pool_id", "wait_reason", "wait_facts")
         .in_bulk()
     )
     changed = []
@@ -164,6 +175,22 @@ def record_waits(waits: Sequence[tuple[int, str, Mapping[str, object]]], *, now:
     for name in pools.values_list("name", flat=True):
         events.publish_on_commit(f"queue:{name}")
     return len(changed)
+
+
+@transaction.atomic
+def hold_poisoned(job_ids: Collection[int], *, detail: str, now: datetime) -> int:
+    """Take jobs that the scheduler cannot handle out of its way, and say why; returns how many."""
+    return sum(
+        transitions.move_job(
+            job,
+            JobState.HELD,
+            now=now,
+            kind="held",
+            wait_reason=WaitReason.INVALID_SPEC,
+            wait_facts={"detail": detail[:500]},
+        )
+        for job in Job.objects.filter(pk__in=job_ids, state=JobState.QUEUED).select_related("pool")
+    )
 
 
 def release_devices(placement: Placement, *, now: datetime) -> None:

@@ -1,0 +1,1 @@
+"""Does what the engine decides: the engine's only caller in production."""

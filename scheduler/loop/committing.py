@@ -1,0 +1,116 @@
+"""Plan to rows: starts first and guarded, then the reasons that changed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db import DatabaseError
+
+from scheduler.engine.plan import Plan, Waits
+from scheduler.engine.plan import Start as PlannedStart
+from scheduler.loop.loading import Loaded
+from scheduler.services.placing import (
+    LeaseLost,
+    PlacedOn,
+    Start,
+    hold_poisoned,
+    record_waits,
+    start_attempts,
+)
+from scheduler.states import WaitReason
+
+logger = logging.getLogger(__name__)
+
+# Rows written in one cycle: changed reasons soon, changed figures of a long queue bit by bit.
+MAX_REASONS = 2000
+MAX_FACTS = 200
+
+
+@dataclass(slots=True)
+class WaitMemory:
+    """What this process wrote last for each waiting job, so that unchanged facts cost nothing.
+
+    Empty at first: then everything is offered once, and `record_waits` compares with the rows.
+    """
+
+    facts: dict[int, tuple[object, ...]] = field(default_factory=dict)
+
+
+def commit_starts(
+    starts: Sequence[PlannedStart], *, lease_token: int, now: datetime
+) -> tuple[int, int]:
+    """Make the starts fact, all in one transaction; returns how many, and how many were dropped.
+
+    If a job's own row makes that impossible, the starts are committed one by one and that job is
+    held with a reason, so that it cannot stop the others again. Raises LeaseLost.
+    """
+    orders = [_order(start) for start in starts]
+    try:
+        started = start_attempts(orders, lease_token=lease_token, now=now)
+    except (LeaseLost, DatabaseError):
+        raise
+    except Exception:
+        logger.exception("a start cannot be committed; trying them one by one")
+        started = [pk for order in orders for pk in _start_alone(order, lease_token, now)]
+    return len(started), len(starts) - len(started)
+
+
+def _start_alone(order: Start, lease_token: int, now: datetime) -> list[int]:
+    try:
+        return start_attempts([order], lease_token=lease_token, now=now)
+    except (LeaseLost, DatabaseError):
+        raise
+    except Exception as error:
+        logger.exception("job %s cannot be started and is held", order.job_id)
+        hold_poisoned([order.job_id], detail=f"it could not be started: {error!r}", now=now)
+        return []
+
+
+def _order(start: PlannedStart) -> Start:
+    return Start(
+        start.job,
+        tuple(PlacedOn(p.node, p.rank, p.devices, p.cpus, p.memory_mib) for p in start.placements),
+    )
+
+
+def commit_waits(plan: Plan, loaded: Loaded, memory: WaitMemory, *, now: datetime) -> int:
+    """Write the reasons that changed, and of the changed figures as many as fit a cycle.
+
+    Returns how many rows changed. The figures of those passed over are written in later cycles,
+    the longest unwritten first.
+    """
+    shown = dict(zip(loaded.snapshot.waiting.id.tolist(), loaded.wait_reasons, strict=True))
+    known = memory.facts
+    new_reasons, new_facts = [], []
+    for row, (job, key, reason) in enumerate(_keys(plan.waits)):
+        if shown[job] != reason:
+            new_reasons.append((row, job, key))
+        elif known.get(job) != key:
+            new_facts.append((row, job, key))
+    age = {job: rank for rank, job in enumerate(known)}
+    new_facts.sort(key=lambda change: age.get(change[1], -1))
+    changes = new_reasons[:MAX_REASONS] + new_facts[:MAX_FACTS]
+    waits = [plan.waits[row] for row, _, _ in changes]
+    written = record_waits([(w.job, w.reason, w.facts) for w in waits], now=now)
+    for _, job, key in changes:
+        known.pop(job, None)
+        known[job] = key
+    for gone in known.keys() - shown.keys():
+        del known[gone]
+    return written
+
+
+def _keys(waits: Waits) -> list[tuple[int, tuple[object, ...], WaitReason]]:
+    """Per wait: the job, a value that changes when its facts do, and the reason."""
+    shared = [(v.reason, tuple(v.facts.items())) for v in waits.verdicts]
+    starts = (-(-waits.expected_start_s // 60)).tolist()
+    rows = zip(
+        waits.job.tolist(), waits.verdict.tolist(), waits.ahead.tolist(), starts, strict=True
+    )
+    return [
+        (job, (*shared[verdict], ahead, None if start != start else start), shared[verdict][0])
+        for job, verdict, ahead, start in rows
+    ]

@@ -1,0 +1,160 @@
+"""How a decision becomes fact."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from scheduler.engine.cycle import plan_cycle
+from scheduler.engine.plan import Plan
+from scheduler.engine.policy import DEFAULT_POLICY, Policy
+from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, ints
+from scheduler.loop.committing import WaitMemory, commit_starts, commit_waits
+from scheduler.loop.lease import Lease, acquire_lease, release_lease, renew_lease
+from scheduler.loop.loading import load_snapshot
+from scheduler.loop.reaping import reap
+from scheduler.models import CycleRecord
+from scheduler.services.placing import LeaseLost, hold_poisoned
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CycleOutcome:
+    """What one cycle did; `has_lease` is false when another scheduler is at work."""
+
+    has_lease: bool
+    waiting: int = 0
+    started: int = 0
+    stopped: int = 0
+    dropped: int = 0
+    reaped: int = 0
+    reasons: int = 0
+    duration_ms: float = 0.0
+
+
+@dataclass(slots=True)
+class Scheduler:
+    """The loop's state between cycles: who it is, its lease, and what it wrote last."""
+
+    holder: str
+    policy: Policy = DEFAULT_POLICY
+    lease: Lease | None = None
+    memory: WaitMemory = field(default_factory=WaitMemory)
+
+    def run_cycle(self, now: datetime) -> CycleOutcome:
+        """One round. An exception leaves the lease as it is; the next round tries again.
+
+        1. Lease: take it or keep it; without it, do nothing.
+        2. Reap: what time alone has brought about.
+        3. Load: the database as a snapshot.
+        4. Plan: the engine decides.
+        5. Commit: starts first, fenced by the lease's token; then the reasons that changed.
+        6. Report: what happened and how long it took, if anything did.
+        """
+        began = time.perf_counter()
+        if not self._keep_lease(now):
+            return CycleOutcome(has_lease=False)
+        assert self.lease is not None
+        reaped = reap(now=now)
+        loaded = load_snapshot(now)
+        plan = plan_or_hold(loaded.snapshot, self.policy, now=now)
+        try:
+            started, dropped = commit_starts(plan.starts, lease_token=self.lease.token, now=now)
+        except LeaseLost:
+            self._forget_lease()
+            return CycleOutcome(has_lease=False)
+        reasons = commit_waits(plan, loaded, self.memory, now=now)
+        outcome = CycleOutcome(
+            has_lease=True,
+            waiting=len(plan.waits),
+            started=started,
+            stopped=len(plan.stops),
+            dropped=dropped,
+            reaped=reaped,
+            reasons=reasons,
+            duration_ms=(time.perf_counter() - began) * 1000,
+        )
+        _report(outcome, now)
+        return outcome
+
+    def release(self, now: datetime) -> None:
+        """Let the next scheduler in at once."""
+        if self.lease is not None:
+            release_lease(self.lease, now=now)
+            self._forget_lease()
+
+    def _keep_lease(self, now: datetime) -> bool:
+        if self.lease is not None:
+            self.lease = renew_lease(self.lease, now=now)
+            if self.lease is None:
+                logger.warning("%s has lost the scheduler lease", self.holder)
+                self._forget_lease()
+        if self.lease is None:
+            self.lease = acquire_lease(self.holder, now=now)
+            if self.lease is not None:
+                logger.info("%s schedules now, token %s", self.holder, self.lease.token)
+        return self.lease is not None
+
+    def _forget_lease(self) -> None:
+        self.lease = None
+        # Another scheduler may write reasons meanwhile; what this one remembers is void.
+        self.memory = WaitMemory()
+
+
+def plan_or_hold(snapshot: Snapshot, policy: Policy, *, now: datetime) -> Plan:
+    """The plan; a job that makes planning impossible is held with a reason and left out.
+
+    Raises what the engine raises if no single job is to blame.
+    """
+    try:
+        return plan_cycle(snapshot, policy)
+    except Exception as error:
+        poisoned = find_poisoned(snapshot, policy, error)
+        if not poisoned:
+            raise
+        logger.exception("jobs %s cannot be planned and are held", sorted(poisoned))
+        hold_poisoned(poisoned, detail=f"it cannot be planned: {error}", now=now)
+        rows = [row for row, pk in enumerate(snapshot.waiting.id.tolist()) if pk not in poisoned]
+        return plan_or_hold(snapshot.only(ints(rows)), policy, now=now)
+
+
+def find_poisoned(snapshot: Snapshot, policy: Policy, error: Exception) -> set[int]:
+    """Ids of the jobs without which planning works: named by the error, else found by halving."""
+    if isinstance(error, SnapshotInvalid) and error.jobs:
+        return set(error.jobs)
+    if not _fails(snapshot.only(ints([])), policy):
+        return _halve(snapshot, policy)
+    return set()
+
+
+def _halve(snapshot: Snapshot, policy: Policy) -> set[int]:
+    size = len(snapshot.waiting)
+    if not _fails(snapshot, policy):
+        return set()
+    if size == 1:
+        return set(snapshot.waiting.id.tolist())
+    lower, upper = ints(range(size // 2)), ints(range(size // 2, size))
+    return _halve(snapshot.only(lower), policy) | _halve(snapshot.only(upper), policy)
+
+
+def _fails(snapshot: Snapshot, policy: Policy) -> bool:
+    try:
+        plan_cycle(snapshot, policy)
+    except Exception:
+        return True
+    return False
+
+
+def _report(outcome: CycleOutcome, now: datetime) -> None:
+    if outcome.started or outcome.stopped or outcome.dropped or outcome.reasons:
+        CycleRecord.objects.create(
+            at=now,
+            duration_ms=outcome.duration_ms,
+            waiting=outcome.waiting,
+            started=outcome.started,
+            stopped=outcome.stopped,
+            dropped=outcome.dropped,
+        )

@@ -1,0 +1,26 @@
+"""What time alone brings about, before each decision."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from scheduler.services import reaping
+
+
+def reap(*, now: datetime) -> int:
+    """Carry out everything that is due; returns how much it was. One query each if nothing is.
+
+    1. Nodes not heard from: silent, later lost, which ends their attempts.
+    2. Assignments that no node took up: back into the queue.
+    3. Attempts far beyond their time limit: asked to stop.
+    4. Ended attempts whose log never came in full: ended all the same.
+    5. Draining nodes that run nothing any more: drained.
+    """
+    return (
+        reaping.mark_silent(now=now)
+        + reaping.mark_lost(now=now)
+        + reaping.revoke_unaccepted(now=now)
+        + reaping.stop_overdue(now=now)
+        + reaping.finish_undrained(now=now)
+        + reaping.finish_drains(now=now)
+    )

@@ -1,0 +1,59 @@
+"""Why a job waits or how it ended: the page's answer, on a terminal."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from scheduler.models import Job
+from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
+from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, Tier
+
+
+class Command(BaseCommand):
+    """Print state, sentence and facts of one job; sees every job, as who runs it sees the rows."""
+
+    help = "Explain why a job waits or how it ended."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """The job's number."""
+        parser.add_argument("job", type=int)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Fails if there is no such job."""
+        job = (
+            Job.objects.select_related("pool", "queue", "project__team", "owner")
+            .filter(pk=options["job"])
+            .first()
+        )
+        if job is None:
+            raise CommandError(f"There is no job {options['job']}.")
+        self.stdout.write(f"Job {job.pk} {job.name}: {job.state}")
+        self.stdout.write(f"  project  {job.project.path}, by {job.owner.get_username()}")
+        shape = f"{job.nodes} x {job.gpus_per_node} {job.gpu_model or 'GPUs'}"
+        self.stdout.write(f"  asks for {shape} in pool {job.pool.name}, tier {_tier(job.tier)}")
+        if job.state in WAITING_JOB_STATES:
+            self.stdout.write(f"  {wait_sentence_of(job)}")
+            self._facts(job.wait_facts)
+            if job.wait_checked_at:
+                self.stdout.write(f"  as of {job.wait_checked_at:%Y-%m-%d %H:%M:%S} UTC")
+        elif job.state in FINAL_JOB_STATES:
+            self.stdout.write(f"  {end_sentence_of(job)}")
+            self._facts(job.end_facts)
+
+    def _facts(self, facts: dict[str, Any]) -> None:
+        for name, value in sorted(facts.items()):
+            if name.endswith("_at") and isinstance(value, int):
+                value = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M} UTC"
+            self.stdout.write(f"    {name} = {'unknown' if value is None else value}")
+
+
+def _tier(number: int) -> str:
+    try:
+        return Tier(number).name.lower()
+    except ValueError:
+        return str(number)

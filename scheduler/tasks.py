@@ -1,0 +1,178 @@
+"""Celery's hands: thin tasks, and the scheduling loop that a worker carries.
+
+The worker that serves the queue `scheduling` runs the loop in a thread of its own. The thread
+depends on the database alone: with the broker down it goes on ticking, and a lost `wake` costs
+a second at most. Of several such workers the lease holder schedules, and only it consumes
+`scheduling`, so that a wake reaches the process that can act on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from typing import Any
+
+from celery import bootsteps, shared_task
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+from django.utils import timezone
+
+from scheduler.loop.cycle import Scheduler
+from scheduler.services import jobs, telemetry, usage
+
+logger = logging.getLogger(__name__)
+
+QUEUE = "scheduling"
+TICK_S = 1.0
+# Wakes that arrive within this time share one cycle.
+COALESCE_S = 0.01
+STOP_WITHIN_S = 15.0
+
+_wake = threading.Event()
+
+
+@shared_task(acks_late=False)
+def wake() -> None:
+    """Let the next scheduling cycle of this process start at once."""
+    _wake.set()
+
+
+@shared_task
+def accrue_usage() -> int:
+    """Write the usage rows of full hours."""
+    return usage.accrue_usage(now=timezone.now())
+
+
+@shared_task
+def prune_telemetry() -> int:
+    """Delete samples older than the retention."""
+    return telemetry.prune_telemetry(now=timezone.now())
+
+
+@shared_task
+def prune_submit_keys() -> int:
+    """Forget idempotency keys older than a day."""
+    return jobs.prune_submit_keys(now=timezone.now())
+
+
+class LoopThread(threading.Thread):
+    """Runs cycles until told to stop: one a second at least, at once after a wake."""
+
+    def __init__(self) -> None:
+        super().__init__(name="scheduling-loop", daemon=True)
+        self.has_lease = False
+        self._scheduler = Scheduler(holder=f"{socket.gethostname()}:{os.getpid()}")
+        self._stopping = threading.Event()
+        self._consumer: Any = None
+
+    def run(self) -> None:
+        """Tick; on the way out hand the lease to whoever waits for it."""
+        while not self._stopping.is_set():
+            self._tick()
+            _wake.wait(TICK_S)
+            if _wake.is_set():
+                self._stopping.wait(COALESCE_S)
+        try:
+            self._scheduler.release(timezone.now())
+        except Exception:
+            logger.exception("the lease could not be released; it runs out by itself")
+        finally:
+            connections.close_all()
+
+    def stop(self) -> None:
+        """Finish the cycle under way, release the lease, end."""
+        self._stopping.set()
+        _wake.set()
+        self.join(STOP_WITHIN_S)
+
+    def attach(self, consumer: Any) -> None:
+        """A connection to the broker is up; called in the consumer's own thread."""
+        self._consumer = consumer
+        self._follow_lease()
+
+    def detach(self) -> None:
+        """The connection is gone."""
+        self._consumer = None
+
+    def _tick(self) -> None:
+        _wake.clear()
+        try:
+            self._scheduler.run_cycle(timezone.now())
+        except Exception:
+            logger.exception("a scheduling cycle failed; the next one tries again")
+            connections.close_all()
+        has_lease = self._scheduler.lease is not None
+        if has_lease != self.has_lease:
+            self.has_lease = has_lease
+            consumer = self._consumer
+            if consumer is not None:
+                consumer.call_soon(self._follow_lease)
+
+    def _follow_lease(self) -> None:
+        """Consume `scheduling` with the lease, and leave it to others without."""
+        consumer = self._consumer
+        if consumer is None or consumer.task_consumer is None:
+            return
+        is_consuming = consumer.task_consumer.consuming_from(QUEUE)
+        try:
+            if self.has_lease and not is_consuming:
+                consumer.add_task_queue(QUEUE)
+            elif is_consuming and not self.has_lease:
+                consumer.cancel_task_queue(QUEUE)
+        except consumer.connection_errors:
+            # The consumer notices by itself, reconnects and attaches again.
+            logger.info("the broker went away while the lease changed hands")
+
+
+class SchedulingLoop(bootsteps.StartStopStep):
+    """Worker step: carries the loop thread if the worker serves the queue `scheduling`.
+
+    A step of the worker, not of its consumer: it starts before any connection to the broker is
+    tried, so that the loop does not depend on one.
+    """
+
+    requires = ("celery.worker.components:Timer",)
+
+    def include_if(self, worker: Any) -> bool:
+        """Only workers started with `-Q scheduling`."""
+        return QUEUE in worker.app.amqp.queues.consume_from
+
+    def create(self, worker: Any) -> LoopThread:
+        """The thread, not yet started; `scheduling` is consumed only with the lease."""
+        pool = worker.pool_cls.__module__
+        if not pool.endswith((".thread", ".solo")):
+            raise ImproperlyConfigured(f"Queue {QUEUE} needs a worker with -P threads, not {pool}.")
+        worker.app.amqp.queues.deselect([QUEUE])
+        worker.scheduling_loop = LoopThread()
+        return worker.scheduling_loop
+
+    def stop(self, worker: Any) -> None:
+        """Release the lease before the process ends."""
+        self.obj.stop()
+
+    terminate = stop
+
+
+class LeaseConsumer(bootsteps.StartStopStep):
+    """Consumer step: tells the loop thread of each connection that comes up or goes."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def include_if(self, consumer: Any) -> bool:
+        """Only in workers that carry the loop."""
+        return hasattr(consumer.controller, "scheduling_loop")
+
+    def create(self, consumer: Any) -> None:
+        """Nothing: the thread belongs to the worker."""
+
+    def start(self, consumer: Any) -> None:
+        """Consume according to the lease."""
+        consumer.controller.scheduling_loop.attach(consumer)
+
+    def stop(self, consumer: Any) -> None:
+        """Forget a connection that is gone."""
+        consumer.controller.scheduling_loop.detach()
+
+    shutdown = stop
