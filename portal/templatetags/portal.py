@@ -70,7 +70,7 @@ def gpu_count(model: object, count: object) -> str:
 @register.simple_tag
 def name(value: object) -> SafeString:
     """A name that a person chose, isolated so that it cannot reorder what stands around it."""
-    return format_html('<bdi class="name">{}</bdi>', str(value))
+    return format_html('<bdi class="name">{}</bdi>', measures.plain(str(value)))
 
 
 @register.simple_tag

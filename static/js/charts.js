@@ -43,8 +43,8 @@
         bordercolor: colour("border"),
         font: { color: colour("text"), size: 12 },
       },
-      margin: { l: 48, r: 8, t: 8, b: 32 },
-      legend: { orientation: "h", y: -0.18 },
+      margin: { l: 48, r: 8, t: 32, b: 32 },
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
       axis,
     };
   }
