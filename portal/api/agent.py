@@ -1,0 +1,182 @@
+"""The three calls a node makes: enrol, sync, log. Messages are `scheduler/wire`'s, not the API's.
+
+A node token opens these three and nothing else; no cookie is read, so nothing here needs CSRF.
+Every refusal is a `Refusal` with a stable code.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.db import InterfaceError, OperationalError, close_old_connections
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from accounts.errors import DomainError
+from scheduler import events
+from scheduler.models import Node
+from scheduler.services.logs import append_log
+from scheduler.services.nodes import authenticate_node, enrol_node
+from scheduler.services.sync import current_reply, desired_revision, sync_node
+from scheduler.wire.codec import WireError, decode, encode
+from scheduler.wire.messages import (
+    MAX_LOG_CHUNK,
+    EnrolRequest,
+    Refusal,
+    SyncReply,
+    SyncRequest,
+)
+
+logger = logging.getLogger(__name__)
+
+MAX_HOLD_S = 20.0
+MAX_ENROL_BYTES = 256 * 1024
+MAX_PK = 2**63 - 1
+_STATUS_OF_CODE = {"protocol_unsupported": 426}
+
+Result = TypeVar("Result")
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.refusal = status, Refusal(code, detail)
+
+
+def _answer(message: object, status: int = 200) -> HttpResponse:
+    return HttpResponse(encode(message), status=status, content_type="application/json")
+
+
+def _refuse(error: Exception) -> HttpResponse:
+    """Any exception as a Refusal; a busy database is 503, which agents try again."""
+    if isinstance(error, _Refused):
+        return _answer(error.refusal, error.status)
+    if isinstance(error, WireError):
+        return _answer(Refusal("malformed", str(error), {"field": error.path}), 400)
+    if isinstance(error, DomainError):
+        facts = {key: str(value) for key, value in error.facts.items()}
+        if error.field:
+            facts["field"] = error.field
+        refusal = Refusal(error.code, error.detail, facts)
+        return _answer(refusal, _STATUS_OF_CODE.get(error.code, error.status))
+    if isinstance(error, RequestDataTooBig):
+        return _answer(Refusal("too_large", "The message is larger than allowed."), 413)
+    if isinstance(error, (OperationalError, InterfaceError)):
+        logger.warning("a node is told to try again: %s", error)
+        return _answer(Refusal("unavailable", "The database is busy. Try again."), 503)
+    logger.error("a node's call failed", exc_info=error)
+    return _answer(Refusal("server_error", "Something broke on the server."), 500)
+
+
+def _answering(work: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """A view that answers every exception with a Refusal."""
+
+    @wraps(work)
+    def answered(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        try:
+            return work(request, *args, **kwargs)
+        except Exception as error:
+            return _refuse(error)
+
+    return answered
+
+
+def _body(request: HttpRequest, limit: int) -> bytes:
+    if request.method != "POST":
+        raise _Refused(405, "method_not_allowed", "Use POST.")
+    if request.headers.get("Transfer-Encoding"):
+        raise _Refused(411, "length_required", "Send the body with a Content-Length.")
+    declared = request.headers.get("Content-Length") or "0"
+    if not declared.isdigit() or int(declared) > limit:
+        raise _Refused(413, "too_large", f"Send at most {limit} bytes.")
+    return request.body
+
+
+def _node_of(request: HttpRequest) -> Node:
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    is_plain = scheme.lower() == "bearer" and len(secret) <= 256 and secret.isascii()
+    node = authenticate_node(secret) if is_plain and secret else None
+    if node is None:
+        raise _Refused(
+            401,
+            "node_token_invalid",
+            "The node token is unknown or the node was retired. Enrol the node again.",
+        )
+    return node
+
+
+def _number(request: HttpRequest, name: str) -> int:
+    values = request.GET.getlist(name)
+    text = values[0] if len(values) == 1 else ""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise _Refused(400, "malformed", f"{name} must be given once, as a whole number from 0.")
+    return int(text)
+
+
+@csrf_exempt
+@_answering
+def enrol(request: HttpRequest) -> HttpResponse:
+    """EnrolRequest → 201 EnrolReply."""
+    message = decode(EnrolRequest, _body(request, MAX_ENROL_BYTES))
+    return _answer(enrol_node(request=message), 201)
+
+
+@csrf_exempt
+@_answering
+def log(request: HttpRequest, fence: int) -> HttpResponse:
+    """Raw bytes at `?rank=&offset=` → LogAck; 409 `log_gap` names the offset to go on from."""
+    body = _body(request, MAX_LOG_CHUNK)
+    node = _node_of(request)
+    rank, offset = _number(request, "rank"), _number(request, "offset")
+    ack = append_log(
+        node=node, fence=min(fence, MAX_PK), rank=min(rank, 2**31 - 1), offset=offset, body=body
+    )
+    return _answer(ack)
+
+
+@csrf_exempt
+async def sync(request: HttpRequest) -> HttpResponse:
+    """SyncRequest → SyncReply, held while there is nothing new.
+
+    1. Take in the message: a short transaction in a thread.
+    2. Answer at once when the node has not seen the newest revision, or may forget something.
+    3. Otherwise wait for a hint without a thread or a connection, then read the truth again.
+    """
+    try:
+        node, message, reply = await _in_thread(_take_in, request)
+        hold_s = min(message.hold_s, MAX_HOLD_S)
+        if reply.revision != message.seen_revision or reply.forget or hold_s <= 0:
+            return _answer(reply)
+
+        async def is_due() -> bool:
+            return await _in_thread(desired_revision, node.pk) != message.seen_revision
+
+        await events.wait_for_node(node.pk, is_due, hold_s)
+        return _answer(await _in_thread(current_reply, node))
+    except Exception as error:
+        return _refuse(error)
+
+
+def _take_in(request: HttpRequest) -> tuple[Node, SyncRequest, SyncReply]:
+    body = _body(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    node = _node_of(request)
+    message = decode(SyncRequest, body)
+    return node, message, sync_node(node=node, request=message)
+
+
+async def _in_thread(work: Callable[..., Result], *args: object) -> Result:
+    """Run database work in a thread and give its connection back: a hold must not keep one."""
+
+    def once() -> Result:
+        try:
+            return work(*args)
+        finally:
+            close_old_connections()
+
+    return await sync_to_async(once)()

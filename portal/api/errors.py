@@ -1,0 +1,193 @@
+"""Every refusal as a problem document (RFC 9457), whatever raised it.
+
+    {"type": "about:blank", "title": "Not Found", "status": 404, "code": "not_found",
+     "detail": "There is no such job for you.", "errors": [{"field": …, "message": …}],
+     "facts": {…}, "request_id": "…"}
+
+`code` is stable and for programs, `detail` and `message` are for people.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from rest_framework import exceptions
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.errors import DomainError
+from scheduler.spec import SpecInvalid
+
+logger = logging.getLogger(__name__)
+
+CONTENT_TYPE = "application/problem+json"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}", re.ASCII)
+
+
+class BadRequest(exceptions.APIException):
+    """A request that cannot be understood; `errors` are (field, message) pairs."""
+
+    status_code = 400
+    default_code = "bad_request"
+
+    def __init__(
+        self, detail: str, *, code: str = "bad_request", errors: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        super().__init__(detail, code)
+        self.errors = tuple(errors)
+
+
+class LengthRequired(exceptions.APIException):
+    """A body of unknown length; it would be taken for an empty one."""
+
+    status_code = 411
+    default_code = "length_required"
+
+
+class TooLarge(exceptions.APIException):
+    """A body over the limit; refused before it is parsed."""
+
+    status_code = 413
+    default_code = "too_large"
+
+
+def request_id_of(request: HttpRequest | Request | None) -> str:
+    """The caller's X-Request-ID when it is a plain one, else a new one; kept on the request."""
+    if request is None:
+        return uuid.uuid4().hex
+    inner: Any = getattr(request, "_request", request)
+    known: str = getattr(inner, "request_id", "")
+    if not known:
+        sent = inner.META.get("HTTP_X_REQUEST_ID", "")
+        known = sent if _REQUEST_ID.fullmatch(sent) else uuid.uuid4().hex
+        inner.request_id = known
+    return known
+
+
+def problem(
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    errors: Sequence[tuple[str, str]] = (),
+    facts: Mapping[str, object] | None = None,
+    request_id: str,
+) -> dict[str, Any]:
+    """The document itself."""
+    return {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "code": code,
+        "detail": detail,
+        "errors": [{"field": field, "message": message} for field, message in errors],
+        "facts": dict(facts or {}),
+        "request_id": request_id,
+    }
+
+
+def problem_response(error: Exception, context: Mapping[str, Any]) -> Response:
+    """The REST framework's exception hook; nothing raised in an API view escapes it."""
+    request_id = request_id_of(context.get("request"))
+    status, document, headers = _read(error, request_id)
+    if status >= 500:
+        logger.error("request %s failed", request_id, exc_info=error)
+    response = Response(document, status=status, headers=headers, content_type=CONTENT_TYPE)
+    response["X-Request-ID"] = request_id
+    return response
+
+
+def no_such_route(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+    """What the API answers where nothing is."""
+    request_id = request_id_of(request)
+    detail = "There is nothing at this address."
+    if not request.path.endswith("/"):
+        detail += " Addresses of this API end with a slash."
+    document = problem(404, "no_such_route", detail, request_id=request_id)
+    response = JsonResponse(document, status=404, content_type=CONTENT_TYPE)
+    response["X-Request-ID"] = request_id
+    return response
+
+
+def _read(error: Exception, request_id: str) -> tuple[int, dict[str, Any], dict[str, str]]:
+    """Status, document and extra headers for any exception."""
+    if isinstance(error, DomainError):
+        errors = [(error.field, error.detail)] if error.field else []
+        status, code, detail = error.status, error.code, error.detail
+        return (
+            status,
+            problem(status, code, detail, errors=errors, facts=error.facts, request_id=request_id),
+            {},
+        )
+    if isinstance(error, SpecInvalid):
+        errors = [(one.field, one.message) for one in error.problems]
+        detail = f"The job spec has {len(errors)} problem{'s' * (len(errors) != 1)}."
+        found = problem(422, "spec_invalid", detail, errors=errors, request_id=request_id)
+        return 422, found, {}
+    if isinstance(error, exceptions.APIException):
+        return _of_framework(error, request_id)
+    status, code, detail = _of_django(error)
+    headers = {"Retry-After": "2"} if status == 503 else {}
+    return status, problem(status, code, detail, request_id=request_id), headers
+
+
+def _of_django(error: Exception) -> tuple[int, str, str]:
+    if isinstance(error, Http404):
+        return 404, "not_found", "There is no such thing here."
+    if isinstance(error, PermissionDenied):
+        return 403, "forbidden", str(error) or "You may not do this."
+    if isinstance(error, RequestDataTooBig):
+        return 413, "too_large", "The body is larger than this address accepts."
+    if isinstance(error, SuspiciousOperation):
+        return 400, "bad_request", "The request is malformed."
+    if isinstance(error, (OperationalError, InterfaceError)):
+        return 503, "database_busy", "The database does not answer right now. Try again shortly."
+    return (
+        500,
+        "server_error",
+        "Something broke on our side; nothing was half-done. Tell an operator the request id.",
+    )
+
+
+def _of_framework(
+    error: exceptions.APIException, request_id: str
+) -> tuple[int, dict[str, Any], dict[str, str]]:
+    headers: dict[str, str] = {}
+    if challenge := getattr(error, "auth_header", ""):
+        headers["WWW-Authenticate"] = challenge
+    if wait := getattr(error, "wait", None):
+        headers["Retry-After"] = str(int(wait) + 1)
+    errors: list[tuple[str, str]] = list(getattr(error, "errors", ()))
+    status, code = error.status_code, "invalid"
+    if isinstance(error, exceptions.ValidationError):
+        errors = list(_flat(error.detail))
+        detail = "; ".join(f"{field}: {message}" for field, message in errors[:5])
+    else:
+        code = str(getattr(error.detail, "code", error.default_code))
+        detail = str(error.detail)
+    return status, problem(status, code, detail, errors=errors, request_id=request_id), headers
+
+
+def _flat(detail: Any, path: str = "") -> list[tuple[str, str]]:
+    """The framework's nested error lists as (field, message) pairs."""
+    if isinstance(detail, Mapping):
+        pairs = []
+        for key, inner in detail.items():
+            name = "" if key == "non_field_errors" else str(key)
+            pairs += _flat(inner, f"{path}.{name}".strip("."))
+        return pairs
+    if isinstance(detail, (list, tuple)):
+        pairs = []
+        for index, inner in enumerate(detail):
+            where = path if isinstance(inner, str) else f"{path}[{index}]"
+            pairs += _flat(inner, where)
+        return pairs
+    return [(path or "body", str(detail))]

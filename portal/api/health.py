@@ -1,0 +1,128 @@
+"""For operators' monitors: is it alive, is it ready, how much of everything is there.
+
+`/healthz` and `/readyz` are open and tell nothing about anybody. `/metrics` counts jobs and GPUs,
+so it is for operators: signed in, or with an API token of an operator that has `nodes:read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.request import Request
+
+from accounts.models import User
+from accounts.permissions import is_operator
+from portal.api.operations import ApiView
+from portal.api.shapes import viewer_of
+from scheduler.selectors.cluster import pool_summaries
+from scheduler.selectors.health import Pulse, read_pulse
+
+BROKER_TIMEOUT_S = 0.5
+
+
+@require_safe
+def healthz(request: HttpRequest) -> HttpResponse:
+    """The process answers; nothing else is asked."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+@require_safe
+def readyz(request: HttpRequest) -> JsonResponse:
+    """200 `ready` or `degraded`, 503 `unready`.
+
+    Without its database the portal can do nothing: unready. Without the broker or a scheduler it
+    still takes jobs and shows everything: degraded.
+    """
+    checks = {"database": "ok", "broker": "ok" if broker_answers() else "down", "scheduler": "ok"}
+    try:
+        pulse = read_pulse(now=timezone.now())
+        if not pulse.has_scheduler:
+            checks["scheduler"] = "no scheduler holds the lease; is a scheduling worker up?"
+    except DatabaseError:
+        checks["database"], checks["scheduler"] = "down", "unknown"
+    is_ready = checks["database"] == "ok"
+    word = "ready" if set(checks.values()) == {"ok"} else "degraded"
+    reply = JsonResponse(
+        {"status": word if is_ready else "unready", "checks": checks},
+        status=200 if is_ready else 503,
+    )
+    reply["Cache-Control"] = "no-store"
+    return reply
+
+
+def broker_answers() -> bool:
+    """Whether Valkey or Redis answers within half a second."""
+    try:
+        with redis.Redis.from_url(
+            settings.REDIS_URL,
+            socket_timeout=BROKER_TIMEOUT_S,
+            socket_connect_timeout=BROKER_TIMEOUT_S,
+        ) as client:
+            return bool(client.ping())
+    except (redis.RedisError, OSError, ValueError):
+        return False
+
+
+class Metrics(ApiView):
+    """`/metrics` in Prometheus's text format."""
+
+    schema = None
+
+    def get(self, request: Request) -> HttpResponse:
+        """All gauges, read now."""
+        viewer = viewer_of(request)
+        if not is_operator(viewer):
+            raise PermissionDenied("Metrics are for operators.")
+        registry = CollectorRegistry()
+        registry.register(_Gauges(viewer, read_pulse(now=timezone.now())))
+        return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+    get.scope = "nodes:read"  # type: ignore[attr-defined]
+
+
+class _Gauges(Collector):
+    def __init__(self, viewer: User, pulse: Pulse) -> None:
+        self._viewer, self._pulse = viewer, pulse
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        pulse = self._pulse
+        yield _by_label("trainyard_jobs", "Jobs by state.", "state", pulse.jobs)
+        yield _by_label("trainyard_nodes", "Nodes by state.", "state", pulse.nodes)
+        pools = pool_summaries(self._viewer)
+        for name, about in (
+            ("total", "GPUs of a pool."),
+            ("allocated", "GPUs held by attempts."),
+            ("free", "GPUs that could be given out now."),
+            ("down", "GPUs that take no work."),
+        ):
+            counts = {row.pool.name: getattr(row, name) for row in pools}
+            yield _by_label(f"trainyard_gpus_{name}", about, "pool", counts)
+        queued = {row.pool.name: row.queued for row in pools}
+        yield _by_label("trainyard_jobs_queued", "Jobs waiting for a pool.", "pool", queued)
+        yield GaugeMetricFamily(
+            "trainyard_scheduler_up", "1 while a scheduler holds the lease.", pulse.has_scheduler
+        )
+        yield GaugeMetricFamily(
+            "trainyard_cycle_duration_seconds",
+            "Duration of the last scheduling cycle that did something.",
+            pulse.last_cycle_ms / 1000,
+        )
+        yield GaugeMetricFamily("trainyard_broker_up", "1 if the broker answers.", broker_answers())
+
+
+def _by_label(name: str, about: str, label: str, counts: dict[str, int]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, about, labels=[label])
+    for value, count in counts.items():
+        family.add_metric([value], count)
+    return family

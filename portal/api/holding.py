@@ -1,0 +1,73 @@
+"""GETs that may be held until there is news, without holding a thread or a connection.
+
+A view that has nothing new returns its reply `on_hold`; the reply is then made anew at every hint
+on the topic, and at least every two seconds, until it is no longer on hold or time is up. Each
+time the whole view runs, so a right that was taken away ends the wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections
+from django.http import HttpRequest, HttpResponseBase
+from django.views.decorators.csrf import csrf_exempt
+
+from accounts.permissions import forget_grants
+from scheduler import events
+
+MAX_WAIT_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What to wait for, and for how long at most."""
+
+    topic: str
+    timeout_s: float
+
+
+def on_hold(reply: Any, topic: str, timeout_s: float) -> Any:
+    """Mark a reply as "nothing new yet"."""
+    if timeout_s > 0:
+        reply.hold = Hold(topic, timeout_s)
+    return reply
+
+
+def holding(view: Callable[..., HttpResponseBase]) -> Callable[..., Any]:
+    """An async view around a REST framework view whose replies may be on hold."""
+
+    def once(request: HttpRequest, kwargs: dict[str, Any]) -> HttpResponseBase:
+        user = getattr(request, "_cached_user", None)
+        if user is not None:
+            forget_grants(user)
+        try:
+            return view(request, **kwargs)
+        finally:
+            # A held call must not keep a pooled connection busy.
+            close_old_connections()
+
+    call = sync_to_async(once)
+
+    @csrf_exempt  # the framework's session authentication checks it
+    async def held(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
+        reply = await call(request, kwargs)
+        hold: Hold | None = getattr(reply, "hold", None)
+        if hold is None:
+            return reply
+
+        async def is_due() -> bool:
+            nonlocal reply
+            reply = await call(request, kwargs)
+            return getattr(reply, "hold", None) is None
+
+        await events.wait_for_topic(hold.topic, is_due, hold.timeout_s)
+        return reply
+
+    # How the schema finds the view behind it.
+    held.cls = view.cls  # type: ignore[attr-defined]
+    held.initkwargs = view.initkwargs  # type: ignore[attr-defined]
+    return held

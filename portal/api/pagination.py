@@ -1,0 +1,77 @@
+"""Lists in pages, newest first, by a signed cursor that only its own reader can use.
+
+A cursor names the last row seen, so rows that arrive meanwhile neither repeat nor skip any.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from django.core import signing
+from django.db.models import Model, QuerySet
+from rest_framework.request import Request
+
+from portal.api.errors import BadRequest
+from portal.api.operations import Query, whole
+
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 200
+_SALT = "api.cursor"
+
+PAGE_QUERY = (
+    Query("limit", int, f"How many rows, 1 to {MAX_LIMIT}; {DEFAULT_LIMIT} by default."),
+    Query("cursor", str, "Where to go on: `next_cursor` of the page before."),
+)
+
+Row = TypeVar("Row", bound=Model)
+
+
+def page_of(
+    request: Request, rows: QuerySet[Row], show: Callable[[list[Row]], list[dict[str, Any]]]
+) -> dict[str, Any]:
+    """`{"items": […], "next_cursor": str | None}`; raises BadRequest for a bad limit or cursor."""
+    limit = whole(request, "limit", DEFAULT_LIMIT, low=1, high=MAX_LIMIT)
+    before = _read_cursor(request)
+    rows = rows.order_by("-pk")
+    if before is not None:
+        rows = rows.filter(pk__lt=before)
+    found = list(rows[: limit + 1])
+    page, has_more = found[:limit], len(found) > limit
+    return {
+        "items": show(page),
+        "next_cursor": _write_cursor(request, page[-1].pk) if has_more else None,
+    }
+
+
+def _filters(request: Request) -> str:
+    """Fingerprint of everything but the paging itself: a cursor belongs to one list."""
+    sent = sorted(
+        (name, value)
+        for name, value in request.query_params.items()
+        if name not in ("cursor", "limit")
+    )
+    return hashlib.sha256(repr((request.path, sent)).encode()).hexdigest()[:16]
+
+
+def _write_cursor(request: Request, pk: int) -> str:
+    return signing.dumps([request.user.pk, _filters(request), pk], salt=_SALT)
+
+
+def _read_cursor(request: Request) -> int | None:
+    text = request.query_params.get("cursor", "")
+    if not text:
+        return None
+    refusal = BadRequest(
+        "The cursor is not valid for this list. Start again without one.",
+        code="invalid_cursor",
+        errors=[("cursor", "is not valid for this list; start again without one")],
+    )
+    try:
+        user_pk, filters, pk = signing.loads(text[:1000], salt=_SALT)
+    except (signing.BadSignature, ValueError, TypeError):
+        raise refusal from None
+    if user_pk != request.user.pk or filters != _filters(request) or not isinstance(pk, int):
+        raise refusal
+    return pk

@@ -1,0 +1,117 @@
+"""Costs by group and period, and the prices they come from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.models import Rate
+from accounts.selectors import current_rates
+from accounts.services import set_rate
+from portal.api.operations import ApiView, Query, body_of, choice, moment, operation
+from portal.api.shapes import MONEY, viewer_of
+from scheduler.conf import load_conf
+from scheduler.selectors.usage import GROUPS, costs_by
+
+
+class CostRow(serializers.Serializer[Any]):
+    """One group's share."""
+
+    key = serializers.CharField()
+    gpu_seconds = serializers.IntegerField()
+    cost = serializers.DecimalField(**MONEY)
+    jobs = serializers.IntegerField()
+
+
+class Costs(serializers.Serializer[Any]):
+    """Charged so far in a period; `total` is the sum of the rows."""
+
+    by = serializers.ChoiceField(tuple(GROUPS))
+    start = serializers.DateTimeField()
+    end = serializers.DateTimeField()
+    currency = serializers.CharField()
+    items = CostRow(many=True)
+    total = CostRow()
+
+
+class RateShape(serializers.Serializer[Any]):
+    """A price; the empty model is the fallback for devices without one of their own."""
+
+    device_model = serializers.CharField(allow_blank=True)
+    price_per_gpu_hour = serializers.DecimalField(max_digits=12, decimal_places=4)
+    currency = serializers.CharField()
+    valid_from = serializers.DateTimeField()
+
+
+class Rates(serializers.Serializer[Any]):
+    """The prices in force now."""
+
+    items = RateShape(many=True)
+
+
+class RateBody(serializers.Serializer[Any]):
+    """A new price, from now on unless `valid_from` says otherwise."""
+
+    device_model = serializers.CharField(max_length=96, allow_blank=True)
+    price_per_gpu_hour = serializers.DecimalField(max_digits=12, decimal_places=4)
+    currency = serializers.CharField(max_length=3, required=False)
+    valid_from = serializers.DateTimeField(required=False)
+
+
+class CostList(ApiView):
+    """`/costs/`."""
+
+    @operation(
+        "costs_list",
+        "What teams, projects, people or GPU models cost",
+        scope="costs:read",
+        query=[
+            Query("by", str, "How to group.", choices=tuple(GROUPS)),
+            Query("from", str, "First moment; the begin of this month by default."),
+            Query("to", str, "First moment after it; now by default."),
+        ],
+        reply=Costs,
+    )
+    def get(self, request: Request) -> Response:
+        now = timezone.now()
+        month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        by = choice(request, "by", tuple(GROUPS), "team")
+        start, end = moment(request, "from", month), moment(request, "to", now)
+        rows, total = costs_by(viewer_of(request), by, start=start, end=end)
+        shown = {
+            "by": by,
+            "start": start,
+            "end": end,
+            "currency": load_conf().currency,
+            "items": rows,
+            "total": total,
+        }
+        return Response(Costs(shown).data)
+
+
+class RateList(ApiView):
+    """`/rates/`."""
+
+    @operation("rates_list", "Prices in force", scope="costs:read", reply=Rates)
+    def get(self, request: Request) -> Response:
+        return Response({"items": [_show_rate(rate) for rate in current_rates()]})
+
+    @operation(
+        "rates_create",
+        "Set a price (administrators)",
+        scope=None,
+        body=RateBody,
+        reply=RateShape,
+        status=201,
+    )
+    def post(self, request: Request) -> Response:
+        sent = body_of(request, RateBody)
+        return Response(_show_rate(set_rate(actor=viewer_of(request), **sent)), status=201)
+
+
+def _show_rate(rate: Rate) -> dict[str, Any]:
+    return dict(RateShape(rate).data)

@@ -1,0 +1,174 @@
+"""What belongs to one job: why it waits, what happened, its attempts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.api.operations import ApiView, operation
+from portal.api.shapes import viewer_of
+from portal.api.v1.job_shapes import End, Wait, show_end, show_wait
+from scheduler.models import Attempt, JobEvent
+from scheduler.selectors import jobs as select
+from scheduler.selectors.queues import position_in_queue
+from scheduler.states import FINAL_JOB_STATES, EndReason, end_sentence
+
+
+class Why(serializers.Serializer[Any]):
+    """`sentence` says in words where the job stands; `wait` or `end` carries code and facts."""
+
+    state = serializers.CharField()
+    sentence = serializers.CharField()
+    position = serializers.IntegerField(allow_null=True)
+    wait = Wait(allow_null=True)
+    end = End(allow_null=True)
+
+
+class Event(serializers.Serializer[Any]):
+    """One thing that happened; a move names both states."""
+
+    at = serializers.DateTimeField()
+    kind = serializers.CharField()
+    actor = serializers.CharField(allow_null=True)
+    attempt = serializers.IntegerField(allow_null=True)
+    from_state = serializers.CharField()
+    to_state = serializers.CharField()
+    detail = serializers.DictField()
+
+
+class Events(serializers.Serializer[Any]):
+    """The history."""
+
+    items = Event(many=True)
+
+
+class AttemptDevice(serializers.Serializer[Any]):
+    """A GPU an attempt held."""
+
+    uuid = serializers.CharField()
+    index = serializers.IntegerField()
+    model = serializers.CharField()
+    is_simulated = serializers.BooleanField()
+
+
+class AttemptRank(serializers.Serializer[Any]):
+    """An attempt's share of one node."""
+
+    rank = serializers.IntegerField()
+    node = serializers.CharField()
+    exit_code = serializers.IntegerField(allow_null=True)
+    log_size = serializers.IntegerField()
+    log_lines = serializers.IntegerField()
+    devices = AttemptDevice(many=True)
+
+
+class AttemptShape(serializers.Serializer[Any]):
+    """One try to run the job."""
+
+    number = serializers.IntegerField()
+    state = serializers.CharField()
+    end_reason = serializers.CharField()
+    end_sentence = serializers.CharField()
+    exit_code = serializers.IntegerField(allow_null=True)
+    code_commit = serializers.CharField()
+    resume_from = serializers.CharField()
+    assigned_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    ranks = AttemptRank(many=True)
+
+
+class Attempts(serializers.Serializer[Any]):
+    """All tries, the first one first."""
+
+    items = AttemptShape(many=True)
+
+
+class JobWhy(ApiView):
+    """`/jobs/<id>/why/`."""
+
+    @operation("jobs_why", "Why it waits, or how it ended", scope="jobs:read", reply=Why)
+    def get(self, request: Request, pk: int) -> Response:
+        job = select.get_visible_job(viewer_of(request), pk)
+        sentence = select.wait_sentence_of(job)
+        if job.state in FINAL_JOB_STATES:
+            sentence = select.end_sentence_of(job)
+        return Response(
+            {
+                "state": job.state,
+                "sentence": sentence or f"It is {job.state}.",
+                "position": position_in_queue(job),
+                "wait": show_wait(job),
+                "end": show_end(job),
+            }
+        )
+
+
+class JobEvents(ApiView):
+    """`/jobs/<id>/events/`."""
+
+    @operation("jobs_events", "What happened, oldest first", scope="jobs:read", reply=Events)
+    def get(self, request: Request, pk: int) -> Response:
+        viewer = viewer_of(request)
+        events = select.job_events(viewer, select.get_visible_job(viewer, pk))
+        return Response({"items": [_show_event(event) for event in events]})
+
+
+def _show_event(event: JobEvent) -> dict[str, Any]:
+    return {
+        "at": event.at,
+        "kind": event.kind,
+        "actor": event.actor.username if event.actor else None,
+        "attempt": event.attempt.number if event.attempt else None,
+        "from_state": event.from_state,
+        "to_state": event.to_state,
+        "detail": event.detail,
+    }
+
+
+class JobAttempts(ApiView):
+    """`/jobs/<id>/attempts/`."""
+
+    @operation("jobs_attempts", "Tries, nodes, devices", scope="jobs:read", reply=Attempts)
+    def get(self, request: Request, pk: int) -> Response:
+        viewer = viewer_of(request)
+        attempts = select.attempts_of(viewer, select.get_visible_job(viewer, pk))
+        return Response({"items": [_show_attempt(attempt) for attempt in attempts]})
+
+
+def _show_attempt(attempt: Attempt) -> dict[str, Any]:
+    reason = attempt.end_reason
+    return {
+        "number": attempt.number,
+        "state": attempt.state,
+        "end_reason": reason,
+        "end_sentence": end_sentence(EndReason(reason), attempt.end_facts) if reason else "",
+        "exit_code": attempt.exit_code,
+        "code_commit": attempt.code_commit,
+        "resume_from": attempt.resume_from,
+        "assigned_at": attempt.assigned_at,
+        "started_at": attempt.started_at,
+        "ended_at": attempt.ended_at,
+        "ranks": [
+            {
+                "rank": placement.rank,
+                "node": placement.node.name,
+                "exit_code": placement.exit_code,
+                "log_size": placement.log_size,
+                "log_lines": placement.log_lines,
+                "devices": [
+                    {
+                        "uuid": allocation.device.uuid,
+                        "index": allocation.device.index,
+                        "model": allocation.device.model,
+                        "is_simulated": allocation.device.is_simulated,
+                    }
+                    for allocation in placement.allocations.all()
+                ],
+            }
+            for placement in attempt.placements.all()
+        ],
+    }

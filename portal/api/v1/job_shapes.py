@@ -1,0 +1,197 @@
+"""Jobs as JSON: the shapes for the schema, and the functions that fill them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rest_framework import serializers
+
+from accounts.models import User
+from portal.api.shapes import MONEY
+from scheduler.models import Job
+from scheduler.selectors import jobs as select
+from scheduler.selectors.queues import position_in_queue
+from scheduler.services.quotes import Quote
+from scheduler.spec import JobSpec
+from scheduler.states import (
+    END_RULES,
+    FINAL_JOB_STATES,
+    WAITING_JOB_STATES,
+    EndReason,
+    JobState,
+    Tier,
+)
+
+JOB_STATES = tuple(str(state) for state in JobState)
+
+
+class Wait(serializers.Serializer[Any]):
+    """Why a job waits: a stable code, the sentence people see, and its facts."""
+
+    reason = serializers.CharField()
+    sentence = serializers.CharField()
+    facts = serializers.DictField()
+    checked_at = serializers.DateTimeField(allow_null=True)
+
+
+class End(serializers.Serializer[Any]):
+    """How the latest attempt ended; `failure` says whose fault it was."""
+
+    reason = serializers.CharField()
+    sentence = serializers.CharField()
+    failure = serializers.CharField()
+    exit_code = serializers.IntegerField(allow_null=True)
+
+
+class JobRow(serializers.Serializer[Any]):
+    """A job in a list. Per-node figures are per node; `version` counts moves, for If-Match."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    project = serializers.CharField()
+    team = serializers.CharField()
+    owner = serializers.CharField()
+    pool = serializers.CharField()
+    tier = serializers.ChoiceField([tier.name.lower() for tier in Tier])
+    nodes = serializers.IntegerField()
+    gpus_per_node = serializers.IntegerField()
+    gpus = serializers.IntegerField()
+    gpu_model = serializers.CharField()
+    state = serializers.ChoiceField(JOB_STATES)
+    shown_state = serializers.CharField()
+    is_final = serializers.BooleanField()
+    version = serializers.IntegerField()
+    wait = Wait(allow_null=True)
+    end = End(allow_null=True)
+    queued_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+
+
+class JobDetail(JobRow):
+    """One job. `spec` is null for those who may not read inside; `actions` is what you may do."""
+
+    cpus = serializers.IntegerField()
+    memory_mib = serializers.IntegerField()
+    time_limit_s = serializers.IntegerField()
+    retries = serializers.IntegerField()
+    retries_used = serializers.IntegerField()
+    cloned_from = serializers.IntegerField(allow_null=True)
+    attempt = serializers.IntegerField(allow_null=True)
+    position = serializers.IntegerField(allow_null=True)
+    actions = serializers.ListField(child=serializers.CharField())
+    spec = serializers.DictField(allow_null=True)
+
+
+class JobPage(serializers.Serializer[Any]):
+    """A page of jobs; ask for the next with `next_cursor`."""
+
+    items = JobRow(many=True)
+    next_cursor = serializers.CharField(allow_null=True)
+
+
+class QuoteShape(serializers.Serializer[Any]):
+    """A dry run: what a submit would meet. Nothing was written."""
+
+    spec = serializers.DictField()
+    pool = serializers.CharField()
+    gpus = serializers.IntegerField()
+    free_gpus = serializers.IntegerField()
+    total_gpus = serializers.IntegerField()
+    jobs_ahead = serializers.IntegerField()
+    is_paused = serializers.BooleanField()
+    unit_price = serializers.DecimalField(**MONEY, allow_null=True)
+    worst_case_cost = serializers.DecimalField(**MONEY, allow_null=True)
+    currency = serializers.CharField()
+
+
+def show_wait(job: Job) -> dict[str, Any] | None:
+    """Null unless the job waits."""
+    if job.state not in WAITING_JOB_STATES:
+        return None
+    return {
+        "reason": job.wait_reason,
+        "sentence": select.wait_sentence_of(job),
+        "facts": job.wait_facts,
+        "checked_at": job.wait_checked_at,
+    }
+
+
+def show_end(job: Job) -> dict[str, Any] | None:
+    """Null unless an attempt has ended."""
+    if not job.end_reason:
+        return None
+    return {
+        "reason": job.end_reason,
+        "sentence": select.end_sentence_of(job),
+        "failure": str(END_RULES[EndReason(job.end_reason)].failure),
+        "exit_code": job.exit_code,
+    }
+
+
+def show_row(job: Job, unreachable: Iterable[int] = ()) -> dict[str, Any]:
+    """A job as JobRow; `unreachable` are the jobs on silent nodes."""
+    return {
+        "id": job.pk,
+        "name": job.name,
+        "project": job.project.path,
+        "team": job.project.team.slug,
+        "owner": job.owner.username,
+        "pool": job.pool.name,
+        "tier": Tier(job.tier).name.lower(),
+        "nodes": job.nodes,
+        "gpus_per_node": job.gpus_per_node,
+        "gpus": job.gpus,
+        "gpu_model": job.gpu_model,
+        "state": job.state,
+        "shown_state": select.shown_state_of(job, set(unreachable)),
+        "is_final": job.state in FINAL_JOB_STATES,
+        "version": job.version,
+        "wait": show_wait(job),
+        "end": show_end(job),
+        "queued_at": job.queued_at,
+        "started_at": job.started_at,
+        "ended_at": job.ended_at,
+    }
+
+
+def show_rows(jobs: list[Job]) -> list[dict[str, Any]]:
+    """Jobs as JobRows, with one query for all."""
+    unreachable = select.unreachable_job_ids(jobs)
+    return [show_row(job, unreachable) for job in jobs]
+
+
+def show_job(viewer: User, job: Job) -> dict[str, Any]:
+    """All of one job that the viewer may see."""
+    may_read = select.may_read_inside(viewer, job)
+    attempts = list(select.attempts_of(viewer, job))
+    return {
+        **show_row(job, select.unreachable_job_ids([job])),
+        "cpus": job.cpus,
+        "memory_mib": job.memory_mib,
+        "time_limit_s": job.time_limit_s,
+        "retries": job.retries,
+        "retries_used": job.user_retries_used,
+        "cloned_from": job.cloned_from_id,
+        "attempt": attempts[-1].number if attempts else None,
+        "position": position_in_queue(job),
+        "actions": sorted(select.job_actions(viewer, job)),
+        "spec": JobSpec.model_validate(job.spec).readable() if may_read else None,
+    }
+
+
+def show_quote(quote: Quote, spec: JobSpec) -> dict[str, Any]:
+    """A dry run as QuoteShape."""
+    return {
+        "spec": spec.readable(),
+        "pool": quote.pool,
+        "gpus": quote.gpus,
+        "free_gpus": quote.free_gpus,
+        "total_gpus": quote.total_gpus,
+        "jobs_ahead": quote.jobs_ahead,
+        "is_paused": quote.is_paused,
+        "unit_price": quote.unit_price,
+        "worst_case_cost": quote.worst_case_cost,
+        "currency": quote.currency,
+    }

@@ -1,0 +1,270 @@
+"""Jobs: list, submit, read, act."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.api.errors import BadRequest
+from portal.api.holding import MAX_WAIT_S, on_hold
+from portal.api.operations import (
+    ApiView,
+    Header,
+    Query,
+    body_of,
+    choices,
+    flag,
+    operation,
+    whole,
+)
+from portal.api.pagination import PAGE_QUERY, page_of
+from portal.api.parsing import StrictJSONParser, YAMLParser
+from portal.api.shapes import viewer_of
+from portal.api.v1.job_shapes import (
+    JOB_STATES,
+    JobDetail,
+    JobPage,
+    QuoteShape,
+    show_job,
+    show_quote,
+    show_rows,
+)
+from scheduler.models import Job
+from scheduler.selectors import jobs as select
+from scheduler.services import jobs as services
+from scheduler.services.bulk import MAX_JOBS, submit_jobs
+from scheduler.services.quotes import preview_job
+from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, parse_spec
+
+_VERSION = re.compile(r'(?:W/)?"?(\d{1,9})"?', re.ASCII)
+_KEY = re.compile(r"[\x21-\x7e]{1,128}", re.ASCII)
+IDEMPOTENCY = Header(
+    "Idempotency-Key",
+    "Any text of up to 128 visible ASCII characters; repeating a request with the same key and "
+    "body within a day answers with the same job.",
+)
+IF_MATCH = Header("If-Match", "The `version` you read; 412 when the job has moved since.")
+FILTERS = (
+    Query("state", str, f"One or more of {', '.join(JOB_STATES)}, separated by commas."),
+    Query("team", str, "A team's slug."),
+    Query("project", str, "team/project."),
+    Query("owner", str, "A user name, or `me`."),
+    Query("pool", str, "A pool's name."),
+    Query("text", str, "Part of the name, or the job's number."),
+)
+
+
+class BulkBody(serializers.Serializer[Any]):
+    """Several job specs."""
+
+    jobs = serializers.ListField(
+        child=serializers.DictField(), min_length=1, max_length=MAX_JOBS, allow_empty=False
+    )
+
+
+class CloneBody(serializers.Serializer[Any]):
+    """Fields of the spec to replace."""
+
+    changes = serializers.DictField(required=False)
+
+
+class Bulk(serializers.Serializer[Any]):
+    """The numbers of the jobs, in the order they were sent."""
+
+    ids = serializers.ListField(child=serializers.IntegerField())
+
+
+def idempotency_key(request: Request) -> str:
+    """The header's value, empty when absent; raises BadRequest."""
+    text = request.META.get("HTTP_IDEMPOTENCY_KEY")
+    if text is None:
+        return ""
+    if not _KEY.fullmatch(text):
+        raise BadRequest(
+            "Idempotency-Key must be 1 to 128 visible ASCII characters.",
+            code="bad_header",
+            errors=[("Idempotency-Key", "must be 1 to 128 visible ASCII characters")],
+        )
+    return str(text)
+
+
+def expected_version(request: Request) -> int | None:
+    """The version in If-Match, None when absent or `*`; raises BadRequest."""
+    text = request.META.get("HTTP_IF_MATCH", "*").strip()
+    if text == "*":
+        return None
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        raise BadRequest(
+            "If-Match must be the job's version, such as 3.",
+            code="bad_header",
+            errors=[("If-Match", "must be the job's version, such as 3")],
+        )
+    return int(match[1])
+
+
+def _document(sent: Any) -> Mapping[str, Any]:
+    if not isinstance(sent, Mapping):
+        raise BadRequest(
+            "The body must be one job spec: a mapping of fields to values.", code="not_an_object"
+        )
+    return sent
+
+
+def _with_version(request: Request, job: Job, status: int = 200) -> Response:
+    reply = Response(show_job(viewer_of(request), job), status=status)
+    reply["ETag"] = f'W/"{job.version}"'
+    return reply
+
+
+def _opened(request: Request, submitted: services.Submitted) -> Response:
+    job = select.get_visible_job(viewer_of(request), submitted.job.pk)
+    reply = _with_version(request, job, 201 if submitted.is_new else 200)
+    reply["Location"] = f"/api/v1/jobs/{job.pk}/"
+    return reply
+
+
+class Jobs(ApiView):
+    """`/jobs/`."""
+
+    parser_classes = [StrictJSONParser, YAMLParser]
+
+    @operation(
+        "jobs_list",
+        "Jobs you may see, newest first",
+        scope="jobs:read",
+        query=[*FILTERS, *PAGE_QUERY],
+        reply=JobPage,
+    )
+    def get(self, request: Request) -> Response:
+        viewer, sent = viewer_of(request), request.query_params
+        wanted = select.JobFilter(
+            states=choices(request, "state", JOB_STATES),
+            **{
+                name: sent.get(name, "").strip()
+                for name in ("team", "project", "owner", "pool", "text")
+            },
+        )
+        jobs = select.filter_jobs(select.visible_jobs(viewer), wanted, viewer)
+        return Response(page_of(request, jobs, show_rows))
+
+    @operation(
+        "jobs_create",
+        "Submit a job",
+        scope="jobs:write",
+        query=[Query("dry_run", bool, "1: only say what a submit would meet.")],
+        headers=[IDEMPOTENCY],
+        body={"application/json": JobSpec, "application/yaml": JobSpec},
+        reply=JobDetail,
+        status=201,
+        replies={200: QuoteShape},
+    )
+    def post(self, request: Request) -> Response:
+        """201 with the job; 200 when the idempotency key had brought it before, or for a dry run
+        (a Quote). 422 names every field that is wrong."""
+        actor, key = viewer_of(request), idempotency_key(request)
+        spec = parse_spec(_document(request.data))
+        if flag(request, "dry_run"):
+            return Response(show_quote(preview_job(actor=actor, spec=spec), spec))
+        return _opened(request, services.submit_job(actor=actor, spec=spec, idempotency_key=key))
+
+
+class JobsInBulk(ApiView):
+    """`/jobs/bulk/`."""
+
+    @operation(
+        "jobs_bulk_create",
+        f"Submit up to {MAX_JOBS} jobs, all or none",
+        scope="jobs:write",
+        headers=[IDEMPOTENCY],
+        body=BulkBody,
+        reply=Bulk,
+        status=201,
+    )
+    def post(self, request: Request) -> Response:
+        """The body is `{"jobs": [spec, …]}`; problems are named `jobs[3].field`."""
+        key = idempotency_key(request)
+        sent = body_of(request, BulkBody)["jobs"]
+        specs, problems = [], []
+        for index, document in enumerate(sent):
+            try:
+                specs.append(parse_spec(document))
+            except SpecInvalid as error:
+                problems += [
+                    SpecProblem(f"jobs[{index}].{one.field}", one.message) for one in error.problems
+                ]
+        if problems:
+            raise SpecInvalid(problems[:200])
+        submitted = submit_jobs(actor=viewer_of(request), specs=specs, idempotency_key=key)
+        is_new = any(one.is_new for one in submitted)
+        return Response({"ids": [one.job.pk for one in submitted]}, status=201 if is_new else 200)
+
+
+class JobByNumber(ApiView):
+    """`/jobs/<id>/`."""
+
+    @operation(
+        "jobs_read",
+        "One job",
+        scope="jobs:read",
+        query=[Query("wait", int, f"Hold the call until the job has ended, ≤ {MAX_WAIT_S} s.")],
+        reply=JobDetail,
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        wait_s = whole(request, "wait", 0, low=0, high=MAX_WAIT_S)
+        job = select.get_visible_job(viewer_of(request), pk)
+        reply = _with_version(request, job)
+        if reply.data["is_final"]:
+            return reply
+        held: Response = on_hold(reply, f"job:{job.pk}", wait_s)
+        return held
+
+
+def _action(name: str, summary: str, service: Callable[..., Job]) -> type[ApiView]:
+    class Action(ApiView):
+        @operation(f"jobs_{name}", summary, scope="jobs:write", headers=[IF_MATCH], reply=JobDetail)
+        def post(self, request: Request, pk: int) -> Response:
+            version = expected_version(request)
+            body_of(request)
+            actor = viewer_of(request)
+            job = select.get_visible_job(actor, pk)
+            moved = service(actor=actor, job=job, version=version)
+            return _with_version(request, select.get_visible_job(actor, moved.pk))
+
+    Action.__name__ = f"Job{name.title()}"
+    return Action
+
+
+JobCancel = _action("cancel", "End a job early; ended jobs stay as they are", services.cancel_job)
+JobHold = _action("hold", "Keep a queued job from starting", services.hold_job)
+JobRelease = _action("release", "Let a held job start", services.release_job)
+
+
+class JobClone(ApiView):
+    """`/jobs/<id>/clone/`."""
+
+    @operation(
+        "jobs_clone",
+        "Submit the same job again, with changes",
+        scope="jobs:write",
+        headers=[IDEMPOTENCY],
+        body=CloneBody,
+        reply=JobDetail,
+        status=201,
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        """`{"changes": {"time_limit": "4h"}}` replaces whole fields of the spec."""
+        key = idempotency_key(request)
+        changes = body_of(request, CloneBody).get("changes", {})
+        actor = viewer_of(request)
+        job = select.get_visible_job(actor, pk)
+        spec = parse_spec({**select.clone_document(actor, job), **changes})
+        return _opened(
+            request,
+            services.submit_job(actor=actor, spec=spec, idempotency_key=key, cloned_from=job),
+        )

@@ -1,0 +1,173 @@
+"""Who I am, my projects, my API tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.models import ApiToken
+from accounts.permissions import is_operator
+from accounts.selectors import members_of, submittable_projects, tokens_of, visible_projects
+from accounts.selectors import visible_teams as teams_of
+from accounts.services import SCOPES, issue_token, revoke_token
+from portal.api.auth import ANY_SCOPE
+from portal.api.operations import ApiView, body_of, operation
+from portal.api.shapes import viewer_of
+from scheduler.services.errors import NotFound
+
+
+class MyTeam(serializers.Serializer[Any]):
+    """A team I see; `role` is null when I am not in it."""
+
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    role = serializers.CharField(allow_null=True)
+
+
+class Me(serializers.Serializer[Any]):
+    """The caller. `scopes` and `token` are null for a signed-in browser."""
+
+    username = serializers.CharField()
+    display_name = serializers.CharField()
+    email = serializers.CharField()
+    is_operator = serializers.BooleanField()
+    is_administrator = serializers.BooleanField()
+    teams = MyTeam(many=True)
+    scopes = serializers.ListField(child=serializers.CharField(), allow_null=True)
+    token = serializers.CharField(allow_null=True)
+    token_expires_at = serializers.DateTimeField(allow_null=True)
+
+
+class ProjectShape(serializers.Serializer[Any]):
+    """`path` is what a job names as its project."""
+
+    path = serializers.CharField()
+    name = serializers.CharField()
+    team = serializers.CharField()
+    description = serializers.CharField()
+    is_archived = serializers.BooleanField()
+    may_submit = serializers.BooleanField()
+
+
+class Projects(serializers.Serializer[Any]):
+    """Projects you may see."""
+
+    items = ProjectShape(many=True)
+
+
+class TokenShape(serializers.Serializer[Any]):
+    """An API token without its secret."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    prefix = serializers.CharField()
+    scopes = serializers.ListField(child=serializers.CharField())
+    created_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField()
+    last_used_at = serializers.DateTimeField(allow_null=True)
+    revoked_at = serializers.DateTimeField(allow_null=True)
+
+
+class Tokens(serializers.Serializer[Any]):
+    """Your tokens."""
+
+    items = TokenShape(many=True)
+
+
+class NewToken(TokenShape):
+    """A new token; `secret` is shown this once."""
+
+    secret = serializers.CharField()
+
+
+class TokenBody(serializers.Serializer[Any]):
+    """What the token is called, may do, and how long it lives."""
+
+    name = serializers.CharField(max_length=128)
+    scopes = serializers.ListField(child=serializers.ChoiceField(SCOPES), min_length=1)
+    expires_in_days = serializers.IntegerField(required=False, default=90)
+
+
+class WhoAmI(ApiView):
+    """`/me/`."""
+
+    @operation("me_read", "Who I am and what my token may do", scope=ANY_SCOPE, reply=Me)
+    def get(self, request: Request) -> Response:
+        viewer, token = viewer_of(request), request.auth
+        teams = []
+        for team in teams_of(viewer):
+            mine = members_of(viewer, team).filter(user=viewer).first()
+            role = mine.role if mine else None
+            teams.append({"slug": team.slug, "name": team.name, "role": role})
+        has_token = isinstance(token, ApiToken)
+        return Response(
+            {
+                "username": viewer.username,
+                "display_name": viewer.get_full_name(),
+                "email": viewer.email,
+                "is_operator": is_operator(viewer),
+                "is_administrator": viewer.is_superuser,
+                "teams": teams,
+                "scopes": token.scopes if has_token else None,
+                "token": token.name if has_token else None,
+                "token_expires_at": token.expires_at if has_token else None,
+            }
+        )
+
+
+class ProjectList(ApiView):
+    """`/projects/`."""
+
+    @operation("projects_list", "Projects you may see", scope="jobs:read", reply=Projects)
+    def get(self, request: Request) -> Response:
+        viewer = viewer_of(request)
+        mine = set(submittable_projects(viewer).values_list("pk", flat=True))
+        return Response(
+            {
+                "items": [
+                    {
+                        "path": project.path,
+                        "name": project.name,
+                        "team": project.team.slug,
+                        "description": project.description,
+                        "is_archived": project.is_archived,
+                        "may_submit": project.pk in mine,
+                    }
+                    for project in visible_projects(viewer)
+                ]
+            }
+        )
+
+
+def _show_token(token: ApiToken) -> dict[str, Any]:
+    return dict(TokenShape(token).data)
+
+
+class TokenList(ApiView):
+    """`/tokens/`: for people, so that a token cannot make another that outlives it."""
+
+    @operation("tokens_list", "Your API tokens", scope=None, reply=Tokens)
+    def get(self, request: Request) -> Response:
+        return Response({"items": [_show_token(one) for one in tokens_of(viewer_of(request))]})
+
+    @operation(
+        "tokens_create", "Make a token", scope=None, body=TokenBody, reply=NewToken, status=201
+    )
+    def post(self, request: Request) -> Response:
+        token, secret = issue_token(actor=viewer_of(request), **body_of(request, TokenBody))
+        return Response({**_show_token(token), "secret": secret}, status=201)
+
+
+class TokenByNumber(ApiView):
+    """`/tokens/<id>/`."""
+
+    @operation("tokens_revoke", "Revoke a token", scope=None, reply=TokenShape)
+    def delete(self, request: Request, pk: int) -> Response:
+        viewer = viewer_of(request)
+        token = tokens_of(viewer).filter(pk=min(pk, 2**63 - 1)).first()
+        if token is None:
+            raise NotFound("There is no such token of yours.")
+        return Response(_show_token(revoke_token(actor=viewer, token=token)))

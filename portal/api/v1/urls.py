@@ -1,0 +1,43 @@
+"""`/api/v1/…`, one line for each address."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, path
+
+from portal.api.docs import Schema
+from portal.api.holding import holding
+from portal.api.v1 import cluster, costs, job_output, job_parts, jobs, people
+
+urlpatterns: list[URLPattern] = [
+    path("jobs/", jobs.Jobs.as_view(), name="jobs"),
+    path("jobs/bulk/", jobs.JobsInBulk.as_view(), name="jobs_bulk"),
+    path("jobs/<int:pk>/", holding(jobs.JobByNumber.as_view()), name="job"),
+    path("jobs/<int:pk>/cancel/", jobs.JobCancel.as_view(), name="job_cancel"),
+    path("jobs/<int:pk>/hold/", jobs.JobHold.as_view(), name="job_hold"),
+    path("jobs/<int:pk>/release/", jobs.JobRelease.as_view(), name="job_release"),
+    path("jobs/<int:pk>/clone/", jobs.JobClone.as_view(), name="job_clone"),
+    path("jobs/<int:pk>/why/", job_parts.JobWhy.as_view(), name="job_why"),
+    path("jobs/<int:pk>/events/", job_parts.JobEvents.as_view(), name="job_events"),
+    path("jobs/<int:pk>/attempts/", job_parts.JobAttempts.as_view(), name="job_attempts"),
+    path("jobs/<int:pk>/log/", job_output.JobLog.as_view(), name="job_log"),
+    path("jobs/<int:pk>/log/raw/", holding(job_output.JobLogRaw.as_view()), name="job_log_raw"),
+    path("jobs/<int:pk>/samples/", job_output.JobSamples.as_view(), name="job_samples"),
+    path("jobs/<int:pk>/cost/", job_output.JobCostView.as_view(), name="job_cost"),
+    path("pools/", cluster.PoolList.as_view(), name="pools"),
+    path("nodes/", cluster.NodeList.as_view(), name="nodes"),
+    path("nodes/tokens/", cluster.NodeTokens.as_view(), name="node_tokens"),
+    path("nodes/<str:name>/", cluster.NodeByName.as_view(), name="node"),
+    path("nodes/<str:name>/drain/", cluster.NodeDrain.as_view(), name="node_drain"),
+    path("nodes/<str:name>/resume/", cluster.NodeResume.as_view(), name="node_resume"),
+    path("nodes/<str:name>/retire/", cluster.NodeRetire.as_view(), name="node_retire"),
+    path("queue/<slug:pool>/", cluster.QueueByPool.as_view(), name="queue"),
+    path("queue/<slug:pool>/pause/", cluster.QueuePause.as_view(), name="queue_pause"),
+    path("queue/<slug:pool>/resume/", cluster.QueueResume.as_view(), name="queue_resume"),
+    path("costs/", costs.CostList.as_view(), name="costs"),
+    path("rates/", costs.RateList.as_view(), name="rates"),
+    path("me/", people.WhoAmI.as_view(), name="me"),
+    path("projects/", people.ProjectList.as_view(), name="projects"),
+    path("tokens/", people.TokenList.as_view(), name="tokens"),
+    path("tokens/<int:pk>/", people.TokenByNumber.as_view(), name="token"),
+    path("schema/", Schema.as_view(), name="schema"),
+]
