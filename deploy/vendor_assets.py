@@ -19,9 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MODULES = ROOT / "node_modules"
 RUNTIME = ROOT / "static" / "vendor"
 TESTS = ROOT / "tests" / "browser" / "vendor"
-LISTED = re.compile(
-    r"^\| `(?P<file>[^`]+)` \|.*\| `(?P<sha256>[0-9a-f]{64})` \|$", re.MULTILINE
-)
+LISTED = re.compile(r"^\| `(?P<file>[^`]+)` \|.*\| `(?P<sha256>[0-9a-f]{64})` \|$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +58,16 @@ def plotly_rules(bundle: str) -> str:
     """
     table = re.search(r"=\{(\"X,X div\":.*?)\};for\(", bundle, re.DOTALL)
     if table is None:
-        raise ValueError(
-            "Plotly's table of style rules was not found; look at its addStyleRule."
-        )
+        raise ValueError("Plotly's table of style rules was not found; look at its addStyleRule.")
     quoted = r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'"
     pairs = re.findall(rf"(?:{quoted}|(\w+)):(?:{quoted})", table[1])
     rules = []
     for key in pairs:
         selector, declarations = key[0] or key[1] or key[2], key[3] or key[4]
-        roots = selector.replace("X", ".js-plotly-plot .plotly").replace(
-            "Y", ".plotly-notifier"
-        )
+        roots = selector.replace("X", ".js-plotly-plot .plotly").replace("Y", ".plotly-notifier")
         rules.append(f"{roots} {{ {declarations} }}\n")
     # Plotly inserts each rule before the one before it.
-    return "/* Written by deploy/vendor_assets.py from the bundle. */\n" + "".join(
-        reversed(rules)
-    )
+    return "/* Written by deploy/vendor_assets.py from the bundle. */\n" + "".join(reversed(rules))
 
 
 def sha256(path: Path) -> str:
@@ -98,9 +90,7 @@ def write_list(folder: Path, rows: list[tuple[str, str, str, str]]) -> None:
 
 def vendor() -> None:
     """Copy every asset and write the lists; exits with a sentence when a version differs."""
-    wanted = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))[
-        "devDependencies"
-    ]
+    wanted = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))["devDependencies"]
     rows: dict[Path, list[tuple[str, str, str, str]]] = {RUNTIME: [], TESTS: []}
     for asset in ASSETS:
         home = MODULES / asset.package
@@ -123,14 +113,9 @@ def differences() -> list[str]:
     """What does not agree between the folders and their lists; empty when all is well."""
     found = []
     for folder in (RUNTIME, TESTS):
-        listed = dict(
-            LISTED.findall((folder / "VENDOR.md").read_text(encoding="utf-8"))
-        )
+        listed = dict(LISTED.findall((folder / "VENDOR.md").read_text(encoding="utf-8")))
         present = {path.name for path in folder.iterdir()} - {"VENDOR.md"}
-        found += [
-            f"{folder.name}/{file} is not listed"
-            for file in sorted(present - set(listed))
-        ]
+        found += [f"{folder.name}/{file} is not listed" for file in sorted(present - set(listed))]
         for file, digest in sorted(listed.items()):
             if file not in present:
                 found.append(f"{folder.name}/{file} is listed but missing")

@@ -10,14 +10,10 @@ NOTHING = "–"
 _CENT = Decimal("0.01")
 _TENTH = Decimal("0.1")
 _MIB_STEPS = (("TiB", 1024 * 1024), ("GiB", 1024), ("MiB", 1))
-_VENDOR_WORDS = frozenset(
-    {"nvidia", "tesla", "geforce", "quadro", "graphics", "device", "hbm3"}
-)
+_VENDOR_WORDS = frozenset({"nvidia", "tesla", "geforce", "quadro", "graphics", "device", "hbm3"})
 _VENDOR_WORDS |= {"hbm2", "hbm2e", "hbm3e", "gpu", "corporation"}
 _FORM_FACTOR = re.compile(r"^(sxm\d?|pcie|oam|hgx)$", re.IGNORECASE)
-_BIDI_CONTROLS = re.compile(
-    "[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-)
+_BIDI_CONTROLS = re.compile("[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def as_seconds(value: object) -> int | None:

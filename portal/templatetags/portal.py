@@ -161,31 +161,24 @@ def _link(context: Context, view_name: str, glyph: str, text: str) -> dict[str, 
         "url": url,
         "glyph": glyph,
         "text": text,
-        "current": here == view_name
-        or (":" in view_name and here.partition(":")[0] == section),
+        "current": here == view_name or (":" in view_name and here.partition(":")[0] == section),
     }
 
 
 @register.inclusion_tag("components/_rail_link.html", takes_context=True)
-def rail_link(
-    context: Context, view_name: str, glyph: str, text: str
-) -> dict[str, object]:
+def rail_link(context: Context, view_name: str, glyph: str, text: str) -> dict[str, object]:
     """A link of the left rail; current on every page of its section."""
     return _link(context, view_name, glyph, text)
 
 
 @register.inclusion_tag("components/_tab_link.html", takes_context=True)
-def tab_link(
-    context: Context, view_name: str, glyph: str, text: str
-) -> dict[str, object]:
+def tab_link(context: Context, view_name: str, glyph: str, text: str) -> dict[str, object]:
     """A link of the bottom bar or of a menu."""
     return _link(context, view_name, glyph, text)
 
 
 @register.inclusion_tag("components/_field.html")
-def field(
-    bound: BoundField, cell: str = "", optional: bool = True
-) -> dict[str, object]:
+def field(bound: BoundField, cell: str = "", optional: bool = True) -> dict[str, object]:
     """`{% field form.name "c3" %}`: label, widget, hint and error, wired for screen readers."""
     widget = bound.field.widget
     kind = "line"
