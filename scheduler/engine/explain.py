@@ -204,9 +204,8 @@ def _nodes_down(board: Board, request: Request) -> dict[str, object]:
 
 def _next_free(board: Board) -> dict[int, int]:
     """By pool: the minute by which the next devices come free; absent if nobody knows."""
-    held, now_s = board.snapshot.held, board.snapshot.now_s
-    counts = (held.until_s > now_s) & np.isfinite(held.until_s)
-    pool = board.snapshot.nodes.pool[held.node[counts]]
+    node, _, _, until_s = board.holders()
+    counts = (until_s > board.snapshot.now_s) & np.isfinite(until_s)
     soonest_s = np.full(len(board.snapshot.pools), np.inf)
-    np.minimum.at(soonest_s, pool, held.until_s[counts])
+    np.minimum.at(soonest_s, board.snapshot.nodes.pool[node[counts]], until_s[counts])
     return {row: int(-(-s // 60) * 60) for row, s in enumerate(soonest_s.tolist()) if s < np.inf}

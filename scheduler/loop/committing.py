@@ -84,6 +84,8 @@ def commit_waits(plan: Plan, loaded: Loaded, memory: WaitMemory, *, now: datetim
     """
     shown = dict(zip(loaded.snapshot.waiting.id.tolist(), loaded.wait_reasons, strict=True))
     known = memory.facts
+    for gone in known.keys() - shown.keys():
+        del known[gone]
     new_reasons, new_facts = [], []
     for row, (job, key, reason) in enumerate(_keys(plan.waits)):
         if shown[job] != reason:
@@ -93,13 +95,13 @@ def commit_waits(plan: Plan, loaded: Loaded, memory: WaitMemory, *, now: datetim
     age = {job: rank for rank, job in enumerate(known)}
     new_facts.sort(key=lambda change: age.get(change[1], -1))
     changes = new_reasons[:MAX_REASONS] + new_facts[:MAX_FACTS]
+    if not changes:
+        return 0
     waits = [plan.waits[row] for row, _, _ in changes]
     written = record_waits([(w.job, w.reason, w.facts) for w in waits], now=now)
     for _, job, key in changes:
         known.pop(job, None)
         known[job] = key
-    for gone in known.keys() - shown.keys():
-        del known[gone]
     return written
 
 
