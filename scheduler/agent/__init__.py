@@ -1,1 +1,1 @@
-"""The program that runs on GPU nodes: starts, watches and stops attempts, ships logs and samples."""
+"""The program that runs on GPU nodes: starts, watches and stops attempts."""

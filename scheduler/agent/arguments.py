@@ -18,10 +18,10 @@ from scheduler.agent.enrol import TOKEN_VARIABLE, checked_name
 from scheduler.wire.messages import AGENT_VERSION
 
 _EXITS = """
-exit codes: 0 done or stopped by SIGTERM or SIGINT; 1 the agent failed; 2 wrong arguments; 3 not enrolled or not
-configured; 4 preflight failed; 5 enrolment refused; 6 server not reachable (enrol, preflight);
-7 another node uses this identity; 8 the server no longer speaks this agent's protocol;
-9 another agent uses this state folder
+exit codes: 0 done, or stopped by SIGTERM or SIGINT; 1 the agent failed; 2 wrong arguments;
+3 not enrolled or not configured; 4 preflight failed; 5 enrolment refused; 6 server not
+reachable; 7 another node uses this identity; 8 the server no longer speaks this agent's
+protocol; 9 another agent uses this state folder
 """
 _DEFAULT_STATE = Path("/var/lib/trainyard")
 
@@ -129,7 +129,7 @@ def wish_of(arguments: argparse.Namespace) -> NodeIdentity:
         node_id=0,
         name=checked_name(arguments.name),
         pool="",
-        node_token="",  # noqa: S106
+        node_token="",
         simulated_gpus=arguments.simulated_gpus,
         simulated_model=arguments.simulated_model,
         cpus=arguments.cpus,

@@ -50,8 +50,9 @@ class Agent:
         )
         return done.wait(30)
 
-    def start(self, *options: str) -> None:
-        self.process = self._call("run", *FAST, "--allow-file-git", *options)
+    def start(self, *options: str, file_git: bool = True) -> None:
+        git = ["--allow-file-git"] if file_git else []
+        self.process = self._call("run", *FAST, *git, *options)
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)

@@ -18,10 +18,18 @@ from scheduler.agent.runtime.records import LaunchRecord
 # Enough for any data loader, few enough that a fork bomb stays inside its own user id.
 _MAX_PROCESSES = 16_384
 _OOM_SCORE_ADJUST = 500
+_NODES_FAULT = "the node could not"
 
 
 class StartProblem(Exception):
-    """The program could not be started; the text names the field and what to do."""
+    """The program could not be started; the text names the field and what to do.
+
+    `is_nodes_fault`: the user can do nothing about it.
+    """
+
+    def __init__(self, problem: str) -> None:
+        self.is_nodes_fault = problem.startswith(_NODES_FAULT)
+        super().__init__(problem)
 
 
 def start_process(launch: LaunchRecord, env: Mapping[str, str], output: int, limits: Limits) -> int:
@@ -32,8 +40,12 @@ def start_process(launch: LaunchRecord, env: Mapping[str, str], output: int, lim
     heard, told = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(heard)
-        _become_program(launch, env, output, told, limits)
+        try:
+            os.close(heard)
+            problem = _become_program(launch, env, output, limits)
+            os.write(told, problem.encode("utf-8", "replace")[:4096])
+        finally:
+            os._exit(127)  # whatever went wrong, this copy must never go on as the supervisor
     os.close(told)
     with open(heard, "rb") as source:
         problem = source.read().decode("utf-8", "replace")
@@ -65,21 +77,23 @@ def as_user(uid: int | None, action: Callable[[], object]) -> None:
 
 
 def _become_program(
-    launch: LaunchRecord, env: Mapping[str, str], output: int, told: int, limits: Limits
-) -> None:
-    step = "the node could not set limits"
+    launch: LaunchRecord, env: Mapping[str, str], output: int, limits: Limits
+) -> str:
+    """Turn this process into the user's program; returns only to say why that failed."""
+    step = f"{_NODES_FAULT} set limits"
     try:
         os.setsid()
         _restore_signals()
         _wire_streams(output)
         limits.join()
-        Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE_ADJUST))
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE_ADJUST))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if launch.uid is not None:
             resource.setrlimit(resource.RLIMIT_NPROC, (_MAX_PROCESSES, _MAX_PROCESSES))
-        step = "the node could not show the program's folders"
+        step = f"{_NODES_FAULT} show the program its folders"
         mounts.expose(launch.expose)
-        step = "the node could not change the user"
+        step = f"{_NODES_FAULT} change the user"
         drop_to(launch.uid)
         kernel.forbid_new_privileges()
         kernel.die_with_parent(signal.SIGKILL)
@@ -87,13 +101,11 @@ def _become_program(
         step = "working_dir"
         os.chdir(launch.working_dir)
         step = "command"
-        os.execvpe(launch.command[0], launch.command, dict(env))
+        os.execvpe(launch.command[0], launch.command, dict(env))  # noqa: S606
     except OSError as error:
-        problem = explain(step, error, launch, env)
+        return explain(step, error, launch, env)
     except Exception as error:
-        problem = f"{step}: {error}"
-    os.write(told, problem.encode("utf-8", "replace")[:4096])
-    os._exit(127)
+        return f"{step}: {error}"
 
 
 def _restore_signals() -> None:
@@ -149,7 +161,7 @@ def find_program(program: str, search_path: str, working_dir: str) -> Path | Non
             if stat.S_ISREG(place.stat().st_mode):
                 return place
     # The job's user cannot look behind a closed folder, so a link there counts as found.
-    return next((place for place in places if place.is_symlink()), None)
+    return next((place for place in places if os.path.islink(place)), None)
 
 
 def _closed_folder(path: Path, uid: int | None) -> str:

@@ -42,6 +42,7 @@ def is_alive(pid: int, ticks: int) -> bool:
 
 
 def all_pids() -> list[int]:
+    """Every process of this host now."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 

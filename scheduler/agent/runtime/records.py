@@ -93,12 +93,16 @@ class SupervisorRecord:
 
 @dataclass(frozen=True, slots=True)
 class StartedRecord:
+    """The program runs: since when, and as which local processes."""
+
     started_at: float
     pids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StopRecord:
+    """It shall stop: `grace_s` after the signal everything is killed."""
+
     reason: EndReason
     grace_s: float
     detail: str = ""

@@ -78,7 +78,9 @@ class Supervisor:
                     self._watch(log)
                     end = self._judge()
                 except StartProblem as problem:
-                    end = ExitRecord(EndReason.SETUP_FAILED, time.time(), detail=str(problem))
+                    fault = problem.is_nodes_fault
+                    reason = EndReason.START_FAILED if fault else EndReason.SETUP_FAILED
+                    end = ExitRecord(reason, time.time(), detail=str(problem))
                 self._finish(log, end)
         finally:
             self.limits.remove()

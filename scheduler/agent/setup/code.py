@@ -6,12 +6,20 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from scheduler.wire.messages import Code
 
+# In a file, not on the command line: git does not hand those on to the program at the other
+# end of a file:// URL. Job and repository may well belong to different users.
+GIT_SETTINGS = """[core]
+\thooksPath = /dev/null
+\tfsmonitor = false
+[safe]
+\tdirectory = *
+"""
 MAX_PATCH_BYTES = 256 * 1024
 _SHOWN_ERROR = 600
 _POLL_S = 0.1
@@ -37,10 +45,11 @@ class CodePlace:
 
 @dataclass(frozen=True, slots=True)
 class GitRules:
-    """What git may do here. `uid` None: as the agent's own user."""
+    """What git may do here. `uid` None: as the agent's own user. `settings`: its only file."""
 
     uid: int | None
     home: Path
+    settings: Path
     allow_file: bool
     timeout_s: float
     is_stopped: Callable[[], bool]
@@ -105,7 +114,7 @@ def _look_at(folder: Path, rules: GitRules) -> CodePlace:
             f"code.folder: {folder} is no folder on this node. Copy the code there, "
             "or use a script or a git URL."
         )
-    look = GitRules(rules.uid, rules.home, rules.allow_file, _LOOK_S, rules.is_stopped)
+    look = replace(rules, timeout_s=_LOOK_S)
     try:
         commit = _git(["rev-parse", "HEAD"], folder, look, "").strip()
         difference = ["diff", "--no-ext-diff", "--no-textconv", "HEAD"]
@@ -131,11 +140,9 @@ def _git(
     Returns what it printed, at most `most` bytes of it unless that is 0.
     """
     protocols = "https:file" if rules.allow_file else "https"
-    settings = ["core.hooksPath=/dev/null", "core.fsmonitor=false", "safe.directory=*"]
-    options = [part for setting in settings for part in ("-c", setting)]
     # The outer clock holds even when the agent is gone.
     clock = ["timeout", "--kill-after=5", f"{rules.timeout_s + 5:.0f}"]
-    command = [*clock, "git", *options, *arguments]
+    command = [*clock, "git", *arguments]
     if most:
         command = ["/bin/sh", "-c", f'"$@" | head -c {most}', "sh", *command]
     environment = {
@@ -146,7 +153,7 @@ def _git(
         "GIT_ASKPASS": "/bin/false",
         "GIT_ALLOW_PROTOCOL": protocols,
         "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_GLOBAL": str(rules.settings),
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_LFS_SKIP_SMUDGE": "1",
     }

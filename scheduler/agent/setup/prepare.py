@@ -17,7 +17,7 @@ from pathlib import Path
 
 from scheduler.agent.config import Options
 from scheduler.agent.runtime.records import LaunchRecord
-from scheduler.agent.setup.code import CodePlace, GitRules, SetupProblem, fetch_code
+from scheduler.agent.setup.code import GIT_SETTINGS, CodePlace, GitRules, SetupProblem, fetch_code
 from scheduler.agent.setup.environment import Places, process_environments, shared_environment
 from scheduler.agent.setup.identities import UidBook, give_folder
 from scheduler.wire.messages import Assignment
@@ -55,7 +55,12 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
         uid = ground.uids.pick(assignment.fence, f"{ground.node_name}/{assignment.job_id}")
     root = _make_root(options.work, assignment, uid)
     rules = GitRules(
-        uid, root / "work", options.allow_file_git, options.git_timeout_s, ground.is_stopped
+        uid,
+        root / "work",
+        root / "gitconfig",
+        options.allow_file_git,
+        options.git_timeout_s,
+        ground.is_stopped,
     )
     code = fetch_code(launch.code, root / "code", rules)
     command = launch.command or _script_command(launch.code.script, root, uid)
@@ -123,6 +128,7 @@ def _make_root(work: Path, assignment: Assignment, uid: int | None) -> Path:
     root.mkdir(mode=0o700)
     for name in ("work", "scratch"):
         (root / name).mkdir(mode=0o700)
+    (root / "gitconfig").write_text(GIT_SETTINGS, encoding="ascii")
     give_folder(str(root), uid)
     return root
 

@@ -1,0 +1,159 @@
+"""Code from git and from folders, with the exact version told; refusals that say what to do."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.agent.setup.code import MAX_PATCH_BYTES
+from scheduler.states import EndReason
+from scheduler.wire.messages import Code
+from tests.agent.conftest import Agent, assignment
+from tests.agent.portal import Portal
+
+SHOW = ("/bin/sh", "-c", "cat train.txt; pwd")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    names = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    command = ["git", *names, "-C", str(folder), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def repository(folder: Path) -> Path:
+    """Two commits on `main`, one more on `topic`, a tag on the first."""
+    place = folder / "repository"
+    place.mkdir(mode=0o755)
+    git(place, "init", "--quiet", "--initial-branch=main")
+    for number, text in enumerate(("first", "second")):
+        (place / "train.txt").write_text(f"{text}\n")
+        git(place, "add", "train.txt")
+        git(place, "commit", "--quiet", "-m", text)
+        if number == 0:
+            git(place, "tag", "v1")
+    git(place, "checkout", "--quiet", "-b", "topic")
+    (place / "train.txt").write_text("topic\n")
+    git(place, "commit", "--quiet", "-am", "topic")
+    git(place, "checkout", "--quiet", "main")
+    return place
+
+
+@pytest.mark.parametrize(
+    ("ref", "text"), [("", "second"), ("main", "second"), ("v1", "first"), ("topic", "topic")]
+)
+def test_a_ref_is_fetched_and_its_commit_told(
+    portal: Portal, agent: Agent, repository: Path, ref: str, text: str
+) -> None:
+    code = Code(git_url=repository.as_uri(), git_ref=ref)
+    report, log = portal.outcome("alpha", assignment(command=SHOW, code=code))
+    assert report.end_reason == EndReason.COMPLETED, report.detail
+    assert log.splitlines()[0] == text
+    assert report.code_commit == git(repository, "rev-parse", ref or "HEAD")
+    assert report.code_patch == ""
+
+
+def test_a_commit_can_be_named_by_its_hash(portal: Portal, agent: Agent, repository: Path) -> None:
+    commit = git(repository, "rev-parse", "main~1")
+    code = Code(git_url=repository.as_uri(), git_ref=commit[:10])
+    report, log = portal.outcome("alpha", assignment(command=SHOW, code=code))
+    assert report.code_commit == commit and log.startswith("first")
+
+
+def test_a_working_folder_inside_the_code(portal: Portal, agent: Agent, repository: Path) -> None:
+    code = Code(git_url=repository.as_uri())
+    order = assignment(command=("/bin/pwd",), code=code, working_dir=".git")
+    _, log = portal.outcome("alpha", order)
+    assert log.strip().endswith("/code/.git")
+
+
+def test_hooks_of_the_repository_do_not_run(
+    portal: Portal, agent: Agent, repository: Path, folder: Path
+) -> None:
+    template = repository / ".git" / "hooks" / "post-checkout"
+    template.write_text(f"#!/bin/sh\ntouch {folder}/hooked\n")
+    template.chmod(0o755)
+    portal.outcome("alpha", assignment(command=SHOW, code=Code(git_url=repository.as_uri())))
+    assert not (folder / "hooked").exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "ref", "words"),
+    [
+        ("file:///nowhere/at/all", "", "code.git_url: git could not fetch it"),
+        ("ssh://host/x", "", "code.git_url: ssh is not allowed on this node; use https or file"),
+        ("ext::sh -c whoami", "", "code.git_url: ext is not allowed"),
+    ],
+)
+def test_what_cannot_be_fetched_says_why(
+    portal: Portal, agent: Agent, url: str, ref: str, words: str
+) -> None:
+    code = Code(git_url=url, git_ref=ref)
+    report, _ = portal.outcome("alpha", assignment(command=SHOW, code=code))
+    assert report.end_reason == EndReason.SETUP_FAILED
+    assert words in report.detail
+
+
+def test_an_unknown_ref_says_so(portal: Portal, agent: Agent, repository: Path) -> None:
+    code = Code(git_url=repository.as_uri(), git_ref="nowhere")
+    report, _ = portal.outcome("alpha", assignment(command=SHOW, code=code))
+    assert report.end_reason == EndReason.SETUP_FAILED
+    assert "code.git_ref: nowhere is no branch, tag or commit" in report.detail
+
+
+def test_a_folder_runs_in_place_and_its_changes_are_told(
+    portal: Portal, agent: Agent, repository: Path
+) -> None:
+    (repository / "train.txt").write_text("changed\n")
+    try:
+        code = Code(folder=str(repository))
+        report, log = portal.outcome("alpha", assignment(command=SHOW, code=code))
+    finally:
+        git(repository, "checkout", "--quiet", "train.txt")
+    assert log.split() == ["changed", str(repository)]
+    assert report.code_commit == git(repository, "rev-parse", "HEAD")
+    told = [r for r in portal.nodes["alpha"].history if r.fence == report.fence and r.code_patch]
+    assert "-second" in told[0].code_patch and "+changed" in told[0].code_patch
+
+
+def test_a_long_patch_is_cut_and_says_so(portal: Portal, agent: Agent, repository: Path) -> None:
+    (repository / "train.txt").write_text("\u00e4" * MAX_PATCH_BYTES)
+    try:
+        code = Code(folder=str(repository))
+        report, _ = portal.outcome("alpha", assignment(command=("/bin/true",), code=code))
+    finally:
+        git(repository, "checkout", "--quiet", "train.txt")
+    told = [r for r in portal.nodes["alpha"].history if r.fence == report.fence and r.code_patch]
+    patch = told[0].code_patch
+    assert patch.endswith(f"[cut here: the first {MAX_PATCH_BYTES} bytes of the patch are kept]\n")
+    assert len(patch.encode()) < MAX_PATCH_BYTES + 100
+
+
+def test_a_folder_without_git_has_no_commit(portal: Portal, agent: Agent, folder: Path) -> None:
+    plain = folder / "plain"
+    plain.mkdir(mode=0o755)
+    (plain / "train.txt").write_text("plain\n")
+    report, log = portal.outcome("alpha", assignment(command=SHOW, code=Code(folder=str(plain))))
+    assert log.split() == ["plain", str(plain)]
+    assert report.code_commit == ""
+
+
+def test_a_missing_folder_is_named(portal: Portal, agent: Agent) -> None:
+    code = Code(folder="/nowhere/at/all")
+    report, _ = portal.outcome("alpha", assignment(command=SHOW, code=code))
+    assert report.end_reason == EndReason.SETUP_FAILED
+    assert report.detail.startswith("code.folder: /nowhere/at/all is no folder on this node")
+
+
+def test_files_are_refused_where_the_operator_did_not_allow_them(
+    portal: Portal, agents: Any, repository: Path
+) -> None:
+    strict = agents("strict", start=False)
+    strict.start(file_git=False)
+    code = Code(git_url=repository.as_uri())
+    report, _ = portal.outcome("strict", assignment(command=SHOW, code=code))
+    assert report.end_reason == EndReason.SETUP_FAILED
+    assert "file is not allowed on this node; use https" in report.detail

@@ -1,0 +1,81 @@
+"""Logs arrive whole, in order and once, whatever the connection does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler.states import AttemptState, EndReason
+from scheduler.wire.messages import MAX_LOG_CHUNK, Refusal
+from tests.agent.conftest import Agent, assignment
+from tests.agent.portal import Portal
+
+STEPS = "for i in 1 2 3 4 5 6; do echo step $i; sleep 0.2; done"
+WHOLE = "".join(f"step {number}\n" for number in range(1, 7))
+
+
+def test_a_lost_acknowledgement_neither_loses_nor_doubles(portal: Portal, agent: Agent) -> None:
+    portal.lose_acks = 2
+    _, log = portal.outcome("alpha", assignment(STEPS))
+    assert log == WHOLE
+    assert portal.lose_acks == 0
+
+
+def test_a_gap_is_filled_from_where_the_server_says(portal: Portal, agent: Agent) -> None:
+    order = assignment(STEPS)
+    portal.assign("alpha", order)
+    key = (order.fence, 0)
+    portal.wait(lambda: b"step 3" in portal.logs[key], what="half of the log")
+    with portal.changed:
+        portal.logs[key] = portal.logs[key][:3]  # a server put back to an older copy
+    portal.ended("alpha", order.fence)
+    assert portal.logs[key].decode() == WHOLE
+    offsets = [offset for fence, _, offset, _ in portal.log_calls if fence == order.fence]
+    assert 3 in offsets
+
+
+def test_long_logs_come_in_bounded_pieces(portal: Portal, agent: Agent) -> None:
+    order = assignment("head -c 3500000 /dev/zero | tr '\\0' x")
+    _, log = portal.outcome("alpha", order)
+    assert len(log) == 3_500_000 and set(log) == {"x"}
+    sizes = [size for fence, _, _, size in portal.log_calls if fence == order.fence]
+    assert max(sizes) <= MAX_LOG_CHUNK
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_an_unwanted_stream_is_no_longer_sent(portal: Portal, agent: Agent, status: int) -> None:
+    calls = []
+
+    def refuse(path: str) -> tuple[int, object] | None:
+        if "/log" not in path:
+            return None
+        calls.append(path)
+        return status, Refusal("gone", "this stream is closed")
+
+    portal.trouble = refuse
+    try:
+        order = assignment(STEPS)
+        portal.assign("alpha", order)
+        report = portal.wait_for("alpha", order.fence, AttemptState.ENDED)
+    finally:
+        portal.trouble = None
+    assert report.end_reason == EndReason.COMPLETED and report.log_size == len(WHOLE)
+    assert len(calls) == 1
+
+
+def test_over_the_cap_the_program_goes_on_and_the_log_says_so(portal: Portal, agents: Any) -> None:
+    agents("capped", "--spool-cap-mib", "1")
+    script = "head -c 3000000 /dev/zero | tr '\\0' x; exit 5"
+    report, log = portal.outcome("capped", assignment(script))
+    assert report.exit_code == 5
+    kept, _, note = log.partition("\n")
+    assert len(kept) == 1024 * 1024
+    assert "The log ends here: it reached 1 MiB. The program goes on." in note
+
+
+def test_bytes_that_are_no_text_arrive_unchanged(portal: Portal, agent: Agent) -> None:
+    order = assignment("printf '\\377\\000\\033[31mred\\r\\n'")
+    portal.assign("alpha", order)
+    portal.ended("alpha", order.fence)
+    assert portal.logs[order.fence, 0] == b"\xff\x00\x1b[31mred\r\n"

@@ -1,0 +1,193 @@
+"""Agents, supervisors, forkservers and portals die; attempts do not, and never start twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scheduler.agent.runtime import processes
+from scheduler.agent.spool import Slot, Spool
+from scheduler.states import AttemptState, EndReason
+from scheduler.wire.messages import Assignment
+from tests.agent.conftest import Agent, assignment, wait_until
+from tests.agent.portal import Portal
+
+
+@pytest.fixture
+def own(agents: Any, request: pytest.FixtureRequest) -> Iterator[Agent]:
+    """An agent of this test alone, not started yet."""
+    made: Agent = agents(request.node.name[:60].replace("_", "-"), start=False)
+    yield made
+    made.clean_up()
+
+
+def slot_of(agent: Agent, order: Assignment) -> Slot:
+    spool = Spool(agent.state / "spool")
+    return next(slot for slot in spool.slots() if slot.entry.assignment.fence == order.fence)
+
+
+def begin(portal: Portal, agent: Agent, script: str, **changes: Any) -> Assignment:
+    """Start an attempt and wait until its program has said something."""
+    order = assignment(script, **changes)
+    portal.assign(agent.name, order)
+    portal.wait(lambda: portal.logs[order.fence, 0], what="the first words")
+    return order
+
+
+def test_a_killed_agents_attempt_is_adopted_not_restarted(portal: Portal, own: Agent) -> None:
+    own.start()
+    script = 'echo begin $$ >> "$TRAINYARD_OUTPUT_DIR/starts"; echo one; sleep 3; echo two'
+    order = begin(portal, own, script)
+    portal.wait_for(own.name, order.fence, AttemptState.RUNNING)
+    own.kill()
+    supervisor = slot_of(own, order).supervisor()
+    assert supervisor and processes.is_alive(supervisor.pid, supervisor.start_ticks)
+    own.start()
+    report = portal.ended(own.name, order.fence)
+    assert report.end_reason == EndReason.COMPLETED
+    assert portal.logs[order.fence, 0] == b"one\ntwo\n"
+    starts = own.state / "outputs" / str(order.job_id) / "starts"
+    assert len(starts.read_text().splitlines()) == 1
+    agents_seen = {sync.agent_id for sync in portal.nodes[own.name].syncs}
+    assert len(agents_seen) == 2
+
+
+def test_an_end_while_no_agent_was_there_is_told_later(portal: Portal, own: Agent) -> None:
+    own.start()
+    order = begin(portal, own, "echo one; sleep 0.7; echo two; exit 4")
+    assert own.stop() == 0
+    wait_until(lambda: slot_of(own, order).exit() is not None)
+    own.start()
+    report = portal.ended(own.name, order.fence)
+    assert (report.end_reason, report.exit_code) == (EndReason.EXIT_CODE, 4)
+    assert portal.logs[order.fence, 0] == b"one\ntwo\n"
+
+
+def test_a_stop_order_reaches_an_adopted_attempt(portal: Portal, own: Agent) -> None:
+    own.start()
+    order = begin(portal, own, "echo one; sleep 300")
+    own.kill()
+    portal.unlist(own.name, order.fence)
+    own.start()
+    assert portal.ended(own.name, order.fence).end_reason == EndReason.NODE_LOST
+
+
+def test_the_death_of_the_forkserver_harms_nobody(portal: Portal, own: Agent) -> None:
+    own.start()
+    order = begin(portal, own, "echo one; sleep 1; echo two")
+    assert own.process is not None
+    supervisor = slot_of(own, order).supervisor()
+    assert supervisor is not None
+    for pid in processes.descendants(own.process.pid):
+        if pid != supervisor.pid and own_parent(pid) == own.process.pid:
+            os.kill(pid, signal.SIGKILL)
+    second = assignment("echo three")
+    _, log = portal.outcome(own.name, second)
+    assert log == "three\n"
+    assert portal.ended(own.name, order.fence).end_reason == EndReason.COMPLETED
+
+
+def own_parent(pid: int) -> int:
+    fields = processes.stat_fields(pid)
+    return int(fields[1]) if fields else 0
+
+
+def test_a_lost_supervisor_is_told_honestly_and_its_program_killed(
+    portal: Portal, own: Agent
+) -> None:
+    own.start()
+    script = "echo one; setsid sleep 300 & setsid sleep 300"
+    order = begin(portal, own, script)
+    slot = slot_of(own, order)
+    supervisor, launch = slot.supervisor(), slot.launch()
+    assert supervisor and launch and len(processes.carrying(launch.marker)) >= 2
+    os.kill(supervisor.pid, signal.SIGKILL)
+    report = portal.ended(own.name, order.fence)
+    assert (report.end_reason, report.exit_code) == (EndReason.NODE_LOST, None)
+    assert "supervisor was lost" in report.detail
+    wait_until(lambda: not processes.carrying(launch.marker))
+
+
+def test_what_was_accepted_but_never_launched_is_not_started_later(
+    portal: Portal, own: Agent
+) -> None:
+    order = assignment("echo never")
+    Spool(own.state / "spool").accept(order)
+    portal.assign(own.name, order)
+    own.start()
+    report = portal.ended(own.name, order.fence)
+    assert report.end_reason == EndReason.START_FAILED
+    assert portal.logs[order.fence, 0] == b""
+
+
+def test_after_a_reboot_nothing_is_adopted_by_its_pid(portal: Portal, own: Agent) -> None:
+    own.start()
+    order = begin(portal, own, "echo one; sleep 300")
+    own.kill()
+    slot = slot_of(own, order)
+    supervisor = slot.supervisor()
+    assert supervisor is not None
+    os.kill(supervisor.pid, signal.SIGKILL)
+    from scheduler.agent.runtime import records
+
+    entry = replace(slot.entry, boot_id="an earlier boot")
+    records.write_record(slot.path / records.ENTRY, entry)
+    mine = replace(supervisor, pid=os.getpid(), boot_id="an earlier boot")
+    records.write_record(slot.path / records.SUPERVISOR, mine)
+    own.start()
+    report = portal.ended(own.name, order.fence)
+    assert report.end_reason == EndReason.NODE_LOST
+    assert "restarted" in report.detail
+
+
+def test_running_goes_on_without_the_server_and_ends_after_the_grace(
+    portal: Portal, own: Agent
+) -> None:
+    own.start("--disconnect-grace-s", "2")
+    order = begin(portal, own, "echo one; sleep 300", stop_grace_s=1)
+    time.sleep(2.5)
+    report = portal.nodes[own.name].reports[order.fence]
+    assert report.state == AttemptState.RUNNING, "contact keeps it alive beyond the grace"
+    portal.trouble = lambda path: (503, None)
+    try:
+        wait_until(lambda: slot_of(own, order).exit() is not None)
+    finally:
+        portal.trouble = None
+    report = portal.ended(own.name, order.fence)
+    assert report.end_reason == EndReason.NODE_LOST
+    assert "no contact" in report.detail
+
+
+def test_an_agent_waits_for_a_server_that_is_not_there_yet(portal: Portal, own: Agent) -> None:
+    portal.stop()
+    own.start()
+    time.sleep(0.8)
+    portal.start()
+    _, log = portal.outcome(own.name, assignment("echo here"))
+    assert log == "here\n"
+
+
+def test_a_full_disk_refuses_new_attempts_with_the_reason(portal: Portal, own: Agent) -> None:
+    own.start("--min-free-mib", "999999999")
+    report, _ = portal.outcome(own.name, assignment("echo never"))
+    assert report.end_reason == EndReason.START_FAILED
+    assert "disk is full" in report.detail
+
+
+def test_an_older_reply_changes_nothing(portal: Portal, own: Agent) -> None:
+    own.start()
+    order = begin(portal, own, "echo one; sleep 1; echo two")
+    book = portal.nodes[own.name]
+    with portal.changed:
+        kept, book.assignments, book.revision = book.assignments, {}, book.revision - 1
+    portal.wait(lambda: book.syncs[-1].sent_at > time.time() - 0.1, what="a sync")
+    time.sleep(0.3)
+    with portal.changed:
+        book.assignments, book.revision = kept, book.revision + 1
+    assert portal.ended(own.name, order.fence).end_reason == EndReason.COMPLETED
