@@ -178,7 +178,9 @@ def tab_link(context: Context, view_name: str, glyph: str, text: str) -> dict[st
 
 
 @register.inclusion_tag("components/_field.html")
-def field(bound: BoundField, cell: str = "", optional: bool = True) -> dict[str, object]:
+def field(
+    bound: BoundField, cell: str = "", optional: bool = True, label: str = ""
+) -> dict[str, object]:
     """`{% field form.name "c3" %}`: label, widget, hint and error, wired for screen readers."""
     widget = bound.field.widget
     kind = "line"
@@ -192,6 +194,7 @@ def field(bound: BoundField, cell: str = "", optional: bool = True) -> dict[str,
         "kind": kind,
         "widget": bound.as_widget(attrs={"class": css}) if css else bound.as_widget(),
         "cell": cell,
+        "label": label or bound.label,
         "say_optional": optional and not bound.field.required,
     }
 
