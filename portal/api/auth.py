@@ -6,18 +6,20 @@ operation; an operation whose scope is None is for people only.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
-from drf_spectacular.openapi import AutoSchema
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from accounts.models import ApiToken, User
 from accounts.services import authenticate_token
+
+if TYPE_CHECKING:  # the framework imports this module while it is being imported itself
+    from drf_spectacular.openapi import AutoSchema
+    from rest_framework.views import APIView
 
 # An operation that any signed-in caller may use, whatever the token's scopes.
 ANY_SCOPE = "any"
