@@ -12,6 +12,7 @@ from django.utils import timezone
 from accounts.errors import NotFound
 from accounts.models import ApiToken, Invitation, Membership, Project, Rate, Team, User
 from accounts.permissions import can, projects_visible_to, teams_visible_to
+from accounts.secrets import hash_secret
 
 
 def visible_teams(viewer: User) -> QuerySet[Team]:
@@ -104,3 +105,30 @@ def current_rates(*, now: datetime | None = None) -> list[Rate]:
     table = RateTable(rates)
     found = (table.at(model, moment) for model in sorted({r.device_model for r in rates}))
     return [rate for rate in found if rate is not None]
+
+
+def has_administrator() -> bool:
+    """Whether somebody may do everything; False only on a fresh installation."""
+    return User.objects.filter(is_superuser=True, is_active=True).exists()
+
+
+def person_named(username: str) -> User | None:
+    """For commands on the server itself, which see everybody; no page may use it."""
+    return User.objects.filter(username=username).first()
+
+
+def get_open_invitation(secret: str, *, now: datetime | None = None) -> Invitation:
+    """The invitation behind a link; whoever has the secret may see it. Raises NotFound."""
+    found = (
+        Invitation.objects.select_related("team", "invited_by")
+        .filter(
+            token_hash=hash_secret(secret),
+            accepted_at__isnull=True,
+            revoked_at__isnull=True,
+            expires_at__gt=now or timezone.now(),
+        )
+        .first()
+    )
+    if found is None:
+        raise NotFound("This invitation is used, expired or withdrawn. Ask for a new one.")
+    return found

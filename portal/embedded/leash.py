@@ -1,0 +1,27 @@
+"""Run a program that dies with its parent: `python -I -S leash.py PARENT_PID PROGRAM ARGUMENT...`
+
+Without it a `kill -9` of the launcher would leave the broker and the servers behind as orphans.
+A script of its own and stdlib only: it must be cheap, and it is gone once the program runs.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Ask the kernel for SIGTERM at the parent's death, then become the program."""
+    parent, program = int(sys.argv[1]), sys.argv[2:]
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    # 0: the parent is not known beforehand. The parent may have died before the line above.
+    if os.getppid() == 1 or (parent and os.getppid() != parent):
+        sys.exit("the parent is gone")
+    os.execvp(program[0], program)  # noqa: S606
+
+
+if __name__ == "__main__":
+    main()

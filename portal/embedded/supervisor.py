@@ -1,0 +1,155 @@
+"""The only door to supervisord: writes its configuration, starts it, talks to it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import time
+import xmlrpc.client
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from supervisor.xmlrpc import SupervisorTransport
+
+from portal.embedded.places import ROOT, Places, StackProblem
+from portal.embedded.programs import Program, leashed, python
+
+
+class Supervisor:
+    """A supervisord of one stack. It dies with the process that made it, and all programs too."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, programs: Sequence[Program], environment: Mapping[str, str]) -> None:
+        """Begin with no program running. Raises StackProblem when supervisord cannot start."""
+        path = self.places.state / "supervisord.conf"
+        path.write_text(configuration(self.places, programs), encoding="utf-8")
+        self.places.supervisor_socket.unlink(missing_ok=True)
+        with (self.places.logs / "supervisord.out").open("wb") as output:
+            self._process = subprocess.Popen(
+                leashed(python("-m", "supervisor.supervisord", "-n", "-c", str(path)), os.getpid()),
+                cwd=ROOT,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C is for `up`, which stops the programs in order.
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + 20
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise StackProblem(f"supervisord did not start; see {output.name}")
+            time.sleep(0.05)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether supervisord runs."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Of supervisord itself."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start_program(self, name: str) -> None:
+        """Start it; supervisord keeps it up from now on."""
+        self._call("startProcess", name, False)
+
+    def stop_program(self, name: str) -> None:
+        """Stop it and keep it down; returns when it is gone."""
+        self._call("stopProcess", name, True)
+
+    def pid_of(self, name: str) -> int:
+        """Process id, 0 while it is down."""
+        return int(self._call("getProcessInfo", name)["pid"])
+
+    def fatal(self) -> list[str]:
+        """Programs that supervisord gave up on."""
+        known = self._call("getAllProcessInfo")
+        return [each["name"] for each in known if each["statename"] == "FATAL"]
+
+    def stop(self) -> None:
+        """Stop every program, the last started first, then supervisord."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=90)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def _answers(self) -> bool:
+        try:
+            self._call("getState")
+        except (OSError, xmlrpc.client.Error):
+            return False
+        return True
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        address = f"unix://{self.places.supervisor_socket}"
+        proxy = xmlrpc.client.ServerProxy(
+            "http://127.0.0.1", transport=SupervisorTransport(None, None, address)
+        )
+        return getattr(proxy.supervisor, method)(*arguments)
+
+
+def configuration(places: Places, programs: Sequence[Program]) -> str:
+    """The text of supervisord.conf: one socket, no network, a rotating log per program."""
+    user = "user=root\n" if os.geteuid() == 0 else ""
+    head = f"""\
+[supervisord]
+nodaemon=true
+silent=true
+{user}directory={_plain(ROOT)}
+logfile={_plain(places.logs / "supervisord.log")}
+logfile_maxbytes=5MB
+logfile_backups=1
+pidfile={_plain(places.run / "supervisord.pid")}
+childlogdir={_plain(places.logs)}
+umask=077
+
+[unix_http_server]
+file={_plain(places.supervisor_socket)}
+chmod=0700
+
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
+"""
+    return head + "".join(_section(places, program) for program in programs)
+
+
+def _section(places: Places, program: Program) -> str:
+    command = leashed(program.command)
+    group = "true" if program.stops_group else "false"
+    return f"""
+[program:{program.name}]
+command={_plain(shlex.join(command))}
+directory={_plain(ROOT)}
+priority={program.priority}
+autostart=false
+autorestart=true
+startsecs=2
+startretries=20
+stopsignal=TERM
+stopwaitsecs={program.stop_wait_s}
+stopasgroup={group}
+killasgroup={group}
+umask={program.umask:03o}
+redirect_stderr=true
+stdout_logfile={_plain(places.logs / program.name)}.log
+stdout_logfile_maxbytes=10MB
+stdout_logfile_backups=3
+"""
+
+
+def _plain(value: str | Path) -> str:
+    """As supervisord reads it: a percent sign begins an expansion there."""
+    return str(value).replace("%", "%%")

@@ -1,0 +1,100 @@
+"""Bring database, cache table and static files up to date; safe to repeat."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from accounts.errors import DomainError
+from accounts.models import User
+from accounts.selectors import person_named
+from accounts.services import SCOPES, issue_token
+from portal.management import seeding
+from scheduler.services.nodes import issue_node_token
+
+
+class Command(BaseCommand):
+    """What a start needs, in a process of its own; `up` and every deployment run it first."""
+
+    help = "Bring database, cache table and static files up to date; safe to repeat."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--first-administrator",
+            action="store_true",
+            help="where there is none, create 'admin' with a random password",
+        )
+        parser.add_argument("--demo", action="store_true", help="teams, people, prices to try")
+        parser.add_argument(
+            "--node-token",
+            action="append",
+            default=[],
+            metavar="NODE=POOL",
+            help="a single-use enrolment token; the pool is made when it is missing",
+        )
+        parser.add_argument("--api-token", action="append", default=[], metavar="USERNAME")
+        parser.add_argument("--json", action="store_true", help="print what was made as JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        # What this writes is for this user alone: the database holds everybody's jobs.
+        os.umask(0o077)
+        self._lay_tables()
+        made: list[seeding.NewAccount] = []
+        try:
+            if options["first_administrator"] or options["demo"]:
+                made += seeding.ensure_administrator()
+            if options["demo"]:
+                made += seeding.seed_demo(self._administrator())
+            node_tokens = dict(self._node_token(each) for each in options["node_token"])
+            api_tokens = {name: self._api_token(name) for name in options["api_token"]}
+        except DomainError as problem:
+            raise CommandError(str(problem)) from None
+        if made:
+            seeding.keep_accounts(made)
+        if options["json"]:
+            result = {
+                "accounts": seeding.as_documents(made),
+                "node_tokens": node_tokens,
+                "api_tokens": api_tokens,
+            }
+            self.stdout.write(json.dumps(result))
+
+    def _lay_tables(self) -> None:
+        call_command("migrate", interactive=False, verbosity=0, stdout=sys.stderr)
+        call_command("createcachetable", verbosity=0, stdout=sys.stderr)
+        if not settings.DEBUG:
+            call_command("collectstatic", interactive=False, verbosity=0, stdout=sys.stderr)
+        database = settings.DATABASES["default"]
+        if database["ENGINE"].endswith("sqlite3"):
+            Path(database["NAME"]).chmod(0o600)
+
+    def _administrator(self) -> User:
+        found = person_named(seeding.ADMINISTRATOR)
+        if found is None or not found.is_superuser:
+            raise CommandError(
+                f"There is no administrator named {seeding.ADMINISTRATOR}; add nodes and people "
+                "on the pages instead."
+            )
+        return found
+
+    def _node_token(self, wish: str) -> tuple[str, str]:
+        name, _, pool = wish.partition("=")
+        actor = self._administrator()
+        _, secret = issue_node_token(actor=actor, pool=seeding.ensure_pool(actor, pool))
+        return name, secret
+
+    def _api_token(self, username: str) -> str:
+        user = person_named(username)
+        if user is None:
+            raise CommandError(f"There is nobody named {username}.")
+        _, secret = issue_token(actor=user, name="local", scopes=SCOPES, expires_in_days=1)
+        return secret
