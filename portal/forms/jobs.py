@@ -39,9 +39,10 @@ FIELD_OF_PATH = {
 }
 GROUPED = {"code": ("folder", "git_url", "git_ref"), "stop": ("signal", "grace")}
 PLAIN = (
-    "name description project pool tier nodes gpus_per_node gpu_model cpus memory time_limit "
-    "command script processes working_dir checkpoint_dir retries"
-).split()
+    "name", "description", "project", "pool", "tier", "nodes", "gpus_per_node", "gpu_model",
+    "cpus", "memory", "time_limit", "command", "script", "processes", "working_dir",
+    "checkpoint_dir", "retries",
+)  # fmt: skip
 PAIRS = ("env", "labels")
 
 

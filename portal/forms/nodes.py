@@ -9,6 +9,8 @@ from django import forms
 
 
 class DrainForm(forms.Form):
+    """Why a node is to take no more work."""
+
     reason = forms.CharField(
         label="Reason",
         max_length=200,
@@ -32,6 +34,8 @@ class EnrolForm(forms.Form):
 
 
 class PoolForm(forms.Form):
+    """A new pool; the service checks its name."""
+
     name = forms.CharField(
         label="Name", max_length=63, help_text="Lower-case letters, digits and dashes: h100."
     )

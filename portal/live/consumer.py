@@ -25,7 +25,7 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from accounts.models import User
-from portal.live.frames import MAX_TOPICS, BadFrame, Wishes, read_frame
+from portal.live.frames import MAX_TOPICS, FrameError, Wishes, read_frame
 from portal.live.log_stream import LogReader
 from portal.live.session import user_of_session
 from portal.live.topics import log_stream_of, watchable
@@ -102,11 +102,11 @@ class LiveConsumer(AsyncWebsocketConsumer):
             return
         try:
             if text_data is None:
-                raise BadFrame("binary")
+                raise FrameError("binary")
             wishes = read_frame(text_data)
             if len(self.watches | wishes.subscribe) > MAX_TOPICS:
-                raise BadFrame("too many topics")
-        except BadFrame:
+                raise FrameError("too many topics")
+        except FrameError:
             await self.hang_up(BAD_FRAME)
             return
         await self._follow(wishes)

@@ -11,7 +11,7 @@ MAX_TOPIC_CHARS = 120
 MAX_LINE = 2**53
 
 
-class BadFrame(ValueError):
+class FrameError(ValueError):
     """A frame that our own pages never send."""
 
 
@@ -26,23 +26,23 @@ class Wishes:
 def read_frame(text: str) -> Wishes:
     """One frame: `{"subscribe": ["job:1", {"topic": "log:7:0", "after": 12}], "unsubscribe": []}`.
 
-    Raises BadFrame for anything else.
+    Raises FrameError for anything else.
     """
     if len(text) > MAX_FRAME_BYTES or len(text.encode("utf-8", "replace")) > MAX_FRAME_BYTES:
-        raise BadFrame("too large")
+        raise FrameError("too large")
     try:
         frame = json.loads(text)
     except (ValueError, RecursionError):
-        raise BadFrame("not JSON") from None
+        raise FrameError("not JSON") from None
     if not isinstance(frame, dict) or not set(frame) <= {"subscribe", "unsubscribe"}:
-        raise BadFrame("unknown fields")
+        raise FrameError("unknown fields")
     wishes = Wishes()
     for entry in _list(frame.get("subscribe", [])):
         after = None
         if isinstance(entry, dict) and set(entry) == {"topic", "after"}:
             entry, after = entry["topic"], entry["after"]
             if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after < MAX_LINE:
-                raise BadFrame("after is not a line number")
+                raise FrameError("after is not a line number")
         wishes.subscribe[_topic(entry)] = after
     wishes.unsubscribe = [_topic(entry) for entry in _list(frame.get("unsubscribe", []))]
     return wishes
@@ -50,11 +50,11 @@ def read_frame(text: str) -> Wishes:
 
 def _list(value: object) -> list[object]:
     if not isinstance(value, list) or len(value) > MAX_TOPICS:
-        raise BadFrame("not a short list")
+        raise FrameError("not a short list")
     return value
 
 
 def _topic(value: object) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_TOPIC_CHARS:
-        raise BadFrame("not a topic")
+        raise FrameError("not a topic")
     return value

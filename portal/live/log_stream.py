@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from accounts.models import User
-from portal.terminal import SgrState, render_lines
+from portal.reports.log_rows import log_rows
+from portal.terminal import PLAIN, SgrState, render_lines
 from scheduler.selectors.logs import read_lines, readable_placements
 
 LINES_PER_FRAME = 500
@@ -18,7 +19,7 @@ class LogReader:
     attempt_id: int
     rank: int
     after: int | None
-    colours: SgrState = field(default_factory=SgrState)
+    colours: SgrState = PLAIN
     is_complete: bool = False
 
     def read(self, viewer: User) -> dict[str, object] | None:
@@ -43,12 +44,5 @@ class LogReader:
             "total_lines": window.total_lines,
             "size": window.size,
             "complete": window.is_complete,
-            "html": "".join(line_html(line.number, line.html) for line in lines),
+            "html": str(log_rows(lines)),
         }
-
-
-def line_html(number: int, html: str) -> str:
-    """One row of the log window; `html` is escaped by portal.terminal already."""
-    return (
-        f'<div class="ln" id="L{number}"><a href="#L{number}">{number}</a><span>{html}</span></div>'
-    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from portal.templatetags import measures
@@ -19,6 +20,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MAX_TRACES = 8
 # A pause this long is drawn as a gap; a straight line over it would claim readings.
 GAP = timedelta(seconds=45)
+GAP_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +142,10 @@ def _values(measure: Measure, one: DeviceSeries) -> list[float]:
 def _with_gaps(at: Sequence[datetime], values: Sequence[float]) -> dict[str, list[Any]]:
     x: list[str] = []
     y: list[float | None] = []
+    steps = sorted(b - a for a, b in pairwise(at))
+    pause = max(GAP, GAP_STEPS * steps[len(steps) // 2]) if steps else GAP
     for number, moment in enumerate(at):
-        if number and moment - at[number - 1] > GAP * max(1, len(at) // 500):
+        if number and moment - at[number - 1] > pause:
             x.append(_stamp(moment - timedelta(seconds=1)))
             y.append(None)
         x.append(_stamp(moment))

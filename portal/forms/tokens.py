@@ -1,0 +1,39 @@
+"""Forms of a person's own settings."""
+
+from __future__ import annotations
+
+from django import forms
+
+from accounts.services import SCOPES
+
+_WORDS = {
+    "jobs:read": "see jobs",
+    "jobs:write": "submit, cancel, hold and release jobs",
+    "logs:read": "read logs and specs",
+    "nodes:read": "see nodes and queues",
+    "nodes:write": "drain and resume nodes, issue enrolment tokens (operators)",
+    "costs:read": "see costs",
+}
+
+
+class TokenForm(forms.Form):
+    """A new API token."""
+
+    name = forms.CharField(
+        label="Name", max_length=128, help_text="Where it will be used: laptop, nightly CI."
+    )
+    scopes = forms.MultipleChoiceField(
+        label="May",
+        choices=[(scope, f"{scope} – {_WORDS[scope]}") for scope in SCOPES],
+        initial=["jobs:read", "jobs:write", "logs:read"],
+        widget=forms.CheckboxSelectMultiple,
+    )
+    expires_in_days = forms.IntegerField(
+        label="Expires in days", min_value=1, max_value=365, initial=90
+    )
+
+
+class ProfileForm(forms.Form):
+    """How others see a person."""
+
+    display_name = forms.CharField(label="Name shown to others", max_length=128, required=False)

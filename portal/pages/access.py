@@ -1,0 +1,58 @@
+"""The frame of every page view: methods, sign-in, and what refusals look like to a person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, cast
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods
+
+from accounts.errors import Conflict, DomainError, Forbidden, NotFound
+from accounts.models import User
+
+View = Callable[..., HttpResponseBase]
+
+
+def page(*methods: str) -> Callable[[View], View]:
+    """A view for signed-in people: foreign and missing things are 404, refused ones 403."""
+
+    def framed(view: View) -> View:
+        @wraps(view)
+        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            try:
+                return view(request, *args, **kwargs)
+            except NotFound:
+                raise Http404 from None
+            except Forbidden as refused:
+                raise PermissionDenied(refused.detail) from None
+
+        allowed = [*methods, "HEAD"] if "GET" in methods else list(methods)
+        return cast(View, require_http_methods(allowed)(login_required(answer)))
+
+    return framed
+
+
+def viewer_of(request: HttpRequest) -> User:
+    """The signed-in person; only for views framed by `page`."""
+    return cast(User, request.user)
+
+
+def said_and_back(
+    request: HttpRequest, act: Callable[[], str], *route: Any, **kwargs: Any
+) -> HttpResponseBase:
+    """Do what a button asks, say how it went, and go to `route`; a refusal is said, too."""
+    try:
+        messages.success(request, act())
+    except (NotFound, Forbidden):
+        raise
+    except Conflict as refused:
+        messages.warning(request, refused.detail)
+    except DomainError as refused:
+        messages.error(request, refused.detail)
+    return redirect(*route, **kwargs)

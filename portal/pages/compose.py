@@ -1,0 +1,163 @@
+"""The composer: one form, checked while it is filled in, that yields exactly one job."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase, QueryDict
+from django.shortcuts import redirect, render
+from django.utils import timezone
+
+from accounts.errors import DomainError, IdempotencyConflict, NotFound
+from accounts.models import User
+from accounts.selectors import submittable_projects
+from portal.forms.filters import unknown_parameters
+from portal.forms.jobs import JobForm, blank_initial, initial_from
+from portal.pages.access import page, viewer_of
+from portal.pages.samples import sample_document
+from portal.reports.spec_text import command_line_of, yaml_of
+from portal.templatetags.measures import device_short_name
+from scheduler.models import Job
+from scheduler.selectors.cluster import PoolSummary, pool_summaries
+from scheduler.selectors.jobs import clone_document, get_visible_job
+from scheduler.services.jobs import submit_job
+from scheduler.services.quotes import preview_job
+from scheduler.spec import SpecInvalid
+
+DEFAULT_POOL = "default"
+PARAMETERS = ("clone", "from", "part", "project", "pool")
+
+
+@page("GET", "POST")
+def job_submit(request: HttpRequest) -> HttpResponseBase:
+    """Fill in, check, submit. `?clone=` and `?from=sample` prefill; `?part=summary` only checks."""
+    viewer = viewer_of(request)
+    pools = pool_summaries(viewer)
+    projects = [
+        (project.path, f"{project.team.name} / {project.name}")
+        for project in submittable_projects(viewer)
+    ]
+    if request.method == "POST":
+        form = _form(projects, pools, data=request.POST)
+        wants_check = "check" in request.POST or request.GET.get("part") == "summary"
+        if not wants_check and form.is_valid() and (job := _submitted(viewer, form)):
+            return redirect("jobs:detail", job.pk)
+        context = _checked(viewer, form) if wants_check else {}
+    else:
+        form = _form(projects, pools, initial=_initial(request, viewer, projects, pools))
+        context = {}
+    context |= {
+        "form": form,
+        "projects": projects,
+        "pools": pools,
+        "unknown": unknown_parameters(request.GET, PARAMETERS),
+        "now": timezone.now(),
+    }
+    if request.GET.get("part") == "summary" and request.method == "POST":
+        return render(request, "jobs/submit.html#summary", context)
+    return render(request, "jobs/submit.html", context)
+
+
+def _form(
+    projects: list[tuple[str, str]],
+    pools: list[PoolSummary],
+    *,
+    data: QueryDict | None = None,
+    initial: Mapping[str, Any] | None = None,
+) -> JobForm:
+    models = sorted({model for summary in pools for model in summary.models})
+    shown = [(s.pool.name, f"{s.pool.name}: {s.free} of {s.total} GPUs free") for s in pools]
+    return JobForm(
+        data,
+        initial=dict(initial or {}),
+        projects=projects,
+        pools=shown,
+        models=[(model, device_short_name(model)) for model in models],
+    )
+
+
+def _initial(
+    request: HttpRequest,
+    viewer: User,
+    projects: list[tuple[str, str]],
+    pools: list[PoolSummary],
+) -> dict[str, Any]:
+    names = [summary.pool.name for summary in pools]
+    first_pool = DEFAULT_POOL if DEFAULT_POOL in names else next(iter(names), "")
+    asked = {key: request.GET.get(key, "") for key in ("project", "pool")}
+    chosen = {
+        "project": asked["project"] if asked["project"] in dict(projects) else "",
+        "pool": asked["pool"] if asked["pool"] in names else first_pool,
+    }
+    chosen["project"] = chosen["project"] or (projects[0][0] if projects else "")
+    if request.GET.get("clone"):
+        job = _cloned(viewer, request.GET["clone"])
+        if job is not None:
+            return initial_from(clone_document(viewer, job)) | {"cloned_from": job.pk}
+        messages.warning(request, "There is no such job to clone; this is an empty form.")
+    elif request.GET.get("from") == "sample":
+        return initial_from(sample_document(chosen["project"], chosen["pool"]))
+    elif request.GET.get("from"):
+        messages.warning(request, "There is no such template; this is an empty form.")
+    return blank_initial() | chosen
+
+
+def _cloned(viewer: User, text: str) -> Job | None:
+    """The job to clone; None for one that is not there for the viewer."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 19):
+        return None
+    try:
+        job = get_visible_job(viewer, int(text))
+        clone_document(viewer, job)
+    except NotFound:
+        return None
+    return job
+
+
+def _submitted(viewer: User, form: JobForm) -> Job | None:
+    """The new job, or the same one when the button was pressed twice; None with form errors."""
+    cleaned = form.cleaned_data
+    try:
+        submitted = submit_job(
+            actor=viewer,
+            spec=form.spec,
+            idempotency_key=f"form:{cleaned['nonce']}" if cleaned["nonce"] else "",
+            cloned_from=_cloned(viewer, cleaned["cloned_from"]) if cleaned["cloned_from"] else None,
+        )
+    except SpecInvalid as refused:
+        form.add_problems(refused)
+    except IdempotencyConflict:
+        # Sent before, then changed: another press is meant as another job.
+        data = form.data.copy()
+        data["nonce"] = uuid.uuid4().hex
+        form.data = data
+        form.add_error(
+            None,
+            "This form has been sent before and was changed since. Press Submit again to start "
+            "a second job.",
+        )
+    except DomainError as refused:
+        form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
+    else:
+        return submitted.job
+    return None
+
+
+def _checked(viewer: User, form: JobForm) -> dict[str, Any]:
+    """The dry run: what a submit would meet. Writes nothing."""
+    if not form.is_valid():
+        return {"checked": True}
+    context: dict[str, Any] = {
+        "checked": True,
+        "spec": form.spec,
+        "yaml": yaml_of(form.spec),
+        "command_line": command_line_of(form.spec),
+    }
+    try:
+        context["quote"] = preview_job(actor=viewer, spec=form.spec)
+    except SpecInvalid as refused:
+        form.add_problems(refused)
+    return context

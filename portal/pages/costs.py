@@ -1,0 +1,88 @@
+"""Costs: who used how many GPU-seconds, and what they cost; table first, chart second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+from accounts.selectors import current_rates
+from portal.forms.filters import Period, parse_period, unknown_parameters
+from portal.pages.access import page, viewer_of
+from portal.reports.charts import cost_chart
+from portal.reports.exports import csv_lines
+from scheduler.conf import load_conf
+from scheduler.selectors.usage import CostRow, costs_by
+
+GROUPS = {
+    "project": "Project",
+    "team": "Team",
+    "user": "Person",
+    "device_model": "GPU model",
+}
+FORMATS = ("", "html", "csv")
+PARAMETERS = ("by", "from", "to", "format")
+
+
+@page("GET")
+def cost_overview(request: HttpRequest) -> HttpResponseBase:
+    """`?by=&from=&to=`; `?format=csv` gives the same rows as a file."""
+    viewer, now = viewer_of(request), timezone.now()
+    period = parse_period(request.GET.get("from", ""), request.GET.get("to", ""), today=now.date())
+    problems = [f"{name}: {text}" for name, text in period.problems.items()]
+    by = request.GET.get("by", "") or "project"
+    if by not in GROUPS:
+        problems.append(f"by: {by[:20]!r} is not a grouping; choose from {', '.join(GROUPS)}.")
+        by = "project"
+    if request.GET.get("format", "") not in FORMATS:
+        problems.append("format: choose html or csv.")
+    rows, total = costs_by(viewer, by, start=period.start, end=period.end)
+    currency = load_conf().currency
+    if request.GET.get("format") == "csv" and not problems:
+        return _csv(rows, total, by, period, currency)
+    context = {
+        "rows": rows,
+        "total": total,
+        "by": by,
+        "by_word": GROUPS[by],
+        "groups": GROUPS,
+        "period": period,
+        "currency": currency,
+        "figure": cost_chart([(row.key, float(row.cost)) for row in rows], currency),
+        "dearest": max((row.cost for row in rows), default=Decimal(0)),
+        "rates": current_rates(),
+        "problems": problems,
+        "unknown": unknown_parameters(request.GET, PARAMETERS),
+        "now": now,
+    }
+    return render(request, "costs/overview.html", context)
+
+
+def _csv(
+    rows: list[CostRow], total: CostRow, by: str, period: Period, currency: str
+) -> StreamingHttpResponse:
+    header = [by, "first_day", "last_day", "jobs", "gpu_seconds", "gpu_hours", "cost", "currency"]
+
+    def lines() -> Iterator[list[Any]]:
+        for row in [*rows, total]:
+            yield [
+                row.key,
+                period.first.isoformat(),
+                period.last.isoformat(),
+                row.jobs,
+                row.gpu_seconds,
+                (Decimal(row.gpu_seconds) / 3600).quantize(Decimal("0.0001")),
+                row.cost,
+                currency,
+            ]
+
+    response = StreamingHttpResponse(
+        csv_lines(header, lines()), content_type="text/csv; charset=utf-8"
+    )
+    name = f"costs-by-{by}-{period.first}-{period.last}.csv"
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response

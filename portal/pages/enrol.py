@@ -1,0 +1,67 @@
+"""Enrolling a node: a single-use token and the one line to type on the machine."""
+
+from __future__ import annotations
+
+import shlex
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+
+from accounts.errors import DomainError, Forbidden, NotFound
+from accounts.permissions import can
+from portal.forms.nodes import EnrolForm, PoolForm
+from portal.pages.access import page, viewer_of
+from scheduler.selectors.cluster import get_visible_pool, visible_pools
+from scheduler.services.nodes import create_pool, issue_node_token
+
+
+def enrol_line(secret: str) -> str:
+    """What to type on the new machine. The token goes by the environment: `ps` shows arguments."""
+    server = shlex.quote(settings.PUBLIC_URL)
+    return f"TRAINYARD_ENROL_TOKEN={secret} trainyard-agent enrol --server {server} --run"
+
+
+@never_cache
+@page("GET", "POST")
+def node_enrol(request: HttpRequest) -> HttpResponseBase:
+    """For operators. The token is shown in the answer to the POST, and never again."""
+    viewer = viewer_of(request)
+    if not can(viewer, "operate", None):
+        raise Forbidden("Only operators enrol nodes.")
+    if request.method == "POST" and "new_pool" in request.POST:
+        return _new_pool(request)
+    pools = list(visible_pools(viewer).values_list("name", flat=True))
+    form = EnrolForm(request.POST if request.method == "POST" else None, pools=pools)
+    context = {"form": form, "pool_form": PoolForm(prefix="pool"), "pools": pools}
+    if request.method == "POST" and form.is_valid():
+        try:
+            pool = get_visible_pool(viewer, form.cleaned_data["pool"])
+            token, secret = issue_node_token(
+                actor=viewer, pool=pool, minutes=form.cleaned_data["minutes"]
+            )
+        except DomainError as refused:
+            form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
+        else:
+            context |= {"token": token, "line": enrol_line(secret), "pool": pool}
+    return render(request, "nodes/enrol.html", context)
+
+
+def _new_pool(request: HttpRequest) -> HttpResponseBase:
+    viewer = viewer_of(request)
+    form = PoolForm(request.POST, prefix="pool")
+    if form.is_valid():
+        try:
+            pool = create_pool(actor=viewer, **form.cleaned_data)
+        except (NotFound, Forbidden):
+            raise
+        except DomainError as refused:
+            form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
+        else:
+            messages.success(request, f"Pool {pool.name} is there; enrol its first node.")
+            return redirect("nodes:enrol")
+    pools = list(visible_pools(viewer).values_list("name", flat=True))
+    context = {"form": EnrolForm(pools=pools), "pool_form": form, "pools": pools}
+    return render(request, "nodes/enrol.html", context)

@@ -1,0 +1,59 @@
+"""Events of jobs and nodes, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scheduler.models import JobEvent, NodeEvent
+from scheduler.states import EndReason, end_sentence
+
+WORDS: Mapping[str, str] = {
+    "submitted": "Submitted",
+    "assigned": "Placed on its nodes",
+    "running": "Running",
+    "stop_requested": "Asked to stop",
+    "ended": "Ended",
+    "cancelled": "Cancelled",
+    "held": "Held",
+    "released": "Released",
+    "requeued": "Waits again in its old place",
+    "retried": "Waits for another attempt",
+    "enrolled": "Enrolled",
+    "enrolled_again": "Enrolled again",
+    "drain": "Drain asked for",
+    "drained": "Drained",
+    "resume": "Takes work again",
+    "retire": "Retired",
+    "silent": "Fell silent",
+    "heard_again": "Heard again",
+    "lost": "Given up as lost",
+}
+# Said by the line itself already, or of no use to people.
+_UNSAID = frozenset({"fence", "attempt", "end_reason", "facts"})
+
+
+@dataclass(frozen=True, slots=True)
+class EventLine:
+    """One event: what happened, what its facts add, and who did it (empty: Trainyard itself)."""
+
+    event: JobEvent | NodeEvent
+    words: str
+    detail: str
+    who: str
+
+
+def event_line(event: JobEvent | NodeEvent) -> EventLine:
+    """An event as a line; a kind without words here shows its own name."""
+    words = WORDS.get(event.kind, event.kind.replace("_", " ").capitalize())
+    facts: Mapping[str, object] = event.detail
+    reason = str(facts.get("reason", ""))
+    if reason in set(EndReason):
+        detail = end_sentence(reason, facts)
+    else:
+        detail = ", ".join(
+            f"{key.replace('_', ' ')}: {value}"
+            for key, value in facts.items()
+            if key not in _UNSAID and isinstance(value, str | int | float) and value != ""
+        )
+    return EventLine(event, words, detail, event.actor.get_full_name() if event.actor else "")

@@ -1,0 +1,157 @@
+"""What the overview of a job shows, gathered in a constant number of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from accounts.models import User
+from portal.pages.event_lines import event_line
+from portal.pages.job_rows import elapsed_of
+from portal.reports.charts import device_charts, latest, mean_use
+from scheduler.models import Attempt, Job
+from scheduler.selectors.jobs import (
+    attempts_of,
+    end_sentence_of,
+    job_actions,
+    job_events,
+    may_read_inside,
+    unreachable_job_ids,
+    wait_sentence_of,
+)
+from scheduler.selectors.queues import position_in_queue
+from scheduler.selectors.telemetry import job_series
+from scheduler.selectors.usage import job_cost, may_see_cost
+from scheduler.states import (
+    END_RULES,
+    FINAL_JOB_STATES,
+    LIVE_JOB_STATES,
+    WAITING_JOB_STATES,
+    EndReason,
+    Tier,
+    end_sentence,
+)
+
+EVENTS_SHOWN = 8
+# What the engine's facts are called on the page; a fact without a word here is not shown.
+FACT_WORDS: Mapping[str, str] = {
+    "need": "Needs",
+    "free": "GPUs free",
+    "total": "GPUs in the pool",
+    "best": "Nodes that hold enough",
+    "largest": "Largest node",
+    "ahead": "Jobs ahead",
+    "down": "Nodes that take no work",
+    "nodes": "Nodes in the pool",
+    "states": "Their states",
+    "stopping": "Jobs stopping for it",
+    "used": "GPUs used by the team",
+    "limit": "The team's limit",
+    "who": "By",
+    "pool": "Pool",
+    "queue": "Queue",
+}
+END_CLASSES = {"failed": "a-bad", "timed out": "a-bad", "preempted": "a-pre"}
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptCard:
+    """One attempt in the strip: `css` marks its end, `sentence` says it."""
+
+    attempt: Attempt
+    word: str
+    end_reason: str
+    css: str
+    sentence: str
+    took: timedelta | None
+    waited: timedelta | None
+
+
+def job_frame(viewer: User, job: Job) -> dict[str, Any]:
+    """What every tab of a job needs: the header, its buttons, and which tabs there are."""
+    return {
+        "job": job,
+        "actions": job_actions(viewer, job),
+        "is_live": job.state in LIVE_JOB_STATES,
+        "is_waiting": job.state in WAITING_JOB_STATES,
+        "is_final": job.state in FINAL_JOB_STATES,
+        "is_unreachable": bool(unreachable_job_ids([job])),
+        "may_read": may_read_inside(viewer, job),
+        "may_see_cost": may_see_cost(viewer, job),
+        "stop": job.spec.get("stop", {}),
+        "events_count": job_events(viewer, job).count(),
+    }
+
+
+def overview(viewer: User, job: Job, *, now: datetime) -> dict[str, Any]:
+    """The whole overview."""
+    frame = job_frame(viewer, job)
+    attempts = list(attempts_of(viewer, job))
+    series = job_series(viewer, job) if attempts else []
+    cost = job_cost(viewer, job, now=now) if frame["may_see_cost"] else None
+    events = list(job_events(viewer, job).reverse()[:EVENTS_SHOWN])
+    return frame | {
+        "now": now,
+        "attempts": [_card(a, earlier, job) for a, earlier in _with_previous(attempts)],
+        "latest": attempts[-1] if attempts else None,
+        "elapsed": elapsed_of(job, now),
+        "gpu_use": mean_use(series),
+        "cost": cost,
+        "charts": device_charts(series)[:2],
+        "since": latest(series),
+        "is_simulated": any(one.is_simulated for one in series) or _is_simulated(attempts),
+        "events": [event_line(event) for event in events],
+        "tier": Tier(job.tier).name.lower(),
+        "sentence": end_sentence_of(job),
+        **why(job),
+    }
+
+
+def why(job: Job) -> dict[str, Any]:
+    """The why panel: the sentence, the engine's own figures, the place in the line."""
+    if job.state not in WAITING_JOB_STATES:
+        return {}
+    facts = [
+        (word, job.wait_facts[key]) for key, word in FACT_WORDS.items() if key in job.wait_facts
+    ]
+    return {
+        "why_sentence": wait_sentence_of(job),
+        "why_facts": facts,
+        "position": position_in_queue(job),
+        "checked_at": job.wait_checked_at,
+    }
+
+
+def _with_previous(attempts: list[Attempt]) -> list[tuple[Attempt, Attempt | None]]:
+    return list(zip(attempts, [None, *attempts[:-1]], strict=True))
+
+
+def _card(attempt: Attempt, earlier: Attempt | None, job: Job) -> AttemptCard:
+    reason = attempt.end_reason
+    word = attempt.state
+    if reason:
+        rule = END_RULES[EndReason(reason)]
+        word = "preempted" if reason == EndReason.PREEMPTED else str(rule.final)
+    css = END_CLASSES.get(word, "" if reason else "a-run")
+    began = attempt.started_at or attempt.assigned_at
+    waited_from = earlier.ended_at if earlier else job.queued_at
+    return AttemptCard(
+        attempt,
+        word,
+        reason,
+        css,
+        end_sentence(reason, attempt.end_facts) if reason else "",
+        attempt.ended_at - began if attempt.ended_at else None,
+        attempt.assigned_at - waited_from if waited_from else None,
+    )
+
+
+def _is_simulated(attempts: list[Attempt]) -> bool:
+    return any(
+        allocation.device.is_simulated
+        for attempt in attempts
+        for placement in attempt.placements.all()
+        for allocation in placement.allocations.all()
+    )

@@ -1,0 +1,57 @@
+"""Rows of job lists: each job with what a line about it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from accounts.models import User
+from scheduler.models import Job
+from scheduler.selectors.jobs import end_sentence_of, unreachable_job_ids, wait_sentence_of
+from scheduler.selectors.usage import costs_so_far
+from scheduler.states import FINAL_JOB_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """`elapsed` is the running time so far; `cost` None when it is not for this viewer."""
+
+    job: Job
+    is_unreachable: bool
+    elapsed: timedelta | None
+    cost: Decimal | None
+    sentence: str
+
+
+def job_rows(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[JobRow]:
+    """A constant number of queries, however many jobs."""
+    jobs = list(jobs)
+    unreachable = unreachable_job_ids(jobs)
+    costs = costs_so_far(viewer, jobs, now=now)
+    return [
+        JobRow(
+            job,
+            job.pk in unreachable,
+            elapsed_of(job, now),
+            costs.get(job.pk),
+            sentence_of(job),
+        )
+        for job in jobs
+    ]
+
+
+def elapsed_of(job: Job, now: datetime) -> timedelta | None:
+    """From the start of its latest attempt to its end, or to now."""
+    if job.started_at is None:
+        return None
+    return (job.ended_at or now) - job.started_at
+
+
+def sentence_of(job: Job) -> str:
+    """Why it waits, or how it ended; empty for a job that runs or succeeded."""
+    waits = wait_sentence_of(job)
+    if waits or job.state not in FINAL_JOB_STATES or job.state == "succeeded":
+        return waits
+    return end_sentence_of(job)

@@ -1,0 +1,135 @@
+"""The tabs of a job beside its overview: events, metrics, spec, cost, and the why fragment."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from accounts.errors import Forbidden
+from accounts.models import User
+from portal.forms.filters import unknown_parameters
+from portal.pages.access import page, viewer_of
+from portal.pages.event_lines import event_line
+from portal.pages.job_page import job_frame, why
+from portal.reports.charts import device_charts, device_points, latest
+from portal.reports.spec_text import command_line_of, yaml_of
+from scheduler.models import Job
+from scheduler.selectors.jobs import attempts_of, get_visible_job, job_events
+from scheduler.selectors.telemetry import job_series
+from scheduler.selectors.usage import job_cost
+from scheduler.spec import JobSpec
+
+EVENTS_AT_MOST = 500
+MAX_ATTEMPT = 10_000
+
+
+def _frame(request: HttpRequest, pk: int, tab: str) -> tuple[User, Job, dict[str, Any]]:
+    viewer = viewer_of(request)
+    job = get_visible_job(viewer, pk)
+    return viewer, job, job_frame(viewer, job) | {"tab": tab, "now": timezone.now()}
+
+
+@page("GET")
+def job_why(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """The why panel alone, for the places that show it beside other things."""
+    viewer = viewer_of(request)
+    job = get_visible_job(viewer, pk)
+    return render(request, "jobs/_why.html", {"job": job, "now": timezone.now(), **why(job)})
+
+
+@page("GET")
+def job_events_tab(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """The job's history, newest first."""
+    viewer, job, context = _frame(request, pk, "events")
+    newest = job_events(viewer, job).reverse()[:EVENTS_AT_MOST]
+    context["events"] = [event_line(event) for event in newest]
+    part = "#events" if request.GET.get("part") == "events" else ""
+    return render(request, f"jobs/events.html{part}", context)
+
+
+def read_attempt(request: HttpRequest) -> tuple[int | None, str]:
+    """The attempt number in the URL, None for the latest; the second value is what is wrong."""
+    text = request.GET.get("attempt", "")
+    if not text:
+        return None, ""
+    if text.isascii() and text.isdigit() and 0 < int(text[:9]) <= MAX_ATTEMPT:
+        return int(text[:9]), ""
+    return None, f"attempt: {text[:20]!r} is not an attempt number; this is the latest one."
+
+
+@page("GET")
+def job_metrics(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Charts of every granted GPU, each with its table."""
+    viewer, job, context = _frame(request, pk, "metrics")
+    attempt, problem = read_attempt(request)
+    attempts = list(attempts_of(viewer, job))
+    if attempt is not None and attempt not in {one.number for one in attempts}:
+        attempt, problem = None, f"attempt: there is no attempt {attempt}; this is the latest one."
+    series = job_series(viewer, job, attempt_number=attempt) if attempts else []
+    context |= {
+        "attempts": attempts,
+        "attempt": attempt or (attempts[-1].number if attempts else None),
+        "charts": device_charts(series),
+        "since": latest(series),
+        "is_simulated": any(one.is_simulated for one in series),
+        "problems": [problem] if problem else [],
+        "unknown": unknown_parameters(request.GET, ("attempt",)),
+    }
+    return render(request, "jobs/metrics.html", context)
+
+
+@page("GET")
+def job_series_points(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """New readings since `?since=` as JSON, for charts that are drawn already."""
+    viewer = viewer_of(request)
+    job = get_visible_job(viewer, pk)
+    attempt, problem = read_attempt(request)
+    since = read_since(request.GET.get("since", ""))
+    if problem or (request.GET.get("since") and since is None):
+        detail = problem or "since: write it like 2026-11-20T12:00:00Z."
+        return JsonResponse({"detail": detail}, status=400)
+    series = job_series(viewer, job, attempt_number=attempt, since=since)
+    newest = latest(series) or since
+    return JsonResponse(
+        {
+            "points": device_points(series),
+            "latest": newest.isoformat() if newest else "",
+            "done": job.ended_at is not None,
+        }
+    )
+
+
+def read_since(text: str) -> datetime | None:
+    """An ISO time with zone; None for none and for anything else."""
+    try:
+        moment = parse_datetime(text.replace(" ", "+")) if len(text) <= 40 else None
+    except ValueError:
+        return None
+    if moment is None:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+@page("GET")
+def job_spec(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """The normalised spec, frozen at submit, and the line that asks for the same again."""
+    _, job, context = _frame(request, pk, "spec")
+    if not context["may_read"]:
+        raise Forbidden("Your role may see this job, but not its spec.")
+    spec = JobSpec.model_validate(job.spec)
+    context |= {"yaml": yaml_of(spec), "command_line": command_line_of(spec), "spec": spec}
+    return render(request, "jobs/spec.html", context)
+
+
+@page("GET")
+def job_cost_tab(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Seconds times rate, line by line, and the total that ties to them."""
+    viewer, job, context = _frame(request, pk, "cost")
+    context["cost"] = job_cost(viewer, job, now=context["now"])
+    part = "#lines" if request.GET.get("part") == "lines" else ""
+    return render(request, f"jobs/cost.html{part}", context)

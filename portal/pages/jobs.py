@@ -1,0 +1,172 @@
+"""Jobs: the list, the composer, the job's page, and its buttons."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import render
+from django.utils import timezone
+
+from accounts.selectors import visible_projects
+from portal.forms.filters import (
+    KEYS,
+    JobQuery,
+    parse_job_query,
+    read_cursor,
+    unknown_parameters,
+    write_cursor,
+)
+from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.job_page import job_frame, overview
+from portal.pages.job_rows import job_rows
+from portal.pages.logs import EMBEDDED, LogAsk, log_view
+from scheduler.selectors.jobs import JobFilter, filter_jobs, get_visible_job, visible_jobs
+from scheduler.services.jobs import cancel_job, hold_job, release_job
+from scheduler.states import JobState
+
+PAGE_SIZE = 50
+COUNTED_AT_MOST = 1000
+# More topics than this and the list asks by the clock instead; a socket carries at most fifty.
+TOPICS_AT_MOST = 40
+LIST_PARAMETERS = ("q", "cursor", "top", *KEYS)
+TABS = ("logs", "metrics", "events", "spec", "cost")
+PRESETS = (
+    ("", "All"),
+    ("user:me", "Mine"),
+    ("state:live", "Running"),
+    ("state:waiting", "Waiting"),
+    ("state:finished", "Finished"),
+)
+
+
+@page("GET")
+def job_list(request: HttpRequest) -> HttpResponseBase:
+    """The filterable table; its URL is the report. As a fragment: the same rows, up to date."""
+    viewer, now = viewer_of(request), timezone.now()
+    query = parse_job_query(_query_text(request), now=now)
+    problems = list(query.problems)
+    before, top = None, None
+    for name in ("cursor", "top"):
+        try:
+            mark = read_cursor(request.GET.get(name, ""))
+        except ValueError as error:
+            problems.append(f"{name}: is {error}; open the list from its beginning.")
+        else:
+            before, top = (mark, top) if name == "cursor" else (before, mark)
+    every = visible_jobs(viewer)
+    found = filter_jobs(every, _filter_of(query), viewer) if not problems else every.none()
+    shown = found.filter(pk__lt=before) if before else found
+    shown = shown.filter(pk__lte=top) if top else shown
+    jobs = list(shown.order_by("-pk")[: PAGE_SIZE + 1])
+    rows = job_rows(viewer, jobs[:PAGE_SIZE], now=now)
+    first = top or (jobs[0].pk if jobs else 0)
+    context = {
+        "rows": rows,
+        "query": query,
+        "problems": problems,
+        "presets": PRESETS,
+        "unknown": unknown_parameters(request.GET, LIST_PARAMETERS),
+        "next_cursor": write_cursor(jobs[PAGE_SIZE - 1].pk) if len(jobs) > PAGE_SIZE else "",
+        "count": _counted(found.order_by()[: COUNTED_AT_MOST + 1].count()),
+        "newer": found.filter(pk__gt=top).count() if top and not before else 0,
+        "top": write_cursor(first) if first else "",
+        "topics": _topics(viewer),
+        "is_empty": not rows and not query.text and not problems and not before,
+        "now": now,
+    }
+    template = "jobs/list.html#rows" if request.GET.get("top") else "jobs/list.html"
+    return render(request, template, context)
+
+
+def _query_text(request: HttpRequest) -> str:
+    """`q`, with the filters that other pages link to by name joined in."""
+    words = [request.GET.get("q", "")]
+    words += [f"{key}:{request.GET[key]}" for key in KEYS if request.GET.get(key)]
+    return " ".join(word for word in words if word)
+
+
+def _filter_of(query: JobQuery) -> JobFilter:
+    return JobFilter(
+        states=query.states,
+        team=query.team,
+        project=query.project,
+        owner=query.owner,
+        pool=query.pool,
+        text=query.words,
+        submitted_since=query.created_since,
+    )
+
+
+def _counted(count: int) -> str:
+    return f"more than {COUNTED_AT_MOST:,}" if count > COUNTED_AT_MOST else f"{count:,}"
+
+
+def _topics(viewer: object) -> str:
+    projects = visible_projects(viewer).order_by("pk").values_list("pk", flat=True)
+    ids = list(projects[: TOPICS_AT_MOST + 1])
+    return " ".join(f"project:{pk}" for pk in ids) if len(ids) <= TOPICS_AT_MOST else "nodes"
+
+
+@page("GET")
+def job_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """One job. `?part=` answers with the region that a hint asked for."""
+    viewer, now = viewer_of(request), timezone.now()
+    job = get_visible_job(viewer, pk)
+    part = request.GET.get("part", "")
+    if part == "head":
+        tab = request.GET.get("tab", "")
+        context = job_frame(viewer, job) | {"tab": tab if tab in TABS else "", "now": now}
+        return render(request, "jobs/_head.html", context)
+    context = overview(viewer, job, now=now)
+    if part in ("live", "side"):
+        response = render(request, f"jobs/detail.html#{part}", context)
+        latest = context["latest"]
+        # Charts and log of the page belong to one attempt; a new one needs a new page.
+        if part == "live" and request.GET.get("attempt", "") != str(latest.pk if latest else ""):
+            response["HX-Refresh"] = "true"
+        return response
+    if context["may_read"]:
+        context["log"] = log_view(viewer, job, LogAsk(None, 0, None, EMBEDDED))
+    return render(request, "jobs/detail.html", context)
+
+
+@page("POST")
+def job_cancel(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Ask the job to stop; a waiting one is cancelled at once."""
+    viewer = viewer_of(request)
+    job = get_visible_job(viewer, pk)
+
+    def act() -> str:
+        after = cancel_job(actor=viewer, job=job)
+        if after.state == JobState.CANCELLED:
+            return f"Job #{pk} is cancelled."
+        if after.state == JobState.STOPPING or after.ended_at is None:
+            return f"Job #{pk} was asked to stop; it has time to save its work."
+        return f"Job #{pk} had ended before."
+
+    return said_and_back(request, act, "jobs:detail", pk)
+
+
+@page("POST")
+def job_hold(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Keep a queued job from starting."""
+    viewer = viewer_of(request)
+    job = get_visible_job(viewer, pk)
+
+    def act() -> str:
+        hold_job(actor=viewer, job=job)
+        return f"Job #{pk} is held; release it to let it start."
+
+    return said_and_back(request, act, "jobs:detail", pk)
+
+
+@page("POST")
+def job_release(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Let a held job start."""
+    viewer = viewer_of(request)
+    job = get_visible_job(viewer, pk)
+
+    def act() -> str:
+        release_job(actor=viewer, job=job)
+        return f"Job #{pk} is released; it waits in its old place."
+
+    return said_and_back(request, act, "jobs:detail", pk)

@@ -1,0 +1,214 @@
+"""Nodes: how full the cluster is, one machine in full, and the operators' buttons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+
+from accounts.permissions import can
+from portal.forms.filters import unknown_parameters
+from portal.forms.nodes import DrainForm
+from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.event_lines import event_line
+from portal.pages.job_tabs import read_since
+from portal.reports.charts import device_charts, device_points, latest
+from scheduler.selectors.cluster import (
+    DeviceView,
+    NodeView,
+    get_visible_node,
+    node_events,
+    node_view,
+    nodes_overview,
+    pool_summaries,
+)
+from scheduler.selectors.telemetry import node_series
+from scheduler.services.nodes import drain_node, resume_node, retire_node
+from scheduler.states import DeviceHealth, NodeState
+
+EVENTS_SHOWN = 50
+CHART_SPAN = timedelta(hours=1)
+SQUARE, GAP = 14, 4
+PARAMETERS = ("pool", "part")
+# What may be asked of a node in each state; the services decide again.
+RESUMABLE = (NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
+DRAINABLE = (NodeState.READY, NodeState.SILENT, NodeState.QUARANTINED, NodeState.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """One GPU of the map: where it is drawn, its class, and what it says to those who ask."""
+
+    view: DeviceView
+    x: int
+    css: str
+    is_down: bool
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class MapRow:
+    """One node of the map."""
+
+    view: NodeView
+    squares: tuple[Square, ...]
+    width: int
+
+
+def map_row(view: NodeView) -> MapRow:
+    """The node's GPUs as squares in the order of their indexes."""
+    squares = tuple(_square(view, device, number) for number, device in enumerate(view.devices))
+    return MapRow(view, squares, max(1, len(squares)) * (SQUARE + GAP))
+
+
+def _square(node: NodeView, device: DeviceView, number: int) -> Square:
+    is_down = node.node.state in (NodeState.SILENT, NodeState.LOST) or device.device.health not in (
+        DeviceHealth.HEALTHY,
+        DeviceHealth.SUSPECT,
+    )
+    if device.job is not None:
+        css, words = "u5", f"held by job #{device.job.pk}"
+    elif device.is_foreign:
+        css, words = "u2", "held by another team"
+    elif is_down:
+        css, words = "dnb", "not available"
+    elif node.node.state != NodeState.READY:
+        css, words = "dr", str(node.node.state)
+    else:
+        css, words = "free", "free"
+    return Square(
+        device,
+        number * (SQUARE + GAP) + 1,
+        css,
+        is_down and css == "dnb",
+        f"{node.node.name} GPU {device.device.index}: {words}",
+    )
+
+
+@page("GET")
+def node_list(request: HttpRequest) -> HttpResponseBase:
+    """Pools as bars, GPUs as squares, nodes as rows; `?pool=` narrows to one pool."""
+    viewer = viewer_of(request)
+    summaries = pool_summaries(viewer)
+    asked = request.GET.get("pool", "")
+    chosen = next((s for s in summaries if s.pool.name == asked), None)
+    problems = []
+    if asked and chosen is None:
+        problems.append(f"pool: there is no pool {asked[:63]!r}; these are all nodes.")
+    views = nodes_overview(viewer, pool=chosen.pool if chosen else None)
+    shown = [chosen] if chosen else summaries
+    context = {
+        "summaries": summaries,
+        "chosen": chosen,
+        "shown": shown,
+        "rows": [map_row(view) for view in views],
+        "totals": _totals(shown),
+        "is_simulated": any(view.is_simulated for view in views),
+        "may_operate": can(viewer, "operate", None),
+        "problems": problems,
+        "unknown": unknown_parameters(request.GET, PARAMETERS),
+        "now": timezone.now(),
+    }
+    part = "#live" if request.GET.get("part") == "live" else ""
+    return render(request, f"nodes/list.html{part}", context)
+
+
+def _totals(summaries: Sequence[object]) -> dict[str, int]:
+    names = ("total", "allocated", "free", "down", "queued", "nodes")
+    return {name: sum(getattr(one, name) for one in summaries) for name in names}
+
+
+@page("GET")
+def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
+    """One machine: devices and who holds them, host facts, history, charts of the last hour."""
+    viewer, now = viewer_of(request), timezone.now()
+    node = get_visible_node(viewer, name)
+    view = node_view(viewer, node)
+    series = node_series(viewer, node, since=now - CHART_SPAN)
+    context = {
+        "node": node,
+        "view": view,
+        "row": map_row(view),
+        "charts": device_charts(series)[:2],
+        "since": latest(series),
+        "events": [event_line(event) for event in node_events(viewer, node)[:EVENTS_SHOWN]],
+        "may_operate": can(viewer, "operate", None),
+        "may_resume": node.state in RESUMABLE or node.drain_requested_at is not None,
+        "may_drain": node.state in DRAINABLE and node.drain_requested_at is None,
+        "may_retire": not view.held,
+        "drain_form": DrainForm(),
+        "now": now,
+    }
+    part = request.GET.get("part", "")
+    template = f"nodes/detail.html#{part}" if part in ("head", "live") else "nodes/detail.html"
+    return render(request, template, context)
+
+
+@page("GET")
+def node_series_points(request: HttpRequest, name: str) -> HttpResponseBase:
+    """New readings since `?since=` as JSON."""
+    viewer = viewer_of(request)
+    node = get_visible_node(viewer, name)
+    text = request.GET.get("since", "")
+    since = read_since(text)
+    if text and since is None:
+        return JsonResponse({"detail": "since: write it like 2026-11-20T12:00:00Z."}, status=400)
+    series = node_series(viewer, node, since=since or timezone.now() - CHART_SPAN)
+    newest = latest(series) or since
+    return JsonResponse(
+        {
+            "points": device_points(series),
+            "latest": newest.isoformat() if newest else "",
+            "done": False,
+        }
+    )
+
+
+@page("POST")
+def node_drain(request: HttpRequest, name: str) -> HttpResponseBase:
+    """Let running work finish and accept none; the reason is shown to everybody."""
+    viewer = viewer_of(request)
+    node = get_visible_node(viewer, name)
+    form = DrainForm(request.POST)
+    if can(viewer, "operate", None) and not form.is_valid():
+        context = {"form": form, "node": node}
+        return render(request, "nodes/drain.html", context, status=422)
+
+    def act() -> str:
+        drain_node(actor=viewer, node=node, reason=form.cleaned_data.get("reason", ""))
+        return f"Node {name} drains: running work goes on, new work goes elsewhere."
+
+    form.is_valid()
+    return said_and_back(request, act, "nodes:detail", name)
+
+
+@page("POST")
+def node_resume(request: HttpRequest, name: str) -> HttpResponseBase:
+    """Let the node take work again."""
+    viewer = viewer_of(request)
+    node = get_visible_node(viewer, name)
+
+    def act() -> str:
+        resume_node(actor=viewer, node=node)
+        return f"Node {name} takes work again."
+
+    return said_and_back(request, act, "nodes:detail", name)
+
+
+@page("POST")
+def node_retire(request: HttpRequest, name: str) -> HttpResponseBase:
+    """Take an empty node out for good."""
+    viewer = viewer_of(request)
+    node = get_visible_node(viewer, name)
+
+    def act() -> str:
+        retire_node(actor=viewer, node=node)
+        return f"Node {name} is retired; its history stays."
+
+    answer = said_and_back(request, act, "nodes:detail", name)
+    node.refresh_from_db()
+    return redirect("nodes:list") if node.state == NodeState.RETIRED else answer
