@@ -1,0 +1,78 @@
+"""What the style guide shows: made-up values, so that each part can be seen without a cluster."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django import forms
+from django.utils import timezone
+from django.utils.safestring import SafeString, mark_safe
+
+from portal.reports.charts import Chart, TableRow
+from portal.templatetags.states import LOOKS
+from portal.terminal import render_lines
+
+_LOG = b"""\x1b[1mepoch 1/10\x1b[0m loss \x1b[33m2.301\x1b[0m accuracy \x1b[32m0.113\x1b[0m
+\x1b[31;1mgradient norm 12.4\x1b[0m, clipped to 1.0
+  0%|   |\r 50%|## |\r100%|###| 45/45 batches
+\x1b[44m on blue \x1b[0m \x1b[7m inverse \x1b[0m \x1b[38;5;208mof 256\x1b[0m
+saved \x1b]8;;https://tracker.example/runs/1\x1b\\the figures\x1b]8;;\x1b\\
+<b>markup is text</b>
+"""
+
+
+class SampleForm(forms.Form):
+    """Refused on purpose, so that errors are seen."""
+
+    name = forms.CharField(help_text="Lower case, digits and dashes.")
+    nodes = forms.IntegerField(required=False, initial=2)
+    pool = forms.ChoiceField(choices=[("default", "default")])
+    script = forms.CharField(widget=forms.Textarea(attrs={"rows": 3}), required=False)
+    keep = forms.BooleanField(label="Keep checkpoints", required=False)
+    tier = forms.ChoiceField(widget=forms.RadioSelect, choices=[("n", "normal"), ("u", "urgent")])
+
+
+def showcase() -> dict[str, object]:
+    """The context of styleguide.html."""
+    moment = timezone.now() - timedelta(minutes=42, seconds=3)
+    return {
+        "state_words": list(LOOKS),
+        "cost": Decimal("1957.755"),
+        "moment": moment,
+        "pairs": [("Node", "n011"), ("GPUs", "8 × H100 80GB"), ("Driver", "570.133.20")],
+        "form": SampleForm({"pool": "default", "nodes": 2}),
+        "log_rows": _log_rows(),
+        "chart": _chart(moment),
+    }
+
+
+def _log_rows() -> SafeString:
+    lines = render_lines(_LOG, 1).lines
+    rows = [
+        f'<div class="ln" id="L{line.number}"><a href="#L{line.number}">{line.number}</a>'
+        f"<span>{line.html}</span></div>"
+        for line in lines
+    ]
+    return mark_safe("".join(rows))  # noqa: S308 - escaped by portal.terminal
+
+
+def _chart(moment: datetime) -> Chart:
+    stamps = [(moment + timedelta(seconds=5 * n)).isoformat() for n in range(100)]
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": f"rank {rank}",
+            "uid": str(rank),
+            "x": stamps,
+            "y": [round(80 + 15 * math.sin(n / 9 + rank), 1) for n in range(100)],
+            "line": {"width": 1.5},
+        }
+        for rank in range(3)
+    ]
+    layout = {"xaxis": {"type": "date"}, "yaxis": {"range": [0, 100]}, "showlegend": True}
+    rows = tuple(TableRow(f"rank {n}", True, 65.0, 80.0, 95.0, 77.0, 100) for n in range(3))
+    figure = {"data": traces, "layout": layout}
+    return Chart("gpu_percent", "GPU use", "%", figure, "Made up, between 65 and 95 %.", rows)
