@@ -2,7 +2,7 @@
 
 from accounts.services.invitations import accept_invitation, invite, revoke_invitation
 from accounts.services.memberships import add_member, change_role, leave_team, remove_member
-from accounts.services.people import create_first_administrator, create_user
+from accounts.services.people import change_display_name, create_first_administrator, create_user
 from accounts.services.rates import set_rate
 from accounts.services.teams import archive_project, create_project, create_team, rename_team
 from accounts.services.tokens import SCOPES, authenticate_token, issue_token, revoke_token
@@ -13,6 +13,7 @@ __all__ = [
     "add_member",
     "archive_project",
     "authenticate_token",
+    "change_display_name",
     "change_role",
     "create_first_administrator",
     "create_project",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from datetime import datetime, timedelta
 
@@ -11,17 +10,14 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils import timezone
 
-from accounts.errors import Conflict, Invalid, NotFound
+from accounts.errors import Conflict, Invalid
 from accounts.models import Invitation, Role, Team, User
+from accounts.secrets import hash_secret
+from accounts.selectors import get_open_invitation
 from accounts.services.memberships import check_role, join
 from accounts.services.people import create_user
 
 INVITATION_LIFE = timedelta(days=7)
-
-
-def hash_secret(secret: str) -> str:
-    """What is stored of an invitation's secret."""
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @transaction.atomic
@@ -78,15 +74,7 @@ def accept_invitation(
     can mend (then the invitation is kept).
     """
     now = now or timezone.now()
-    usable = Invitation.objects.select_related("team").filter(
-        token_hash=hash_secret(secret),
-        accepted_at__isnull=True,
-        revoked_at__isnull=True,
-        expires_at__gt=now,
-    )
-    invitation = usable.first()
-    if invitation is None:
-        raise NotFound("This invitation is used, expired or withdrawn. Ask for a new one.")
+    invitation = get_open_invitation(secret, now=now)
     if user is None:
         user = create_user(username=username, email=invitation.email, password=password)
     spent = Invitation.objects.filter(pk=invitation.pk, accepted_at__isnull=True)

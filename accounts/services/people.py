@@ -7,6 +7,7 @@ from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
+from accounts import names
 from accounts.errors import Conflict, Invalid
 from accounts.models import User
 
@@ -49,3 +50,15 @@ def create_first_administrator(*, username: str, email: str, password: str) -> U
     if User.objects.filter(is_superuser=True).exists():
         raise Conflict("There is an administrator already.")
     return create_user(username=username, email=email, password=password, is_superuser=True)
+
+
+def change_display_name(*, actor: User, display_name: str) -> User:
+    """The name shown to others; empty goes back to the user name."""
+    if display_name:
+        try:
+            display_name = names.clean_name(display_name)
+        except ValueError as error:
+            raise Invalid(str(error), field="display_name") from None
+    User.objects.filter(pk=actor.pk).update(display_name=display_name)
+    actor.display_name = display_name
+    return actor

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -12,6 +11,7 @@ from django.utils import timezone
 from accounts import names
 from accounts.errors import Invalid, NotFound
 from accounts.models import ApiToken, User
+from accounts.secrets import hash_secret
 
 SCOPES = (
     "jobs:read",
@@ -24,10 +24,6 @@ SCOPES = (
 MAX_DAYS = 365
 MAX_TOKENS = 100
 _TOUCH_EVERY = timedelta(minutes=1)
-
-
-def _hash(secret: str) -> str:
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def issue_token(
@@ -59,7 +55,7 @@ def issue_token(
         user=actor,
         name=clean,
         prefix=f"ty_{prefix}",
-        token_hash=_hash(secret),
+        token_hash=hash_secret(secret),
         scopes=wanted,
         expires_at=now + timedelta(days=expires_in_days),
     )
@@ -83,7 +79,7 @@ def authenticate_token(secret: str, *, now: datetime | None = None) -> ApiToken 
     token = (
         ApiToken.objects.select_related("user")
         .filter(
-            token_hash=_hash(secret),
+            token_hash=hash_secret(secret),
             revoked_at__isnull=True,
             expires_at__gt=now,
             user__is_active=True,

@@ -119,6 +119,11 @@ def get_visible_node(viewer: User, name: str) -> Node:
     return node
 
 
+def troubled_nodes(viewer: User) -> list[Node]:
+    """Nodes that take no work now, for those who look after them."""
+    return list(visible_nodes(viewer).exclude(state=NodeState.READY))
+
+
 def nodes_overview(viewer: User, *, pool: Pool | None = None) -> list[NodeView]:
     """Nodes with their devices and holders, in three queries."""
     nodes = visible_nodes(viewer)

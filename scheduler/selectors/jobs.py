@@ -148,6 +148,11 @@ class HomeJobs:
     waiting: list[Job]
     finished: list[Job]
 
+    @property
+    def everything(self) -> list[Job]:
+        """All of them."""
+        return [*self.live, *self.waiting, *self.finished]
+
 
 def home_jobs(viewer: User, *, now: datetime, limit: int = 12) -> HomeJobs:
     """The viewer's own jobs: running, waiting, and finished in the last week."""

@@ -90,11 +90,13 @@ def tail_log(
     *,
     count: int = 500,
 ) -> LogWindow | None:
-    """The last `count` lines."""
+    """The last `count` lines, and the unfinished one when the log ended with it."""
     placement = get_readable_placement(viewer, job, attempt_number, rank)
     if placement is None:
         return None
-    return read_lines(placement, from_line=max(1, placement.log_lines - count + 2), count=count)
+    # One more: a last line without its line end is not counted in `log_lines`.
+    first = max(1, placement.log_lines - count + 1)
+    return read_lines(placement, from_line=first, count=count + 1)
 
 
 def read_lines(placement: Placement, *, from_line: int, count: int) -> LogWindow:

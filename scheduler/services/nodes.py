@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 from datetime import datetime, timedelta
@@ -12,6 +11,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.permissions import can
+from accounts.secrets import hash_secret
 from scheduler.models import Node, NodeToken, Pool, Queue
 from scheduler.services import transitions
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
@@ -28,10 +28,6 @@ def require_operator(actor: User) -> None:
     """Raises Forbidden."""
     if not can(actor, "operate", None):
         raise Forbidden("Only operators may do this. Ask an operator of the cluster.")
-
-
-def _hash(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 @transaction.atomic
@@ -62,7 +58,7 @@ def issue_node_token(
     secret = f"tyn_{secrets.token_urlsafe(32)}"
     token = NodeToken.objects.create(
         pool=pool,
-        token_hash=_hash(secret),
+        token_hash=hash_secret(secret),
         created_by=actor,
         expires_at=now + timedelta(minutes=minutes),
     )
@@ -90,7 +86,7 @@ def enrol_node(*, request: EnrolRequest, now: datetime | None = None) -> EnrolRe
             "A node's name is lower-case letters, digits, dots and dashes, such as gpu-07.",
             field="name",
         )
-    token = NodeToken.objects.filter(token_hash=_hash(request.token)).first()
+    token = NodeToken.objects.filter(token_hash=hash_secret(request.token)).first()
     spent = token and NodeToken.objects.filter(
         pk=token.pk, used_at__isnull=True, expires_at__gt=now
     ).update(used_at=now)
@@ -112,7 +108,7 @@ def enrol_node(*, request: EnrolRequest, now: datetime | None = None) -> EnrolRe
 def _new_or_returning(request: EnrolRequest, pool: Pool, secret: str, now: datetime) -> Node:
     fields = {
         "pool": pool,
-        "token_hash": _hash(secret),
+        "token_hash": hash_secret(secret),
         "boot_id": request.boot_id[:64],
         "agent_version": request.agent_version[:32],
         "protocol": request.protocol,
@@ -140,7 +136,7 @@ def authenticate_node(secret: str) -> Node | None:
     """The node a token belongs to; retired nodes are nobody."""
     return (
         Node.objects.select_related("pool")
-        .filter(token_hash=_hash(secret))
+        .filter(token_hash=hash_secret(secret))
         .exclude(state=NodeState.RETIRED)
         .first()
     )

@@ -1,0 +1,52 @@
+"""Pages for what went wrong."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template import loader
+
+logger = logging.getLogger(__name__)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """400"""
+    return _answer(request, 400, "The request could not be understood.")
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """403, with the reason a service gave."""
+    detail = str(exception) if isinstance(exception, PermissionDenied) else ""
+    return _answer(request, 403, detail or "Your role does not allow this.")
+
+
+def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """403 for a form without its token, or from another site."""
+    return _answer(
+        request,
+        403,
+        "The form was too old or came from another site. Go back, load the page again and resend.",
+    )
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """404, the same words for what is missing and for what is not yours."""
+    return _answer(request, 404, "There is no such page, or it is not for you.")
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """500, with an id that is in the log, too; without the shell, which may be broken."""
+    reference = uuid.uuid4().hex[:12]
+    logger.error("page %s failed, reference %s", request.path, reference)
+    return HttpResponse(
+        loader.render_to_string("errors/500.html", {"reference": reference}), status=500
+    )
+
+
+def _answer(request: HttpRequest, status: int, detail: str) -> HttpResponse:
+    context = {"detail": detail, "status": status}
+    return render(request, f"errors/{status}.html", context, status=status)

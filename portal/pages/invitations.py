@@ -1,0 +1,47 @@
+"""Accepting an invitation, as a new person or as one who is signed in."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from django.contrib import messages
+from django.contrib.auth import login
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from accounts.errors import DomainError, NotFound
+from accounts.models import User
+from accounts.selectors import get_open_invitation
+from accounts.services import accept_invitation
+from portal.forms.teams import JoinForm
+
+_BACKEND = "allauth.account.auth_backends.AuthenticationBackend"
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def invitation_accept(request: HttpRequest, secret: str) -> HttpResponse:
+    """The link of an invitation; 404 once it is used, withdrawn or expired."""
+    try:
+        invitation = get_open_invitation(secret)
+    except NotFound:
+        raise Http404 from None
+    signed_in = cast(User, request.user) if request.user.is_authenticated else None
+    form = JoinForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and (signed_in or form.is_valid()):
+        given = {} if signed_in else form.cleaned_data
+        try:
+            user = accept_invitation(secret=secret, user=signed_in, **given)
+        except NotFound:
+            raise Http404 from None
+        except DomainError as refused:
+            form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
+        else:
+            if signed_in is None:
+                login(request, user, backend=_BACKEND)
+            messages.success(request, f"Welcome to {invitation.team.name}.")
+            return redirect("home")
+    context = {"invitation": invitation, "form": form, "signed_in": signed_in}
+    return render(request, "teams/invitation.html", context)

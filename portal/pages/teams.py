@@ -1,0 +1,213 @@
+"""Teams: who is in them, in which role, and their projects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms as django_forms
+from django.conf import settings
+from django.contrib import messages
+from django.core.mail import send_mail
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import timezone
+
+from accounts.errors import DomainError, Forbidden, NotFound
+from accounts.models import Membership, Role, Team
+from accounts.permissions import can
+from accounts.selectors import (
+    get_visible_project,
+    get_visible_team,
+    invitations_of,
+    members_of,
+    visible_projects,
+    visible_teams,
+)
+from accounts.services import (
+    archive_project,
+    change_role,
+    create_project,
+    create_team,
+    invite,
+    leave_team,
+    remove_member,
+    revoke_invitation,
+)
+from portal.forms.teams import InviteForm, NamedForm, ProjectForm, RoleForm
+from portal.pages.access import page, said_and_back, viewer_of
+
+
+@page("GET", "POST")
+def team_list(request: HttpRequest) -> HttpResponseBase:
+    """The viewer's teams; operators may create one."""
+    viewer = viewer_of(request)
+    form = NamedForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        made = _made(form, lambda: create_team(actor=viewer, **form.cleaned_data))
+        if made is not None:
+            messages.success(request, f"Team {made.name} is there, and you lead it.")
+            return redirect("teams:detail", slug=made.slug)
+    teams = visible_teams(viewer).annotate(
+        people=Count("memberships", distinct=True), project_count=Count("projects", distinct=True)
+    )
+    roles = dict(viewer.memberships.values_list("team_id", "role"))
+    context = {
+        "teams": [(team, roles.get(team.pk, "")) for team in teams],
+        "form": form,
+        "may_create": can(viewer, "operate", None),
+    }
+    return render(request, "teams/list.html", context)
+
+
+@page("GET")
+def team_detail(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """Members, projects and, for leads, what may be changed."""
+    return _detail(request, get_visible_team(viewer_of(request), slug))
+
+
+def _detail(request: HttpRequest, team: Team, **forms: Any) -> HttpResponseBase:
+    viewer = viewer_of(request)
+    members = list(members_of(viewer, team))
+    mine = next((m for m in members if m.user_id == viewer.pk), None)
+    context = {
+        "team": team,
+        "members": members,
+        "mine": mine,
+        "projects": visible_projects(viewer).filter(team=team),
+        "invitations": invitations_of(viewer, team, now=timezone.now()),
+        "may_manage": can(viewer, "manage_team", team),
+        "may_see_costs": can(viewer, "view_costs", team),
+        "roles": Role.choices,
+        "project_form": forms.get("project_form") or ProjectForm(prefix="project"),
+        "invite_form": forms.get("invite_form") or InviteForm(prefix="invite"),
+    }
+    return render(request, "teams/detail.html", context)
+
+
+def _made(form: django_forms.Form, make: Any) -> Any:
+    """What `make` returns; a refusal goes to the field it names and returns None."""
+    try:
+        return make()
+    except (NotFound, Forbidden):
+        raise
+    except DomainError as refused:
+        form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
+        return None
+
+
+@page("POST")
+def team_project_create(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """A new project; leads only."""
+    viewer = viewer_of(request)
+    team = get_visible_team(viewer, slug)
+    form = ProjectForm(request.POST, prefix="project")
+    if form.is_valid():
+        project = _made(form, lambda: create_project(actor=viewer, team=team, **form.cleaned_data))
+        if project is not None:
+            messages.success(request, f"Project {team.slug}/{project.slug} takes jobs now.")
+            return redirect("teams:detail", slug=team.slug)
+    return _detail(request, team, project_form=form)
+
+
+@page("POST")
+def team_project_archive(request: HttpRequest, slug: str, project: str) -> HttpResponseBase:
+    """Archive a project, or take it back."""
+    viewer = viewer_of(request)
+    found = get_visible_project(viewer, f"{slug}/{project}")
+    is_archived = request.POST.get("archived") == "true"
+
+    def act() -> str:
+        archive_project(actor=viewer, project=found, archived=is_archived)
+        return f"{found.path} is archived." if is_archived else f"{found.path} takes jobs again."
+
+    return said_and_back(request, act, "teams:detail", slug=slug)
+
+
+@page("POST")
+def team_invite(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """Invite by mail; the link is also shown once, for sites without mail."""
+    viewer = viewer_of(request)
+    team = get_visible_team(viewer, slug)
+    form = InviteForm(request.POST, prefix="invite")
+    if form.is_valid():
+        made = _made(form, lambda: invite(actor=viewer, team=team, **form.cleaned_data))
+        if made is not None:
+            invitation, secret = made
+            link = settings.PUBLIC_URL + reverse("invitation", kwargs={"secret": secret})
+            body = render_to_string(
+                "emails/invitation.txt", {"team": team, "viewer": viewer, "link": link}
+            )
+            send_mail(
+                f"Trainyard: join {team.slug}", body, None, [invitation.email], fail_silently=True
+            )
+            messages.success(
+                request, f"{invitation.email} is invited. Their link, shown once: {link}"
+            )
+            return redirect("teams:detail", slug=team.slug)
+    return _detail(request, team, invite_form=form)
+
+
+@page("POST")
+def team_invitation_revoke(request: HttpRequest, slug: str, pk: int) -> HttpResponseBase:
+    """Withdraw an invitation."""
+    viewer = viewer_of(request)
+    team = get_visible_team(viewer, slug)
+    found = invitations_of(viewer, team).filter(pk=pk).first()
+    if found is None:
+        raise NotFound()
+
+    def act() -> str:
+        revoke_invitation(actor=viewer, invitation=found)
+        return f"The invitation of {found.email} is withdrawn."
+
+    return said_and_back(request, act, "teams:detail", slug=slug)
+
+
+def _member(request: HttpRequest, slug: str, pk: int) -> Membership:
+    viewer = viewer_of(request)
+    found = members_of(viewer, get_visible_team(viewer, slug)).filter(pk=pk).first()
+    if found is None:
+        raise NotFound()
+    return found
+
+
+@page("POST")
+def team_role(request: HttpRequest, slug: str, pk: int) -> HttpResponseBase:
+    """Give a member another role."""
+    member = _member(request, slug, pk)
+    form = RoleForm(request.POST)
+
+    def act() -> str:
+        role = form.cleaned_data["role"] if form.is_valid() else ""
+        change_role(actor=viewer_of(request), team=member.team, user=member.user, role=role)
+        return f"{member.user.get_full_name()} is {role} now."
+
+    return said_and_back(request, act, "teams:detail", slug=slug)
+
+
+@page("POST")
+def team_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponseBase:
+    """Take somebody out of the team."""
+    member = _member(request, slug, pk)
+
+    def act() -> str:
+        remove_member(actor=viewer_of(request), team=member.team, user=member.user)
+        return f"{member.user.get_full_name()} is out of the team; access has ended."
+
+    return said_and_back(request, act, "teams:detail", slug=slug)
+
+
+@page("POST")
+def team_leave(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """Leave a team oneself."""
+    viewer = viewer_of(request)
+    team = get_visible_team(viewer, slug)
+
+    def act() -> str:
+        leave_team(actor=viewer, team=team)
+        return f"You have left {team.name}."
+
+    return said_and_back(request, act, "teams:list")

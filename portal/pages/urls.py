@@ -1,0 +1,91 @@
+"""Every page's address, by noun."""
+
+from django.urls import include, path
+
+from portal.pages import (
+    compose,
+    costs,
+    enrol,
+    help,
+    home,
+    invitations,
+    job_tabs,
+    jobs,
+    logs,
+    nodes,
+    queue,
+    settings,
+    teams,
+    tokens,
+)
+
+job_urls = [
+    path("", jobs.job_list, name="list"),
+    path("new/", compose.job_submit, name="submit"),
+    path("<int:pk>/", jobs.job_detail, name="detail"),
+    path("<int:pk>/why/", job_tabs.job_why, name="why"),
+    path("<int:pk>/events/", job_tabs.job_events_tab, name="events"),
+    path("<int:pk>/metrics/", job_tabs.job_metrics, name="metrics"),
+    path("<int:pk>/metrics/series/", job_tabs.job_series_points, name="series"),
+    path("<int:pk>/spec/", job_tabs.job_spec, name="spec"),
+    path("<int:pk>/cost/", job_tabs.job_cost_tab, name="cost"),
+    path("<int:pk>/logs/", logs.job_logs, name="logs"),
+    path("<int:pk>/logs/lines/", logs.job_log_lines, name="log_lines"),
+    path("<int:pk>/logs/download/", logs.job_log_download, name="log_download"),
+    path("<int:pk>/cancel/", jobs.job_cancel, name="cancel"),
+    path("<int:pk>/hold/", jobs.job_hold, name="hold"),
+    path("<int:pk>/release/", jobs.job_release, name="release"),
+]
+
+queue_urls = [
+    path("", queue.queue_list, name="list"),
+    path("<slug:pool>/pause/", queue.queue_pause, name="pause"),
+    path("<slug:pool>/resume/", queue.queue_resume, name="resume"),
+]
+
+node_urls = [
+    path("nodes/", nodes.node_list, name="list"),
+    path("enrol/", enrol.node_enrol, name="enrol"),
+    path("nodes/<str:name>/", nodes.node_detail, name="detail"),
+    path("nodes/<str:name>/series/", nodes.node_series_points, name="series"),
+    path("nodes/<str:name>/drain/", nodes.node_drain, name="drain"),
+    path("nodes/<str:name>/resume/", nodes.node_resume, name="resume"),
+    path("nodes/<str:name>/retire/", nodes.node_retire, name="retire"),
+]
+
+team_urls = [
+    path("", teams.team_list, name="list"),
+    path("<slug:slug>/", teams.team_detail, name="detail"),
+    path("<slug:slug>/projects/", teams.team_project_create, name="project_create"),
+    path(
+        "<slug:slug>/projects/<slug:project>/archive/",
+        teams.team_project_archive,
+        name="project_archive",
+    ),
+    path("<slug:slug>/invite/", teams.team_invite, name="invite"),
+    path("<slug:slug>/invitations/<int:pk>/revoke/", teams.team_invitation_revoke, name="revoke"),
+    path("<slug:slug>/members/<int:pk>/role/", teams.team_role, name="role"),
+    path("<slug:slug>/members/<int:pk>/remove/", teams.team_remove, name="remove"),
+    path("<slug:slug>/leave/", teams.team_leave, name="leave"),
+]
+
+token_urls = [
+    path("", tokens.token_list, name="list"),
+    path("<int:pk>/revoke/", tokens.token_revoke, name="revoke"),
+]
+
+urlpatterns = [
+    path("", home.home, name="home"),
+    path("jobs/", include((job_urls, "jobs"))),
+    path("queue/", include((queue_urls, "queue"))),
+    path("cluster/", include((node_urls, "nodes"))),
+    path("teams/", include((team_urls, "teams"))),
+    path("invitations/<str:secret>/", invitations.invitation_accept, name="invitation"),
+    path("usage/", include(([path("", costs.cost_overview, name="overview")], "costs"))),
+    path("settings/tokens/", include((token_urls, "tokens"))),
+    path("settings/profile/", settings.profile, name="profile"),
+    path("settings/theme/", settings.theme, name="theme"),
+    path("help/", help.help_page, name="help"),
+    path("styleguide/", help.styleguide, name="styleguide"),
+    path("accounts/", include("allauth.account.urls")),
+]
