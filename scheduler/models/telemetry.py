@@ -9,6 +9,8 @@ from scheduler.models.cluster import Device, Node
 
 
 class DeviceSample(models.Model):
+    """One reading of one device, and the attempt that held it."""
+
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="samples")
     attempt = models.ForeignKey(
         Attempt, on_delete=models.CASCADE, null=True, related_name="samples"
@@ -25,6 +27,8 @@ class DeviceSample(models.Model):
 
 
 class HostSample(models.Model):
+    """One reading of a node beside its devices."""
+
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="samples")
     at = models.DateTimeField(db_index=True)
     cpu_percent = models.FloatField()

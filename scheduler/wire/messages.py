@@ -60,6 +60,8 @@ class EnrolRequest:
 
 @dataclass(frozen=True, slots=True)
 class EnrolReply:
+    """The node's own secret, told once."""
+
     node_id: int
     name: str
     pool: str
@@ -105,6 +107,8 @@ class DeviceSample:
 
 @dataclass(frozen=True, slots=True)
 class HostSample:
+    """One reading of the machine itself."""
+
     at: float
     cpu_percent: float
     memory_used_mib: int
@@ -166,6 +170,8 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class StopOrder:
+    """Ask the program to stop; after `grace_s` it is killed."""
+
     reason: EndReason
     grace_s: int
 

@@ -1,0 +1,66 @@
+"""Home: one's own jobs, and what needs one's attention."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.services.jobs import hold_job
+from scheduler.services.nodes import drain_node
+from tests import scenes
+from tests.scenes import ended, running, start, submit, sync
+
+pytestmark = pytest.mark.django_db
+
+
+def _home(client, user):
+    client.force_login(user)
+    return client.get("/").content.decode()
+
+
+def test_a_newcomer_is_offered_the_sample(client, alice, project):
+    page = _home(client, alice)
+    assert "Run the sample" in page
+    assert "?from=sample" in page
+
+
+def test_running_waiting_and_finished_jobs_each_in_their_place(client, root, alice, project):
+    from django.utils import timezone
+
+    cluster = scenes.build_cluster(root, gpus=4)
+    now = timezone.now()
+    done = submit(alice, project, name="done", now=now)
+    attempt = start(done, cluster.node(1), now=now)
+    sync(cluster.node(1), ended(attempt), now=now)
+    live = start(submit(alice, project, name="live", now=now), cluster.node(1), now=now)
+    sync(cluster.node(1), running(live), now=now)
+    hold_job(actor=alice, job=submit(alice, project, name="parked", now=now))
+    page = _home(client, alice)
+    assert page.index("live") < page.index("Held by Alice") < page.index("Exit code 0.")
+
+
+def test_nobody_sees_another_teams_jobs(client, root, alice, carol, project):
+    scenes.build_cluster(root)
+    submit(alice, project, name="secret-plan")
+    assert "secret-plan" not in _home(client, carol)
+
+
+def test_operators_see_nodes_in_trouble_and_members_do_not(client, root, operator, alice, project):
+    cluster = scenes.build_cluster(root)
+    drain_node(actor=root, node=cluster.node(1), reason="fans")
+    assert "takes no work" in _home(client, operator)
+    assert "takes no work" not in _home(client, alice)
+
+
+def test_the_same_queries_for_few_and_many_jobs(
+    client, root, alice, project, django_assert_max_num_queries
+):
+    scenes.build_cluster(root)
+    counts = []
+    for size in (1, 8):
+        for _ in range(size):
+            submit(alice, project)
+        client.force_login(alice)
+        with django_assert_max_num_queries(22) as captured:
+            client.get("/")
+        counts.append(len(captured.captured_queries))
+    assert counts[0] == counts[1]

@@ -1,0 +1,178 @@
+"""Teams, members and projects as people see them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.core import mail
+from django.test import Client
+
+from accounts.models import Invitation, Membership, Project, Role
+from tests.factories import PASSWORD
+
+pytestmark = pytest.mark.django_db
+
+# B1-B12: what is refused as a name, and what is shown safely instead.
+REFUSED = ["", "   ", "x" * 129, "a\nb", "a\x00b", "e" + "\u0301" * 9, "\u200b\u200b"]
+SHOWN = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "{{7*7}} {% debug %}",
+    "abc\u202edef",
+]
+
+
+@pytest.fixture
+def as_(client):
+    def sign_in(user):
+        client.force_login(user)
+        return client
+
+    return sign_in
+
+
+def test_a_lead_sees_members_and_projects(as_, lead, alice, team, project):
+    page = as_(lead).get("/teams/vision/").content.decode()
+    assert "Alice" in page
+    assert "vision/digits" in page
+    assert "Create project" in page
+
+
+def test_a_member_sees_no_buttons_of_a_lead(as_, alice, team, project):
+    page = as_(alice).get("/teams/vision/").content.decode()
+    assert "vision/digits" in page
+    assert "Create project" not in page
+    assert "Remove" not in page
+
+
+def test_a_stranger_sees_what_a_missing_team_shows(as_, carol, team):
+    client = as_(carol)
+    foreign, missing = client.get("/teams/vision/"), client.get("/teams/nothing/")
+    assert foreign.status_code == missing.status_code == 404
+    assert foreign.content == missing.content
+
+
+def test_a_lead_creates_and_archives_a_project(as_, lead, team):
+    client = as_(lead)
+    client.post("/teams/vision/projects/", {"project-name": "Segment Anything"})
+    project = Project.objects.get(slug="segment-anything")
+    client.post(f"/teams/vision/projects/{project.slug}/archive/", {"archived": "true"})
+    project.refresh_from_db()
+    assert project.is_archived
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_names_are_refused_at_the_field(as_, lead, team, name):
+    answer = as_(lead).post("/teams/vision/projects/", {"project-name": name, "project-slug": "ok"})
+    assert answer.status_code == 200
+    assert "project-name" in answer.context["project_form"].add_prefix("name")
+    assert answer.context["project_form"].errors["name"]
+    assert not Project.objects.exists()
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_odd_names_are_shown_as_text(as_, lead, team, name):
+    client = as_(lead)
+    client.post("/teams/vision/projects/", {"project-name": name, "project-slug": "odd"})
+    page = client.get("/teams/vision/").content.decode()
+    assert Project.objects.get().name == name
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+    assert "49" not in re.findall(r"<bdi[^>]*>(.*?)</bdi>", page)
+    assert "<bdi" in page
+
+
+def test_a_name_that_looks_like_another_is_refused(as_, lead, project):
+    for twin in ("DIGITS", "D\u0456gits", "Dig\u200bits", "Ｄigits"):
+        answer = as_(lead).post(
+            "/teams/vision/projects/", {"project-name": twin, "project-slug": "twin"}
+        )
+        assert answer.context["project_form"].errors["name"], twin
+
+
+def test_members_cannot_do_what_leads_do(as_, alice, bob, team):
+    client = as_(alice)
+    member = Membership.objects.get(user=bob)
+    for path, body in [
+        ("/teams/vision/projects/", {"project-name": "X"}),
+        ("/teams/vision/invite/", {"invite-email": "a@b.org", "invite-role": "member"}),
+        (f"/teams/vision/members/{member.pk}/remove/", {}),
+        (f"/teams/vision/members/{member.pk}/role/", {"role": "lead"}),
+    ]:
+        assert client.post(path, body).status_code == 403, path
+    assert Membership.objects.filter(user=bob, role=Role.MEMBER).exists()
+
+
+def test_a_lead_cannot_make_an_operator(as_, lead, bob, team):
+    member = Membership.objects.get(user=bob)
+    answer = as_(lead).post(f"/teams/vision/members/{member.pk}/role/", {"role": "operator"})
+    assert answer.status_code == 403
+    member.refresh_from_db()
+    assert member.role == Role.MEMBER
+
+
+def test_removal_ends_access_with_the_next_request(as_, lead, bob, project):
+    theirs = Client()
+    theirs.force_login(bob)
+    assert theirs.get("/teams/vision/").status_code == 200
+    member = Membership.objects.get(user=bob)
+    as_(lead).post(f"/teams/vision/members/{member.pk}/remove/")
+    assert theirs.get("/teams/vision/").status_code == 404
+
+
+def test_the_last_lead_may_not_leave(as_, root, alice, team):
+    answer = as_(root).post("/teams/vision/leave/", follow=True)
+    assert "last lead" in answer.content.decode()
+    as_(alice).post("/teams/vision/leave/")
+    assert not Membership.objects.filter(user=alice).exists()
+
+
+def _invite(client, role="member"):
+    client.post("/teams/vision/invite/", {"invite-email": "new@example.org", "invite-role": role})
+    return re.search(r"/invitations/([\w-]+)/", mail.outbox[-1].body).group(0)
+
+
+def test_an_invited_person_makes_an_account_once(as_, lead, team):
+    link = _invite(as_(lead))
+    guest = Client()
+    assert guest.get(link).status_code == 200
+    weak = guest.post(link, {"username": "newbie", "password": "123"})
+    assert weak.context["form"].errors["password"]
+    assert guest.post(link, {"username": "newbie", "password": PASSWORD}).status_code == 302
+    assert guest.get("/teams/vision/").status_code == 200
+    assert Client().get(link).status_code == 404
+
+
+def test_someone_signed_in_joins_with_one_click(as_, lead, carol, team):
+    link = _invite(as_(lead), "finance")
+    theirs = Client()
+    theirs.force_login(carol)
+    theirs.post(link)
+    assert Membership.objects.get(user=carol, team=team).role == Role.FINANCE
+
+
+def test_a_withdrawn_invitation_is_gone(as_, lead, team):
+    client = as_(lead)
+    link = _invite(client)
+    client.post(f"/teams/vision/invitations/{Invitation.objects.get().pk}/revoke/")
+    assert Client().get(link).status_code == 404
+
+
+def test_lists_cost_the_same_queries_for_few_and_many(
+    as_, root, team, lead, django_assert_max_num_queries
+):
+    from accounts.services import create_project, create_team
+    from tests.factories import member
+
+    client = as_(lead)
+    counts = []
+    for size in (2, 20):
+        for number in range(size):
+            create_project(actor=lead, team=team, name=f"p{size}-{number}")
+            member(f"u{size}-{number}", team, by=root)
+        with django_assert_max_num_queries(16) as captured:
+            client.get("/teams/vision/")
+        counts.append(len(captured.captured_queries))
+    assert counts[0] == counts[1]
+    create_team(actor=root, name="Another")
