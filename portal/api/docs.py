@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
+from drf_spectacular.contrib.pydantic import PydanticExtension
 from drf_spectacular.generators import SchemaGenerator
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
@@ -17,6 +20,7 @@ from rest_framework.response import Response
 
 from portal.api.auth import ANY_SCOPE
 from portal.api.operations import ApiView, operation
+from scheduler.spec import units
 
 _VERBS = ("get", "post", "put", "patch", "delete")
 
@@ -46,6 +50,43 @@ class Operation:
     reply_fields: tuple[Field, ...]
 
 
+_SPELLED = {
+    "time_limit": units.DURATION_HELP,
+    "grace": units.DURATION_HELP,
+    "memory": units.SIZE_HELP,
+}
+_LIMITS = {"ge": "minimum", "le": "maximum"}
+
+
+class SpecExtension(PydanticExtension):
+    """The job spec as it may be sent: durations and sizes also as people write them."""
+
+    target_class = "scheduler.spec.schema.JobSpec"
+    match_subclasses = False
+    priority = 1
+
+    def map_serializer(self, auto_schema: Any, direction: str) -> dict[str, Any]:
+        """The spec's own JSON Schema, in OpenAPI's words."""
+        shape: dict[str, Any] = super().map_serializer(auto_schema, direction)
+        for component in auto_schema.registry._components.values():
+            _reword(component.schema)
+        _reword(shape)
+        return shape
+
+
+def _reword(shape: dict[str, Any]) -> None:
+    for name, one in (shape or {}).get("properties", {}).items():
+        for ours, theirs in _LIMITS.items():
+            if ours in one:
+                one[theirs] = one.pop(ours)
+        if "const" in one:
+            one["enum"] = [one.pop("const")]
+        if name in _SPELLED and one.get("type") == "integer":
+            number = {key: one.pop(key) for key in ("type", *_LIMITS.values()) if key in one}
+            one["oneOf"] = [number, {"type": "string"}]
+            one["description"] = _SPELLED[name][:1].upper() + _SPELLED[name][1:] + "."
+
+
 @cache
 def schema() -> dict[str, Any]:
     """The OpenAPI 3 document; the same for everybody, so it is made once a process."""
@@ -64,13 +105,15 @@ class Schema(ApiView):
         return Response(schema(), content_type="application/vnd.oai.openapi+json")
 
 
+@login_required
 @require_safe
 def docs_page(request: HttpRequest) -> HttpResponse:
     """The API for reading: every operation with its fields and its reply."""
     groups: dict[str, list[Operation]] = {}
     for one in _operations():
         groups.setdefault(one.address.split("/")[3], []).append(one)
-    return render(request, "api/docs.html", {"groups": groups})
+    shown = {"groups": groups, "count": len(_operations()), "address": settings.PUBLIC_URL}
+    return render(request, "api/docs.html", shown)
 
 
 @cache

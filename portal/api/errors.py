@@ -181,8 +181,9 @@ def _flat(detail: Any, path: str = "") -> list[tuple[str, str]]:
     if isinstance(detail, Mapping):
         pairs = []
         for key, inner in detail.items():
-            name = "" if key == "non_field_errors" else str(key)
-            pairs += _flat(inner, f"{path}.{name}".strip("."))
+            name = "" if key == "non_field_errors" else f".{key}"
+            where = f"{path}[{key}]" if isinstance(key, int) else f"{path}{name}".strip(".")
+            pairs += _flat(inner, where)
         return pairs
     if isinstance(detail, (list, tuple)):
         pairs = []

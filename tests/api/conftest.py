@@ -28,9 +28,7 @@ class Caller:
         """Send `body` as JSON, or as it is when it is bytes."""
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body)
         kind = headers.pop("content_type", "application/json")
-        return self.client.post(
-            f"/api/v1{path}", raw, content_type=kind, **self.headers, **headers
-        )
+        return self.client.post(f"/api/v1{path}", raw, content_type=kind, **self.headers, **headers)
 
 
 @pytest.fixture

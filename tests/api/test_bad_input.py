@@ -132,7 +132,9 @@ def test_too_many_gpus_names_the_largest_shape(program, alice, cluster, spec):
     assert "has 2 GPUs" in problem_of(reply, 422)["errors"][0]["message"]
 
 
-@pytest.mark.parametrize("name", ["\u202egnp.exe", "<script>alert(1)</script>", "{{7*7}}", "👩‍👩‍👧"])
+@pytest.mark.parametrize(
+    "name", ["\u202egnp.exe", "<script>alert(1)</script>", "{{7*7}}", "👩‍👩‍👧"]
+)
 def test_odd_but_honest_names_come_back_as_they_are(program, alice, cluster, spec, name):
     reply = program(alice).post("/jobs/", {**spec, "name": name})
     assert reply.status_code in (201, 422)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from rest_framework import serializers
@@ -183,15 +184,4 @@ def show_job(viewer: User, job: Job) -> dict[str, Any]:
 
 def show_quote(quote: Quote, spec: JobSpec) -> dict[str, Any]:
     """A dry run as QuoteShape."""
-    return {
-        "spec": spec.readable(),
-        "pool": quote.pool,
-        "gpus": quote.gpus,
-        "free_gpus": quote.free_gpus,
-        "total_gpus": quote.total_gpus,
-        "jobs_ahead": quote.jobs_ahead,
-        "is_paused": quote.is_paused,
-        "unit_price": quote.unit_price,
-        "worst_case_cost": quote.worst_case_cost,
-        "currency": quote.currency,
-    }
+    return dict(QuoteShape({**asdict(quote), "spec": spec.readable()}).data)

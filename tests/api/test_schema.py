@@ -1,0 +1,100 @@
+"""The OpenAPI document: complete, unambiguous, and true to what is answered."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from drf_spectacular.drainage import GENERATOR_STATS
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.validation import validate_schema
+
+from portal.api.docs import schema
+from portal.api.operations import ApiView
+from portal.api.v1.urls import urlpatterns
+from tests import scenes
+
+
+def test_it_is_made_without_a_warning_and_is_valid():
+    GENERATOR_STATS.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        document = SchemaGenerator().get_schema(request=None, public=True)
+    assert not GENERATOR_STATS._warn_cache
+    assert not GENERATOR_STATS._error_cache
+    validate_schema(document)
+
+
+def test_every_route_and_verb_has_its_own_operation():
+    names = [
+        one["operationId"]
+        for verbs in schema()["paths"].values()
+        for verb, one in verbs.items()
+        if verb != "parameters"
+    ]
+    assert len(names) == len(set(names))
+    assert len(schema()["paths"]) == len(urlpatterns)
+
+
+def test_every_operation_declares_its_scope():
+    for pattern in urlpatterns:
+        view = pattern.callback.cls
+        assert issubclass(view, ApiView)
+        for verb in ("get", "post", "put", "patch", "delete"):
+            handler = getattr(view, verb, None)
+            assert handler is None or hasattr(handler, "scope"), (view, verb)
+
+
+def keys_differ(reply: object, shape: dict, where: str = "") -> list[str]:
+    """Where a reply and its schema name different fields."""
+    if "$ref" in shape:
+        shape = schema()["components"]["schemas"][shape["$ref"].rsplit("/", 1)[-1]]
+    for several in ("allOf", "oneOf"):
+        if several in shape:
+            return [] if reply is None else keys_differ(reply, shape[several][0], where)
+    if isinstance(reply, dict) and "properties" in shape:
+        known = shape["properties"]
+        found = [f"{where}.{key}" for key in set(reply) ^ set(known)]
+        for key in set(reply) & set(known):
+            found += keys_differ(reply[key], known[key], f"{where}.{key}")
+        return found
+    if isinstance(reply, list) and reply and "items" in shape:
+        return keys_differ(reply[0], shape["items"], f"{where}[0]")
+    return []
+
+
+@pytest.mark.django_db
+def test_replies_have_the_fields_the_schema_promises(program, root, alice, cluster, project):
+    job = scenes.submit(alice, project)
+    attempt = scenes.start(job, cluster.node(1))
+    scenes.sync(cluster.node(1), scenes.running(attempt), now=scenes.at(1))
+    scenes.write_log(cluster.node(1), attempt, b"one\n")
+    scenes.submit(alice, project, name="waits")
+    caller = program(root)
+    values = {"{id}": str(job.pk), "{name}": "n1", "{pool}": "default"}
+    checked = 0
+    for address, verbs in schema()["paths"].items():
+        if "get" not in verbs or address.startswith(("/api/v1/tokens", "/api/v1/schema")):
+            continue
+        place = address.removeprefix("/api/v1")
+        for name, value in values.items():
+            place = place.replace(name, value)
+        reply = caller.get(place)
+        assert reply.status_code == 200, (place, reply.content[:300])
+        promised = verbs["get"]["responses"]["200"]["content"]
+        shape = next(iter(promised.values()))["schema"]
+        if reply["Content-Type"] == "application/json":
+            assert keys_differ(reply.json(), shape, address) == []
+            checked += 1
+    assert checked >= 15
+
+
+@pytest.mark.django_db
+def test_people_can_read_it_without_a_foreign_host(client, alice):
+    client.force_login(alice)
+    reply = client.get("/api/docs/")
+    assert reply.status_code == 200
+    page = reply.content.decode()
+    assert "jobs_create" in page
+    assert "Idempotency-Key" in page
+    assert 'src="http' not in page
