@@ -22,7 +22,7 @@ from scheduler.agent.config import (
 from scheduler.agent.daemon import Daemon
 from scheduler.agent.enrol import enrol, read_token
 from scheduler.agent.gpus import GpuProblem, open_gpus
-from scheduler.agent.preflight import inspect_node
+from scheduler.agent.node.preflight import inspect_node
 
 logger = logging.getLogger("scheduler.agent")
 

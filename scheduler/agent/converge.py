@@ -11,8 +11,8 @@ from collections.abc import Callable
 from scheduler.agent.client import Client
 from scheduler.agent.config import NodeIdentity, Options
 from scheduler.agent.gpus import Holding
-from scheduler.agent.host import free_mib
 from scheduler.agent.logs import LogShipper
+from scheduler.agent.node.host import free_mib
 from scheduler.agent.runner import Attempt, remove_old_work
 from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.forkserver import Forkserver

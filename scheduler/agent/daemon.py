@@ -20,12 +20,12 @@ import time
 import uuid
 from dataclasses import replace
 
-from scheduler.agent import host
 from scheduler.agent.client import Backoff, Client, Refused, ServerAway
 from scheduler.agent.config import NodeIdentity, Options, make_work_folder
 from scheduler.agent.converge import Roster
 from scheduler.agent.gpus import Gpus
-from scheduler.agent.readings import Readings
+from scheduler.agent.node import host
+from scheduler.agent.node.readings import Readings
 from scheduler.agent.runtime import processes
 from scheduler.wire.messages import (
     AGENT_VERSION,

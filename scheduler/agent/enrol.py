@@ -7,10 +7,10 @@ import re
 import socket
 from pathlib import Path
 
-from scheduler.agent import host
 from scheduler.agent.client import Client
 from scheduler.agent.config import ConfigProblem, NodeIdentity, write_identity
 from scheduler.agent.gpus import Gpus
+from scheduler.agent.node import host
 from scheduler.agent.runtime import processes
 from scheduler.wire.messages import AGENT_VERSION, PROTOCOL, EnrolRequest
 

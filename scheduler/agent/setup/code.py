@@ -139,7 +139,6 @@ def _git(
 
     Returns what it printed, at most `most` bytes of it unless that is 0.
     """
-    protocols = "https:file" if rules.allow_file else "https"
     # The outer clock holds even when the agent is gone.
     clock = ["timeout", "--kill-after=5", f"{rules.timeout_s + 5:.0f}"]
     command = [*clock, "git", *arguments]
@@ -161,7 +160,7 @@ def _git(
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env=environment,
+            env=_surroundings(rules),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -184,6 +183,10 @@ def _git(
             "Check the address and that this node may read it without a password."
         )
     return output.decode("utf-8", "replace")
+
+
+def _surroundings(rules: GitRules) -> dict[str, str]:
+    protocols = "https:file" if rules.allow_file else "https"
 
 
 def _finish(process: subprocess.Popen[bytes], rules: GitRules) -> tuple[bytes, bytes]:

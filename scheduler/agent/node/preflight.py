@@ -13,7 +13,7 @@ from pathlib import Path
 from scheduler.agent.client import Client, ServerAway
 from scheduler.agent.config import NodeIdentity
 from scheduler.agent.gpus import GpuProblem, open_gpus
-from scheduler.agent.host import free_mib
+from scheduler.agent.node.host import free_mib
 from scheduler.agent.runtime import limits
 
 _MIN_FREE_MIB = 1024

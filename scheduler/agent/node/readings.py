@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scheduler.agent.gpus import Gpus, Holding
-from scheduler.agent.host import sample_host
+from scheduler.agent.node.host import sample_host
 from scheduler.wire.messages import DeviceSample, HostSample
 
 _KEPT = 4000

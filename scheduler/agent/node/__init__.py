@@ -1,0 +1,1 @@
+"""What this node is and how it does: host facts, samples, preflight."""
