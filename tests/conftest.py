@@ -12,6 +12,8 @@ from accounts.models import Project, Role, Team, User
 from accounts.services import create_project, create_team
 from tests import factories
 
+pytest_plugins = ["tests.servers", "tests.omissions"]
+
 
 @pytest.fixture
 def root(db) -> User:

@@ -95,7 +95,7 @@ def create_database(server_url: str, name: str) -> str:
     import psycopg
 
     with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[call-overload]
+        connection.execute(f'CREATE DATABASE "{name}"')
     return f"{server_url.rpartition('/')[0]}/{name}"
 
 

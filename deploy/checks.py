@@ -1,0 +1,217 @@
+"""Runs the checks behind the Makefile and ends with what passed, failed and was left out.
+
+Needs only the standard library until a stage starts; every stage is a command of its own, so its
+own closing lines are printed as they come.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+PURE = ("engine", "wire", "spec", "architecture")
+# No test in these folders opens a database; once is enough for them.
+WITHOUT_DATABASE = (*PURE, "agent", "gpu", "cli")
+QUICK = "not gpu and not long"
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+
+@dataclass
+class Report:
+    """What happened so far."""
+
+    words: list[str]
+    stages: list[tuple[str, bool, float]] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    notes: Path = Path(os.devnull)
+
+    @property
+    def requires_all(self) -> bool:
+        """Whether leaving something out is a failure here."""
+        return os.environ.get("TRAINYARD_TEST_REQUIRE_ALL", "") not in ("", "0")
+
+    def run(self, name: str, *command: str, **environment: str) -> None:
+        """One stage."""
+        print(f"\n=== {name}: {' '.join(command)}", flush=True)
+        began = time.monotonic()
+        result = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "TRAINYARD_TEST_OMISSIONS": str(self.notes), **environment},
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        self.stages.append((name, result.returncode == 0, time.monotonic() - began))
+
+    def leave_out(self, what: str, remedy: str) -> None:
+        """Note that something cannot be done here, and the command that adds it."""
+        self.left_out.append((what, remedy))
+        if self.requires_all:
+            self.stages.append((f"{what} (left out)", False, 0.0))
+
+
+def tool(name: str) -> str:
+    """A program of the virtual environment."""
+    return str(BIN / name)
+
+
+def pytest(*arguments: str) -> tuple[str, ...]:
+    """A pytest command line."""
+    return (sys.executable, "-m", "pytest", *arguments)
+
+
+def lint(report: Report) -> None:
+    """Style and likely mistakes."""
+    report.run("ruff", tool("ruff"), "check", ".")
+    report.run("format", tool("ruff"), "format", "--check", ".")
+
+
+def types(report: Report) -> None:
+    """mypy with Django's stubs."""
+    report.run("mypy", tool("mypy"))
+
+
+def arch(report: Report) -> None:
+    """Import contracts, then what an import graph cannot see."""
+    report.run("imports", tool("lint-imports"), "--no-logo")
+    report.run("architecture", *pytest("tests/architecture", "-q", *report.words))
+
+
+def pure(report: Report) -> None:
+    """No database, no server: seconds."""
+    there = [f"tests/{name}" for name in PURE if (ROOT / "tests" / name).is_dir()]
+    report.run("pure tests", *pytest(*there, "-q", *report.words))
+
+
+def suite(report: Report, database: str, url: str = "") -> None:
+    """Everything but the browser, on one database."""
+    environment = {"DATABASE_URL": url} if url else {}
+    skipped = WITHOUT_DATABASE if url else ()
+    ignored = [f"--ignore=tests/{name}" for name in (*skipped, "flows", "browser")]
+    words = ("-q", "-m", QUICK, *report.words)
+    report.run(
+        f"tests on {database}",
+        *pytest("tests", *ignored, "-n", "2", "--dist", "loadfile", *words),
+        **environment,
+    )
+    report.run(f"flows on {database}", *pytest("tests/flows", *words), **environment)
+
+
+def sqlite(report: Report) -> None:
+    """The suite on the embedded default's database."""
+    suite(report, "SQLite")
+
+
+def postgres(report: Report) -> None:
+    """The suite again on a throw-away PostgreSQL, or on the one DATABASE_URL names."""
+    given = os.environ.get("TRAINYARD_TEST_DATABASE_URL")
+    if given:
+        suite(report, "PostgreSQL", given)
+        return
+    sys.path.insert(0, str(ROOT))
+    from tests.postgres import Cluster, NoPostgres
+
+    with ExitStack() as kept:
+        try:
+            cluster = kept.enter_context(Cluster())
+        except NoPostgres as problem:
+            report.leave_out("the suite on PostgreSQL", str(problem))
+            return
+        suite(report, "PostgreSQL", cluster.url())
+
+
+def browser(report: Report) -> None:
+    """The newcomer's path and every page, in headless Chromium."""
+    if not any(shutil.which(name) for name in CHROMIUM):
+        report.leave_out("the browser tests", "sudo apt-get install chromium")
+        return
+    report.run("browser", *pytest("tests/browser", "-q", "-m", QUICK, *report.words))
+
+
+def smoke(report: Report) -> None:
+    """The main job, once, for real."""
+    report.run("smoke", sys.executable, "manage.py", "smoke")
+
+
+def long(report: Report) -> None:
+    """Tests that take minutes."""
+    report.run("long tests", *pytest("tests", "-q", "-m", "long", *report.words))
+
+
+def gpu(report: Report) -> None:
+    """Tests that need an NVIDIA device."""
+    report.run("GPU tests", *pytest("tests/gpu", "-q", "-m", "gpu", *report.words))
+
+
+def gallery(report: Report) -> None:
+    """Pictures of every page into .gallery."""
+    report.run("gallery", sys.executable, "-m", "tests.browser.gallery", *report.words)
+
+
+def others(report: Report) -> None:
+    """What this run never does, and who does it."""
+    report.left_out.append(("tests that take minutes", "make test-long"))
+    if not Path("/dev/nvidiactl").exists():
+        report.left_out.append(("tests on a real GPU", "make test-gpu (where there is one)"))
+
+
+Stage = Callable[[Report], None]
+WAYS: dict[str, tuple[Stage, ...]] = {
+    "all": (lint, types, arch, pure, sqlite, postgres, browser, smoke, others),
+    "check": (lint, types, arch, pure, sqlite, smoke),
+    "lint": (lint,),
+    "types": (types,),
+    "arch": (arch,),
+    "pure": (pure,),
+    "long": (long,),
+    "gpu": (gpu,),
+    "gallery": (gallery,),
+    "browser": (browser,),
+    "postgres": (postgres,),
+    "sqlite": (sqlite,),
+}
+
+
+def main() -> int:
+    """Run the stages of one way; exit 0 only when all of them passed."""
+    if len(sys.argv) < 2 or sys.argv[1] not in WAYS:
+        print(f"usage: checks.py {'|'.join(WAYS)} [words for pytest]", file=sys.stderr)
+        return 2
+    report = Report(words=sys.argv[2:])
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="trainyard-checks-") as folder:
+        report.notes = Path(folder) / "omissions"
+        report.notes.touch()
+        for stage in WAYS[sys.argv[1]]:
+            stage(report)
+        skipped = dict(line.split("\t", 1) for line in report.notes.read_text().splitlines())
+    summarise(report, skipped, time.monotonic() - began)
+    return 0 if all(passed for _, passed, _ in report.stages) else 1
+
+
+def summarise(report: Report, skipped: dict[str, str], took_s: float) -> None:
+    """The closing table."""
+    print("\n=== summary")
+    for name, passed, seconds in report.stages:
+        print(f"{'passed' if passed else 'FAILED'}  {seconds:6.1f} s  {name}")
+    if report.left_out or skipped:
+        print("left out:")
+    for what, remedy in report.left_out:
+        print(f"  {what}; to add it: {remedy}")
+    for name, reason in sorted(skipped.items()):
+        print(f"  {name}: {reason}")
+    print(f"{took_s:.0f} s in all", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
