@@ -14,6 +14,7 @@ MAX_LINE_CHARS = 8 * 1024
 _MAX_LINE_BYTES = 32 * 1024
 _MAX_STATE_BYTES = 256 * 1024
 _MAX_URL_CHARS = 2048
+_CR = ord("\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,14 @@ def render_lines(raw: bytes, first_line: int, carry: SgrState = PLAIN) -> Render
 
     Lines end with a line feed; a last line without one is rendered too. Never raises.
     """
-    pieces = raw.split(b"\n")
-    if pieces[-1] == b"":
-        pieces.pop()
-    lines = []
-    for number, piece in enumerate(pieces, first_line):
-        line, carry = _render_line(piece, number, carry)
+    lines: list[RenderedLine] = []
+    begin = 0
+    while begin < len(raw):
+        end = raw.find(b"\n", begin)
+        end = len(raw) if end < 0 else end
+        line, carry = _render_line(raw, begin, end, first_line + len(lines), carry)
         lines.append(line)
+        begin = end + 1
     return Rendered(lines, carry)
 
 
@@ -60,18 +62,19 @@ _SGR_BYTES = re.compile(rb"\x1b\[([0-9:;]*)m")
 
 
 def _render_line(
-    piece: bytes, number: int, state: SgrState
+    raw: bytes, begin: int, end: int, number: int, state: SgrState
 ) -> tuple[RenderedLine, SgrState]:
-    """The last state of one line, cut where it is too long."""
-    shown = piece.rstrip(b"\r")
-    start = shown.rfind(b"\r") + 1
-    state = _state_after(piece[max(0, start - _MAX_STATE_BYTES) : start], state)
-    shown = shown[start:]
-    head, tail = shown[:_MAX_LINE_BYTES], shown[_MAX_LINE_BYTES:]
+    """The last state of the line `raw[begin:end]`, cut where it is too long. Copies no more."""
+    stop = end
+    while stop > begin and raw[stop - 1] == _CR:
+        stop -= 1
+    start = max(begin, raw.rfind(b"\r", begin, stop) + 1)
+    cut = min(stop, start + _MAX_LINE_BYTES)
+    state = _state_after(raw[max(begin, start - _MAX_STATE_BYTES) : start], state)
     page = _Line(state)
-    page.read(head.decode("utf-8", "replace"))
-    cut_bytes = len(tail) + page.cut_bytes
-    state = _state_after(tail[-_MAX_STATE_BYTES:], page.state)
+    page.read(raw[start:cut].decode("utf-8", "replace"))
+    cut_bytes = stop - cut + page.cut_bytes
+    state = _state_after(raw[max(cut, stop - _MAX_STATE_BYTES) : stop], page.state)
     html, text = page.finish(cut_bytes)
     return RenderedLine(number, html, text, cut_bytes), state
 
@@ -146,9 +149,7 @@ class _Line:
         if not self._run:
             return
         text = escape("".join(self._run))
-        self._html.append(
-            f'<span class="{self._run_css}">{text}</span>' if self._run_css else text
-        )
+        self._html.append(f'<span class="{self._run_css}">{text}</span>' if self._run_css else text)
         self._run = []
 
     def _close_link(self) -> None:
@@ -183,6 +184,4 @@ def _safe_url(url: str) -> str:
 def _size(count: int) -> str:
     if count < 1024:
         return f"{count} B"
-    return (
-        f"{count / 1024:.1f} KiB" if count < 1024**2 else f"{count / 1024**2:.1f} MiB"
-    )
+    return f"{count / 1024:.1f} KiB" if count < 1024**2 else f"{count / 1024**2:.1f} MiB"

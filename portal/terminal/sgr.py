@@ -30,9 +30,7 @@ class SgrState:
         elif self.inverse:
             words.append("t-inverse")
         styles = ("bold", "dim", "italic", "underline", "strike")
-        return " ".join(
-            words + [f"t-{style}" for style in styles if getattr(self, style)]
-        )
+        return " ".join(words + [f"t-{style}" for style in styles if getattr(self, style)])
 
 
 PLAIN = SgrState()
@@ -60,16 +58,12 @@ def apply_sgr(params: str, state: SgrState) -> SgrState:
     fields = params.split(";", _MAX_PARAMS)[:_MAX_PARAMS]
     at = 0
     while at < len(fields):
-        numbers = [
-            int(part) if part and len(part) < 5 else 0 for part in fields[at].split(":")
-        ]
+        numbers = [int(part) if part and len(part) < 5 else 0 for part in fields[at].split(":")]
         code = numbers[0]
         at += 1
         if code in {38, 48, 58}:
             if len(numbers) == 1:
-                rest = [
-                    int(part) if part.isdigit() else 0 for part in fields[at : at + 4]
-                ]
+                rest = [int(part) if part.isdigit() else 0 for part in fields[at : at + 4]]
                 numbers += rest
                 at += {5: 2, 2: 4}.get(rest[0] if rest else 0, 1)
             elif numbers[1] == 2 and len(numbers) > 5:
@@ -96,7 +90,7 @@ def _basic_colour(code: int, state: SgrState) -> SgrState:
 
 
 def _colour(code: int, numbers: list[int], state: SgrState) -> SgrState:
-    """Colours of 256 and of 24 bits become the nearest of sixteen, which the theme keeps readable."""
+    """Colours of 256 and of 24 bits become the nearest of the sixteen that every theme has."""
     if numbers[:1] == [5] and len(numbers) >= 2 and numbers[1] < 256:
         colour = numbers[1] if numbers[1] < 16 else _nearest(*_indexed(numbers[1]))
     elif numbers[:1] == [2] and len(numbers) >= 4 and max(numbers[1:4]) < 256:

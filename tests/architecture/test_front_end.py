@@ -1,0 +1,160 @@
+"""The browser's side keeps its promises: nothing inline, no other host, readable colours."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+from django.urls import reverse
+
+from deploy import vendor_assets
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
+OWN_CSS = sorted((ROOT / "static" / "css").glob("*.css"))
+OWN_JS = sorted((ROOT / "static" / "js").glob("*.js"))
+TOKENS = (ROOT / "static" / "css" / "tokens.css").read_text(encoding="utf-8")
+
+# Addresses of another host in a page would be fetched; a link that a person follows is text.
+FETCHED = re.compile(
+    r"""(?:src|href|action|url\()\s*=?\s*["']?(?:https?:)?//(?!www\.w3\.org)""", re.IGNORECASE
+)
+INLINE = {
+    "a style attribute": re.compile(r"<[^>]*\sstyle\s*=", re.IGNORECASE),
+    "a style element": re.compile(r"<style[\s>]", re.IGNORECASE),
+    "an event attribute": re.compile(r"<[^>]*\son[a-z]+\s*=", re.IGNORECASE),
+    "htmx code": re.compile(r"hx-on|hx-vals\s*=\s*['\"]js:|hx-trigger\s*=\s*['\"][^'\"]*\["),
+    "a javascript address": re.compile(r"javascript:", re.IGNORECASE),
+}
+SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>", re.IGNORECASE | re.DOTALL)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_vendored_files_are_the_listed_ones() -> None:
+    assert vendor_assets.differences() == []
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=name_of)
+def test_templates_hold_nothing_inline(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for what, pattern in INLINE.items():
+        assert not pattern.search(text), (
+            f"{name_of(path)} holds {what}; the content policy forbids it"
+        )
+    for attributes, body in SCRIPT.findall(text):
+        assert "src=" in attributes or "application/json" in attributes, "a script without src"
+        assert not body.strip(), "a script with a body"
+
+
+@pytest.mark.parametrize("path", [*TEMPLATES, *OWN_CSS, *OWN_JS], ids=name_of)
+def test_no_other_host_is_named(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not FETCHED.search(text)
+    assert "@import" not in text
+
+
+@pytest.mark.parametrize("path", OWN_JS, ids=name_of)
+def test_scripts_never_evaluate_text(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"\beval\(|new Function|document\.write|setTimeout\(\s*['\"]", text)
+
+
+@pytest.mark.parametrize("path", [*OWN_CSS, *OWN_JS], ids=name_of)
+def test_styles_and_scripts_stay_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
+
+
+def gz_kib(paths: list[Path]) -> float:
+    return len(gzip.compress(b"".join(path.read_bytes() for path in paths), 9)) / 1024
+
+
+def test_budgets_of_a_page_without_charts() -> None:
+    vendor = ROOT / "static" / "vendor"
+    scripts = [vendor / "htmx.min.js", vendor / "idiomorph-ext.min.js", *OWN_JS]
+    assert gz_kib(scripts) <= 45
+    assert gz_kib(OWN_CSS) <= 25
+
+
+def test_every_class_of_a_terminal_line_has_a_rule() -> None:
+    rules = (ROOT / "static" / "css" / "log.css").read_text(encoding="utf-8")
+    names = [f"t-{kind}{n}" for kind in ("fg", "bg") for n in range(16)]
+    names += ["t-bold", "t-dim", "t-italic", "t-underline", "t-strike", "t-inverse", "t-cut"]
+    assert [name for name in names if f".{name} {{" not in rules] == []
+
+
+def test_every_icon_that_templates_name_is_drawn() -> None:
+    sprite = (ROOT / "templates/components/_sprite.html").read_text(encoding="utf-8")
+    drawn = set(re.findall(r'id="i-([\w-]+)"', sprite))
+    for path in TEMPLATES:
+        text = path.read_text(encoding="utf-8")
+        named = set(re.findall(r'{% icon "([\w-]+)" %}', text))
+        named |= set(re.findall(r'{% (?:rail|tab)_link "[\w:]+" "([\w-]+)"', text))
+        assert named <= drawn, name_of(path)
+
+
+def test_every_link_of_the_shell_is_a_page() -> None:
+    for path in (ROOT / "templates/base.html", ROOT / "templates/components/_user_menu.html"):
+        text = path.read_text(encoding="utf-8")
+        for view_name in re.findall(r'{% (?:rail|tab)_link "([\w:]+)"', text):
+            assert reverse(view_name)
+
+
+def tokens(side: int) -> dict[str, str]:
+    pairs = re.findall(r"--([\w-]+): light-dark\((#\w+), (#\w+)\);", TOKENS)
+    return {pair[0]: pair[1 + side] for pair in pairs}
+
+
+def luminance(colour: str) -> float:
+    digits = colour.lstrip("#")
+    digits = "".join(c * 2 for c in digits) if len(digits) == 3 else digits
+    parts = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def mixed(colour: str, ground: str, share: float) -> str:
+    """CSS color-mix in sRGB."""
+
+    def parts(text: str) -> list[int]:
+        return [int(text[i : i + 2], 16) for i in (1, 3, 5)]
+
+    both = zip(parts(colour), parts(ground), strict=True)
+    return "#" + "".join(f"{round(a * share + b * (1 - share)):02x}" for a, b in both)
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["light", "dark"])
+def test_text_is_readable(side: int) -> None:
+    """WCAG 2.2: 4.5 for text, 3 for the outline of what can be used."""
+    token = {
+        k: f"#{v[1] * 2}{v[2] * 2}{v[3] * 2}" if len(v) == 4 else v for k, v in tokens(side).items()
+    }
+    states = ("held", "queued", "starting", "running", "stopping", "ok", "bad", "pre", "warn")
+    pairs = [
+        (text, ground) for text in ("text", "muted", "accent") for ground in ("bg", "s1", "s2")
+    ]
+    pairs += [("on-accent", "accent"), ("text", "accent-tint"), ("accent", "accent-tint")]
+    pairs += [(state, f"{state}-t") for state in states] + [(state, "bg") for state in states]
+    pairs += [("text", f"{state}-t") for state in states] + [("text", "mark"), ("text", "mark-now")]
+    pairs += [(name, "s1") for name in token if name.startswith("ansi-")]
+    low = {pair: contrast(token[pair[0]], token[pair[1]]) for pair in pairs}
+    assert {pair: round(ratio, 2) for pair, ratio in low.items() if ratio < 4.5} == {}
+    assert min(contrast(token["control"], token[g]) for g in ("bg", "s1", "s2")) >= 3
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["light", "dark"])
+def test_terminal_text_is_readable_on_terminal_backgrounds(side: int) -> None:
+    """The sixteen backgrounds are tints, so the theme's own text stays at 4.5 on each."""
+    token = tokens(side)
+    for name in [key for key in token if key.startswith("ansi-")]:
+        ground = mixed(token[name], token["s1"], 0.22)
+        assert contrast(token["text"], ground) >= 4.5, name

@@ -1,0 +1,213 @@
+"""What templates say: numbers with units, times with zones, names that cannot move the page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from django import forms
+from django.template import engines
+from django.test import RequestFactory
+
+from portal.templatetags import measures
+from portal.templatetags.states import LOOKS
+from scheduler.states import AttemptState, DeviceHealth, JobState, NodeState
+
+NOW = datetime(2026, 11, 20, 14, 32, 8, tzinfo=UTC)
+
+
+def rendered(source: str, **context: object) -> str:
+    template = engines["django"].from_string(source)
+    return template.render(context).strip()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "–"),
+        ("soon", "–"),
+        (True, "–"),
+        (0, "0 s"),
+        (-5, "0 s"),
+        (59.9, "59 s"),
+        (60, "1 min"),
+        (125, "2 min 05"),
+        (35 * 60 + 9, "35 min"),
+        (3600, "1 h"),
+        (9 * 3600 + 12 * 60, "9 h 12"),
+        (timedelta(hours=47, minutes=59), "47 h 59"),
+        (timedelta(days=3, hours=4), "3 d 4 h"),
+        (timedelta(days=2), "2 d"),
+    ],
+)
+def test_duration(seconds: object, text: str) -> None:
+    assert measures.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (Decimal("1957.755"), "1,957.76 EUR"),
+        (Decimal("0.005"), "0.01 EUR"),
+        (Decimal("0.004"), "< 0.01 EUR"),
+        (Decimal(0), "0.00 EUR"),
+        (Decimal("-12.5"), "−12.50 EUR"),
+        (Decimal("-0.001"), "−< 0.01 EUR"),
+        ("12", "12.00 EUR"),
+        (None, "–"),
+        ("free", "–"),
+        (Decimal("NaN"), "–"),
+    ],
+)
+def test_money(amount: object, text: str) -> None:
+    assert measures.money(amount, "EUR") == text
+
+
+def test_money_takes_the_installations_currency_or_the_rows() -> None:
+    assert rendered("{{ a|money }} {{ a|money:'CHF' }}", a=Decimal(2)) == "2.00 EUR 2.00 CHF"
+
+
+@pytest.mark.parametrize(
+    ("mib", "text"),
+    [
+        (0, "0 MiB"),
+        (512, "512 MiB"),
+        (1536, "1.5 GiB"),
+        (81920, "80 GiB"),
+        (2 * 1024 * 1024, "2 TiB"),
+        (None, "–"),
+    ],
+)
+def test_mib(mib: object, text: str) -> None:
+    assert measures.mib(mib) == text
+
+
+def test_sizes_in_bytes() -> None:
+    sizes = [measures.size_bytes(size) for size in (0, 812, 1024, 1258291, 3 * 1024**3)]
+    assert sizes == ["0 B", "812 B", "1 KiB", "1.2 MiB", "3 GiB"]
+
+
+def test_gpu_hours_have_one_decimal_and_never_hide_use() -> None:
+    hours = [measures.gpu_hours(seconds) for seconds in (0, 30, 3600, 44280, 36_000_000)]
+    assert hours == ["0.0", "< 0.1", "1.0", "12.3", "10,000.0"]
+
+
+def test_percent_and_shares() -> None:
+    assert [measures.percent(p) for p in (0, 0.46, 9, 96.4, None)] == [
+        *("0 %", "0.5 %", "9 %", "96 %", "–")
+    ]
+    assert rendered("{{ 5|share_of:7 }} {{ 1|share_of:0 }} {{ 9|share_of:8 }}") == "71 % 0 % 100 %"
+
+
+@pytest.mark.parametrize(
+    ("model", "short"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100 80GB"),
+        ("NVIDIA A100-SXM4-40GB", "A100 40GB"),
+        ("Tesla V100-SXM2-32GB", "V100 32GB"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        ("NVIDIA L40S", "L40S"),
+        ("NVIDIA", "NVIDIA"),
+        ("Simulated H100 80GB", "H100 80GB (simulated)"),
+        ("", "GPU"),
+    ],
+)
+def test_device_short_name(model: str, short: str) -> None:
+    assert measures.device_short_name(model) == short
+
+
+def test_gpu_count() -> None:
+    source = '{% gpu_count "NVIDIA H100 80GB HBM3" 8 %}|{% gpu_count "" 2 %}'
+    assert rendered(source) == "H100 80GB × 8|any GPU × 2"
+
+
+def test_a_name_is_isolated_escaped_and_cannot_turn() -> None:
+    html = rendered("{% name n %}", n="<b>evil\u202egnp.exe</b>\x00")
+    assert html == '<bdi class="name">&lt;b&gt;evilgnp.exe&lt;/b&gt;</bdi>'
+    assert rendered("{{ n|plain }}", n="a\u2066b\n") == "ab"
+    assert rendered("{% name n %}", n="تدريب") == '<bdi class="name">تدريب</bdi>'
+
+
+def test_times_say_their_zone_on_hover() -> None:
+    html = rendered("{% ago at now %}", at=NOW - timedelta(minutes=3), now=NOW)
+    assert html == (
+        '<time datetime="2026-11-20T14:29:08Z" title="20 Nov 2026 14:29:08 UTC" '
+        'data-tick="ago">3 min ago</time>'
+    )
+    assert "9 h 12</time>" in rendered(
+        "{% since at now %}", at=NOW - timedelta(hours=9, minutes=12), now=NOW
+    )
+
+
+def test_clock_adds_the_date_when_it_is_not_today() -> None:
+    def shown(at: datetime) -> str:
+        return rendered("{% clock at now %}", at=at, now=NOW).partition(">")[2].partition("<")[0]
+
+    assert shown(NOW) == "14:32:08"
+    assert shown(NOW - timedelta(days=2)) == "18 Nov 14:32"
+    assert shown(NOW - timedelta(days=400)) == "2025-10-16 14:32"
+
+
+def test_no_time_is_a_dash() -> None:
+    assert rendered("{% ago x %}{% since x %}{% clock x %}{% absolute x %}", x=None) == "––––"
+
+
+def test_every_state_has_a_look_and_a_drawn_glyph() -> None:
+    sprite = rendered('{% include "components/_sprite.html" %}')
+    words = {str(s) for kind in (JobState, AttemptState, NodeState, DeviceHealth) for s in kind}
+    words |= {"timed out", "preempted", "unreachable"}
+    assert words <= set(LOOKS)
+    for word, look in LOOKS.items():
+        assert f'id="i-{look.glyph}"' in sprite, word
+
+
+def test_badges_say_the_reason_where_it_is_more_precise() -> None:
+    assert "timed out" in rendered('{% state_badge "failed" "time_limit" %}')
+    assert "st-preempted" in rendered('{% state_badge "queued" "preempted" %}')
+    assert "unreachable" in rendered('{% state_badge "running" "" True %}')
+    odd = rendered("{% state_badge word %}", word="<odd>")
+    assert "st-held" in odd
+    assert "&lt;odd&gt;" in odd
+
+
+class Ask(forms.Form):
+    """One of each kind of widget."""
+
+    name = forms.CharField(help_text="Lower case.")
+    keep = forms.BooleanField(required=False)
+    tier = forms.ChoiceField(widget=forms.RadioSelect, choices=[("n", "normal")])
+
+
+def test_a_field_is_wired_for_screen_readers() -> None:
+    html = rendered("{% field form.name %}", form=Ask({"name": "", "tier": "n"}))
+    assert '<label for="id_name">Name</label>' in html
+    assert 'aria-describedby="id_name_helptext id_name_error"' in html
+    assert 'aria-invalid="true"' in html
+    assert 'id="id_name_helptext"' in html
+    assert 'id="id_name_error"' in html
+    assert "This field is required." in html
+
+
+def test_choices_are_a_group_with_a_legend() -> None:
+    form = Ask({})
+    assert "<legend" in rendered("{% field form.tier %}", form=form)
+    check = rendered("{% field form.keep 'c3' %}", form=form)
+    assert 'class="ck" for="id_keep"' in check
+    assert "field c3" in check
+
+
+def test_a_bar_never_leaves_its_box() -> None:
+    html = rendered('{% bar "9 of 8" 8 used=6 com=5 bad=-1 %}')
+    assert 'class="b-used" x="0.00%" width="75.00%"' in html
+    assert 'class="b-com" x="75.00%" width="25.00%"' in html
+    assert 'class="b-bad" x="100.00%" width="0.00%"' in html
+    assert 'width="0.00%"' in rendered('{% bar "none" 0 used=6 %}')
+
+
+def test_the_pager_keeps_the_filter() -> None:
+    source = '{% include "components/_pager.html" with next_cursor="n/1" %}'
+    request = RequestFactory().get("/jobs/?state=running&cursor=old")
+    html = engines["django"].from_string(source).render({}, request)
+    assert 'href="?state=running&amp;cursor=n%2F1"' in html
+    assert "Previous" not in html
