@@ -144,18 +144,6 @@ def _git(
     command = [*clock, "git", *arguments]
     if most:
         command = ["/bin/sh", "-c", f'"$@" | head -c {most}', "sh", *command]
-    environment = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(rules.home),
-        "LANG": "C.UTF-8",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ASKPASS": "/bin/false",
-        "GIT_ALLOW_PROTOCOL": protocols,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": str(rules.settings),
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_LFS_SKIP_SMUDGE": "1",
-    }
     try:
         process = subprocess.Popen(
             command,
@@ -187,6 +175,18 @@ def _git(
 
 def _surroundings(rules: GitRules) -> dict[str, str]:
     protocols = "https:file" if rules.allow_file else "https"
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(rules.home),
+        "LANG": "C.UTF-8",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "/bin/false",
+        "GIT_ALLOW_PROTOCOL": protocols,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": str(rules.settings),
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_LFS_SKIP_SMUDGE": "1",
+    }
 
 
 def _finish(process: subprocess.Popen[bytes], rules: GitRules) -> tuple[bytes, bytes]:
