@@ -1,0 +1,100 @@
+"""The loop in real Celery workers, with a real broker that comes, goes and is killed."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from scheduler.loop.lease import LEASE_S
+from tests.loop.workers import Stage, copy_database, terminate, until
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory):
+    """A folder with an empty database, copied by each test."""
+    stage = Stage(tmp_path_factory.mktemp("template"), tmp_path_factory.mktemp("run"))
+    stage.migrate()
+    stage.submit(0)
+    return stage
+
+
+@pytest.fixture
+def stage(migrated, tmp_path):
+    # Paths of Unix sockets are short; a test's own folder is not.
+    run_folder = Path(tempfile.mkdtemp(prefix="ty-"))
+    made = Stage(tmp_path, run_folder)
+    copy_database(migrated, made)
+    yield made
+    made.stop()
+    shutil.rmtree(run_folder, ignore_errors=True)
+
+
+def test_of_two_workers_the_lease_holder_schedules_and_consumes(stage):
+    stage.start_broker()
+    first = stage.start_worker("first")
+    until(lambda: stage.holder() == str(first.pid))
+    second = stage.start_worker("second")
+    until(lambda: stage.consumers() == {"first": ["scheduling"], "second": []})
+
+    (job,) = stage.submit()
+    until(lambda: stage.states()[job] == "starting")
+    until(lambda: "scheduler.tasks.wake[" in stage.log("first").read_text())
+    assert "scheduler.tasks.wake[" not in stage.log("second").read_text()
+
+    # A clean stop hands over at once: no need to wait until the lease runs out.
+    assert terminate(first) == 0
+    took_s = until(lambda: stage.holder() == str(second.pid))
+    assert took_s < LEASE_S
+    until(lambda: stage.consumers() == {"second": ["scheduling"]})
+    (job,) = stage.submit()
+    until(lambda: stage.states()[job] == "starting")
+
+    # A killed holder is replaced when its lease runs out.
+    third = stage.start_worker("third")
+    until(lambda: stage.consumers().get("third") == [])
+    second.kill()
+    until(lambda: stage.holder() == str(third.pid), within_s=LEASE_S + 10)
+    (job,) = stage.submit()
+    until(lambda: stage.states()[job] == "starting")
+
+
+def test_without_a_broker_the_loop_goes_on(stage):
+    # The broker is down from the start.
+    worker = stage.start_worker("only")
+    (job,) = stage.submit()
+    until(lambda: stage.states()[job] == "starting")
+    assert stage.holder() == str(worker.pid)
+
+    # It comes, and the worker listens.
+    stage.start_broker()
+    until(lambda: stage.consumers() == {"only": ["scheduling"]}, within_s=40)
+    (job,) = stage.submit()
+    until(lambda: stage.states()[job] == "starting")
+    until(lambda: "scheduler.tasks.wake[" in stage.log("only").read_text())
+
+    # It is killed while jobs wait: they are scheduled all the same.
+    stage.kill_broker()
+    for job in stage.submit(3):
+        until(lambda job=job: stage.states()[job] == "starting")
+    assert worker.poll() is None
+
+    # It comes back.
+    stage.start_broker()
+    until(lambda: stage.consumers() == {"only": ["scheduling"]}, within_s=40)
+
+    # Stopping works without it, too, and leaves the lease free.
+    stage.kill_broker()
+    assert terminate(worker) == 0
+    assert stage.holder() == ""
+
+
+def test_a_prefork_worker_refuses_the_queue(stage):
+    stage.start_broker()
+    worker = stage.start_worker("only", pool="prefork")
+    assert worker.wait(30) != 0
+    assert "needs a worker with -P threads" in stage.log("only").read_text()
