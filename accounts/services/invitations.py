@@ -18,13 +18,17 @@ from accounts.services.memberships import check_role, join
 from accounts.services.people import create_user
 
 INVITATION_LIFE = timedelta(days=7)
+MAX_OPEN = 100
 
 
 @transaction.atomic
 def invite(
     *, actor: User, team: Team, email: str, role: str = Role.MEMBER, now: datetime | None = None
 ) -> tuple[Invitation, str]:
-    """An invitation and its secret, which is shown or mailed once and never stored."""
+    """An invitation and its secret, which is shown or mailed once and never stored.
+
+    It takes the place of an open one for the same address.
+    """
     check_role(actor, team, role)
     now = now or timezone.now()
     email = email.strip()
@@ -34,6 +38,14 @@ def invite(
         raise Invalid("This is not an e-mail address.", field="email") from None
     if team.memberships.filter(user__email__iexact=email).exists():
         raise Invalid("This person is in the team already.", field="email")
+    still_open = team.invitations.filter(
+        accepted_at__isnull=True, revoked_at__isnull=True, expires_at__gt=now
+    )
+    still_open.filter(email__iexact=email).update(revoked_at=now)
+    if still_open.count() >= MAX_OPEN:
+        raise Invalid(
+            f"The team has {MAX_OPEN} open invitations; withdraw one first.", field="email"
+        )
     secret = secrets.token_urlsafe(32)
     invitation = Invitation.objects.create(
         team=team,

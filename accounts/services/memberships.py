@@ -21,7 +21,9 @@ def check_role(actor: User, team: Team, role: str) -> None:
 
 @transaction.atomic
 def add_member(*, actor: User, team: Team, user: User, role: str = Role.MEMBER) -> Membership:
-    """Put a person into a team, or give a member another role."""
+    """Put a person into a team; who is in it already gets the role as in `change_role`."""
+    if team.memberships.filter(user=user).exists():
+        return change_role(actor=actor, team=team, user=user, role=role)
     check_role(actor, team, role)
     return join(team=team, user=user, role=role)
 
@@ -63,6 +65,8 @@ def leave_team(*, actor: User, team: Team) -> None:
 
 
 def _membership(team: Team, user: User) -> Membership:
+    # One change of members at a time, else two leads who leave together leave nobody behind.
+    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
     found = (
         Membership.objects.select_for_update(of=("self",))
         .select_related("user")

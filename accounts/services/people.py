@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import re
+
 from django.contrib.auth.password_validation import validate_password
-from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 
 from accounts import names
 from accounts.errors import Conflict, Invalid
 from accounts.models import User
 
+# ASCII, so that nobody can look like somebody else; no @, so that nobody is called like another
+# person's address, with which one may sign in as well.
+_USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,149}")
+# Filters know these words: `user:me`.
+_RESERVED_USERNAMES = frozenset({"me", "all", "none", "anonymous"})
+
 
 def create_user(
     *, username: str, email: str, password: str, display_name: str = "", is_superuser: bool = False
 ) -> User:
     """A new person; raises Invalid that names the field."""
-    try:
-        UnicodeUsernameValidator()(username)
-        if len(username) > 150:
-            raise ValidationError("Use at most 150 characters.")
-    except ValidationError:
+    if not _USERNAME.fullmatch(username):
         raise Invalid(
-            "Use letters, digits and @ . + - _ only, at most 150.", field="username"
-        ) from None
+            "Use letters a-z, digits and . + - _ only, a letter or digit first, at most 150.",
+            field="username",
+        )
+    if username.lower() in _RESERVED_USERNAMES:
+        raise Invalid(f"{username} is reserved; choose another.", field="username")
+    try:
+        validate_email(email)
+    except ValidationError:
+        raise Invalid("This is not an e-mail address.", field="email") from None
     user = User(
         username=username,
         email=email,
@@ -36,12 +47,22 @@ def create_user(
     except ValidationError as error:
         raise Invalid(" ".join(error.messages), field="password") from None
     user.set_password(password)
+    _refuse_taken(username, email)
     try:
         with transaction.atomic():
             user.save()
     except IntegrityError:
         raise Invalid("This user name or e-mail address is taken.", field="username") from None
     return user
+
+
+def _refuse_taken(username: str, email: str) -> None:
+    if User.objects.filter(username__iexact=username).exists():
+        raise Invalid("This user name is taken.", field="username")
+    if User.objects.filter(email__iexact=email).exists():
+        raise Invalid(
+            "There is an account with this e-mail address; sign in with it.", field="email"
+        )
 
 
 @transaction.atomic

@@ -49,7 +49,7 @@ class JoinForm(forms.Form):
     username = forms.CharField(
         label="User name",
         max_length=150,
-        help_text="Letters, digits and @ . + - _",
+        help_text="Letters a-z, digits and . + - _",
         widget=forms.TextInput(attrs={"autocomplete": "username"}),
     )
     password = forms.CharField(

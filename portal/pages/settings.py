@@ -39,7 +39,7 @@ def profile(request: HttpRequest) -> HttpResponseBase:
 def theme(request: HttpRequest) -> HttpResponse:
     """Remember the theme in a cookie and go back to where the button was."""
     back = request.POST.get("next", "/")
-    if not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
+    if not back.startswith("/") or not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
         back = "/"
     response = redirect(back)
     chosen = request.POST.get("theme", "")
