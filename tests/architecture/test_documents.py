@@ -1,0 +1,91 @@
+"""Documents do not lie: paths exist, variables are read, locks carry no address."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.sources import ROOT, text_of, tracked
+
+_READS = re.compile(r"""env\.(?:text|flag|whole|words)\(\s*["']([A-Z_]+)["']""")
+_ENVIRON = re.compile(r"""os\.environ(?:\.get\(|\[)["']([A-Z_]+)["']""")
+_CODE = re.compile(r"`([^`\s]+)`")
+_LINK = re.compile(r"\]\(([^)#\s]+)")
+# Read from the environment by other programs of the house or by the system, not by an operator.
+_NOT_FOR_OPERATORS = {"XDG_RUNTIME_DIR", "DJANGO_SETTINGS_MODULE"}
+_TOP = {path.parts[0] for path in tracked()}
+READMES = [path for path in tracked() if path.suffix == ".md" and "vendor" not in path.parts]
+
+
+def settings_variables() -> set[str]:
+    found = set()
+    for path in tracked():
+        if path.parts[:2] == ("portal", "settings") and path.suffix == ".py":
+            text = text_of(path)
+            found |= set(_READS.findall(text)) | set(_ENVIRON.findall(text))
+            for names in re.findall(r"for _name in \(([^)]*)\)", text):
+                found |= set(re.findall(r'"([A-Z_]+)"', names))
+    return found - _NOT_FOR_OPERATORS
+
+
+def described_variables() -> set[str]:
+    return set(re.findall(r"^#?\s?([A-Z_]+)=", text_of(Path("deploy/env.example")), re.M))
+
+
+def test_every_variable_is_described():
+    assert settings_variables() - described_variables() == set()
+
+
+def test_every_described_variable_is_read():
+    assert described_variables() - settings_variables() == set()
+
+
+@pytest.mark.parametrize("readme", READMES, ids=str)
+def test_paths_written_in_documents_exist(readme):
+    text = text_of(readme)
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    missing = []
+    for word in _CODE.findall(text):
+        path = word.rstrip("/").split("::")[0]
+        is_path = path.split("/")[0] in _TOP and ("/" in path or "." in path)
+        if is_path and not set("*<{…=") & set(path) and not (ROOT / path).exists():
+            missing.append(word)
+    for link in _LINK.findall(text):
+        if "://" not in link and not link.startswith("mailto:"):
+            target = ROOT / readme.parent / link
+            if not target.exists():
+                missing.append(link)
+    assert not missing
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+def test_locks_carry_hashes_and_no_address(lock):
+    text = text_of(Path(lock))
+    assert "://" not in text
+    pinned = re.findall(r"^[a-z0-9][a-z0-9._-]*(?:\[[^]]*\])?==", text, re.M)
+    assert len(pinned) > 50
+    assert text.count("--hash=sha256:") >= len(pinned)
+
+
+def test_the_locks_agree_with_the_declared_dependencies():
+    project = tomllib.loads(text_of(Path("pyproject.toml")))["project"]
+    extras = project["optional-dependencies"]
+    lock, dev = text_of(Path("requirements.lock")), text_of(Path("requirements-dev.lock"))
+    for extra, wishes in extras.items():
+        for wish in wishes:
+            name = re.match(r"[A-Za-z0-9._-]+", wish)[0].lower().replace("_", "-")
+            assert re.search(rf"^{re.escape(name)}(\[[^]]*\])?==", dev, re.M), name
+            if extra in ("server", "postgres", "agent", "cli", "samples"):
+                assert re.search(rf"^{re.escape(name)}(\[[^]]*\])?==", lock, re.M), name
+
+
+def test_the_makefile_has_the_promised_targets():
+    promised = (
+        "setup demo up dev test test-fast test-long test-gpu check fmt lint types arch smoke "
+        "bench gallery agent migrations clean"
+    )
+    targets = set(re.findall(r"^([a-z-]+):", text_of(Path("Makefile")), re.M))
+    assert set(promised.split()) <= targets
