@@ -127,6 +127,8 @@ class JobForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
         document = self._document(cleaned)
+        if not {"command", "script"} & document.keys() and not self.has_error("command"):
+            self.add_error("command", "Give a command, or a script below.")
         try:
             self.spec = parse_spec(document)
         except SpecInvalid as refused:

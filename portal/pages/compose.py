@@ -51,6 +51,7 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
         context = {}
     context |= {
         "form": form,
+        "is_prefilled": "clone" in request.GET or "from" in request.GET,
         "projects": projects,
         "pools": pools,
         "unknown": unknown_parameters(request.GET, PARAMETERS),

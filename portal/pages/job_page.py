@@ -125,7 +125,7 @@ def why(job: Job) -> dict[str, Any]:
 
 
 def _with_previous(attempts: list[Attempt]) -> list[tuple[Attempt, Attempt | None]]:
-    return list(zip(attempts, [None, *attempts[:-1]], strict=True))
+    return list(zip(attempts, [None, *attempts], strict=False))
 
 
 def _card(attempt: Attempt, earlier: Attempt | None, job: Job) -> AttemptCard:

@@ -18,9 +18,12 @@ from scheduler.selectors.telemetry import DeviceSeries
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MAX_TRACES = 8
+# With more, the legend would take the room of the chart; hovering and the table name each line.
+LEGEND_AT_MOST = 2
 # A pause this long is drawn as a gap; a straight line over it would claim readings.
 GAP = timedelta(seconds=45)
 GAP_STEPS = 4
+BAR_PX, BAR_FRAME_PX = 32, 56
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +117,16 @@ def _chart(measure: Measure, series: Sequence[DeviceSeries]) -> Chart:
         }
         for number, one in enumerate(series[:MAX_TRACES])
     ]
-    y_axis: dict[str, Any] = {"title": {"text": measure.unit}, "rangemode": "tozero"}
+    y_axis: dict[str, Any] = {"rangemode": "tozero", "nticks": 5}
     if measure.top is not None:
         y_axis["range"] = [0, measure.top]
     rows = tuple(_row(measure, one) for one in series if one.at)
     figure = {
         "data": traces,
         "layout": {
-            "xaxis": {"type": "date"},
+            "xaxis": {"type": "date", "nticks": 5, "tickangle": 0},
             "yaxis": y_axis,
-            "showlegend": len(traces) > 1,
+            "showlegend": 1 < len(traces) <= LEGEND_AT_MOST,
             "hovermode": "x unified",
         },
     }
@@ -197,8 +200,10 @@ def cost_chart(rows: Sequence[tuple[str, float]], currency: str) -> dict[str, An
             }
         ],
         "layout": {
-            "xaxis": {"title": {"text": currency}, "rangemode": "tozero"},
+            "xaxis": {"rangemode": "tozero", "nticks": 6, "tickangle": 0},
             "yaxis": {"type": "category", "automargin": True},
             "showlegend": False,
+            "bargap": 0.35,
+            "height": BAR_FRAME_PX + BAR_PX * len(shown),
         },
     }

@@ -1,0 +1,360 @@
+"""The pages of jobs: happy path first, stranger second, then bad input."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from scheduler.models import Job
+from scheduler.states import JobState
+from tests import scenes
+from tests.pages.yard import build_yard
+
+pytestmark = pytest.mark.django_db
+
+DETAIL_TABS = ("detail", "why", "events", "metrics", "spec", "cost", "logs")
+
+
+@pytest.fixture
+def yard(root, alice, project):
+    return build_yard(root, alice, project)
+
+
+def form_data(project, /, **more):
+    return {
+        "name": "digits",
+        "project": project.path,
+        "command": "python train.py",
+        "nodes": "1",
+        "gpus_per_node": "1",
+        "cpus": "1",
+        "memory": "2GiB",
+        "time_limit": "1h",
+        "tier": "normal",
+        "processes": "node",
+        "signal": "SIGTERM",
+        "grace": "30s",
+        "pool": "default",
+        "nonce": "n-1",
+        **more,
+    }
+
+
+def test_owner_sees_every_tab_of_every_job(client, alice, yard):
+    client.force_login(alice)
+    for job in (yard.running, yard.queued, yard.held, yard.succeeded, yard.failed):
+        for tab in DETAIL_TABS:
+            page = client.get(reverse(f"jobs:{tab}", args=[job.pk]))
+            assert page.status_code == 200, (tab, job.name)
+            if tab != "why":
+                assert job.name in page.content.decode()
+
+
+@pytest.mark.parametrize("part", ["head", "live", "side"])
+def test_parts_are_fragments(client, alice, yard, part):
+    client.force_login(alice)
+    url = reverse("jobs:detail", args=[yard.running.pk])
+    page = client.get(url, {"part": part, "attempt": yard.attempt.pk}, HTTP_HX_REQUEST="true")
+    assert page.status_code == 200
+    assert "<html" not in page.content.decode()
+    assert "HX-Refresh" not in page.headers
+
+
+def test_a_new_attempt_asks_for_a_new_page(client, alice, yard):
+    client.force_login(alice)
+    url = reverse("jobs:detail", args=[yard.running.pk])
+    assert client.get(url, {"part": "live", "attempt": ""}).headers["HX-Refresh"] == "true"
+
+
+def test_stranger_gets_the_404_of_a_missing_job(client, carol, yard):
+    client.force_login(carol)
+    for tab in (*DETAIL_TABS, "series", "log_lines", "log_download"):
+        foreign = client.get(reverse(f"jobs:{tab}", args=[yard.running.pk]))
+        missing = client.get(reverse(f"jobs:{tab}", args=[yard.running.pk + 10_000]))
+        assert foreign.status_code == missing.status_code == 404, tab
+        assert foreign.content == missing.content.replace(
+            str(yard.running.pk + 10_000).encode(), str(yard.running.pk).encode()
+        )
+    for action in ("cancel", "hold", "release"):
+        assert client.post(reverse(f"jobs:{action}", args=[yard.queued.pk])).status_code == 404
+    yard.queued.refresh_from_db()
+    assert yard.queued.state == JobState.QUEUED
+    assert "running" not in [row.job.name for row in client.get("/jobs/").context["rows"]]
+
+
+def test_anonymous_is_sent_to_sign_in(client, yard):
+    for name in ("list", "submit"):
+        page = client.get(reverse(f"jobs:{name}"))
+        assert page.status_code == 302
+        assert reverse("account_login") in page.url
+
+
+def test_finance_sees_cost_but_neither_log_nor_spec(client, finance, yard):
+    client.force_login(finance)
+    assert client.get(reverse("jobs:cost", args=[yard.succeeded.pk])).status_code == 200
+    assert client.get(reverse("jobs:detail", args=[yard.running.pk])).status_code == 200
+    for tab in ("logs", "spec", "log_lines", "log_download"):
+        assert client.get(reverse(f"jobs:{tab}", args=[yard.running.pk])).status_code == 403, tab
+
+
+def test_why_panel_says_the_engines_own_figures(client, alice, yard):
+    client.force_login(alice)
+    text = client.get(reverse("jobs:why", args=[yard.queued.pk])).content.decode()
+    assert "Needs 1 GPU; 0 of 4 GPUs in pool default are free." in text
+    assert "GPUs in the pool" in text
+    assert "Place in default" in text
+
+
+def test_cost_lines_tie_to_the_total(client, alice, yard):
+    client.force_login(alice)
+    cost = client.get(reverse("jobs:cost", args=[yard.succeeded.pk])).context["cost"]
+    assert cost.cost == sum(line.cost for line in cost.lines) > 0
+    assert cost.gpu_seconds == sum(line.gpu_seconds for line in cost.lines) == 92
+
+
+def test_submit_yields_one_job_however_often_it_is_pressed(client, alice, project, yard):
+    client.force_login(alice)
+    before = Job.objects.count()
+    pages = [client.post(reverse("jobs:submit"), form_data(project)) for _ in range(2)]
+    assert [page.status_code for page in pages] == [302, 302]
+    assert pages[0].url == pages[1].url
+    assert Job.objects.count() == before + 1
+    job = Job.objects.latest("pk")
+    assert (job.name, job.owner, job.spec["command"]) == ("digits", alice, ["python", "train.py"])
+
+
+def test_a_form_sent_again_with_changes_asks_before_a_second_job(client, alice, project, yard):
+    client.force_login(alice)
+    client.post(reverse("jobs:submit"), form_data(project))
+    before = Job.objects.count()
+    page = client.post(reverse("jobs:submit"), form_data(project, name="other"))
+    assert page.status_code == 200
+    assert "Press Submit again" in page.content.decode()
+    assert page.context["form"]["nonce"].value() != "n-1"
+    assert Job.objects.count() == before
+
+
+def test_check_shows_the_quote_and_writes_nothing(client, alice, project, yard):
+    client.force_login(alice)
+    before = Job.objects.count()
+    data = form_data(project, gpus_per_node="2", time_limit="2h")
+    page = client.post(reverse("jobs:submit") + "?part=summary", data)
+    text = page.content.decode()
+    assert "<html" not in text
+    assert "14.40 EUR" in text  # 2 GPUs x 2 h x 3.60
+    assert "trainyard submit" in text
+    plain = client.post(reverse("jobs:submit"), data | {"check": "1"})
+    assert "14.40 EUR" in plain.content.decode()
+    assert Job.objects.count() == before
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("name", "", "required"),
+        ("name", "   ", "required"),
+        ("name", "x" * 256, "longer than 128"),
+        ("name", "a\x00b", "Null characters"),
+        ("name", "e" + "\u0301" * 20, "combining marks"),
+        ("nodes", "1.5", "whole number"),
+        ("nodes", "0", "at least 1"),
+        ("nodes", "-1", "at least 1"),
+        ("nodes", "2147483648", "at most"),
+        ("nodes", "1_000", "whole number"),
+        ("nodes", "NaN", "whole number"),
+        ("nodes", "\uff11", "whole number"),
+        ("gpus_per_node", "64", "largest node"),
+        ("time_limit", "0", "at least 1"),
+        ("time_limit", "100000d", "at most"),
+        ("time_limit", "P1Y", "not a duration"),
+        ("time_limit", "-5", "not a duration"),
+        ("memory", "lots", "not a size"),
+        ("grace", "1h", "at most 600"),
+        ("env", "NOVALUE", "Line 1"),
+        ("env", "RANK=1", "set by Trainyard"),
+        ("git_url", "http://host/repo", "https"),
+        ("working_dir", "../up", "absolute path"),
+        ("project", "speech/asr", "not one of the available"),
+    ],
+)
+def test_bad_values_are_named_at_their_field(
+    client, alice, project, other_project, yard, field, value, words
+):
+    client.force_login(alice)
+    before = Job.objects.count()
+    page = client.post(reverse("jobs:submit"), form_data(project, **{field: value}))
+    assert page.status_code == 200
+    assert field in page.context["form"].errors, page.context["form"].errors
+    assert words.lower() in str(page.context["form"].errors[field]).lower()
+    assert Job.objects.count() == before
+
+
+def test_bytes_that_are_no_text_are_not_stored(client, alice, project, yard):
+    client.force_login(alice)
+    body = urlencode(form_data(project, name="NAME")).replace("NAME", "a%ED%A0%80%FFb")
+    client.post(reverse("jobs:submit"), body, content_type="application/x-www-form-urlencoded")
+    name = Job.objects.latest("pk").name
+    assert name.encode() and "\ud800" not in name
+
+
+HOSTILE = (
+    "\u202egpj.exe",
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "{{7*7}}",
+    "{% debug %}",
+    "👨‍👩‍👧‍👦 family",
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_shown_as_text(client, alice, project, yard, name):
+    job = scenes.submit(alice, project, name=name)
+    client.force_login(alice)
+    pages = [
+        reverse("jobs:list"),
+        reverse("jobs:detail", args=[job.pk]),
+        reverse("jobs:spec", args=[job.pk]),
+        reverse("jobs:submit") + f"?clone={job.pk}",
+        reverse("queue:list"),
+    ]
+    for url in pages:
+        text = client.get(url).content.decode()
+        assert "<script>alert" not in text
+        assert "<img src=x" not in text
+        title = text.partition("<title>")[2].partition("</title>")[0]
+        assert "\u202e" not in title
+    assert '<bdi class="name">' in client.get(pages[1]).content.decode()
+
+
+def test_clone_prefills_and_remembers_its_origin(client, alice, project, yard):
+    client.force_login(alice)
+    page = client.get(reverse("jobs:submit"), {"clone": yard.succeeded.pk})
+    form = page.context["form"]
+    assert form["script"].value() == "echo hi"
+    data = {bound.name: bound.value() for bound in form if bound.value() not in (None, False)}
+    made = client.post(reverse("jobs:submit"), data)
+    assert made.status_code == 302, made.context["form"].errors
+    assert Job.objects.latest("pk").cloned_from_id == yard.succeeded.pk
+
+
+@pytest.mark.parametrize("wanted", ["999999", "abc", "9" * 40, "-1"])
+def test_clone_of_nothing_is_an_empty_form_with_a_word(client, alice, project, yard, wanted):
+    client.force_login(alice)
+    page = client.get(reverse("jobs:submit"), {"clone": wanted})
+    assert page.status_code == 200
+    assert "no such job to clone" in page.content.decode()
+
+
+def test_stranger_cannot_clone(client, carol, other_project, yard):
+    client.force_login(carol)
+    page = client.get(reverse("jobs:submit"), {"clone": yard.running.pk})
+    assert "no such job to clone" in page.content.decode()
+    assert "echo hi" not in page.content.decode()
+
+
+def test_the_sample_is_ready_to_submit(client, alice, project, yard):
+    client.force_login(alice)
+    form = client.get(reverse("jobs:submit"), {"from": "sample"}).context["form"]
+    data = {bound.name: bound.value() for bound in form if bound.value() not in (None, False)}
+    made = client.post(reverse("jobs:submit"), data)
+    assert made.status_code == 302, made.context["form"].errors
+
+
+def test_buttons_move_the_job_and_say_so(client, alice, yard):
+    client.force_login(alice)
+    client.post(reverse("jobs:hold", args=[yard.queued.pk]))
+    yard.queued.refresh_from_db()
+    assert yard.queued.state == JobState.HELD
+    client.post(reverse("jobs:release", args=[yard.queued.pk]))
+    yard.queued.refresh_from_db()
+    assert yard.queued.state == JobState.QUEUED
+    page = client.post(reverse("jobs:cancel", args=[yard.queued.pk]), follow=True)
+    yard.queued.refresh_from_db()
+    assert yard.queued.state == JobState.CANCELLED
+    assert f"Job #{yard.queued.pk} is cancelled." in page.content.decode()
+    page = client.post(reverse("jobs:hold", args=[yard.queued.pk]), follow=True)
+    assert "Only a queued job can be held" in page.content.decode()
+
+
+def test_list_filters_by_its_words(client, alice, yard):
+    client.force_login(alice)
+
+    def names(query):
+        return {r.job.name for r in client.get("/jobs/", {"q": query}).context["rows"]}
+
+    assert names("") == {"running", "queued", "held", "done", "broken"}
+    assert names("state:running") == {"running"}
+    assert names("state:waiting user:me") == {"queued", "held"}
+    assert names("team:vision broken") == {"broken"}
+    assert names("team:speech") == set()
+    assert names(f"#{yard.failed.pk}") == {"broken"}
+    assert {r.job.name for r in client.get("/jobs/?state=held").context["rows"]} == {"held"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["state:dancing", "state:", "user:<script>", "created:soon", "state:held state:held", "x" * 600],
+)
+def test_wrong_filters_are_a_page_with_a_word(client, alice, yard, query):
+    client.force_login(alice)
+    page = client.get("/jobs/", {"q": query})
+    assert page.status_code == 200
+    assert page.context["problems"]
+    assert "<script>" not in page.content.decode().replace("<script src=", "").replace(
+        "<script defer", ""
+    )
+
+
+def test_unknown_parameters_are_ignored_with_a_notice(client, alice, yard):
+    client.force_login(alice)
+    page = client.get("/jobs/", {"flavour": "x"})
+    assert page.status_code == 200
+    assert "Not known here" in page.content.decode()
+    assert len(page.context["rows"]) == 5
+
+
+@pytest.mark.parametrize("cursor", ["zzz", "YmVmb3JlOi0x", "9" * 400, "\x00"])
+def test_a_cursor_that_is_not_ours_is_named(client, alice, yard, cursor):
+    client.force_login(alice)
+    page = client.get("/jobs/", {"cursor": cursor})
+    assert page.status_code == 200
+    assert page.context["problems"]
+
+
+def test_list_pages_and_announces_new_jobs(client, alice, project, yard):
+    for number in range(60):
+        scenes.submit(alice, project, name=f"more-{number}")
+    client.force_login(alice)
+    first = client.get("/jobs/")
+    second = client.get("/jobs/", {"cursor": first.context["next_cursor"]})
+    shown = [row.job.pk for page in (first, second) for row in page.context["rows"]]
+    assert len(shown) == len(set(shown)) == 65
+    scenes.submit(alice, project, name="newest")
+    again = client.get("/jobs/", {"top": first.context["top"]}, HTTP_HX_REQUEST="true")
+    text = again.content.decode()
+    assert "1 new job — show" in text
+    assert "newest" not in text
+    assert [r.job.pk for r in again.context["rows"]] == shown[:50]
+
+
+def test_queries_do_not_grow_with_rows(client, alice, project, yard):
+    client.force_login(alice)
+
+    def count(url):
+        client.get(url)
+        with CaptureQueriesContext(connection) as seen:
+            assert client.get(url).status_code == 200
+        return len(seen)
+
+    few = {url: count(url) for url in ("/jobs/", "/queue/", "/cluster/nodes/", "/usage/")}
+    for number in range(45):
+        scenes.submit(alice, project, name=f"more-{number}")
+    for number in range(3, 13):
+        scenes.add_node(yard.cluster, f"n{number}", 2)
+    assert {url: count(url) for url in few} == few
+    assert few["/jobs/"] <= 16
