@@ -145,8 +145,12 @@ class Roster:
         except OSError:
             logger.warning("cannot write %s", self.last_sync_path)
 
-    def converge(self, reply: SyncReply) -> bool:
-        """Do what the reply wants, unless a newer one was seen; True when something changed."""
+    def converge(self, reply: SyncReply, sent_at: float) -> bool:
+        """Do what the reply wants, unless a newer one was seen; True when something changed.
+
+        `sent_at`: when the call was made, monotonic. Two calls are on their way at a time, so a
+        reply may be older than an attempt it does not list; such silence stops nothing.
+        """
         with self._lock:
             if reply.revision < self.revision:
                 return False
@@ -158,11 +162,8 @@ class Roster:
             for assignment in wanted.values():
                 changed |= self._bring_to(assignment)
             for fence, attempt in self._attempts.items():
-                if fence not in wanted and attempt.end is None and not attempt.is_stopping():
-                    grace_s = attempt.assignment.launch.stop_grace_s
-                    detail = "the server no longer lists this attempt"
-                    attempt.order_stop(EndReason.NODE_LOST, grace_s, detail)
-                    changed = True
+                if fence not in wanted and attempt.known_since < sent_at:
+                    changed |= attempt.drop()
             return changed
 
     def _bring_to(self, assignment: Assignment) -> bool:

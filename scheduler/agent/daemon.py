@@ -33,7 +33,6 @@ from scheduler.wire.messages import (
     AttemptReport,
     DeviceSample,
     HostSample,
-    SyncReply,
     SyncRequest,
 )
 
@@ -171,7 +170,8 @@ class Daemon:
         self.roster.note_contact(sent_at, request.reports)
         self._introduced = True
         self._reported = _telling(request.reports)
-        self._apply(reply)
+        if self.roster.converge(reply, sent_at):
+            self.wake()
         return True
 
     def _request(self, hold_s: float) -> SyncRequest:
@@ -204,10 +204,6 @@ class Daemon:
             driver=self.gpus.driver,
         )
         return replace(request, host=facts, devices=self.gpus.inventory(), hold_s=0.0)
-
-    def _apply(self, reply: SyncReply) -> None:
-        if self.roster.converge(reply):
-            self.wake()
 
     def _heed(self, problem: Refused) -> None:
         code = problem.refusal.code

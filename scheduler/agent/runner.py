@@ -50,6 +50,7 @@ class Attempt:
         self._port: socket.socket | None = None
         self._preparing = False
         self._asked_at: float | None = None
+        self.known_since = time.monotonic()
         self._lock = threading.RLock()
         self.master_port = self.assignment.master_port
         if self.launch is not None:
@@ -195,6 +196,14 @@ class Attempt:
             self.supervisor = self.supervisor or self.slot.supervisor()
             if self.supervisor is not None:
                 _wake(self.supervisor)
+
+    def drop(self) -> bool:
+        """Stop it because the server does not list it any more; False when it is stopping."""
+        if self.end is not None or self.is_stopping():
+            return False
+        detail = "the server no longer lists this attempt"
+        self.order_stop(EndReason.NODE_LOST, self.assignment.launch.stop_grace_s, detail)
+        return True
 
     def report(self, *, with_patch: bool = True) -> AttemptReport:
         """What the server should know now; the patch is large, so it need be told once only."""

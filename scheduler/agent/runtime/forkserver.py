@@ -21,6 +21,7 @@ from scheduler.agent.runtime.records import LaunchRecord
 from scheduler.agent.runtime.supervisor import Supervisor
 
 _MAX_MESSAGE = 8192
+_OOM_SCORE_ADJUST = -500
 _BOOTSTRAP = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
     "from scheduler.agent.runtime.forkserver import serve; serve(int(sys.argv[2]))"
@@ -104,6 +105,8 @@ def _supervise(spool: Path, files: list[int]) -> None:
         )
         os.dup2(errors, 1)
         os.dup2(errors, 2)
+        with contextlib.suppress(OSError):  # only root may ask to be spared
+            Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE_ADJUST))
         launch = records.read_record(LaunchRecord, spool / records.LAUNCH)
         if launch is None:
             raise OSError(f"no launch record in {spool}")

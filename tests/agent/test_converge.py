@@ -1,0 +1,86 @@
+"""What replies do to the attempts of a node, in every order they can arrive."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scheduler.agent.client import Client
+from scheduler.agent.config import NodeIdentity, Options, make_work_folder
+from scheduler.agent.converge import Roster
+from scheduler.states import AttemptState, EndReason, NodeState
+from scheduler.wire.messages import PROTOCOL, Assignment, SyncReply
+from tests.agent.conftest import assignment, wait_until
+from tests.agent.portal import Portal
+
+
+@pytest.fixture
+def roster(portal: Portal, folder: Path, request: pytest.FixtureRequest) -> Iterator[Roster]:
+    state = folder / request.node.name[:40]
+    make_work_folder(state)
+    client = Client(portal.url, "token-of-nobody")
+    identity = NodeIdentity(portal.url, 1, "nobody", "main", "token-of-nobody")
+    options = Options(state, state, retry_cap_s=0.2)
+    made = Roster(identity, options, client, f"test-{state.name}-{time.time()}", lambda: None)
+    yield made
+    made.converge(reply(10_000), time.monotonic())
+    wait_until(lambda: set(words(made).values()) <= {AttemptState.ENDED})
+    made.close()
+    client.close()
+
+
+def reply(revision: int, *wanted: Assignment, forget: tuple[int, ...] = ()) -> SyncReply:
+    return SyncReply(PROTOCOL, revision, NodeState.READY, wanted, forget)
+
+
+def words(roster: Roster) -> dict[int, AttemptState]:
+    roster.refresh()
+    return {report.fence: report.state for report in roster.reports()}
+
+
+def test_an_older_revision_is_ignored(roster: Roster) -> None:
+    order = assignment("sleep 30", stop_grace_s=0)
+    assert roster.converge(reply(5, order), time.monotonic())
+    assert not roster.converge(reply(4), time.monotonic())
+    assert words(roster)[order.fence] != AttemptState.STOPPING
+    assert roster.revision == 5
+
+
+def test_a_reply_asked_for_before_the_attempt_was_known_does_not_stop_it(roster: Roster) -> None:
+    asked_before = time.monotonic()
+    order = assignment("sleep 30", stop_grace_s=0)
+    roster.converge(reply(5, order), time.monotonic())
+    assert not roster.converge(reply(5), asked_before)
+    assert words(roster)[order.fence] != AttemptState.STOPPING
+    assert roster.converge(reply(5), time.monotonic())
+    wait_until(lambda: words(roster)[order.fence] == AttemptState.ENDED)
+
+
+def test_the_same_reply_twice_starts_once(roster: Roster) -> None:
+    order = assignment("true")
+    assert roster.converge(reply(5, order), time.monotonic())
+    assert not roster.converge(reply(5, order), time.monotonic())
+    wait_until(lambda: words(roster)[order.fence] == AttemptState.ENDED)
+    assert not roster.converge(reply(6, order), time.monotonic())
+    assert len(roster.spool.slots()) == 1
+
+
+def test_only_what_has_ended_is_forgotten(roster: Roster) -> None:
+    order = assignment("sleep 30", stop_grace_s=0)
+    roster.converge(reply(5, order), time.monotonic())
+    roster.converge(reply(6, order, forget=(order.fence,)), time.monotonic())
+    assert order.fence in words(roster)
+    roster.converge(reply(7), time.monotonic())
+    wait_until(lambda: words(roster)[order.fence] == AttemptState.ENDED)
+    assert roster.reports()[0].end_reason == EndReason.NODE_LOST
+    roster.converge(reply(8, forget=(order.fence,)), time.monotonic())
+    assert roster.reports() == () and roster.spool.was_forgotten(order.fence)
+
+
+def test_a_rank_that_waits_for_rank_0_holds_nothing_yet(roster: Roster) -> None:
+    order = assignment("true", rank=1, addresses=("127.0.0.1", "127.0.0.1"))
+    assert not roster.converge(reply(5, order), time.monotonic())
+    assert roster.reports() == () and roster.spool.slots() == []
