@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import DatabaseError
 
@@ -24,9 +24,13 @@ from scheduler.states import WaitReason
 
 logger = logging.getLogger(__name__)
 
-# Rows written in one cycle: changed reasons soon, changed figures of a long queue bit by bit.
-MAX_REASONS = 2000
-MAX_FACTS = 200
+# Starts of one transaction; more would keep other writers waiting.
+MAX_STARTS = 200
+# Reasons are written once a second and not all at once, so that they never hold up a start: the
+# changed reasons at the front of the queue first, and of the changed figures the oldest.
+WAITS_EVERY = timedelta(seconds=1)
+MAX_REASONS = 300
+MAX_FACTS = 100
 
 
 @dataclass(slots=True)
@@ -37,36 +41,44 @@ class WaitMemory:
     """
 
     facts: dict[int, tuple[object, ...]] = field(default_factory=dict)
+    written_at: datetime | None = None
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether the last writing is long enough ago."""
+        return self.written_at is None or not (timedelta(0) <= now - self.written_at < WAITS_EVERY)
 
 
 def commit_starts(
     starts: Sequence[PlannedStart], *, lease_token: int, now: datetime
 ) -> tuple[int, int]:
-    """Make the starts fact, all in one transaction; returns how many, and how many were dropped.
+    """Make the starts fact, each whole or not; returns how many, and how many were dropped.
 
-    If a job's own row makes that impossible, the starts are committed one by one and that job is
-    held with a reason, so that it cannot stop the others again. Raises LeaseLost.
+    If a job's own row makes a batch impossible, its starts are committed one by one and that job
+    is held with a reason, so that it cannot stop the others again. Raises LeaseLost.
     """
     orders = [_order(start) for start in starts]
-    try:
-        started = start_attempts(orders, lease_token=lease_token, now=now)
-    except (LeaseLost, DatabaseError):
-        raise
-    except Exception:
-        logger.exception("a start cannot be committed; trying them one by one")
-        started = [pk for order in orders for pk in _start_alone(order, lease_token, now)]
-    return len(started), len(starts) - len(started)
+    started = 0
+    for first in range(0, len(orders), MAX_STARTS):
+        batch = orders[first : first + MAX_STARTS]
+        try:
+            started += len(start_attempts(batch, lease_token=lease_token, now=now))
+        except (LeaseLost, DatabaseError):
+            raise
+        except Exception:
+            logger.exception("a start cannot be committed; trying them one by one")
+            started += sum(_start_alone(order, lease_token, now) for order in batch)
+    return started, len(starts) - started
 
 
-def _start_alone(order: Start, lease_token: int, now: datetime) -> list[int]:
+def _start_alone(order: Start, lease_token: int, now: datetime) -> int:
     try:
-        return start_attempts([order], lease_token=lease_token, now=now)
+        return len(start_attempts([order], lease_token=lease_token, now=now))
     except (LeaseLost, DatabaseError):
         raise
     except Exception as error:
         logger.exception("job %s cannot be started and is held", order.job_id)
         hold_poisoned([order.job_id], detail=f"it could not be started: {error!r}", now=now)
-        return []
+        return 0
 
 
 def _order(start: PlannedStart) -> Start:
@@ -77,11 +89,13 @@ def _order(start: PlannedStart) -> Start:
 
 
 def commit_waits(plan: Plan, loaded: Loaded, memory: WaitMemory, *, now: datetime) -> int:
-    """Write the reasons that changed, and of the changed figures as many as fit a cycle.
+    """Write the reasons that changed and some of the changed figures; returns how many rows.
 
-    Returns how many rows changed. The figures of those passed over are written in later cycles,
-    the longest unwritten first.
+    What is passed over is written in later cycles. Nothing is written within `WAITS_EVERY` of
+    the last time.
     """
+    if not memory.is_due(now):
+        return 0
     shown = dict(zip(loaded.snapshot.waiting.id.tolist(), loaded.wait_reasons, strict=True))
     known = memory.facts
     for gone in known.keys() - shown.keys():
@@ -98,6 +112,7 @@ def commit_waits(plan: Plan, loaded: Loaded, memory: WaitMemory, *, now: datetim
     if not changes:
         return 0
     waits = [plan.waits[row] for row, _, _ in changes]
+    memory.written_at = now
     written = record_waits([(w.job, w.reason, w.facts) for w in waits], now=now)
     for _, job, key in changes:
         known.pop(job, None)

@@ -7,6 +7,7 @@ import pytest
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.policy import DEFAULT_POLICY
 from scheduler.engine.snapshot import ints
+from scheduler.loop import committing
 from scheduler.loop import cycle as loop_cycle
 from scheduler.loop.cycle import Scheduler, plan_or_hold
 from scheduler.loop.lease import LEASE_S
@@ -274,3 +275,23 @@ def test_an_idle_cycle_costs_a_constant_number_of_queries(
 def test_only_empty_rows_are_cut(cluster, alice, project):
     submit(alice, project)
     assert len(load_snapshot(NOON).snapshot.only(ints([])).waiting) == 0
+
+
+def test_a_long_queue_is_explained_bit_by_bit_from_the_front(
+    scheduler, alice, project, monkeypatch
+):
+    monkeypatch.setattr(committing, "MAX_REASONS", 2)
+    jobs = [submit(alice, project, gpus_per_node=2, nodes=2, now=at(n)) for n in range(6)]
+    assert scheduler.run_cycle(at(10)).reasons == 2
+    # A second has to pass before more is written; starts are never put off like this.
+    assert scheduler.run_cycle(at(10.5)).reasons == 0
+    assert scheduler.run_cycle(at(11)).reasons == 2
+    unexplained = Job.objects.filter(wait_reason=WaitReason.EVALUATING, state=JobState.QUEUED)
+    assert list(unexplained) == [jobs[5]]
+
+
+def test_many_starts_are_committed_in_batches(scheduler, alice, project, monkeypatch):
+    monkeypatch.setattr(committing, "MAX_STARTS", 3)
+    for _ in range(4):
+        submit(alice, project)
+    assert scheduler.run_cycle(at(1)).started == 4
