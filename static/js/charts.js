@@ -28,6 +28,8 @@
       zerolinecolor: colour("border"),
       tickcolor: colour("border"),
       automargin: true,
+      tickangle: 0,
+      nticks: 5,
     };
     return {
       paper_bgcolor: "rgba(0,0,0,0)",
@@ -43,7 +45,7 @@
         bordercolor: colour("border"),
         font: { color: colour("text"), size: 12 },
       },
-      margin: { l: 48, r: 8, t: 32, b: 32 },
+      margin: { l: 40, r: 8, t: 8, b: 32 },
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
       axis,
     };
@@ -51,11 +53,17 @@
 
   function themed(layout) {
     const { axis, ...common } = theme();
-    const kept = {};
+    const kept = layout?.showlegend ? { margin: { ...common.margin, t: 32 } } : {};
     for (const [key, value] of Object.entries(layout ?? {})) {
       kept[key] = /^[xy]axis\d*$/.test(key) ? { ...axis, ...value } : value;
     }
     return { height: 240, xaxis: axis, yaxis: axis, ...common, ...kept };
+  }
+
+  /* Bars lie in rows of one height, however many there are. */
+  function heightOf(figure) {
+    const bars = figure.data.find((trace) => trace.type === "bar" && trace.orientation === "h");
+    return bars ? { height: 72 + 28 * Math.max(1, bars.y.length) } : {};
   }
 
   function figureOf(chart) {
@@ -72,7 +80,10 @@
     const figure = figureOf(chart);
     if (!plot || !figure || !window.Plotly) return;
     plot.hidden = false;
-    window.Plotly.newPlot(plot, figure.data, themed(figure.layout), SETTINGS);
+    const layout = { ...themed(figure.layout), ...heightOf(figure) };
+    // The unit stands in the caption already.
+    if (chart.dataset.measure) layout.yaxis = { ...layout.yaxis, title: undefined };
+    window.Plotly.newPlot(plot, figure.data, layout, SETTINGS);
     chart.dataset.drawn = "yes";
   }
 
