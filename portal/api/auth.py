@@ -82,9 +82,9 @@ class TokenOrSessionScheme(OpenApiAuthenticationExtension):
     """How the schema describes the two ways in."""
 
     target_class = "portal.api.auth.TokenOrSession"
-    name = ["bearer", "session"]  # type: ignore[assignment]
+    name = ["bearer", "session"]
 
-    def get_security_definition(self, auto_schema: AutoSchema) -> list[dict[str, Any]]:  # type: ignore[override]
+    def get_security_definition(self, auto_schema: AutoSchema) -> list[dict[str, Any]]:
         return [
             {"type": "http", "scheme": "bearer", "description": "An API token."},
             {"type": "apiKey", "in": "cookie", "name": "sessionid"},

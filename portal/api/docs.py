@@ -79,8 +79,6 @@ def _reword(shape: dict[str, Any]) -> None:
         for ours, theirs in _LIMITS.items():
             if ours in one:
                 one[theirs] = one.pop(ours)
-        if "const" in one:
-            one["enum"] = [one.pop("const")]
         if name in _SPELLED and one.get("type") == "integer":
             number = {key: one.pop(key) for key in ("type", *_LIMITS.values()) if key in one}
             one["oneOf"] = [number, {"type": "string"}]
@@ -158,8 +156,9 @@ def _body_fields(found: dict[str, Any]) -> tuple[Field, ...]:
 
 def _reply(responses: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     status = min(responses, key=lambda text: (text != "201", text))
-    content = responses[status].get("content", {})
-    shape = next(iter(content.values()), {}).get("schema", {})
+    content: dict[str, Any] = responses[status].get("content", {})
+    first: dict[str, Any] = next(iter(content.values()), {})
+    shape = first.get("schema", {})
     return status, _kind(shape) if shape else "", shape
 
 
@@ -189,6 +188,9 @@ def _kind(shape: dict[str, Any]) -> str:
             return " or ".join(kind for kind in kinds if kind not in ("", "null"))
     if "enum" in shape:
         return "one of " + ", ".join(str(one) for one in shape["enum"] if one is not None)
+    if "const" in shape:
+        return str(shape["const"])
     if shape.get("type") == "array":
         return f"list of {_kind(shape.get('items', {}))}"
-    return str(shape.get("format") or shape.get("type") or "any")
+    kind = shape.get("format") or shape.get("type") or "any"
+    return " or ".join(one for one in kind if one != "null") if isinstance(kind, list) else kind

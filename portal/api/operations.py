@@ -9,7 +9,7 @@ What is not declared is refused: unknown or repeated query parameters are a 400 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from typing import Any, TypeVar
@@ -82,7 +82,7 @@ def operation(
             operation_id=name,
             summary=summary,
             description=f"{(method.__doc__ or summary).strip()}\n\n({needs})",
-            parameters=[one.parameter() for one in (*query, *headers)],
+            parameters=[*(q.parameter() for q in query), *(h.parameter() for h in headers)],
             request=body,
             responses={status: reply, **(replies or {}), "4XX": Problem},
         )(method)
@@ -94,14 +94,15 @@ def operation(
 class _AlwaysJSON(BaseContentNegotiation):
     """The Accept header chooses nothing: there is one representation."""
 
-    def select_parser(self, request: Request, parsers: Sequence[BaseParser]) -> BaseParser | None:
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
         sent = (request.content_type or "").partition(";")[0].strip().lower()
         return next((one for one in parsers if one.media_type == sent), None)
 
     def select_renderer(
-        self, request: Request, renderers: Sequence[BaseRenderer], format_suffix: str | None = None
+        self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
     ) -> tuple[BaseRenderer, str]:
-        return renderers[0], str(renderers[0].media_type)
+        first = next(iter(renderers))
+        return first, str(first.media_type)
 
 
 class ApiView(APIView):

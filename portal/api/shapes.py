@@ -9,13 +9,14 @@ from rest_framework.request import Request
 
 from accounts.models import User
 
-MONEY = {"max_digits": 30, "decimal_places": 10}
+# Exact, as text in JSON.
+MONEY: dict[str, Any] = {"max_digits": 30, "decimal_places": 10}
 
 
 class ProblemField(serializers.Serializer[Any]):
     """One field and what is wrong with it."""
 
-    field = serializers.CharField()  # type: ignore[assignment]
+    field = serializers.CharField()
     message = serializers.CharField()
 
 

@@ -187,6 +187,7 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Submit, watch and explain training jobs; see nodes, queues and costs.",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "OAS_VERSION": "3.1.0",
 }
 
 LANGUAGE_CODE = "en"
@@ -239,6 +240,7 @@ if EMAIL_URL:
 else:
     EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
     EMAIL_FILE_PATH = str(STATE_DIR / "mail")
+EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = env.text("TRAINYARD_MAIL_FROM", "Trainyard <trainyard@localhost>")
 
 # The scheduler's own figures; scheduler/conf.py turns them into one frozen value.

@@ -145,10 +145,11 @@ class Jobs(ApiView):
         viewer, sent = viewer_of(request), request.query_params
         wanted = select.JobFilter(
             states=choices(request, "state", JOB_STATES),
-            **{
-                name: sent.get(name, "").strip()
-                for name in ("team", "project", "owner", "pool", "text")
-            },
+            team=sent.get("team", "").strip(),
+            project=sent.get("project", "").strip(),
+            owner=sent.get("owner", "").strip(),
+            pool=sent.get("pool", "").strip(),
+            text=sent.get("text", "").strip(),
         )
         jobs = select.filter_jobs(select.visible_jobs(viewer), wanted, viewer)
         return Response(page_of(request, jobs, show_rows))

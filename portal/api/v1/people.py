@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -96,13 +96,13 @@ class WhoAmI(ApiView):
 
     @operation("me_read", "Who I am and what my token may do", scope=ANY_SCOPE, reply=Me)
     def get(self, request: Request) -> Response:
-        viewer, token = viewer_of(request), request.auth
+        viewer, token = viewer_of(request), cast(object, request.auth)
         teams = []
         for team in teams_of(viewer):
             mine = members_of(viewer, team).filter(user=viewer).first()
             role = mine.role if mine else None
             teams.append({"slug": team.slug, "name": team.name, "role": role})
-        has_token = isinstance(token, ApiToken)
+        held = token if isinstance(token, ApiToken) else None
         return Response(
             {
                 "username": viewer.username,
@@ -111,9 +111,9 @@ class WhoAmI(ApiView):
                 "is_operator": is_operator(viewer),
                 "is_administrator": viewer.is_superuser,
                 "teams": teams,
-                "scopes": token.scopes if has_token else None,
-                "token": token.name if has_token else None,
-                "token_expires_at": token.expires_at if has_token else None,
+                "scopes": held.scopes if held else None,
+                "token": held.name if held else None,
+                "token_expires_at": held.expires_at if held else None,
             }
         )
 

@@ -1,0 +1,63 @@
+"""The `trainyard` command: a thin client of the REST API. See README.md for its exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from portal.cli import follow, jobs, nodes, session
+from portal.cli.exits import OK, Failure
+from portal.cli.output import print_failure
+
+app = typer.Typer(
+    name="trainyard",
+    help="Submit, watch and explain training jobs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (
+    session.login,
+    session.whoami,
+    jobs.submit,
+    jobs.jobs,
+    jobs.queue,
+    follow.logs,
+    jobs.why,
+    follow.wait,
+    jobs.cancel,
+    jobs.hold,
+    jobs.release,
+    jobs.clone,
+):
+    app.command()(command)
+app.add_typer(nodes.app, name="nodes")
+
+
+def run(words: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    words = list(words)
+    behind: list[str] = []
+    if "--" in words:
+        split = words.index("--")
+        words, behind = words[:split], words[split + 1 :]
+    try:
+        app(words, prog_name="trainyard", obj=behind)
+    except Failure as failure:
+        print_failure(failure, as_json="--json" in words)
+        return failure.code
+    except SystemExit as end:  # how the library ends every command, wrong usage too
+        return end.code if isinstance(end.code, int) else OK
+    return OK
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Calls to the REST API; every way they can fail becomes a Failure with its exit code."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from portal.cli.config import Config
+from portal.cli.exits import TRY_AGAIN, UNREACHABLE, Failure, code_of_status
+
+_CONNECT_S = 5.0
+_ANSWER_S = 30.0
+_TRIES = 3
+
+
+class Api:
+    """One server, one token; a context that closes its connections."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._http = httpx.Client(
+            base_url=f"{config.server}/api/v1",
+            headers={
+                "Authorization": f"Bearer {config.token}",
+                "User-Agent": "trainyard-cli/0.1.0",
+            },
+            timeout=httpx.Timeout(_ANSWER_S, connect=_CONNECT_S),
+            # A proxy set for the outer world cannot know this host's loopback.
+            trust_env=not is_loopback(config.server),
+        )
+
+    def __enter__(self) -> Api:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def get(self, path: str, *, wait_s: float = 0, **query: Any) -> Any:
+        """The JSON at `path`; None among `query` is left out."""
+        return self._json(self.get_raw(path, wait_s=wait_s, **query))
+
+    def get_raw(self, path: str, *, wait_s: float = 0, **query: Any) -> httpx.Response:
+        """The answer itself; `wait_s` is how long the server may hold the call."""
+        params = {name: value for name, value in query.items() if value is not None}
+        if wait_s:
+            params["wait"] = int(wait_s)
+        timeout = httpx.Timeout(_ANSWER_S + wait_s, connect=_CONNECT_S)
+        return self._send("GET", path, params=params, timeout=timeout)
+
+    def pages(self, path: str, limit: int, **query: Any) -> Iterator[Any]:
+        """Up to `limit` rows of a list, page by page."""
+        cursor = None
+        while limit > 0:
+            page = self.get(path, limit=min(limit, 200), cursor=cursor, **query)
+            yield from page["items"][:limit]
+            limit -= len(page["items"])
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    def post(self, path: str, body: Any = None, **query: Any) -> Any:
+        """Send JSON, not repeated when the connection breaks."""
+        return self._json(self._send("POST", path, params=query, json=body or {}, tries=1))
+
+    def submit(self, path: str, content: bytes, kind: str, *, key: str = "", **query: Any) -> Any:
+        """Send a job. An idempotency key goes along, so trying again cannot submit it twice."""
+        headers = {"Content-Type": kind, "Idempotency-Key": key or uuid.uuid4().hex}
+        params = {name: value for name, value in query.items() if value is not None}
+        return self._json(self._send("POST", path, params=params, content=content, headers=headers))
+
+    def _send(self, method: str, path: str, *, tries: int = _TRIES, **more: Any) -> httpx.Response:
+        for left in reversed(range(tries)):
+            try:
+                answer = self._http.request(method, path, **more)
+            except httpx.HTTPError as error:
+                if not left:
+                    raise self._unreachable(error) from None
+            else:
+                if answer.status_code < 400:
+                    return answer
+                failure = _refusal(answer)
+                if failure.code != TRY_AGAIN or not left:
+                    raise failure
+            time.sleep(0.3 * (tries - left))
+        raise AssertionError("unreachable")
+
+    def _unreachable(self, error: Exception) -> Failure:
+        return Failure(
+            f"{self.config.server} does not answer: {error or type(error).__name__}.",
+            code=UNREACHABLE,
+            remedy="Check the address and your network; trainyard login sets another address.",
+        )
+
+    def _json(self, answer: httpx.Response) -> Any:
+        try:
+            return answer.json()
+        except ValueError:
+            raise _not_ours(answer) from None
+
+
+def _refusal(answer: httpx.Response) -> Failure:
+    """A problem document as a Failure."""
+    try:
+        found = answer.json()
+        if not isinstance(found, Mapping) or "detail" not in found:
+            raise ValueError
+    except ValueError:
+        return _not_ours(answer)
+    details = [f"{one['field']}: {one['message']}" for one in found.get("errors", ())]
+    remedies = {
+        401: "Type: trainyard login",
+        412: "Look at it again, then decide.",
+        503: "Try again in a moment.",
+    }
+    return Failure(
+        str(found["detail"]),
+        code=code_of_status(answer.status_code),
+        remedy=remedies.get(answer.status_code, ""),
+        details=details,
+        request_id=str(found.get("request_id", "")),
+    )
+
+
+def _not_ours(answer: httpx.Response) -> Failure:
+    code = code_of_status(answer.status_code) if answer.status_code >= 500 else UNREACHABLE
+    return Failure(
+        f"{answer.url} answered {answer.status_code}, but not as Trainyard does.",
+        code=code,
+        remedy="Is the address right? trainyard login sets another one.",
+    )
+
+
+def is_loopback(server: str) -> bool:
+    """Whether the server is on this very machine."""
+    name = urlsplit(server).hostname or ""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"

@@ -1,0 +1,75 @@
+"""Nodes and pools."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from portal.cli.client import Api
+from portal.cli.config import load_config
+from portal.cli.output import ago, print_json, print_line, print_table
+from portal.cli.session import AsJson
+
+app = typer.Typer(help="List nodes; drain or resume one (operators).", invoke_without_command=True)
+Name = Annotated[str, typer.Argument(help="The node's name.")]
+_HEADS = ("NODE", "STATE", "POOL", "GPUS", "HELD", "MODEL", "SEEN", "JOBS")
+
+
+@app.callback()
+def list_nodes(
+    context: typer.Context,
+    pool: Annotated[str | None, typer.Option(help="Only this pool's nodes.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List nodes; drain or resume one (operators)."""
+    if context.invoked_subcommand:
+        return
+    with Api(load_config()) as api:
+        nodes = api.get("/nodes/", pool=pool)["items"]
+    if as_json:
+        print_json(nodes)
+        return
+    print_table(_HEADS, [_cells(node) for node in nodes], "There are no nodes.")
+
+
+def _cells(node: dict[str, Any]) -> list[object]:
+    jobs = sorted({device["job"] for device in node["devices"] if device["job"]})
+    models = sorted({device["model"] for device in node["devices"]})
+    simulated = " (simulated)" if node["is_simulated"] else ""
+    return [
+        node["name"],
+        node["state"],
+        node["pool"],
+        node["total"],
+        node["held"],
+        ", ".join(models) + simulated,
+        ago(node["last_seen_at"]),
+        " ".join(str(job) for job in jobs),
+    ]
+
+
+@app.command()
+def drain(
+    name: Name,
+    reason: Annotated[str, typer.Option(help="Why; shown to people.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Let a node's jobs end and give it no more (operators)."""
+    _act(name, "drain", {"reason": reason} if reason else {}, as_json)
+
+
+@app.command()
+def resume(name: Name, as_json: AsJson = False) -> None:
+    """Let a drained node take jobs again (operators)."""
+    _act(name, "resume", {}, as_json)
+
+
+def _act(name: str, action: str, body: dict[str, Any], as_json: bool) -> None:
+    with Api(load_config()) as api:
+        node = api.post(f"/nodes/{quote(name, safe='')}/{action}/", body)
+    if as_json:
+        print_json(node)
+        return
+    print_line(f"Node {node['name']} is {node['state']}.")

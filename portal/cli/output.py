@@ -1,0 +1,203 @@
+"""What people and scripts read: tables, JSON, and messages on standard error.
+
+Names are chosen by others, so control and direction characters never reach the terminal. Log
+output keeps its colours there and nothing else.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import sys
+import unicodedata
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from portal.cli.exits import Failure
+
+_PIPE_WIDTH = 500
+_DIRECTION = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_STATE_STYLES = {
+    "succeeded": "green",
+    "ready": "green",
+    "running": "cyan",
+    "starting": "cyan",
+    "failed": "red",
+    "timed out": "red",
+    "lost": "red",
+    "cancelled": "dim",
+    "held": "yellow",
+    "silent": "yellow",
+    "unreachable": "yellow",
+}
+# Escape sequences: CSI, string sequences (OSC, DCS, APC, PM, SOS) up to their end, two-byte ones.
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x07|\x1b\\)|[ -/]*[0-~])", re.DOTALL
+)
+_SGR = re.compile(r"\x1b\[[0-9;:]{0,64}m")
+_OPEN_ESCAPE = re.compile(r"\x1b[^\x1b]*\Z", re.DOTALL)
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
+_LONGEST_ESCAPE = 4096
+
+
+def clean(text: object) -> str:
+    """One line without control and direction characters."""
+    kept = (
+        char if char not in _DIRECTION and unicodedata.category(char) not in ("Cc", "Cs") else ""
+        for char in str(text).replace("\n", " ").replace("\t", " ")
+    )
+    return "".join(kept)
+
+
+def _put(text: str, stream: TextIO | None = None) -> None:
+    stream = stream or sys.stdout
+    encoding = stream.encoding or "ascii"
+    stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+    stream.flush()
+
+
+def print_json(value: object, *, is_compact: bool = False) -> None:
+    """One JSON document on standard output, indented or on one line."""
+    indent = None if is_compact else 2
+    _put(json.dumps(value, indent=indent, ensure_ascii=not _is_utf8()))
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]], empty: str) -> None:
+    """Aligned columns; `empty` is said on standard error when there are no rows."""
+    if not rows:
+        say(empty)
+        return
+    console = _console()
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
+    for index, head in enumerate(heads):
+        is_last = index == len(heads) - 1
+        table.add_column(head, no_wrap=not is_last, overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    console.print(table)
+
+
+def print_line(*parts: object) -> None:
+    """A line of text on standard output; leading blanks are kept."""
+    _put(" ".join(clean(part) for part in parts))
+
+
+def say(message: str) -> None:
+    """A remark for people, on standard error, so that it never mixes with output."""
+    _put(clean(message), sys.stderr)
+
+
+def print_failure(failure: Failure, *, as_json: bool = False) -> None:
+    """What happened, the fields at fault, what to do next, and the request id."""
+    if as_json:
+        shown = {
+            "error": failure.what,
+            "details": failure.details,
+            "remedy": failure.remedy,
+            "request_id": failure.request_id,
+            "exit_code": failure.code,
+        }
+        _put(json.dumps(shown), sys.stderr)
+        return
+    lines = [f"trainyard: {failure.what}", *(f"  {detail}" for detail in failure.details)]
+    if failure.remedy:
+        lines.append(failure.remedy)
+    if failure.request_id:
+        lines.append(f"(request {failure.request_id})")
+    for line in lines:
+        indent = "  " if line.startswith("  ") else ""
+        _put(indent + clean(line).strip(), sys.stderr)
+
+
+def ago(text: str | None) -> str:
+    """`3m`, `2h05m`, `4d` since a time of the API; empty for None."""
+    if not text:
+        return ""
+    seconds = int((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
+    return span(max(0, seconds))
+
+
+def span(seconds: int) -> str:
+    """A duration in its two largest units."""
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02d}s"
+    if seconds < 86400:
+        return f"{seconds // 3600}h{seconds % 3600 // 60:02d}m"
+    return f"{seconds // 86400}d{seconds % 86400 // 3600:02d}h"
+
+
+def money(text: str | None, currency: str) -> str:
+    """An amount to the cent."""
+    return f"{Decimal(text).quantize(Decimal('0.01'))} {currency}" if text else "unknown"
+
+
+class LogWriter:
+    """Log bytes to standard output: as they are into a pipe, made harmless on a terminal."""
+
+    def __init__(self, *, is_raw: bool = False) -> None:
+        self._is_plain = is_raw or not sys.stdout.isatty()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = ""
+
+    def write(self, raw: bytes) -> None:
+        """Pass bytes on; an escape sequence cut by the end of `raw` waits for its rest."""
+        if self._is_plain:
+            sys.stdout.buffer.write(raw)
+            sys.stdout.buffer.flush()
+            return
+        text = self._held + self._decoder.decode(raw)
+        self._held = ""
+        tail = _OPEN_ESCAPE.search(text)
+        if tail and not _ESCAPES.match(tail[0]) and len(tail[0]) < _LONGEST_ESCAPE:
+            self._held, text = tail[0], text[: tail.start()]
+        sys.stdout.write(harmless(text))
+        sys.stdout.flush()
+
+
+def harmless(text: str) -> str:
+    """Colours stay; every other escape sequence and control character goes."""
+    kept = _ESCAPES.sub(lambda match: match[0] if _SGR.fullmatch(match[0]) else "", text)
+    without_stray = re.sub(r"\x1b(?!\[[0-9;:]{0,64}m)", "", kept)
+    return _CONTROLS.sub("", without_stray)
+
+
+def _cell(value: object) -> Text:
+    text = clean("" if value is None else value)
+    return Text(text, style=_STATE_STYLES.get(text, ""))
+
+
+def _console() -> Console:
+    is_terminal = sys.stdout.isatty()
+    return Console(width=None if is_terminal else _PIPE_WIDTH, highlight=False, emoji=False)
+
+
+def _is_utf8() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+
+
+def job_cells(job: dict[str, Any]) -> list[object]:
+    """A job as a row of JOB_HEADS."""
+    since = job["ended_at"] or job["started_at"] or job["queued_at"]
+    what = (job["wait"] or job["end"] or {}).get("sentence", "")
+    return [
+        job["id"],
+        job["shown_state"],
+        job["name"],
+        job["project"],
+        job["owner"],
+        f"{job['nodes']}x{job['gpus_per_node']}" if job["nodes"] > 1 else job["gpus_per_node"],
+        ago(since),
+        what,
+    ]
+
+
+JOB_HEADS = ("JOB", "STATE", "NAME", "PROJECT", "OWNER", "GPUS", "SINCE", "WHY")
