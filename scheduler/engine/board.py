@@ -29,6 +29,8 @@ class Board:
         self.cpus_free: Ints = nodes.cpus_free.copy()
         self.memory_free_mib: Ints = nodes.memory_free_mib.copy()
         size = len(nodes.id)
+        self.in_pool: Flags = nodes.pool == np.arange(len(snapshot.pools))[:, None]
+        self.reserved_pools: set[int] = set()
         self.spare_gpus: Ints = np.full(size, UNLIMITED)
         self.spare_cpus: Ints = np.full(size, UNLIMITED)
         self.spare_memory_mib: Ints = np.full(size, UNLIMITED)
@@ -58,9 +60,9 @@ class Board:
             (self.free_gpus[request.model] >= request.gpus)
             & (self.cpus_free >= request.cpus)
             & (self.memory_free_mib >= request.memory_mib)
-            & (self.snapshot.nodes.pool == request.pool)
+            & self.in_pool[request.pool]
         )
-        if not past_reservations:
+        if not past_reservations and request.pool in self.reserved_pools:
             fit &= (
                 (self.spare_gpus >= request.gpus)
                 & (self.spare_cpus >= request.cpus)

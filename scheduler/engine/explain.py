@@ -92,7 +92,7 @@ def _no_room(board: Board, request: Request, next_free: Mapping[int, int]) -> Ve
     best = int(np.count_nonzero(fit))
     if best >= request.nodes:
         return None
-    here = board.snapshot.nodes.pool == request.pool
+    here = board.in_pool[request.pool]
     free_gpus = board.free_gpus[request.model]
     free = int(free_gpus[here].sum())
     # CPUs and memory are named only where they, not devices, keep a node from holding a share.
@@ -171,7 +171,7 @@ def _size(mib: int) -> str:
 def _largest(board: Board, request: Request, capable: Flags) -> str:
     """The node of the pool that comes closest, in words, and how many hold one share."""
     nodes = board.snapshot.nodes
-    rows = np.flatnonzero(nodes.pool == request.pool)
+    rows = np.flatnonzero(board.in_pool[request.pool])
     if not len(rows):
         return "nothing, because the pool has no nodes yet"
     gpus = board.present_gpus[request.model]
@@ -187,7 +187,7 @@ def _largest(board: Board, request: Request, capable: Flags) -> str:
 def _nodes_down(board: Board, request: Request) -> dict[str, object]:
     """How many nodes of the pool do not offer all they have, and why."""
     nodes = board.snapshot.nodes
-    here = nodes.pool == request.pool
+    here = board.in_pool[request.pool]
     closed = here & ~nodes.takes_work
     counts = np.bincount(nodes.state[closed], minlength=len(NODE_STATES))
     words = [f"{count} {NODE_STATES[s]}" for s, count in enumerate(counts.tolist()) if count]

@@ -15,7 +15,7 @@ def is_capable(board: Board, request: Request, gpus: Ints) -> Flags:
     """
     nodes = board.snapshot.nodes
     return np.asarray(
-        (nodes.pool == request.pool)
+        board.in_pool[request.pool]
         & (gpus[request.model] >= request.gpus)
         & (nodes.cpus_total >= request.cpus)
         & (nodes.memory_total_mib >= request.memory_mib)

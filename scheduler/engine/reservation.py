@@ -53,6 +53,7 @@ def keep_for(board: Board, request: Request, start: EarliestStart) -> None:
         freed = np.bincount(node[gone], weights=held[gone], minlength=size)
         return ints((free + freed.astype(np.int64) - need)[start.nodes])
 
+    board.reserved_pools.add(request.pool)
     board.spare_gpus[start.nodes] = at_start(board.free_gpus[request.model], gpus, request.gpus)
     board.spare_cpus[start.nodes] = at_start(board.cpus_free, cpus, request.cpus)
     board.spare_memory_mib[start.nodes] = at_start(
