@@ -6,12 +6,14 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
+from accounts.models import User
 from accounts.permissions import can
 from accounts.selectors import submittable_projects
 from portal.pages.access import page, viewer_of
 from portal.pages.job_rows import job_rows
+from portal.pages.welcome import setup_steps
 from scheduler.selectors.cluster import pool_summaries, troubled_nodes
-from scheduler.selectors.jobs import home_jobs
+from scheduler.selectors.jobs import has_submitted, home_jobs
 
 
 @page("GET")
@@ -26,13 +28,25 @@ def home(request: HttpRequest) -> HttpResponseBase:
         "live": [rows[job.pk] for job in jobs.live],
         "waiting": [rows[job.pk] for job in jobs.waiting],
         "finished": [rows[job.pk] for job in jobs.finished],
-        "is_new": not jobs.everything,
+        "is_empty": not jobs.everything,
+        "is_new": not jobs.everything and not has_submitted(viewer),
         "projects": projects,
         "topics": " ".join(f"project:{project.pk}" for project in projects[:40]),
-        "pools": pool_summaries(viewer),
-        "troubled": troubled_nodes(viewer) if can(viewer, "operate", None) else [],
-        "may_operate": can(viewer, "operate", None),
         "now": now,
     }
-    part = "#lists" if request.GET.get("part") == "lists" else ""
-    return render(request, f"home.html{part}", context)
+    if request.GET.get("part") == "lists":
+        return render(request, "home.html#lists", context)
+    return render(request, "home.html", context | _around(viewer))
+
+
+def _around(viewer: User) -> dict[str, object]:
+    """What stands around the lists: pools, and for operators nodes in trouble and first steps."""
+    may_operate = can(viewer, "operate", None)
+    steps = setup_steps(viewer) if may_operate else []
+    return {
+        "pools": pool_summaries(viewer),
+        "may_operate": may_operate,
+        "troubled": troubled_nodes(viewer) if may_operate else [],
+        "steps": steps,
+        "steps_left": sum(not step.is_done for step in steps),
+    }

@@ -14,6 +14,7 @@ from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
+from django.views.decorators.cache import never_cache
 
 from accounts.errors import DomainError, Forbidden, NotFound
 from accounts.models import Membership, Role, Team
@@ -68,7 +69,7 @@ def team_detail(request: HttpRequest, slug: str) -> HttpResponseBase:
     return _detail(request, get_visible_team(viewer_of(request), slug))
 
 
-def _detail(request: HttpRequest, team: Team, **forms: Any) -> HttpResponseBase:
+def _detail(request: HttpRequest, team: Team, **extra: Any) -> HttpResponseBase:
     viewer = viewer_of(request)
     members = list(members_of(viewer, team))
     mine = next((m for m in members if m.user_id == viewer.pk), None)
@@ -81,10 +82,10 @@ def _detail(request: HttpRequest, team: Team, **forms: Any) -> HttpResponseBase:
         "may_manage": can(viewer, "manage_team", team),
         "may_see_costs": can(viewer, "view_costs", team),
         "roles": Role.choices,
-        "project_form": forms.get("project_form") or ProjectForm(prefix="project"),
-        "invite_form": forms.get("invite_form") or InviteForm(prefix="invite"),
+        "project_form": extra.pop("project_form", None) or ProjectForm(prefix="project"),
+        "invite_form": extra.pop("invite_form", None) or InviteForm(prefix="invite"),
     }
-    return render(request, "teams/detail.html", context)
+    return render(request, "teams/detail.html", context | extra)
 
 
 def _made(form: django_forms.Form, make: Any) -> Any:
@@ -126,6 +127,7 @@ def team_project_archive(request: HttpRequest, slug: str, project: str) -> HttpR
     return said_and_back(request, act, "teams:detail", slug=slug)
 
 
+@never_cache
 @page("POST")
 def team_invite(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Invite by mail; the link is also shown once, for sites without mail."""
@@ -140,13 +142,10 @@ def team_invite(request: HttpRequest, slug: str) -> HttpResponseBase:
             body = render_to_string(
                 "emails/invitation.txt", {"team": team, "viewer": viewer, "link": link}
             )
-            send_mail(
+            sent = send_mail(
                 f"Trainyard: join {team.slug}", body, None, [invitation.email], fail_silently=True
             )
-            messages.success(
-                request, f"{invitation.email} is invited. Their link, shown once: {link}"
-            )
-            return redirect("teams:detail", slug=team.slug)
+            return _detail(request, team, invited=invitation, link=link, is_mailed=bool(sent))
     return _detail(request, team, invite_form=form)
 
 

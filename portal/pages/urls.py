@@ -17,6 +17,7 @@ from portal.pages import (
     settings,
     teams,
     tokens,
+    welcome,
 )
 
 job_urls = [
@@ -86,6 +87,7 @@ urlpatterns = [
     path("settings/profile/", settings.profile, name="profile"),
     path("settings/theme/", settings.theme, name="theme"),
     path("help/", help.help_page, name="help"),
+    path("welcome/", welcome.welcome, name="welcome"),
     path("styleguide/", help.styleguide, name="styleguide"),
     path("accounts/", include("allauth.account.urls")),
 ]

@@ -171,6 +171,11 @@ def home_jobs(viewer: User, *, now: datetime, limit: int = 12) -> HomeJobs:
     )
 
 
+def has_submitted(viewer: User) -> bool:
+    """Whether the viewer has any job of their own, however old."""
+    return visible_jobs(viewer).filter(owner=viewer).exists()
+
+
 def unreachable_job_ids(jobs: list[Job]) -> set[int]:
     """Which of these live jobs sit on a node that is silent now; one query."""
     live = [job.pk for job in jobs if job.state in LIVE_JOB_STATES]

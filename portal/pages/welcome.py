@@ -1,0 +1,99 @@
+"""First run: what an administrator does until the first job has run, with live ticks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from accounts.errors import DomainError, Forbidden, NotFound
+from accounts.models import User
+from accounts.permissions import can
+from accounts.selectors import current_rates, visible_projects
+from accounts.services import set_rate
+from portal.forms.rates import RateForm
+from portal.pages.access import page, viewer_of
+from scheduler.conf import load_conf
+from scheduler.selectors.cluster import pool_summaries, visible_nodes
+from scheduler.selectors.jobs import visible_jobs
+from scheduler.states import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to set up; `url` is where it is done."""
+
+    title: str
+    words: str
+    is_done: bool
+    url: str
+    action: str
+
+
+def setup_steps(viewer: User) -> list[Step]:
+    """For operators: team and project, node, price, first job; four small queries."""
+    succeeded = visible_jobs(viewer).filter(state=JobState.SUCCEEDED)
+    return [
+        Step(
+            "A team with a project",
+            "Jobs belong to a project, and a project to the team that pays for it.",
+            visible_projects(viewer).exists(),
+            reverse("teams:list"),
+            "Create a team",
+        ),
+        Step(
+            "A node with GPUs",
+            "Open a pool, then type one line on the machine. Nodes may also simulate their GPUs.",
+            visible_nodes(viewer).exists(),
+            reverse("nodes:enrol"),
+            "Enrol a node",
+        ),
+        Step(
+            "A price for a GPU-hour",
+            "Without one, usage is counted and costs nothing.",
+            bool(current_rates()),
+            reverse("welcome") + "#price",
+            "Set a price",
+        ),
+        Step(
+            "A first job",
+            "The sample trains on handwritten digits: log, charts and cost in a minute.",
+            succeeded.exists(),
+            reverse("jobs:submit") + "?from=sample",
+            "Run the sample",
+        ),
+    ]
+
+
+@page("GET", "POST")
+def welcome(request: HttpRequest) -> HttpResponseBase:
+    """The checklist, and the form of prices for administrators. Does not exist for others."""
+    viewer = viewer_of(request)
+    if not can(viewer, "operate", None):
+        raise NotFound()
+    models = sorted({model for pool in pool_summaries(viewer) for model in pool.models})
+    form = RateForm(request.POST if request.method == "POST" else None, models=models)
+    if request.method == "POST" and form.is_valid():
+        currency = load_conf().currency
+        try:
+            set_rate(actor=viewer, currency=currency, **form.cleaned_data)
+        except (NotFound, Forbidden):
+            raise
+        except DomainError as refused:
+            form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
+        else:
+            messages.success(request, "The price holds from now on; what has run keeps its own.")
+            return redirect("welcome")
+    steps = setup_steps(viewer)
+    context = {
+        "steps": steps,
+        "done_count": sum(step.is_done for step in steps),
+        "form": form,
+        "rates": current_rates(),
+        "currency": load_conf().currency,
+        "may_set_prices": can(viewer, "administer", None),
+    }
+    return render(request, "welcome.html", context)

@@ -1,0 +1,110 @@
+"""Who gets what from every page: the table that `test_matrix.py` walks.
+
+A route without a row, or a row without its route, fails there. The columns are the owner, a
+member, a lead and a finance person of the owner's team; an operator and a member of another team;
+the administrator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+PERSONAS = ("alice", "bob", "lead", "finance", "operator", "carol", "root")
+
+
+@dataclass(frozen=True)
+class Row:
+    """`args` names things of `test_matrix.things`; `answers` has a status for each persona."""
+
+    route: str
+    answers: str
+    method: str = "GET"
+    args: tuple[str, ...] = ()
+    data: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        return dict(zip(PERSONAS, map(int, self.answers.split()), strict=True))
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.route}"
+
+
+#             alice bob lead fin  op carol root
+_ALL = "       200 200 200 200 200 200 200"
+_SEES = "      200 200 200 200 200 404 200"
+_COSTS = "     200 200 200 200 404 404 200"
+_READS = "     200 200 200 403 403 404 200"
+_TEAM = "      200 200 200 200 404 404 200"
+_LEADS = "     403 403 302 403 404 404 302"
+_MOVES = "     302 403 302 403 302 404 302"
+_OPERATES = "  403 403 403 403 302 403 302"
+_SELF = "      302 302 302 302 302 302 302"
+
+
+def _get(route: str, answers: str, *args: str, **data: str) -> Row:
+    return Row(route, answers, "GET", args, data)
+
+
+def _post(route: str, answers: str, *args: str, **data: str) -> Row:
+    return Row(route, answers, "POST", args, data)
+
+
+ROWS: tuple[Row, ...] = (
+    _get("home", _ALL),
+    _get("jobs:list", _ALL),
+    _get("jobs:submit", _ALL),
+    _get("jobs:detail", _SEES, "running"),
+    _get("jobs:why", _SEES, "queued"),
+    _get("jobs:events", _SEES, "running"),
+    _get("jobs:metrics", _SEES, "running"),
+    _get("jobs:series", _SEES, "running"),
+    _get("jobs:cost", _COSTS, "running"),
+    _get("jobs:spec", _READS, "running"),
+    _get("jobs:logs", _READS, "running"),
+    _get("jobs:log_lines", _READS, "running"),
+    _get("jobs:log_download", _READS, "running"),
+    _post("jobs:cancel", _MOVES, "queued"),
+    _post("jobs:hold", _MOVES, "queued"),
+    _post("jobs:release", _MOVES, "held"),
+    _get("queue:list", _ALL),
+    _post("queue:pause", _OPERATES, "pool"),
+    _post("queue:resume", _OPERATES, "pool"),
+    _get("nodes:list", _ALL),
+    _get("nodes:enrol", "403 403 403 403 200 403 200"),
+    _get("nodes:detail", _ALL, "node"),
+    _get("nodes:series", _ALL, "node"),
+    _post("nodes:drain", _OPERATES, "node", reason="fans"),
+    _post("nodes:resume", _OPERATES, "node"),
+    _post("nodes:retire", _OPERATES, "node"),
+    _get("teams:list", _ALL),
+    _post("teams:list", "403 403 403 403 302 403 302", name="Robots"),
+    _get("teams:detail", _TEAM, "team"),
+    _post("teams:project_create", _LEADS, "team", **{"project-name": "Fresh"}),
+    _post("teams:project_archive", _LEADS, "team", "project", archived="true"),
+    _post(
+        "teams:invite",
+        "403 403 200 403 404 404 200",
+        "team",
+        **{"invite-email": "new@example.org", "invite-role": "member"},
+    ),
+    _post("teams:revoke", "404 404 302 404 404 404 302", "team", "invitation"),
+    _post("teams:role", _LEADS, "team", "membership", role="finance"),
+    _post("teams:remove", _LEADS, "team", "membership"),
+    # root and `lead` both lead it, so each may go.
+    _post("teams:leave", "302 302 302 302 404 404 302", "team"),
+    _get("invitation", _ALL, "secret"),
+    _get("costs:overview", _ALL),
+    _get("tokens:list", _ALL),
+    _post("tokens:revoke", "302 404 404 404 404 404 404", "token"),
+    _get("profile", _ALL),
+    _post("profile", _SELF, display_name="Somebody"),
+    _post("theme", _SELF, theme="dark", next="/help/"),
+    _get("help", _ALL),
+    _get("welcome", "404 404 404 404 200 404 200"),
+    _post("welcome", "404 404 404 404 403 404 302", price_per_gpu_hour="2.90"),
+    _get("styleguide", "404 404 404 404 404 404 200"),
+)
+
+# What people who are not signed in may open.
+OPEN_ROUTES = frozenset({"invitation", "theme"})

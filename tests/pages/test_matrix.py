@@ -1,0 +1,133 @@
+"""Every page for every persona; every unsafe method; no form without its token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.urls import URLPattern, URLResolver, reverse
+
+from accounts.services import invite, issue_token
+from portal.pages import urls
+from tests.pages.matrix import OPEN_ROUTES, PERSONAS, ROWS, Row
+from tests.pages.yard import build_yard
+
+pytestmark = pytest.mark.django_db
+
+ELSEWHERE = "https://evil.example"
+POSTS = [row for row in ROWS if row.method == "POST"]
+TAKE_POST = {row.route for row in POSTS} | {
+    "jobs:submit",
+    "nodes:enrol",
+    "invitation",
+    "tokens:list",
+}
+TAKE_GET = {row.route for row in ROWS if row.method == "GET"}
+
+
+def routes(patterns: list[Any], prefix: str = "") -> Iterator[str]:
+    """The names of our own pages; allauth tests its views itself."""
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            space = f"{pattern.namespace}:" if pattern.namespace else ""
+            yield from routes(pattern.url_patterns, prefix + space)
+        elif isinstance(pattern, URLPattern) and not str(pattern.name).startswith("account_"):
+            yield prefix + str(pattern.name)
+
+
+@pytest.fixture
+def people(alice, bob, lead, finance, operator, carol, root):
+    return dict(zip(PERSONAS, (alice, bob, lead, finance, operator, carol, root), strict=True))
+
+
+@pytest.fixture
+def things(people, root, alice, bob, lead, team, project):
+    """The pieces of addresses, by the words that the rows use."""
+    yard = build_yard(root, alice, project)
+    invitation, secret = invite(actor=lead, team=team, email="somebody@example.org")
+    token, _ = issue_token(actor=alice, name="laptop", scopes=["jobs:read"])
+    return {
+        "running": yard.running.pk,
+        "queued": yard.queued.pk,
+        "held": yard.held.pk,
+        "pool": "default",
+        "node": "n1",
+        "team": team.slug,
+        "project": project.slug,
+        "membership": bob.memberships.get(team=team).pk,
+        "invitation": invitation.pk,
+        "secret": secret,
+        "token": token.pk,
+    }
+
+
+def address(row: Row, things: dict[str, Any]) -> str:
+    return reverse(row.route, args=[things[name] for name in row.args])
+
+
+def ask(client: Client, row: Row, things: dict[str, Any]) -> Any:
+    """The row's own request, undone afterwards."""
+    send = client.get if row.method == "GET" else client.post
+    with transaction.atomic():
+        answer = send(address(row, things), row.data)
+        transaction.set_rollback(True)
+    return answer
+
+
+def test_every_route_has_a_row():
+    assert set(routes(urls.urlpatterns)) == {row.route for row in ROWS}
+
+
+@pytest.mark.parametrize("persona", PERSONAS)
+def test_each_persona_gets_what_the_table_says(client, people, things, persona):
+    client.force_login(people[persona])
+    found = {str(row): ask(client, row, things).status_code for row in ROWS}
+    assert found == {str(row): row.statuses[persona] for row in ROWS}
+
+
+def test_who_is_not_signed_in_is_asked_to(things):
+    for row in ROWS:
+        answer = ask(Client(), row, things)
+        if row.route in OPEN_ROUTES:
+            assert answer.status_code in (200, 302), row
+            assert reverse("account_login") not in answer.headers.get("Location", ""), row
+        else:
+            assert answer.status_code == 302, row
+            assert answer.url.startswith(reverse("account_login")), row
+
+
+def test_methods_that_a_page_does_not_have_are_refused(client, root, things):
+    client.force_login(root)
+    for row in ROWS:
+        url = address(row, things)
+        refused = {"PUT", "PATCH", "DELETE", "TRACE", "OPTIONS", "PROPFIND"}
+        refused |= set() if row.route in TAKE_POST else {"POST"}
+        refused |= set() if row.route in TAKE_GET else {"GET", "HEAD"}
+        for method in refused:
+            assert client.generic(method, url).status_code == 405, (method, row)
+            override = client.generic(method, url, HTTP_X_HTTP_METHOD_OVERRIDE=row.method)
+            assert override.status_code == 405, (method, row)
+
+
+def test_a_form_needs_its_token_and_its_own_site(root, things):
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(root)
+    strict.get(reverse("help"))
+    token = strict.cookies["csrftoken"].value
+    for row in POSTS:
+        url = address(row, things)
+        right = row.data | {"csrfmiddlewaretoken": token}
+        wrong = row.data | {"csrfmiddlewaretoken": token[:-1] + "-"}
+        assert strict.post(url, row.data).status_code == 403, row
+        assert strict.post(url, wrong).status_code == 403, row
+        assert strict.post(url, right, HTTP_ORIGIN=ELSEWHERE).status_code == 403, row
+        page = strict.post(url, right, HTTP_ORIGIN="null")
+        assert page.status_code == 403, row
+        assert "another site" in page.content.decode()
+        with transaction.atomic():
+            good = strict.post(url, right, HTTP_ORIGIN="http://testserver")
+            transaction.set_rollback(True)
+        assert good.status_code == row.statuses["root"], row
