@@ -75,15 +75,21 @@
     }
   }
 
+  /* Without a single reading there is no chart yet: an empty one would claim a time axis. */
   function draw(chart) {
     const plot = chart.querySelector(".plot");
     const figure = figureOf(chart);
     if (!plot || !figure || !window.Plotly) return;
     plot.hidden = false;
+    if (!figure.data.some((trace) => trace.x?.length)) {
+      plot.textContent = "No readings yet.";
+      return;
+    }
     const layout = { ...themed(figure.layout), ...heightOf(figure) };
     // The unit stands in the caption already.
     if (chart.dataset.measure) layout.yaxis = { ...layout.yaxis, title: undefined };
-    window.Plotly.newPlot(plot, figure.data, layout, SETTINGS);
+    if (!chart.dataset.drawn) plot.textContent = "";
+    window.Plotly.react(plot, figure.data, layout, SETTINGS);
     chart.dataset.drawn = "yes";
   }
 
@@ -100,23 +106,44 @@
     }
   }
 
-  /* `points`: measure → trace uid → {x: […], y: […]}. A trace that is not drawn is left to the
-     table; it appears with the next page load. */
+  /* `points`: measure → trace uid → {x: […], y: […]}. True when a trace is not drawn yet. */
   function extend(section, points) {
-    for (const chart of section.querySelectorAll("figure.chart[data-drawn]")) {
+    let isNew = false;
+    for (const chart of section.querySelectorAll("figure.chart[data-measure]")) {
       const plot = chart.querySelector(".plot");
-      const fresh = points[chart.dataset.measure] ?? {};
       const xs = [];
       const ys = [];
       const which = [];
-      plot.data.forEach((trace, index) => {
-        const more = fresh[trace.uid];
-        if (!more?.x?.length) return;
+      for (const [uid, more] of Object.entries(points[chart.dataset.measure] ?? {})) {
+        if (!more.x?.length) continue;
+        const index = (plot.data ?? []).findIndex((trace) => trace.uid === uid);
+        if (index < 0) {
+          isNew = true;
+          continue;
+        }
         which.push(index);
         xs.push(more.x);
         ys.push(more.y);
-      });
+      }
       if (which.length) window.Plotly.extendTraces(plot, { x: xs, y: ys }, which, MOST_POINTS);
+    }
+    return isNew;
+  }
+
+  /* Figures and tables of this page as the server draws them now. */
+  async function renew(section) {
+    const answer = await fetch(location.href);
+    if (!answer.ok || answer.redirected) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const chart of section.querySelectorAll("figure.chart[data-measure]")) {
+      const fresh = page.querySelector(`figure.chart[data-measure="${chart.dataset.measure}"]`);
+      if (!fresh) continue;
+      const open = chart.querySelector("details")?.open;
+      for (const part of ['script[type="application/json"]', "details"]) {
+        chart.querySelector(part)?.replaceWith(fresh.querySelector(part));
+      }
+      if (open) chart.querySelector("details").open = true;
+      draw(chart);
     }
   }
 
@@ -135,7 +162,7 @@
         const body = await answer.json();
         since = body.latest || since;
         if (body.done) section.dataset.done = "true";
-        extend(section, body.points ?? {});
+        if (extend(section, body.points ?? {})) await renew(section);
       } catch {
         /* The next round asks for the same points again. */
       } finally {

@@ -75,6 +75,7 @@
     return field.value !== field.defaultValue;
   }
 
+  /* The mark floats over the region's corner, so that nothing jumps; the swap takes it away. */
   function markChanged(region) {
     if (document.querySelector(`[data-changed="${CSS.escape(region.id)}"]`)) return;
     const mark = document.createElement("p");
@@ -86,7 +87,9 @@
     button.textContent = "changed — refresh";
     button.addEventListener("click", () => refresh(region, true));
     mark.append(button);
-    region.before(mark);
+    const home = region.closest("table")?.parentElement ?? region;
+    home.classList.add("has-changed");
+    home.append(mark);
   }
 
   function refresh(region, force) {

@@ -62,6 +62,13 @@
     }
   }
 
+  /* What scrolls sideways must be reachable with the keyboard. */
+  function openScrollers() {
+    for (const box of document.querySelectorAll("pre, .tw")) {
+      if (box.scrollWidth > box.clientWidth && !box.hasAttribute("tabindex")) box.tabIndex = 0;
+    }
+  }
+
   document.addEventListener("click", (event) => {
     const copied = event.target.closest("[data-copy]");
     if (copied) copy(copied.dataset.copy);
@@ -103,11 +110,14 @@
   });
 
   document.addEventListener("htmx:afterSettle", () => {
+    openScrollers();
     for (const note of document.querySelectorAll("[data-toast='']")) expire(note);
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
   });
 
   window.trainyard = Object.assign(window.trainyard ?? {}, { copy, durationText, toast });
   document.getElementById("form-errors")?.focus();
+  openScrollers();
+  window.addEventListener("resize", openScrollers);
   setInterval(tick, 5000);
 })();
