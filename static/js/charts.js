@@ -8,6 +8,7 @@
   const SERIES = 8;
   const MOST_POINTS = 1000;
   const POLL_MS = 5000;
+  const RENEW_MS = 20000;
   const SETTINGS = { displayModeBar: false, responsive: true, staticPlot: false };
 
   /* Tokens are pairs of colours; the browser resolves the one in force. */
@@ -150,6 +151,7 @@
   function feed(section) {
     let since = section.dataset.since || "";
     let busy = false;
+    let renewedAt = 0;
 
     async function poll() {
       if (busy || document.hidden || section.dataset.done === "true") return;
@@ -162,7 +164,11 @@
         const body = await answer.json();
         since = body.latest || since;
         if (body.done) section.dataset.done = "true";
-        if (extend(section, body.points ?? {})) await renew(section);
+        const isNew = extend(section, body.points ?? {});
+        if (isNew && Date.now() - renewedAt > RENEW_MS) {
+          renewedAt = Date.now();
+          await renew(section);
+        }
       } catch {
         /* The next round asks for the same points again. */
       } finally {
