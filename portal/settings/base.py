@@ -262,5 +262,7 @@ LOGGING: dict[str, Any] = {
         "plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"},
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    # One line per request of a client says nothing.
+    "loggers": {"httpx": {"level": "WARNING"}},
     "root": {"handlers": ["console"], "level": env.text("TRAINYARD_LOG_LEVEL", "INFO")},
 }

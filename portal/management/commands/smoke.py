@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import shutil
 import signal
 import tempfile
@@ -34,7 +33,6 @@ class Command(BaseCommand):
         parser.add_argument("--timeout-s", type=float, default=120, help="default %(default)s")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        logging.getLogger("httpx").setLevel(logging.WARNING)
         signal.signal(signal.SIGTERM, _interrupt)
         try:
             with temporary_stack(tell=self._tell) as stack:

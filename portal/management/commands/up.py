@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 import time
@@ -42,7 +41,6 @@ class Command(BaseCommand):
         parser.add_argument("--reload", action="store_true", help="restart on changed code")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        logging.getLogger("httpx").setLevel(logging.WARNING)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _interrupt)
         stack = Stack(

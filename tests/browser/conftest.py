@@ -1,0 +1,111 @@
+"""A headless Chromium that notices everything a page should not do."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+
+from tests.servers import LiveStack
+
+ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
+
+
+def find_chromium() -> str | None:
+    """Debian's Chromium, or whatever stands in for it."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((found for found in map(shutil.which, names) if found), None)
+
+
+def launch(playwright: Playwright) -> Browser:
+    """One headless browser."""
+    return playwright.chromium.launch(executable_path=find_chromium(), args=list(ARGUMENTS))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    if find_chromium() is None:
+        pytest.skip("Chromium is missing; sudo apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
+
+
+class Witness:
+    """Complaints of one context: console errors, exceptions, requests to other hosts."""
+
+    def __init__(self, context: BrowserContext, host: str) -> None:
+        self.complaints: list[str] = []
+        self.host = host
+        context.on("console", self._console)
+        context.on("weberror", lambda error: self.complaints.append(f"exception: {error.error}"))
+        context.on("request", self._request)
+
+    def _console(self, message) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"console {message.type}: {message.text} {message.location}")
+
+    def _request(self, request) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.netloc != self.host:
+            self.complaints.append(f"asked another host: {request.url}")
+
+
+@pytest.fixture
+def visit(chromium: Browser, stack: LiveStack) -> Iterator:
+    """`visit("alice", **options of the context)`: a page of hers, signed in.
+
+    At the end of the test nothing may have complained.
+    """
+    opened: list[tuple[BrowserContext, Witness]] = []
+
+    def open_page(username: str = "", **options) -> Page:
+        context = chromium.new_context(base_url=stack.address, **options)
+        context.set_default_timeout(20_000)
+        witness = Witness(context, urlsplit(stack.address).netloc)
+        opened.append((context, witness))
+        page = context.new_page()
+        if username:
+            sign_in(page, username, stack.password(username))
+        return page
+
+    yield open_page
+    complaints = [each for _, witness in opened for each in witness.complaints]
+    for context, _ in opened:
+        context.close()
+    assert not complaints
+
+
+def sign_in(page: Page, username: str, password: str) -> None:
+    """Through the form, as a person does."""
+    page.goto("/accounts/login/")
+    page.get_by_label("Username or email").fill(username)
+    page.get_by_label("Password", exact=True).fill(password)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/")
+
+
+def accessibility_breaches(page: Page) -> list[str]:
+    """What axe finds on the page; the context must bypass the page's own content policy."""
+    page.evaluate(AXE)
+    found = page.evaluate(
+        """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
+            .map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.target.join(" ") + " " +
+                (n.any[0] ? n.any[0].message : "")).join(" | "))"""
+    )
+    return [f"{page.url} {breach}" for breach in found]

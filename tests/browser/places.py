@@ -1,0 +1,33 @@
+"""Addresses of every page, for the tests and for the gallery."""
+
+from __future__ import annotations
+
+PUBLIC = ("/accounts/login/", "/accounts/password/reset/")
+
+
+def addresses(job_id: int, node: str = "alpha") -> list[str]:
+    """Pages of somebody signed in; `job_id` is a finished job."""
+    return [
+        "/",
+        "/jobs/",
+        "/jobs/new/",
+        "/jobs/new/?from=sample",
+        f"/jobs/{job_id}/",
+        f"/jobs/{job_id}/logs/",
+        f"/jobs/{job_id}/metrics/",
+        f"/jobs/{job_id}/events/",
+        f"/jobs/{job_id}/spec/",
+        f"/jobs/{job_id}/cost/",
+        "/queue/",
+        "/cluster/nodes/",
+        f"/cluster/nodes/{node}/",
+        "/cluster/enrol/",
+        "/teams/",
+        "/teams/vision/",
+        "/usage/",
+        "/settings/tokens/",
+        "/settings/profile/",
+        "/help/",
+        "/styleguide/",
+        "/api/docs/",
+    ]
