@@ -97,6 +97,8 @@ class Daemon:
         try:
             self._hold_syncs()
         except Exception as problem:
+            if self._stopping.is_set():
+                return  # the client was closed under the held call
             # Half an agent would look alive and hear nothing: end, and let it be restarted.
             logger.critical("the agent failed; attempts go on", exc_info=True)
             self.failure = problem

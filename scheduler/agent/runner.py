@@ -167,7 +167,8 @@ class Attempt:
         """The supervisor vanished without a word: kill what it left, then say so honestly."""
         left: list[int] = []
         if self.launch is not None and self.supervisor is not None:
-            left = killing.kill_remains(self.launch.marker, self.supervisor.cgroups)
+            launch = self.launch
+            left = killing.kill_remains(launch.marker, launch.uid, self.supervisor.cgroups)
         detail = "the supervisor was lost; how the program ended is unknown"
         if left:
             detail += f"; could not be killed: {', '.join(map(str, left[:8]))}"

@@ -94,7 +94,7 @@ class Agent:
                 if supervisor and processes.is_alive(supervisor.pid, supervisor.start_ticks):
                     os.kill(supervisor.pid, signal.SIGKILL)
                 if supervisor and launch:
-                    killing.kill_remains(launch.marker, supervisor.cgroups)
+                    killing.kill_remains(launch.marker, launch.uid, supervisor.cgroups)
 
 
 @pytest.fixture(scope="module")

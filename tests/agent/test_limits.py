@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from scheduler.agent.runtime import limits
+from scheduler.agent.spool import Spool
 from scheduler.states import EndReason
-from tests.agent.conftest import Agent, assignment
+from tests.agent.conftest import Agent, assignment, wait_until
 from tests.agent.portal import Portal
 
 GREEDY = """
@@ -73,9 +74,11 @@ def test_groups_are_given_back(portal: Portal, agent: Agent, group: limits.Limit
         pytest.skip("no control group can be made here")
     order = assignment("sleep 0.1")
     portal.outcome("alpha", order)
-    begin = f"trainyard-{order.fence}-"
-    left = [name for made in group.groups for name in os.listdir(made.parent)]
-    assert [name for name in left if name.startswith(begin)] == []
+    slots = Spool(agent.state / "spool").slots()
+    slot = next(slot for slot in slots if slot.entry.assignment.fence == order.fence)
+    supervisor = slot.supervisor()
+    assert supervisor is not None and supervisor.cgroups
+    wait_until(lambda: not any(os.path.exists(path) for path in supervisor.cgroups))
 
 
 def test_trees_are_found_in_version_2_and_version_1_lines(tmp_path: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.agent.runtime import processes
+from scheduler.agent.runtime import processes, records
 from scheduler.agent.spool import Slot, Spool
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import Assignment
@@ -102,7 +102,7 @@ def test_a_lost_supervisor_is_told_honestly_and_its_program_killed(
     portal: Portal, own: Agent
 ) -> None:
     own.start()
-    script = "echo one; setsid sleep 300 & setsid sleep 300"
+    script = "echo one; env -i setsid sleep 300 & setsid sleep 300"
     order = begin(portal, own, script)
     slot = slot_of(own, order)
     supervisor, launch = slot.supervisor(), slot.launch()
@@ -112,6 +112,8 @@ def test_a_lost_supervisor_is_told_honestly_and_its_program_killed(
     assert (report.end_reason, report.exit_code) == (EndReason.NODE_LOST, None)
     assert "supervisor was lost" in report.detail
     wait_until(lambda: not processes.carrying(launch.marker))
+    if launch.uid is not None:
+        assert processes.owned_by(launch.uid) == [], "even who hid its mark is gone"
 
 
 def test_what_was_accepted_but_never_launched_is_not_started_later(
@@ -134,8 +136,6 @@ def test_after_a_reboot_nothing_is_adopted_by_its_pid(portal: Portal, own: Agent
     supervisor = slot.supervisor()
     assert supervisor is not None
     os.kill(supervisor.pid, signal.SIGKILL)
-    from scheduler.agent.runtime import records
-
     entry = replace(slot.entry, boot_id="an earlier boot")
     records.write_record(slot.path / records.ENTRY, entry)
     mine = replace(supervisor, pid=os.getpid(), boot_id="an earlier boot")

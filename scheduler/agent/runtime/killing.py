@@ -56,12 +56,19 @@ def kill_descendants(
         time.sleep(min(0.001 * rounds, 0.1))
 
 
-def kill_remains(marker: str, cgroups: tuple[str, ...], *, give_up_s: float = 10.0) -> list[int]:
-    """Kill what a vanished supervisor left, found by its mark; returns what would not go."""
+def kill_remains(
+    marker: str, uid: int | None, cgroups: tuple[str, ...], *, give_up_s: float = 10.0
+) -> list[int]:
+    """Kill what a vanished supervisor left; returns what would not go.
+
+    It is found by its mark, and by its user id where the attempt had one of its own.
+    """
     give_up_at = time.monotonic() + give_up_s
     while True:
         kill_groups(cgroups)
         left = processes.carrying(marker)
+        if uid is not None:
+            left += [pid for pid in processes.owned_by(uid) if pid not in left]
         if not left or time.monotonic() > give_up_at:
             remove_groups(cgroups)
             return left

@@ -112,6 +112,18 @@ def uids_in_use() -> set[int]:
     return found
 
 
+def owned_by(uid: int) -> list[int]:
+    """Every process of this user id."""
+    found = []
+    for pid in all_pids():
+        try:
+            if os.stat(f"/proc/{pid}").st_uid == uid:
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
 def carrying(marker: str) -> list[int]:
     """Processes whose environment holds the text `marker`, such as `NAME=value`."""
     needle = marker.encode()
