@@ -31,7 +31,7 @@ def clean_name(value: str) -> str:
         marks = marks + 1 if unicodedata.combining(char) else 0
         if marks > 4:
             raise ValueError("Stack at most 4 combining marks on one letter.")
-    if not confusable_key(text):
+    if not any(char.isalnum() for char in confusable_key(text)):
         raise ValueError("Use at least one visible letter or digit.")
     return text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from decimal import Decimal
 
@@ -13,6 +14,7 @@ from accounts.models import Rate, User
 from accounts.permissions import can
 
 _MAX_PRICE = Decimal(100_000)
+_MAX_MODEL = 96
 
 
 def set_rate(
@@ -31,12 +33,18 @@ def set_rate(
         raise Invalid(f"Give a price from 0 to {_MAX_PRICE}.", field="price_per_gpu_hour")
     if price != price.quantize(Decimal("0.0001")):
         raise Invalid("Use at most 4 decimals.", field="price_per_gpu_hour")
-    if len(currency) != 3 or not currency.isascii() or not currency.isupper():
+    if not re.fullmatch(r"[A-Z]{3}", currency):
         raise Invalid("Use a three-letter currency code such as EUR.", field="currency")
+    model = device_model.strip()
+    if len(model) > _MAX_MODEL or not model.isprintable():
+        raise Invalid(
+            f"Write the model in one line of at most {_MAX_MODEL} characters.",
+            field="device_model",
+        )
     try:
         with transaction.atomic():
             return Rate.objects.create(
-                device_model=device_model.strip()[:96],
+                device_model=model,
                 price_per_gpu_hour=price,
                 currency=currency,
                 valid_from=valid_from or timezone.now(),
