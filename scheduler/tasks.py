@@ -47,7 +47,7 @@ def accrue_usage() -> int:
 
 @shared_task
 def prune_telemetry() -> int:
-    """Delete samples older than the retention."""
+    """Delete samples and cycle records older than the retention."""
     return telemetry.prune_telemetry(now=timezone.now())
 
 

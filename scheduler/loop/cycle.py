@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.plan import Plan
@@ -19,6 +19,9 @@ from scheduler.models import CycleRecord
 from scheduler.services.placing import LeaseLost, hold_poisoned
 
 logger = logging.getLogger(__name__)
+
+# What time brings about is looked for once a second, however often a wake calls for a decision.
+REAP_EVERY = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class Scheduler:
     policy: Policy = DEFAULT_POLICY
     lease: Lease | None = None
     memory: WaitMemory = field(default_factory=WaitMemory)
+    reaped_at: datetime | None = None
 
     def run_cycle(self, now: datetime) -> CycleOutcome:
         """One round. An exception leaves the lease as it is; the next round tries again.
@@ -58,7 +62,7 @@ class Scheduler:
         if not self._keep_lease(now):
             return CycleOutcome(has_lease=False)
         assert self.lease is not None
-        reaped = reap(now=now)
+        reaped = self._reap(now)
         loaded = load_snapshot(now)
         plan = plan_or_hold(loaded.snapshot, self.policy, now=now)
         try:
@@ -85,6 +89,13 @@ class Scheduler:
         if self.lease is not None:
             release_lease(self.lease, now=now)
             self._forget_lease()
+
+    def _reap(self, now: datetime) -> int:
+        since = now - self.reaped_at if self.reaped_at else REAP_EVERY
+        if timedelta(0) <= since < REAP_EVERY:
+            return 0
+        self.reaped_at = now
+        return reap(now=now)
 
     def _keep_lease(self, now: datetime) -> bool:
         if self.lease is not None:

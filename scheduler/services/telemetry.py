@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from scheduler import events
 from scheduler.conf import load_conf
-from scheduler.models import Attempt, Device, DeviceSample, HostSample, Node
+from scheduler.models import Attempt, CycleRecord, Device, DeviceSample, HostSample, Node
 from scheduler.wire.messages import SyncRequest
 
 MAX_SAMPLES = 5000
@@ -75,8 +75,9 @@ def _moment(epoch_s: float, now: datetime) -> datetime | None:
 
 
 def prune_telemetry(*, now: datetime) -> int:
-    """Delete raw readings older than the retention; returns how many went."""
+    """Delete raw readings and cycle records older than the retention; returns how many went."""
     before = now - timedelta(seconds=load_conf().sample_retention_s)
     devices, _ = DeviceSample.objects.filter(at__lt=before).delete()
     hosts, _ = HostSample.objects.filter(at__lt=before).delete()
-    return devices + hosts
+    cycles, _ = CycleRecord.objects.filter(at__lt=before).delete()
+    return devices + hosts + cycles

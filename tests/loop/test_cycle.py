@@ -6,7 +6,6 @@ import pytest
 
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.policy import DEFAULT_POLICY
-from scheduler.engine.snapshot import ints
 from scheduler.loop import committing
 from scheduler.loop import cycle as loop_cycle
 from scheduler.loop.cycle import Scheduler, plan_or_hold
@@ -270,11 +269,6 @@ def test_an_idle_cycle_costs_a_constant_number_of_queries(
     scheduler.run_cycle(at(30))
     with django_assert_max_num_queries(16):
         scheduler.run_cycle(at(30.5))
-
-
-def test_only_empty_rows_are_cut(cluster, alice, project):
-    submit(alice, project)
-    assert len(load_snapshot(NOON).snapshot.only(ints([])).waiting) == 0
 
 
 def test_a_long_queue_is_explained_bit_by_bit_from_the_front(
