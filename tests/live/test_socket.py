@@ -36,7 +36,9 @@ def socket(user=None, origin=OWN, client=None):
     if user is not None:
         client = client or Client()
         client.force_login(user)
-        cookie = f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+        cookie = (
+            f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+        )
         headers.append((b"cookie", cookie.encode()))
     return BrowserSocket(application, "/ws/", headers)
 

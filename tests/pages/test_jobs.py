@@ -298,7 +298,14 @@ def test_list_filters_by_its_words(client, alice, yard):
 
 @pytest.mark.parametrize(
     "query",
-    ["state:dancing", "state:", "user:<script>", "created:soon", "state:held state:held", "x" * 600],
+    [
+        "state:dancing",
+        "state:",
+        "user:<script>",
+        "created:soon",
+        "state:held state:held",
+        "x" * 600,
+    ],
 )
 def test_wrong_filters_are_a_page_with_a_word(client, alice, yard, query):
     client.force_login(alice)

@@ -33,8 +33,12 @@ def build_yard(root: User, owner: User, project: Project) -> Yard:
     now = timezone.now()
     cluster = scenes.build_cluster(root, nodes=2, gpus=2)
     done = [
-        _ended(cluster, owner, project, "done", EndReason.COMPLETED, 0, now - timedelta(minutes=30)),
-        _ended(cluster, owner, project, "broken", EndReason.EXIT_CODE, 3, now - timedelta(minutes=20)),
+        _ended(
+            cluster, owner, project, "done", EndReason.COMPLETED, 0, now - timedelta(minutes=30)
+        ),
+        _ended(
+            cluster, owner, project, "broken", EndReason.EXIT_CODE, 3, now - timedelta(minutes=20)
+        ),
     ]
     running = scenes.submit(owner, project, name="running", now=now - timedelta(minutes=9))
     attempt = scenes.start(running, cluster.node(1), now=now - timedelta(minutes=8))

@@ -1,0 +1,144 @@
+"""Nodes: everybody sees the machines, operators act on them."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from scheduler.models import Node, NodeToken, Pool
+from scheduler.states import NodeState
+from tests.pages.yard import build_yard
+
+pytestmark = pytest.mark.django_db
+
+ACTIONS = ("drain", "resume", "retire")
+
+
+@pytest.fixture
+def yard(root, alice, project):
+    return build_yard(root, alice, project)
+
+
+def test_owner_sees_whose_job_is_where(client, alice, yard):
+    client.force_login(alice)
+    text = client.get(reverse("nodes:list")).content.decode()
+    assert reverse("jobs:detail", args=[yard.running.pk]) in text
+    assert "simulated GPUs" in text
+    detail = client.get(reverse("nodes:detail", args=["n1"])).content.decode()
+    assert "GPU-SIM-n1-0" in detail and "simulated" in detail
+    assert f"#{yard.running.pk}" in detail
+
+
+def test_stranger_sees_the_machine_but_not_the_job(client, carol, yard):
+    client.force_login(carol)
+    for url in (reverse("nodes:list"), reverse("nodes:detail", args=["n1"])):
+        text = client.get(url).content.decode()
+        assert "another team" in text
+        assert reverse("jobs:detail", args=[yard.running.pk]) not in text
+        assert ">running</bdi>" not in text
+
+
+@pytest.mark.parametrize("part", ["head", "live"])
+def test_parts_are_fragments(client, alice, yard, part):
+    client.force_login(alice)
+    page = client.get(reverse("nodes:detail", args=["n1"]), {"part": part})
+    assert page.status_code == 200 and "<html" not in page.content.decode()
+
+
+def test_new_readings_come_as_points(client, alice, yard):
+    client.force_login(alice)
+    body = client.get(reverse("nodes:series", args=["n1"])).json()
+    points = body["points"]["gpu_percent"]["GPU-SIM-n1-0"]
+    assert len(points["x"]) == len(points["y"]) == 20
+    again = client.get(reverse("nodes:series", args=["n1"]), {"since": body["latest"]}).json()
+    assert again["points"]["gpu_percent"] == {}
+    wrong = client.get(reverse("nodes:series", args=["n1"]), {"since": "yesterday"})
+    assert wrong.status_code == 400
+    job = client.get(reverse("jobs:series", args=[yard.running.pk])).json()
+    assert len(job["points"]["power_watts"]["GPU-SIM-n1-0"]["y"]) == 20
+    assert job["done"] is False
+
+
+def test_operator_drains_with_a_reason_and_resumes(client, operator, yard):
+    client.force_login(operator)
+    client.post(reverse("nodes:drain", args=["n1"]), {"reason": "new <b>firmware</b>"})
+    assert Node.objects.get(name="n1").state == NodeState.DRAINING
+    text = client.get(reverse("nodes:detail", args=["n1"])).content.decode()
+    assert "new &lt;b&gt;firmware" in text
+    client.post(reverse("nodes:resume", args=["n1"]))
+    assert Node.objects.get(name="n1").state == NodeState.READY
+
+
+def test_a_drain_without_reason_asks_for_it(client, operator, yard):
+    client.force_login(operator)
+    page = client.post(reverse("nodes:drain", args=["n1"]), {"reason": "  "})
+    assert page.status_code == 422
+    assert "reason" in page.context["form"].errors
+    assert Node.objects.get(name="n1").state == NodeState.READY
+
+
+def test_retire_is_refused_while_work_is_on_it(client, operator, yard):
+    client.force_login(operator)
+    page = client.post(reverse("nodes:retire", args=["n1"]), follow=True)
+    assert "Jobs still run on this node" in page.content.decode()
+    gone = client.post(reverse("nodes:retire", args=["n2"]), follow=True)
+    assert "is retired" in gone.content.decode()
+    assert client.get(reverse("nodes:detail", args=["n2"])).status_code == 404
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_members_may_not_act(client, alice, yard, action):
+    client.force_login(alice)
+    url = reverse(f"nodes:{action}", args=["n1"])
+    assert client.post(url, {"reason": "x"}).status_code == 403
+    assert client.get(url).status_code == 405
+    assert Node.objects.get(name="n1").state == NodeState.READY
+    missing = reverse(f"nodes:{action}", args=["n9"])
+    assert client.post(missing, {"reason": "x"}).status_code == 404
+
+
+def test_enrol_shows_a_token_once(client, operator, yard):
+    client.force_login(operator)
+    url = reverse("nodes:enrol")
+    before = NodeToken.objects.count()
+    page = client.post(url, {"pool": "default", "minutes": "15"})
+    assert "TRAINYARD_ENROL_TOKEN=tyn_" in page.content.decode()
+    assert "no-store" in page.headers["Cache-Control"]
+    assert NodeToken.objects.count() == before + 1
+    assert "tyn_" not in client.get(url).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        ({"pool": "nowhere", "minutes": "15"}, "pool"),
+        ({"pool": "default", "minutes": "0"}, "minutes"),
+        ({"pool": "default", "minutes": "99999999999"}, "minutes"),
+        ({"pool": "default", "minutes": "1.5"}, "minutes"),
+    ],
+)
+def test_enrol_names_what_is_wrong(client, operator, yard, data, field):
+    client.force_login(operator)
+    before = NodeToken.objects.count()
+    page = client.post(reverse("nodes:enrol"), data)
+    assert page.status_code == 200 and field in page.context["form"].errors
+    assert NodeToken.objects.count() == before
+
+
+def test_operator_opens_a_pool(client, operator, yard):
+    client.force_login(operator)
+    url = reverse("nodes:enrol")
+    client.post(url, {"new_pool": "1", "pool-name": "h100", "pool-description": "big ones"})
+    assert Pool.objects.filter(name="h100").exists()
+    for name in ("h100", "Bad Name", "", "api"):
+        page = client.post(url, {"new_pool": "1", "pool-name": name})
+        assert "name" in page.context["pool_form"].errors, name
+    assert Pool.objects.count() == 2
+
+
+def test_enrolment_is_for_operators(client, alice, yard):
+    client.force_login(alice)
+    assert client.get(reverse("nodes:enrol")).status_code == 403
+    data = {"new_pool": "1", "pool-name": "mine"}
+    assert client.post(reverse("nodes:enrol"), data).status_code == 403
+    assert not Pool.objects.filter(name="mine").exists()

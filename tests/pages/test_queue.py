@@ -1,0 +1,69 @@
+"""The queue: one's own jobs in full, others as numbers; pausing is for operators."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from scheduler.models import Queue
+from tests import scenes
+from tests.pages.yard import build_yard
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def yard(root, alice, project):
+    return build_yard(root, alice, project)
+
+
+def test_owner_sees_the_place_and_the_reason(client, alice, yard):
+    client.force_login(alice)
+    page = client.get(reverse("queue:list"))
+    text = page.content.decode()
+    assert "0 of 4 GPUs in pool default are free" in text
+    assert [line.first for line in page.context["lines"]] == [1]
+    part = client.get(reverse("queue:list"), {"pool": "default", "part": "line"})
+    assert "<html" not in part.content.decode()
+
+
+def test_strangers_jobs_are_one_line_without_names(client, carol, alice, project, yard):
+    for number in range(3):
+        scenes.submit(alice, project, name=f"secret-{number}", gpus_per_node=2)
+    client.force_login(carol)
+    page = client.get(reverse("queue:list"))
+    text = page.content.decode()
+    assert "secret" not in text and "alice" not in text.lower()
+    (line,) = page.context["lines"]
+    assert (line.first, line.last, line.jobs, line.gpus) == (1, 4, 4, 7)
+
+
+def test_operator_pauses_and_resumes(client, operator, yard):
+    client.force_login(operator)
+    page = client.post(reverse("queue:pause", args=["default"]), follow=True)
+    assert "is paused" in page.content.decode()
+    assert Queue.objects.get().is_paused
+    client.post(reverse("queue:resume", args=["default"]))
+    assert not Queue.objects.get().is_paused
+
+
+def test_member_may_not_pause(client, alice, yard):
+    client.force_login(alice)
+    assert client.post(reverse("queue:pause", args=["default"])).status_code == 403
+    assert not Queue.objects.get().is_paused
+    assert client.get(reverse("queue:pause", args=["default"])).status_code == 405
+
+
+def test_missing_pools(client, operator, yard):
+    client.force_login(operator)
+    assert client.post(reverse("queue:pause", args=["nowhere"])).status_code == 404
+    page = client.get(reverse("queue:list"), {"pool": "<script>"})
+    assert page.status_code == 200
+    assert "there is no pool" in page.content.decode()
+
+
+def test_without_any_pool(client, alice, operator):
+    client.force_login(alice)
+    assert "An operator opens pools" in client.get(reverse("queue:list")).content.decode()
+    client.force_login(operator)
+    assert "Open a pool" in client.get(reverse("queue:list")).content.decode()

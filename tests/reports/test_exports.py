@@ -1,0 +1,111 @@
+"""CSV that is safe to open, charts that say what they show."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from portal.forms.jobs import read_pairs, write_pairs
+from portal.reports.charts import MAX_TRACES, cost_chart, device_charts, device_points
+from portal.reports.exports import csv_lines, guarded
+from portal.reports.spec_text import command_line_of, yaml_of
+from scheduler.selectors.telemetry import DeviceSeries
+from scheduler.spec import parse_spec
+from scheduler.spec.document import read_document
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "cell", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", '=HYPERLINK("http://x")']
+)
+def test_text_that_looks_like_a_formula_is_quoted(cell):
+    assert guarded(cell) == "'" + cell
+
+
+def test_numbers_stay_numbers():
+    assert guarded(Decimal("-1E-7")) == "-0.0000001"
+    assert guarded(-5) == "-5"
+    assert guarded("vision/digits") == "vision/digits"
+
+
+def test_quotes_commas_and_line_ends_survive():
+    rows = [['a "b", c', "x\ny", "ü"]]
+    text = "".join(csv_lines(["one", "two", "three"], rows))
+    assert text.startswith("\ufeffone,two,three\r\n")
+    assert list(csv.reader(io.StringIO(text.lstrip("\ufeff"))))[1:] == rows
+
+
+def series(index: int, count: int = 5, gap_at: int = 0) -> DeviceSeries:
+    one = DeviceSeries(f"GPU-{index}", index, "n1", 0, "H100", 81920, True)
+    for number in range(count):
+        late = timedelta(minutes=10) if gap_at and number >= gap_at else timedelta()
+        one.at.append(NOON + timedelta(seconds=2 * number) + late)
+        one.gpu_percent.append(10.0 * number)
+        one.memory_used_mib.append(1024 * number)
+        one.power_watts.append(100)
+        one.temperature_c.append(50)
+    return one
+
+
+def test_a_chart_has_its_points_its_words_and_its_table():
+    use, memory, *_ = device_charts([series(0)])
+    assert use.figure["data"][0]["y"] == [0.0, 10.0, 20.0, 30.0, 40.0]
+    assert memory.figure["data"][0]["y"][-1] == 4.0
+    assert use.summary == "GPU use of 1 GPU: between 0 and 40 %, on average 20 %."
+    assert (use.rows[0].low, use.rows[0].last, use.rows[0].is_simulated) == (0.0, 40.0, True)
+    json.dumps(use.figure)
+
+
+def test_silence_is_a_gap_not_a_line():
+    chart = device_charts([series(0, count=6, gap_at=3)])[0]
+    assert chart.figure["data"][0]["y"][3] is None
+
+
+def test_many_devices_are_all_in_the_table():
+    chart = device_charts([series(n) for n in range(20)])[0]
+    assert len(chart.figure["data"]) == MAX_TRACES
+    assert len(chart.rows) == 20
+    assert "8 of 20 drawn" in chart.summary
+
+
+def test_no_readings_say_so():
+    assert device_charts([])[0].summary == "GPU use: no readings yet."
+    assert device_points([])["gpu_percent"] == {}
+
+
+def test_cost_chart_names_cannot_turn_their_direction():
+    figure = cost_chart([("a\u202eb", 2.0), ("c", 1.0)], "EUR")
+    assert figure["data"][0]["y"] == ["c", "ab"]
+
+
+SPECS = [
+    {"command": "python train.py --lr 1e-3 'a b'", "nodes": 2, "gpus_per_node": 8},
+    {"script": "#!/bin/sh\necho hi\n\n  indented: yes\n", "env": {"A": "no", "B": "x\ny"}},
+    {"command": "true", "labels": {"exp": "1"}, "time_limit": "1d12h", "stop": {"grace": 90}},
+]
+
+
+@pytest.mark.parametrize("fields", SPECS, ids=range(len(SPECS)))
+def test_the_yaml_shown_is_the_job_asked_for(fields):
+    spec = parse_spec({"name": "n: #1", "project": "vision/digits", **fields})
+    assert parse_spec(read_document(yaml_of(spec))) == spec
+    assert command_line_of(spec).startswith("trainyard submit")
+
+
+@pytest.mark.parametrize(
+    "pairs", [{"A": "1", "B": ""}, {"A": "x\ny", "B": " padded "}, {"A": '"q"', "B": "a=b=c"}]
+)
+def test_pairs_round_trip(pairs):
+    assert read_pairs(write_pairs(pairs)) == pairs
+
+
+@pytest.mark.parametrize("text", ["A", "=1", "A=1\nA=2", 'A="open'])
+def test_wrong_pairs_name_their_line(text):
+    with pytest.raises(ValueError, match=r"^Line \d"):
+        read_pairs(text)
