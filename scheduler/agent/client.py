@@ -67,8 +67,6 @@ class Client:
     def __init__(self, server: str, node_token: str = "") -> None:
         self.server = server.rstrip("/")
         headers = {"User-Agent": f"trainyard-agent/{AGENT_VERSION}"}
-        if node_token:
-            headers["Authorization"] = f"Bearer {node_token}"
         self._http = httpx.Client(
             base_url=f"{self.server}/api/agent/v1",
             headers=headers,
@@ -77,6 +75,13 @@ class Client:
             # A proxy set for the outer world cannot know this host's loopback.
             trust_env=not _is_loopback(self.server),
         )
+
+        if node_token:
+            self.use_token(node_token)
+
+    def use_token(self, node_token: str) -> None:
+        """Calls from now on carry this node token."""
+        self._http.headers["Authorization"] = f"Bearer {node_token}"
 
     def close(self) -> None:
         """Drop all connections; a held call ends with ServerAway."""

@@ -21,7 +21,13 @@ import uuid
 from dataclasses import replace
 
 from scheduler.agent.client import Backoff, Client, Refused, ServerAway
-from scheduler.agent.config import NodeIdentity, Options, make_work_folder
+from scheduler.agent.config import (
+    ConfigProblem,
+    NodeIdentity,
+    Options,
+    make_work_folder,
+    read_identity,
+)
 from scheduler.agent.converge import Roster
 from scheduler.agent.gpus import Gpus
 from scheduler.agent.node import host
@@ -213,7 +219,7 @@ class Daemon:
             logger.critical("the server refuses this agent for good: %s", problem)
             self.fatal = problem
             self.stop()
-        elif problem.status in (401, 403):
+        elif problem.status in (401, 403) and not self._was_enrolled_again():
             logger.error(
                 "the server does not accept this node's token (%s). Running attempts go on. "
                 "Enrol the node again with a new token: enrol --server %s --token TOKEN --state %s",
@@ -221,8 +227,22 @@ class Daemon:
                 self.identity.server,
                 self.options.state,
             )
-        else:
+        elif problem.status not in (401, 403):
             logger.error("the server refused the sync: %s", problem)
+
+    def _was_enrolled_again(self) -> bool:
+        """Take up a new token that `enrol` has meanwhile left in the state folder."""
+        try:
+            fresh = read_identity(self.options.state)
+        except ConfigProblem:
+            return False
+        if fresh.node_token == self.identity.node_token:
+            return False
+        logger.info("the node was enrolled again as %s; going on with its new token", fresh.name)
+        self.identity = fresh
+        self.client.use_token(fresh.node_token)
+        self._introduced = False
+        return True
 
 
 def hint_address(options: Options) -> str:

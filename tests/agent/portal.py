@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import defaultdict
@@ -50,6 +51,7 @@ class Portal:
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeBook] = {}
+        self.tokens: dict[str, str] = {}
         self.logs: dict[tuple[int, int], bytes] = defaultdict(bytes)
         self.log_calls: list[tuple[int, int, int, int]] = []
         self.trouble: Callable[[str], tuple[int, object] | None] | None = None
@@ -57,6 +59,7 @@ class Portal:
         self.changed = threading.Condition()
         self._server: ThreadingHTTPServer | None = None
         self.port = 0
+        self._numbers = itertools.count(1)
 
     def start(self) -> None:
         portal = self
@@ -118,9 +121,9 @@ class Portal:
         place = urlsplit(path)
         if place.path == "/api/agent/v1/enrol":
             return self._enrol(decode(EnrolRequest, body))
-        book = self.nodes.get(token.removeprefix("token-of-"))
-        if book is None:
-            return 401, Refusal("bad_token", "this token is not known")
+        if token not in self.tokens:
+            return 401, Refusal("node_token_invalid", "this token is not known")
+        book = self.nodes[self.tokens[token]]
         if place.path == "/api/agent/v1/sync":
             return 200, self._sync(book, decode(SyncRequest, body))
         fence = int(place.path.split("/")[5])
@@ -130,9 +133,12 @@ class Portal:
     def _enrol(self, request: EnrolRequest) -> tuple[int, object]:
         if request.token != TOKEN:
             return 403, Refusal("bad_token", "the enrolment token was used or has expired")
-        self.nodes[request.name] = NodeBook(request.name, request)
-        number = len(self.nodes)
-        return 201, EnrolReply(number, request.name, "main", f"token-of-{request.name}")
+        book = self.nodes.setdefault(request.name, NodeBook(request.name))
+        book.enrolment = request
+        self.tokens = {t: name for t, name in self.tokens.items() if name != request.name}
+        token = f"{next(self._numbers)}-token-of-{request.name}"
+        self.tokens[token] = request.name
+        return 201, EnrolReply(len(self.nodes), request.name, "main", token)
 
     def _sync(self, book: NodeBook, request: SyncRequest) -> SyncReply:
         with self.changed:

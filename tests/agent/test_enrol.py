@@ -46,11 +46,11 @@ def test_the_identity_is_stored_for_this_user_only(portal: Portal, folder: Path)
     done = call(*enrol_line(portal, state, "--name", "node-7", "--cpus", "3"), token=TOKEN)
     assert done.returncode == Exit.DONE, done.stderr
     identity = json.loads((state / "node.json").read_text())
-    assert identity["node_token"] == "token-of-node-7" and identity["pool"] == "main"
+    assert portal.tokens[identity["node_token"]] == "node-7" and identity["pool"] == "main"
     assert stat.S_IMODE((state / "node.json").stat().st_mode) == 0o600
     asked = portal.nodes["node-7"].enrolment
     assert asked is not None and asked.host.cpus == 3 and len(asked.devices) == 2
-    assert TOKEN not in done.stderr and "token-of-node-7" not in done.stderr
+    assert TOKEN not in done.stderr and identity["node_token"] not in done.stderr
 
 
 def test_the_token_may_come_from_a_file(portal: Portal, folder: Path) -> None:
@@ -172,3 +172,14 @@ def test_a_token_that_is_not_accepted_leaves_attempts_running(calm: Portal, agen
     calm.ended(agent.name, order.fence)
     assert calm.logs[order.fence, 0] == b"one\ntwo\n"
     assert "Enrol the node again with a new token" in agent.log.read_text()
+
+
+def test_a_new_token_is_taken_up_without_a_restart(portal: Portal, agents: Any) -> None:
+    agent: Agent = agents("renewed")
+    order = assignment("echo one; sleep 1.5; echo two")
+    portal.assign(agent.name, order)
+    portal.wait(lambda: portal.logs[order.fence, 0], what="the first words")
+    assert agent.enrol() == Exit.DONE, "the old token is refused from here on"
+    portal.ended(agent.name, order.fence)
+    assert portal.logs[order.fence, 0] == b"one\ntwo\n"
+    assert len({sync.agent_id for sync in portal.nodes["renewed"].syncs}) == 1
