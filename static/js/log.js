@@ -41,7 +41,7 @@
           lastLine: () => Math.max(this.last(), this.total),
         });
       }
-      if (!this.toHash() && this.follow) this.stickToEnd();
+      if (!this.toHash() && (this.follow || this.first() > 1)) this.stickToEnd();
       this.report();
     }
 
