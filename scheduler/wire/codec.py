@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 Message = TypeVar("Message")
 
@@ -52,7 +52,7 @@ def decode(kind: type[Message], raw: bytes) -> Message:
         raise
     except (ValueError, RecursionError) as error:
         raise WireError("", f"is not JSON: {error}") from None
-    result: Message = _reader(kind)(data, "")
+    result: Message = _reader(cast(Any, kind))(data, "")
     return result
 
 
