@@ -5,7 +5,7 @@ import tempfile
 
 os.environ.setdefault("TRAINYARD_STATE_DIR", tempfile.mkdtemp(prefix="trainyard-test-"))
 
-from portal.settings.base import *  # noqa: E402, F403
+from portal.settings.base import *  # noqa: F403
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
