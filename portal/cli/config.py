@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from portal.cli.exits import NOT_ALLOWED, USAGE, Failure
+
+_HOST = re.compile(r"[\w.:%-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +75,15 @@ def save_config(config: Config) -> Path:
 
 def clean_server(text: str) -> str:
     """An http(s) address without path; raises Failure."""
-    text = text.strip().rstrip("/")
-    if "://" not in text:
-        text = f"https://{text}"
+    text = text.strip()
+    text = (text if "://" in text else f"https://{text}").rstrip("/")
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
     except ValueError:
         host, parts = None, urlsplit("")
-    if parts.scheme not in ("http", "https") or not host or parts.username or parts.query:
+    is_plain = bool(host and _HOST.fullmatch(host)) and not parts.username and not parts.query
+    if parts.scheme not in ("http", "https") or not is_plain:
         raise Failure(
             f"{text[:100]!r} is not the address of a portal.",
             remedy="Write it like https://trainyard.example.org",

@@ -1,0 +1,186 @@
+"""Every command against the real servers and two real agents."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import signal
+import time
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.stack
+
+QUICK = ["--gpus", "1", "--memory", "128MB", "--time", "5m", "--project", "vision/digits"]
+
+
+def test_login_keeps_a_token_that_works(shell, stack):
+    token = stack.api_tokens["alice"]
+    out, _ = shell.run("login", stack.address, "--token-file", "-", stdin=f"{token}\n")
+    assert "Signed in" in out
+    path = shell.home / "config" / "trainyard" / "config.json"
+    assert path.stat().st_mode & 0o777 == 0o600
+    me = shell.json("whoami")
+    assert (me["username"], me["server"]) == ("alice", stack.address)
+    assert "vision: member" in shell.run("whoami")[0]
+
+    _, err = shell.run(
+        "login", stack.address, "--token-file", "-", stdin="ty_00000000_wrong\n", code=4
+    )
+    assert "unknown, expired or revoked" in err
+    assert "request" in err
+    shell.run("whoami")  # the old login is still there
+
+
+def test_a_job_from_submit_to_its_end(terminal_of):
+    alice = terminal_of("alice")
+    script = "for i in 1 2 3; do echo line $i; sleep 0.3; done"
+    out, _ = alice.run("submit", *QUICK, "--name", "lines", "--follow", "--", "sh", "-c", script)
+    assert "line 1\nline 2\nline 3\n" in out
+    assert "Finished with exit code 0" in out
+
+    number = alice.json("jobs", "--text", "lines", "--limit", "1")[0]["id"]
+    assert alice.run("logs", str(number))[0] == "line 1\nline 2\nline 3\n"
+    assert alice.run("logs", str(number), "--tail", "1")[0] == "line 3\n"
+    assert alice.run("logs", str(number), "--json")[0].splitlines()[1] == (
+        '{"line": 2, "text": "line 2"}'
+    )
+    assert alice.run("logs", "-f", str(number), "--exit-status")[0] == "line 1\nline 2\nline 3\n"
+    assert "succeeded" in alice.run("why", str(number))[0]
+    table, _ = alice.run("jobs")
+    assert table.startswith("JOB")
+    assert "lines" in table
+
+
+def test_exit_codes_mirror_the_end(terminal_of):
+    alice = terminal_of("alice")
+    alice.run("submit", *QUICK, "--wait", "--", "sh", "-c", "exit 3", code=1)
+    limited = [word if word != "5m" else "1s" for word in QUICK]
+    alice.run("submit", *limited, "--wait", "--", "sleep", "60", code=124)
+    held = alice.json("submit", *QUICK, "--hold", "--", "true")
+    number = str(held["id"])
+    assert held["state"] == "held"
+    alice.run("wait", number, "--timeout", "0.2", code=124)
+    assert alice.json("release", number)["state"] in ("queued", "starting")
+    alice.run("wait", number)
+    alice.run("hold", number, code=5)
+    alice.run("cancel", number)  # an ended job stays as it is
+
+
+def test_following_ends_when_the_job_is_cancelled(terminal_of):
+    alice = terminal_of("alice")
+    number = str(alice.json("submit", *QUICK, "--", "sh", "-c", "echo up; sleep 300")["id"])
+    process = alice.start("logs", "-f", number, "--exit-status")
+    assert process.stdout.readline() == "up\n"
+    alice.run("cancel", number)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+
+
+def test_ctrl_c_while_waiting_is_130_and_the_job_goes_on(terminal_of):
+    alice = terminal_of("alice")
+    number = str(alice.json("submit", *QUICK, "--hold", "--", "true")["id"])
+    process = alice.start("wait", number)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert alice.json("why", number)["state"] == "held"
+    alice.run("cancel", number)
+
+
+def test_files_options_and_dry_runs(terminal_of, tmp_path):
+    alice = terminal_of("alice")
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        "name: from-file\nproject: vision/digits\ntime_limit: 1:30:00\ncommand: [echo, hi]\n"
+    )
+    quote = alice.json("submit", str(path), "--dry-run")
+    assert quote["spec"]["time_limit"] == "1h30m"
+    text, _ = alice.run("submit", str(path), "--dry-run")
+    assert "At most it costs" in text
+    job = alice.json("submit", str(path), "--hold", "--name", "over", "--time", "10m")
+    assert (job["name"], job["time_limit_s"], job["state"]) == ("over", 600, "held")
+    copy = alice.json("clone", str(job["id"]), "--set", "hold=true", "--set", "name=copy")
+    assert (copy["name"], copy["cloned_from"], copy["state"]) == ("copy", job["id"], "held")
+    for number in (job["id"], copy["id"]):
+        assert alice.json("cancel", str(number))["state"] == "cancelled"
+    first = alice.json("submit", str(path), "--hold", "--key", "cli-key-1")
+    again = alice.json("submit", str(path), "--hold", "--key", "cli-key-1")
+    assert first["id"] == again["id"]
+    alice.run("cancel", str(first["id"]))
+
+
+def test_mistakes_are_told_by_field(terminal_of, tmp_path):
+    alice = terminal_of("alice")
+    out, err = alice.run("submit", *QUICK, "--nodes", "400", "--", "true", code=2)
+    assert out == ""
+    assert "nodes:" in err
+    assert "(request " in err
+    path = tmp_path / "bad.yaml"
+    path.write_text("name: x\nname: y\n")
+    assert "appears twice" in alice.run("submit", str(path), code=2)[1]
+    path.write_bytes(b"\xff\xfe")
+    assert "not UTF-8" in alice.run("submit", str(path), "--name", "x", code=2)[1]
+    alice.run("why", "999999", code=3)
+    alice.run("queue", "nowhere", code=3)
+    assert "operators" in alice.run("nodes", "drain", "alpha", code=4)[1]
+
+
+def test_a_stranger_finds_nothing(terminal_of):
+    number = str(terminal_of("alice").json("submit", *QUICK, "--hold", "--", "true")["id"])
+    carol = terminal_of("carol")
+    for command in ("why", "logs", "cancel", "hold", "release", "clone", "wait"):
+        carol.run(command, number, code=3)
+    assert number not in carol.run("jobs", "--all")[0].split()
+    terminal_of("alice").run("cancel", number)
+
+
+def test_nodes_and_drain(terminal_of):
+    olga = terminal_of("olga")
+    table, _ = olga.run("nodes")
+    assert "alpha" in table
+    assert "(simulated)" in table
+    assert olga.json("nodes", "drain", "beta", "--reason", "fan")["state"] in (
+        "draining",
+        "drained",
+    )
+    assert olga.json("nodes", "resume", "beta")["state"] == "ready"
+    assert {node["name"] for node in olga.json("nodes")} == {"alpha", "beta"}
+
+
+def test_fifty_times_the_same_key_at_once_is_one_job(stack):
+    """B54 against the real server and its real database."""
+    spec = {
+        "name": "once",
+        "project": "vision/digits",
+        "memory": "128MB",
+        "hold": True,
+        "command": ["true"],
+    }
+    headers = {
+        "Authorization": f"Bearer {stack.api_tokens['alice']}",
+        "Idempotency-Key": f"race-{time.time_ns()}",
+    }
+
+    def send(_: int) -> httpx.Response:
+        return httpx.post(f"{stack.address}/api/v1/jobs/", json=spec, headers=headers, timeout=60)
+
+    with concurrent.futures.ThreadPoolExecutor(50) as threads:
+        replies = list(threads.map(send, range(50)))
+    assert {reply.status_code for reply in replies} <= {200, 201}
+    assert sum(reply.status_code == 201 for reply in replies) == 1
+    numbers = {reply.json()["id"] for reply in replies}
+    assert len(numbers) == 1
+    httpx.post(f"{stack.address}/api/v1/jobs/{numbers.pop()}/cancel/", json={}, headers=headers)
+
+
+def test_a_held_read_answers_within_a_moment_of_the_end(stack):
+    """The long poll does not wait for its own timeout."""
+    job = stack.submit(command=["sleep", "2"], memory="128MB")
+    with stack.api() as api:
+        began = time.monotonic()
+        reply = api.get(f"/jobs/{job['id']}/", params={"wait": 30})
+        took_s = time.monotonic() - began
+    assert reply.json()["state"] == "succeeded"
+    assert took_s < 15
