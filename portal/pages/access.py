@@ -11,12 +11,28 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
-from django.views.decorators.http import require_http_methods
 
 from accounts.errors import Conflict, DomainError, Forbidden, NotFound
 from accounts.models import User
+from portal.pages.errors import wrong_method
 
 View = Callable[..., HttpResponseBase]
+
+
+def takes(*methods: str) -> Callable[[View], View]:
+    """A view of these methods; GET brings HEAD along. Any other is answered with the 405 page."""
+    allowed = [*methods, "HEAD"] if "GET" in methods else list(methods)
+
+    def framed(view: View) -> View:
+        @wraps(view)
+        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if request.method not in allowed:
+                return wrong_method(request, allowed)
+            return view(request, *args, **kwargs)
+
+        return answer
+
+    return framed
 
 
 def page(*methods: str) -> Callable[[View], View]:
@@ -32,8 +48,7 @@ def page(*methods: str) -> Callable[[View], View]:
             except Forbidden as refused:
                 raise PermissionDenied(refused.detail) from None
 
-        allowed = [*methods, "HEAD"] if "GET" in methods else list(methods)
-        return cast(View, require_http_methods(allowed)(login_required(answer)))
+        return takes(*methods)(cast(View, login_required(answer)))
 
     return framed
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Sequence
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import loader
@@ -14,7 +15,9 @@ logger = logging.getLogger(__name__)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """400"""
+    """400, or 413 when more was sent than the server reads."""
+    if isinstance(exception, RequestDataTooBig):
+        return _answer(request, 413, "What was sent is larger than the server accepts.")
     return _answer(request, 400, "The request could not be understood.")
 
 
@@ -31,6 +34,13 @@ def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
         403,
         "The form was too old or came from another site. Go back, load the page again and resend.",
     )
+
+
+def wrong_method(request: HttpRequest, allowed: Sequence[str]) -> HttpResponse:
+    """405, with the methods that the address takes."""
+    answer = _answer(request, 405, "This address does not take that kind of request.")
+    answer["Allow"] = ", ".join(allowed)
+    return answer
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

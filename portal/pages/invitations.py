@@ -9,19 +9,19 @@ from django.contrib.auth import login
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
 
 from accounts.errors import DomainError, NotFound
 from accounts.models import User
 from accounts.selectors import get_open_invitation
 from accounts.services import accept_invitation
 from portal.forms.teams import JoinForm
+from portal.pages.access import takes
 
 _BACKEND = "allauth.account.auth_backends.AuthenticationBackend"
 
 
 @never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
+@takes("GET", "POST")
 def invitation_accept(request: HttpRequest, secret: str) -> HttpResponse:
     """The link of an invitation; 404 once it is used, withdrawn or expired."""
     try:

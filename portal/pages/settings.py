@@ -7,12 +7,11 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST
 
 from accounts.errors import DomainError
 from accounts.services import change_display_name
 from portal.forms.tokens import ProfileForm
-from portal.pages.access import page, viewer_of
+from portal.pages.access import page, takes, viewer_of
 from portal.pages.shell import THEME_COOKIE, THEMES
 
 _A_YEAR_S = 365 * 86400
@@ -35,7 +34,7 @@ def profile(request: HttpRequest) -> HttpResponseBase:
     return render(request, "settings/profile.html", {"form": form, "memberships": memberships})
 
 
-@require_POST
+@takes("POST")
 def theme(request: HttpRequest) -> HttpResponse:
     """Remember the theme in a cookie and go back to where the button was."""
     back = request.POST.get("next", "/")

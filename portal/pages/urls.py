@@ -1,5 +1,6 @@
 """Every page's address, by noun."""
 
+from allauth.account import urls as allauth_urls
 from django.urls import include, path
 
 from portal.pages import (
@@ -75,6 +76,23 @@ token_urls = [
     path("<int:pk>/revoke/", tokens.token_revoke, name="revoke"),
 ]
 
+# Signing in and out, and one's password. Not allauth's page of e-mail addresses: an address that
+# nobody has proven would let its owner in, and people change theirs with an administrator.
+_ACCOUNT_NAMES = {
+    "account_login",
+    "account_logout",
+    "account_inactive",
+    "account_signup",
+    "account_reauthenticate",
+    "account_change_password",
+    "account_set_password",
+    "account_reset_password",
+    "account_reset_password_done",
+    "account_reset_password_from_key",
+    "account_reset_password_from_key_done",
+}
+account_urls = [each for each in allauth_urls.urlpatterns if each.name in _ACCOUNT_NAMES]
+
 urlpatterns = [
     path("", home.home, name="home"),
     path("jobs/", include((job_urls, "jobs"))),
@@ -89,5 +107,5 @@ urlpatterns = [
     path("help/", help.help_page, name="help"),
     path("welcome/", welcome.welcome, name="welcome"),
     path("styleguide/", help.styleguide, name="styleguide"),
-    path("accounts/", include("allauth.account.urls")),
+    path("accounts/", include(account_urls)),
 ]
