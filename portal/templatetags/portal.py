@@ -33,7 +33,7 @@ for _filter in (
 @register.filter
 def money(amount: object, currency: str = "") -> str:
     """`{{ cost|money }}` or `{{ cost|money:row.currency }}`: two decimals and the ISO code."""
-    return measures.money(amount, currency or settings.TRAINYARD["currency"])
+    return measures.money(amount, currency or str(settings.TRAINYARD["currency"]))
 
 
 @register.filter

@@ -1,4 +1,4 @@
-"""One table: how each state of anything is shown. Word, drawn glyph and colour, never colour alone."""
+"""One table: how each state is shown. Word, drawn glyph and colour, never colour alone."""
 
 from __future__ import annotations
 
