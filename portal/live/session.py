@@ -19,4 +19,4 @@ def user_of_session(session_key: str | None) -> User | None:
         return None
     store = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     user = get_user(cast(HttpRequest, SimpleNamespace(session=store)))
-    return cast(User, user) if user.is_authenticated and user.is_active else None
+    return user if user.is_authenticated and user.is_active else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, QueryDict
@@ -132,7 +132,7 @@ def _submitted(viewer: User, form: JobForm) -> Job | None:
         form.add_problems(refused)
     except IdempotencyConflict:
         # Sent before, then changed: another press is meant as another job.
-        data = form.data.copy()
+        data = cast(QueryDict, form.data).copy()
         data["nonce"] = uuid.uuid4().hex
         form.data = data
         form.add_error(

@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
+from accounts.models import User
 from accounts.selectors import visible_projects
 from portal.forms.filters import (
     KEYS,
@@ -100,7 +101,7 @@ def _counted(count: int) -> str:
     return f"more than {COUNTED_AT_MOST:,}" if count > COUNTED_AT_MOST else f"{count:,}"
 
 
-def _topics(viewer: object) -> str:
+def _topics(viewer: User) -> str:
     projects = visible_projects(viewer).order_by("pk").values_list("pk", flat=True)
     ids = list(projects[: TOPICS_AT_MOST + 1])
     return " ".join(f"project:{pk}" for pk in ids) if len(ids) <= TOPICS_AT_MOST else "nodes"

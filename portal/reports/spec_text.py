@@ -6,7 +6,7 @@ import shlex
 
 import yaml
 
-from scheduler.spec import JobSpec, units
+from scheduler.spec import JobSpec
 
 LINE_END = " \\\n  "
 
@@ -30,15 +30,41 @@ def yaml_of(spec: JobSpec) -> str:
     )
 
 
+# Said by an option only where they differ from what the spec has by default.
+_OPTIONS = (
+    ("pool", "--pool"),
+    ("tier", "--tier"),
+    ("gpu_model", "--gpu-model"),
+    ("cpus", "--cpus"),
+    ("memory", "--memory"),
+    ("retries", "--retries"),
+    ("processes", "--processes"),
+    ("working_dir", "--workdir"),
+    ("checkpoint_dir", "--checkpoint-dir"),
+)
+
+
 def command_line_of(spec: JobSpec) -> str:
-    """The `trainyard submit` that asks for the same; a script goes by a file."""
-    parts = ["trainyard submit", f"--project {spec.project}", f"--name {shlex.quote(spec.name)}"]
-    if spec.script or spec.env or spec.labels or spec.code.folder or spec.code.git_url:
+    """The `trainyard submit` that asks for the same; what no option can say goes by the file."""
+    shown = spec.readable()
+    if any(shown.get(field) for field in ("script", "labels", "description", "stop")) or any(
+        "\n" in value for value in spec.env.values()
+    ):
         return "trainyard submit job.yaml"
-    if spec.pool:
-        parts.append(f"--pool {spec.pool}")
-    parts.append(f"--nodes {spec.nodes} --gpus {spec.gpus_per_node}")
-    if spec.gpu_model:
-        parts.append(f"--gpu-model {shlex.quote(spec.gpu_model)}")
-    parts.append(f"--time {units.format_duration(spec.time_limit)}")
-    return LINE_END.join([*parts, f"-- {shlex.join(spec.command)}"])
+    lines = [
+        f"trainyard submit --project {spec.project} --name {shlex.quote(spec.name)}",
+        f"--nodes {spec.nodes} --gpus {spec.gpus_per_node} --time {shown['time_limit']}",
+    ]
+    lines += [
+        f"{option} {shlex.quote(str(shown[field]))}"
+        for field, option in _OPTIONS
+        if field in shown and getattr(spec, field) != JobSpec.model_fields[field].default
+    ]
+    lines += [
+        f"--{field.replace('_', '-')} {shlex.quote(value)}"
+        for field, value in spec.code.model_dump().items()
+        if value
+    ]
+    lines += [f"--env {shlex.quote(f'{name}={value}')}" for name, value in spec.env.items()]
+    lines += ["--hold"] if spec.hold else []
+    return LINE_END.join([*lines, f"-- {shlex.join(spec.command)}"])

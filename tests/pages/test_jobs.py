@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
-
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from scheduler.models import Job
 from scheduler.states import JobState
 from tests import scenes
 from tests.pages.yard import build_yard
@@ -22,26 +19,6 @@ DETAIL_TABS = ("detail", "why", "events", "metrics", "spec", "cost", "logs")
 @pytest.fixture
 def yard(root, alice, project):
     return build_yard(root, alice, project)
-
-
-def form_data(project, /, **more):
-    return {
-        "name": "digits",
-        "project": project.path,
-        "command": "python train.py",
-        "nodes": "1",
-        "gpus_per_node": "1",
-        "cpus": "1",
-        "memory": "2GiB",
-        "time_limit": "1h",
-        "tier": "normal",
-        "processes": "node",
-        "signal": "SIGTERM",
-        "grace": "30s",
-        "pool": "default",
-        "nonce": "n-1",
-        **more,
-    }
 
 
 def test_owner_sees_every_tab_of_every_job(client, alice, yard):
@@ -116,91 +93,6 @@ def test_cost_lines_tie_to_the_total(client, alice, yard):
     assert cost.gpu_seconds == sum(line.gpu_seconds for line in cost.lines) == 92
 
 
-def test_submit_yields_one_job_however_often_it_is_pressed(client, alice, project, yard):
-    client.force_login(alice)
-    before = Job.objects.count()
-    pages = [client.post(reverse("jobs:submit"), form_data(project)) for _ in range(2)]
-    assert [page.status_code for page in pages] == [302, 302]
-    assert pages[0].url == pages[1].url
-    assert Job.objects.count() == before + 1
-    job = Job.objects.latest("pk")
-    assert (job.name, job.owner, job.spec["command"]) == ("digits", alice, ["python", "train.py"])
-
-
-def test_a_form_sent_again_with_changes_asks_before_a_second_job(client, alice, project, yard):
-    client.force_login(alice)
-    client.post(reverse("jobs:submit"), form_data(project))
-    before = Job.objects.count()
-    page = client.post(reverse("jobs:submit"), form_data(project, name="other"))
-    assert page.status_code == 200
-    assert "Press Submit again" in page.content.decode()
-    assert page.context["form"]["nonce"].value() != "n-1"
-    assert Job.objects.count() == before
-
-
-def test_check_shows_the_quote_and_writes_nothing(client, alice, project, yard):
-    client.force_login(alice)
-    before = Job.objects.count()
-    data = form_data(project, gpus_per_node="2", time_limit="2h")
-    page = client.post(reverse("jobs:submit") + "?part=summary", data)
-    text = page.content.decode()
-    assert "<html" not in text
-    assert "14.40 EUR" in text  # 2 GPUs x 2 h x 3.60
-    assert "trainyard submit" in text
-    plain = client.post(reverse("jobs:submit"), data | {"check": "1"})
-    assert "14.40 EUR" in plain.content.decode()
-    assert Job.objects.count() == before
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "words"),
-    [
-        ("name", "", "required"),
-        ("name", "   ", "required"),
-        ("name", "x" * 256, "longer than 128"),
-        ("name", "a\x00b", "Null characters"),
-        ("name", "e" + "\u0301" * 20, "combining marks"),
-        ("nodes", "1.5", "whole number"),
-        ("nodes", "0", "at least 1"),
-        ("nodes", "-1", "at least 1"),
-        ("nodes", "2147483648", "at most"),
-        ("nodes", "1_000", "whole number"),
-        ("nodes", "NaN", "whole number"),
-        ("nodes", "\uff11", "whole number"),
-        ("gpus_per_node", "64", "largest node"),
-        ("time_limit", "0", "at least 1"),
-        ("time_limit", "100000d", "at most"),
-        ("time_limit", "P1Y", "not a duration"),
-        ("time_limit", "-5", "not a duration"),
-        ("memory", "lots", "not a size"),
-        ("grace", "1h", "at most 600"),
-        ("env", "NOVALUE", "Line 1"),
-        ("env", "RANK=1", "set by Trainyard"),
-        ("git_url", "http://host/repo", "https"),
-        ("working_dir", "../up", "absolute path"),
-        ("project", "speech/asr", "not one of the available"),
-    ],
-)
-def test_bad_values_are_named_at_their_field(
-    client, alice, project, other_project, yard, field, value, words
-):
-    client.force_login(alice)
-    before = Job.objects.count()
-    page = client.post(reverse("jobs:submit"), form_data(project, **{field: value}))
-    assert page.status_code == 200
-    assert field in page.context["form"].errors, page.context["form"].errors
-    assert words.lower() in str(page.context["form"].errors[field]).lower()
-    assert Job.objects.count() == before
-
-
-def test_bytes_that_are_no_text_are_not_stored(client, alice, project, yard):
-    client.force_login(alice)
-    body = urlencode(form_data(project, name="NAME")).replace("NAME", "a%ED%A0%80%FFb")
-    client.post(reverse("jobs:submit"), body, content_type="application/x-www-form-urlencoded")
-    name = Job.objects.latest("pk").name
-    assert name.encode() and "\ud800" not in name
-
-
 HOSTILE = (
     "\u202egpj.exe",
     "<script>alert(1)</script>",
@@ -229,40 +121,6 @@ def test_hostile_names_are_shown_as_text(client, alice, project, yard, name):
         title = text.partition("<title>")[2].partition("</title>")[0]
         assert "\u202e" not in title
     assert '<bdi class="name">' in client.get(pages[1]).content.decode()
-
-
-def test_clone_prefills_and_remembers_its_origin(client, alice, project, yard):
-    client.force_login(alice)
-    page = client.get(reverse("jobs:submit"), {"clone": yard.succeeded.pk})
-    form = page.context["form"]
-    assert form["script"].value() == "echo hi"
-    data = {bound.name: bound.value() for bound in form if bound.value() not in (None, False)}
-    made = client.post(reverse("jobs:submit"), data)
-    assert made.status_code == 302, made.context["form"].errors
-    assert Job.objects.latest("pk").cloned_from_id == yard.succeeded.pk
-
-
-@pytest.mark.parametrize("wanted", ["999999", "abc", "9" * 40, "-1"])
-def test_clone_of_nothing_is_an_empty_form_with_a_word(client, alice, project, yard, wanted):
-    client.force_login(alice)
-    page = client.get(reverse("jobs:submit"), {"clone": wanted})
-    assert page.status_code == 200
-    assert "no such job to clone" in page.content.decode()
-
-
-def test_stranger_cannot_clone(client, carol, other_project, yard):
-    client.force_login(carol)
-    page = client.get(reverse("jobs:submit"), {"clone": yard.running.pk})
-    assert "no such job to clone" in page.content.decode()
-    assert "echo hi" not in page.content.decode()
-
-
-def test_the_sample_is_ready_to_submit(client, alice, project, yard):
-    client.force_login(alice)
-    form = client.get(reverse("jobs:submit"), {"from": "sample"}).context["form"]
-    data = {bound.name: bound.value() for bound in form if bound.value() not in (None, False)}
-    made = client.post(reverse("jobs:submit"), data)
-    assert made.status_code == 302, made.context["form"].errors
 
 
 def test_buttons_move_the_job_and_say_so(client, alice, yard):

@@ -109,3 +109,12 @@ def test_pairs_round_trip(pairs):
 def test_wrong_pairs_name_their_line(text):
     with pytest.raises(ValueError, match=r"^Line \d"):
         read_pairs(text)
+
+
+def test_the_command_line_says_what_differs_from_the_defaults():
+    fields = {"command": ["python", "a b.py"], "tier": "urgent", "env": {"LR": "1 e"}, "hold": True}
+    spec = parse_spec({"name": "n 1", "project": "vision/digits", "memory": "16GiB", **fields})
+    assert command_line_of(spec).replace(" \\\n ", "") == (
+        "trainyard submit --project vision/digits --name 'n 1' --nodes 1 --gpus 1 --time 1h "
+        "--tier urgent --memory 16GiB --env 'LR=1 e' --hold -- python 'a b.py'"
+    )
