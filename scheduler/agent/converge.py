@@ -50,6 +50,7 @@ class Roster:
         if options.job_uids is not None and os.geteuid() == 0:
             self.uids = UidBook(*options.job_uids)
         self.revision = 0
+        self._acted_at = 0.0
         self.last_sync_path = options.state / "last_sync"
         self._attempts: dict[int, Attempt] = {}
         self._shippers: dict[int, LogShipper] = {}
@@ -152,9 +153,9 @@ class Roster:
         reply may be older than an attempt it does not list; such silence stops nothing.
         """
         with self._lock:
-            if reply.revision < self.revision:
+            if not self._is_current(reply.revision, sent_at):
                 return False
-            self.revision = reply.revision
+            self.revision, self._acted_at = reply.revision, time.monotonic()
             wanted = {assignment.fence: assignment for assignment in reply.assignments}
             changed = False
             for fence in reply.forget:
@@ -165,6 +166,14 @@ class Roster:
                 if fence not in wanted and attempt.known_since < sent_at:
                     changed |= attempt.drop()
             return changed
+
+    def _is_current(self, revision: int, sent_at: float) -> bool:
+        if revision < self.revision and sent_at > self._acted_at:
+            # Asked after we acted on the higher number: this answer is not late, the server was
+            # put back to an earlier copy of its database, and its word counts.
+            logger.warning("the server went back from revision %d to %d", self.revision, revision)
+            return True
+        return revision >= self.revision
 
     def _bring_to(self, assignment: Assignment) -> bool:
         fence, stop = assignment.fence, assignment.stop

@@ -41,12 +41,24 @@ def words(roster: Roster) -> dict[int, AttemptState]:
     return {report.fence: report.state for report in roster.reports()}
 
 
-def test_an_older_revision_is_ignored(roster: Roster) -> None:
+def test_a_late_reply_is_ignored(roster: Roster) -> None:
+    asked_before = time.monotonic()
     order = assignment("sleep 30", stop_grace_s=0)
     assert roster.converge(reply(5, order), time.monotonic())
-    assert not roster.converge(reply(4), time.monotonic())
-    assert words(roster)[order.fence] != AttemptState.STOPPING
-    assert roster.revision == 5
+    assert not roster.converge(reply(4, assignment("echo stale")), asked_before)
+    assert list(words(roster)) == [order.fence] and roster.revision == 5
+
+
+def test_a_server_put_back_to_an_earlier_copy_is_followed(roster: Roster) -> None:
+    first, second = assignment("sleep 30", stop_grace_s=0), assignment("true")
+    roster.converge(reply(50, first), time.monotonic())
+    assert roster.converge(reply(7, second), time.monotonic())
+    assert roster.revision == 7
+    wait_until(lambda: set(words(roster).values()) == {AttemptState.ENDED})
+    assert {report.end_reason for report in roster.reports()} == {
+        EndReason.NODE_LOST,
+        EndReason.COMPLETED,
+    }
 
 
 def test_a_reply_asked_for_before_the_attempt_was_known_does_not_stop_it(roster: Roster) -> None:

@@ -178,16 +178,3 @@ def test_a_full_disk_refuses_new_attempts_with_the_reason(portal: Portal, own: A
     report, _ = portal.outcome(own.name, assignment("echo never"))
     assert report.end_reason == EndReason.START_FAILED
     assert "disk is full" in report.detail
-
-
-def test_an_older_reply_changes_nothing(portal: Portal, own: Agent) -> None:
-    own.start()
-    order = begin(portal, own, "echo one; sleep 1; echo two")
-    book = portal.nodes[own.name]
-    with portal.changed:
-        kept, book.assignments, book.revision = book.assignments, {}, book.revision - 1
-    portal.wait(lambda: book.syncs[-1].sent_at > time.time() - 0.1, what="a sync")
-    time.sleep(0.3)
-    with portal.changed:
-        book.assignments, book.revision = kept, book.revision + 1
-    assert portal.ended(own.name, order.fence).end_reason == EndReason.COMPLETED
