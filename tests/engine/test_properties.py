@@ -108,7 +108,7 @@ def test_gangs_start_whole_on_distinct_nodes_with_what_they_asked_for(snapshot: 
 
 
 @given(snapshots(), st.randoms(use_true_random=False))
-def test_same_snapshot_same_plan_in_whatever_order_the_rows_come(snapshot, random) -> None:  # type: ignore[no-untyped-def]
+def test_same_snapshot_same_plan_in_whatever_order_the_rows_come(snapshot, random) -> None:
     expected = verdict_list(plan_cycle(snapshot))
     assert verdict_list(plan_cycle(snapshot)) == expected
     rows = list(range(len(snapshot.waiting)))
