@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import typer
 
-from portal.cli import follow, jobs, nodes, session
+from portal.cli import follow, jobs, nodes, session, submit
 from portal.cli.exits import OK, Failure
 from portal.cli.output import print_failure
 
@@ -22,7 +22,7 @@ app = typer.Typer(
 for command in (
     session.login,
     session.whoami,
-    jobs.submit,
+    submit.submit,
     jobs.jobs,
     jobs.queue,
     follow.logs,

@@ -1,4 +1,4 @@
-"""Submit jobs, list them, ask why, act on them."""
+"""List jobs, ask why, act on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 import typer
 
-from portal.cli import follow, spec
 from portal.cli.client import Api
 from portal.cli.config import load_config
 from portal.cli.exits import Failure
@@ -16,103 +15,15 @@ from portal.cli.output import (
     JOB_HEADS,
     ago,
     job_cells,
-    money,
     print_json,
     print_line,
     print_table,
     say,
 )
 from portal.cli.session import AsJson
+from portal.cli.submit import say_submitted
 
 Number = Annotated[int, typer.Argument(min=1, metavar="JOB", help="The job's number.")]
-
-
-def submit(
-    context: typer.Context,
-    file: Annotated[str, typer.Argument(help="A job as YAML or JSON; - is standard input.")] = "",
-    project: Annotated[str, typer.Option("--project", "-p", help="team/project that pays.")] = "",
-    name: Annotated[str, typer.Option(help="What to call it.")] = "",
-    pool: Annotated[str, typer.Option(help="Which pool.")] = "",
-    tier: Annotated[str, typer.Option(help="exploratory, normal, urgent or production.")] = "",
-    nodes: Annotated[int | None, typer.Option(help="How many nodes.")] = None,
-    gpus: Annotated[int | None, typer.Option(help="GPUs per node.")] = None,
-    gpu_model: Annotated[str, typer.Option(help="Only GPUs of this model.")] = "",
-    cpus: Annotated[int | None, typer.Option(help="CPU cores per node.")] = None,
-    memory: Annotated[str, typer.Option(help="Memory per node, such as 16GB.")] = "",
-    time: Annotated[str, typer.Option("--time", help="Time limit, such as 90m or 1d12h.")] = "",
-    script: Annotated[str, typer.Option(help="Run this script file instead of a command.")] = "",
-    env: Annotated[
-        list[str] | None, typer.Option("--env", "-e", help="NAME=value, or NAME as it is here.")
-    ] = None,
-    workdir: Annotated[str, typer.Option(help="Folder on the node to run in.")] = "",
-    folder: Annotated[str, typer.Option(help="Folder on the node that holds the code.")] = "",
-    git_url: Annotated[str, typer.Option(help="Fetch the code from this repository.")] = "",
-    git_ref: Annotated[str, typer.Option(help="Branch, tag or commit to fetch.")] = "",
-    processes: Annotated[str, typer.Option(help="One process per node or per gpu.")] = "",
-    retries: Annotated[int | None, typer.Option(help="How often to try again.")] = None,
-    checkpoint_dir: Annotated[str, typer.Option(help="Where checkpoints are kept.")] = "",
-    hold: Annotated[bool, typer.Option("--hold", help="Keep it from starting.")] = False,
-    key: Annotated[str, typer.Option(help="Idempotency key: the same key, the same job.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check it and price it.")] = False,
-    is_followed: Annotated[
-        bool, typer.Option("--follow", "-f", help="Show its log until it ends; mirror its end.")
-    ] = False,
-    is_awaited: Annotated[
-        bool, typer.Option("--wait", help="Wait for its end and mirror it.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Submit a job: trainyard submit job.yaml, or trainyard submit OPTIONS -- COMMAND."""
-    code = {"folder": folder, "git_url": git_url, "git_ref": git_ref}
-    options = {
-        "project": project, "name": name, "pool": pool, "tier": tier, "nodes": nodes,
-        "gpus_per_node": gpus, "gpu_model": gpu_model, "cpus": cpus, "memory": memory,
-        "time_limit": time, "script": spec.read_script(script) if script else "",
-        "env": spec.read_env(env or ()), "working_dir": workdir, "processes": processes,
-        "code": {field: value for field, value in code.items() if value}, "retries": retries,
-        "checkpoint_dir": checkpoint_dir, "hold": True if hold else None,
-    }  # fmt: skip
-    command = context.obj or ()
-    if not (file or command or script):
-        raise Failure(
-            "There is nothing to run.",
-            remedy="Name a file, use --script, or put the command after -- at the end.",
-        )
-    with Api(load_config()) as api:
-        content, kind = spec.content_of(file, options, command, api)
-        if dry_run:
-            _show_quote(api.submit("/jobs/", content, kind, key=key, dry_run=1), as_json)
-            return
-        job = api.submit("/jobs/", content, kind, key=key)
-        if as_json and not (is_followed or is_awaited):
-            print_json(job)
-            return
-        _say_submitted(job, quiet=as_json)
-        if is_followed:
-            follow.follow(api, job["id"])
-        if is_followed or is_awaited:
-            ended = follow.until_end(api, job["id"])
-            follow.finish(ended, as_json=as_json)
-
-
-def _say_submitted(job: dict[str, Any], *, quiet: bool) -> None:
-    line = f"Job {job['id']} {job['name']!r} is {job['state']} in pool {job['pool']}."
-    if quiet:
-        say(line)
-        return
-    print_line(line)
-    say(f"Follow it: trainyard logs -f {job['id']}")
-
-
-def _show_quote(quote_: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(quote_)
-        return
-    free = f"{quote_['free_gpus']} of {quote_['total_gpus']} are free"
-    print_line(f"It is valid. {quote_['gpus']} GPUs in pool {quote_['pool']}; {free},")
-    print_line(f"{quote_['jobs_ahead']} jobs are ahead of it.")
-    cost = money(quote_["worst_case_cost"], quote_["currency"])
-    print_line(f"At most it costs {cost}, if it runs until its time limit.")
 
 
 def jobs(
@@ -218,7 +129,7 @@ def clone(
     if as_json:
         print_json(made)
         return
-    _say_submitted(made, quiet=False)
+    say_submitted(made, quiet=False)
 
 
 def _value(text: str) -> Any:

@@ -12,124 +12,26 @@ from rest_framework.response import Response
 
 from portal.api.operations import ApiView, Query, body_of, operation
 from portal.api.shapes import viewer_of
+from portal.api.v1.cluster_shapes import (
+    DrainBody,
+    Nodes,
+    NodeShape,
+    NodeTokenBody,
+    NodeTokenShape,
+    PoolBody,
+    Pools,
+    PoolShape,
+    QueueShape,
+    show_node,
+    show_place,
+    show_pool,
+)
 from scheduler.models import Node
 from scheduler.selectors import cluster as select
-from scheduler.selectors.queues import QueueRow, queue_rows, queues_of
+from scheduler.selectors.queues import queue_rows, queues_of
 from scheduler.services import nodes as services
 from scheduler.services import queues as queue_services
 from scheduler.services.errors import NotFound
-from scheduler.states import Tier
-
-
-class PoolShape(serializers.Serializer[Any]):
-    """GPU counts: total = allocated + free + down. `queued` counts waiting jobs."""
-
-    name = serializers.CharField()
-    description = serializers.CharField()
-    nodes = serializers.IntegerField()
-    models = serializers.ListField(child=serializers.CharField())
-    total = serializers.IntegerField()
-    allocated = serializers.IntegerField()
-    free = serializers.IntegerField()
-    down = serializers.IntegerField()
-    queued = serializers.IntegerField()
-    is_paused = serializers.BooleanField()
-
-
-class Pools(serializers.Serializer[Any]):
-    """All pools."""
-
-    items = PoolShape(many=True)
-
-
-class PoolBody(serializers.Serializer[Any]):
-    """A new pool."""
-
-    name = serializers.CharField(max_length=63)
-    description = serializers.CharField(max_length=255, required=False, allow_blank=True)
-
-
-class DeviceShape(serializers.Serializer[Any]):
-    """A GPU. `job` is null when it is free, or held by a job you may not see (`is_held`)."""
-
-    uuid = serializers.CharField()
-    index = serializers.IntegerField()
-    model = serializers.CharField()
-    memory_mib = serializers.IntegerField()
-    health = serializers.CharField()
-    is_simulated = serializers.BooleanField()
-    is_held = serializers.BooleanField()
-    job = serializers.IntegerField(allow_null=True)
-
-
-class NodeShape(serializers.Serializer[Any]):
-    """A machine with an agent."""
-
-    name = serializers.CharField()
-    pool = serializers.CharField()
-    state = serializers.CharField()
-    state_reason = serializers.CharField()
-    cpus = serializers.IntegerField()
-    memory_mib = serializers.IntegerField()
-    agent_version = serializers.CharField()
-    driver = serializers.CharField()
-    last_seen_at = serializers.DateTimeField(allow_null=True)
-    total = serializers.IntegerField()
-    held = serializers.IntegerField()
-    is_simulated = serializers.BooleanField()
-    devices = DeviceShape(many=True)
-
-
-class Nodes(serializers.Serializer[Any]):
-    """All nodes that are not retired."""
-
-    items = NodeShape(many=True)
-
-
-class DrainBody(serializers.Serializer[Any]):
-    """Why a node is drained; shown to people."""
-
-    reason = serializers.CharField(max_length=200, required=False, allow_blank=True)
-
-
-class NodeTokenBody(serializers.Serializer[Any]):
-    """For which pool, and for how long the token may be used."""
-
-    pool = serializers.CharField(max_length=63)
-    minutes = serializers.IntegerField(required=False, default=15)
-
-
-class NodeTokenShape(serializers.Serializer[Any]):
-    """A single-use enrolment token, shown once, and the line to type on the node."""
-
-    token = serializers.CharField()
-    pool = serializers.CharField()
-    expires_at = serializers.DateTimeField()
-    command = serializers.CharField()
-
-
-class QueuePlace(serializers.Serializer[Any]):
-    """One place in the line; `job`, `name` and `owner` are null for jobs you may not see."""
-
-    position = serializers.IntegerField()
-    job = serializers.IntegerField(allow_null=True)
-    name = serializers.CharField(allow_null=True)
-    owner = serializers.CharField(allow_null=True)
-    project = serializers.CharField(allow_null=True)
-    tier = serializers.CharField()
-    nodes = serializers.IntegerField()
-    gpus = serializers.IntegerField()
-    gpu_model = serializers.CharField()
-    queued_at = serializers.DateTimeField()
-    sentence = serializers.CharField()
-
-
-class QueueShape(serializers.Serializer[Any]):
-    """A pool's waiting line, in the order jobs are considered."""
-
-    pool = serializers.CharField()
-    is_paused = serializers.BooleanField()
-    items = QueuePlace(many=True)
 
 
 class PoolList(ApiView):
@@ -137,7 +39,7 @@ class PoolList(ApiView):
 
     @operation("pools_list", "Pools and how full they are", scope="nodes:read", reply=Pools)
     def get(self, request: Request) -> Response:
-        return Response({"items": [_show_pool(row) for row in _summaries(request)]})
+        return Response({"items": [show_pool(row) for row in _summaries(request)]})
 
     @operation(
         "pools_create",
@@ -150,26 +52,11 @@ class PoolList(ApiView):
     def post(self, request: Request) -> Response:
         sent = body_of(request, PoolBody)
         pool = services.create_pool(actor=viewer_of(request), **sent)
-        return Response(_show_pool(_summaries(request, [pool.name])[0]), status=201)
+        return Response(show_pool(_summaries(request, [pool.name])[0]), status=201)
 
 
 def _summaries(request: Request, only: list[str] | None = None) -> list[select.PoolSummary]:
     return select.pool_summaries(viewer_of(request), only=only)
-
-
-def _show_pool(row: select.PoolSummary) -> dict[str, Any]:
-    return {
-        "name": row.pool.name,
-        "description": row.pool.description,
-        "nodes": row.nodes,
-        "models": sorted(row.models),
-        "total": row.total,
-        "allocated": row.allocated,
-        "free": row.free,
-        "down": row.down,
-        "queued": row.queued,
-        "is_paused": row.is_paused,
-    }
 
 
 class NodeList(ApiView):
@@ -185,40 +72,7 @@ class NodeList(ApiView):
     def get(self, request: Request) -> Response:
         viewer, name = viewer_of(request), request.query_params.get("pool", "")
         pool = select.get_visible_pool(viewer, name) if name else None
-        return Response(
-            {"items": [_show_node(v) for v in select.nodes_overview(viewer, pool=pool)]}
-        )
-
-
-def _show_node(view: select.NodeView) -> dict[str, Any]:
-    node = view.node
-    return {
-        "name": node.name,
-        "pool": node.pool.name,
-        "state": node.state,
-        "state_reason": node.state_reason,
-        "cpus": node.cpus,
-        "memory_mib": node.memory_mib,
-        "agent_version": node.agent_version,
-        "driver": node.driver,
-        "last_seen_at": node.last_seen_at,
-        "total": view.total,
-        "held": view.held,
-        "is_simulated": view.is_simulated,
-        "devices": [
-            {
-                "uuid": one.device.uuid,
-                "index": one.device.index,
-                "model": one.device.model,
-                "memory_mib": one.device.memory_mib,
-                "health": one.device.health,
-                "is_simulated": one.device.is_simulated,
-                "is_held": one.is_held,
-                "job": one.job.pk if one.job else None,
-            }
-            for one in view.devices
-        ],
-    }
+        return Response({"items": [show_node(v) for v in select.nodes_overview(viewer, pool=pool)]})
 
 
 class NodeByName(ApiView):
@@ -228,7 +82,7 @@ class NodeByName(ApiView):
     def get(self, request: Request, name: str) -> Response:
         viewer = viewer_of(request)
         node = select.get_visible_node(viewer, name)
-        return Response(_show_node(select.node_view(viewer, node)))
+        return Response(show_node(select.node_view(viewer, node)))
 
 
 def _node_action(
@@ -248,7 +102,7 @@ def _node_action(
             sent = body_of(request, shape)
             actor = viewer_of(request)
             node = service(actor=actor, node=select.get_visible_node(actor, name), **sent)
-            return Response(_show_node(select.node_view(actor, node)))
+            return Response(show_node(select.node_view(actor, node)))
 
     return Action
 
@@ -295,24 +149,7 @@ def _show_queue(request: Request, name: str) -> dict[str, Any]:
     return {
         "pool": pool.name,
         "is_paused": any(queue.is_paused for queue in queues_of(viewer, pool)),
-        "items": [_show_place(row) for row in queue_rows(viewer, pool)],
-    }
-
-
-def _show_place(row: QueueRow) -> dict[str, Any]:
-    job = row.job
-    return {
-        "position": row.position,
-        "job": job.pk if job else None,
-        "name": job.name if job else None,
-        "owner": job.owner.username if job else None,
-        "project": job.project.path if job else None,
-        "tier": Tier(row.tier).name.lower(),
-        "nodes": row.nodes,
-        "gpus": row.gpus,
-        "gpu_model": row.gpu_model,
-        "queued_at": row.queued_at,
-        "sentence": row.sentence,
+        "items": [show_place(row) for row in queue_rows(viewer, pool)],
     }
 
 

@@ -1,0 +1,188 @@
+"""Pools, nodes and waiting lines as JSON: the shapes for the schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from scheduler.selectors.cluster import NodeView, PoolSummary
+from scheduler.selectors.queues import QueueRow
+from scheduler.states import Tier
+
+
+class PoolShape(serializers.Serializer[Any]):
+    """GPU counts: total = allocated + free + down. `queued` counts waiting jobs."""
+
+    name = serializers.CharField()
+    description = serializers.CharField()
+    nodes = serializers.IntegerField()
+    models = serializers.ListField(child=serializers.CharField())
+    total = serializers.IntegerField()
+    allocated = serializers.IntegerField()
+    free = serializers.IntegerField()
+    down = serializers.IntegerField()
+    queued = serializers.IntegerField()
+    is_paused = serializers.BooleanField()
+
+
+class Pools(serializers.Serializer[Any]):
+    """All pools."""
+
+    items = PoolShape(many=True)
+
+
+class PoolBody(serializers.Serializer[Any]):
+    """A new pool."""
+
+    name = serializers.CharField(max_length=63)
+    description = serializers.CharField(max_length=255, required=False, allow_blank=True)
+
+
+class DeviceShape(serializers.Serializer[Any]):
+    """A GPU. `job` is null when it is free, or held by a job you may not see (`is_held`)."""
+
+    uuid = serializers.CharField()
+    index = serializers.IntegerField()
+    model = serializers.CharField()
+    memory_mib = serializers.IntegerField()
+    health = serializers.CharField()
+    is_simulated = serializers.BooleanField()
+    is_held = serializers.BooleanField()
+    job = serializers.IntegerField(allow_null=True)
+
+
+class NodeShape(serializers.Serializer[Any]):
+    """A machine with an agent."""
+
+    name = serializers.CharField()
+    pool = serializers.CharField()
+    state = serializers.CharField()
+    state_reason = serializers.CharField()
+    cpus = serializers.IntegerField()
+    memory_mib = serializers.IntegerField()
+    agent_version = serializers.CharField()
+    driver = serializers.CharField()
+    last_seen_at = serializers.DateTimeField(allow_null=True)
+    total = serializers.IntegerField()
+    held = serializers.IntegerField()
+    is_simulated = serializers.BooleanField()
+    devices = DeviceShape(many=True)
+
+
+class Nodes(serializers.Serializer[Any]):
+    """All nodes that are not retired."""
+
+    items = NodeShape(many=True)
+
+
+class DrainBody(serializers.Serializer[Any]):
+    """Why a node is drained; shown to people."""
+
+    reason = serializers.CharField(max_length=200, required=False, allow_blank=True)
+
+
+class NodeTokenBody(serializers.Serializer[Any]):
+    """For which pool, and for how long the token may be used."""
+
+    pool = serializers.CharField(max_length=63)
+    minutes = serializers.IntegerField(required=False, default=15)
+
+
+class NodeTokenShape(serializers.Serializer[Any]):
+    """A single-use enrolment token, shown once, and the line to type on the node."""
+
+    token = serializers.CharField()
+    pool = serializers.CharField()
+    expires_at = serializers.DateTimeField()
+    command = serializers.CharField()
+
+
+class QueuePlace(serializers.Serializer[Any]):
+    """One place in the line; `job`, `name` and `owner` are null for jobs you may not see."""
+
+    position = serializers.IntegerField()
+    job = serializers.IntegerField(allow_null=True)
+    name = serializers.CharField(allow_null=True)
+    owner = serializers.CharField(allow_null=True)
+    project = serializers.CharField(allow_null=True)
+    tier = serializers.CharField()
+    nodes = serializers.IntegerField()
+    gpus = serializers.IntegerField()
+    gpu_model = serializers.CharField()
+    queued_at = serializers.DateTimeField()
+    sentence = serializers.CharField()
+
+
+class QueueShape(serializers.Serializer[Any]):
+    """A pool's waiting line, in the order jobs are considered."""
+
+    pool = serializers.CharField()
+    is_paused = serializers.BooleanField()
+    items = QueuePlace(many=True)
+
+
+def show_pool(row: PoolSummary) -> dict[str, Any]:
+    """A pool as PoolShape."""
+    return {
+        "name": row.pool.name,
+        "description": row.pool.description,
+        "nodes": row.nodes,
+        "models": sorted(row.models),
+        "total": row.total,
+        "allocated": row.allocated,
+        "free": row.free,
+        "down": row.down,
+        "queued": row.queued,
+        "is_paused": row.is_paused,
+    }
+
+
+def show_node(view: NodeView) -> dict[str, Any]:
+    """A node as NodeShape."""
+    node = view.node
+    return {
+        "name": node.name,
+        "pool": node.pool.name,
+        "state": node.state,
+        "state_reason": node.state_reason,
+        "cpus": node.cpus,
+        "memory_mib": node.memory_mib,
+        "agent_version": node.agent_version,
+        "driver": node.driver,
+        "last_seen_at": node.last_seen_at,
+        "total": view.total,
+        "held": view.held,
+        "is_simulated": view.is_simulated,
+        "devices": [
+            {
+                "uuid": one.device.uuid,
+                "index": one.device.index,
+                "model": one.device.model,
+                "memory_mib": one.device.memory_mib,
+                "health": one.device.health,
+                "is_simulated": one.device.is_simulated,
+                "is_held": one.is_held,
+                "job": one.job.pk if one.job else None,
+            }
+            for one in view.devices
+        ],
+    }
+
+
+def show_place(row: QueueRow) -> dict[str, Any]:
+    """A place in the line as QueuePlace."""
+    job = row.job
+    return {
+        "position": row.position,
+        "job": job.pk if job else None,
+        "name": job.name if job else None,
+        "owner": job.owner.username if job else None,
+        "project": job.project.path if job else None,
+        "tier": Tier(row.tier).name.lower(),
+        "nodes": row.nodes,
+        "gpus": row.gpus,
+        "gpu_model": row.gpu_model,
+        "queued_at": row.queued_at,
+        "sentence": row.sentence,
+    }

@@ -1,0 +1,111 @@
+"""Submitting a job: from a file, from options, or from both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from portal.cli import follow, options, spec
+from portal.cli.client import Api
+from portal.cli.config import load_config
+from portal.cli.exits import Failure
+from portal.cli.output import money, print_json, print_line, say
+from portal.cli.session import AsJson
+
+
+def submit(
+    context: typer.Context,
+    file: options.SpecFile = "",
+    project: options.Project = "",
+    name: options.JobName = "",
+    pool: options.Pool = "",
+    tier: options.Tier = "",
+    nodes: options.Nodes = None,
+    gpus: options.Gpus = None,
+    gpu_model: options.GpuModel = "",
+    cpus: options.Cpus = None,
+    memory: options.Memory = "",
+    time: options.TimeLimit = "",
+    script: options.Script = "",
+    env: options.Env = None,
+    workdir: options.Workdir = "",
+    folder: options.CodeFolder = "",
+    git_url: options.GitUrl = "",
+    git_ref: options.GitRef = "",
+    processes: options.Processes = "",
+    retries: options.Retries = None,
+    checkpoint_dir: options.CheckpointDir = "",
+    hold: options.Hold = False,
+    key: options.IdempotencyKey = "",
+    dry_run: options.DryRun = False,
+    is_followed: options.Followed = False,
+    is_awaited: options.Awaited = False,
+    as_json: AsJson = False,
+) -> None:
+    """Submit a job: trainyard submit job.yaml, or trainyard submit OPTIONS -- COMMAND."""
+    command = context.obj or ()
+    if not (file or command or script):
+        raise Failure(
+            "There is nothing to run.",
+            remedy="Name a file, use --script, or put the command after -- at the end.",
+        )
+    fields = _fields(context.params)
+    with Api(load_config()) as api:
+        content, kind = spec.content_of(file, fields, command, api)
+        if dry_run:
+            _show_quote(api.submit("/jobs/", content, kind, key=key, dry_run=1), as_json)
+            return
+        job = api.submit("/jobs/", content, kind, key=key)
+        if is_followed or is_awaited:
+            _stay(api, job, is_followed=is_followed, as_json=as_json)
+    if as_json:
+        print_json(job)
+    else:
+        say_submitted(job, quiet=False)
+
+
+def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options by the names of the spec's fields; empty ones were not given."""
+    code = {name: given[name] for name in ("folder", "git_url", "git_ref") if given[name]}
+    same = ("project", "name", "pool", "tier", "nodes", "gpu_model", "cpus", "memory")
+    return {
+        **{name: given[name] for name in (*same, "processes", "retries", "checkpoint_dir")},
+        "gpus_per_node": given["gpus"],
+        "time_limit": given["time"],
+        "script": spec.read_script(given["script"]) if given["script"] else "",
+        "env": spec.read_env(given["env"] or ()),
+        "working_dir": given["workdir"],
+        "code": code,
+        "hold": given["hold"] or None,
+    }
+
+
+def _stay(api: Api, job: dict[str, Any], *, is_followed: bool, as_json: bool) -> None:
+    """Wait for the job's end and leave with the exit code that mirrors it."""
+    say_submitted(job, quiet=as_json)
+    if is_followed:
+        follow.follow(api, job["id"])
+    follow.finish(follow.until_end(api, job["id"]), as_json=as_json)
+
+
+def say_submitted(job: dict[str, Any], *, quiet: bool) -> None:
+    """Tell a person the number, and how to go on."""
+    line = f"Job {job['id']} {job['name']!r} is {job['state']} in pool {job['pool']}."
+    if quiet:
+        say(line)
+        return
+    print_line(line)
+    say(f"Follow it: trainyard logs -f {job['id']}")
+
+
+def _show_quote(quote_: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(quote_)
+        return
+    free = f"{quote_['free_gpus']} of {quote_['total_gpus']} are free"
+    print_line(f"It is valid. {quote_['gpus']} GPUs in pool {quote_['pool']}; {free},")
+    print_line(f"{quote_['jobs_ahead']} jobs are ahead of it.")
+    cost = money(quote_["worst_case_cost"], quote_["currency"])
+    print_line(f"At most it costs {cost}, if it runs until its time limit.")
