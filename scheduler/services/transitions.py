@@ -28,7 +28,7 @@ from scheduler.states import (
 
 
 class IllegalMove(RuntimeError):
-    """The program asked for a move that the tables in `states.py` do not know."""
+    """The program asked for a move that the tables in `scheduler/states` do not know."""
 
 
 def move_job(

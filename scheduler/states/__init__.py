@@ -1,0 +1,56 @@
+"""Every state, every legal move, every reason with its sentence. Pure: standard library only.
+
+States are few, reasons are rich. A state says *where* a job is (`moves.py`); a reason says *why*
+(`waits.py`, `ends.py`) and decides, in one table cell, what follows: retry or not, billed or not,
+whose fault.
+"""
+
+from scheduler.states.ends import (
+    END_RULES,
+    MAX_FREE_RETRIES,
+    EndReason,
+    EndRule,
+    FailureClass,
+    end_sentence,
+)
+from scheduler.states.moves import (
+    ATTEMPT_MOVES,
+    FINAL_JOB_STATES,
+    JOB_MOVES,
+    LIVE_ATTEMPT_STATES,
+    LIVE_JOB_STATES,
+    NODE_MOVES,
+    WAITING_JOB_STATES,
+    AttemptState,
+    DeviceHealth,
+    JobState,
+    NodeState,
+    Tier,
+)
+from scheduler.states.shown import shown_state
+from scheduler.states.waits import WAIT_SENTENCES, WaitReason, wait_sentence
+
+__all__ = [
+    "ATTEMPT_MOVES",
+    "END_RULES",
+    "FINAL_JOB_STATES",
+    "JOB_MOVES",
+    "LIVE_ATTEMPT_STATES",
+    "LIVE_JOB_STATES",
+    "MAX_FREE_RETRIES",
+    "NODE_MOVES",
+    "WAITING_JOB_STATES",
+    "WAIT_SENTENCES",
+    "AttemptState",
+    "DeviceHealth",
+    "EndReason",
+    "EndRule",
+    "FailureClass",
+    "JobState",
+    "NodeState",
+    "Tier",
+    "WaitReason",
+    "end_sentence",
+    "shown_state",
+    "wait_sentence",
+]

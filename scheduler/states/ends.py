@@ -1,0 +1,169 @@
+"""Why attempts end, and what follows from each end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scheduler.states.moves import JobState
+from scheduler.states.sentences import fill
+
+
+class FailureClass(StrEnum):
+    """Whose fault an end was; drives retries, refunds and what happens to the node."""
+
+    NONE = "none"
+    USER_CODE = "user_code"
+    USER_RESOURCE = "user_resource"
+    USER_CONFIG = "user_config"
+    TIMEOUT = "timeout"
+    PREEMPTED = "preempted"
+    INFRA_GPU = "infra_gpu"
+    INFRA_NODE = "infra_node"
+    PLATFORM = "platform"
+
+
+class EndReason(StrEnum):
+    """Why an attempt ended. `END_RULES` says what follows from each."""
+
+    COMPLETED = "completed"
+    EXIT_CODE = "exit_code"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIME_LIMIT = "time_limit"
+    CANCELLED_BY_USER = "cancelled_by_user"
+    CANCELLED_BY_ADMIN = "cancelled_by_admin"
+    PREEMPTED = "preempted"
+    NODE_LOST = "node_lost"
+    DEVICE_FAILED = "device_failed"
+    START_FAILED = "start_failed"
+    START_TIMEOUT = "start_timeout"
+    SETUP_FAILED = "setup_failed"
+    NODE_DRAINED = "node_drained"
+    INFEASIBLE = "infeasible"
+
+
+@dataclass(frozen=True, slots=True)
+class EndRule:
+    """What follows when an attempt ends for a reason.
+
+    `final` is the job's state when no retry is left or allowed. `uses_user_retry`: the retry is
+    taken from the number the user asked for; `retry_free`: the platform retries on its own bill.
+    `sentence` has slots `{exit_code}`, `{node}`, `{limit}` filled by `end_sentence`.
+    """
+
+    final: JobState
+    failure: FailureClass
+    billable: bool
+    uses_user_retry: bool
+    retry_free: bool
+    sentence: str
+
+
+END_RULES: Mapping[EndReason, EndRule] = {
+    EndReason.COMPLETED: EndRule(
+        JobState.SUCCEEDED, FailureClass.NONE, True, False, False, "Finished with exit code 0."
+    ),
+    EndReason.EXIT_CODE: EndRule(
+        JobState.FAILED,
+        FailureClass.USER_CODE,
+        True,
+        True,
+        False,
+        "The program ended with exit code {exit_code}. The last lines of the log say more.",
+    ),
+    EndReason.OUT_OF_MEMORY: EndRule(
+        JobState.FAILED,
+        FailureClass.USER_RESOURCE,
+        True,
+        True,
+        False,
+        "The program used more memory than the {limit} it asked for. Ask for more, or use less.",
+    ),
+    EndReason.TIME_LIMIT: EndRule(
+        JobState.FAILED,
+        FailureClass.TIMEOUT,
+        True,
+        False,
+        False,
+        "The time limit of {limit} was reached. Clone the job with a longer limit to go on.",
+    ),
+    EndReason.CANCELLED_BY_USER: EndRule(
+        JobState.CANCELLED, FailureClass.NONE, True, False, False, "Cancelled by {who}."
+    ),
+    EndReason.CANCELLED_BY_ADMIN: EndRule(
+        JobState.CANCELLED, FailureClass.NONE, True, False, False, "Cancelled by operator {who}."
+    ),
+    EndReason.PREEMPTED: EndRule(
+        JobState.FAILED,
+        FailureClass.PREEMPTED,
+        True,
+        False,
+        True,
+        "Stopped to make room for a more important job; it waits again in its old place.",
+    ),
+    EndReason.NODE_LOST: EndRule(
+        JobState.FAILED,
+        FailureClass.INFRA_NODE,
+        False,
+        False,
+        True,
+        "Node {node} was lost. The time on it is not charged.",
+    ),
+    EndReason.DEVICE_FAILED: EndRule(
+        JobState.FAILED,
+        FailureClass.INFRA_GPU,
+        False,
+        False,
+        True,
+        "A GPU on node {node} failed. The time on it is not charged.",
+    ),
+    EndReason.START_FAILED: EndRule(
+        JobState.FAILED,
+        FailureClass.PLATFORM,
+        False,
+        False,
+        True,
+        "Node {node} could not start the program: {detail}",
+    ),
+    EndReason.START_TIMEOUT: EndRule(
+        JobState.FAILED,
+        FailureClass.PLATFORM,
+        False,
+        False,
+        True,
+        "Node {node} did not start the job in time. The time is not charged.",
+    ),
+    EndReason.SETUP_FAILED: EndRule(
+        JobState.FAILED,
+        FailureClass.USER_CONFIG,
+        True,
+        False,
+        False,
+        "The job could not be set up: {detail}",
+    ),
+    EndReason.NODE_DRAINED: EndRule(
+        JobState.FAILED,
+        FailureClass.INFRA_NODE,
+        True,
+        False,
+        True,
+        "Node {node} was drained by an operator; the job waits again in its old place.",
+    ),
+    EndReason.INFEASIBLE: EndRule(
+        JobState.FAILED,
+        FailureClass.USER_CONFIG,
+        False,
+        False,
+        False,
+        "No node of the pool can ever hold this job: {detail}",
+    ),
+}
+
+# A job whose every attempt fails for the platform's reasons would otherwise circle forever.
+MAX_FREE_RETRIES = 5
+
+
+def end_sentence(reason: EndReason | str, facts: Mapping[str, object]) -> str:
+    """The one sentence that page, API and CLI print for an ended attempt."""
+    return fill(END_RULES[EndReason(reason)].sentence, facts)

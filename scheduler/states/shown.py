@@ -1,0 +1,17 @@
+"""The words people see for a state."""
+
+from __future__ import annotations
+
+from scheduler.states.ends import EndReason
+from scheduler.states.moves import LIVE_JOB_STATES, JobState
+
+
+def shown_state(state: JobState | str, end_reason: str = "", *, unreachable: bool = False) -> str:
+    """The word people see: the state, made more precise by its reason."""
+    if unreachable and state in LIVE_JOB_STATES:
+        return "unreachable"
+    if state == JobState.FAILED and end_reason == EndReason.TIME_LIMIT:
+        return "timed out"
+    if state == JobState.QUEUED and end_reason == EndReason.PREEMPTED:
+        return "preempted"
+    return str(state)

@@ -1,0 +1,83 @@
+"""Why jobs wait, and the sentence that says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from scheduler.states.sentences import fill
+
+
+class WaitReason(StrEnum):
+    """Why a waiting job waits, highest precedence first; a job shows exactly one."""
+
+    INVALID_SPEC = "invalid_spec"
+    INFEASIBLE_EVER = "infeasible_ever"
+    POLICY_DENIED = "policy_denied"
+    APPROVAL_WAIT = "approval_wait"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    HELD_BY_USER = "held_by_user"
+    HELD_BY_ADMIN = "held_by_admin"
+    DEPENDENCY_WAIT = "dependency_wait"
+    BEGIN_TIME = "begin_time"
+    QUOTA_HARD = "quota_hard"
+    QUOTA_BORROW_LIMIT = "quota_borrow_limit"
+    POOL_CLOSED = "pool_closed"
+    MAINTENANCE_CONFLICT = "maintenance_conflict"
+    RESERVATION_CONFLICT = "reservation_conflict"
+    NODES_UNHEALTHY = "nodes_unhealthy"
+    CAPACITY_BUSY = "capacity_busy"
+    TOPOLOGY_FRAGMENTED = "topology_fragmented"
+    ISOLATION_CONFLICT = "isolation_conflict"
+    DATA_STAGING = "data_staging"
+    PREEMPTION_IN_PROGRESS = "preemption_in_progress"
+    BEHIND_HIGHER_PRIORITY = "behind_higher_priority"
+    BACKFILL_WOULD_DELAY_HEAD = "backfill_would_delay_head"
+    LICENCE_WAIT = "licence_wait"
+    AUTOSCALE_PROVISIONING = "autoscale_provisioning"
+    EVALUATING = "evaluating"
+
+
+# Sentence with slots for the facts the engine hands over. A slot without a fact is shown as "?"
+# so that a wrong fact can never turn a page into an error.
+WAIT_SENTENCES: Mapping[WaitReason, str] = {
+    WaitReason.INVALID_SPEC: "The request is not valid: {detail}",
+    WaitReason.INFEASIBLE_EVER: (
+        "No node of pool {pool} can ever hold it: needs {need}, the largest node has {largest}."
+    ),
+    WaitReason.POLICY_DENIED: "A rule forbids it: {detail}",
+    WaitReason.APPROVAL_WAIT: "Waits for approval by {who}.",
+    WaitReason.BUDGET_EXHAUSTED: "The budget of {project} is used up.",
+    WaitReason.HELD_BY_USER: "Held by {who}. Release it to let it start.",
+    WaitReason.HELD_BY_ADMIN: "Held by operator {who}: {detail}",
+    WaitReason.DEPENDENCY_WAIT: "Waits for job {job}.",
+    WaitReason.BEGIN_TIME: "Starts no earlier than {begin}.",
+    WaitReason.QUOTA_HARD: "The team's own limit is reached: {used} of {limit} GPUs.",
+    WaitReason.QUOTA_BORROW_LIMIT: "The team may borrow no more: {used} of {limit} GPUs.",
+    WaitReason.POOL_CLOSED: "Queue {queue} is paused by an operator.",
+    WaitReason.MAINTENANCE_CONFLICT: "Would run into maintenance at {begin}.",
+    WaitReason.RESERVATION_CONFLICT: "The GPUs are booked from {begin}.",
+    WaitReason.NODES_UNHEALTHY: (
+        "Needs {need}; {down} of {nodes} nodes in pool {pool} take no work now ({states})."
+    ),
+    WaitReason.CAPACITY_BUSY: "Needs {need}; {free} of {total} GPUs in pool {pool} are free.",
+    WaitReason.TOPOLOGY_FRAGMENTED: (
+        "Needs {need}; {free} GPUs in pool {pool} are free, but at most {best} nodes "
+        "hold enough of them."
+    ),
+    WaitReason.ISOLATION_CONFLICT: "Other tenants hold the free cards.",
+    WaitReason.DATA_STAGING: "Its data is being brought to the node.",
+    WaitReason.PREEMPTION_IN_PROGRESS: "Room is being made: {stopping} jobs are stopping.",
+    WaitReason.BEHIND_HIGHER_PRIORITY: (
+        "Needs {need}; {ahead} jobs are ahead of it in pool {pool}."
+    ),
+    WaitReason.BACKFILL_WOULD_DELAY_HEAD: "It would delay a job ahead of it.",
+    WaitReason.LICENCE_WAIT: "Waits for licence {licence}.",
+    WaitReason.AUTOSCALE_PROVISIONING: "More nodes are on their way.",
+    WaitReason.EVALUATING: "The scheduler has not looked at it yet.",
+}
+
+
+def wait_sentence(reason: WaitReason | str, facts: Mapping[str, object]) -> str:
+    """The one sentence that page, API and CLI print for a waiting job."""
+    return fill(WAIT_SENTENCES[WaitReason(reason)], facts)
