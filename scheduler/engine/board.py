@@ -25,6 +25,7 @@ class Board:
         self.is_free: Flags = offered & (devices.holder == NONE)
         self.present_gpus = self.count(np.ones_like(offered))
         self.offered_gpus = self.count(offered)
+        self.is_all_in_order = bool(offered.all()) and bool(nodes.takes_work.all())
         self.free_gpus = self.count(self.is_free)
         self.cpus_free: Ints = nodes.cpus_free.copy()
         self.memory_free_mib: Ints = nodes.memory_free_mib.copy()

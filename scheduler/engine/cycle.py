@@ -16,6 +16,7 @@ from scheduler.engine.policy import DEFAULT_POLICY, Policy
 from scheduler.engine.reservation import Head, earliest_start, keep_for
 from scheduler.engine.snapshot import (
     Classes,
+    Flags,
     Ints,
     Request,
     Snapshot,
@@ -93,36 +94,33 @@ class _Admission:
         request = self.classes.requests[class_row]
         row = int(self.order[place])
         head = self.heads.get(request.pool)
-        is_short = head is not None and self._ends_before(head, ints([row]))[0]
-        if self._start(place, row, request, past_reservations=bool(is_short)):
+        nodes = choose_nodes(self.board, request, past_reservations=True)
+        if nodes is None:
+            if head is None:
+                self._protect(row, request)
+            return -1
+        is_short = head is not None and bool(self._ends_before(head, ints([row]))[0])
+        if head is not None and not is_short:
+            nodes = choose_nodes(self.board, request, past_reservations=False)
+        if nodes is not None:
+            self._start(place, row, request, nodes, uses_spare=not is_short)
             return turn + 1 if turn + 1 < len(self._places[class_row]) else -1
-        if head is None:
-            self._protect(row, request)
-            return -1
-        if is_short or choose_nodes(self.board, request, past_reservations=True) is None:
-            return -1
+        assert head is not None
         # It fits but for the reservation: only jobs of this class that end in time may still pass.
         later = self._places[class_row][turn + 1 :]
         in_time = np.flatnonzero(self._ends_before(head, self.order[later]))
         return turn + 1 + int(in_time[0]) if len(in_time) else -1
 
-    def _start(self, place: int, row: int, request: Request, *, past_reservations: bool) -> bool:
-        nodes = choose_nodes(self.board, request, past_reservations=past_reservations)
-        if nodes is None:
-            return False
+    def _start(
+        self, place: int, row: int, request: Request, nodes: Ints, *, uses_spare: bool
+    ) -> None:
         snapshot = self.board.snapshot
         job, limit_s = int(snapshot.waiting.id[row]), float(snapshot.waiting.time_limit_s[row])
-        start = start_gang(
-            self.board,
-            job,
-            request,
-            nodes,
-            snapshot.now_s + limit_s,
-            uses_spare=not past_reservations,
+        until_s = snapshot.now_s + limit_s
+        self.starts.append(
+            start_gang(self.board, job, request, nodes, until_s, uses_spare=uses_spare)
         )
-        self.starts.append(start)
         self.is_started[place] = True
-        return True
 
     def _protect(self, row: int, request: Request) -> None:
         """Keep room for the job if its patience ran out and time limits free enough some day."""
@@ -135,8 +133,8 @@ class _Admission:
             keep_for(self.board, request, start)
             self.heads[request.pool] = Head(row, int(snapshot.waiting.tier[row]), start)
 
-    def _ends_before(self, head: Head, rows: Ints) -> Ints:
+    def _ends_before(self, head: Head, rows: Ints) -> Flags:
         """Which waiting rows reach their time limit before the head needs its nodes."""
         snapshot = self.board.snapshot
         ends_s = snapshot.now_s + snapshot.waiting.time_limit_s[rows]
-        return ints(ends_s + self.policy.backfill_slack_s <= head.start.start_s)
+        return flags(ends_s + self.policy.backfill_slack_s <= head.start.start_s)

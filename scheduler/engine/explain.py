@@ -44,6 +44,8 @@ def _ruled_out(board: Board, request: Request) -> Verdict | None:
         return Verdict(WaitReason.INFEASIBLE_EVER, facts)
     if snapshot.queue_is_paused[request.queue]:
         return Verdict(WaitReason.POOL_CLOSED, _names(board, request))
+    if board.is_all_in_order:
+        return None
     now = is_capable(board, request, board.offered_gpus) & snapshot.nodes.takes_work
     if int(np.count_nonzero(now)) < request.nodes:
         facts = {**_names(board, request), **_nodes_down(board, request)}
