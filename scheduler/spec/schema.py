@@ -222,7 +222,8 @@ def parse_spec(document: Mapping[str, Any]) -> JobSpec:
 
 
 def _problem(item: Any) -> SpecProblem:
-    path = ".".join(str(part) for part in item["loc"] if part != "__root__")
+    # An item of a list is named by its list: nobody counts arguments from zero.
+    path = ".".join(part for part in item["loc"] if isinstance(part, str))
     kind, message = item["type"], str(item["msg"])
     context = item.get("ctx") or {}
     if kind == "extra_forbidden":
@@ -230,6 +231,8 @@ def _problem(item: Any) -> SpecProblem:
         if name in FORBIDDEN_FIELDS:
             return SpecProblem(path, "is set by Trainyard and must not be sent; remove it")
         return SpecProblem(path, "is not a field of a job; remove it or check the spelling")
+    if kind == "string_unicode":
+        return SpecProblem(path, "holds a lone surrogate, which is no character; remove it")
     if kind == "missing":
         return SpecProblem(path, "is required")
     if kind == "value_error":

@@ -54,12 +54,10 @@ def parse_duration(value: object) -> int:
 def format_duration(seconds: int) -> str:
     """The shortest exact spelling `parse_duration` reads back: 5400 -> `1h30m`."""
     parts = []
-    for unit, size in _DURATION_UNITS.items():
-        count, seconds = divmod(seconds, size)
-        if count and unit != "w":
+    for unit in "dhms":
+        count, seconds = divmod(seconds, _DURATION_UNITS[unit])
+        if count:
             parts.append(f"{count}{unit}")
-        elif count:
-            parts.append(f"{count * 7}d")
     return "".join(parts) or "0s"
 
 
