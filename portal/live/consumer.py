@@ -140,6 +140,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.watches[topic] = watch
         if watch.reader is not None:
             self._flush_soon(watch)
+        else:
+            # What changed between the page's rendering and this moment was told to nobody.
+            await self._say({"topic": topic, "seq": 0, "kind": "watching", "ref": ""})
         return True
 
     async def _forget(self, topic: str) -> None:
@@ -167,7 +170,15 @@ class LiveConsumer(AsyncWebsocketConsumer):
         watch.pending[message["kind"]] = message["ref"]
         if message["topic"].startswith("user:"):
             self._start(self._recheck())
+        if message["topic"].startswith("job:"):
+            self._read_on()
         self._flush_soon(watch)
+
+    def _read_on(self) -> None:
+        """Look at the logs again: that a log is complete is told by its job, not by its bytes."""
+        for watch in self.watches.values():
+            if watch.reader is not None and not watch.reader.is_complete:
+                self._flush_soon(watch)
 
     def _flush_soon(self, watch: Watch) -> None:
         if watch.flushing is None or watch.flushing.done():
@@ -215,6 +226,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             if topic not in allowed:
                 await self._forget(topic)
                 await self._refuse(topic)
+        self._read_on()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(self._guarded(work))

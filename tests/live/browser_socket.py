@@ -38,6 +38,13 @@ class BrowserSocket(ApplicationCommunicator):
         await self.send_text(json.dumps(value))
 
     async def frame(self, timeout: float = 3) -> Any:
+        """The next frame beside the greetings of topics; fails on a close."""
+        while True:
+            frame = await self.any_frame(timeout)
+            if frame["kind"] != "watching":
+                return frame
+
+    async def any_frame(self, timeout: float = 3) -> Any:
         """The next frame; fails on a close."""
         event = await self.receive_output(timeout)
         assert event["type"] == "websocket.send", event

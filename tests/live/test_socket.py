@@ -10,6 +10,7 @@ from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
 from django.conf import settings
 from django.test import Client
+from django.utils import timezone
 
 from accounts.services import remove_member
 from portal.asgi import application
@@ -17,7 +18,7 @@ from portal.live import consumer
 from scheduler.events import group_name
 from tests import scenes
 from tests.live.browser_socket import BrowserSocket
-from tests.pages.yard import build_yard
+from tests.pages.yard import LOG, build_yard
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.django_db(transaction=True)]
 
@@ -106,6 +107,14 @@ async def test_without_a_session_it_is_closed_with_4401(db):
 async def test_foreign_origins_are_refused_at_the_door(alice, origin):
     live = await sync_to_async(socket)(alice, origin)
     assert not await live.connect()
+
+
+async def test_a_topic_greets_so_that_nothing_is_missed_before_it(alice, yard):
+    live = await opened(alice)
+    topic = f"job:{yard.running.pk}"
+    await live.send({"subscribe": [topic]})
+    assert await live.any_frame() == {"topic": topic, "seq": 0, "kind": "watching", "ref": ""}
+    await live.leave()
 
 
 async def test_the_end_of_the_session_closes_it(alice, yard, monkeypatch):
@@ -214,6 +223,23 @@ async def test_log_lines_stream_on_from_the_last_line_seen(alice, yard):
     frame = await live.frame(timeout=3)
     assert (frame["from_line"], frame["next_line"], frame["total_lines"]) == (4, 5, 4)
     assert "four" in frame["html"] and "fi<" not in frame["html"]
+    await live.leave()
+
+
+async def test_the_end_of_the_job_completes_its_log(alice, yard):
+    live = await opened(alice)
+    log, job = f"log:{yard.attempt.pk}:0", f"job:{yard.running.pk}"
+    await follow(live, {"topic": log, "after": 3}, job)
+
+    def end():
+        report = scenes.ended(yard.attempt, log_size=len(LOG))
+        scenes.sync(yard.cluster.node(1), report, now=timezone.now())
+
+    await sync_to_async(end)()
+    await hint(job)
+    frames = [await live.frame(), await live.frame()]
+    (lines,) = [frame for frame in frames if frame["topic"] == log]
+    assert (lines["complete"], lines["html"]) == (True, "")
     await live.leave()
 
 
