@@ -46,18 +46,18 @@ def test_the_whole_path(stack, blocker, visit):
     why = page.locator("#job-why")
     expect(why).to_contain_text("Why it waits")
     expect(why).to_contain_text("GPU", timeout=15_000)
-    expect(page.locator("#job-head")).to_contain_text("Queued")
+    expect(page.locator("#job-head")).to_contain_text("queued")
 
     _end(stack, blocker)
     # From here on nobody touches the page: it must follow by itself.
-    expect(page.locator("#job-head")).to_contain_text("Running", timeout=30_000)
+    expect(page.locator("#job-head")).to_contain_text("running", timeout=30_000)
     rows = page.locator(".log .rows > *")
     expect(rows.filter(has_text="epoch").first).to_be_visible(timeout=30_000)
     before = rows.count()
     expect(page.locator(".log .rows")).to_contain_text("epoch 10/20", timeout=30_000)
     assert rows.count() > before
     expect(page.locator(".plot .main-svg").first).to_be_visible(timeout=20_000)
-    expect(page.locator("#job-head")).to_contain_text("Succeeded", timeout=60_000)
+    expect(page.locator("#job-head")).to_contain_text("succeeded", timeout=60_000)
     expect(page.locator(".log .rows")).to_contain_text(re.compile(r"final accuracy: 0\.9\d"))
 
     page.get_by_role("link", name="Cost", exact=True).click()
@@ -79,7 +79,7 @@ def test_the_whole_path_without_javascript(stack, visit):
     expect(page.locator("#job-head")).to_contain_text("digits-sample")
     stack.wait_for(job_id)
     page.reload()
-    expect(page.locator("#job-head")).to_contain_text("Succeeded")
+    expect(page.locator("#job-head")).to_contain_text("succeeded")
     page.get_by_role("link", name="Logs").click()
     expect(page.locator(".log .rows")).to_contain_text("final accuracy")
     page.get_by_role("link", name="Metrics").click()
@@ -95,7 +95,7 @@ def test_cancel_by_hand(stack, visit):
     page.goto(f"/jobs/{job['id']}/")
     page.locator("#cancel-menu summary").click()
     page.get_by_role("button", name=f"Cancel job #{job['id']}").click()
-    expect(page.locator("#job-head")).to_contain_text("Cancelled", timeout=30_000)
+    expect(page.locator("#job-head")).to_contain_text("cancelled", timeout=30_000)
 
 
 def test_a_mistake_is_named_beside_its_field(visit):
