@@ -9,7 +9,7 @@ from django.shortcuts import render
 from accounts.errors import NotFound
 from portal.pages.access import page, viewer_of
 from portal.pages.showcase import showcase
-from scheduler.states import WAIT_SENTENCES, JobState, WaitReason
+from scheduler.states import JobState, WaitReason
 
 _STATES = {
     JobState.HELD: "waits for a person to release it",
@@ -21,13 +21,30 @@ _STATES = {
     JobState.FAILED: "ended otherwise; its page says how and what to do",
     JobState.CANCELLED: "was ended by a person",
 }
+# In the order in which the scheduler asks; what it does not decide yet is not explained here.
+_REASONS = {
+    WaitReason.INVALID_SPEC: "the request was valid once and is not any more; clone and correct it",
+    WaitReason.INFEASIBLE_EVER: "no node of the pool could ever hold it; ask for less per node",
+    WaitReason.HELD_BY_USER: "somebody of the team holds it; release it",
+    WaitReason.HELD_BY_ADMIN: "an operator holds it; ask why",
+    WaitReason.POOL_CLOSED: "an operator has paused the queue",
+    WaitReason.NODES_UNHEALTHY: "it would fit, but nodes of the pool take no work now",
+    WaitReason.CAPACITY_BUSY: "other jobs hold the GPUs; it starts when enough are free",
+    WaitReason.TOPOLOGY_FRAGMENTED: "enough GPUs are free, but not together on one node",
+    WaitReason.BEHIND_HIGHER_PRIORITY: "jobs ahead of it need the GPUs first",
+    WaitReason.BACKFILL_WOULD_DELAY_HEAD: "it would run past the time a job ahead can start",
+    WaitReason.EVALUATING: "the scheduler has not looked at it yet; it does so within seconds",
+}
 
 
 @page("GET")
 def help_page(request: HttpRequest) -> HttpResponseBase:
     """Words, first steps, the command line and the API."""
-    reasons = [(str(reason), WAIT_SENTENCES[reason]) for reason in WaitReason]
-    context = {"states": _STATES.items(), "reasons": reasons, "address": settings.PUBLIC_URL}
+    context = {
+        "states": _STATES.items(),
+        "reasons": _REASONS.items(),
+        "address": settings.PUBLIC_URL,
+    }
     return render(request, "help/help.html", context)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from django.contrib import messages
 from django.contrib.auth import login
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,7 +9,6 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 
 from accounts.errors import DomainError, NotFound
-from accounts.models import User
 from accounts.selectors import get_open_invitation
 from accounts.services import accept_invitation
 from portal.forms.teams import JoinForm
@@ -28,7 +25,7 @@ def invitation_accept(request: HttpRequest, secret: str) -> HttpResponse:
         invitation = get_open_invitation(secret)
     except NotFound:
         raise Http404 from None
-    signed_in = cast(User, request.user) if request.user.is_authenticated else None
+    signed_in = request.user if request.user.is_authenticated else None
     form = JoinForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and (signed_in or form.is_valid()):
         given = {} if signed_in else form.cleaned_data
