@@ -83,8 +83,16 @@ class Slot:
             return 0
 
     def note_shipped(self, size: int) -> None:
-        # Not durable on purpose: a server that knows better says so.
-        (self.path / records.SHIPPED).write_text(str(size))
+        """Remember what the server acknowledged; raises OSError when the slot is gone.
+
+        Not durable on purpose, a server that knows better says so; and never created here, so
+        that a late acknowledgement cannot bring a deleted slot back.
+        """
+        note = os.open(self.path / records.SHIPPED, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.pwrite(note, f"{size:020d}".encode(), 0)
+        finally:
+            os.close(note)
 
 
 class Spool:
@@ -118,6 +126,7 @@ class Spool:
         """Write the entry durably; only then may anything of the attempt happen."""
         path = self.root / str(assignment.fence)
         path.mkdir(mode=0o700)
+        (path / records.SHIPPED).write_text(f"{0:020d}", encoding="ascii")
         entry = EntryRecord(processes.boot_id(), time.time(), assignment)
         write_record(path / records.ENTRY, entry, durable=True)
         records.sync_folder(self.root)

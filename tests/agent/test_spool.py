@@ -1,0 +1,66 @@
+"""The spool: what was accepted stays known, what was forgotten stays gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scheduler.agent.runtime import records
+from scheduler.agent.spool import Spool
+from tests.agent.conftest import assignment
+
+
+def test_a_slot_is_found_again_with_all_it_said(tmp_path: Path) -> None:
+    order = assignment("echo \u00fc", env={"A": "\u2028"}, device_uuids=("GPU-1",))
+    Spool(tmp_path / "spool").accept(order).note_shipped(12345)
+    (slot,) = Spool(tmp_path / "spool").slots()
+    assert slot.entry.assignment == order and slot.shipped() == 12345
+    assert slot.exit() is None and slot.log_size() == 0
+
+
+def test_a_fence_is_accepted_once(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.accept(order := assignment())
+    with pytest.raises(FileExistsError):
+        spool.accept(order)
+
+
+def test_only_one_claims_an_attempt(tmp_path: Path) -> None:
+    slot = Spool(tmp_path / "spool").accept(assignment())
+    assert slot.void()
+    assert not slot.void()
+    claim = slot.supervisor()
+    assert claim is not None and claim.pid == 0
+
+
+def test_the_forgotten_are_remembered_and_a_late_note_does_not_revive_them(
+    tmp_path: Path,
+) -> None:
+    spool = Spool(tmp_path / "spool")
+    slot = spool.accept(order := assignment())
+    spool.forget(slot)
+    with pytest.raises(FileNotFoundError):
+        slot.note_shipped(1)
+    assert not slot.path.exists()
+    assert spool.was_forgotten(order.fence)
+    assert Spool(tmp_path / "spool").was_forgotten(order.fence)
+
+
+def test_a_half_written_entry_was_never_accepted(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    slot = spool.accept(order := assignment())
+    (slot.path / records.ENTRY).write_text('{"boot')
+    assert Spool(tmp_path / "spool").slots() == []
+    assert not Spool(tmp_path / "spool").was_forgotten(order.fence)
+
+
+def test_a_damaged_entry_of_something_that_may_have_run_is_kept_and_not_run_again(
+    tmp_path: Path,
+) -> None:
+    slot = Spool(tmp_path / "spool").accept(order := assignment())
+    (slot.path / records.ENTRY).write_text("{")
+    (slot.path / records.LAUNCH).write_text("{")
+    spool = Spool(tmp_path / "spool")
+    assert spool.slots() == [] and slot.path.exists()
+    assert spool.was_forgotten(order.fence)
