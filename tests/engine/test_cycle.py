@@ -82,9 +82,11 @@ def test_cpus_and_memory_of_the_node_count_too() -> None:
     assert after(draw(*lines, jobs=[job(5, memory_mib=2048)])) == ["1...", "5..."]
 
 
-def test_two_jobs_on_one_node_share_its_cpus() -> None:
+def test_jobs_on_one_node_share_its_cpus_and_memory() -> None:
     snapshot = draw("a ....  cpus=8", jobs=[job(5, cpus=6), job(6, cpus=6)])
     assert after(snapshot) == ["5..."]
+    jobs = [job(5, memory_mib=3000), job(6, memory_mib=3000)]
+    assert after(draw("a ....  memory_mib=4096", jobs=jobs)) == ["5..."]
 
 
 @pytest.mark.parametrize("state", ["silent", "draining", "drained", "quarantined", "lost"])

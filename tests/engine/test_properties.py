@@ -51,6 +51,7 @@ def snapshots(drawing: st.DrawFn) -> Snapshot:
             tier=drawing(st.sampled_from([Tier.NORMAL, Tier.NORMAL, Tier.URGENT])),
             waited=drawing(st.sampled_from([0, 5, 700, 900])),
             cpus=drawing(st.sampled_from([1, 4, 12])),
+            memory_mib=drawing(st.sampled_from([1024, 100 * 1024])),
             model=drawing(st.sampled_from(["", "", "H100", "B200"])),
             limit_s=drawing(st.sampled_from([60, 600, 7200])),
             pool=drawing(st.sampled_from(["default", "default", "big"])),
