@@ -41,7 +41,8 @@ class LogReader:
             "kind": "lines",
             "from_line": window.first_line,
             "next_line": window.next_line,
-            "total_lines": window.total_lines,
+            # Lines may have come between the count and the read.
+            "total_lines": max(window.total_lines, window.next_line - 1),
             "size": window.size,
             "complete": window.is_complete,
             "html": str(log_rows(lines)),

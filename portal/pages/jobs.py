@@ -7,6 +7,7 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from accounts.models import User
+from accounts.permissions import is_operator
 from accounts.selectors import visible_projects
 from portal.forms.filters import (
     KEYS,
@@ -20,13 +21,14 @@ from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.job_page import job_frame, overview
 from portal.pages.job_rows import job_rows
 from portal.pages.logs import EMBEDDED, LogAsk, log_view
+from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.jobs import JobFilter, filter_jobs, get_visible_job, visible_jobs
 from scheduler.services.jobs import cancel_job, hold_job, release_job
 from scheduler.states import JobState
 
 PAGE_SIZE = 50
 COUNTED_AT_MOST = 1000
-# More topics than this and the list asks by the clock instead; a socket carries at most fifty.
+# A socket carries at most fifty topics; who sees more projects than this listens to the pools.
 TOPICS_AT_MOST = 40
 LIST_PARAMETERS = ("q", "cursor", "top", *KEYS)
 TABS = ("logs", "metrics", "events", "spec", "cost")
@@ -104,7 +106,10 @@ def _counted(count: int) -> str:
 def _topics(viewer: User) -> str:
     projects = visible_projects(viewer).order_by("pk").values_list("pk", flat=True)
     ids = list(projects[: TOPICS_AT_MOST + 1])
-    return " ".join(f"project:{pk}" for pk in ids) if len(ids) <= TOPICS_AT_MOST else "nodes"
+    if len(ids) <= TOPICS_AT_MOST and not is_operator(viewer):
+        return " ".join(f"project:{pk}" for pk in ids)
+    pools = visible_pools(viewer).values_list("name", flat=True)[:TOPICS_AT_MOST]
+    return " ".join(f"queue:{name}" for name in pools)
 
 
 @page("GET")
