@@ -8,6 +8,7 @@ absent broker never holds up a writer.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import logging
 import os
@@ -28,6 +29,7 @@ RECHECK_S = 2.0
 RECHECK_WITHOUT_BROKER_S = 0.5
 MAX_PENDING = 20_000
 QUIET_AFTER_FAILURE_S = 1.0
+FLUSH_WITHIN_S = 1.0
 
 
 def group_name(topic: str) -> str:
@@ -55,6 +57,7 @@ class _Publisher:
         self._pending: dict[tuple[str, str], str | int] = {}
         self._wants_wake = False
         self._ready: asyncio.Event | None = None
+        self._is_sending = False
         self._quiet_until = 0.0
 
     def put(self, topic: str, kind: str, ref: str | int) -> None:
@@ -78,10 +81,19 @@ class _Publisher:
                     target=self._serve, args=(started,), name="hints", daemon=True
                 ).start()
                 started.wait(5)
+                atexit.register(self._flush)
             loop, ready = self._loop, self._ready
         if loop is not None and ready is not None:
             with contextlib.suppress(RuntimeError):  # the process is going down
                 loop.call_soon_threadsafe(ready.set)
+
+    def _flush(self) -> None:
+        """Let a short-lived process, a command say, still send what it has to say."""
+        deadline = time.monotonic() + FLUSH_WITHIN_S
+        while (self._pending or self._wants_wake or self._is_sending) and (
+            time.monotonic() < deadline and self._pid == os.getpid()
+        ):
+            time.sleep(0.005)
 
     def _serve(self, started: threading.Event) -> None:
         loop = asyncio.new_event_loop()
@@ -97,15 +109,18 @@ class _Publisher:
             with self._lock:
                 hints, self._pending = self._pending, {}
                 wants_wake, self._wants_wake = self._wants_wake, False
-            if time.monotonic() < self._quiet_until:
-                continue
+                self._is_sending = True
             try:
+                if time.monotonic() < self._quiet_until:
+                    continue
                 if wants_wake:
-                    await asyncio.get_running_loop().run_in_executor(None, _send_wake)
+                    _send_wake()  # blocks this thread alone
                 await asyncio.wait_for(_send(hints), 5)
             except Exception as error:
                 logger.warning("hints are not delivered, pages poll instead: %s", error)
                 self._quiet_until = time.monotonic() + QUIET_AFTER_FAILURE_S
+            finally:
+                self._is_sending = False
             await asyncio.sleep(COALESCE_S)
 
 

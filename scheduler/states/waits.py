@@ -62,8 +62,8 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
     ),
     WaitReason.CAPACITY_BUSY: "Needs {need}; {free} of {total} GPUs in pool {pool} are free.",
     WaitReason.TOPOLOGY_FRAGMENTED: (
-        "Needs {need}; {free} GPUs in pool {pool} are free, but at most {best} nodes "
-        "hold enough of them."
+        "Needs {need}; {free} GPUs in pool {pool} are free, but not together: "
+        "nodes with room for it now: {best}."
     ),
     WaitReason.ISOLATION_CONFLICT: "Other tenants hold the free cards.",
     WaitReason.DATA_STAGING: "Its data is being brought to the node.",
