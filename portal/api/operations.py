@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
+from inspect import getdoc
 from typing import Any, TypeVar
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -81,7 +82,7 @@ def operation(
         declared: Method = extend_schema(
             operation_id=name,
             summary=summary,
-            description=f"{(method.__doc__ or summary).strip()}\n\n({needs})",
+            description=f"{getdoc(method) or ''}\n\n({needs})".strip(),
             parameters=[*(q.parameter() for q in query), *(h.parameter() for h in headers)],
             request=body,
             responses={status: reply, **(replies or {}), "4XX": Problem},

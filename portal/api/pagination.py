@@ -22,7 +22,7 @@ _SALT = "api.cursor"
 
 PAGE_QUERY = (
     Query("limit", int, f"How many rows, 1 to {MAX_LIMIT}; {DEFAULT_LIMIT} by default."),
-    Query("cursor", str, "Where to go on: `next_cursor` of the page before."),
+    Query("cursor", str, "Where to go on: next_cursor of the page before."),
 )
 
 Row = TypeVar("Row", bound=Model)

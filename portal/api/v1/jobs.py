@@ -53,7 +53,7 @@ FILTERS = (
     Query("state", str, f"One or more of {', '.join(JOB_STATES)}, separated by commas."),
     Query("team", str, "A team's slug."),
     Query("project", str, "team/project."),
-    Query("owner", str, "A user name, or `me`."),
+    Query("owner", str, "A user name, or me for yourself."),
     Query("pool", str, "A pool's name."),
     Query("text", str, "Part of the name, or the job's number."),
 )
