@@ -81,8 +81,8 @@ def test_busy_counts_what_is_free_of_what_is_there() -> None:
 def test_fragmented_counts_the_nodes_that_hold_enough() -> None:
     snapshot = draw("a 111.", "b ....", "c ..22", jobs=[job(5, "2x3")])
     assert sentence(snapshot, WaitReason.TOPOLOGY_FRAGMENTED) == (
-        "Needs 2 nodes x 3 GPUs; 7 GPUs in pool default are free, but at most 1 nodes "
-        "hold enough of them."
+        "Needs 2 nodes x 3 GPUs; 7 GPUs in pool default are free, but not together: "
+        "nodes with room for it now: 1."
     )
 
 
