@@ -28,6 +28,11 @@ def _end(stack, job_id: int) -> None:
     stack.wait_for(job_id, username="bob")
 
 
+def job_of(page: Page) -> int:
+    """The number in the page's address."""
+    return int(page.url.split("/jobs/")[1].split("/")[0])
+
+
 def _submit_the_sample(page: Page) -> int:
     """From the first page to the job's own page, by clicking; the job's number."""
     page.get_by_role("link", name="New job").first.click()
@@ -36,7 +41,7 @@ def _submit_the_sample(page: Page) -> int:
     expect(page.locator("#summary")).to_contain_text("Cost at most")
     page.get_by_role("button", name="Submit job").click()
     page.wait_for_url(re.compile(r"/jobs/\d+/"))
-    return int(re.search(r"/jobs/(\d+)/", page.url)[1])
+    return job_of(page)
 
 
 def test_the_whole_path(stack, blocker, visit):
@@ -75,7 +80,7 @@ def test_the_whole_path_without_javascript(stack, visit):
     page.get_by_role("button", name="Check only").click()
     expect(page.locator("#summary")).to_contain_text("Every check passes")
     page.get_by_role("button", name="Submit job").click()
-    job_id = int(re.search(r"/jobs/(\d+)/", page.url)[1])
+    job_id = job_of(page)
     expect(page.locator("#job-head")).to_contain_text("digits-sample")
     stack.wait_for(job_id)
     page.reload()

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
 import signal
-import tempfile
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.embedded.places import Places, StackProblem, free_port
-from portal.embedded.programs import LocalNode
+from portal.embedded.places import StackProblem
 from portal.embedded.sample import SampleProblem, SampleResult, run_sample
-from portal.embedded.stack import Stack, StackOptions
+from portal.embedded.temporary import temporary_stack
 from scheduler.money import cost_of
 
 
@@ -51,44 +46,6 @@ class Command(BaseCommand):
     def _tell(self, words: str) -> None:
         self.stderr.write(f"  {time.strftime('%H:%M:%S')} {words}")
         self.stderr.flush()
-
-
-@contextlib.contextmanager
-def temporary_stack(
-    *, tell: Any, nodes: tuple[LocalNode, ...] = (LocalNode("local"),), settings: str = ""
-) -> Iterator[Stack]:
-    """A stack with the demonstration's people in a folder that is removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="trainyard-smoke-"))
-    # Jobs run under user ids of their own and must be able to pass through.
-    folder.chmod(0o711)
-    stack = Stack(
-        Places(folder / "state", folder / "run"),
-        StackOptions(
-            port=free_port() or 0,
-            nodes=nodes,
-            settings=settings or "portal.settings.embedded",
-            environment={"DATABASE_URL": "", "REDIS_URL": ""},
-            with_demo=True,
-            api_tokens_for=("admin", "alice"),
-        ),
-        tell=tell,
-    )
-    try:
-        with stack:
-            yield stack
-    except StackProblem as problem:
-        # The folder goes now, so what its logs say must be said here.
-        raise StackProblem(f"{problem}\n{_last_words(folder / 'state' / 'logs')}") from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _last_words(logs: Path) -> str:
-    kept = []
-    for path in sorted(logs.glob("*.log")):
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
-        kept.append("\n".join([f"--- {path.name}", *lines]))
-    return "\n".join(kept)
 
 
 def _figures(result: SampleResult) -> dict[str, Any]:

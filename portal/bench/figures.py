@@ -1,0 +1,63 @@
+"""What every benchmark needs: nodes, a client, percentiles, the machine's state."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+
+from portal.embedded.programs import LocalNode
+from portal.embedded.stack import Stack
+
+PROJECT, POOL = "vision/digits", "default"
+# Each node of a benchmark is an agent process of its own on this machine.
+MOST_NODES = 16
+
+
+def nodes_of(count: int, gpus: int) -> tuple[LocalNode, ...]:
+    """So many local nodes, large enough that only GPUs limit them."""
+    return tuple(
+        LocalNode(f"n{number}", gpus, cpus=gpus, memory_mib=gpus * 64)
+        for number in range(1, count + 1)
+    )
+
+
+def client(stack: Stack) -> httpx.Client:
+    """The API as alice."""
+    return httpx.Client(
+        base_url=f"{stack.address}/api/v1",
+        headers={"Authorization": f"Bearer {stack.api_tokens['alice']}"},
+        timeout=60,
+    )
+
+
+def spec(name: str, **fields: Any) -> dict[str, Any]:
+    """The smallest job, with one GPU."""
+    return {
+        "name": name,
+        "project": PROJECT,
+        "pool": POOL,
+        "memory": "16MiB",
+        "time_limit": "5m",
+        **fields,
+    }
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The nearest-rank percentile, to a tenth."""
+    ordered = sorted(values)
+    return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 1)
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    return {"cores": os.cpu_count(), "load_average": round(os.getloadavg()[0], 2)}
+
+
+def tell(words: str) -> None:
+    """Progress, for people."""
+    print(f"  {time.strftime('%H:%M:%S')} {words}", file=sys.stderr, flush=True)

@@ -1,0 +1,50 @@
+"""A stack for one purpose: everything real, in a folder that is gone afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from portal.embedded.places import Places, StackProblem, free_port
+from portal.embedded.programs import LocalNode
+from portal.embedded.stack import Stack, StackOptions
+
+
+@contextlib.contextmanager
+def temporary_stack(
+    *, tell: Callable[[str], None], nodes: tuple[LocalNode, ...] = (LocalNode("local"),)
+) -> Iterator[Stack]:
+    """A stack with the demonstration's people in a folder that is removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="trainyard-"))
+    # Jobs run under user ids of their own and must be able to pass through.
+    folder.chmod(0o711)
+    stack = Stack(
+        Places(folder / "state", folder / "run"),
+        StackOptions(
+            port=free_port() or 0,
+            nodes=nodes,
+            environment={"DATABASE_URL": "", "REDIS_URL": ""},
+            with_demo=True,
+            api_tokens_for=("admin", "alice"),
+        ),
+        tell=tell,
+    )
+    try:
+        with stack:
+            yield stack
+    except StackProblem as problem:
+        # The folder goes now, so what its logs say must be said here.
+        raise StackProblem(f"{problem}\n{_last_words(folder / 'state' / 'logs')}") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _last_words(logs: Path) -> str:
+    kept = []
+    for path in sorted(logs.glob("*.log")):
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
+        kept.append("\n".join([f"--- {path.name}", *lines]))
+    return "\n".join(kept)

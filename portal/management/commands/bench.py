@@ -1,0 +1,45 @@
+"""Benchmarks behind one command; each prints one JSON object as its last line."""
+
+from __future__ import annotations
+
+import json
+import signal
+from argparse import ArgumentParser
+from types import FrameType
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from portal.bench import latency, throughput
+from portal.bench.figures import MOST_NODES
+from portal.embedded.places import StackProblem
+
+WORKLOADS = {"latency": latency, "throughput": throughput}
+
+
+class Command(BaseCommand):
+    """Brings up its own servers in a temporary folder; touches no existing data."""
+
+    help = "Measure: latency (submit to first instruction), throughput (short jobs a second)."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        commands = parser.add_subparsers(dest="workload", required=True, metavar="WORKLOAD")
+        for name, workload in WORKLOADS.items():
+            workload.add_arguments(commands.add_parser(name, help=(workload.__doc__ or "").strip()))
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        signal.signal(signal.SIGTERM, _interrupt)
+        if not 1 <= options["nodes"] <= MOST_NODES:
+            raise CommandError(f"--nodes must be 1 to {MOST_NODES}")
+        if options["jobs"] < 1:
+            raise CommandError("--jobs must be at least 1")
+        try:
+            figures = WORKLOADS[options["workload"]].run(options)
+        except (StackProblem, TimeoutError) as problem:
+            raise CommandError(str(problem)) from None
+        self.stdout.write(json.dumps(figures))
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,84 @@
+"""Pictures of every page, in both themes and two widths, into `.gallery`: `make gallery`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from tests.browser.conftest import find_chromium, launch, sign_in
+from tests.browser.places import PUBLIC, addresses
+from tests.servers import LiveStack, running_stack
+
+FOLDER = Path(__file__).resolve().parents[2] / ".gallery"
+WIDTHS = (1280, 390)
+THEMES = ("light", "dark")
+
+
+def populate(stack: LiveStack) -> dict[str, int]:
+    """Jobs in several states, so that pages have something to show."""
+    digits = (Path(__file__).parents[2] / "deploy/samples/digits/train.py").read_text("utf-8")
+    done = stack.submit(name="digits-baseline", script=digits, env={"EPOCH_S": "0.3"}, cpus=2)
+    stack.submit(name="bad-learning-rate", script="echo loss is nan; exit 3")
+    stack.wait_for(done["id"])
+    loop = "i=0; while [ $i -lt 400 ]; do i=$((i+1)); echo step $i; sleep 0.5; done"
+    running = stack.submit("bob", name="resnet-sweep-04", script=loop, nodes=2, gpus_per_node=4)
+    stack.wait_for(running["id"], "running", username="bob")
+    for name, gpus in (("long-context-run", 8), ("ablation-a", 2), ("ablation-b", 2)):
+        stack.submit("chen", name=name, script=loop, project="language/pretraining",
+                     gpus_per_node=gpus)  # fmt: skip
+    waiting = stack.submit(
+        name="segmentation-large", script=loop, nodes=2, gpus_per_node=8, tier="urgent",
+        project="vision/segmentation",
+    )  # fmt: skip
+    stack.submit(name="after-review", script=loop, hold=True)
+    return {"done": done["id"], "running": running["id"], "waiting": waiting["id"]}
+
+
+def shoot(page: Page, address: str, name: str) -> None:
+    """One full page."""
+    page.goto(address)
+    page.wait_for_load_state("load")
+    page.wait_for_timeout(600)
+    page.screenshot(path=str(FOLDER / f"{name}.png"), full_page=True)
+
+
+def name_of(address: str) -> str:
+    """A file name from an address."""
+    return address.strip("/").replace("/", "-").replace("?", "-").replace("=", "-") or "home"
+
+
+def main() -> int:
+    """Take all pictures; words on the command line choose addresses that contain one of them."""
+    if find_chromium() is None:
+        print("Chromium is missing; sudo apt-get install chromium", file=sys.stderr)
+        return 1
+    FOLDER.mkdir(exist_ok=True)
+    wishes = sys.argv[1:]
+    with running_stack() as stack, sync_playwright() as playwright:
+        jobs = populate(stack)
+        browser = launch(playwright)
+        private = addresses(jobs["done"]) + [f"/jobs/{jobs[k]}/" for k in ("running", "waiting")]
+        for theme in THEMES:
+            for width in WIDTHS:
+                context = browser.new_context(
+                    base_url=stack.address,
+                    color_scheme=theme,
+                    viewport={"width": width, "height": 900},
+                )
+                page = context.new_page()
+                for address in PUBLIC:
+                    shoot(page, address, f"{name_of(address)}-{theme}-{width}")
+                sign_in(page, "admin", stack.password("admin"))
+                for address in private:
+                    if not wishes or any(wish in address for wish in wishes):
+                        shoot(page, address, f"{name_of(address)}-{theme}-{width}")
+                context.close()
+        browser.close()
+    print(f"{len(list(FOLDER.glob('*.png')))} pictures in {FOLDER}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
