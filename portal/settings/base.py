@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import environ
 from csp.constants import NONE, SELF
@@ -96,6 +97,8 @@ DATABASE_URL = env.text("DATABASE_URL")
 if DATABASE_URL:
     _POSTGRES: dict[str, Any] = environ.Env.db_url_config(DATABASE_URL)
     _POSTGRES |= {
+        # A socket's folder is written as a quoted host: postgres://user@%2Frun%2Fpostgresql/name
+        "HOST": unquote(_POSTGRES["HOST"]),
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {

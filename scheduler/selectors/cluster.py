@@ -112,8 +112,8 @@ def visible_nodes(viewer: User) -> QuerySet[Node]:
 
 
 def get_visible_node(viewer: User, name: str) -> Node:
-    """Raises NotFound."""
-    node = visible_nodes(viewer).filter(name=name).first()
+    """Raises NotFound, for names that no database can hold as well."""
+    node = visible_nodes(viewer).filter(name=name).first() if "\x00" not in name else None
     if node is None:
         raise NotFound()
     return node
