@@ -30,7 +30,7 @@ PAGE_SIZE = 50
 COUNTED_AT_MOST = 1000
 # A socket carries at most fifty topics; who sees more projects than this listens to the pools.
 TOPICS_AT_MOST = 40
-LIST_PARAMETERS = ("q", "cursor", "top", *KEYS)
+LIST_PARAMETERS = ("q", "cursor", "top", "part", *KEYS)
 TABS = ("logs", "metrics", "events", "spec", "cost")
 PRESETS = (
     ("", "All"),
@@ -76,7 +76,7 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "is_empty": not rows and not query.text and not problems and not before,
         "now": now,
     }
-    template = "jobs/list.html#rows" if request.GET.get("top") else "jobs/list.html"
+    template = "jobs/list.html#rows" if request.GET.get("part") == "rows" else "jobs/list.html"
     return render(request, template, context)
 
 

@@ -200,11 +200,15 @@ def test_list_pages_and_announces_new_jobs(client, alice, project, yard):
     shown = [row.job.pk for page in (first, second) for row in page.context["rows"]]
     assert len(shown) == len(set(shown)) == 65
     scenes.submit(alice, project, name="newest")
-    again = client.get("/jobs/", {"top": first.context["top"]}, HTTP_HX_REQUEST="true")
+    again = client.get(
+        "/jobs/", {"top": first.context["top"], "part": "rows"}, HTTP_HX_REQUEST="true"
+    )
     text = again.content.decode()
     assert "1 new job — show" in text
     assert "newest" not in text
     assert [r.job.pk for r in again.context["rows"]] == shown[:50]
+    older = text.partition('rel="next" href="')[2].partition('"')[0]
+    assert "cursor=" in older and "part=" not in older and "top=" not in older
 
 
 def test_queries_do_not_grow_with_rows(client, alice, project, yard):
@@ -223,3 +227,14 @@ def test_queries_do_not_grow_with_rows(client, alice, project, yard):
         scenes.add_node(yard.cluster, f"n{number}", 2)
     assert {url: count(url) for url in few} == few
     assert few["/jobs/"] <= 16
+
+
+def test_an_empty_list_stays_a_fragment_and_then_shows_the_first_job(client, alice, root, project):
+    client.force_login(alice)
+    page = client.get("/jobs/").content.decode()
+    assert "Nothing has run yet" in page and "part=rows" in page
+    part = client.get("/jobs/", {"top": "", "part": "rows"}).content.decode()
+    assert "<html" not in part and "Nothing has run yet" in part
+    scenes.build_cluster(root)
+    scenes.submit(alice, project, name="first")
+    assert "first" in client.get("/jobs/", {"top": "", "part": "rows"}).content.decode()
