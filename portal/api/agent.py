@@ -14,11 +14,12 @@ from typing import TypeVar
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from accounts.errors import DomainError
+from portal.api.holding import give_back_connections
 from scheduler import events
 from scheduler.models import Node
 from scheduler.services.logs import append_log
@@ -177,6 +178,6 @@ async def _in_thread(work: Callable[..., Result], *args: object) -> Result:
         try:
             return work(*args)
         finally:
-            close_old_connections()
+            give_back_connections()
 
     return await sync_to_async(once)()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import close_old_connections
+from django.db import connections
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
@@ -37,6 +37,13 @@ def on_hold(reply: Any, topic: str, timeout_s: float) -> Any:
     return reply
 
 
+def give_back_connections() -> None:
+    """A held call must not keep a pooled connection busy; one inside a transaction stays."""
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
+
+
 def holding(view: Callable[..., HttpResponseBase]) -> Callable[..., Any]:
     """An async view around a REST framework view whose replies may be on hold."""
 
@@ -47,8 +54,7 @@ def holding(view: Callable[..., HttpResponseBase]) -> Callable[..., Any]:
         try:
             return view(request, **kwargs)
         finally:
-            # A held call must not keep a pooled connection busy.
-            close_old_connections()
+            give_back_connections()
 
     call = sync_to_async(once)
 
