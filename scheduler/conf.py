@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 
@@ -38,4 +39,5 @@ class SchedulerConf:
 
 def load_conf() -> SchedulerConf:
     """The current settings as a value."""
-    return SchedulerConf(**settings.TRAINYARD)
+    figures: dict[str, Any] = settings.TRAINYARD
+    return SchedulerConf(**figures)

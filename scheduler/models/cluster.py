@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from django.conf import settings
 from django.db import models
 
 from scheduler.states import DeviceHealth, NodeState
 
 
-def _choices(enum: type) -> list[tuple[str, str]]:
+def _choices(enum: type[StrEnum]) -> list[tuple[str, str]]:
     return [(str(member), str(member)) for member in enum]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, cast
 
 from django.db.models import QuerySet
 
@@ -71,9 +72,9 @@ def _series(
     for device_id, at, gpu, memory, power, temperature, *about in reversed(rows):
         one = by_device.get(device_id)
         if one is None:
-            uuid, index, node, model, memory_mib, simulated = about
+            uuid, index, node, *rest = cast("list[Any]", about)
             one = by_device[device_id] = DeviceSeries(
-                uuid, index, node, ranks.get(device_id), model, memory_mib, simulated
+                uuid, index, node, ranks.get(device_id), *rest
             )
         one.at.append(at)
         one.gpu_percent.append(gpu)

@@ -12,6 +12,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.permissions import can
 from accounts.secrets import hash_secret
+from scheduler import events
 from scheduler.models import Node, NodeToken, Pool, Queue
 from scheduler.services import transitions
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
@@ -101,7 +102,7 @@ def enrol_node(*, request: EnrolRequest, now: datetime | None = None) -> EnrolRe
     store_devices(node, request.devices)
     NodeToken.objects.filter(pk=token.pk).update(node=node)
     transitions.tell_of_node(node.pk)
-    transitions.events.wake_scheduler_on_commit()
+    events.wake_scheduler_on_commit()
     return EnrolReply(node_id=node.pk, name=node.name, pool=token.pool.name, node_token=secret)
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from django.db import transaction
 from django.utils import timezone
 
+from scheduler import events
 from scheduler.models import Allocation, Node, Placement
 from scheduler.services import transitions
 from scheduler.services.attempts import report_attempts
@@ -50,7 +51,7 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
             store_host(node, request.host)
         if request.devices is not None:
             store_devices(node, request.devices)
-            transitions.events.wake_scheduler_on_commit()
+            events.wake_scheduler_on_commit()
         if request.reports:
             forget = report_attempts(node=node, reports=request.reports, now=now)
         ingest_samples(node=node, request=request, now=now)

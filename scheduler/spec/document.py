@@ -22,16 +22,17 @@ class _Loader(yaml.SafeLoader):
         self._nodes = 0
         self._depth = 0
 
+    def _mark(self) -> Any:
+        return self.peek_event().start_mark  # type: ignore[no-untyped-call]
+
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.MarkedYAMLError(
-                None, None, "aliases are not accepted", self.peek_event().start_mark
-            )
+            raise yaml.MarkedYAMLError(None, None, "aliases are not accepted", self._mark())
         self._nodes += 1
         self._depth += 1
         if self._nodes > MAX_NODES or self._depth > MAX_DEPTH:
             raise yaml.MarkedYAMLError(
-                None, None, "the document is too large or too deep", self.peek_event().start_mark
+                None, None, "the document is too large or too deep", self._mark()
             )
         try:
             return super().compose_node(parent, index)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -26,7 +26,7 @@ from scheduler.spec import text, units
 from scheduler.spec.problems import SpecInvalid, SpecProblem
 from scheduler.states import Tier
 
-API_VERSION = "trainyard/v1"
+API_VERSION: Final = "trainyard/v1"
 MAX_NODES = 512
 MAX_GPUS_PER_NODE = 64
 MAX_TIME_LIMIT_S = 60 * 86400

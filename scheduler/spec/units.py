@@ -40,8 +40,8 @@ def parse_duration(value: object) -> int:
         and not compact.endswith("T")
         and (match := _ISO.fullmatch(compact.upper()))
     ):
-        sizes = (86400, 3600, 60, 1)
-        return sum(int(part or 0) * size for part, size in zip(match.groups(), sizes, strict=True))
+        parts = zip(match.groups(), (86400, 3600, 60, 1), strict=True)
+        return sum(int(part or 0) * size for part, size in parts)
     if match := _CLOCK.fullmatch(compact):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return days * 86400 + hours * 3600 + minutes * 60 + seconds
@@ -79,7 +79,7 @@ def parse_size_mib(value: object) -> int:
         return int(whole)
     factor = (1024 if binary else 1000) ** _POWERS[prefix.lower()]
     digits = len(fraction or "")
-    size_bytes = int(whole + (fraction or "")) * factor // 10**digits
+    size_bytes: int = int(whole + (fraction or "")) * factor // 10**digits
     return -(-size_bytes // (1024 * 1024))
 
 

@@ -113,7 +113,8 @@ def moves(path: Path, text: str) -> Iterator[str]:
         elif isinstance(node, ast.AugAssign | ast.AnnAssign):
             targets = [node.target]
         if any(_is_foreign_state(target) for target in targets):
-            yield f"{path}:{node.lineno}: .state is assigned; move it through {STATE_WRITER}"
+            line = getattr(node, "lineno", 0)
+            yield f"{path}:{line}: .state is assigned; move it through {STATE_WRITER}"
         if isinstance(node, ast.Call) and _updates_state(node):
             yield f"{path}:{node.lineno}: state is updated; move it through {STATE_WRITER}"
 

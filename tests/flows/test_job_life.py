@@ -64,7 +64,8 @@ def test_a_failing_program_fails_the_job_with_its_code(stack):
 
 def test_cancel_stops_the_program_and_everything_it_left_behind(stack):
     marker = f"trainyard-left-{os.getpid()}-{time.time_ns()}"
-    script = f"setsid sh -c 'exec -a {marker} sleep 600' &\ntrap '' TERM\nexec -a {marker} sleep 600"
+    left_behind = f"setsid sh -c 'exec -a {marker} sleep 600' &"
+    script = f"{left_behind}\ntrap '' TERM\nexec -a {marker} sleep 600"
     job = stack.submit(
         command=["/bin/bash", "-c", script], stop={"signal": "SIGTERM", "grace": "1s"}
     )

@@ -84,7 +84,9 @@ def test_the_impossible_is_refused_with_the_largest_possible(
 
 
 def test_a_dry_run_says_the_cost_and_writes_nothing(cluster, alice, project):
-    quote = preview_job(actor=alice, spec=_spec(project, gpus_per_node=2, time_limit="1h"), now=NOON)
+    quote = preview_job(
+        actor=alice, spec=_spec(project, gpus_per_node=2, time_limit="1h"), now=NOON
+    )
     assert (quote.free_gpus, quote.total_gpus, quote.jobs_ahead) == (8, 8, 0)
     assert str(quote.worst_case_cost) == "7.2000000000"
     assert Job.objects.count() == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,7 @@ _moments = st.datetimes(
 def test_the_hours_of_a_period_add_up_to_the_period(start_at, end_at):
     parts = list(split_by_hour(start_at, end_at))
     assert sum(seconds_between(a, b) for a, b in parts) == seconds_between(start_at, end_at)
-    for (_, until), (begin, _) in zip(parts, parts[1:], strict=False):
+    for (_, until), (begin, _) in pairwise(parts):
         assert until == begin
         assert (until.minute, until.second) == (0, 0)
 
