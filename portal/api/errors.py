@@ -100,9 +100,20 @@ def problem_response(error: Exception, context: Mapping[str, Any]) -> Response:
     status, document, headers = _read(error, request_id)
     if status >= 500:
         logger.error("request %s failed", request_id, exc_info=error)
+    _audit_forbidden(error, context, request_id)
     response = Response(document, status=status, headers=headers, content_type=CONTENT_TYPE)
     response["X-Request-ID"] = request_id
     return response
+
+
+def _audit_forbidden(error: Exception, context: Mapping[str, Any], request_id: str) -> None:
+    """Somebody tried to write what only the server writes: worth a line that operators find."""
+    if isinstance(error, SpecInvalid):
+        fields = [each.field for each in error.problems if each.code == "forbidden_field"]
+        if fields:
+            user = getattr(context.get("request"), "user", None)
+            who = getattr(user, "username", "")
+            logger.warning("request %s: %s sent the fields %s", request_id, who, ", ".join(fields))
 
 
 def no_such_route(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
@@ -130,8 +141,10 @@ def _read(error: Exception, request_id: str) -> tuple[int, dict[str, Any], dict[
     if isinstance(error, SpecInvalid):
         errors = [(one.field, one.message) for one in error.problems]
         detail = f"The job spec has {len(errors)} problem{'s' * (len(errors) != 1)}."
-        found = problem(422, "spec_invalid", detail, errors=errors, request_id=request_id)
-        return 422, found, {}
+        # Fields that do not exist are a misunderstanding of the document, not a wrong value.
+        status = 400 if error.has_alien_fields else 422
+        found = problem(status, "spec_invalid", detail, errors=errors, request_id=request_id)
+        return status, found, {}
     if isinstance(error, exceptions.APIException):
         return _of_framework(error, request_id)
     status, code, detail = _of_django(error)

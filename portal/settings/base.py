@@ -25,7 +25,6 @@ INSTALLED_APPS = [
     "portal.apps.PortalConfig",
     "scheduler.apps.SchedulerConfig",
     "accounts.apps.AccountsConfig",
-    "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -11,7 +11,7 @@ from decimal import Decimal
 from django.db.models import Count, DecimalField, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
 
-from accounts.errors import Invalid, NotFound
+from accounts.errors import Forbidden, Invalid
 from accounts.models import Rate, User
 from accounts.permissions import can, projects_visible_to
 from accounts.selectors import rates_over
@@ -76,9 +76,9 @@ def may_see_cost(viewer: User, job: Job) -> bool:
 
 
 def job_cost(viewer: User, job: Job, *, now: datetime) -> JobCost:
-    """What the job has cost until now; raises NotFound when the viewer may not see costs."""
+    """What the job has cost until now; raises Forbidden when the viewer may not see costs."""
     if not may_see_cost(viewer, job):
-        raise NotFound("There is no such job for you.")
+        raise Forbidden("Your role may see this job, but not what it costs.")
     return _cost_of_job(job, now)
 
 

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SpecProblem:
-    """`field` is the path in the document (`stop.grace`), `message` names cause and remedy."""
+    """`field` is the path in the document (`stop.grace`), `message` names cause and remedy.
+
+    `code` is `invalid`, `unknown_field`, or `forbidden_field` for what only the server writes.
+    """
 
     field: str
     message: str
+    code: str = "invalid"
 
 
 class SpecInvalid(ValueError):
@@ -19,4 +23,5 @@ class SpecInvalid(ValueError):
 
     def __init__(self, problems: Sequence[SpecProblem]) -> None:
         self.problems = tuple(problems)
+        self.has_alien_fields = any(problem.code != "invalid" for problem in self.problems)
         super().__init__("; ".join(f"{p.field}: {p.message}" for p in self.problems))

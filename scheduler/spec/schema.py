@@ -229,8 +229,10 @@ def _problem(item: Any) -> SpecProblem:
     if kind == "extra_forbidden":
         name = path.rsplit(".", 1)[-1]
         if name in FORBIDDEN_FIELDS:
-            return SpecProblem(path, "is set by Trainyard and must not be sent; remove it")
-        return SpecProblem(path, "is not a field of a job; remove it or check the spelling")
+            words = "is set by Trainyard and must not be sent; remove it"
+            return SpecProblem(path, words, "forbidden_field")
+        words = "is not a field of a job; remove it or check the spelling"
+        return SpecProblem(path, words, "unknown_field")
     if kind == "string_unicode":
         return SpecProblem(path, "holds a lone surrogate, which is no character; remove it")
     if kind == "missing":
