@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from accounts.models import User
@@ -42,7 +42,6 @@ FACT_WORDS: Mapping[str, str] = {
     "total": "GPUs in the pool",
     "best": "Nodes that hold enough",
     "largest": "Largest node",
-    "ahead": "Jobs ahead",
     "down": "Nodes that take no work",
     "nodes": "Nodes in the pool",
     "states": "Their states",
@@ -50,8 +49,6 @@ FACT_WORDS: Mapping[str, str] = {
     "used": "GPUs used by the team",
     "limit": "The team's limit",
     "who": "By",
-    "pool": "Pool",
-    "queue": "Queue",
 }
 END_CLASSES = {"failed": "a-bad", "timed out": "a-bad", "preempted": "a-pre"}
 
@@ -121,7 +118,15 @@ def why(job: Job) -> dict[str, Any]:
         "why_facts": facts,
         "position": position_in_queue(job),
         "checked_at": job.wait_checked_at,
+        "expected_start": _moment(job.wait_facts.get("expected_start_at")),
+        "expected_why": str(job.wait_facts.get("expected_start_why", "")),
+        "next_free": _moment(job.wait_facts.get("next_free_at")),
     }
+
+
+def _moment(epoch_s: object) -> datetime | None:
+    """A time among the engine's facts; None for anything else."""
+    return datetime.fromtimestamp(epoch_s, UTC) if isinstance(epoch_s, int) else None
 
 
 def _with_previous(attempts: list[Attempt]) -> list[tuple[Attempt, Attempt | None]]:

@@ -107,16 +107,19 @@ def read_lines(placement: Placement, *, from_line: int, count: int) -> LogWindow
     # The line may begin in the chunk before the first one that starts behind it.
     before = chunks.filter(first_line__lte=from_line).order_by("-first_line", "-offset")
     anchor = before.filter(first_line__lt=from_line).first() or chunks.first()
-    raw, line, complete_lines = b"", from_line, 0
+    raw, complete_lines = b"", 0
     if anchor is not None:
         text = _bytes_from(placement, anchor, needed=from_line - anchor.first_line + count)
         start = _start_of_line(text, from_line - anchor.first_line)
         raw, complete_lines = _cut(text[start:] if start is not None else b"", count)
     is_complete = log_is_complete(placement)
-    at_end = line + complete_lines > placement.log_lines
-    if not at_end or not is_complete:
+    at_end = from_line + complete_lines > placement.log_lines
+    if complete_lines == 0 and len(raw) >= MAX_WINDOW_BYTES // 2:
+        # One line longer than any window: its begin stands for it, or nobody would get past it.
+        raw, complete_lines = raw + b"\n", 1
+    elif not at_end or not is_complete:
         raw = raw[: raw.rfind(b"\n") + 1]
-    next_line = line + complete_lines
+    next_line = from_line + complete_lines
     if raw and not raw.endswith(b"\n"):
         next_line += 1
     return LogWindow(

@@ -141,3 +141,16 @@ def test_the_last_line_without_an_end_shows_once_the_log_is_complete(stream):
     placement.refresh_from_db()
     window = read_lines(placement, from_line=1, count=9)
     assert (window.raw, window.next_line, window.is_complete) == (b"one\ntw", 3, True)
+
+
+def test_a_line_longer_than_any_window_is_passed(stream):
+    node, attempt, placement = stream
+    long = [b"x" * 1024 * 1024] * 3
+    write_log(node, attempt, b"one\n", *long, b"\nthree\n")
+    placement.refresh_from_db()
+    first = read_lines(placement, from_line=1, count=9)
+    assert (first.raw, first.next_line) == (b"one\n", 2)
+    second = read_lines(placement, from_line=2, count=9)
+    assert second.next_line == 3
+    assert 1024 * 1024 <= len(second.raw) <= 3 * 1024 * 1024
+    assert read_lines(placement, from_line=3, count=9).raw == b"three\n"
