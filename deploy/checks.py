@@ -19,9 +19,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
-PURE = ("engine", "wire", "spec", "architecture")
-# No test in these folders opens a database; once is enough for them.
-WITHOUT_DATABASE = (*PURE, "agent", "gpu", "cli")
+PURE = ("engine", "wire", "spec")
+# Stages of their own run these.
+ELSEWHERE = (*PURE, "architecture", "flows", "browser")
+# No test in these folders opens a database of ours; once is enough for them.
+WITHOUT_DATABASE = ("agent", "gpu")
 QUICK = "not gpu and not long"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
@@ -94,10 +96,10 @@ def pure(report: Report) -> None:
 
 
 def suite(report: Report, database: str, url: str = "") -> None:
-    """Everything but the browser, on one database."""
+    """Everything that has no stage of its own, on one database; then the flows."""
     environment = {"DATABASE_URL": url} if url else {}
     skipped = WITHOUT_DATABASE if url else ()
-    ignored = [f"--ignore=tests/{name}" for name in (*skipped, "flows", "browser")]
+    ignored = [f"--ignore=tests/{name}" for name in (*ELSEWHERE, *skipped)]
     words = ("-q", "-m", QUICK, *report.words)
     report.run(
         f"tests on {database}",

@@ -130,9 +130,7 @@ def _free(node: Node, count: int) -> tuple[int, ...]:
     return tuple(free.order_by("index").values_list("pk", flat=True)[:count])
 
 
-def sync(
-    node: Node, *reports: AttemptReport, now: datetime = NOON, **fields: Any
-) -> SyncReply:
+def sync(node: Node, *reports: AttemptReport, now: datetime = NOON, **fields: Any) -> SyncReply:
     """One sync of `node` that carries these reports."""
     request = SyncRequest(
         protocol=1,
