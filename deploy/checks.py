@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -189,6 +190,8 @@ def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1] not in WAYS:
         print(f"usage: checks.py {'|'.join(WAYS)} [words for pytest]", file=sys.stderr)
         return 2
+    # A shell that starts this in the background has SIGINT ignored, and so would every test's child.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     report = Report(words=sys.argv[2:])
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="trainyard-checks-") as folder:

@@ -41,7 +41,7 @@ class Command(BaseCommand):
         parser.add_argument("--reload", action="store_true", help="restart on changed code")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _interrupt)
         stack = Stack(
             Places(Path(settings.STATE_DIR), Path(settings.RUN_DIR)),
