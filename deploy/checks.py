@@ -190,7 +190,7 @@ def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1] not in WAYS:
         print(f"usage: checks.py {'|'.join(WAYS)} [words for pytest]", file=sys.stderr)
         return 2
-    # A shell that starts this in the background has SIGINT ignored, and so would every test's child.
+    # Started in the background by a shell, SIGINT is ignored, and so it would be by every child.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     report = Report(words=sys.argv[2:])
     began = time.monotonic()
