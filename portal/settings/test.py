@@ -1,9 +1,14 @@
 """For the test suite: fast hashes, everything in a temporary folder, templates that complain."""
 
+import atexit
 import os
+import shutil
 import tempfile
 
-os.environ.setdefault("TRAINYARD_STATE_DIR", tempfile.mkdtemp(prefix="trainyard-test-"))
+if "TRAINYARD_STATE_DIR" not in os.environ:
+    _folder = tempfile.mkdtemp(prefix="trainyard-test-")
+    os.environ["TRAINYARD_STATE_DIR"] = _folder
+    atexit.register(shutil.rmtree, _folder, ignore_errors=True)
 
 from portal.settings.base import *  # noqa: F403
 
