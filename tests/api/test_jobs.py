@@ -121,7 +121,7 @@ def test_a_clone_is_a_new_job_with_changes(program, alice, cluster, spec):
     assert clone.json()["cloned_from"] == pk
     assert clone.json()["time_limit_s"] == 4 * 3600
     bad = caller.post(f"/jobs/{pk}/clone/", {"changes": {"owner": "root"}})
-    assert fields_of(problem_of(bad, 422)) == {"owner"}
+    assert fields_of(problem_of(bad, 400)) == {"owner"}
 
 
 def test_lists_page_by_cursor_and_filter(program, alice, carol, cluster, project):
