@@ -91,5 +91,14 @@ else
     say "uv could not do it here; pip takes a little longer ..."
     "$venv/bin/python" -m pip install --require-hashes -r "$lock" </dev/null >&2
 fi
+# The two commands, without building a package: a path file and two launchers.
+site="$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+printf '%s\n' "$root" > "$site/trainyard.pth"
+launcher() { # NAME MODULE
+    printf '#!/bin/sh\nexec "%s/bin/python" -m %s "$@"\n' "$venv" "$2" > "$venv/bin/$1"
+    chmod 755 "$venv/bin/$1"
+}
+launcher trainyard portal.cli
+launcher trainyard-agent scheduler.agent
 printf '%s\n' "$wanted" > "$stamp"
 say "Installed."

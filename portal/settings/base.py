@@ -39,7 +39,6 @@ INSTALLED_APPS = [
     "allauth.account",
     "csp",
     "django_htmx",
-    "django_filters",
     "template_partials",
 ]
 
