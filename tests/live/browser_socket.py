@@ -22,6 +22,7 @@ class BrowserSocket(ApplicationCommunicator):
             "server": ("localhost", 80),
         }
         super().__init__(application, scope)
+        self.kept: list[Any] = []
 
     async def connect(self) -> bool:
         """Whether the server accepted."""
@@ -37,7 +38,7 @@ class BrowserSocket(ApplicationCommunicator):
     async def send(self, value: Any) -> None:
         await self.send_text(json.dumps(value))
 
-    async def frame(self, timeout: float = 3) -> Any:
+    async def frame(self, timeout: float = 8) -> Any:
         """The next frame beside the greetings of topics; fails on a close."""
         while True:
             frame = await self.any_frame(timeout)
@@ -45,7 +46,11 @@ class BrowserSocket(ApplicationCommunicator):
                 return frame
 
     async def any_frame(self, timeout: float = 3) -> Any:
-        """The next frame; fails on a close."""
+        """The next frame, those kept first; fails on a close."""
+        return self.kept.pop(0) if self.kept else await self.next_frame(timeout)
+
+    async def next_frame(self, timeout: float = 3) -> Any:
+        """The next frame from the server; fails on a close."""
         event = await self.receive_output(timeout)
         assert event["type"] == "websocket.send", event
         return json.loads(event["text"])

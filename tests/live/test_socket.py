@@ -57,9 +57,20 @@ async def hint(topic, kind="changed", ref=""):
 
 
 async def follow(live, *topics):
-    """Subscribe, and wait until the groups are joined."""
+    """Subscribe, and wait until the groups are joined: each is greeted or refused.
+
+    A log answers with its lines instead, so only time tells that one.
+    """
     await live.send({"subscribe": list(topics)})
-    await asyncio.sleep(0.15)
+    names = {topic if isinstance(topic, str) else topic["topic"] for topic in topics}
+    awaited = {name for name in names if not name.startswith("log:")}
+    while awaited:
+        frame = await live.next_frame(timeout=10)
+        awaited -= {frame["topic"]} if frame["kind"] in ("watching", "refused") else set()
+        if frame["kind"] != "watching":
+            live.kept.append(frame)
+    if any(name.startswith("log:") for name in names):
+        await asyncio.sleep(0.3)
 
 
 async def test_hint_of_an_own_job_arrives_with_a_sequence(alice, yard):
