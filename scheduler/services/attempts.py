@@ -46,6 +46,7 @@ __all__ = [
 
 # These ends are the platform's own doing; they may happen any number of times.
 _WITHOUT_LIMIT = frozenset({EndReason.PREEMPTED, EndReason.NODE_DRAINED})
+_REPORTED = "reported started_at ended_at exit_code end_reason detail log_expected".split()
 _MAX_PATCH = 256 * 1024
 
 
@@ -130,7 +131,13 @@ def _apply(
         # The cap cuts the log; bytes beyond it will never come and are not waited for.
         mine.log_expected = min(report.log_size, load_conf().log_cap_mib * 1024 * 1024)
         release_devices(mine, now=now)
-    mine.save()
+    _keep(mine)
+
+
+def _keep(placement: Placement) -> None:
+    """Write what was reported alone: the log's size belongs to `append_log`, at work meanwhile."""
+    placement.save(update_fields=_REPORTED)
+    placement.refresh_from_db(fields=["log_size", "log_lines"])
 
 
 def _note_facts(attempt: Attempt, report: AttemptReport) -> None:
@@ -275,7 +282,7 @@ def abandon_placements(
             placement.end_reason = reason
             placement.detail = detail
             placement.log_expected = placement.log_size
-            placement.save()
+            _keep(placement)
             release_devices(placement, now=now)
     placements = list(attempt.placements.select_related("node").order_by("rank"))
     settle(attempt, placements, now=now)
