@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from typing import Any
 
 from celery import bootsteps, shared_task
@@ -26,8 +27,10 @@ logger = logging.getLogger(__name__)
 
 QUEUE = "scheduling"
 TICK_S = 1.0
-# Wakes that arrive within this time share one cycle.
+# Wakes that arrive within this time share one cycle; when cycles take longer, within as long as
+# the last one took, so that a busy loop leaves the database to others half of the time.
 COALESCE_S = 0.01
+MAX_COALESCE_S = 0.2
 STOP_WITHIN_S = 15.0
 
 _wake = threading.Event()
@@ -70,10 +73,12 @@ class LoopThread(threading.Thread):
     def run(self) -> None:
         """Tick; on the way out hand the lease to whoever waits for it."""
         while not self._stopping.is_set():
+            began = time.monotonic()
             self._tick()
+            took_s = time.monotonic() - began
             _wake.wait(TICK_S)
             if _wake.is_set():
-                self._stopping.wait(COALESCE_S)
+                self._stopping.wait(min(MAX_COALESCE_S, max(COALESCE_S, took_s)))
         try:
             self._scheduler.release(timezone.now())
         except Exception:

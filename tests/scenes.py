@@ -142,7 +142,9 @@ def sync(node: Node, *reports: AttemptReport, now: datetime = NOON, **fields: An
         sent_at=now.timestamp(),
         reports=tuple(reports),
     )
-    return sync_node(node=node, request=replace(request, **fields), now=now)
+    reply = sync_node(node=node, request=replace(request, **fields), now=now)
+    assert reply is not None, "a call that is not willing to wait is always answered"
+    return reply
 
 
 def running(attempt: Attempt, rank: int = 0, **fields: Any) -> AttemptReport:

@@ -146,25 +146,24 @@ async def sync(request: HttpRequest) -> HttpResponse:
     """SyncRequest → SyncReply, held while there is nothing new.
 
     1. Take in the message: a short transaction in a thread.
-    2. Answer at once when the node has not seen the newest revision, or may forget something.
+    2. Answer at once when there is something that the node has not seen.
     3. Otherwise wait for a hint without a thread or a connection, then read the truth again.
     """
     try:
         node, message, reply = await _in_thread(_take_in, request)
-        hold_s = min(message.hold_s, MAX_HOLD_S)
-        if reply.revision != message.seen_revision or reply.forget or hold_s <= 0:
+        if reply is not None:
             return _answer(reply)
 
         async def is_due() -> bool:
             return await _in_thread(desired_revision, node.pk) != message.seen_revision
 
-        await events.wait_for_node(node.pk, is_due, hold_s)
+        await events.wait_for_node(node.pk, is_due, min(message.hold_s, MAX_HOLD_S))
         return _answer(await _in_thread(current_reply, node))
     except Exception as error:
         return _refuse(error)
 
 
-def _take_in(request: HttpRequest) -> tuple[Node, SyncRequest, SyncReply]:
+def _take_in(request: HttpRequest) -> tuple[Node, SyncRequest, SyncReply | None]:
     body = _body(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     node = _node_of(request)
     message = decode(SyncRequest, body)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from accounts.models import User
+from accounts.permissions import forget_grants
 from accounts.selectors import visible_projects
 from scheduler.selectors.cluster import visible_nodes, visible_pools
 from scheduler.selectors.jobs import visible_jobs
@@ -48,6 +49,7 @@ def watchable(viewer: User, topics: Iterable[str]) -> set[str]:
     """Which of these topics the viewer may watch: at most one query per kind of topic."""
     if not viewer.is_authenticated or not viewer.is_active:
         return set()
+    forget_grants(viewer)  # a socket's user outlives many changes of rights
     by_kind: dict[str, dict[str, tuple[str, ...]]] = {}
     for topic in topics:
         parsed = parse_topic(topic)

@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 # What time brings about is looked for once a second, however often a wake calls for a decision.
 REAP_EVERY = timedelta(seconds=1)
+RECORD_EVERY = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Scheduler:
     lease: Lease | None = None
     memory: WaitMemory = field(default_factory=WaitMemory)
     reaped_at: datetime | None = None
+    records: list[CycleRecord] = field(default_factory=list)
+    recorded_at: datetime | None = None
 
     def run_cycle(self, now: datetime) -> CycleOutcome:
         """One round. An exception leaves the lease as it is; the next round tries again.
@@ -81,7 +84,7 @@ class Scheduler:
             reasons=reasons,
             duration_ms=(time.perf_counter() - began) * 1000,
         )
-        _report(outcome, now)
+        self._record(outcome, now)
         return outcome
 
     def release(self, now: datetime) -> None:
@@ -91,11 +94,28 @@ class Scheduler:
             self._forget_lease()
 
     def _reap(self, now: datetime) -> int:
-        since = now - self.reaped_at if self.reaped_at else REAP_EVERY
-        if timedelta(0) <= since < REAP_EVERY:
+        if not _is_due(self.reaped_at, REAP_EVERY, now):
             return 0
         self.reaped_at = now
         return reap(now=now)
+
+    def _record(self, outcome: CycleOutcome, now: datetime) -> None:
+        """Keep what happened, and write what was kept once a second."""
+        if outcome.started or outcome.stopped or outcome.dropped or outcome.reasons:
+            self.records.append(
+                CycleRecord(
+                    at=now,
+                    duration_ms=outcome.duration_ms,
+                    waiting=outcome.waiting,
+                    started=outcome.started,
+                    stopped=outcome.stopped,
+                    dropped=outcome.dropped,
+                )
+            )
+        if self.records and _is_due(self.recorded_at, RECORD_EVERY, now):
+            self.recorded_at = now
+            written, self.records = self.records, []
+            CycleRecord.objects.bulk_create(written)
 
     def _keep_lease(self, now: datetime) -> bool:
         if self.lease is not None:
@@ -113,6 +133,11 @@ class Scheduler:
         self.lease = None
         # Another scheduler may write reasons meanwhile; what this one remembers is void.
         self.memory = WaitMemory()
+
+
+def _is_due(last: datetime | None, every: timedelta, now: datetime) -> bool:
+    """Whether `every` has passed; a clock that went back does not put it off."""
+    return last is None or not timedelta(0) <= now - last < every
 
 
 def plan_or_hold(snapshot: Snapshot, policy: Policy, *, now: datetime) -> Plan:
@@ -157,15 +182,3 @@ def _fails(snapshot: Snapshot, policy: Policy) -> bool:
     except Exception:
         return True
     return False
-
-
-def _report(outcome: CycleOutcome, now: datetime) -> None:
-    if outcome.started or outcome.stopped or outcome.dropped or outcome.reasons:
-        CycleRecord.objects.create(
-            at=now,
-            duration_ms=outcome.duration_ms,
-            waiting=outcome.waiting,
-            started=outcome.started,
-            stopped=outcome.stopped,
-            dropped=outcome.dropped,
-        )

@@ -110,6 +110,11 @@ def _attempts(job: Job) -> QuerySet[Attempt]:
     )
 
 
+def latest_attempt_number(job: Job) -> int | None:
+    """How often it has been started, None if never; the job itself was visible already."""
+    return job.attempts.order_by("-number").values_list("number", flat=True).first()
+
+
 def job_actions(viewer: User, job: Job) -> set[str]:
     """What the viewer may do to the job now: cancel, hold, release, clone."""
     is_mine = job.owner_id == viewer.pk and can(viewer, "submit_job", job.project)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import Q
+
 from accounts.models import User
 from accounts.permissions import is_operator, projects_visible_to
 from scheduler.models import Job, Pool, Queue
@@ -56,12 +58,9 @@ def position_in_queue(job: Job) -> int | None:
     """The job's place in its pool's order, from 1; None when it is not queued."""
     if job.state != JobState.QUEUED:
         return None
-    queued = Job.objects.filter(pool=job.pool_id, state=JobState.QUEUED)
-    ahead = queued.filter(tier__gt=job.tier) | queued.filter(
-        tier=job.tier, queued_at__lt=job.queued_at
-    )
-    same_moment = queued.filter(tier=job.tier, queued_at=job.queued_at, pk__lt=job.pk)
-    return ahead.count() + same_moment.count() + 1
+    is_earlier = Q(queued_at__lt=job.queued_at) | Q(queued_at=job.queued_at, pk__lt=job.pk)
+    ahead = Q(tier__gt=job.tier) | (Q(tier=job.tier) & is_earlier)
+    return Job.objects.filter(ahead, pool=job.pool_id, state=JobState.QUEUED).count() + 1
 
 
 def queues_of(viewer: User, pool: Pool) -> list[Queue]:

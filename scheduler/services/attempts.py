@@ -1,24 +1,14 @@
-"""What nodes report of attempts, and what follows: running, ended, retried or final."""
+"""What follows from an attempt's ranks: running, ended, retried or final."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from django.db import transaction
-
-from scheduler.conf import load_conf
-from scheduler.models import Attempt, Job, Node, Placement
+from scheduler.models import Attempt, Job, Placement
 from scheduler.services import transitions, usage
-from scheduler.services.placing import (
-    LeaseLost,
-    PlacedOn,
-    Start,
-    record_waits,
-    release_devices,
-    start_attempts,
-)
+from scheduler.services.placing import release_devices
 from scheduler.services.stopping import request_stop
 from scheduler.services.verdicts import verdict
 from scheduler.states import (
@@ -30,136 +20,10 @@ from scheduler.states import (
     EndRule,
     JobState,
 )
-from scheduler.wire.messages import AttemptReport
-
-__all__ = [
-    "LeaseLost",
-    "PlacedOn",
-    "Start",
-    "abandon_placements",
-    "end_attempt",
-    "record_waits",
-    "report_attempts",
-    "settle",
-    "start_attempts",
-]
 
 # These ends are the platform's own doing; they may happen any number of times.
 _WITHOUT_LIMIT = frozenset({EndReason.PREEMPTED, EndReason.NODE_DRAINED})
 _REPORTED = "reported started_at ended_at exit_code end_reason detail log_expected".split()
-_MAX_PATCH = 256 * 1024
-
-
-@transaction.atomic
-def report_attempts(*, node: Node, reports: Sequence[AttemptReport], now: datetime) -> set[int]:
-    """Take in what a node says of its attempts; returns the fences it may forget.
-
-    Reports are repeated until forgotten, late, or about attempts that were given up: only news
-    about a live attempt on this very node changes anything.
-    """
-    known = {
-        placement.attempt_id: placement
-        for placement in Placement.objects.filter(
-            node=node, attempt_id__in=[report.fence for report in reports]
-        ).select_related("attempt")
-    }
-    forget = set()
-    news = []
-    for report in reports:
-        placement = known.get(report.fence)
-        if placement is None or placement.attempt.state == AttemptState.ENDED:
-            if report.state is AttemptState.ENDED:
-                forget.add(report.fence)
-        elif placement.rank == report.rank and _is_news(placement, report):
-            news.append(report)
-    if news:
-        _take_in(node, sorted(news, key=lambda report: report.fence), now)
-    return forget
-
-
-def _is_news(placement: Placement, report: AttemptReport) -> bool:
-    if placement.ended_at is not None:
-        return False
-    return (
-        placement.reported != report.state
-        or (report.master_port is not None and placement.attempt.master_port is None)
-        or bool(report.code_commit and not placement.attempt.code_commit)
-    )
-
-
-def _take_in(node: Node, news: Sequence[AttemptReport], now: datetime) -> None:
-    """Under the attempts' row locks, so that the last two ranks to end see each other."""
-    locked = (
-        Attempt.objects.select_for_update()
-        .filter(pk__in=[report.fence for report in news])
-        .order_by("pk")
-        .in_bulk()
-    )
-    jobs = Job.objects.select_related("pool").in_bulk([a.job_id for a in locked.values()])
-    for report in news:
-        attempt = locked[report.fence]
-        if attempt.state == AttemptState.ENDED:
-            continue
-        attempt.job = jobs[attempt.job_id]
-        placements = list(attempt.placements.select_related("node").order_by("rank"))
-        mine = next(p for p in placements if p.node_id == node.pk)
-        if mine.ended_at is None:
-            _apply(attempt, mine, report, placements, now)
-            settle(attempt, placements, now=now)
-
-
-def _apply(
-    attempt: Attempt,
-    mine: Placement,
-    report: AttemptReport,
-    placements: Sequence[Placement],
-    now: datetime,
-) -> None:
-    _note_facts(attempt, report)
-    if mine.rank == 0 and report.master_port is not None and attempt.master_port is None:
-        attempt.master_port = report.master_port
-        attempt.save(update_fields=["master_port"])
-        transitions.change_desired(p.node_id for p in placements if p.rank > 0)
-    mine.reported = report.state
-    if report.started_at is not None and mine.started_at is None:
-        mine.started_at = _sane(report.started_at, attempt.assigned_at, now)
-    if report.state is AttemptState.ENDED:
-        mine.ended_at = now
-        mine.exit_code = report.exit_code
-        mine.end_reason = report.end_reason or EndReason.START_FAILED
-        mine.detail = report.detail[:4000]
-        # The cap cuts the log; bytes beyond it will never come and are not waited for.
-        mine.log_expected = min(report.log_size, load_conf().log_cap_mib * 1024 * 1024)
-        release_devices(mine, now=now)
-    _keep(mine)
-
-
-def _keep(placement: Placement) -> None:
-    """Write what was reported alone: the log's size belongs to `append_log`, at work meanwhile."""
-    placement.save(update_fields=_REPORTED)
-    placement.refresh_from_db(fields=["log_size", "log_lines"])
-
-
-def _note_facts(attempt: Attempt, report: AttemptReport) -> None:
-    changed = []
-    if report.code_commit and not attempt.code_commit:
-        attempt.code_commit = report.code_commit[:64]
-        attempt.code_patch = report.code_patch[:_MAX_PATCH]
-        changed += ["code_commit", "code_patch"]
-    if report.resumed_from and not attempt.resume_from:
-        attempt.resume_from = report.resumed_from[:1024]
-        changed.append("resume_from")
-    if changed:
-        attempt.save(update_fields=changed)
-
-
-def _sane(epoch_s: float, earliest: datetime, latest: datetime) -> datetime:
-    """A node's own time, kept within what the server knows; nothing but display rests on it."""
-    try:
-        moment = datetime.fromtimestamp(epoch_s, UTC)
-    except (OverflowError, ValueError, OSError):
-        return latest
-    return min(max(moment, earliest), latest)
 
 
 def settle(attempt: Attempt, placements: Sequence[Placement], *, now: datetime) -> None:
@@ -268,6 +132,13 @@ def _conclude(
         )
 
 
+def keep_report(placement: Placement) -> None:
+    """Write what was reported alone: the log's size belongs to `append_log`, at work meanwhile."""
+    placement.save(update_fields=_REPORTED)
+    if placement.ended_at is not None:
+        placement.refresh_from_db(fields=["log_size", "log_lines"])
+
+
 def abandon_placements(
     attempt: Attempt, given_up: Iterable[Placement], reason: EndReason, detail: str, now: datetime
 ) -> None:
@@ -282,7 +153,7 @@ def abandon_placements(
             placement.end_reason = reason
             placement.detail = detail
             placement.log_expected = placement.log_size
-            _keep(placement)
+            keep_report(placement)
             release_devices(placement, now=now)
     placements = list(attempt.placements.select_related("node").order_by("rank"))
     settle(attempt, placements, now=now)

@@ -194,5 +194,7 @@ def hold_poisoned(job_ids: Collection[int], *, detail: str, now: datetime) -> in
 
 
 def release_devices(placement: Placement, *, now: datetime) -> None:
-    """Close the placement's open allocations; the devices may be offered again."""
-    Allocation.objects.filter(placement=placement, released_at__isnull=True).update(released_at=now)
+    """Close the placement's open allocations; who waits for the devices is looked at at once."""
+    held = Allocation.objects.filter(placement=placement, released_at__isnull=True)
+    if held.update(released_at=now):
+        events.wake_scheduler_on_commit()

@@ -11,9 +11,9 @@ from django.utils import timezone
 from scheduler import events
 from scheduler.models import Allocation, Node, Placement
 from scheduler.services import transitions
-from scheduler.services.attempts import report_attempts
 from scheduler.services.errors import Invalid
 from scheduler.services.inventory import store_devices, store_host
+from scheduler.services.reports import report_attempts
 from scheduler.services.telemetry import ingest_samples
 from scheduler.spec import JobSpec
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState
@@ -29,8 +29,10 @@ from scheduler.wire.messages import (
 )
 
 
-def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) -> SyncReply:
+def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) -> SyncReply | None:
     """Take in what the node says and answer with what it should run.
+
+    None: there is nothing that the node has not seen, and it is willing to wait for news.
 
     1. Heartbeat: the node is heard; a silent or lost one comes back.
     2. Inventory, when it came along.
@@ -55,7 +57,8 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
         if request.reports:
             forget = report_attempts(node=node, reports=request.reports, now=now)
         ingest_samples(node=node, request=request, now=now)
-    return current_reply(node, forget)
+    is_news = forget or request.hold_s <= 0 or desired_revision(node.pk) != request.seen_revision
+    return current_reply(node, forget) if is_news else None
 
 
 def _hear(node: Node, request: SyncRequest, now: datetime) -> None:
@@ -68,7 +71,6 @@ def _hear(node: Node, request: SyncRequest, now: datetime) -> None:
         protocol=request.protocol,
         clock_skew_s=max(-1e9, min(1e9, skew)),
     )
-    node.refresh_from_db()
     if node.state in (NodeState.SILENT, NodeState.LOST):
         back = NodeState.DRAINING if node.drain_requested_at else NodeState.READY
         transitions.move_node(

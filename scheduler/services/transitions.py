@@ -93,8 +93,13 @@ def move_attempt(attempt: Attempt, to: AttemptState, *, now: datetime, **fields:
     if to is AttemptState.ENDED:
         fields.setdefault("ended_at", now)
     moved = Attempt.objects.filter(pk=attempt.pk, state=came_from).update(state=to, **fields)
-    # Only these fields: the job and its pool that were loaded along stay loaded.
-    attempt.refresh_from_db(fields=["state", *fields])
+    if moved:
+        # As read anew, without asking: the row holds what was just written.
+        for name, value in {"state": to, **fields}.items():
+            setattr(attempt, name, value)
+    else:
+        # Only these fields: the job and its pool that were loaded along stay loaded.
+        attempt.refresh_from_db(fields=["state", *fields])
     return bool(moved)
 
 

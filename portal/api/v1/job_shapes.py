@@ -166,7 +166,6 @@ def show_rows(jobs: list[Job]) -> list[dict[str, Any]]:
 def show_job(viewer: User, job: Job) -> dict[str, Any]:
     """All of one job that the viewer may see."""
     may_read = select.may_read_inside(viewer, job)
-    attempts = list(select.attempts_of(viewer, job))
     return {
         **show_row(job, select.unreachable_job_ids([job])),
         "cpus": job.cpus,
@@ -175,7 +174,7 @@ def show_job(viewer: User, job: Job) -> dict[str, Any]:
         "retries": job.retries,
         "retries_used": job.user_retries_used,
         "cloned_from": job.cloned_from_id,
-        "attempt": attempts[-1].number if attempts else None,
+        "attempt": select.latest_attempt_number(job),
         "position": position_in_queue(job),
         "actions": sorted(select.job_actions(viewer, job)),
         "spec": JobSpec.model_validate(job.spec).readable() if may_read else None,

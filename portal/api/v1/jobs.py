@@ -123,7 +123,9 @@ def _with_version(request: Request, job: Job, status: int = 200) -> Response:
 
 
 def _opened(request: Request, submitted: services.Submitted) -> Response:
-    job = select.get_visible_job(viewer_of(request), submitted.job.pk)
+    job = submitted.job
+    if not submitted.is_new:
+        job = select.get_visible_job(viewer_of(request), job.pk)
     reply = _with_version(request, job, 201 if submitted.is_new else 200)
     reply["Location"] = f"/api/v1/jobs/{job.pk}/"
     return reply
