@@ -1,0 +1,132 @@
+"""What nodes report of their attempts: news is taken in once, everything else changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from django.db import transaction
+
+from scheduler.conf import load_conf
+from scheduler.models import Attempt, Job, Node, Placement
+from scheduler.services import transitions
+from scheduler.services.attempts import keep_report, settle
+from scheduler.services.placing import release_devices
+from scheduler.states import AttemptState, EndReason
+from scheduler.wire.messages import AttemptReport
+
+_MAX_PATCH = 256 * 1024
+
+
+@transaction.atomic
+def report_attempts(*, node: Node, reports: Sequence[AttemptReport], now: datetime) -> set[int]:
+    """Take in what a node says of its attempts; returns the fences it may forget.
+
+    Reports are repeated until forgotten, late, or about attempts that were given up: only news
+    about a live attempt on this very node changes anything.
+    """
+    known = {
+        placement.attempt_id: placement
+        for placement in Placement.objects.filter(
+            node=node, attempt_id__in=[report.fence for report in reports]
+        ).select_related("attempt")
+    }
+    forget = set()
+    news = []
+    for report in reports:
+        placement = known.get(report.fence)
+        if placement is None or placement.attempt.state == AttemptState.ENDED:
+            if report.state is AttemptState.ENDED:
+                forget.add(report.fence)
+        elif placement.rank == report.rank and _is_news(placement, report):
+            news.append(report)
+    if news:
+        forget |= _take_in(node, sorted(news, key=lambda report: report.fence), now)
+    return forget
+
+
+def _is_news(placement: Placement, report: AttemptReport) -> bool:
+    if placement.ended_at is not None:
+        return False
+    return (
+        placement.reported != report.state
+        or (report.master_port is not None and placement.attempt.master_port is None)
+        or bool(report.code_commit and not placement.attempt.code_commit)
+    )
+
+
+def _take_in(node: Node, news: Sequence[AttemptReport], now: datetime) -> set[int]:
+    """Under the attempts' row locks, so that the last two ranks to end see each other.
+
+    Returns the fences of those that have ended for good, which nobody need report again.
+    """
+    locked = (
+        Attempt.objects.select_for_update()
+        .filter(pk__in=[report.fence for report in news])
+        .order_by("pk")
+        .in_bulk()
+    )
+    jobs = Job.objects.select_related("pool").in_bulk([a.job_id for a in locked.values()])
+    for report in news:
+        attempt = locked[report.fence]
+        if attempt.state == AttemptState.ENDED:
+            continue
+        attempt.job = jobs[attempt.job_id]
+        placements = list(attempt.placements.select_related("node").order_by("rank"))
+        mine = next(p for p in placements if p.node_id == node.pk)
+        if mine.ended_at is None:
+            _apply(attempt, mine, report, placements, now)
+            settle(attempt, placements, now=now)
+    return {
+        report.fence
+        for report in news
+        if report.state is AttemptState.ENDED and locked[report.fence].state == AttemptState.ENDED
+    }
+
+
+def _apply(
+    attempt: Attempt,
+    mine: Placement,
+    report: AttemptReport,
+    placements: Sequence[Placement],
+    now: datetime,
+) -> None:
+    _note_facts(attempt, report)
+    if mine.rank == 0 and report.master_port is not None and attempt.master_port is None:
+        attempt.master_port = report.master_port
+        attempt.save(update_fields=["master_port"])
+        transitions.change_desired(p.node_id for p in placements if p.rank > 0)
+    mine.reported = report.state
+    if report.started_at is not None and mine.started_at is None:
+        mine.started_at = _sane(report.started_at, attempt.assigned_at, now)
+    if report.state is AttemptState.ENDED:
+        mine.ended_at = now
+        mine.exit_code = report.exit_code
+        mine.end_reason = report.end_reason or EndReason.START_FAILED
+        mine.detail = report.detail[:4000]
+        # The cap cuts the log; bytes beyond it will never come and are not waited for.
+        mine.log_expected = min(report.log_size, load_conf().log_cap_mib * 1024 * 1024)
+        release_devices(mine, now=now)
+    keep_report(mine)
+
+
+def _note_facts(attempt: Attempt, report: AttemptReport) -> None:
+    changed = []
+    if report.code_commit and not attempt.code_commit:
+        attempt.code_commit = report.code_commit[:64]
+        attempt.code_patch = report.code_patch[:_MAX_PATCH]
+        changed += ["code_commit", "code_patch"]
+    if report.resumed_from and not attempt.resume_from:
+        attempt.resume_from = report.resumed_from[:1024]
+        changed.append("resume_from")
+    if changed:
+        attempt.save(update_fields=changed)
+
+
+def _sane(epoch_s: float, earliest: datetime, latest: datetime) -> datetime:
+    """A node's own time, kept within what the server knows; nothing but display rests on it."""
+    try:
+        moment = datetime.fromtimestamp(epoch_s, UTC)
+    except (OverflowError, ValueError, OSError):
+        return latest
+    return min(max(moment, earliest), latest)
