@@ -15,7 +15,7 @@ from portal.embedded.stack import Stack
 
 PROJECT, POOL = "vision/digits", "default"
 # Each node of a benchmark is an agent process of its own on this machine.
-MOST_NODES = 16
+MOST_NODES = 128
 
 
 def nodes_of(count: int, gpus: int) -> tuple[LocalNode, ...]:
