@@ -47,9 +47,13 @@ def rename_team(*, actor: User, team: Team, name: str) -> Team:
     """A new display name; the slug stays, because people and programs refer to it."""
     _require_lead(actor, team)
     clean, key, _ = _named(name, team.slug)
-    if Team.objects.filter(name_key=key).exclude(pk=team.pk).exists():
-        raise Invalid("There is a team with this name, or one that looks alike.", field="name")
-    Team.objects.filter(pk=team.pk).update(name=clean, name_key=key)
+    try:
+        with transaction.atomic():
+            Team.objects.filter(pk=team.pk).update(name=clean, name_key=key)
+    except IntegrityError:
+        raise Invalid(
+            "There is a team with this name, or one that looks alike.", field="name"
+        ) from None
     team.refresh_from_db()
     return team
 

@@ -30,11 +30,27 @@ class ProjectForm(NamedForm):
     )
 
 
+def roles_offered(*, may_operate: bool) -> list[tuple[str, str]]:
+    """The roles that somebody may give: only operators make operators."""
+    return [(role, word) for role, word in Role.choices if may_operate or role != Role.OPERATOR]
+
+
 class InviteForm(forms.Form):
     """Whom to ask in, and as what."""
 
     email = forms.EmailField(label="E-mail", max_length=254)
     role = forms.ChoiceField(label="Role", choices=Role.choices, initial=Role.MEMBER)
+
+    def offer(self, roles: list[tuple[str, str]]) -> InviteForm:
+        """Show only these; what is sent all the same is refused by the service, with its reason."""
+        self.fields["role"].widget.choices = roles
+        return self
+
+
+class RenameForm(forms.Form):
+    """Another name; the short one stays."""
+
+    name = forms.CharField(label="Name", max_length=128, strip=True)
 
 
 class RoleForm(forms.Form):

@@ -107,7 +107,7 @@ def node_list(request: HttpRequest) -> HttpResponseBase:
         "shown": shown,
         "rows": [map_row(view) for view in views],
         "totals": _totals(shown),
-        "is_simulated": any(view.is_simulated for view in views),
+        "simulated": sum(view.is_simulated for view in views),
         "may_operate": can(viewer, "operate", None),
         "problems": problems,
         "unknown": unknown_parameters(request.GET, PARAMETERS),

@@ -62,6 +62,7 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
         "summaries": summaries,
         "chosen": chosen,
         "lines": lines_of(rows),
+        "shown": len(rows),
         "mine": [row for row in rows if row.job is not None and row.job.owner_id == viewer.pk],
         "queues": queues_of(viewer, chosen.pool) if chosen else [],
         "may_operate": can(viewer, "operate", None),

@@ -35,9 +35,17 @@ from accounts.services import (
     invite,
     leave_team,
     remove_member,
+    rename_team,
     revoke_invitation,
 )
-from portal.forms.teams import InviteForm, NamedForm, ProjectForm, RoleForm
+from portal.forms.teams import (
+    InviteForm,
+    NamedForm,
+    ProjectForm,
+    RenameForm,
+    RoleForm,
+    roles_offered,
+)
 from portal.pages.access import page, said_and_back, viewer_of
 
 
@@ -73,17 +81,28 @@ def _detail(request: HttpRequest, team: Team, **extra: Any) -> HttpResponseBase:
     viewer = viewer_of(request)
     members = list(members_of(viewer, team))
     mine = next((m for m in members if m.user_id == viewer.pk), None)
+    may_manage, may_operate = can(viewer, "manage_team", team), can(viewer, "operate", None)
+    roles = roles_offered(may_operate=may_operate)
+    invite_form = extra.pop("invite_form", None) or InviteForm(prefix="invite")
     context = {
         "team": team,
         "members": members,
         "mine": mine,
         "projects": visible_projects(viewer).filter(team=team),
         "invitations": invitations_of(viewer, team, now=timezone.now()),
-        "may_manage": can(viewer, "manage_team", team),
+        "may_manage": may_manage,
         "may_see_costs": can(viewer, "view_costs", team),
-        "roles": Role.choices,
+        "changeable": {
+            m.user_id
+            for m in members
+            if m.user_id != viewer.pk and (may_operate or m.role != Role.OPERATOR)
+        }
+        if may_manage
+        else set(),
+        "roles": roles,
         "project_form": extra.pop("project_form", None) or ProjectForm(prefix="project"),
-        "invite_form": extra.pop("invite_form", None) or InviteForm(prefix="invite"),
+        "invite_form": invite_form.offer(roles),
+        "rename_form": extra.pop("rename_form", None) or RenameForm({"name": team.name}),
     }
     return render(request, "teams/detail.html", context | extra)
 
@@ -97,6 +116,20 @@ def _made(form: django_forms.Form, make: Any) -> Any:
     except DomainError as refused:
         form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
         return None
+
+
+@page("POST")
+def team_rename(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """Another name; leads only. The address stays."""
+    viewer = viewer_of(request)
+    team = get_visible_team(viewer, slug)
+    form = RenameForm(request.POST)
+    if form.is_valid():
+        renamed = _made(form, lambda: rename_team(actor=viewer, team=team, **form.cleaned_data))
+        if renamed is not None:
+            messages.success(request, f"The team is called {renamed.name} now.")
+            return redirect("teams:detail", slug=team.slug)
+    return _detail(request, team, rename_form=form)
 
 
 @page("POST")

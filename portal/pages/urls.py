@@ -58,6 +58,7 @@ node_urls = [
 team_urls = [
     path("", teams.team_list, name="list"),
     path("<slug:slug>/", teams.team_detail, name="detail"),
+    path("<slug:slug>/name/", teams.team_rename, name="rename"),
     path("<slug:slug>/projects/", teams.team_project_create, name="project_create"),
     path(
         "<slug:slug>/projects/<slug:project>/archive/",

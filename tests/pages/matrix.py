@@ -80,6 +80,7 @@ ROWS: tuple[Row, ...] = (
     _get("teams:list", _ALL),
     _post("teams:list", "403 403 403 403 302 403 302", name="Robots"),
     _get("teams:detail", _TEAM, "team"),
+    _post("teams:rename", _LEADS, "team", name="Seeing"),
     _post("teams:project_create", _LEADS, "team", **{"project-name": "Fresh"}),
     _post("teams:project_archive", _LEADS, "team", "project", archived="true"),
     _post(

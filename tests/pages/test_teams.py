@@ -176,3 +176,21 @@ def test_lists_cost_the_same_queries_for_few_and_many(
         counts.append(len(captured.captured_queries))
     assert counts[0] == counts[1]
     create_team(actor=root, name="Another")
+
+
+def test_a_lead_renames_the_team_and_its_address_stays(as_, lead, other_team, team):
+    client = as_(lead)
+    page = client.post("/teams/vision/name/", {"name": "Seeing"}, follow=True)
+    assert "The team is called Seeing now." in page.content.decode()
+    assert page.redirect_chain[-1][0] == "/teams/vision/"
+    refused = client.post("/teams/vision/name/", {"name": other_team.name.upper()})
+    assert "looks alike" in refused.content.decode()
+    team.refresh_from_db()
+    assert team.name == "Seeing"
+
+
+def test_only_roles_that_the_viewer_may_give_are_offered(as_, lead, root, team):
+    page = as_(lead).get("/teams/vision/").content.decode()
+    assert '<option value="finance"' in page
+    assert '<option value="operator"' not in page
+    assert '<option value="operator"' in as_(root).get("/teams/vision/").content.decode()

@@ -97,7 +97,7 @@ class Command(BaseCommand):
         result = run_sample(stack.address, stack.api_tokens["alice"], tell=self._tell)
         self.stdout.write(
             f"Job {result.job_id} succeeded: accuracy {result.final_accuracy:.3f}, "
-            f"{result.gpu_seconds} GPU-seconds, {result.cost} {result.currency}. See it at "
+            f"{result.gpu_seconds} GPU-seconds, {result.cost:.4f} {result.currency}. See it at "
             f"{stack.address}/jobs/{result.job_id}/\n"
         )
 
