@@ -33,6 +33,8 @@ class StackOptions:
     with_demo: bool = False
     api_tokens_for: tuple[str, ...] = ()
     reloads: bool = False
+    # False: nodes are enrolled, and somebody else runs their agents, as on machines of their own.
+    runs_agents: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,8 @@ class Stack:
         self.places.make()
         self._lock = self.places.lock()
         self.address = self.places.choose_address(self.options.port)
-        has_own_broker = not self._environment().get("REDIS_URL")
-        self.supervisor.start(self._programs(has_own_broker), self._environment())
+        has_own_broker = not self.environment().get("REDIS_URL")
+        self.supervisor.start(self._programs(has_own_broker), self.environment())
         self.tell("preparing the database")
         prepare = self._begin_prepare()
         if has_own_broker:
@@ -104,7 +106,8 @@ class Stack:
         for node in self.options.nodes:
             self.tell(f"starting node {node.name}")
             self._enrol(node, prepared["node_tokens"].get(node.name, ""))
-            self.supervisor.start_program(node.program)
+            if self.options.runs_agents:
+                self.supervisor.start_program(node.program)
 
     def stop(self) -> None:
         """Stop all programs in reverse order. Running jobs go on; the next start adopts them."""
@@ -126,7 +129,8 @@ class Stack:
             mine.insert(0, programs.own_broker(self.places))
         return mine + [programs.agent(node, self.places) for node in self.options.nodes]
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """What the programs of this stack are told."""
         return {
             **os.environ,
             "TRAINYARD_PUBLIC_URL": self.address,
@@ -157,7 +161,7 @@ class Stack:
         return subprocess.Popen(
             programs.leashed(programs.python(*words), os.getpid()),
             cwd=ROOT,
-            env=self._environment(),
+            env=self.environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -202,7 +206,7 @@ class Stack:
         result = subprocess.run(
             programs.enrolment(node, self.places, self.address),
             cwd=ROOT,
-            env={**self._environment(), "TRAINYARD_ENROL_TOKEN": token},
+            env={**self.environment(), "TRAINYARD_ENROL_TOKEN": token},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

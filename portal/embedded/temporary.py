@@ -15,9 +15,15 @@ from portal.embedded.stack import Stack, StackOptions
 
 @contextlib.contextmanager
 def temporary_stack(
-    *, tell: Callable[[str], None], nodes: tuple[LocalNode, ...] = (LocalNode("local"),)
+    *,
+    tell: Callable[[str], None],
+    nodes: tuple[LocalNode, ...] = (LocalNode("local"),),
+    runs_agents: bool = True,
 ) -> Iterator[Stack]:
-    """A stack with the demonstration's people in a folder that is removed afterwards."""
+    """A stack with the demonstration's people in a folder that is removed afterwards.
+
+    The folder is above `stack.places.state`; jobs may pass through it.
+    """
     folder = Path(tempfile.mkdtemp(prefix="trainyard-"))
     # Jobs run under user ids of their own and must be able to pass through.
     folder.chmod(0o711)
@@ -29,6 +35,7 @@ def temporary_stack(
             environment={"DATABASE_URL": "", "REDIS_URL": ""},
             with_demo=True,
             api_tokens_for=("admin", "alice"),
+            runs_agents=runs_agents,
         ),
         tell=tell,
     )

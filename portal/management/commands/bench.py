@@ -10,11 +10,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import latency, throughput
+from portal.bench import kill, latency, throughput
 from portal.bench.figures import MOST_NODES
 from portal.embedded.places import StackProblem
 
-WORKLOADS = {"latency": latency, "throughput": throughput}
+WORKLOADS = {"kill": kill, "latency": latency, "throughput": throughput}
 
 
 class Command(BaseCommand):
