@@ -9,8 +9,9 @@
     )
 
 In a drawing `.` is a free GPU, `x` one out of order, any letter or digit a GPU that this job
-holds (`1` is job 1, `a` is job 10). `"2x4"` asks for two nodes with four GPUs each. Row numbers
-and ids differ on purpose: node rows count from 0, node ids from 101, device ids from 1001.
+holds (`1` is job 1, `a` is job 10). `"2x4"` asks for two nodes with four GPUs each, `"2x4+1"`
+for one GPU on a third node as well. Row numbers and ids differ on purpose: node rows count from 0,
+node ids from 101, device ids from 1001.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class DrawnJob:
     pool: str
     queue: str
     avoid: str
+    part: int
 
 
 def job(
@@ -70,9 +72,11 @@ def job(
     avoid: str = "",
 ) -> DrawnJob:
     """One waiting job; `waited` in seconds, `avoid` names a node."""
-    nodes, gpus = (int(part) for part in shape.split("x"))
+    shares, _, part = shape.partition("+")
+    nodes, gpus = (int(number) for number in shares.split("x"))
+    rest = int(part or 0)
     return DrawnJob(
-        id, nodes, gpus, tier, waited, cpus, memory_mib, model, limit_s, pool, queue, avoid
+        id, nodes, gpus, tier, waited, cpus, memory_mib, model, limit_s, pool, queue, avoid, rest
     )
 
 
@@ -211,6 +215,8 @@ def _waiting(
         model=ints([models.index(j.model) if j.model else NONE for j in jobs]),
         time_limit_s=ints([j.limit_s for j in jobs]),
         avoid_node=ints([names.index(j.avoid) if j.avoid else NONE for j in jobs]),
+        part_gpus=ints([j.part for j in jobs]),
+        remaining_s=floats([j.limit_s for j in jobs]),
     )
 
 

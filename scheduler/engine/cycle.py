@@ -42,7 +42,7 @@ def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
     board = Board(snapshot)
     classes = classes_of(snapshot.waiting)
     ruled_out = rule_out(board, classes)
-    order = order_waiting(snapshot.waiting)
+    order = order_waiting(snapshot, policy.order)
     admission = _Admission(board, classes, order, policy)
     admission.admit(ruled_out)
     left = ints(order[~admission.is_started])
@@ -115,8 +115,8 @@ class _Admission:
         self, place: int, row: int, request: Request, nodes: Ints, *, uses_spare: bool
     ) -> None:
         snapshot = self.board.snapshot
-        job, limit_s = int(snapshot.waiting.id[row]), float(snapshot.waiting.time_limit_s[row])
-        until_s = snapshot.now_s + limit_s
+        job, run_s = int(snapshot.waiting.id[row]), float(snapshot.waiting.remaining_s[row])
+        until_s = snapshot.now_s + run_s
         self.starts.append(
             start_gang(self.board, job, request, nodes, until_s, uses_spare=uses_spare)
         )
@@ -134,7 +134,7 @@ class _Admission:
             self.heads[request.pool] = Head(row, int(snapshot.waiting.tier[row]), start)
 
     def _ends_before(self, head: Head, rows: Ints) -> Flags:
-        """Which waiting rows reach their time limit before the head needs its nodes."""
+        """Which waiting rows are gone before the head needs its nodes."""
         snapshot = self.board.snapshot
-        ends_s = snapshot.now_s + snapshot.waiting.time_limit_s[rows]
+        ends_s = snapshot.now_s + snapshot.waiting.remaining_s[rows]
         return flags(ends_s + self.policy.backfill_slack_s <= head.start.start_s)

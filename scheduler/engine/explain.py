@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from scheduler.engine.board import Board
+from scheduler.engine.gang import choose_nodes
 from scheduler.engine.ordering import count_ahead
-from scheduler.engine.placement import eligible_nodes, is_capable
+from scheduler.engine.placement import eligible_nodes, has_nodes, is_capable
 from scheduler.engine.plan import Verdict, Waits
 from scheduler.engine.reservation import Head, earliest_start
 from scheduler.engine.snapshot import (
@@ -38,16 +39,16 @@ def rule_out(board: Board, classes: Classes) -> dict[int, Verdict]:
 
 def _ruled_out(board: Board, request: Request) -> Verdict | None:
     snapshot = board.snapshot
-    ever = is_capable(board, request, board.present_gpus)
-    if int(np.count_nonzero(ever)) < request.nodes:
+    anywhere = board.in_pool[request.pool]
+    if not has_nodes(board, request, board.present_gpus, anywhere):
+        ever = is_capable(board, request, board.present_gpus)
         facts = {**_names(board, request), "largest": _largest(board, request, ever)}
         return Verdict(WaitReason.INFEASIBLE_EVER, facts)
     if snapshot.queue_is_paused[request.queue]:
         return Verdict(WaitReason.POOL_CLOSED, _names(board, request))
     if board.is_all_in_order:
         return None
-    now = is_capable(board, request, board.offered_gpus) & snapshot.nodes.takes_work
-    if int(np.count_nonzero(now)) < request.nodes:
+    if not has_nodes(board, request, board.offered_gpus, snapshot.nodes.takes_work):
         facts = {**_names(board, request), **_nodes_down(board, request)}
         return Verdict(WaitReason.NODES_UNHEALTHY, facts)
     return None
@@ -90,10 +91,10 @@ def explain_waits(
 
 def _no_room(board: Board, request: Request, next_free: Mapping[int, int]) -> Verdict | None:
     """Why free capacity does not hold the request; None if it does, reservations aside."""
+    if choose_nodes(board, request, past_reservations=True) is not None:
+        return None
     fit = eligible_nodes(board, request, past_reservations=True)
     best = int(np.count_nonzero(fit))
-    if best >= request.nodes:
-        return None
     here = board.in_pool[request.pool]
     free_gpus = board.free_gpus[request.model]
     free = int(free_gpus[here].sum())
@@ -106,7 +107,7 @@ def _no_room(board: Board, request: Request, next_free: Mapping[int, int]) -> Ve
         "total": int(board.present_gpus[request.model][here].sum()),
         "next_free_at": next_free.get(request.pool),
     }
-    if free < request.nodes * request.gpus:
+    if free < request.total_gpus:
         return Verdict(WaitReason.CAPACITY_BUSY, facts)
     return Verdict(WaitReason.TOPOLOGY_FRAGMENTED, {**facts, "best": best})
 
@@ -151,6 +152,8 @@ def need_words(board: Board, request: Request, *, with_host: bool) -> str:
     words = gpu_words(request.gpus, _model(board, request))
     if request.nodes > 1:
         words = f"{request.nodes} nodes x {words}"
+    if request.part_gpus:
+        words += f" and 1 node x {gpu_words(request.part_gpus, _model(board, request))}"
     if with_host:
         words += f" with {request.cpus} CPUs and {_size(request.memory_mib)}"
         words += " on each" if request.nodes > 1 else ""

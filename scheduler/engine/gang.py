@@ -11,12 +11,21 @@ from scheduler.engine.snapshot import Ints, Request, ints
 
 
 def choose_nodes(board: Board, request: Request, *, past_reservations: bool) -> Ints | None:
-    """The node rows of every share in the order of ranks, or None if not all of them fit now."""
-    rows = ints(np.flatnonzero(eligible_nodes(board, request, past_reservations=past_reservations)))
-    if len(rows) < request.nodes:
-        return None
-    # Ranks follow the rows of nodes, so that neighbours in rank are neighbours in the rack.
-    return ints(np.sort(rank_nodes(board, request, rows)[: request.nodes]))
+    """The node rows of every share in the order of ranks, or None if not all of them fit now.
+
+    A smaller share comes last. Equal shares first is no loss: what holds one of them holds it too.
+    """
+    chosen = ints([])
+    for shape in request.shapes():
+        fit = eligible_nodes(board, shape, past_reservations=past_reservations)
+        fit[chosen] = False
+        rows = ints(np.flatnonzero(fit))
+        if len(rows) < shape.nodes:
+            return None
+        # Ranks follow the rows of nodes, so that neighbours in rank are neighbours in the rack.
+        best = np.sort(rank_nodes(board, shape, rows)[: shape.nodes])
+        chosen = np.concatenate([chosen, best])
+    return chosen
 
 
 def start_gang(
@@ -25,9 +34,11 @@ def start_gang(
     """Charge the board with every share of the job and say where it runs."""
     snapshot = board.snapshot
     placements = []
+    whole, *part = request.shapes()
     for rank, node in enumerate(nodes.tolist()):
-        device_rows = pick_devices(board, request, node)
-        board.charge(node, device_rows, request, until_s, uses_spare=uses_spare)
+        shape = whole if rank < request.nodes else part[0]
+        device_rows = pick_devices(board, shape, node)
+        board.charge(node, device_rows, shape, until_s, uses_spare=uses_spare)
         placements.append(
             PlannedPlacement(
                 node=int(snapshot.nodes.id[node]),

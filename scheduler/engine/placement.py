@@ -22,6 +22,14 @@ def is_capable(board: Board, request: Request, gpus: Ints) -> Flags:
     )
 
 
+def has_nodes(board: Board, request: Request, gpus: Ints, among: Flags) -> bool:
+    """Whether enough of the nodes `among` could hold every share if they were empty."""
+    shapes = request.shapes()
+    counts = [int(np.count_nonzero(is_capable(board, s, gpus) & among)) for s in shapes]
+    # What holds a whole share holds the part too, so the part needs one node more.
+    return counts[0] >= request.nodes and counts[-1] >= request.nodes + len(shapes) - 1
+
+
 def eligible_nodes(board: Board, request: Request, *, past_reservations: bool) -> Flags:
     """Nodes that may hold one share now: room, right pool, and not where it just failed.
 

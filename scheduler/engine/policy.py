@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Order(StrEnum):
+    """Who is next among jobs of one tier."""
+
+    FIFO = "fifo"
+    SHORTEST = "shortest"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`head_patience_s`: how long a job that does not fit lets others pass it before its pool keeps
-    nodes for it. `backfill_slack_s`: how much earlier than the protected head's start a passing
-    job must reach its time limit; covers the time that starting and stopping take.
+    """`order`: who is next within a tier. `head_patience_s`: how long a job that does not fit lets
+    others pass it before its pool keeps nodes for it. `backfill_slack_s`: how much earlier than the
+    protected head's start a passing job must be gone; covers the time of starting and stopping.
     """
 
+    order: Order = Order.FIFO
     head_patience_s: float = 600.0
     backfill_slack_s: float = 60.0
 

@@ -30,12 +30,17 @@ class Head:
 
 def earliest_start(board: Board, request: Request) -> EarliestStart | None:
     """The nodes where the job can start soonest; None if time limits alone never free enough."""
-    ready_s = _ready_times(board, request)
-    rows = ints(np.flatnonzero(np.isfinite(ready_s)))
-    if len(rows) < request.nodes:
-        return None
-    soonest = ints(rows[np.lexsort((rows, ready_s[rows]))[: request.nodes]])
-    return EarliestStart(ints(np.sort(soonest)), float(ready_s[soonest].max()))
+    chosen, start_s = ints([]), board.snapshot.now_s
+    for shape in request.shapes():
+        ready_s = _ready_times(board, shape)
+        ready_s[chosen] = np.inf
+        rows = ints(np.flatnonzero(np.isfinite(ready_s)))
+        if len(rows) < shape.nodes:
+            return None
+        soonest = ints(rows[np.lexsort((rows, ready_s[rows]))[: shape.nodes]])
+        start_s = max(start_s, float(ready_s[soonest].max()))
+        chosen = np.concatenate([chosen, np.sort(soonest)])
+    return EarliestStart(chosen, start_s)
 
 
 def keep_for(board: Board, request: Request, start: EarliestStart) -> None:
@@ -51,14 +56,18 @@ def keep_for(board: Board, request: Request, start: EarliestStart) -> None:
 
     def at_start(free: Ints, held: Ints, need: int) -> Ints:
         freed = np.bincount(node[gone], weights=held[gone], minlength=size)
-        return ints((free + freed.astype(np.int64) - need)[start.nodes])
+        return ints(free + freed.astype(np.int64) - need)
 
     board.reserved_pools.add(request.pool)
-    board.spare_gpus[start.nodes] = at_start(board.free_gpus[request.model], gpus, request.gpus)
-    board.spare_cpus[start.nodes] = at_start(board.cpus_free, cpus, request.cpus)
-    board.spare_memory_mib[start.nodes] = at_start(
-        board.memory_free_mib, memory_mib, request.memory_mib
-    )
+    first = 0
+    for shape in request.shapes():
+        kept = start.nodes[first : first + shape.nodes]
+        first += shape.nodes
+        spare_gpus = at_start(board.free_gpus[request.model], gpus, shape.gpus)
+        board.spare_gpus[kept] = spare_gpus[kept]
+        board.spare_cpus[kept] = at_start(board.cpus_free, cpus, shape.cpus)[kept]
+        spare_mib = at_start(board.memory_free_mib, memory_mib, shape.memory_mib)
+        board.spare_memory_mib[kept] = spare_mib[kept]
 
 
 def _ready_times(board: Board, request: Request) -> Floats:

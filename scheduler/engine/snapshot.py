@@ -101,7 +101,9 @@ class Held:
 class Waiting:
     """Every queued job. cpus, memory and GPUs are per node; `model` -1 takes any.
 
-    `avoid_node` is the node row where it failed last for the platform's reasons, -1 for none.
+    `part_gpus` more are wanted on one further node, 0 for none. `remaining_s`: the run time still
+    ahead, declared or learnt, infinite if nobody knows. `avoid_node` is the node row where it
+    failed last for the platform's reasons, -1 for none.
     """
 
     id: Ints
@@ -116,6 +118,8 @@ class Waiting:
     model: Ints
     time_limit_s: Ints
     avoid_node: Ints
+    part_gpus: Ints
+    remaining_s: Floats
 
     def __len__(self) -> int:
         return len(self.id)
@@ -133,6 +137,19 @@ class Request:
     memory_mib: int
     model: int
     avoid_node: int
+    part_gpus: int = 0
+
+    @property
+    def total_gpus(self) -> int:
+        """GPUs of all shares."""
+        return self.nodes * self.gpus + self.part_gpus
+
+    def shapes(self) -> tuple[Request, ...]:
+        """The equal shares as one request, then the smaller one on the further node, if any."""
+        whole = replace(self, part_gpus=0)
+        if not self.part_gpus:
+            return (whole,)
+        return (whole, replace(whole, nodes=1, gpus=self.part_gpus))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +162,10 @@ class Classes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """The whole cluster at one moment. The tuples give names to pool, queue and model numbers."""
+    """The whole cluster at one moment. The tuples give names to pool, queue and model numbers.
+
+    `wait_limit_s`, by pool: who has waited longer goes first. None sets no limit.
+    """
 
     now_s: float
     pools: tuple[str, ...]
@@ -156,6 +176,7 @@ class Snapshot:
     devices: Devices
     held: Held
     waiting: Waiting
+    wait_limit_s: Floats | None = None
 
     def only(self, rows: Ints) -> Snapshot:
         """The same cluster with only these rows of waiting jobs."""
@@ -201,6 +222,7 @@ def classes_of(waiting: Waiting) -> Classes:
         waiting.memory_mib,
         waiting.model,
         waiting.avoid_node,
+        waiting.part_gpus,
     ]
     first, of_job = group_rows(columns)
     table = zip(*(column[first].tolist() for column in columns), strict=True)
@@ -224,6 +246,8 @@ def check_snapshot(snapshot: Snapshot) -> None:
     _need("devices.link_group", devices.link_group >= 0)
     _need("held.node", _rows(held.node, len(nodes.id)))
     _need("held.until_s", ~np.isnan(held.until_s))
+    if snapshot.wait_limit_s is not None:
+        _need("wait_limit_s", snapshot.wait_limit_s >= 0)
     _check_waiting(snapshot)
 
 
@@ -242,6 +266,8 @@ def _check_waiting(snapshot: Snapshot) -> None:
         "model": _rows(waiting.model, len(snapshot.models), or_none=True),
         "time_limit_s": waiting.time_limit_s >= 1,
         "avoid_node": _rows(waiting.avoid_node, len(snapshot.nodes.id), or_none=True),
+        "part_gpus": (waiting.part_gpus >= 0) & (waiting.part_gpus < waiting.gpus_per_node),
+        "remaining_s": waiting.remaining_s > 0,
     }
     for name, holds in rules.items():
         if not holds.all():
@@ -253,6 +279,8 @@ def _check_lengths(snapshot: Snapshot) -> None:
     for table in (snapshot.nodes, snapshot.devices, snapshot.held, snapshot.waiting):
         if len({len(getattr(table, field.name)) for field in fields(table)}) > 1:
             raise SnapshotInvalid(f"the columns of {type(table).__name__} differ in length")
+    if snapshot.wait_limit_s is not None and len(snapshot.wait_limit_s) != len(snapshot.pools):
+        raise SnapshotInvalid("wait_limit_s and pools differ in length")
     if len(snapshot.queue_is_paused) != len(snapshot.queues):
         raise SnapshotInvalid("queue_is_paused and queues differ in length")
 

@@ -242,6 +242,8 @@ def _waiting(
         model=ints([models.wanted(name) for name in model]),
         time_limit_s=ints(limit_s),
         avoid_node=ints([avoided.get(key, NONE) for key in pk]),
+        part_gpus=ints([0] * len(pk)),
+        remaining_s=floats(limit_s),
     )
 
 

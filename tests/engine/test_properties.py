@@ -26,6 +26,13 @@ NO_ROOM = {WaitReason.CAPACITY_BUSY, WaitReason.TOPOLOGY_FRAGMENTED}
 _groups = st.lists(st.text("....12345x", min_size=1, max_size=4), min_size=0, max_size=2)
 _states = st.sampled_from(["", "", "", *map(str, set(NodeState) - {NodeState.RETIRED})])
 
+_shapes = st.builds(
+    lambda nodes, gpus, part: f"{nodes}x{gpus}+{min(part, gpus - 1)}",
+    st.sampled_from([1, 1, 1, 2, 3]),
+    st.integers(1, 5),
+    st.sampled_from([0, 0, 0, 1, 3]),
+)
+
 
 @st.composite
 def _lines(drawing: st.DrawFn) -> list[str]:
@@ -47,7 +54,7 @@ def snapshots(drawing: st.DrawFn) -> Snapshot:
     jobs: list[DrawnJob] = [
         job(
             number + 100,
-            f"{drawing(st.sampled_from([1, 1, 1, 2, 3]))}x{drawing(st.integers(1, 5))}",
+            drawing(_shapes),
             tier=drawing(st.sampled_from([Tier.NORMAL, Tier.NORMAL, Tier.URGENT])),
             waited=drawing(st.sampled_from([0, 5, 700, 900])),
             cpus=drawing(st.sampled_from([1, 4, 12])),
@@ -87,12 +94,14 @@ def test_gangs_start_whole_on_distinct_nodes_with_what_they_asked_for(snapshot: 
     cpus, memory = nodes.cpus_free.copy(), nodes.memory_free_mib.copy()
     for start in plan_cycle(snapshot).starts:
         row = row_of_job[start.job]
-        assert [p.rank for p in start.placements] == list(range(waiting.nodes[row]))
-        assert len({p.node for p in start.placements}) == waiting.nodes[row]
+        part = int(waiting.part_gpus[row])
+        shares = [int(waiting.gpus_per_node[row])] * int(waiting.nodes[row]) + [part] * (part > 0)
+        assert [p.rank for p in start.placements] == list(range(len(shares)))
+        assert len({p.node for p in start.placements}) == len(shares)
         for placement in start.placements:
             node = row_of_node[placement.node]
             assert nodes.takes_work[node] and nodes.pool[node] == waiting.pool[row]
-            assert len(placement.devices) == waiting.gpus_per_node[row]
+            assert len(placement.devices) == shares[placement.rank]
             for device in map(row_of_device.__getitem__, placement.devices):
                 assert devices.node[device] == node
                 assert devices.holder[device] == NONE and devices.is_healthy[device]
@@ -122,7 +131,7 @@ def test_classes_decide_the_same_as_one_job_after_the_other(snapshot: Snapshot) 
     board, classes = Board(snapshot), classes_of(snapshot.waiting)
     ruled_out = rule_out(board, classes)
     expected = []
-    for row in order_waiting(snapshot.waiting).tolist():
+    for row in order_waiting(snapshot).tolist():
         class_row = int(classes.of_job[row])
         request = classes.requests[class_row]
         nodes = choose_nodes(board, request, past_reservations=False)
@@ -211,7 +220,7 @@ def test_the_first_job_still_starts_when_one_more_device_is_free(
 ) -> None:
     if not len(snapshot.waiting):
         return
-    first = snapshot.only(order_waiting(snapshot.waiting)[:1])
+    first = snapshot.only(order_waiting(snapshot)[:1])
     held = np.flatnonzero(first.devices.holder != NONE)
     if plan_cycle(first).starts and len(held):
         holder = first.devices.holder.copy()

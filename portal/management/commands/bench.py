@@ -10,17 +10,20 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import kill, latency, throughput
+from portal.bench import kill, latency, replay, throughput
 from portal.bench.figures import MOST_NODES
 from portal.embedded.places import StackProblem
 
-WORKLOADS = {"kill": kill, "latency": latency, "throughput": throughput}
+WORKLOADS = {"kill": kill, "latency": latency, "replay": replay, "throughput": throughput}
 
 
 class Command(BaseCommand):
     """Brings up its own servers in a temporary folder; touches no existing data."""
 
-    help = "Measure: latency (submit to first instruction), throughput (short jobs a second)."
+    help = (
+        "Measure: latency (submit to first instruction), throughput (short jobs a second), "
+        "replay (a trace in the simulator)."
+    )
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -30,9 +33,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         signal.signal(signal.SIGTERM, _interrupt)
-        if not 1 <= options["nodes"] <= MOST_NODES:
+        if not 1 <= options.get("nodes", 1) <= MOST_NODES:
             raise CommandError(f"--nodes must be 1 to {MOST_NODES}")
-        if options["jobs"] < 1:
+        if options.get("jobs", 1) < 1:
             raise CommandError("--jobs must be at least 1")
         try:
             figures = WORKLOADS[options["workload"]].run(options)

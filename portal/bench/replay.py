@@ -1,0 +1,93 @@
+"""A trace of past jobs under a shipped policy, in the simulator: completion, waiting, bound."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from portal.bench.figures import machine, tell
+from portal.embedded.places import StackProblem
+from scheduler.engine.policy import Order, Policy
+from scheduler.simulator.figures import figures_of
+from scheduler.simulator.replay import replay
+from scheduler.simulator.trace import Trace, TraceInvalid, declared_s, read_trace
+from scheduler.simulator.workload import workload_of
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Of `bench replay`."""
+    parser.add_argument("--trace", required=True, help="CSV, plain or .gz: submit,duration,gpus,vc")
+    parser.add_argument(
+        "--pools",
+        required=True,
+        help="nodes: one number for a single pool of all jobs, or vc=n,vc=n; others are left out",
+    )
+    parser.add_argument("--gpus-per-node", type=int, default=8, help="default %(default)s")
+    parser.add_argument(
+        "--durations",
+        default="exact",
+        help="what is declared: exact (default), hidden or noisy:F (times F^u, u in [-1, 1])",
+    )
+    parser.add_argument("--policy", choices=[*Order], default=Order.FIFO, help="who is next")
+    parser.add_argument("--seed", type=int, default=42, help="of the noise; default %(default)s")
+
+
+def run(options: dict[str, Any]) -> dict[str, Any]:
+    """Replay pool after pool; pools share nothing, so each is a cluster of its own."""
+    began = time.perf_counter()
+    trace, declared = _read(options)
+    # Starting and stopping take no time in a trace, so nobody is given a head start.
+    policy = Policy(order=Order(options["policy"]), head_patience_s=0, backfill_slack_s=0)
+    runs, skipped = [], len(trace)
+    for name, (rows, nodes) in _pools(options["pools"], trace).items():
+        work = workload_of(
+            trace, declared, rows, nodes=nodes, gpus_per_node=options["gpus_per_node"]
+        )
+        skipped -= len(work)
+        if len(work):
+            tell(f"{name}: {len(work)} jobs on {nodes} nodes")
+            runs.append((work, nodes, replay(work, nodes, policy)))
+    if not runs:
+        raise StackProblem("no job of the trace fits a pool; check --pools and --gpus-per-node")
+    return {
+        "bench": "replay",
+        "trace": Path(options["trace"]).name,
+        "policy": options["policy"],
+        "durations": options["durations"],
+        "seed": options["seed"],
+        **asdict(figures_of(runs)),
+        "skipped": skipped,
+        "wall_s": round(time.perf_counter() - began, 1),
+        **machine(),
+    }
+
+
+def _read(options: dict[str, Any]) -> tuple[Trace, Any]:
+    if options["gpus_per_node"] < 1:
+        raise StackProblem("--gpus-per-node must be at least 1")
+    try:
+        trace = read_trace(Path(options["trace"]))
+        return trace, declared_s(trace, options["durations"], options["seed"])
+    except TraceInvalid as problem:
+        raise StackProblem(str(problem)) from None
+    except OSError as problem:
+        raise StackProblem(f"--trace cannot be read: {problem}") from None
+
+
+def _pools(text: str, trace: Trace) -> dict[str, tuple[Any, int]]:
+    """By name: the rows of its jobs and its nodes."""
+    sizes = (
+        dict(part.partition("=")[::2] for part in text.split(",")) if "=" in text else {"": text}
+    )
+    if not all(size.isdecimal() and int(size) > 0 for size in sizes.values()):
+        raise StackProblem(f"--pools {text!r} is no number of nodes, nor vc=nodes,vc=nodes")
+    if "" in sizes:
+        return {"all": (trace.sorted_rows(), int(text))}
+    rows = trace.by_pool()
+    unknown = sorted(sizes.keys() - rows.keys())
+    if unknown:
+        raise StackProblem(f"--pools names {', '.join(unknown)}, but no job of the trace does")
+    return {name: (rows[name], int(size)) for name, size in sorted(sizes.items())}

@@ -1,0 +1,77 @@
+"""The jobs of one pool, in the engine's terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.engine.snapshot import NONE, Floats, Ints, Waiting, floats, ints
+from scheduler.simulator.trace import Trace
+from scheduler.states import Tier
+
+# Traces know no time limits: nothing is stopped for running long.
+NO_LIMIT_S = 10 * 365 * 86_400
+# Extra work after a stop, in seconds: for one GPU, up to eight, more (Helios, SC'21, and Lucid,
+# ASPLOS'23, use these constants).
+RESTART_COSTS = ((1, 7.0), (8, 30.0))
+LARGEST_RESTART_COST_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """Jobs by time of submit. `declared_s` is what is said about `run_s` beforehand.
+
+    A job of up to `gpus_per_node` GPUs sits on one node; a larger one takes whole nodes and a part.
+    """
+
+    gpus_per_node: int
+    submit_s: Floats
+    run_s: Floats
+    declared_s: Floats
+    gpus: Ints
+
+    def __len__(self) -> int:
+        return len(self.gpus)
+
+    def columns(self) -> Waiting:
+        """Every job as a waiting one; job ids count from 1 in the order of submit."""
+        size, per_node = len(self), self.gpus_per_node
+        is_wide = self.gpus > per_node
+        zeros, none = ints(np.zeros(size)), ints(np.full(size, NONE))
+        return Waiting(
+            id=ints(np.arange(1, size + 1)),
+            pool=zeros,
+            queue=zeros,
+            tier=ints(np.full(size, int(Tier.NORMAL))),
+            queued_at_s=self.submit_s,
+            nodes=ints(np.where(is_wide, self.gpus // per_node, 1)),
+            gpus_per_node=ints(np.where(is_wide, per_node, self.gpus)),
+            cpus=zeros,
+            memory_mib=zeros,
+            model=none,
+            time_limit_s=ints(np.full(size, NO_LIMIT_S)),
+            avoid_node=none,
+            part_gpus=ints(np.where(is_wide, self.gpus % per_node, 0)),
+            remaining_s=self.declared_s,
+        )
+
+    def restart_cost_s(self) -> Floats:
+        """By job: the extra work that a stop costs it."""
+        limits = [self.gpus <= most for most, _ in RESTART_COSTS]
+        costs = [cost for _, cost in RESTART_COSTS]
+        return floats(np.select(limits, costs, LARGEST_RESTART_COST_S))
+
+
+def workload_of(
+    trace: Trace, declared_s: Floats, rows: Ints, *, nodes: int, gpus_per_node: int
+) -> Workload:
+    """These rows of a trace, without the jobs that are larger than the whole pool."""
+    rows = ints(rows[trace.gpus[rows] <= nodes * gpus_per_node])
+    return Workload(
+        gpus_per_node=gpus_per_node,
+        submit_s=floats(trace.submit_s[rows]),
+        run_s=floats(trace.duration_s[rows]),
+        declared_s=declared_s[rows],
+        gpus=trace.gpus[rows],
+    )
