@@ -122,7 +122,7 @@ def postgres(report: Report) -> None:
         suite(report, "PostgreSQL", given)
         return
     sys.path.insert(0, str(ROOT))
-    from tests.postgres import Cluster, NoPostgres
+    from portal.embedded.postgres import Cluster, NoPostgres
 
     with ExitStack() as kept:
         try:

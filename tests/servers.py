@@ -22,9 +22,9 @@ import pytest
 
 from portal.embedded import broker
 from portal.embedded.places import Places, free_port
+from portal.embedded.postgres import create_database
 from portal.embedded.programs import LocalNode, leashed
 from portal.embedded.stack import Stack, StackOptions
-from tests.postgres import create_database
 
 PERSONAS = ("admin", "alice", "bob", "lena", "chen", "carol", "finn", "olga")
 TWO_NODES = (

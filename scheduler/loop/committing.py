@@ -17,9 +17,9 @@ from scheduler.services.placing import (
     PlacedOn,
     Start,
     hold_poisoned,
-    record_waits,
     start_attempts,
 )
+from scheduler.services.waits import record_waits
 from scheduler.states import WaitReason
 
 logger = logging.getLogger(__name__)

@@ -37,6 +37,20 @@ class CycleOutcome:
     reaped: int = 0
     reasons: int = 0
     duration_ms: float = 0.0
+    load_ms: float = 0.0
+    plan_ms: float = 0.0
+    commit_ms: float = 0.0
+
+
+class _Watch:
+    """How long each phase took."""
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+
+    def lap_ms(self) -> float:
+        since, self._since = self._since, time.perf_counter()
+        return (self._since - since) * 1000
 
 
 @dataclass(slots=True)
@@ -66,8 +80,11 @@ class Scheduler:
             return CycleOutcome(has_lease=False)
         assert self.lease is not None
         reaped = self._reap(now)
+        watch = _Watch()
         loaded = load_snapshot(now)
+        load_ms = watch.lap_ms()
         plan = plan_or_hold(loaded.snapshot, self.policy, now=now)
+        plan_ms = watch.lap_ms()
         try:
             started, dropped = commit_starts(plan.starts, lease_token=self.lease.token, now=now)
         except LeaseLost:
@@ -83,6 +100,9 @@ class Scheduler:
             reaped=reaped,
             reasons=reasons,
             duration_ms=(time.perf_counter() - began) * 1000,
+            load_ms=load_ms,
+            plan_ms=plan_ms,
+            commit_ms=watch.lap_ms(),
         )
         self._record(outcome, now)
         return outcome

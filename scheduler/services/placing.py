@@ -17,7 +17,6 @@ from scheduler.models import (
     JobEvent,
     Node,
     Placement,
-    Pool,
     SchedulerLease,
 )
 from scheduler.services import transitions
@@ -147,34 +146,6 @@ def _record_starts(
     )
     for start in kept:
         transitions.tell_of_job(jobs[start.job_id])
-
-
-@transaction.atomic
-def record_waits(waits: Sequence[tuple[int, str, Mapping[str, object]]], *, now: datetime) -> int:
-    """Write the reasons that changed; returns how many. Jobs that no longer wait are left alone."""
-    waiting = (
-        Job.objects.select_for_update()
-        .filter(pk__in=[job_id for job_id, _, _ in waits], state=JobState.QUEUED)
-        .only("pk", "pool_id", "wait_reason", "wait_facts")
-        .in_bulk()
-    )
-    changed = []
-    for job_id, reason, facts in waits:
-        job = waiting.get(job_id)
-        if job and (job.wait_reason != reason or job.wait_facts != facts):
-            job.wait_reason, job.wait_facts, job.wait_checked_at = reason, dict(facts), now
-            changed.append(job)
-    if not changed:
-        return 0
-    Job.objects.bulk_update(
-        changed, ["wait_reason", "wait_facts", "wait_checked_at"], batch_size=200
-    )
-    for job in changed:
-        events.publish_on_commit(f"job:{job.pk}")
-    pools = Pool.objects.filter(pk__in={job.pool_id for job in changed})
-    for name in pools.values_list("name", flat=True):
-        events.publish_on_commit(f"queue:{name}")
-    return len(changed)
 
 
 @transaction.atomic

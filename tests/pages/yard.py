@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts.models import Project, User
 from scheduler.models import Attempt, DeviceSample, Job
 from scheduler.services.jobs import hold_job
-from scheduler.services.placing import record_waits
+from scheduler.services.waits import record_waits
 from scheduler.states import EndReason
 from tests import scenes
 

@@ -1,0 +1,68 @@
+"""Why jobs wait, written for many at once and only where it changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import connection, transaction
+
+from scheduler import events
+from scheduler.models import Job, Pool
+from scheduler.states import JobState
+
+# Rows of one statement; three parameters each, and SQLite takes 32 766.
+MAX_ROWS = 500
+
+
+@transaction.atomic
+def record_waits(waits: Sequence[tuple[int, str, Mapping[str, object]]], *, now: datetime) -> int:
+    """Write the reasons that changed; returns how many. Jobs that no longer wait are left alone."""
+    waiting = (
+        Job.objects.select_for_update()
+        .filter(pk__in=[job_id for job_id, _, _ in waits], state=JobState.QUEUED)
+        .only("pk", "pool_id", "wait_reason", "wait_facts")
+        .in_bulk()
+    )
+    changed = []
+    for job_id, reason, facts in waits:
+        job = waiting.get(job_id)
+        if job and (job.wait_reason != reason or job.wait_facts != facts):
+            changed.append((job_id, str(reason), json.dumps(dict(facts))))
+    for first in range(0, len(changed), MAX_ROWS):
+        _write(changed[first : first + MAX_ROWS], now)
+    for job_id, _, _ in changed:
+        events.publish_on_commit(f"job:{job_id}")
+    pools = Pool.objects.filter(pk__in={waiting[job_id].pool_id for job_id, _, _ in changed})
+    for name in pools.values_list("name", flat=True):
+        events.publish_on_commit(f"queue:{name}")
+    return len(changed)
+
+
+def _write(rows: Sequence[tuple[int, str, str]], now: datetime) -> None:
+    """Equals `bulk_update` of the three columns, which takes twenty times as long to put together.
+
+    The rows are locked already.
+    """
+    job, quote = Job._meta, connection.ops.quote_name
+    columns = [job.get_field(name) for name in ("id", "wait_reason", "wait_facts")]
+    key, reason, facts = (
+        f"CAST(news.column{number} AS {_type(column)})" for number, column in enumerate(columns, 1)
+    )
+    values = ", ".join(["(%s, %s, %s)"] * len(rows))
+    # Names come from the model; every value is a parameter.
+    statement = (
+        f"UPDATE {quote(job.db_table)} SET wait_reason = {reason}, wait_facts = {facts}, "  # noqa: S608
+        f"wait_checked_at = %s FROM (VALUES {values}) AS news "
+        f"WHERE {quote(job.db_table)}.id = {key}"
+    )
+    moment = connection.ops.adapt_datetimefield_value(now)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [moment, *(value for row in rows for value in row)])
+
+
+def _type(column: Any) -> str:
+    """What a parameter is cast to; a key's own type would be that of its sequence."""
+    return str(column.rel_db_type(connection) if column.primary_key else column.db_type(connection))
