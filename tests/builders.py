@@ -190,6 +190,7 @@ def _devices(
         link_group=ints(group_of),
         is_healthy=flags(healthy),
         holder=ints(holder_of),
+        is_shareable=flags([False] * len(rows)),
     )
     return devices, list(holders)
 
@@ -217,6 +218,7 @@ def _waiting(
         avoid_node=ints([names.index(j.avoid) if j.avoid else NONE for j in jobs]),
         part_gpus=ints([j.part for j in jobs]),
         remaining_s=floats([j.limit_s for j in jobs]),
+        gpu_milli=ints([1000] * len(jobs)),
     )
 
 

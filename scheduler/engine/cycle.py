@@ -8,9 +8,11 @@ from collections.abc import Container
 import numpy as np
 
 from scheduler.engine.board import Board
+from scheduler.engine.checks import check_snapshot
 from scheduler.engine.explain import explain_waits, rule_out
 from scheduler.engine.gang import choose_nodes, start_gang
 from scheduler.engine.ordering import order_waiting
+from scheduler.engine.packing.scoring import packing_for
 from scheduler.engine.plan import Plan, Reservation, Start
 from scheduler.engine.policy import DEFAULT_POLICY, Policy
 from scheduler.engine.reservation import Head, earliest_start, keep_for
@@ -20,7 +22,6 @@ from scheduler.engine.snapshot import (
     Ints,
     Request,
     Snapshot,
-    check_snapshot,
     classes_of,
     flags,
     ints,
@@ -40,6 +41,7 @@ def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
     """
     check_snapshot(snapshot)
     board = Board(snapshot)
+    board.packer = packing_for(policy.placement, board)
     classes = classes_of(snapshot.waiting)
     ruled_out = rule_out(board, classes)
     order = order_waiting(snapshot, policy.order)

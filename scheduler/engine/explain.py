@@ -15,6 +15,7 @@ from scheduler.engine.reservation import Head, earliest_start
 from scheduler.engine.snapshot import (
     NODE_STATES,
     NONE,
+    WHOLE_MILLI,
     Classes,
     Flags,
     Floats,
@@ -96,7 +97,7 @@ def _no_room(board: Board, request: Request, next_free: Mapping[int, int]) -> Ve
     fit = eligible_nodes(board, request, past_reservations=True)
     best = int(np.count_nonzero(fit))
     here = board.in_pool[request.pool]
-    free_gpus = board.free_gpus[request.model]
+    free_gpus = board.free_of(request)
     free = int(free_gpus[here].sum())
     # CPUs and memory are named only where they, not devices, keep a node from holding a share.
     short_of_host = bool(((free_gpus >= request.gpus) & here & ~fit).any())
@@ -107,7 +108,7 @@ def _no_room(board: Board, request: Request, next_free: Mapping[int, int]) -> Ve
         "total": int(board.present_gpus[request.model][here].sum()),
         "next_free_at": next_free.get(request.pool),
     }
-    if free < request.total_gpus:
+    if free < request.total_gpus or not request.gpus:
         return Verdict(WaitReason.CAPACITY_BUSY, facts)
     return Verdict(WaitReason.TOPOLOGY_FRAGMENTED, {**facts, "best": best})
 
@@ -150,6 +151,11 @@ def _names(board: Board, request: Request) -> dict[str, object]:
 def need_words(board: Board, request: Request, *, with_host: bool) -> str:
     """Such as "2 nodes x 4 H100", or "1 GPU with 64 CPUs and 512 GiB"."""
     words = gpu_words(request.gpus, _model(board, request))
+    if request.is_share:
+        words = f"{request.gpu_milli / WHOLE_MILLI:g} {_model(board, request) or 'GPU'}"
+    if not request.gpus:
+        words = f"{request.cpus} CPUs and {_size(request.memory_mib)}"
+        with_host = False
     if request.nodes > 1:
         words = f"{request.nodes} nodes x {words}"
     if request.part_gpus:
@@ -166,7 +172,11 @@ def gpu_words(count: int, model: str) -> str:
 
 
 def _model(board: Board, request: Request) -> str:
-    return "" if request.model == NONE else board.snapshot.models[request.model]
+    """The model it asks for, such as "H100" or "A100 or H100"; nothing if it takes any."""
+    if request.model == NONE:
+        return ""
+    takes = np.flatnonzero(board.accepts[request.model]).tolist()
+    return " or ".join(board.snapshot.models[model] for model in takes)
 
 
 def _size(mib: int) -> str:

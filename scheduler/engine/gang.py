@@ -46,6 +46,7 @@ def start_gang(
                 devices=tuple(snapshot.devices.id[device_rows].tolist()),
                 cpus=request.cpus,
                 memory_mib=request.memory_mib,
+                gpu_milli=request.gpu_milli,
             )
         )
     return Start(job, tuple(placements))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.engine.board import Board
-from scheduler.engine.snapshot import NONE, Flags, Ints, Request, ints
+from scheduler.engine.snapshot import NONE, WHOLE_MILLI, Flags, Ints, Request, ints
 
 
 def is_capable(board: Board, request: Request, gpus: Ints) -> Flags:
@@ -19,6 +19,7 @@ def is_capable(board: Board, request: Request, gpus: Ints) -> Flags:
         & (gpus[request.model] >= request.gpus)
         & (nodes.cpus_total >= request.cpus)
         & (nodes.memory_total_mib >= request.memory_mib)
+        & (not request.is_share or board.shares_cards(request.model))
     )
 
 
@@ -54,31 +55,41 @@ def without_avoided(board: Board, request: Request, chosen: Flags) -> Flags:
 
 
 def rank_nodes(board: Board, request: Request, rows: Ints) -> Ints:
-    """Node rows, the best first. Scores are vectors over `rows`, compared in this order:
+    """Node rows, the best first; at least as many as the request needs, if there are.
+
+    Unless the policy packs, scores are vectors over `rows`, compared in this order:
 
     1. whole free nodes stay whole, for the jobs that need them;
     2. the share stays within one link group;
-    3. best fit: the fewest devices, then cpus, are left over;
+    3. best fit: the fewest devices, then cpus, are left over; of a shared device the least;
     4. the lower row, so that equal nodes are taken in a steady order.
     """
+    if board.packer is not None:
+        return board.packer.rank(request, rows)
     free = board.free_gpus[NONE, rows]
     breaks_whole = (free == board.offered_gpus[NONE, rows]) & (free > request.gpus)
     splits_links = _largest_link_group(board)[rows] < request.gpus
     cpus_left = board.cpus_free[rows] - request.cpus
     best_first = np.lexsort((rows, cpus_left, free - request.gpus, splits_links, breaks_whole))
+    if request.is_share:
+        rest = _least_rest(board, request)[rows]
+        best_first = np.lexsort((rows, cpus_left, rest, breaks_whole))
     return ints(rows[best_first])
 
 
 def pick_devices(board: Board, request: Request, node: int) -> Ints:
     """Device rows of one share: from the tightest link group that holds it, else from the largest.
 
-    The node must hold the request now.
+    A part of a device comes from the one with the least left over, unless the policy packs. The
+    node must hold the request now.
     """
     devices = board.snapshot.devices
     here = board.devices_of(node)
+    if request.is_share:
+        return _pick_shared(board, request, node)
     usable = board.is_free[here].copy()
     if request.model != NONE:
-        usable &= devices.model[here] == request.model
+        usable &= board.accepts[request.model][devices.model[here]]
     rows = np.flatnonzero(usable) + here.start
     groups = devices.link_group[rows]
     _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
@@ -88,6 +99,24 @@ def pick_devices(board: Board, request: Request, node: int) -> Ints:
     else:
         order = np.lexsort((rows, groups, -size_here))
     return ints(np.sort(rows[order[: request.gpus]]))
+
+
+def _pick_shared(board: Board, request: Request, node: int) -> Ints:
+    if board.packer is not None:
+        return ints([board.packer.pick(request, node)])
+    here = board.devices_of(node)
+    rest = board.free_milli[here] - request.gpu_milli
+    usable = board.may_serve(request)[here] & (rest >= 0)
+    return ints([here.start + int(np.where(usable, rest, WHOLE_MILLI).argmin())])
+
+
+def _least_rest(board: Board, request: Request) -> Ints:
+    """By node, the least that taking a part of one device leaves of it, in milli-GPU."""
+    rest = board.free_milli - request.gpu_milli
+    room = np.flatnonzero(board.may_serve(request) & (rest >= 0))
+    least: Ints = np.full(len(board.snapshot.nodes.id), WHOLE_MILLI, dtype=np.int64)
+    np.minimum.at(least, board.snapshot.devices.node[room], rest[room])
+    return least
 
 
 def _largest_link_group(board: Board) -> Ints:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from scheduler.engine.snapshot import Floats, Ints
+from scheduler.engine.snapshot import WHOLE_MILLI, Floats, Ints
 from scheduler.states import EndReason, WaitReason
 
 _NO_FACTS: Mapping[str, object] = MappingProxyType({})
@@ -16,13 +16,17 @@ _NO_FACTS: Mapping[str, object] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class PlannedPlacement:
-    """One rank's share of one node, by ids; cpus and memory are taken from that node."""
+    """One rank's share of one node, by ids; cpus and memory are taken from that node.
+
+    `gpu_milli` is taken of each device: 1000 is the whole of it.
+    """
 
     node: int
     rank: int
     devices: tuple[int, ...]
     cpus: int
     memory_mib: int
+    gpu_milli: int = WHOLE_MILLI
 
 
 @dataclass(frozen=True, slots=True)

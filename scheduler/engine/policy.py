@@ -13,16 +13,30 @@ class Order(StrEnum):
     SHORTEST = "shortest"
 
 
+class PlacementRule(StrEnum):
+    """How a job's nodes and shared devices are chosen among those that hold it.
+
+    `tight`: whole nodes stay whole, then the tightest fit. `pack`: what stays free is worth most
+    to the usual requests. `fgd`: least fragmentation as published, to compare.
+    """
+
+    TIGHT = "tight"
+    PACK = "pack"
+    FGD = "fgd"
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """`order`: who is next within a tier. `head_patience_s`: how long a job that does not fit lets
     others pass it before its pool keeps nodes for it. `backfill_slack_s`: how much earlier than the
     protected head's start a passing job must be gone; covers the time of starting and stopping.
+    `placement`: which of the nodes that hold a job it takes.
     """
 
     order: Order = Order.FIFO
     head_patience_s: float = 600.0
     backfill_slack_s: float = 60.0
+    placement: PlacementRule = PlacementRule.TIGHT
 
     def __post_init__(self) -> None:
         if not self.head_patience_s >= 0:

@@ -52,7 +52,7 @@ def keep_for(board: Board, request: Request, start: EarliestStart) -> None:
     node, cpus, memory_mib, until_s = board.holders()
     gone = until_s <= start.start_s
     size = len(board.snapshot.nodes.id)
-    gpus = _held_gpus(board, request.model, len(node))
+    gpus = _held_gpus(board, request, len(node))
 
     def at_start(free: Ints, held: Ints, need: int) -> Ints:
         freed = np.bincount(node[gone], weights=held[gone], minlength=size)
@@ -63,7 +63,7 @@ def keep_for(board: Board, request: Request, start: EarliestStart) -> None:
     for shape in request.shapes():
         kept = start.nodes[first : first + shape.nodes]
         first += shape.nodes
-        spare_gpus = at_start(board.free_gpus[request.model], gpus, shape.gpus)
+        spare_gpus = at_start(_whole_free(board, request), gpus, shape.gpus)
         board.spare_gpus[kept] = spare_gpus[kept]
         board.spare_cpus[kept] = at_start(board.cpus_free, cpus, shape.cpus)[kept]
         spare_mib = at_start(board.memory_free_mib, memory_mib, shape.memory_mib)
@@ -81,9 +81,10 @@ def _ready_times(board: Board, request: Request) -> Floats:
     node, cpus, memory_mib, until_s = board.holders()
     order = np.lexsort((until_s, node))
     node, until_s = node[order], np.maximum(until_s[order], now_s)
-    gpus = _held_gpus(board, request.model, len(node))[order]
+    gpus = _held_gpus(board, request, len(node))[order]
+    free_gpus = _whole_free(board, request)
     enough = (
-        (board.free_gpus[request.model][node] + _running_sum(gpus, node) >= request.gpus)
+        (free_gpus[node] + _running_sum(gpus, node) >= request.gpus)
         & (board.cpus_free[node] + _running_sum(cpus[order], node) >= request.cpus)
         & (
             board.memory_free_mib[node] + _running_sum(memory_mib[order], node)
@@ -104,10 +105,15 @@ def _running_sum(values: Ints, node: Ints) -> Ints:
     return ints(total - np.repeat(before, np.diff(np.append(first, len(node)))))
 
 
-def _held_gpus(board: Board, model: int, holders: int) -> Ints:
-    """Devices of a model that are offered once their holder is gone, by holder row."""
-    devices = board.snapshot.devices
-    counted = (board.holder != NONE) & board.is_offered
-    if model != NONE:
-        counted &= devices.model == model
+def _whole_free(board: Board, request: Request) -> Ints:
+    """By node, devices that nobody holds a part of, so that a share may count on one as well."""
+    if not request.is_share:
+        return ints(board.free_gpus[request.model])
+    node = board.snapshot.devices.node[board.is_free & board.may_serve(request)]
+    return ints(np.bincount(node, minlength=len(board.changes)))
+
+
+def _held_gpus(board: Board, request: Request, holders: int) -> Ints:
+    """Devices for the request that are offered once their last holder is gone, by holder row."""
+    counted = (board.holder != NONE) & board.is_offered & board.may_serve(request)
     return ints(np.bincount(board.holder[counted], minlength=holders))

@@ -7,7 +7,7 @@ Times are seconds since 1970, sizes MiB. -1 stands for "none".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +21,8 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 NODE_STATES: tuple[NodeState, ...] = tuple(NodeState)
 NONE = -1
+# A whole device, in milli-GPU.
+WHOLE_MILLI = 1000
 
 
 def ints(values: object) -> Ints:
@@ -74,8 +76,9 @@ class Nodes:
 class Devices:
     """Every device that is present, sorted by node row, then index.
 
-    `holder` is the row of the placement that holds it, -1 when free. `link_group` numbers groups
-    of devices of one node that reach each other fast; each belongs to one node.
+    `holder` is the row of the placement that holds it whole, -1 for none. `link_group` numbers
+    groups of devices of one node that reach each other fast; each belongs to one node. Only a
+    shareable device may be held in part, by several; see `Slices`.
     """
 
     id: Ints
@@ -84,6 +87,21 @@ class Devices:
     link_group: Ints
     is_healthy: Flags
     holder: Ints
+    is_shareable: Flags
+
+    def free_milli(self, slices: Slices) -> Ints:
+        """What nobody holds of each device, in milli-GPU."""
+        held = np.bincount(slices.device, weights=slices.milli, minlength=len(self.id))
+        return ints(np.where(self.holder == NONE, WHOLE_MILLI - held, 0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slices:
+    """Parts of shareable devices: a placement (row) holds so much of a device (row)."""
+
+    holder: Ints
+    device: Ints
+    milli: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +117,11 @@ class Held:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiting:
-    """Every queued job. cpus, memory and GPUs are per node; `model` -1 takes any.
+    """Every queued job. cpus, memory and GPUs are per node.
+
+    `gpus_per_node` 0 asks for no GPU. `gpu_milli` is asked of each device: 1000 is a whole one,
+    less a share, of one device. `model` is a row of `models`, or behind them of `model_sets`; -1
+    takes any. cpus may be in any unit, if it is that of the nodes.
 
     `part_gpus` more are wanted on one further node, 0 for none. `remaining_s`: the run time still
     ahead, declared or learnt, infinite if nobody knows. `avoid_node` is the node row where it
@@ -120,6 +142,7 @@ class Waiting:
     avoid_node: Ints
     part_gpus: Ints
     remaining_s: Floats
+    gpu_milli: Ints
 
     def __len__(self) -> int:
         return len(self.id)
@@ -138,6 +161,12 @@ class Request:
     model: int
     avoid_node: int
     part_gpus: int = 0
+    gpu_milli: int = WHOLE_MILLI
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it asks for a part of one device."""
+        return self.gpu_milli < WHOLE_MILLI
 
     @property
     def total_gpus(self) -> int:
@@ -146,10 +175,24 @@ class Request:
 
     def shapes(self) -> tuple[Request, ...]:
         """The equal shares as one request, then the smaller one on the further node, if any."""
-        whole = replace(self, part_gpus=0)
         if not self.part_gpus:
-            return (whole,)
+            return (self,)
+        whole = replace(self, part_gpus=0)
         return (whole, replace(whole, nodes=1, gpus=self.part_gpus))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """What is usually asked for, one row per kind of request, `count` times each.
+
+    The rest as in `Waiting`; `gpus` and `cpus` are per node.
+    """
+
+    gpus: Ints
+    gpu_milli: Ints
+    cpus: Ints
+    model: Ints
+    count: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,6 +208,8 @@ class Snapshot:
     """The whole cluster at one moment. The tuples give names to pool, queue and model numbers.
 
     `wait_limit_s`, by pool: who has waited longer goes first. None sets no limit.
+    `model_sets` are rows of `models` of which a job takes any one. `demand`: what to keep room
+    for; left empty it is what waits.
     """
 
     now_s: float
@@ -177,11 +222,24 @@ class Snapshot:
     held: Held
     waiting: Waiting
     wait_limit_s: Floats | None = None
+    model_sets: tuple[tuple[int, ...], ...] = ()
+    slices: Slices = field(default_factory=lambda: Slices(*[ints([])] * 3))
+    demand: Demand = field(default_factory=lambda: Demand(*[ints([])] * 5))
+
+    def accepts(self) -> Flags:
+        """By row of a `model` column, the last for any, whether it takes each model."""
+        models = len(self.models)
+        table = np.zeros((models + len(self.model_sets) + 1, models), dtype=np.bool_)
+        table[:models] = np.eye(models)
+        for row, members in enumerate(self.model_sets):
+            table[models + row, list(members)] = True
+        table[NONE] = True
+        return table
 
     def only(self, rows: Ints) -> Snapshot:
         """The same cluster with only these rows of waiting jobs."""
         waiting = self.waiting
-        cut = {field.name: getattr(waiting, field.name)[rows] for field in fields(waiting)}
+        cut = {column.name: getattr(waiting, column.name)[rows] for column in fields(waiting)}
         return replace(self, waiting=Waiting(**cut))
 
 
@@ -223,72 +281,8 @@ def classes_of(waiting: Waiting) -> Classes:
         waiting.model,
         waiting.avoid_node,
         waiting.part_gpus,
+        waiting.gpu_milli,
     ]
     first, of_job = group_rows(columns)
     table = zip(*(column[first].tolist() for column in columns), strict=True)
     return Classes(tuple(Request(*row) for row in table), of_job)
-
-
-def check_snapshot(snapshot: Snapshot) -> None:
-    """Refuse a snapshot that contradicts itself, by name; raises SnapshotInvalid."""
-    _check_lengths(snapshot)
-    nodes, devices, held = snapshot.nodes, snapshot.devices, snapshot.held
-    if not np.isfinite(snapshot.now_s):
-        raise SnapshotInvalid("the time is not a number")
-    _need("nodes.pool", _rows(nodes.pool, len(snapshot.pools)))
-    _need("nodes.state", _rows(nodes.state, len(NODE_STATES)))
-    for name in ("cpus_total", "cpus_free", "memory_total_mib", "memory_free_mib"):
-        _need(f"nodes.{name}", getattr(nodes, name) >= 0)
-    _need("devices.node", _rows(devices.node, len(nodes.id)))
-    _need("devices.node order", np.diff(devices.node) >= 0)
-    _need("devices.model", _rows(devices.model, len(snapshot.models)))
-    _need("devices.holder", _rows(devices.holder, len(held.job), or_none=True))
-    _need("devices.link_group", devices.link_group >= 0)
-    _need("held.node", _rows(held.node, len(nodes.id)))
-    _need("held.until_s", ~np.isnan(held.until_s))
-    if snapshot.wait_limit_s is not None:
-        _need("wait_limit_s", snapshot.wait_limit_s >= 0)
-    _check_waiting(snapshot)
-
-
-def _check_waiting(snapshot: Snapshot) -> None:
-    waiting = snapshot.waiting
-    if len(np.unique(waiting.id)) != len(waiting.id):
-        raise SnapshotInvalid("a job waits twice")
-    rules: dict[str, Flags] = {
-        "pool": _rows(waiting.pool, len(snapshot.pools)),
-        "queue": _rows(waiting.queue, len(snapshot.queues)),
-        "queued_at_s": np.isfinite(waiting.queued_at_s),
-        "nodes": waiting.nodes >= 1,
-        "gpus_per_node": waiting.gpus_per_node >= 1,
-        "cpus": waiting.cpus >= 0,
-        "memory_mib": waiting.memory_mib >= 0,
-        "model": _rows(waiting.model, len(snapshot.models), or_none=True),
-        "time_limit_s": waiting.time_limit_s >= 1,
-        "avoid_node": _rows(waiting.avoid_node, len(snapshot.nodes.id), or_none=True),
-        "part_gpus": (waiting.part_gpus >= 0) & (waiting.part_gpus < waiting.gpus_per_node),
-        "remaining_s": waiting.remaining_s > 0,
-    }
-    for name, holds in rules.items():
-        if not holds.all():
-            jobs = tuple(waiting.id[~holds].tolist())
-            raise SnapshotInvalid(f"waiting.{name} has a value that makes no sense", jobs)
-
-
-def _check_lengths(snapshot: Snapshot) -> None:
-    for table in (snapshot.nodes, snapshot.devices, snapshot.held, snapshot.waiting):
-        if len({len(getattr(table, field.name)) for field in fields(table)}) > 1:
-            raise SnapshotInvalid(f"the columns of {type(table).__name__} differ in length")
-    if snapshot.wait_limit_s is not None and len(snapshot.wait_limit_s) != len(snapshot.pools):
-        raise SnapshotInvalid("wait_limit_s and pools differ in length")
-    if len(snapshot.queue_is_paused) != len(snapshot.queues):
-        raise SnapshotInvalid("queue_is_paused and queues differ in length")
-
-
-def _rows(column: Ints, count: int, *, or_none: bool = False) -> Flags:
-    return np.asarray((column >= (NONE if or_none else 0)) & (column < count))
-
-
-def _need(name: str, holds: Flags) -> None:
-    if not holds.all():
-        raise SnapshotInvalid(f"{name} has a value that makes no sense")

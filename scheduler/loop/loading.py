@@ -15,6 +15,7 @@ from typing import Any
 from scheduler.engine.snapshot import (
     NODE_STATES,
     NONE,
+    WHOLE_MILLI,
     Devices,
     Held,
     Nodes,
@@ -163,6 +164,8 @@ def _load_devices(node_row: dict[int, int], holder: dict[int, int], models: _Mod
         link_group=ints(group_of),
         is_healthy=flags(healthy_of),
         holder=ints(holder_of),
+        # A card that is shared is cut into slots, each a device of its own.
+        is_shareable=flags([False] * len(rows)),
     )
 
 
@@ -244,6 +247,7 @@ def _waiting(
         avoid_node=ints([avoided.get(key, NONE) for key in pk]),
         part_gpus=ints([0] * len(pk)),
         remaining_s=floats(limit_s),
+        gpu_milli=ints([WHOLE_MILLI] * len(rows)),
     )
 
 

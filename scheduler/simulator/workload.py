@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.engine.snapshot import NONE, Floats, Ints, Waiting, floats, ints
+from scheduler.engine.snapshot import NONE, WHOLE_MILLI, Floats, Ints, Waiting, floats, ints
 from scheduler.simulator.trace import Trace
 from scheduler.states import Tier
 
@@ -54,6 +54,7 @@ class Workload:
             avoid_node=none,
             part_gpus=ints(np.where(is_wide, self.gpus % per_node, 0)),
             remaining_s=self.declared_s,
+            gpu_milli=ints(np.full(size, WHOLE_MILLI)),
         )
 
     def restart_cost_s(self) -> Floats:

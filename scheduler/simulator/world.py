@@ -165,6 +165,7 @@ class World:
             link_group=self._node_of_device,
             is_healthy=flags(np.ones(size)),
             holder=holder_row,
+            is_shareable=flags(np.zeros(size)),
         )
 
 

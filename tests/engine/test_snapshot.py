@@ -31,7 +31,7 @@ SNAPSHOT = draw("a 1...", jobs=[job(5), job(6, "2x4"), job(7)])
         ("waiting", "pool", 4, "waiting.pool"),
         ("waiting", "queue", -1, "waiting.queue"),
         ("waiting", "nodes", 0, "waiting.nodes"),
-        ("waiting", "gpus_per_node", 0, "waiting.gpus_per_node"),
+        ("waiting", "gpus_per_node", -1, "waiting.gpus_per_node"),
         ("waiting", "memory_mib", -5, "waiting.memory_mib"),
         ("waiting", "queued_at_s", np.nan, "waiting.queued_at_s"),
         ("waiting", "time_limit_s", 0, "waiting.time_limit_s"),

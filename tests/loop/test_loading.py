@@ -2,7 +2,8 @@
 
 import pytest
 
-from scheduler.engine.snapshot import NODE_STATES, NONE, check_snapshot
+from scheduler.engine.checks import check_snapshot
+from scheduler.engine.snapshot import NODE_STATES, NONE
 from scheduler.loop.loading import load_snapshot
 from scheduler.models import Attempt, Device
 from scheduler.services.nodes import create_pool, drain_node

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import kill, latency, loop, replay, throughput
+from portal.bench import kill, latency, loop, packing, replay, throughput
 from portal.bench.figures import MOST
 from portal.embedded.places import StackProblem
 
@@ -18,13 +18,14 @@ WORKLOADS = {
     "kill": kill,
     "latency": latency,
     "loop": loop,
+    "packing": packing,
     "replay": replay,
     "throughput": throughput,
 }
 
 
 class Command(BaseCommand):
-    """Brings up its own servers in a temporary folder; touches no existing data."""
+    """Brings up its own servers, if any, in a temporary folder; touches no existing data."""
 
     help = "Measure one workload; `bench WORKLOAD --help` says what it does and takes."
     requires_system_checks: list[str] = []

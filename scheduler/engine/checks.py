@@ -1,0 +1,132 @@
+"""Snapshots that contradict themselves are refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from scheduler.engine.snapshot import (
+    NODE_STATES,
+    NONE,
+    WHOLE_MILLI,
+    Flags,
+    Ints,
+    Snapshot,
+    SnapshotInvalid,
+)
+
+
+def check_snapshot(snapshot: Snapshot) -> None:
+    """Refuse a snapshot that contradicts itself, by name; raises SnapshotInvalid."""
+    _check_lengths(snapshot)
+    nodes, devices, held = snapshot.nodes, snapshot.devices, snapshot.held
+    if not np.isfinite(snapshot.now_s):
+        raise SnapshotInvalid("the time is not a number")
+    _need("nodes.pool", _rows(nodes.pool, len(snapshot.pools)))
+    _need("nodes.state", _rows(nodes.state, len(NODE_STATES)))
+    for name in ("cpus_total", "cpus_free", "memory_total_mib", "memory_free_mib"):
+        _need(f"nodes.{name}", getattr(nodes, name) >= 0)
+    _need("devices.node", _rows(devices.node, len(nodes.id)))
+    _need("devices.node order", np.diff(devices.node) >= 0)
+    _need("devices.model", _rows(devices.model, len(snapshot.models)))
+    _need("devices.holder", _rows(devices.holder, len(held.job), or_none=True))
+    _need("devices.link_group", devices.link_group >= 0)
+    _check_slices(snapshot)
+    for row, members in enumerate(snapshot.model_sets):
+        if not members or not all(0 <= model < len(snapshot.models) for model in members):
+            raise SnapshotInvalid(f"model_sets row {row} has a value that makes no sense")
+    _need("held.node", _rows(held.node, len(nodes.id)))
+    _need("held.until_s", ~np.isnan(held.until_s))
+    if snapshot.wait_limit_s is not None:
+        _need("wait_limit_s", snapshot.wait_limit_s >= 0)
+    _check_demand(snapshot)
+    _check_waiting(snapshot)
+
+
+def _check_slices(snapshot: Snapshot) -> None:
+    """Slices lie on shareable devices that nobody holds whole, and never exceed a device."""
+    slices, devices = snapshot.slices, snapshot.devices
+    _need("slices.holder", _rows(slices.holder, len(snapshot.held.job)))
+    _need("slices.device", _rows(slices.device, len(devices.id)))
+    is_open = devices.is_shareable & (devices.holder == NONE)
+    _need("slices.device", is_open[slices.device])
+    _need("slices.device", devices.node[slices.device] == snapshot.held.node[slices.holder])
+    _need("slices.milli", slices.milli >= 1)
+    _need("slices.milli", devices.free_milli(slices) >= 0)
+
+
+def _check_demand(snapshot: Snapshot) -> None:
+    demand = snapshot.demand
+    _need("demand.gpus", demand.gpus >= 0)
+    _need("demand.gpu_milli", _are_shares(demand.gpus, demand.gpu_milli))
+    _need("demand.cpus", demand.cpus >= 0)
+    _need("demand.model", _models(snapshot, demand.model))
+    _need("demand.count", demand.count >= 0)
+
+
+def _check_waiting(snapshot: Snapshot) -> None:
+    waiting = snapshot.waiting
+    if len(np.unique(waiting.id)) != len(waiting.id):
+        raise SnapshotInvalid("a job waits twice")
+    rules: dict[str, Flags] = {
+        "pool": _rows(waiting.pool, len(snapshot.pools)),
+        "queue": _rows(waiting.queue, len(snapshot.queues)),
+        "queued_at_s": np.isfinite(waiting.queued_at_s),
+        "nodes": waiting.nodes >= 1,
+        "gpus_per_node": waiting.gpus_per_node >= 0,
+        "gpu_milli": _are_shares(waiting.gpus_per_node, waiting.gpu_milli),
+        "cpus": waiting.cpus >= 0,
+        "memory_mib": waiting.memory_mib >= 0,
+        "model": _models(snapshot, waiting.model),
+        "time_limit_s": waiting.time_limit_s >= 1,
+        "avoid_node": _rows(waiting.avoid_node, len(snapshot.nodes.id), or_none=True),
+        "part_gpus": _are_parts(waiting.gpus_per_node, waiting.part_gpus),
+        "remaining_s": waiting.remaining_s > 0,
+    }
+    for name, holds in rules.items():
+        if not holds.all():
+            jobs = tuple(waiting.id[~holds].tolist())
+            raise SnapshotInvalid(f"waiting.{name} has a value that makes no sense", jobs)
+
+
+def _check_lengths(snapshot: Snapshot) -> None:
+    tables = (
+        snapshot.nodes,
+        snapshot.devices,
+        snapshot.held,
+        snapshot.waiting,
+        snapshot.slices,
+        snapshot.demand,
+    )
+    for table in tables:
+        if len({len(getattr(table, field.name)) for field in fields(table)}) > 1:
+            raise SnapshotInvalid(f"the columns of {type(table).__name__} differ in length")
+    if snapshot.wait_limit_s is not None and len(snapshot.wait_limit_s) != len(snapshot.pools):
+        raise SnapshotInvalid("wait_limit_s and pools differ in length")
+    if len(snapshot.queue_is_paused) != len(snapshot.queues):
+        raise SnapshotInvalid("queue_is_paused and queues differ in length")
+
+
+def _rows(column: Ints, count: int, *, or_none: bool = False) -> Flags:
+    return np.asarray((column >= (NONE if or_none else 0)) & (column < count))
+
+
+def _models(snapshot: Snapshot, column: Ints) -> Flags:
+    return _rows(column, len(snapshot.models) + len(snapshot.model_sets), or_none=True)
+
+
+def _are_parts(gpus: Ints, part: Ints) -> Flags:
+    """A smaller share has fewer devices than the others."""
+    return np.asarray((part == 0) | ((part > 0) & (part < gpus)))
+
+
+def _are_shares(gpus: Ints, milli: Ints) -> Flags:
+    """A part of a device is one device's; everything else takes whole ones."""
+    is_whole = milli == WHOLE_MILLI
+    return np.asarray(is_whole | ((gpus == 1) & (milli >= 1) & (milli < WHOLE_MILLI)))
+
+
+def _need(name: str, holds: Flags) -> None:
+    if not holds.all():
+        raise SnapshotInvalid(f"{name} has a value that makes no sense")
