@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--orders", type=Path, required=True, help="arrival orders (or .gz)")
     parser.add_argument("--seeds", help="such as 42,43; default all of the orders")
     parser.add_argument(
-        "--tile", type=int, default=1, help="so many copies of nodes and arrivals, 1 to 64; default 1"
+        "--tile", type=int, default=1, help="copies of nodes and arrivals, 1 to 64; default 1"
     )
     parser.add_argument(
         "--policy",
