@@ -16,6 +16,7 @@ from portal.bench.figures import MOST_NODES, client, machine, nodes_of, spec, te
 from portal.bench.outages import kill_control_plane, restart, running_agents
 from portal.embedded.temporary import temporary_stack
 
+MOST = {"jobs": 100_000, "nodes": MOST_NODES, "gpus_per_node": 64, "seconds": 300}
 PATIENCE_S = 600.0
 # The witness is a file of each job's own, outside the product; whoever runs the job again may
 # be another user and appends to the same file.

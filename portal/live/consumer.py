@@ -4,7 +4,8 @@
    with 4401.
 2. Each topic is checked against the same selectors that serve the pages. A refused topic is
    answered with kind "refused" and code 4403; the others are not touched.
-3. Hints are merged per topic and sent at most every 250 ms, for lists every second.
+3. Hints are merged per topic and sent at most every 250 ms, for lists every second, log lines
+   every 100 ms; a log is read once for all sockets of the process.
 4. Session and rights are read again every ten seconds and whenever the user's own topic says so;
    what is no longer allowed falls silent, and without a session the socket is closed.
 5. A frame that no page of ours sends closes this socket (4400), and nothing else.
@@ -16,6 +17,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import random
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -26,6 +28,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 from accounts.models import User
 from portal.live.frames import MAX_TOPICS, FrameError, Wishes, read_frame
+from portal.live.log_feed import feed_of
 from portal.live.log_stream import LogReader
 from portal.live.session import user_of_session
 from portal.live.topics import log_stream_of, watchable
@@ -35,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 COALESCE_S = 0.25
 COALESCE_LIST_S = 1.0
+COALESCE_LOG_S = 0.1
+GROWN = "grown"  # of a log; its `ref` is the size in bytes
 LIST_KINDS = frozenset({"queue", "nodes", "project"})
 RECHECK_S = 10.0
 SEND_TIMEOUT_S = 10.0
@@ -63,6 +68,8 @@ class Watch:
 
     @property
     def pause_s(self) -> float:
+        if self.reader is not None:
+            return COALESCE_LOG_S
         return COALESCE_LIST_S if self.topic.partition(":")[0] in LIST_KINDS else COALESCE_S
 
 
@@ -129,7 +136,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self._forget(topic)
         watch = Watch(topic)
         if topic.startswith("log:"):
-            watch.reader = LogReader(*log_stream_of(topic), after)
+            watch.reader = LogReader(feed_of(*log_stream_of(topic)), after)
         try:
             async with asyncio.timeout(BROKER_TIMEOUT_S):
                 await self.channel_layer.group_add(group_name(topic), self.channel_name)
@@ -167,17 +174,24 @@ class LiveConsumer(AsyncWebsocketConsumer):
         watch = self.watches.get(message["topic"])
         if watch is None:
             return
-        watch.pending[message["kind"]] = message["ref"]
+        kind, ref = message["kind"], message["ref"]
+        if kind == GROWN:
+            # Two web processes may tell of two pieces in the wrong order.
+            ref = max(int(ref), int(watch.pending.get(kind, 0)))
+        watch.pending[kind] = ref
         if message["topic"].startswith("user:"):
             self._start(self._recheck())
         if message["topic"].startswith("job:"):
-            self._read_on()
+            # That a log is complete is told by its job, not by its bytes.
+            self._read_on(older_than_s=0.0)
         self._flush_soon(watch)
 
-    def _read_on(self) -> None:
-        """Look at the logs again: that a log is complete is told by its job, not by its bytes."""
+    def _read_on(self, older_than_s: float) -> None:
+        """Look at the logs again, and read those that nobody has read for so long."""
         for watch in self.watches.values():
             if watch.reader is not None and not watch.reader.is_complete:
+                if watch.reader.feed.age_s < older_than_s:
+                    watch.pending.setdefault(GROWN, 0)
                 self._flush_soon(watch)
 
     def _flush_soon(self, watch: Watch) -> None:
@@ -195,23 +209,28 @@ class LiveConsumer(AsyncWebsocketConsumer):
             pending, watch.pending = watch.pending, {}
             watch.sent_at = time.monotonic()
             if watch.reader is not None:
-                await self._send_lines(watch, watch.reader)
+                size = int(pending[GROWN]) if set(pending) == {GROWN} else None
+                await self._send_lines(watch, watch.reader, size)
                 continue
             for kind, ref in pending.items():
                 watch.seq += 1
                 await self._say({"topic": watch.topic, "seq": watch.seq, "kind": kind, "ref": ref})
 
-    async def _send_lines(self, watch: Watch, reader: LogReader) -> None:
+    async def _send_lines(self, watch: Watch, reader: LogReader, size: int | None) -> None:
+        """Send what is new; the log is known to have `size` bytes, None: it must be looked at."""
+        await reader.catch_up(size)
         while self.is_open and self.user is not None:
-            frame = await database_sync_to_async(reader.read)(self.user)
+            frame = await reader.next_frame(self.user)
             if frame is None:
                 return
             watch.seq += 1
-            await self._say({"topic": watch.topic, "seq": watch.seq, **frame})
+            # The rest of the frame is the same for everybody and was encoded once.
+            await self._send_text(f'{{"topic":"{watch.topic}","seq":{watch.seq},{frame.body}')
 
     async def _recheck_for_ever(self) -> None:
         while self.is_open:
-            await asyncio.sleep(RECHECK_S)
+            # Sockets that were opened together are not looked at together for ever.
+            await asyncio.sleep(RECHECK_S * random.uniform(0.7, 1.0))
             await self._recheck()
 
     async def _recheck(self) -> None:
@@ -226,7 +245,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             if topic not in allowed:
                 await self._forget(topic)
                 await self._refuse(topic)
-        self._read_on()
+        self._read_on(older_than_s=RECHECK_S / 2)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(self._guarded(work))
@@ -245,12 +264,15 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.hang_up(TRY_LATER)
 
     async def _say(self, frame: dict[str, object]) -> None:
+        await self._send_text(json.dumps(frame, separators=(",", ":")))
+
+    async def _send_text(self, text: str) -> None:
         """Send one frame; who does not read for ten seconds is hung up on."""
         if not self.is_open:
             return
         try:
             async with asyncio.timeout(SEND_TIMEOUT_S):
-                await self.send(json.dumps(frame, separators=(",", ":")))
+                await self.send(text)
         except TimeoutError:
             await self.hang_up(TRY_LATER)
 

@@ -66,6 +66,12 @@ def readable_placements(viewer: User) -> QuerySet[Placement]:
     ).select_related("attempt", "node")
 
 
+def placement_of_stream(attempt_id: int, rank: int) -> Placement | None:
+    """A stream read once for many; the reader of each was checked before."""
+    streams = Placement.objects.filter(attempt=attempt_id, rank=rank)
+    return streams.select_related("attempt", "node").first()
+
+
 def read_log(
     viewer: User,
     job: Job,

@@ -225,12 +225,12 @@ async def test_log_lines_stream_on_from_the_last_line_seen(alice, yard):
     def grow():
         placement = yard.attempt.placements.get(rank=0)
         size = placement.log_size
-        scenes.append_log(
+        return scenes.append_log(
             node=yard.cluster.node(1), fence=yard.attempt.pk, rank=0, offset=size, body=b"four\nfi"
         )
 
-    await sync_to_async(grow)()
-    await hint(topic, "grown", 1)
+    ack = await sync_to_async(grow)()
+    await hint(topic, "grown", ack.size)
     frame = await live.frame(timeout=3)
     assert (frame["from_line"], frame["next_line"], frame["total_lines"]) == (4, 5, 4)
     assert "four" in frame["html"] and "fi<" not in frame["html"]

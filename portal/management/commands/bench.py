@@ -10,13 +10,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import kill, latency, loop, packing, replay, throughput
+from portal.bench import kill, latency, logs, loop, packing, replay, throughput
 from portal.bench.figures import MOST
 from portal.embedded.places import StackProblem
 
 WORKLOADS = {
     "kill": kill,
     "latency": latency,
+    "logs": logs,
     "loop": loop,
     "packing": packing,
     "replay": replay,
@@ -40,7 +41,7 @@ class Command(BaseCommand):
         workload = WORKLOADS[options["workload"]]
         for name, most in getattr(workload, "MOST", MOST).items():
             if not 1 <= options.get(name, 1) <= most:
-                raise CommandError(f"--{name} must be 1 to {most}")
+                raise CommandError(f"--{name.replace('_', '-')} must be 1 to {most}")
         try:
             figures = workload.run(options)
         except (StackProblem, TimeoutError) as problem:
