@@ -55,6 +55,7 @@ class DrawnJob:
     queue: str
     avoid: str
     part: int
+    attained_s: float
 
 
 def job(
@@ -70,14 +71,14 @@ def job(
     pool: str = "default",
     queue: str = "default",
     avoid: str = "",
+    attained_s: float = 0,
 ) -> DrawnJob:
     """One waiting job; `waited` in seconds, `avoid` names a node."""
     shares, _, part = shape.partition("+")
     nodes, gpus = (int(number) for number in shares.split("x"))
-    rest = int(part or 0)
-    return DrawnJob(
-        id, nodes, gpus, tier, waited, cpus, memory_mib, model, limit_s, pool, queue, avoid, rest
-    )
+    where = (pool, queue, avoid)
+    need = (id, nodes, gpus, tier, waited, cpus, memory_mib, model, limit_s)
+    return DrawnJob(*need, *where, int(part or 0), attained_s)
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,7 @@ def _waiting(
         part_gpus=ints([j.part for j in jobs]),
         remaining_s=floats([j.limit_s for j in jobs]),
         gpu_milli=ints([1000] * len(jobs)),
+        attained_s=floats([j.attained_s for j in jobs]),
     )
 
 

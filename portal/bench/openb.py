@@ -230,5 +230,6 @@ def _waiting(pods: Pods, arrivals: Ints) -> Waiting:
         avoid_node=ints(np.full(size, NONE)),
         part_gpus=zeros,
         remaining_s=floats(ones * LIMIT_S),
+        attained_s=floats(zeros),
         gpu_milli=pods.gpu_milli[arrivals],
     )

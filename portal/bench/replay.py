@@ -12,7 +12,8 @@ from portal.bench.figures import machine, tell
 from portal.embedded.places import StackProblem
 from scheduler.engine.policy import Order, Policy
 from scheduler.simulator.figures import figures_of
-from scheduler.simulator.replay import replay
+from scheduler.simulator.guard import Guard
+from scheduler.simulator.replay import no_limit, replay
 from scheduler.simulator.trace import Trace, TraceInvalid, declared_s, read_trace
 from scheduler.simulator.workload import workload_of
 
@@ -32,6 +33,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="what is declared: exact (default), hidden or noisy:F (times F^u, u in [-1, 1])",
     )
     parser.add_argument("--policy", choices=[*Order], default=Order.FIFO, help="who is next")
+    parser.add_argument(
+        "--preempt", action="store_true", help="live jobs may be stopped for others"
+    )
+    parser.add_argument(
+        "--no-guard",
+        action="store_true",
+        help="without preemption, let shortest first starve whom it starves",
+    )
     parser.add_argument("--seed", type=int, default=42, help="of the noise; default %(default)s")
 
 
@@ -39,8 +48,8 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     """Replay pool after pool; pools share nothing, so each is a cluster of its own."""
     began = time.perf_counter()
     trace, declared = _read(options)
-    # Starting and stopping take no time in a trace, so nobody is given a head start.
-    policy = Policy(order=Order(options["policy"]), head_patience_s=0, backfill_slack_s=0)
+    policy = _policy(options)
+    is_guarded = policy.order is Order.SHORTEST and not (policy.preempts or options["no_guard"])
     runs, skipped = [], len(trace)
     for name, (rows, nodes) in _pools(options["pools"], trace).items():
         work = workload_of(
@@ -49,7 +58,8 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         skipped -= len(work)
         if len(work):
             tell(f"{name}: {len(work)} jobs on {nodes} nodes")
-            runs.append((work, nodes, replay(work, nodes, policy)))
+            limit = Guard(work, nodes) if is_guarded else no_limit
+            runs.append((work, nodes, replay(work, nodes, policy, limit=limit)))
     if not runs:
         raise StackProblem("no job of the trace fits a pool; check --pools and --gpus-per-node")
     return {
@@ -58,11 +68,27 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         "policy": options["policy"],
         "durations": options["durations"],
         "seed": options["seed"],
+        "is_guarded": is_guarded,
         **asdict(figures_of(runs)),
         "skipped": skipped,
         "wall_s": round(time.perf_counter() - began, 1),
         **machine(),
     }
+
+
+def _policy(options: dict[str, Any]) -> Policy:
+    """The shipped policy of that name. Stopping and starting take no time in a trace, so nobody is
+    given a head start.
+    """
+    try:
+        return Policy(
+            order=Order(options["policy"]),
+            head_patience_s=0,
+            backfill_slack_s=0,
+            preempts=options["preempt"],
+        )
+    except ValueError as problem:
+        raise StackProblem(f"--preempt with --policy {options['policy']}: {problem}") from None
 
 
 def _read(options: dict[str, Any]) -> tuple[Trace, Any]:

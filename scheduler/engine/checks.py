@@ -14,6 +14,7 @@ from scheduler.engine.snapshot import (
     Ints,
     Snapshot,
     SnapshotInvalid,
+    Waiting,
 )
 
 
@@ -41,7 +42,10 @@ def check_snapshot(snapshot: Snapshot) -> None:
     if snapshot.wait_limit_s is not None:
         _need("wait_limit_s", snapshot.wait_limit_s >= 0)
     _check_demand(snapshot)
-    _check_waiting(snapshot)
+    _check_jobs(snapshot, snapshot.waiting)
+    if snapshot.running is not None:
+        _check_jobs(snapshot, snapshot.running.jobs)
+        _need("running.restart_cost_s", snapshot.running.restart_cost_s >= 0)
 
 
 def _check_slices(snapshot: Snapshot) -> None:
@@ -65,8 +69,7 @@ def _check_demand(snapshot: Snapshot) -> None:
     _need("demand.count", demand.count >= 0)
 
 
-def _check_waiting(snapshot: Snapshot) -> None:
-    waiting = snapshot.waiting
+def _check_jobs(snapshot: Snapshot, waiting: Waiting) -> None:
     if len(np.unique(waiting.id)) != len(waiting.id):
         raise SnapshotInvalid("a job waits twice")
     rules: dict[str, Flags] = {
@@ -83,6 +86,7 @@ def _check_waiting(snapshot: Snapshot) -> None:
         "avoid_node": _rows(waiting.avoid_node, len(snapshot.nodes.id), or_none=True),
         "part_gpus": _are_parts(waiting.gpus_per_node, waiting.part_gpus),
         "remaining_s": waiting.remaining_s > 0,
+        "attained_s": waiting.attained_s >= 0,
     }
     for name, holds in rules.items():
         if not holds.all():

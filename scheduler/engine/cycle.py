@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.explain import explain_waits, rule_out
-from scheduler.engine.gang import choose_nodes, start_gang
+from scheduler.engine.gang import choose_nodes, holds_gang, start_gang
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.packing.scoring import packing_for
 from scheduler.engine.plan import Plan, Reservation, Start
 from scheduler.engine.policy import DEFAULT_POLICY, Policy
+from scheduler.engine.preempting.room import make_room
 from scheduler.engine.reservation import Head, earliest_start, keep_for
 from scheduler.engine.snapshot import (
     Classes,
@@ -33,21 +34,27 @@ def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
     """Say of every waiting job where it starts or why it waits. Raises SnapshotInvalid.
 
     1. Refuse a snapshot that contradicts itself.
-    2. Group equal requests into classes.
-    3. Rule out the classes that cannot start whatever becomes free.
-    4. Put the jobs in order: tier, then age.
-    5. Admit them in this order, gangs whole; keep room for a head whose patience ran out.
-    6. Give each of the others its one reason.
+    2. If the policy preempts: choose anew who runs; go on with the cluster as it will be then.
+    3. Group equal requests into classes.
+    4. Rule out the classes that cannot start whatever becomes free.
+    5. Put the jobs in order: tier, then the policy's order, then age.
+    6. Admit them in this order, gangs whole; keep room for a head whose patience ran out.
+    7. Give each of the others its one reason.
     """
     check_snapshot(snapshot)
-    board = Board(snapshot)
+    room = make_room(snapshot, policy)
+    after = room.snapshot
+    board = Board(after)
     board.packer = packing_for(policy.placement, board)
-    classes = classes_of(snapshot.waiting)
+    classes = classes_of(after.waiting)
     ruled_out = rule_out(board, classes)
-    order = order_waiting(snapshot, policy.order)
+    order = order_waiting(after, policy.order)
     admission = _Admission(board, classes, order, policy)
+    admission.place(room.placed)
     admission.admit(ruled_out)
     left = ints(order[~admission.is_started])
+    # Who is being stopped does not wait yet.
+    left = left[left < len(snapshot.waiting)]
     waits = explain_waits(board, classes, left, ruled_out, admission.heads)
     reservations = tuple(
         Reservation(
@@ -57,11 +64,11 @@ def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
         )
         for _, head in sorted(admission.heads.items())
     )
-    return Plan(tuple(admission.starts), (), waits, reservations)
+    return Plan(tuple(admission.starts), room.stops, waits, reservations)
 
 
 class _Admission:
-    """Step 5. A *place* is a position in `order`; `heads` has the protected head of each pool."""
+    """Step 6. A *place* is a position in `order`; `heads` has the protected head of each pool."""
 
     def __init__(self, board: Board, classes: Classes, order: Ints, policy: Policy) -> None:
         self.board = board
@@ -71,7 +78,15 @@ class _Admission:
         self.starts: list[Start] = []
         self.heads: dict[int, Head] = {}
         self.is_started = flags(np.zeros(len(order)))
-        self._places = dict(rows_by_group(classes.of_job[order]))
+        self._places: dict[int, Ints] = {}
+
+    def place(self, placed: Iterable[tuple[int, Ints]]) -> None:
+        """Start the jobs (rows) that have their nodes already, if their devices are there."""
+        place_of = dict(zip(self.order.tolist(), range(len(self.order)), strict=True))
+        for row, nodes in placed:
+            request = self.classes.requests[int(self.classes.of_job[row])]
+            if holds_gang(self.board, request, nodes):
+                self._start(place_of[row], row, request, nodes, uses_spare=False)
 
     def admit(self, ruled_out: Container[int]) -> None:
         """Try the first job of every open class, the one with the best place first.
@@ -79,6 +94,9 @@ class _Admission:
         Equals trying every job in order: a class that does not fit is closed for the rest of the
         cycle, because the board only shrinks.
         """
+        open_places = ints(np.flatnonzero(~self.is_started))
+        groups = rows_by_group(self.classes.of_job[self.order[open_places]])
+        self._places = {class_row: open_places[rows] for class_row, rows in groups}
         heap = [
             (int(places[0]), class_row, 0)
             for class_row, places in self._places.items()
@@ -128,7 +146,7 @@ class _Admission:
         """Keep room for the job if its patience ran out and time limits free enough some day."""
         snapshot = self.board.snapshot
         waited_s = snapshot.now_s - float(snapshot.waiting.queued_at_s[row])
-        if waited_s < self.policy.head_patience_s:
+        if waited_s < self.policy.head_patience_s or self.policy.preempts:
             return
         start = earliest_start(self.board, request)
         if start is not None:

@@ -28,6 +28,17 @@ def choose_nodes(board: Board, request: Request, *, past_reservations: bool) -> 
     return chosen
 
 
+def holds_gang(board: Board, request: Request, nodes: Ints) -> bool:
+    """Whether these node rows, in the order of ranks, hold every share now."""
+    first = 0
+    for shape in request.shapes():
+        chosen = nodes[first : first + shape.nodes]
+        first += shape.nodes
+        if not board.fits(shape, past_reservations=True)[chosen].all():
+            return False
+    return True
+
+
 def start_gang(
     board: Board, job: int, request: Request, nodes: Ints, until_s: float, *, uses_spare: bool
 ) -> Start:

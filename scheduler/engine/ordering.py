@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.engine.policy import Order
-from scheduler.engine.snapshot import Floats, Ints, Snapshot, Waiting, floats, ints
+from scheduler.engine.snapshot import Ints, Snapshot, ints
+from scheduler.engine.worth import length_of
 
 
 def order_waiting(snapshot: Snapshot, order: Order = Order.FIFO) -> Ints:
@@ -16,23 +17,11 @@ def order_waiting(snapshot: Snapshot, order: Order = Order.FIFO) -> Ints:
     that waiting, failing and being held never lower a place among equal inputs.
     """
     waiting = snapshot.waiting
-    length = _length(waiting, order)
+    length = length_of(waiting, order)
     if snapshot.wait_limit_s is not None:
         waited_s = snapshot.now_s - waiting.queued_at_s
         length[waited_s > snapshot.wait_limit_s[waiting.pool]] = -1.0
     return ints(np.lexsort((waiting.id, waiting.queued_at_s, length, -waiting.tier)))
-
-
-def _length(waiting: Waiting, order: Order) -> Floats:
-    """What `order` sorts by, the least first; never below zero.
-
-    Shortest: run time x root of GPUs, between shortest run time and least GPU time. A wide job
-    blocks more than it uses, yet pure GPU time lets it wait for ever.
-    """
-    if order is Order.FIFO:
-        return floats(np.zeros(len(waiting)))
-    gpus = waiting.nodes * waiting.gpus_per_node + waiting.part_gpus
-    return floats(waiting.remaining_s * np.sqrt(gpus))
 
 
 def count_ahead(pools: Ints) -> Ints:

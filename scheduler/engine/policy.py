@@ -11,6 +11,7 @@ class Order(StrEnum):
 
     FIFO = "fifo"
     SHORTEST = "shortest"
+    LAS = "las"
 
 
 class PlacementRule(StrEnum):
@@ -31,18 +32,22 @@ class Policy:
     others pass it before its pool keeps nodes for it. `backfill_slack_s`: how much earlier than the
     protected head's start a passing job must be gone; covers the time of starting and stopping.
     `placement`: which of the nodes that hold a job it takes.
+    `preempts`: live jobs may be stopped for others; then nobody is kept room for.
     """
 
     order: Order = Order.FIFO
     head_patience_s: float = 600.0
     backfill_slack_s: float = 60.0
     placement: PlacementRule = PlacementRule.TIGHT
+    preempts: bool = False
 
     def __post_init__(self) -> None:
         if not self.head_patience_s >= 0:
             raise ValueError("head_patience_s must be zero or more seconds")
         if not self.backfill_slack_s >= 0:
             raise ValueError("backfill_slack_s must be zero or more seconds")
+        if self.preempts and self.order is Order.FIFO:
+            raise ValueError("preempts needs the order shortest or las: age says not who gains")
 
 
 DEFAULT_POLICY = Policy()

@@ -124,8 +124,8 @@ class Waiting:
     takes any. cpus may be in any unit, if it is that of the nodes.
 
     `part_gpus` more are wanted on one further node, 0 for none. `remaining_s`: the run time still
-    ahead, declared or learnt, infinite if nobody knows. `avoid_node` is the node row where it
-    failed last for the platform's reasons, -1 for none.
+    ahead, declared or learnt, infinite if nobody knows; `attained_s`: run so far. `avoid_node` is
+    the node row where it failed last for the platform's reasons, -1 for none.
     """
 
     id: Ints
@@ -143,9 +143,18 @@ class Waiting:
     part_gpus: Ints
     remaining_s: Floats
     gpu_milli: Ints
+    attained_s: Floats
 
     def __len__(self) -> int:
         return len(self.id)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Running:
+    """Live jobs that may be stopped, as they would wait; a stop adds `restart_cost_s` of work."""
+
+    jobs: Waiting
+    restart_cost_s: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +219,7 @@ class Snapshot:
     `wait_limit_s`, by pool: who has waited longer goes first. None sets no limit.
     `model_sets` are rows of `models` of which a job takes any one. `demand`: what to keep room
     for; left empty it is what waits.
+    `running`: the live jobs that may be stopped; None if nobody may.
     """
 
     now_s: float
@@ -222,6 +232,7 @@ class Snapshot:
     held: Held
     waiting: Waiting
     wait_limit_s: Floats | None = None
+    running: Running | None = None
     model_sets: tuple[tuple[int, ...], ...] = ()
     slices: Slices = field(default_factory=lambda: Slices(*[ints([])] * 3))
     demand: Demand = field(default_factory=lambda: Demand(*[ints([])] * 5))

@@ -248,6 +248,7 @@ def _waiting(
         part_gpus=ints([0] * len(pk)),
         remaining_s=floats(limit_s),
         gpu_milli=ints([WHOLE_MILLI] * len(rows)),
+        attained_s=floats([0.0] * len(pk)),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,10 +17,16 @@ from scheduler.simulator.workload import Workload
 from scheduler.simulator.world import World
 
 Watch: TypeAlias = Callable[[Snapshot, Plan], None]
+Limit: TypeAlias = Callable[[World, Sequence[int]], float]
 
 
 def _look_away(_snapshot: Snapshot, _plan: Plan) -> None:
     pass
+
+
+def no_limit(_world: World, _ended: Sequence[int]) -> float:
+    """Jobs may wait as long as they have to."""
+    return np.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,33 +43,102 @@ class ReplayStuck(RuntimeError):
     """Nothing runs, nothing will arrive, and yet jobs wait: a defect of the engine."""
 
 
-def replay(workload: Workload, nodes: int, policy: Policy, watch: Watch = _look_away) -> Outcome:
-    """Run all jobs to their ends, deciding at each moment when jobs arrive or end.
+class Replay:
+    """A world, the policy it obeys, and what happens next.
 
-    `watch` is shown every snapshot and its plan. Raises ReplayStuck, PlanRefused.
-
-    1. Go to the next arrival or end.
-    2. Jobs whose work is done end; arriving jobs wait.
-    3. The engine decides, and the world obeys.
+    `watch` is shown every snapshot and its plan. `limit` says before each decision how long a job
+    may wait until it goes first; it is told which jobs have just ended.
     """
-    world = World(workload, nodes)
-    ends: list[tuple[float, int]] = []
-    arrived, cycles, size = 0, 0, len(workload)
-    while arrived < size or ends:
-        arrives_s = float(workload.submit_s[arrived]) if arrived < size else np.inf
-        world.advance(min(arrives_s, ends[0][0] if ends else np.inf))
-        while ends and ends[0][0] <= world.now_s:
-            world.end(heapq.heappop(ends)[1])
-        while arrived < size and workload.submit_s[arrived] <= world.now_s:
-            world.arrive(arrived)
-            arrived += 1
+
+    def __init__(
+        self,
+        workload: Workload,
+        nodes: int,
+        policy: Policy,
+        *,
+        watch: Watch = _look_away,
+        limit: Limit = no_limit,
+    ) -> None:
+        self.world = World(workload, nodes)
+        self.policy = policy
+        self.cycles = 0
+        self._watch = watch
+        self._limit = limit
+        self._arrived = 0
+        self._ends: list[tuple[float, int]] = []
+
+    def next_s(self) -> float:
+        """When the next job arrives or ends; infinite when all is done."""
+        return min(self._arrives_s(), self._ends_s())
+
+    def step(self) -> None:
+        """Go to the next event and decide.
+
+        1. Jobs whose work is done end; arriving jobs wait.
+        2. The engine decides, if anybody waits, and the world obeys.
+        """
+        world = self.world
+        world.now_s = self.next_s()
+        ended = []
+        while self._ends_s() <= world.now_s:
+            ended.append(heapq.heappop(self._ends)[1])
+            world.end(ended[-1])
+        while self._arrives_s() <= world.now_s:
+            world.arrive(self._arrived)
+            self._arrived += 1
+        world.wait_limit_s = self._limit(world, ended)
         if world.is_waiting.any():
-            snapshot = world.snapshot()
-            plan = plan_cycle(snapshot, policy)
-            watch(snapshot, plan)
-            for row in world.apply(plan):
-                heapq.heappush(ends, (world.now_s + float(world.left_s[row]), row))
-            cycles += 1
-    if world.is_waiting.any():
-        raise ReplayStuck(f"{int(world.is_waiting.sum())} jobs were never started")
-    return Outcome(world.end_s, world.waited_s, 0, cycles)
+            self._decide()
+
+    def correct(self, row: int, run_s: float) -> None:
+        """The run time of a job turns out to be this; it ends now if that is over."""
+        self.world.correct(row, run_s)
+        if row in self.world.running:
+            self._expect_end(row)
+
+    def outcome(self) -> Outcome:
+        """What became of the jobs. Raises ReplayStuck if some still wait."""
+        waiting = int(self.world.is_waiting.sum())
+        if waiting:
+            raise ReplayStuck(f"{waiting} jobs were never started")
+        return Outcome(self.world.end_s, self.world.waited_s, self.world.stops, self.cycles)
+
+    def _decide(self) -> None:
+        snapshot = self.world.snapshot()
+        plan = plan_cycle(snapshot, self.policy)
+        self._watch(snapshot, plan)
+        for row in self.world.apply(plan):
+            self._expect_end(row)
+        self.cycles += 1
+
+    def _expect_end(self, row: int) -> None:
+        heapq.heappush(self._ends, (float(self.world.ends_s[row]), row))
+
+    def _arrives_s(self) -> float:
+        submit_s = self.world.workload.submit_s
+        return float(submit_s[self._arrived]) if self._arrived < len(submit_s) else np.inf
+
+    def _ends_s(self) -> float:
+        """The next end; what was noted for jobs that were stopped or corrected since is dropped."""
+        world = self.world
+        while self._ends:
+            end_s, row = self._ends[0]
+            if row in world.running and world.ends_s[row] == end_s:
+                return end_s
+            heapq.heappop(self._ends)
+        return np.inf
+
+
+def replay(
+    workload: Workload,
+    nodes: int,
+    policy: Policy,
+    *,
+    watch: Watch = _look_away,
+    limit: Limit = no_limit,
+) -> Outcome:
+    """Run all jobs to their ends. Raises ReplayStuck, PlanRefused."""
+    run = Replay(workload, nodes, policy, watch=watch, limit=limit)
+    while run.next_s() < np.inf:
+        run.step()
+    return run.outcome()

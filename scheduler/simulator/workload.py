@@ -55,6 +55,7 @@ class Workload:
             part_gpus=ints(np.where(is_wide, self.gpus % per_node, 0)),
             remaining_s=self.declared_s,
             gpu_milli=ints(np.full(size, WHOLE_MILLI)),
+            attained_s=floats(np.zeros(size)),
         )
 
     def restart_cost_s(self) -> Floats:

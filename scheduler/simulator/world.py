@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from scheduler.engine.plan import Plan, Start
+from scheduler.engine.plan import Plan, Start, Stop
 from scheduler.engine.snapshot import (
     NODE_STATES,
     NONE,
@@ -16,6 +16,7 @@ from scheduler.engine.snapshot import (
     Held,
     Ints,
     Nodes,
+    Running,
     Snapshot,
     Waiting,
     flags,
@@ -44,8 +45,9 @@ class Share:
 class World:
     """The state of a pool at `now_s`. Rows of jobs count from 0, their ids from 1.
 
-    `left_s` is the work a job truly still has, `ran_s` what it has run, `waited_s` what it has
-    waited in all. Node and device ids are their rows plus 1.
+    `left_s`, `ran_s` and `waited_s`: the work a job truly still had, what it had run and what it
+    had waited at `since_s`, when it last began to wait or to run. `owed_s`: extra work of all its
+    restarts. `ends_s`: when its work will be done, if it runs. Node and device ids are rows plus 1.
     """
 
     def __init__(self, workload: Workload, nodes: int) -> None:
@@ -56,11 +58,15 @@ class World:
         self.ran_s: Floats = floats(np.zeros(size))
         self.waited_s: Floats = floats(np.zeros(size))
         self.end_s: Floats = floats(np.full(size, np.nan))
+        self.ends_s: Floats = floats(np.full(size, np.inf))
         self.since_s: Floats = workload.submit_s.copy()
+        self.stops = 0
         self.is_waiting: Flags = flags(np.zeros(size))
         self.running: dict[int, tuple[Share, ...]] = {}
         self.holder: Ints = ints(np.full(nodes * per_node, NONE))
         self.wait_limit_s = np.inf
+        self.owed_s: Floats = floats(np.zeros(size))
+        self._restart_cost_s = workload.restart_cost_s()
         self._jobs = workload.columns()
         self._nodes = _equal_nodes(nodes)
         self._node_of_device: Ints = ints(np.repeat(np.arange(nodes), per_node))
@@ -78,40 +84,62 @@ class World:
             nodes=self._nodes,
             devices=self._devices(holder_row),
             held=held,
-            waiting=_take(self._jobs, rows, remaining_s=self.expected_s(rows)),
+            waiting=self._as_waiting(rows),
             wait_limit_s=floats([self.wait_limit_s]),
+            running=self._stoppable(),
         )
 
     def expected_s(self, rows: Ints) -> Floats:
         """What these jobs are taken to need still, by what was declared and what they ran."""
-        ran_s = self.ran_s[rows]
-        left_s = self.workload.declared_s[rows] - ran_s
+        ran_s = self.attained_s(rows)
+        left_s = self.workload.declared_s[rows] + self.owed_s[rows] - ran_s
         overrun_s = np.maximum(OVERRUN_S, OVERRUN_SHARE * ran_s)
         return floats(np.where(left_s > 0, left_s, overrun_s))
+
+    def attained_s(self, rows: Ints) -> Floats:
+        """What these jobs have run so far."""
+        run_s = np.where(self.is_waiting[rows], 0.0, self.now_s - self.since_s[rows])
+        return floats(self.ran_s[rows] + run_s)
 
     def arrive(self, row: int) -> None:
         """The job is submitted now."""
         self.is_waiting[row] = True
-
-    def advance(self, now_s: float) -> None:
-        """Let the running jobs run until then; nobody's work may end before."""
-        passed_s = now_s - self.now_s
-        self.now_s = now_s
-        if self.running:
-            rows = ints(list(self.running))
-            self.left_s[rows] -= passed_s
-            self.ran_s[rows] += passed_s
 
     def end(self, row: int) -> None:
         """The running job has done its work."""
         self.end_s[row] = self.now_s
         self._release(row)
 
+    def correct(self, row: int, run_s: float) -> None:
+        """The job's run time is this after all; a job that has run longer ends now."""
+        change_s = run_s - float(self.workload.run_s[row])
+        if row in self.running:
+            self.ends_s[row] = max(self.now_s, float(self.ends_s[row]) + change_s)
+        elif np.isnan(self.end_s[row]):
+            self.left_s[row] = max(0.0, float(self.left_s[row]) + change_s)
+
     def apply(self, plan: Plan) -> list[int]:
-        """Carry out a plan; returns the rows of the jobs started. Raises PlanRefused."""
+        """Carry out a plan, stops first; returns the rows of the jobs started.
+
+        A stopped job waits again and has its restart to do as well. Raises PlanRefused.
+        """
+        for stop in plan.stops:
+            self._stop(stop)
         for start in plan.starts:
             self._start(start)
         return [start.job - 1 for start in plan.starts]
+
+    def _stop(self, stop: Stop) -> None:
+        row = stop.job - 1
+        if row not in self.running:
+            raise PlanRefused(f"job {stop.job} stops but does not run")
+        self.ran_s[row] += self.now_s - self.since_s[row]
+        self.owed_s[row] += self._restart_cost_s[row]
+        self.left_s[row] = self.ends_s[row] - self.now_s + self._restart_cost_s[row]
+        self.since_s[row] = self.now_s
+        self.is_waiting[row] = True
+        self.stops += 1
+        self._release(row)
 
     def _start(self, start: Start) -> None:
         row = start.job - 1
@@ -132,6 +160,8 @@ class World:
         self.running[row] = tuple(shares)
         self.is_waiting[row] = False
         self.waited_s[row] += self.now_s - self.since_s[row]
+        self.since_s[row] = self.now_s
+        self.ends_s[row] = self.now_s + self.left_s[row]
 
     def _release(self, row: int) -> None:
         for share in self.running.pop(row):
@@ -155,6 +185,16 @@ class World:
             until_s=self.now_s + self.expected_s(rows),
         )
         return held, holder_row
+
+    def _as_waiting(self, rows: Ints) -> Waiting:
+        columns = {field.name: getattr(self._jobs, field.name)[rows] for field in fields(Waiting)}
+        columns["remaining_s"] = self.expected_s(rows)
+        columns["attained_s"] = self.attained_s(rows)
+        return Waiting(**columns)
+
+    def _stoppable(self) -> Running:
+        rows = ints(list(self.running))
+        return Running(self._as_waiting(rows), self._restart_cost_s[rows])
 
     def _devices(self, holder_row: Ints) -> Devices:
         size = len(self.holder)
@@ -181,8 +221,3 @@ def _equal_nodes(count: int) -> Nodes:
         memory_total_mib=zeros,
         memory_free_mib=zeros,
     )
-
-
-def _take(jobs: Waiting, rows: Ints, *, remaining_s: Floats) -> Waiting:
-    columns = {field.name: getattr(jobs, field.name)[rows] for field in fields(jobs)}
-    return Waiting(**{**columns, "remaining_s": remaining_s})

@@ -89,7 +89,8 @@ def test_a_gang_starts_within_its_bound_whatever_arrives(
     world, number = World(), 1
     promised: dict[int, float] = {}
     bound_s = POLICY.head_patience_s + LONGEST_S + 2 * STEP_S
-    for turn in range(60):
+    # Long enough for a dozen older jobs, each a head in its turn.
+    for turn in range(400):
         if turn == 4:
             world.submit(job(GANG, shape, limit_s=LONGEST_S))
         for small, limit_s in arrivals[turn % len(arrivals)]:

@@ -35,6 +35,11 @@ def test_pools_by_name_and_the_rest_left_out(trace):
     assert (found["jobs"], found["skipped"]) == (4, 1)
 
 
+def test_preemption_is_counted(trace):
+    found = figures(trace, "--pools", "1", "--policy", "shortest", "--preempt")
+    assert found["preemptions"] > 0 and not found["is_guarded"]
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -44,6 +49,7 @@ def test_pools_by_name_and_the_rest_left_out(trace):
         (["--pools", "1", "--gpus-per-node", "0"], "--gpus-per-node"),
         (["--pools", "1", "--gpus-per-node", "1"], "no job of the trace fits"),
         (["--pools", "1", "--durations", "maybe"], "exact, hidden or noisy"),
+        (["--pools", "1", "--policy", "fifo", "--preempt"], "shortest or las"),
     ],
 )
 def test_bad_words_are_refused(trace, words, problem):

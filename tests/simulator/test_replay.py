@@ -20,6 +20,8 @@ from scheduler.simulator.world import PlanRefused, World
 
 FIFO = Policy(order=Order.FIFO, head_patience_s=0, backfill_slack_s=0)
 SHORTEST = Policy(order=Order.SHORTEST, head_patience_s=0, backfill_slack_s=0)
+PREEMPT = Policy(order=Order.SHORTEST, head_patience_s=0, backfill_slack_s=0, preempts=True)
+LAS = Policy(order=Order.LAS, head_patience_s=0, backfill_slack_s=0, preempts=True)
 
 # submit, run, gpus
 FIVE = [(0, 100, 3), (10, 50, 2), (20, 60, 1), (30, 100, 1), (90, 10, 3)]
@@ -78,7 +80,7 @@ def test_a_recorded_snapshot_replays_to_the_same_plan(policy: Policy):
     def keep(snapshot: Snapshot, plan: Plan) -> None:
         records.append((pickle.dumps(snapshot), said(plan)))
 
-    replay(workload(FIVE), 1, policy, keep)
+    replay(workload(FIVE), 1, policy, watch=keep)
     assert len(records) > 5
     for snapshot, expected in records:
         assert said(plan_cycle(pickle.loads(snapshot), policy)) == expected
@@ -131,4 +133,24 @@ def test_a_head_never_starts_later_than_it_was_told(jobs):
             assert snapshot.now_s <= told.get(start.job, np.inf) + 1e-6
         told.update(kept)
 
-    replay(workload(jobs), 3, FIFO, check)
+    replay(workload(jobs), 3, FIFO, watch=check)
+
+
+def test_a_stop_costs_extra_work_and_a_move_as_well():
+    """The long job runs 10 s, stops for the short one, and does its restart of 30 s as well."""
+    work = workload([(0, 100, 4), (10, 20, 4)])
+    outcome = replay(work, 1, PREEMPT)
+    assert ends(outcome) == [30 + 90 + 30, 30]
+    assert outcome.preemptions == 1
+    assert outcome.waited_s.tolist() == [20, 0]
+
+
+@given(jobs_, st.sampled_from([PREEMPT, LAS]))
+def test_with_preemption_all_work_is_done_and_every_stop_paid(jobs, policy):
+    work = workload(jobs)
+    outcome = replay(work, 3, policy)
+    paid_s = outcome.end_s - work.submit_s - outcome.waited_s - work.run_s
+    assert (paid_s >= -1e-6).all()
+    assert outcome.preemptions * 7 <= paid_s.sum() + 1e-6 <= outcome.preemptions * 60 + 1e-3
+    figures = figures_of([(work, 3, outcome)])
+    assert figures.bound_s <= figures.avg_jct_s + 0.1

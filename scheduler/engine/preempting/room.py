@@ -1,0 +1,242 @@
+"""Whom to stop, for whom, and where the others move.
+
+Who runs is chosen anew, tier by tier (`selection.py`). What is not chosen stops, what runs and is
+chosen stays where it is, and newcomers are placed, the widest first. Where one fits nowhere though
+enough GPUs are free, smaller jobs move away from the node where that costs least; they are placed
+next, so sizes shrink and it ends. Nobody is stopped for nothing: a job that was to stop and whose
+GPUs nobody took stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from scheduler.engine.board import Board
+from scheduler.engine.explain import rule_out
+from scheduler.engine.plan import Stop
+from scheduler.engine.policy import Policy
+from scheduler.engine.preempting.floor import Floor, Resident
+from scheduler.engine.preempting.selection import choose_set
+from scheduler.engine.snapshot import (
+    NONE,
+    Classes,
+    Flags,
+    Floats,
+    Ints,
+    Running,
+    Snapshot,
+    Waiting,
+    classes_of,
+    flags,
+    floats,
+    ints,
+)
+from scheduler.engine.worth import gpus_of, preemptive_worth
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Room:
+    """The cluster as it will be once the stops are over, and who starts where then.
+
+    In `snapshot` the stopped jobs wait, after those that wait already. `placed`: row of a waiting
+    job and its node rows in the order of ranks.
+    """
+
+    snapshot: Snapshot
+    stops: tuple[Stop, ...] = ()
+    placed: tuple[tuple[int, Ints], ...] = ()
+
+
+def make_room(snapshot: Snapshot, policy: Policy) -> Room:
+    """Stops and moves under the policy; none if it does not preempt."""
+    if not policy.preempts or snapshot.running is None or not len(snapshot.waiting):
+        return Room(snapshot)
+    rearrangement = _Rearrangement(snapshot, snapshot.running, policy)
+    rearrangement.choose()
+    rearrangement.place()
+    return rearrangement.room()
+
+
+class _Rearrangement:
+    """Rows count the waiting jobs, then the running ones."""
+
+    def __init__(self, snapshot: Snapshot, running: Running, policy: Policy) -> None:
+        self.snapshot = snapshot
+        self.policy = policy
+        self.board = Board(snapshot)
+        self.first_running = len(snapshot.waiting)
+        self.jobs = _join(snapshot.waiting, running.jobs)
+        self.cost_s: Floats = floats(
+            np.concatenate([np.zeros(self.first_running), running.restart_cost_s])
+        )
+        self.classes: Classes = classes_of(self.jobs)
+        self.gpus = gpus_of(self.jobs)
+        self.floor = Floor(self.board)
+        self.chosen: Flags = flags(np.zeros(len(self.jobs)))
+        self.gone: dict[int, Resident] = {}
+        self.placed: dict[int, list[tuple[int, int]]] = {}
+        self.for_whom: dict[int, int] = {}
+        self._settle(running.jobs)
+
+    def choose(self) -> None:
+        """Who runs: in each pool tier by tier, higher ones first, within the GPUs left."""
+        jobs = self.jobs
+        ruled_out = list(rule_out(self.board, self.classes))
+        may_run = ~np.isin(self.classes.of_job, ruled_out + self._apart())
+        may_run[self.first_running :] = [
+            row in self.floor.residents for row in range(self.first_running, len(jobs))
+        ]
+        key, value = preemptive_worth(jobs, self.cost_s, self.policy.order)
+        is_new = np.arange(len(jobs)) < self.first_running
+        order = np.lexsort((jobs.id, jobs.queued_at_s, is_new, key, -jobs.tier, jobs.pool))
+        order = order[may_run[order]]
+        left = self._capacity()
+        group = jobs.pool[order] * (jobs.tier.max(initial=0) + 1) - jobs.tier[order]
+        for rows in np.split(order, np.flatnonzero(np.diff(group)) + 1) if len(order) else ():
+            pool = int(jobs.pool[rows[0]])
+            picked = rows[choose_set(self.gpus[rows], value[rows], left[pool])]
+            left[pool] -= int(self.gpus[picked].sum())
+            self.chosen[picked] = True
+
+    def place(self) -> None:
+        """Take off who leaves, place the newcomers, keep who left for nothing."""
+        for row in sorted(self.floor.residents):
+            if not self.chosen[row]:
+                self.gone[row] = self.floor.take_off(row)
+        to_place = [int(row) for row in np.flatnonzero(self.chosen[: self.first_running])]
+        while to_place:
+            to_place.sort(key=lambda row: (-int(self.gpus[row]), row))
+            to_place += self._place(to_place.pop(0))
+        for row in sorted(self.gone, key=lambda row: (not self.chosen[row], row)):
+            if row not in self.placed and self.floor.holds(self.gone[row]):
+                self.floor.put(row, self.gone.pop(row))
+
+    def room(self) -> Room:
+        """What came of it."""
+        stops = tuple(
+            Stop(int(self.jobs.id[row]), int(self.jobs.id[self._beneficiary(row)]))
+            for row in sorted(self.gone)
+        )
+        rows = ints([*range(self.first_running), *sorted(self.gone)])
+        row_of = {row: number for number, row in enumerate(rows.tolist())}
+        placed = tuple(
+            (row_of[row], ints([node for node, _ in shares])) for row, shares in self.placed.items()
+        )
+        remaining_s = self.jobs.remaining_s[rows] + self.cost_s[rows]
+        after = _without(self.snapshot, {stop.job for stop in stops})
+        return Room(
+            replace(after, waiting=_take(self.jobs, rows, remaining_s), running=None), stops, placed
+        )
+
+    def _place(self, row: int) -> list[int]:
+        """Put the job where it fits, moving smaller ones if need be; returns who was moved."""
+        request = self.classes.requests[int(self.classes.of_job[row])]
+        moved: list[int] = []
+        shares = self.floor.find(request)
+        if shares is None:
+            moves = self.floor.cheapest_moves(request, int(self.gpus[row])) or set()
+            for job in sorted(moves):
+                self.gone[job] = self.floor.take_off(job)
+                self.for_whom[job] = row
+                moved.append(job)
+            shares = self.floor.find(request) if moves else None
+        if shares is None:
+            return moved
+        resident = Resident(
+            tuple(shares),
+            request.cpus,
+            request.memory_mib,
+            int(self.gpus[row]),
+            self._move_cost(row),
+        )
+        if row in self.gone and set(self.gone[row].shares) == set(shares):
+            del self.gone[row]
+        else:
+            self.placed[row] = shares
+        self.floor.put(row, resident)
+        return moved
+
+    def _beneficiary(self, row: int) -> int:
+        """For whom a job stops: who moved it, else the first who starts on one of its nodes."""
+        if row in self.for_whom:
+            return self.for_whom[row]
+        nodes = {node for node, _ in self.gone[row].shares}
+        others = [other for other in self.placed if other != row]
+        near = [o for o in others if nodes & {node for node, _ in self.placed[o]}]
+        return (near or others or [row])[0]
+
+    def _settle(self, running: Waiting) -> None:
+        """Enter the running jobs with what they hold."""
+        held, devices = self.snapshot.held, self.snapshot.devices
+        row_of = {job: self.first_running + at for at, job in enumerate(running.id.tolist())}
+        counted = devices.holder[devices.holder != NONE]
+        gpus = np.bincount(counted, minlength=len(held.job)).tolist()
+        shares: dict[int, list[tuple[int, int]]] = {}
+        for job, node, count in zip(held.job.tolist(), held.node.tolist(), gpus, strict=True):
+            if job in row_of and count:
+                shares.setdefault(row_of[job], []).append((node, count))
+        for row, owned in shares.items():
+            request = self.classes.requests[int(self.classes.of_job[row])]
+            resident = Resident(
+                tuple(owned),
+                request.cpus,
+                request.memory_mib,
+                int(self.gpus[row]),
+                self._move_cost(row),
+            )
+            self.floor.admit(row, resident)
+
+    def _move_cost(self, row: int) -> float:
+        """GPU seconds lost when the job moves; a newcomer has nothing to lose yet."""
+        return float(self.cost_s[row]) * int(self.gpus[row])
+
+    def _apart(self) -> list[int]:
+        """Classes without whole GPUs: nobody stops for them, nor are they stopped."""
+        requests = enumerate(self.classes.requests)
+        return [row for row, request in requests if request.is_share or not request.gpus]
+
+    def _capacity(self) -> list[int]:
+        """By pool: GPUs that are free or held by a job that may be stopped."""
+        pools = self.snapshot.nodes.pool
+        free = np.bincount(
+            pools, weights=self.board.free_gpus[NONE], minlength=len(self.snapshot.pools)
+        )
+        left = [int(count) for count in free]
+        for row, resident in self.floor.residents.items():
+            left[int(self.jobs.pool[row])] += sum(gpus for _, gpus in resident.shares)
+        return left
+
+
+def _join(first: Waiting, second: Waiting) -> Waiting:
+    names = [field.name for field in fields(first)]
+    return Waiting(
+        **{name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in names}
+    )
+
+
+def _take(jobs: Waiting, rows: Ints, remaining_s: Floats) -> Waiting:
+    columns = {field.name: getattr(jobs, field.name)[rows] for field in fields(jobs)}
+    return Waiting(**{**columns, "remaining_s": remaining_s})
+
+
+def _without(snapshot: Snapshot, stopped: set[int]) -> Snapshot:
+    """The snapshot without what these jobs hold."""
+    held, devices, nodes = snapshot.held, snapshot.devices, snapshot.nodes
+    stays = ~np.isin(held.job, list(stopped))
+    new_row = np.append(np.where(stays, np.cumsum(stays) - 1, NONE), NONE)
+    size = len(nodes.id)
+    freed_cpus = np.bincount(held.node[~stays], weights=held.cpus[~stays], minlength=size)
+    freed_mib = np.bincount(held.node[~stays], weights=held.memory_mib[~stays], minlength=size)
+    return replace(
+        snapshot,
+        nodes=replace(
+            nodes,
+            cpus_free=nodes.cpus_free + freed_cpus.astype(np.int64),
+            memory_free_mib=nodes.memory_free_mib + freed_mib.astype(np.int64),
+        ),
+        devices=replace(devices, holder=ints(new_row[devices.holder])),
+        slices=replace(snapshot.slices, holder=ints(new_row[snapshot.slices.holder])),
+        held=replace(held, **{f.name: getattr(held, f.name)[stays] for f in fields(held)}),
+    )

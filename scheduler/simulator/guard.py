@@ -1,0 +1,56 @@
+"""How long a job may wait before it goes first: as long as a fair plain scheduler would let it.
+
+Shortest-first starves wide and long jobs in an overload. A fixed limit helps in one cluster and
+hurts in the next, so the limit is learnt: a *shadow* of the pool runs the same jobs first come
+first served with backfilling, and shows how long waits get under a scheduler that starves nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from scheduler.engine.policy import Order, Policy
+from scheduler.engine.snapshot import ints
+from scheduler.simulator.replay import Replay
+from scheduler.simulator.workload import Workload
+from scheduler.simulator.world import World
+
+SHADOW_POLICY = Policy(order=Order.FIFO, head_patience_s=0, backfill_slack_s=0)
+# Waits may get so much longer than in the shadow: less lets long jobs block the short ones early.
+PATIENCE = 1.35
+# Early in an overload the shadow has not waited long yet, but its backlog says that it will.
+BACKLOG_WEIGHT = 1.25
+
+
+class Guard:
+    """The limit of one pool, to be given to `Replay` as its `limit`.
+
+    Limit = PATIENCE x max(W, BACKLOG_WEIGHT x B): W is the longest wait in the shadow so far, B
+    the largest backlog so far, work still ahead over all GPUs. The shadow knows the declared run
+    times, and the true one of a job that has ended.
+    """
+
+    def __init__(self, workload: Workload, nodes: int) -> None:
+        declared = replace(workload, run_s=workload.declared_s)
+        self._shadow = Replay(declared, nodes, SHADOW_POLICY)
+        self._capacity = nodes * workload.gpus_per_node
+        self._longest_s = 0.0
+        self._backlog_s = 0.0
+
+    def __call__(self, world: World, ended: Sequence[int]) -> float:
+        """The limit in seconds at this moment; these jobs have just ended."""
+        for row in ended:
+            self._shadow.correct(row, float(world.workload.run_s[row]))
+        while self._shadow.next_s() <= world.now_s:
+            self._shadow.step()
+        shadow = self._shadow.world
+        waiting = shadow.is_waiting
+        waits_s = shadow.waited_s + np.where(waiting, world.now_s - shadow.since_s, 0.0)
+        self._longest_s = max(self._longest_s, float(waits_s.max(initial=0.0)))
+        ahead = ints([*np.flatnonzero(world.is_waiting), *world.running])
+        work_s = world.expected_s(ahead) * world.workload.gpus[ahead]
+        self._backlog_s = max(self._backlog_s, float(work_s.sum()) / self._capacity)
+        return PATIENCE * max(self._longest_s, BACKLOG_WEIGHT * self._backlog_s)
