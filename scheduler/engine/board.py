@@ -71,8 +71,9 @@ class Board:
         self.node_of_link_group[devices.link_group] = devices.node
         self._planned: list[tuple[int, int, int, float]] = []
         self.largest_share: Ints = np.zeros((len(self.accepts), size), dtype=np.int64)
-        milli = self.accepts[:, devices.model] * (self.free_milli * devices.is_shareable)
-        np.maximum.at(self.largest_share.T, devices.node, milli.T)
+        shared = np.flatnonzero(devices.is_shareable)
+        milli = self.accepts[:, devices.model[shared]] * self.free_milli[shared]
+        np.maximum.at(self.largest_share.T, devices.node[shared], milli.T)
 
     def count(self, chosen: Flags) -> Ints:
         """Chosen devices by model (last row: any) and node."""

@@ -92,6 +92,8 @@ def pick_devices(board: Board, request: Request, node: int) -> Ints:
         usable &= board.accepts[request.model][devices.model[here]]
     rows = np.flatnonzero(usable) + here.start
     groups = devices.link_group[rows]
+    if (groups == groups[:1]).all():
+        return ints(rows[: request.gpus])
     _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
     size_here = size[group]
     if (size_here >= request.gpus).any():

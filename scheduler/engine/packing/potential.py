@@ -96,7 +96,8 @@ class Potential:
         self._cpus: Floats = np.maximum(gpu.cpus, 1e-9)
         self._weight = gpu.weight
         self._filled: Floats = gpu.weight * gpu.size_milli
-        self._fed: Floats = gpu.size_milli / (FED_PART * self._cpus)
+        self._fed: Floats = np.where(gpu.cpus > 0, gpu.size_milli / (FED_PART * self._cpus), 0.0)
+        self._fed_anyway: Floats = np.where(gpu.cpus > 0, 0.0, np.inf)
 
     def of(self, levels: Ints, cpus: Ints) -> Floats:
         """The potential of each state (`levels` by device, free `cpus`), in milli-GPU."""
@@ -121,7 +122,7 @@ class Potential:
     def _starved(self, levels: Ints, free: Floats, cpus: Ints) -> Floats:
         """Free GPU capacity beyond what the cpus hold of each typical request, by demand."""
         takes = self._takes[levels].max(axis=1)[:, self._shape] > 0
-        fed = np.where(takes, cpus[:, None] * self._fed, 0.0)
+        fed = np.where(takes, cpus[:, None] * self._fed + self._fed_anyway, 0.0)
         return floats(np.maximum(0.0, free[:, None] - fed) @ self._weight)
 
     def points(self, drop: Floats) -> Floats:

@@ -67,7 +67,7 @@ class Packing:
 
     def pick(self, request: Request, node: int) -> int:
         """The device row for a request that shares a device of this node, which holds it."""
-        scores = self._fresh(request, np.array([node]))
+        scores = self._fresh(request, ints([node]))
         return int(self._levels.grid[node, scores.column[node]])
 
     def _fresh(self, request: Request, rows: Ints) -> _Scores:

@@ -64,11 +64,13 @@ def cutting_prices(sizes: Ints, demand: Floats) -> Floats:
 def knapsack(sizes: Ints, prices: Floats) -> Floats:
     """The highest total price of shares, each as often as wanted, that fit 0, 1, ... 1000 milli."""
     best = np.zeros(WHOLE_MILLI + 1)
-    step = int(np.gcd.reduce(np.append(sizes, WHOLE_MILLI)))
-    for room in range(step, WHOLE_MILLI + 1, step):
-        fits = sizes <= room
-        gain = (best[room - sizes[fits]] + prices[fits]).max(initial=0.0)
-        best[room : room + step] = max(gain, best[room - step])
+    for size, price in zip(sizes.tolist(), prices.tolist(), strict=True):
+        # One more copy, then two more, then four: every number of copies is some sum of these.
+        copies = 1
+        while copies * size <= WHOLE_MILLI:
+            room = copies * size
+            best[room:] = np.maximum(best[room:], best[:-room] + copies * price)
+            copies *= 2
     return floats(best)
 
 
@@ -76,12 +78,10 @@ def _pattern(sizes: Ints, prices: Floats, best: Floats) -> Floats:
     """How often each size is cut from one device to earn `best[1000]`."""
     pattern, room = np.zeros(len(sizes)), WHOLE_MILLI
     while best[room] > _EPSILON:
+        # The least room that earns as much ends with a share, without waste.
+        room = int(np.searchsorted(best, best[room] - _EPSILON))
         fits = np.flatnonzero(sizes <= room)
-        lost = best[room] - best[room - sizes[fits]] - prices[fits]
-        row = int(fits[np.argmin(lost)])
-        if lost.min() > _EPSILON:
-            room -= 1
-            continue
+        row = int(fits[np.argmax(best[room - sizes[fits]] + prices[fits])])
         pattern[row] += 1
         room -= int(sizes[row])
     return floats(pattern)
