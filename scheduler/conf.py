@@ -8,10 +8,12 @@ from typing import Any
 
 from django.conf import settings
 
+from scheduler.engine.policy import PlacementRule, Policy
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConf:
-    """Times in seconds, sizes in MiB.
+    """Times in seconds, sizes in MiB; `placement` is the word of a `PlacementRule`.
 
     `lost_after` is when a silent node's attempts may be declared dead: the supervisor on the node
     kills its attempt after `disconnect_grace_s`, and the server waits that long, plus the lease,
@@ -24,12 +26,18 @@ class SchedulerConf:
     log_drain_s: int
     log_cap_mib: int
     sample_retention_s: int
+    placement: str
     allow_file_git: bool
     currency: str
 
     @property
     def node_lease(self) -> timedelta:
         return timedelta(seconds=self.node_lease_s)
+
+    @property
+    def policy(self) -> Policy:
+        """The dials of a scheduling cycle."""
+        return Policy(placement=PlacementRule(self.placement))
 
     @property
     def lost_after(self) -> timedelta:

@@ -257,6 +257,7 @@ TRAINYARD = {
     "log_drain_s": env.whole("TRAINYARD_LOG_DRAIN_S", 60, low=1, high=3600),
     "log_cap_mib": env.whole("TRAINYARD_LOG_CAP_MIB", 1024, low=1, high=1024 * 1024),
     "sample_retention_s": env.whole("TRAINYARD_SAMPLE_RETENTION_S", 86400, low=60),
+    "placement": env.choice("TRAINYARD_PLACEMENT", "tight", "pack"),
     "allow_file_git": env.flag("TRAINYARD_ALLOW_FILE_GIT", False),
     "currency": env.text("TRAINYARD_CURRENCY", "EUR"),
 }

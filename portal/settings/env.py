@@ -48,6 +48,14 @@ def whole(name: str, default: int, *, low: int = 0, high: int = 2**31) -> int:
     return int(value)
 
 
+def choice(name: str, *allowed: str) -> str:
+    """One of the allowed words; the first is the default."""
+    value = os.environ.get(name, "").strip() or allowed[0]
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name} must be {' or '.join(allowed)}, not {value!r}")
+    return value
+
+
 def words(name: str, default: str = "") -> list[str]:
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 

@@ -16,6 +16,9 @@ The nodes where it can start soonest are kept for it, and others may use them on
 does not need or for a time that ends before it starts. So a large gang starts at the latest when
 the jobs on those nodes reach their time limits.
 
-*Every job gets an answer.* It starts, whole, on distinct nodes and whole devices, or it waits for
-exactly one reason of `scheduler.states.WaitReason`, with the numbers that make the sentence true.
+*What stays free counts.* Among nodes that hold a job the policy prefers: the tightest fit, or the
+one whose rest is worth most to the usual requests (`packing`).
+
+*Every job gets an answer.* It starts, whole, on distinct nodes and devices, or it waits for exactly
+one reason of `scheduler.states.WaitReason`, with the numbers that make the sentence true.
 """

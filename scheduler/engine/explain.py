@@ -189,6 +189,8 @@ def _largest(board: Board, request: Request, capable: Flags) -> str:
     rows = np.flatnonzero(board.in_pool[request.pool])
     if not len(rows):
         return "nothing, because the pool has no nodes yet"
+    if request.is_share and not board.shares_cards(request.model)[rows].any():
+        return "no GPU that may be shared"
     gpus = board.present_gpus[request.model]
     best = rows[np.lexsort((nodes.memory_total_mib[rows], nodes.cpus_total[rows], gpus[rows]))[-1]]
     words = gpu_words(int(gpus[best]), _model(board, request))

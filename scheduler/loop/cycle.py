@@ -7,11 +7,13 @@ import time
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from scheduler.conf import load_conf
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.plan import Plan
-from scheduler.engine.policy import DEFAULT_POLICY, Policy
+from scheduler.engine.policy import PlacementRule, Policy
 from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, ints
 from scheduler.loop.committing import WaitMemory, commit_starts, commit_waits
+from scheduler.loop.demand import DemandMemory
 from scheduler.loop.lease import Lease, acquire_lease, release_lease, renew_lease
 from scheduler.loop.loading import load_snapshot
 from scheduler.loop.reaping import reap
@@ -58,9 +60,10 @@ class Scheduler:
     """The loop's state between cycles: who it is, its lease, and what it wrote last."""
 
     holder: str
-    policy: Policy = DEFAULT_POLICY
+    policy: Policy = field(default_factory=lambda: load_conf().policy)
     lease: Lease | None = None
     memory: WaitMemory = field(default_factory=WaitMemory)
+    demand: DemandMemory = field(default_factory=DemandMemory)
     reaped_at: datetime | None = None
     records: list[CycleRecord] = field(default_factory=list)
     recorded_at: datetime | None = None
@@ -83,7 +86,7 @@ class Scheduler:
         watch = _Watch()
         loaded = load_snapshot(now)
         load_ms = watch.lap_ms()
-        plan = plan_or_hold(loaded.snapshot, self.policy, now=now)
+        plan = plan_or_hold(self._with_demand(loaded.snapshot, now), self.policy, now=now)
         plan_ms = watch.lap_ms()
         try:
             started, dropped = commit_starts(plan.starts, lease_token=self.lease.token, now=now)
@@ -112,6 +115,11 @@ class Scheduler:
         if self.lease is not None:
             release_lease(self.lease, now=now)
             self._forget_lease()
+
+    def _with_demand(self, snapshot: Snapshot, now: datetime) -> Snapshot:
+        if self.policy.placement is PlacementRule.TIGHT:
+            return snapshot
+        return self.demand.add_to(snapshot, now=now)
 
     def _reap(self, now: datetime) -> int:
         if not _is_due(self.reaped_at, REAP_EVERY, now):

@@ -49,7 +49,9 @@ def test_only_shareable_devices_are_shared(rule: PlacementRule) -> None:
     plan = plan_cycle(snapshot, PATIENT[rule])
     (wait,) = plan.iter_waits()
     assert wait.reason is WaitReason.INFEASIBLE_EVER
-    assert "0.3 GPU" in wait_sentence(wait.reason, wait.facts)
+    assert wait_sentence(wait.reason, wait.facts).endswith(
+        "needs 0.3 GPU, the largest node has no GPU that may be shared."
+    )
 
 
 def test_tight_takes_the_device_with_the_least_left_over() -> None:
