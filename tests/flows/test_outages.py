@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from portal.bench import kill
-from portal.bench.kill import Start
+from portal.bench import kill, takeover
+from portal.bench.witness import Start, read_starts, verdict
 
 
 @pytest.mark.stack
@@ -22,17 +22,25 @@ def test_the_control_plane_is_killed_after_the_last_accepted_job(agents_too):
     assert 0 < figures["recovery_s"] <= figures["last_end_s"]
 
 
+@pytest.mark.stack
+@pytest.mark.timeout(240)
+def test_a_killed_scheduler_is_replaced_within_ten_seconds():
+    figures = takeover.run({"rounds": 1})
+    assert (figures["acknowledged"], figures["lost"], figures["doubled"]) == (17, 0, 0)
+    assert 0 < figures["max_s"] <= 10
+
+
 def test_the_verdict_counts_what_the_jobs_wrote_not_what_the_portal_says():
     starts = [Start(1, 1, 0.0), Start(2, 1, 0.0), Start(2, 2, 9.0), Start(5, 1, 0.0)]
     states = {1: "succeeded", 2: "succeeded", 3: "succeeded", 4: "unknown", 5: "failed"}
     # 3 never started, 4 is unknown, 5 failed, 2 ran twice, and nobody acknowledged 6.
-    found = kill.verdict([1, 2, 3, 4, 5], states, [*starts, Start(6, 1, 0.0)])
+    found = verdict([1, 2, 3, 4, 5], states, [*starts, Start(6, 1, 0.0)])
     assert found == {"lost": 3, "doubled": 1, "unasked": 1}
-    assert kill.verdict([1, 1], {1: "succeeded"}, [Start(1, 1, 0.0)])["lost"] == 1
+    assert verdict([1, 1], {1: "succeeded"}, [Start(1, 1, 0.0)])["lost"] == 1
 
 
 def test_each_start_is_read_from_its_own_line(tmp_path):
     (tmp_path / "7").write_text("7 1 1500000000\n7 2 2500000000\n")
     (tmp_path / "8").write_text("8 1 1000000000\n")
-    starts = sorted(kill.read_starts(tmp_path), key=lambda start: (start.job, start.attempt))
+    starts = sorted(read_starts(tmp_path), key=lambda start: (start.job, start.attempt))
     assert starts == [Start(7, 1, 1.5), Start(7, 2, 2.5), Start(8, 1, 1.0)]

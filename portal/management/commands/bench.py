@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import kill, latency, logs, loop, packing, replay, throughput
+from portal.bench import kill, latency, logs, loop, packing, replay, takeover, throughput
 from portal.bench.figures import MOST
 from portal.embedded.places import StackProblem
 
@@ -21,6 +21,7 @@ WORKLOADS = {
     "loop": loop,
     "packing": packing,
     "replay": replay,
+    "takeover": takeover,
     "throughput": throughput,
 }
 
