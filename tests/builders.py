@@ -221,6 +221,7 @@ def _waiting(
         remaining_s=floats([j.limit_s for j in jobs]),
         gpu_milli=ints([1000] * len(jobs)),
         attained_s=floats([j.attained_s for j in jobs]),
+        learnt_s=floats([np.inf for _ in jobs]),
     )
 
 

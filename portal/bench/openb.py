@@ -231,5 +231,6 @@ def _waiting(pods: Pods, arrivals: Ints) -> Waiting:
         part_gpus=zeros,
         remaining_s=floats(ones * LIMIT_S),
         attained_s=floats(zeros),
+        learnt_s=floats(np.full(size, np.inf)),
         gpu_milli=pods.gpu_milli[arrivals],
     )

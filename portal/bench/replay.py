@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from portal.bench.figures import machine, tell
 from portal.embedded.places import StackProblem
 from scheduler.engine.policy import Order, Policy
@@ -49,7 +51,11 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     began = time.perf_counter()
     trace, declared = _read(options)
     policy = _policy(options)
-    is_guarded = policy.order is Order.SHORTEST and not (policy.preempts or options["no_guard"])
+    is_guarded = (
+        policy.order is Order.SHORTEST
+        and not (policy.preempts or options["no_guard"])
+        and bool(np.isfinite(declared).all())
+    )
     runs, skipped = [], len(trace)
     for name, (rows, nodes) in _pools(options["pools"], trace).items():
         work = workload_of(

@@ -87,6 +87,7 @@ def _check_jobs(snapshot: Snapshot, waiting: Waiting) -> None:
         "part_gpus": _are_parts(waiting.gpus_per_node, waiting.part_gpus),
         "remaining_s": waiting.remaining_s > 0,
         "attained_s": waiting.attained_s >= 0,
+        "learnt_s": waiting.learnt_s > 0,
     }
     for name, holds in rules.items():
         if not holds.all():

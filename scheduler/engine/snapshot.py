@@ -124,8 +124,9 @@ class Waiting:
     takes any. cpus may be in any unit, if it is that of the nodes.
 
     `part_gpus` more are wanted on one further node, 0 for none. `remaining_s`: the run time still
-    ahead, declared or learnt, infinite if nobody knows; `attained_s`: run so far. `avoid_node` is
-    the node row where it failed last for the platform's reasons, -1 for none.
+    ahead as declared, infinite if nobody said; `attained_s`: run so far; `learnt_s`: as far ahead
+    as that of others tells, infinite if nothing does. `avoid_node`: where it failed last for the
+    platform's reasons (row), -1 for none.
     """
 
     id: Ints
@@ -144,6 +145,7 @@ class Waiting:
     remaining_s: Floats
     gpu_milli: Ints
     attained_s: Floats
+    learnt_s: Floats
 
     def __len__(self) -> int:
         return len(self.id)

@@ -9,6 +9,8 @@ from scheduler.engine.snapshot import Floats, Ints, Waiting, floats, ints
 
 # Levels of attained GPU time: below 600 GPU-seconds, then four times as much each.
 FIRST_LEVEL_S, LEVEL_FACTOR = 600.0, 4.0
+# How much more a running job counts where run times are only learnt.
+STAYING = 1.3
 
 
 def gpus_of(jobs: Waiting) -> Ints:
@@ -28,35 +30,42 @@ def level_of(jobs: Waiting) -> Ints:
     return ints(np.maximum(passed, 0))
 
 
-def next_level_s(jobs: Waiting) -> Floats:
-    """By job: the seconds it still has to run until it sinks a level."""
-    end = FIRST_LEVEL_S * LEVEL_FACTOR ** level_of(jobs).astype(np.float64)
-    return floats(np.maximum(end / np.maximum(gpus_of(jobs), 1) - jobs.attained_s, 0.0))
-
-
 def length_of(jobs: Waiting, order: Order) -> Floats:
     """What an order without preemption sorts by, the least first; never below zero.
 
     Shortest: run time x root of GPUs, between shortest run time and least GPU time. A wide job
     blocks more than it uses, yet pure GPU time lets it wait for ever.
     """
-    if order is Order.SHORTEST:
-        return floats(jobs.remaining_s * np.sqrt(gpus_of(jobs)))
-    if order is Order.LAS:
-        return floats(level_of(jobs))
-    return floats(np.zeros(len(jobs)))
+    if order is Order.FIFO:
+        return floats(np.zeros(len(jobs)))
+    left_s = expected_s(jobs, order)
+    return floats(level_of(jobs) if left_s is None else left_s * np.sqrt(gpus_of(jobs)))
+
+
+def expected_s(jobs: Waiting, order: Order) -> Floats | None:
+    """The run time still ahead as this order may know it; None if it is not known of all.
+
+    Shortest: as declared, else as learnt. Las: only as learnt.
+    """
+    is_declared = np.isfinite(jobs.remaining_s) & (order is Order.SHORTEST)
+    left_s = floats(np.where(is_declared, jobs.remaining_s, jobs.learnt_s))
+    return left_s if np.isfinite(left_s).all() else None
 
 
 def preemptive_worth(jobs: Waiting, saved_s: Floats, order: Order) -> tuple[Floats, Floats]:
     """With preemption: what jobs are sorted by, the least first, and the value of running each.
 
-    `saved_s` is the work a job spares if it is not stopped; 0 for those that wait. Shortest:
-    remaining GPU time, and ends per second. Las: the level, and what its jobs are likely to end
-    per second, a wider one more; both from attained service alone.
+    `saved_s` is the work a job spares if it is not stopped; 0 for those that wait. By remaining
+    GPU time, and ends per second; if that is not known, by the level, and the ends per second that
+    it makes likely, a wide job's a little more.
     """
     gpus = gpus_of(jobs)
-    if order is Order.LAS:
+    left_s = expected_s(jobs, order)
+    if left_s is None:
         level = floats(level_of(jobs))
         return level, floats(LEVEL_FACTOR**-level * np.sqrt(gpus))
-    left_s = np.maximum(jobs.remaining_s - saved_s, 1.0)
+    is_guess = np.isinf(jobs.remaining_s) | (order is Order.LAS)
+    # What is learnt is rough: equal jobs shall not swap places for a small difference.
+    left_s = np.where(is_guess & (saved_s > 0), left_s / STAYING, left_s - saved_s * ~is_guess)
+    left_s = np.maximum(left_s, 1.0)
     return floats(left_s * gpus), floats(1.0 / left_s)

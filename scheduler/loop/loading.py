@@ -6,6 +6,7 @@ devices, everybody else only gives them back, and the commit is guarded.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -249,6 +250,7 @@ def _waiting(
         remaining_s=floats(limit_s),
         gpu_milli=ints([WHOLE_MILLI] * len(rows)),
         attained_s=floats([0.0] * len(pk)),
+        learnt_s=floats([math.inf] * len(pk)),
     )
 
 

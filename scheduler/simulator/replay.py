@@ -11,10 +11,14 @@ import numpy as np
 
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.plan import Plan
-from scheduler.engine.policy import Policy
-from scheduler.engine.snapshot import Floats, Snapshot
+from scheduler.engine.policy import Order, Policy
+from scheduler.engine.snapshot import Floats, Snapshot, ints
+from scheduler.simulator.hazards import Hazards, next_bin_s
 from scheduler.simulator.workload import Workload
 from scheduler.simulator.world import World
+
+# Bins are looked at no more often than this.
+SHORTEST_TICK_S = 1.0
 
 Watch: TypeAlias = Callable[[Snapshot, Plan], None]
 Limit: TypeAlias = Callable[[World, Sequence[int]], float]
@@ -59,17 +63,20 @@ class Replay:
         watch: Watch = _look_away,
         limit: Limit = no_limit,
     ) -> None:
-        self.world = World(workload, nodes)
+        # Who is told how long jobs run need not learn it.
+        learns = policy.order is Order.LAS or bool(np.isinf(workload.declared_s).any())
+        self.world = World(workload, nodes, Hazards(workload.gpus) if learns else None)
         self.policy = policy
         self.cycles = 0
         self._watch = watch
         self._limit = limit
         self._arrived = 0
         self._ends: list[tuple[float, int]] = []
+        self._sinks_s = np.inf
 
     def next_s(self) -> float:
-        """When the next job arrives or ends; infinite when all is done."""
-        return min(self._arrives_s(), self._ends_s())
+        """When the next job arrives or ends or sinks a bin; infinite when all is done."""
+        return min(self._arrives_s(), self._ends_s(), self._sinks_s)
 
     def step(self) -> None:
         """Go to the next event and decide.
@@ -87,6 +94,7 @@ class Replay:
             world.arrive(self._arrived)
             self._arrived += 1
         world.wait_limit_s = self._limit(world, ended)
+        self._sinks_s = np.inf
         if world.is_waiting.any():
             self._decide()
 
@@ -104,12 +112,18 @@ class Replay:
         return Outcome(self.world.end_s, self.world.waited_s, self.world.stops, self.cycles)
 
     def _decide(self) -> None:
-        snapshot = self.world.snapshot()
+        world = self.world
+        snapshot = world.snapshot()
         plan = plan_cycle(snapshot, self.policy)
         self._watch(snapshot, plan)
-        for row in self.world.apply(plan):
+        for row in world.apply(plan):
             self._expect_end(row)
         self.cycles += 1
+        if self.policy.preempts and world.hazards is not None and world.is_waiting.any():
+            # The product decides every few seconds; here only the moments that can matter count.
+            rows = ints(list(world.running))
+            sinks_s = next_bin_s(world.attained_s(rows), world.workload.gpus[rows])
+            self._sinks_s = world.now_s + max(SHORTEST_TICK_S, float(sinks_s.min(initial=np.inf)))
 
     def _expect_end(self, row: int) -> None:
         heapq.heappush(self._ends, (float(self.world.ends_s[row]), row))

@@ -56,6 +56,7 @@ class Workload:
             remaining_s=self.declared_s,
             gpu_milli=ints(np.full(size, WHOLE_MILLI)),
             attained_s=floats(np.zeros(size)),
+            learnt_s=floats(np.full(size, np.inf)),
         )
 
     def restart_cost_s(self) -> Floats:

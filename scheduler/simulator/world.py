@@ -23,6 +23,7 @@ from scheduler.engine.snapshot import (
     floats,
     ints,
 )
+from scheduler.simulator.hazards import Hazards
 from scheduler.simulator.workload import Workload
 from scheduler.states import NodeState
 
@@ -50,9 +51,10 @@ class World:
     restarts. `ends_s`: when its work will be done, if it runs. Node and device ids are rows plus 1.
     """
 
-    def __init__(self, workload: Workload, nodes: int) -> None:
+    def __init__(self, workload: Workload, nodes: int, hazards: Hazards | None = None) -> None:
         size, per_node = len(workload), workload.gpus_per_node
         self.workload = workload
+        self.hazards = hazards
         self.now_s = 0.0
         self.left_s: Floats = workload.run_s.copy()
         self.ran_s: Floats = floats(np.zeros(size))
@@ -68,12 +70,14 @@ class World:
         self.owed_s: Floats = floats(np.zeros(size))
         self._restart_cost_s = workload.restart_cost_s()
         self._jobs = workload.columns()
+        self._learnt_s: Floats = floats(np.full(size, np.inf))
         self._nodes = _equal_nodes(nodes)
         self._node_of_device: Ints = ints(np.repeat(np.arange(nodes), per_node))
 
     def snapshot(self) -> Snapshot:
         """What the engine sees of it now."""
         rows = ints(np.flatnonzero(self.is_waiting))
+        self._learn(rows)
         held, holder_row = self._held()
         return Snapshot(
             now_s=self.now_s,
@@ -86,7 +90,7 @@ class World:
             held=held,
             waiting=self._as_waiting(rows),
             wait_limit_s=floats([self.wait_limit_s]),
-            running=self._stoppable(),
+            running=self.live(),
         )
 
     def expected_s(self, rows: Ints) -> Floats:
@@ -104,10 +108,14 @@ class World:
     def arrive(self, row: int) -> None:
         """The job is submitted now."""
         self.is_waiting[row] = True
+        if self.hazards is not None:
+            self.hazards.arrive(row)
 
     def end(self, row: int) -> None:
         """The running job has done its work."""
         self.end_s[row] = self.now_s
+        if self.hazards is not None:
+            self.hazards.end(row, float(self.attained_s(ints([row]))[0]))
         self._release(row)
 
     def correct(self, row: int, run_s: float) -> None:
@@ -190,11 +198,19 @@ class World:
         columns = {field.name: getattr(self._jobs, field.name)[rows] for field in fields(Waiting)}
         columns["remaining_s"] = self.expected_s(rows)
         columns["attained_s"] = self.attained_s(rows)
+        columns["learnt_s"] = self._learnt_s[rows]
         return Waiting(**columns)
 
-    def _stoppable(self) -> Running:
+    def live(self) -> Running:
+        """The running jobs, all of which may be stopped."""
         rows = ints(list(self.running))
         return Running(self._as_waiting(rows), self._restart_cost_s[rows])
+
+    def _learn(self, waiting: Ints) -> None:
+        """Refresh what is learnt about the jobs that wait or run."""
+        if self.hazards is not None:
+            rows = ints([*waiting, *self.running])
+            self._learnt_s[rows] = self.hazards.forecast_s(rows, self.attained_s(rows))
 
     def _devices(self, holder_row: Ints) -> Devices:
         size = len(self.holder)

@@ -97,6 +97,16 @@ def test_hidden_durations_let_the_fresh_job_go_before_the_old_one():
     assert plan_cycle(running(snapshot, fresh), LAS).stops == ()
 
 
+def test_what_was_learnt_counts_before_the_level():
+    """The old job is nearly over as others tell; the fresh one's like are long."""
+    snapshot = draw("a 1111", jobs=[job(2, "1x4")])
+    old = running(snapshot, job(1, "1x4", attained_s=50_000))
+    waiting = replace(old.waiting, learnt_s=floats([9000]))
+    assert old.running is not None
+    live = replace(old.running, jobs=replace(old.running.jobs, learnt_s=floats([60])))
+    assert plan_cycle(replace(old, waiting=waiting, running=live), LAS).stops == ()
+
+
 def test_the_set_worth_most_is_chosen_not_the_first_that_fits():
     """By order the job of six GPUs comes first and leaves two idle; two of four are worth more."""
     chosen = choose_set(ints([6, 4, 4]), floats([1.0, 0.8, 0.8]), 8)
