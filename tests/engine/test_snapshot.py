@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from scheduler.engine.cycle import plan_cycle
+from scheduler.engine.grouping import group_rows
 from scheduler.engine.policy import Policy
-from scheduler.engine.snapshot import SnapshotInvalid, classes_of, group_rows, ints
+from scheduler.engine.snapshot import SnapshotInvalid, classes_of, ints
 from tests.builders import draw, job
 
 SNAPSHOT = draw("a 1...", jobs=[job(5), job(6, "2x4"), job(7)])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduler.engine.grouping import group_rows
 from scheduler.engine.snapshot import (
     WHOLE_MILLI,
     Demand,
@@ -14,7 +15,6 @@ from scheduler.engine.snapshot import (
     Ints,
     Snapshot,
     Waiting,
-    group_rows,
     ints,
 )
 

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from scheduler.engine.board import Board
+from scheduler.engine.grouping import group_rows
 from scheduler.engine.packing.fragmentation import Fragmentation
 from scheduler.engine.packing.levels import Levels
 from scheduler.engine.packing.mix import typical_mix
@@ -20,7 +21,6 @@ from scheduler.engine.snapshot import (
     Floats,
     Ints,
     Request,
-    group_rows,
     ints,
 )
 
