@@ -66,8 +66,10 @@ class Potential:
         self._cpus_per_milli = FED_PART * (gpu_cpus / asked_milli if asked_milli else own_ratio)
         self._fragmentation = Fragmentation(levels, mix)
         self._milli = levels.milli
-        self._worth = self._worths(levels, gpu, installed)
-        self._fill_tables(levels, gpu)
+        worth = self._worths(levels, gpu, installed)
+        holds = self._fill_tables(levels, gpu)
+        # One look-up and one sum for all: milli, worth, then copies by shape.
+        self._table: Floats = np.column_stack([self._milli, worth, holds])
 
     def _worths(self, levels: Levels, gpu: Mix, installed: Floats) -> Floats:
         """By level: the loss of a shared device, less the pressure on its model."""
@@ -81,13 +83,12 @@ class Potential:
         loss = np.where(shared, lost[np.arange(len(levels.kind)) % STEP], 0.0)
         return floats(np.where(levels.kind > 0, SHARE_FACTOR * loss - kept * self._milli, 0.0))
 
-    def _fill_tables(self, levels: Levels, gpu: Mix) -> None:
+    def _fill_tables(self, levels: Levels, gpu: Mix) -> Floats:
+        """By level and shape, how many devices' parts of such a request one device holds."""
         first, self._shape = gpu.shapes()
         serves = [levels.serves(gpu.accepts[row], int(gpu.gpu_milli[row])) for row in first]
         table = np.array(serves, dtype=np.float64).reshape(len(first), len(self._milli)).T
         held = np.floor(self._milli[:, None] / gpu.gpu_milli[first])
-        # How many devices' parts of each kind of request a device of this level holds.
-        self._holds: Floats = np.ascontiguousarray(table * held)
         takes = gpu.accepts[:, np.maximum(levels.model, 0)][:, levels.kind] & (levels.kind > 0)
         self._takes: Floats = np.ascontiguousarray(takes[first].T.astype(np.float64))
         self._gpus: Floats = gpu.gpus.astype(np.float64)
@@ -98,17 +99,21 @@ class Potential:
         self._filled: Floats = gpu.weight * gpu.size_milli
         self._fed: Floats = np.where(gpu.cpus > 0, gpu.size_milli / (FED_PART * self._cpus), 0.0)
         self._fed_anyway: Floats = np.where(gpu.cpus > 0, 0.0, np.inf)
+        # Behind milli and worth.
+        self._copies: Ints = self._shape + 2
+        holds: Floats = table * held
+        return holds
 
     def of(self, levels: Ints, cpus: Ints) -> Floats:
         """The potential of each state (`levels` by device, free `cpus`), in milli-GPU."""
         weights = self.weights
-        free = self._milli[levels].sum(axis=1)
-        total = self._worth[levels].sum(axis=1)
+        sums = self._table[levels].sum(axis=1)
+        free, total = sums[:, 0], sums[:, 1]
         if weights.unfed and self._cpus_per_milli > 0:
             unfed = (free - cpus / self._cpus_per_milli) / SOFT_MILLI
             total += weights.unfed * SOFT_MILLI * np.logaddexp(0.0, unfed)
         if len(self._weight):
-            copies = self._holds[levels].sum(axis=1)[:, self._shape]
+            copies = sums[:, self._copies]
             if self._many:
                 copies = np.floor(copies / self._gpus)
             copies = np.minimum(copies, np.floor(cpus[:, None] / self._cpus))
