@@ -90,7 +90,7 @@ def read_trace(nodes: Path, pods: Path, orders: Path) -> Trace:
     """Read the three files, plain or `.gz`. Raises TraceProblem."""
     node_rows = _table(nodes, NODE_COLUMNS)
     pod_rows = _table(pods, POD_COLUMNS)
-    specs = [tuple(sorted(filter(None, row["gpu_spec"].split("|")))) for row in pod_rows]
+    specs = [tuple(sorted(filter(None, (row["gpu_spec"] or "").split("|")))) for row in pod_rows]
     named = {row["model"] for row in node_rows} | {name for spec in specs for name in spec}
     models = tuple(sorted(named))
     sets = sorted({spec for spec in specs if len(spec) > 1})

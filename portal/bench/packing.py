@@ -15,7 +15,7 @@ from portal.bench.openb import Trace, TraceProblem, read_trace, snapshot_of
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.plan import Plan
 from scheduler.engine.policy import PlacementRule, Policy
-from scheduler.engine.snapshot import Snapshot
+from scheduler.engine.snapshot import Snapshot, SnapshotInvalid
 
 MOST = {"tile": 64}
 MARKS = (100, 130)
@@ -58,7 +58,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         arrivals, rank = trace.orders[seed]
         snapshot = snapshot_of(trace, arrivals, rank, options["tile"])
         began = time.perf_counter()
-        plan = plan_cycle(snapshot, policy)
+        plan = _plan(snapshot, policy)
         took_s = time.perf_counter() - began
         figures = _figures(snapshot, plan, trace.capacity_milli * options["tile"])
         per_seed.append(
@@ -82,6 +82,13 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         "per_seed": per_seed,
         **machine(),
     }
+
+
+def _plan(snapshot: Snapshot, policy: Policy) -> Plan:
+    try:
+        return plan_cycle(snapshot, policy)
+    except SnapshotInvalid as problem:
+        raise TraceProblem(f"the trace asks for what cannot be: {problem}") from None
 
 
 def _seeds(words: str | None, trace: Trace) -> list[int]:

@@ -92,10 +92,12 @@ def explain_waits(
 
 def _no_room(board: Board, request: Request, next_free: Mapping[int, int]) -> Verdict | None:
     """Why free capacity does not hold the request; None if it does, reservations aside."""
-    if choose_nodes(board, request, past_reservations=True) is not None:
-        return None
     fit = eligible_nodes(board, request, past_reservations=True)
     best = int(np.count_nonzero(fit))
+    if best >= request.nodes and (
+        not request.part_gpus or choose_nodes(board, request, past_reservations=True) is not None
+    ):
+        return None
     here = board.in_pool[request.pool]
     free_gpus = board.free_of(request)
     free = int(free_gpus[here].sum())

@@ -92,6 +92,7 @@ def test_wrong_words_are_refused(files: list[str], change: tuple[str], names: st
     [
         ("nodes.csv", "a,b\n1,2\n", "no column cpu_milli"),
         ("nodes.csv", NODES.replace("8000", "8 cores"), "nodes.csv: .*write whole numbers"),
+        ("nodes.csv", NODES.replace("8000", "-8"), "cannot be: nodes.cpus_total"),
         ("orders.csv", "7 pods\n", "orders.csv line 1 is not"),
         ("orders.csv", "7,pods,0 9\n7,nodes,0 1 2\n", "rows 0 to 4"),
         ("orders.csv", "7,pods,0\n7,nodes,0 1 1\n", "must be 0 to 2, each once"),

@@ -131,7 +131,7 @@ class Packing:
 
 def packing_for(rule: PlacementRule, board: Board) -> Packing | None:
     """What scores nodes under this rule; None if the engine's own order of preference does."""
-    if rule is PlacementRule.TIGHT:
+    if rule is PlacementRule.TIGHT or not len(board.snapshot.waiting):
         return None
     levels, mix = Levels(board), typical_mix(board.snapshot)
     if rule is PlacementRule.FGD:
