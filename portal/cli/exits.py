@@ -22,6 +22,8 @@ _OF_FAILURE = {
     "user_code": USER_FAILURE,
     "user_resource": USER_FAILURE,
     "user_config": USER_FAILURE,
+    "hang": USER_FAILURE,
+    "unknown": USER_FAILURE,
     "timeout": TIMED_OUT,
 }
 

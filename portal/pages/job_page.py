@@ -23,13 +23,17 @@ from scheduler.selectors.jobs import (
 )
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.telemetry import job_series
+from scheduler.selectors.triage import Diagnosis, diagnosis_of
 from scheduler.selectors.usage import job_cost, may_see_cost
 from scheduler.states import (
     END_RULES,
+    FAILURE_WORDS,
     FINAL_JOB_STATES,
     LIVE_JOB_STATES,
     WAITING_JOB_STATES,
     EndReason,
+    FailureClass,
+    JobState,
     Tier,
     end_sentence,
 )
@@ -62,6 +66,7 @@ class AttemptCard:
     end_reason: str
     css: str
     sentence: str
+    label: str
     took: timedelta | None
     waited: timedelta | None
 
@@ -102,8 +107,17 @@ def overview(viewer: User, job: Job, *, now: datetime) -> dict[str, Any]:
         "events": [event_line(event) for event in events],
         "tier": Tier(job.tier).name.lower(),
         "sentence": end_sentence_of(job),
+        "triage": _triage(viewer, job, attempts),
         **why(job),
     }
+
+
+def _triage(viewer: User, job: Job, attempts: list[Attempt]) -> Diagnosis | None:
+    """The triage of the last ended attempt, while the job is failed or waits to be tried again."""
+    ended = [attempt for attempt in attempts if attempt.end_reason]
+    if job.state not in (JobState.FAILED, *WAITING_JOB_STATES) or not ended:
+        return None
+    return diagnosis_of(viewer, job, ended[-1])
 
 
 def why(job: Job) -> dict[str, Any]:
@@ -148,6 +162,9 @@ def _card(attempt: Attempt, earlier: Attempt | None, job: Job) -> AttemptCard:
         reason,
         css,
         end_sentence(reason, attempt.end_facts) if reason else "",
+        FAILURE_WORDS[FailureClass(attempt.failure)][0]
+        if attempt.failure not in ("", FailureClass.NONE)
+        else "",
         attempt.ended_at - began if attempt.ended_at else None,
         attempt.assigned_at - waited_from if waited_from else None,
     )

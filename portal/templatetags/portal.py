@@ -55,6 +55,12 @@ def plain(text: object) -> str:
 
 
 @register.filter
+def lines_before(number: int) -> int:
+    """The line a log opens with so that line `number` has some context above it."""
+    return max(1, number - 8)
+
+
+@register.filter
 def initials(user: Any) -> str:
     """One or two capitals for the round mark of a person."""
     words = (user.get_full_name() or user.get_username()).replace(".", " ").split()

@@ -12,7 +12,9 @@ from scheduler.states import AttemptState
 class Attempt(models.Model):
     """One try to run a job. Its id is the *fence*: monotone, and carried by every message.
 
-    `stop_*` say what was asked for; `end_*` say what came of it.
+    `stop_*` say what was asked for; `end_*` say what came of it. `failure` is the class of the end
+    and `triage` what speaks for it: `signature`, `evidence` (`rank`, `line`, `text`, of the log),
+    `is_confirmed` by the node, and `then`: retried free, from the user's retries, or not.
     """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
@@ -28,6 +30,8 @@ class Attempt(models.Model):
     end_reason = models.CharField(max_length=32, blank=True)
     end_facts = models.JSONField(default=dict, blank=True)
     exit_code = models.IntegerField(null=True, blank=True)
+    failure = models.CharField(max_length=16, blank=True)
+    triage = models.JSONField(default=dict, blank=True)
     assigned_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
     stopping_at = models.DateTimeField(null=True, blank=True)

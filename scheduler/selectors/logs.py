@@ -13,6 +13,7 @@ from accounts.models import User
 from accounts.permissions import can, projects_visible_to
 from scheduler.models import Job, LogChunk, Placement
 from scheduler.states import AttemptState
+from scheduler.wire.messages import MAX_LOG_CHUNK
 
 # A window never costs more than this, however long its lines are.
 MAX_WINDOW_BYTES = 2 * 1024 * 1024
@@ -209,3 +210,30 @@ def read_log_bytes(attempt_id: int, rank: int, offset: int, limit: int) -> bytes
         if size >= limit:
             break
     return b"".join(parts)[:limit]
+
+
+def last_bytes(placement: Placement, limit: int) -> tuple[bytes, int, bool]:
+    """At most the last `limit` bytes, the number of the line they begin in, and whether cut there.
+
+    For the services, which act for nobody. What the store cannot give is left out: an attempt
+    has to end whether or not its log can be read.
+    """
+    begin = max(0, placement.log_size - limit)
+    chunks = list(
+        placement.log_chunks.filter(offset__gt=begin - MAX_LOG_CHUNK).order_by("-offset")[:128]
+    )
+    parts: list[bytes] = []
+    first_line, is_cut = placement.log_lines + 1, begin > 0
+    for chunk in chunks:
+        if chunk.offset + chunk.size <= begin:
+            break
+        skip = max(0, begin - chunk.offset)
+        try:
+            with default_storage.open(chunk.path) as file:
+                piece = file.read()
+        except OSError:
+            return b"".join(reversed(parts)), first_line, True
+        parts.append(piece[skip:])
+        first_line = chunk.first_line + piece.count(b"\n", 0, skip)
+        is_cut = chunk.offset + skip > 0 and piece[skip - 1 : skip] != b"\n"
+    return b"".join(reversed(parts)), first_line, is_cut

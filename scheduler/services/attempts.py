@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -10,14 +11,16 @@ from scheduler.models import Attempt, Job, Placement
 from scheduler.services import transitions, usage
 from scheduler.services.placing import release_devices
 from scheduler.services.stopping import request_stop
-from scheduler.services.verdicts import verdict
+from scheduler.services.verdicts import triage, verdict
 from scheduler.states import (
     END_RULES,
+    INFRASTRUCTURE,
     LIVE_ATTEMPT_STATES,
     MAX_FREE_RETRIES,
     AttemptState,
     EndReason,
     EndRule,
+    FailureClass,
     JobState,
 )
 
@@ -79,7 +82,12 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
     """End an attempt for good: verdict, money, and what becomes of the job."""
     job = attempt.job
     reason, facts, exit_code = verdict(attempt, placements)
+    finding, reason, facts = triage(attempt, placements, reason, facts, exit_code)
     rule = END_RULES[reason]
+    then = _what_follows(job, reason, rule)
+    if finding.failure != FailureClass.NONE:
+        is_guess = finding.failure in INFRASTRUCTURE and not finding.is_confirmed
+        facts["failure"] = str(rule.failure if is_guess else finding.failure)
     started_at = attempt.started_at or min(
         (p.started_at for p in placements if p.started_at), default=None
     )
@@ -91,19 +99,33 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
         end_facts=facts,
         exit_code=exit_code,
         started_at=started_at,
+        failure=finding.failure,
+        triage={
+            "signature": finding.signature,
+            "evidence": [asdict(one) for one in finding.evidence],
+            "is_confirmed": finding.is_confirmed,
+            "then": then,
+        },
     ):
         return
     if not rule.billable:
         usage.refund_attempt(attempt)
     detail = {"attempt": attempt.number, "reason": reason, **facts}
-    _conclude(job, attempt, reason, rule, detail, now, started_at)
+    _conclude(job, attempt, reason, then, detail, now, started_at)
+
+
+def _what_follows(job: Job, reason: EndReason, rule: EndRule) -> str:
+    """Who pays for another attempt: "free", "user", or nobody ("")."""
+    if rule.retry_free and (reason in _WITHOUT_LIMIT or job.free_retries_used < MAX_FREE_RETRIES):
+        return "free"
+    return "user" if rule.uses_user_retry and job.user_retries_used < job.retries else ""
 
 
 def _conclude(
     job: Job,
     attempt: Attempt,
     reason: EndReason,
-    rule: EndRule,
+    then: str,
     detail: dict[str, Any],
     now: datetime,
     started_at: datetime | None,
@@ -116,19 +138,24 @@ def _conclude(
         "end_facts": attempt.end_facts,
         "started_at": job.started_at or started_at,
     }
-    if rule.retry_free and (reason in _WITHOUT_LIMIT or job.free_retries_used < MAX_FREE_RETRIES):
+    if then == "free":
         used = job.free_retries_used + (reason not in _WITHOUT_LIMIT)
         transitions.move_job(
             job, JobState.QUEUED, kind="requeued", detail=detail, free_retries_used=used, **common
         )
-    elif rule.uses_user_retry and job.user_retries_used < job.retries:
+    elif then == "user":
         used = job.user_retries_used + 1
         transitions.move_job(
             job, JobState.QUEUED, kind="retried", detail=detail, user_retries_used=used, **common
         )
     else:
         transitions.move_job(
-            job, rule.final, kind="ended", detail=detail, exit_code=attempt.exit_code, **common
+            job,
+            END_RULES[reason].final,
+            kind="ended",
+            detail=detail,
+            exit_code=attempt.exit_code,
+            **common,
         )
 
 

@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from scheduler.models import Attempt, Placement
+from scheduler.selectors.logs import last_bytes
 from scheduler.spec.units import format_duration, format_size_mib
-from scheduler.states import EndReason
+from scheduler.states import INFRASTRUCTURE, EndReason
+from scheduler.triage import MAX_TAIL_BYTES, Failure, Finding, LogTail, judge
+
+_LEAST_TAIL_BYTES = 16 * 1024
+_CONFIRMS = (EndReason.DEVICE_FAILED, EndReason.NODE_LOST)
 
 
 def verdict(
@@ -33,3 +38,49 @@ def verdict(
     if reason is EndReason.OUT_OF_MEMORY:
         facts["limit"] = format_size_mib(attempt.job.memory_mib)
     return reason, facts, culprit.exit_code if culprit else None
+
+
+def triage(
+    attempt: Attempt,
+    placements: Sequence[Placement],
+    reason: EndReason,
+    facts: dict[str, Any],
+    exit_code: int | None,
+) -> tuple[Finding, EndReason, dict[str, Any]]:
+    """The finding, and the reason that counts with its facts.
+
+    Logs advise, nodes decide: the reason moves from the program to the platform only when a
+    *node* gave up a rank or one of its cards, and the log says that the program lost that peer.
+    """
+    rank = int(facts.get("rank", 0))
+    failure = Failure(
+        reason,
+        exit_code,
+        str(facts.get("detail", "")),
+        rank,
+        tuple(EndReason(p.end_reason) for p in placements if p.end_reason and p.rank != rank),
+        _tails(placements, rank) if reason is EndReason.EXIT_CODE else (),
+    )
+    finding = judge(failure)
+    if reason is EndReason.EXIT_CODE and finding.is_confirmed:
+        gone = next((p for p in placements if p.end_reason in _CONFIRMS), None)
+        if finding.failure in INFRASTRUCTURE and gone is not None:
+            reason = EndReason(gone.end_reason)
+            facts = {"node": gone.node.name, "rank": gone.rank, "detail": gone.detail}
+    return finding, reason, facts
+
+
+def _tails(placements: Sequence[Placement], culprit: int) -> tuple[LogTail, ...]:
+    """The ends of the logs, the culprit's first: MAX_TAIL_BYTES in all, half of them its own."""
+    ordered = sorted(placements, key=lambda p: (p.rank != culprit, p.rank))
+    share = MAX_TAIL_BYTES // 2 if len(ordered) > 1 else MAX_TAIL_BYTES
+    found = []
+    for index, placement in enumerate(ordered):
+        raw, first_line, is_cut = last_bytes(placement, share)
+        found.append(LogTail(placement.rank, raw, first_line, is_cut))
+        if index == 0:
+            share = MAX_TAIL_BYTES // 2 // max(1, len(ordered) - 1)
+        if share < _LEAST_TAIL_BYTES and index >= MAX_TAIL_BYTES // 2 // _LEAST_TAIL_BYTES:
+            break
+        share = max(share, _LEAST_TAIL_BYTES)
+    return tuple(found)

@@ -7,6 +7,8 @@ whose fault.
 
 from scheduler.states.ends import (
     END_RULES,
+    FAILURE_WORDS,
+    INFRASTRUCTURE,
     MAX_FREE_RETRIES,
     EndReason,
     EndRule,
@@ -33,7 +35,9 @@ from scheduler.states.waits import WAIT_SENTENCES, WaitReason, wait_sentence
 __all__ = [
     "ATTEMPT_MOVES",
     "END_RULES",
+    "FAILURE_WORDS",
     "FINAL_JOB_STATES",
+    "INFRASTRUCTURE",
     "JOB_MOVES",
     "LIVE_ATTEMPT_STATES",
     "LIVE_JOB_STATES",

@@ -8,23 +8,26 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.models import User
 from portal.api.operations import ApiView, operation
 from portal.api.shapes import viewer_of
-from portal.api.v1.job_shapes import End, Wait, show_end, show_wait
-from scheduler.models import Attempt, JobEvent
+from portal.api.v1.job_shapes import End, Triage, Wait, show_end, show_triage, show_wait
+from scheduler.models import Attempt, Job, JobEvent
 from scheduler.selectors import jobs as select
 from scheduler.selectors.queues import position_in_queue
+from scheduler.selectors.triage import diagnosis_of, latest_diagnosis
 from scheduler.states import FINAL_JOB_STATES, EndReason, end_sentence
 
 
 class Why(serializers.Serializer[Any]):
-    """`sentence` says in words where the job stands; `wait` or `end` carries code and facts."""
+    """`sentence` says in words where the job stands; `wait`, `end` and `triage` carry more."""
 
     state = serializers.CharField()
     sentence = serializers.CharField()
     position = serializers.IntegerField(allow_null=True)
     wait = Wait(allow_null=True)
     end = End(allow_null=True)
+    triage = Triage(allow_null=True)
 
 
 class Event(serializers.Serializer[Any]):
@@ -73,6 +76,7 @@ class AttemptShape(serializers.Serializer[Any]):
     end_reason = serializers.CharField()
     end_sentence = serializers.CharField()
     exit_code = serializers.IntegerField(allow_null=True)
+    triage = Triage(allow_null=True)
     code_commit = serializers.CharField()
     resume_from = serializers.CharField()
     assigned_at = serializers.DateTimeField()
@@ -92,7 +96,8 @@ class JobWhy(ApiView):
 
     @operation("jobs_why", "Why it waits, or how it ended", scope="jobs:read", reply=Why)
     def get(self, request: Request, pk: int) -> Response:
-        job = select.get_visible_job(viewer_of(request), pk)
+        viewer = viewer_of(request)
+        job = select.get_visible_job(viewer, pk)
         sentence = select.wait_sentence_of(job)
         if job.state in FINAL_JOB_STATES:
             sentence = select.end_sentence_of(job)
@@ -103,6 +108,7 @@ class JobWhy(ApiView):
                 "position": position_in_queue(job),
                 "wait": show_wait(job),
                 "end": show_end(job),
+                "triage": show_triage(latest_diagnosis(viewer, job)),
             }
         )
 
@@ -135,11 +141,12 @@ class JobAttempts(ApiView):
     @operation("jobs_attempts", "Tries, nodes, devices", scope="jobs:read", reply=Attempts)
     def get(self, request: Request, pk: int) -> Response:
         viewer = viewer_of(request)
-        attempts = select.attempts_of(viewer, select.get_visible_job(viewer, pk))
-        return Response({"items": [_show_attempt(attempt) for attempt in attempts]})
+        job = select.get_visible_job(viewer, pk)
+        attempts = select.attempts_of(viewer, job)
+        return Response({"items": [_show_attempt(viewer, job, one) for one in attempts]})
 
 
-def _show_attempt(attempt: Attempt) -> dict[str, Any]:
+def _show_attempt(viewer: User, job: Job, attempt: Attempt) -> dict[str, Any]:
     reason = attempt.end_reason
     return {
         "number": attempt.number,
@@ -147,6 +154,7 @@ def _show_attempt(attempt: Attempt) -> dict[str, Any]:
         "end_reason": reason,
         "end_sentence": end_sentence(EndReason(reason), attempt.end_facts) if reason else "",
         "exit_code": attempt.exit_code,
+        "triage": show_triage(diagnosis_of(viewer, job, attempt)),
         "code_commit": attempt.code_commit,
         "resume_from": attempt.resume_from,
         "assigned_at": attempt.assigned_at,

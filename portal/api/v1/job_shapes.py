@@ -13,6 +13,7 @@ from portal.api.shapes import MONEY
 from scheduler.models import Job
 from scheduler.selectors import jobs as select
 from scheduler.selectors.queues import position_in_queue
+from scheduler.selectors.triage import Diagnosis, latest_diagnosis
 from scheduler.services.quotes import Quote
 from scheduler.spec import JobSpec
 from scheduler.states import (
@@ -20,6 +21,7 @@ from scheduler.states import (
     FINAL_JOB_STATES,
     WAITING_JOB_STATES,
     EndReason,
+    FailureClass,
     JobState,
     Tier,
 )
@@ -37,12 +39,39 @@ class Wait(serializers.Serializer[Any]):
 
 
 class End(serializers.Serializer[Any]):
-    """How the latest attempt ended; `failure` says whose fault it was."""
+    """How the latest attempt ended; `failure` is the class that counts; see `triage`."""
 
     reason = serializers.CharField()
     sentence = serializers.CharField()
     failure = serializers.CharField()
     exit_code = serializers.IntegerField(allow_null=True)
+
+
+class Evidence(serializers.Serializer[Any]):
+    """A line that speaks for a finding; `line` 0: the node's own report, not the log."""
+
+    rank = serializers.IntegerField()
+    line = serializers.IntegerField()
+    text = serializers.CharField()
+
+
+class Triage(serializers.Serializer[Any]):
+    """Why an attempt failed and what to do. `then`: who pays for another one: free, user or "".
+
+    `evidence` is empty for those who may not read the log. `is_confirmed` is false when only the
+    program's own output says so; such a finding changes nothing about retries and cost.
+    """
+
+    attempt = serializers.IntegerField()
+    failure = serializers.ChoiceField([str(one) for one in FailureClass])
+    title = serializers.CharField()
+    whose = serializers.CharField()
+    signature = serializers.CharField()
+    advice = serializers.CharField()
+    is_confirmed = serializers.BooleanField()
+    evidence = Evidence(many=True)
+    then = serializers.CharField(allow_blank=True)
+    retry = serializers.CharField()
 
 
 class JobRow(serializers.Serializer[Any]):
@@ -82,6 +111,7 @@ class JobDetail(JobRow):
     attempt = serializers.IntegerField(allow_null=True)
     position = serializers.IntegerField(allow_null=True)
     actions = serializers.ListField(child=serializers.CharField())
+    triage = Triage(allow_null=True)
     spec = serializers.DictField(allow_null=True)
 
 
@@ -126,9 +156,15 @@ def show_end(job: Job) -> dict[str, Any] | None:
     return {
         "reason": job.end_reason,
         "sentence": select.end_sentence_of(job),
-        "failure": str(END_RULES[EndReason(job.end_reason)].failure),
+        "failure": job.end_facts.get("failure")
+        or str(END_RULES[EndReason(job.end_reason)].failure),
         "exit_code": job.exit_code,
     }
+
+
+def show_triage(found: Diagnosis | None) -> dict[str, Any] | None:
+    """Null unless an attempt failed."""
+    return asdict(found) if found else None
 
 
 def show_row(job: Job, unreachable: Iterable[int] = ()) -> dict[str, Any]:
@@ -177,6 +213,7 @@ def show_job(viewer: User, job: Job) -> dict[str, Any]:
         "attempt": select.latest_attempt_number(job),
         "position": position_in_queue(job),
         "actions": sorted(select.job_actions(viewer, job)),
+        "triage": show_triage(latest_diagnosis(viewer, job)),
         "spec": JobSpec.model_validate(job.spec).readable() if may_read else None,
     }
 

@@ -1,0 +1,84 @@
+"""What a failed attempt's triage says, for a viewer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from accounts.models import User
+from scheduler.models import Attempt, Job
+from scheduler.selectors.jobs import may_read_inside
+from scheduler.states import END_RULES, FAILURE_WORDS, INFRASTRUCTURE, EndReason, FailureClass
+from scheduler.triage import advice_of
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why an attempt failed. `evidence` is empty for those who may not read the log.
+
+    `title` names the class, `whose` says who has to mend it; `then` is who pays for another
+    attempt: "free", "user" (one of the job's own retries), or "" for none, and `retry` says it.
+    `is_confirmed`: the node says so, not only the program's output.
+    """
+
+    attempt: int
+    failure: str
+    title: str
+    whose: str
+    signature: str
+    advice: str
+    is_confirmed: bool
+    evidence: tuple[dict[str, Any], ...]
+    then: str
+    retry: str
+
+
+def diagnosis_of(viewer: User, job: Job, attempt: Attempt) -> Diagnosis | None:
+    """The triage of one attempt; None when it did not fail or ended before there was any."""
+    if not attempt.failure or attempt.failure == FailureClass.NONE:
+        return None
+    failure, found = FailureClass(attempt.failure), attempt.triage
+    title, whose = FAILURE_WORDS[failure]
+    is_confirmed = bool(found.get("is_confirmed"))
+    return Diagnosis(
+        attempt=attempt.number,
+        failure=str(failure),
+        title=title,
+        whose=whose,
+        signature=str(found.get("signature", "")),
+        advice=advice_of(str(found.get("signature", ""))),
+        is_confirmed=is_confirmed,
+        evidence=tuple(found.get("evidence", ())) if may_read_inside(viewer, job) else (),
+        then=str(found.get("then", "")),
+        retry=_retry(job, attempt, failure, is_confirmed),
+    )
+
+
+def latest_diagnosis(viewer: User, job: Job) -> Diagnosis | None:
+    """Of the last attempt that has ended, if that one failed."""
+    ended = job.attempts.exclude(end_reason="").order_by("-number").first()
+    return diagnosis_of(viewer, job, ended) if ended else None
+
+
+def _retry(job: Job, attempt: Attempt, failure: FailureClass, is_confirmed: bool) -> str:
+    """Whether it is tried again, at whose cost, and why."""
+    rule = END_RULES[EndReason(attempt.end_reason)]
+    then = attempt.triage.get("then", "")
+    charged = "Its time is charged." if rule.billable else "Its time is not charged."
+    if then == "free":
+        return f"Tried again by Trainyard; none of the job's own retries is used. {charged}"
+    guess = failure in INFRASTRUCTURE and not is_confirmed and attempt.end_reason == "exit_code"
+    why = (
+        " Only the program's output points there; no node reported a fault, so it counts as the "
+        "program's own end."
+        if guess
+        else ""
+    )
+    if then == "user":
+        return f"Tried again with one of the job's own retries. {charged}{why}"
+    if rule.uses_user_retry:
+        left = "No retry was asked for" if not job.retries else "The job's own retries are used up"
+        return f"Not tried again: {left[0].lower()}{left[1:]}. {charged}{why}"
+    if rule.retry_free:
+        return f"Not tried again: it has failed this way too often. {charged}"
+    return f"Not tried again: it would end the same way. {charged}{why}"

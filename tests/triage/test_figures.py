@@ -1,0 +1,63 @@
+"""Precision and recall per class, over fixtures seen while the rules were written and not."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from scheduler.states import FailureClass
+from scheduler.triage import judge
+from tests.triage.cases import Case, load
+
+MIN_PRECISION = 0.95
+
+
+def figures(cases: list[Case]) -> tuple[float, str]:
+    """Precision over all decided cases, and a table with one line a class."""
+    hit: Counter[str] = Counter()
+    said: Counter[str] = Counter()
+    labelled: Counter[str] = Counter()
+    wrong = []
+    for case in cases:
+        found = judge(case.failure).failure
+        labelled[case.expected] += 1
+        said[found] += 1
+        hit[found] += found == case.expected
+        if found != case.expected:
+            wrong.append(f"  {case.name}: {case.expected}, judged {found}")
+    decided = sum(count for name, count in said.items() if name != FailureClass.UNKNOWN)
+    right = sum(count for name, count in hit.items() if name != FailureClass.UNKNOWN)
+    lines = [f"{'class':<14} cases  precision  recall"]
+    for name in sorted(labelled | said):
+        precision = f"{hit[name] / said[name]:9.2f}" if said[name] else "        –"
+        recall = f"{hit[name] / labelled[name]:6.2f}" if labelled[name] else "     –"
+        lines.append(f"{name:<14} {labelled[name]:5}  {precision}  {recall}")
+    lines.append(f"decided {decided} of {len(cases)}, of them right {right}; unknown said ")
+    lines[-1] += f"{said[FailureClass.UNKNOWN]} times"
+    return right / max(1, decided), "\n".join(lines + wrong)
+
+
+def test_precision_over_all_decided_fixtures():
+    parts = {name: load(name) for name in FILES}
+    for name, cases in parts.items():
+        precision, table = figures(cases)
+        print(f"\n{name}: precision {precision:.3f}\n{table}")
+    precision, _ = figures([case for cases in parts.values() for case in cases])
+    assert precision >= MIN_PRECISION
+
+
+def test_every_class_has_enough_fixtures():
+    counts = Counter(case.expected for name in FILES for case in load(name))
+    classes = set(FailureClass) - {FailureClass.NONE, FailureClass.UNKNOWN}
+    assert {name for name in classes if counts[name] < MIN_A_CLASS} == set()
+
+
+FILES = ("known",)
+MIN_A_CLASS = 4
+
+
+@pytest.mark.parametrize("case", load("known"), ids=lambda case: case.name)
+def test_a_known_failure_is_judged_as_labelled(case):
+    finding = judge(case.failure)
+    assert finding.failure == case.expected, finding
