@@ -11,6 +11,9 @@ from scheduler.triage import judge
 from tests.triage.cases import Case, load
 
 MIN_PRECISION = 0.95
+HELD_OUT_AT_FIRST_SIGHT = 0.80
+FILES = ("known", "held_out")
+MIN_A_CLASS = 6
 
 
 def figures(cases: list[Case]) -> tuple[float, str]:
@@ -38,12 +41,23 @@ def figures(cases: list[Case]) -> tuple[float, str]:
     return right / max(1, decided), "\n".join(lines + wrong)
 
 
-def test_precision_over_all_decided_fixtures():
-    parts = {name: load(name) for name in FILES}
-    for name, cases in parts.items():
-        precision, table = figures(cases)
-        print(f"\n{name}: precision {precision:.3f}\n{table}")
-    precision, _ = figures([case for cases in parts.values() for case in cases])
+def test_precision_over_the_fixtures_the_rules_were_written_with():
+    precision, table = figures(load("known"))
+    print(f"\nknown: precision {precision:.3f}\n{table}")
+    assert precision >= MIN_PRECISION
+
+
+def test_precision_over_the_fixtures_held_out_is_no_worse_than_at_first_sight():
+    """Below the goal; the rules are not tuned to these, or they would measure nothing."""
+    precision, table = figures(load("held_out"))
+    print(f"\nheld_out: precision {precision:.3f}\n{table}")
+    assert precision >= HELD_OUT_AT_FIRST_SIGHT
+
+
+@pytest.mark.xfail(strict=True, reason="goal missed: 0.911 at first sight of the held-out cases")
+def test_precision_over_all_decided_fixtures_reaches_the_goal():
+    precision, table = figures([case for name in FILES for case in load(name)])
+    print(f"\nall: precision {precision:.3f}\n{table}")
     assert precision >= MIN_PRECISION
 
 
@@ -51,10 +65,6 @@ def test_every_class_has_enough_fixtures():
     counts = Counter(case.expected for name in FILES for case in load(name))
     classes = set(FailureClass) - {FailureClass.NONE, FailureClass.UNKNOWN}
     assert {name for name in classes if counts[name] < MIN_A_CLASS} == set()
-
-
-FILES = ("known",)
-MIN_A_CLASS = 4
 
 
 @pytest.mark.parametrize("case", load("known"), ids=lambda case: case.name)
