@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
 import pytest
 
 from portal.bench import kill, takeover
-from portal.bench.witness import Start, read_starts, verdict
+from portal.bench.figures import client, nodes_of, spec
+from portal.bench.outages import kill_control_plane, restart, running_agents
+from portal.bench.witness import (
+    SCRIPT,
+    Start,
+    make_witness_folder,
+    read_starts,
+    verdict,
+    wait_for_all,
+)
+from portal.embedded.temporary import temporary_stack
 
 
 @pytest.mark.stack
@@ -20,6 +35,44 @@ def test_the_control_plane_is_killed_after_the_last_accepted_job(agents_too):
     # The kill found some at work and some waiting, or it has shown nothing.
     assert 0 < figures["started_before_kill"] < 12
     assert 0 < figures["recovery_s"] <= figures["last_end_s"]
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(240)
+def test_submits_in_flight_at_the_kill_are_repeated_and_make_one_job_each():
+    nodes, count = nodes_of(2, 4), 40
+    with (
+        temporary_stack(tell=print, nodes=nodes, runs_agents=False) as stack,
+        running_agents(stack, nodes),
+    ):
+        folder = make_witness_folder(stack.places.state.parent)
+        script = SCRIPT.format(folder=folder, seconds=0.3)
+
+        def submit(number):
+            """The job's number; None where no answer came."""
+            key = {"Idempotency-Key": f"in-flight-{number}"}
+            document = spec(f"in-flight-{number}", script=script)
+            with client(stack) as api, contextlib.suppress(httpx.TransportError):
+                return (
+                    api.post("/jobs/", json=document, headers=key).raise_for_status().json()["id"]
+                )
+
+        with ThreadPoolExecutor(8) as pool:
+            first = [pool.submit(submit, number) for number in range(count)]
+            while sum(each.done() for each in first) < 10:
+                time.sleep(0.005)
+            kill_control_plane(stack)
+        acknowledged = [each.result() for each in first]
+        restart(stack)
+        again = [submit(number) for number in range(count)]
+        with client(stack) as api:
+            states = wait_for_all(api, again)
+            known = api.get("/jobs/", params={"text": "in-flight", "limit": 100}).json()["items"]
+        starts = read_starts(folder)
+    assert None in acknowledged
+    assert all(old in (None, new) for old, new in zip(acknowledged, again, strict=True))
+    assert sorted(job["id"] for job in known) == sorted(again)
+    assert verdict(again, states, starts) == {"lost": 0, "doubled": 0, "unasked": 0}
 
 
 @pytest.mark.stack
