@@ -90,14 +90,14 @@ def why(job: Number, as_json: AsJson = False) -> None:
 
 def _print_triage(triage: dict[str, Any]) -> None:
     """Class, evidence, advice and who pays, of the last failed attempt."""
-    sure = "" if triage["is_confirmed"] else ", not confirmed by the node"
-    print_line(f"Attempt {triage['attempt']}: {triage['title']} ({triage['failure']}{sure}).")
+    print_line(f"Attempt {triage['attempt']}: {triage['title']} ({triage['failure']}).")
     for one in triage["evidence"]:
         where = f"rank {one['rank']}, line {one['line']}" if one["line"] else "node's report"
         print_line(f"  {where}: {one['text']}")
     if triage["advice"]:
         print_line(f"What to do: {triage['advice']}")
-    print_line(f"Retries: {triage['retry']}")
+    print_line(f"Fault of: {triage['whose']}.")
+    print_line(f"Retries and cost: {triage['retry']}")
 
 
 def cancel(job: Number, as_json: AsJson = False) -> None:

@@ -23,16 +23,14 @@ from scheduler.selectors.jobs import (
 )
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.telemetry import job_series
-from scheduler.selectors.triage import Diagnosis, diagnosis_of
+from scheduler.selectors.triage import Diagnosis, diagnosis_of, title_of
 from scheduler.selectors.usage import job_cost, may_see_cost
 from scheduler.states import (
     END_RULES,
-    FAILURE_WORDS,
     FINAL_JOB_STATES,
     LIVE_JOB_STATES,
     WAITING_JOB_STATES,
     EndReason,
-    FailureClass,
     JobState,
     Tier,
     end_sentence,
@@ -162,9 +160,7 @@ def _card(attempt: Attempt, earlier: Attempt | None, job: Job) -> AttemptCard:
         reason,
         css,
         end_sentence(reason, attempt.end_facts) if reason else "",
-        FAILURE_WORDS[FailureClass(attempt.failure)][0]
-        if attempt.failure not in ("", FailureClass.NONE)
-        else "",
+        title_of(attempt),
         attempt.ended_at - began if attempt.ended_at else None,
         attempt.assigned_at - waited_from if waited_from else None,
     )

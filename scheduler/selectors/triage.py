@@ -38,20 +38,34 @@ def diagnosis_of(viewer: User, job: Job, attempt: Attempt) -> Diagnosis | None:
     if not attempt.failure or attempt.failure == FailureClass.NONE:
         return None
     failure, found = FailureClass(attempt.failure), attempt.triage
-    title, whose = FAILURE_WORDS[failure]
-    is_confirmed = bool(found.get("is_confirmed"))
+    whose = FAILURE_WORDS[failure][1]
+    if _is_guess(attempt):
+        whose = f"not decided; the output points to {whose}, but no node reported it"
     return Diagnosis(
         attempt=attempt.number,
         failure=str(failure),
-        title=title,
+        title=title_of(attempt),
         whose=whose,
         signature=str(found.get("signature", "")),
         advice=advice_of(str(found.get("signature", ""))),
-        is_confirmed=is_confirmed,
+        is_confirmed=bool(found.get("is_confirmed")),
         evidence=tuple(found.get("evidence", ())) if may_read_inside(viewer, job) else (),
         then=str(found.get("then", "")),
-        retry=_retry(job, attempt, failure, is_confirmed),
+        retry=_retry(job, attempt),
     )
+
+
+def title_of(attempt: Attempt) -> str:
+    """The class of its end in words; empty when it did not fail or was not looked at."""
+    if not attempt.failure or attempt.failure == FailureClass.NONE:
+        return ""
+    title = FAILURE_WORDS[FailureClass(attempt.failure)][0]
+    return f"looks like a {title}" if _is_guess(attempt) else title
+
+
+def _is_guess(attempt: Attempt) -> bool:
+    """Whether the output alone blames the infrastructure."""
+    return attempt.failure in INFRASTRUCTURE and not attempt.triage.get("is_confirmed")
 
 
 def latest_diagnosis(viewer: User, job: Job) -> Diagnosis | None:
@@ -60,20 +74,14 @@ def latest_diagnosis(viewer: User, job: Job) -> Diagnosis | None:
     return diagnosis_of(viewer, job, ended) if ended else None
 
 
-def _retry(job: Job, attempt: Attempt, failure: FailureClass, is_confirmed: bool) -> str:
+def _retry(job: Job, attempt: Attempt) -> str:
     """Whether it is tried again, at whose cost, and why."""
     rule = END_RULES[EndReason(attempt.end_reason)]
     then = attempt.triage.get("then", "")
     charged = "Its time is charged." if rule.billable else "Its time is not charged."
     if then == "free":
         return f"Tried again by Trainyard; none of the job's own retries is used. {charged}"
-    guess = failure in INFRASTRUCTURE and not is_confirmed and attempt.end_reason == "exit_code"
-    why = (
-        " Only the program's output points there; no node reported a fault, so it counts as the "
-        "program's own end."
-        if guess
-        else ""
-    )
+    why = " It counts as the program's own end." if _is_guess(attempt) else ""
     if then == "user":
         return f"Tried again with one of the job's own retries. {charged}{why}"
     if rule.uses_user_retry:

@@ -42,7 +42,7 @@ FAILURE_WORDS: Mapping[FailureClass, tuple[str, str]] = {
     FailureClass.INFRA_STORAGE: ("storage failure", "the storage"),
     FailureClass.HANG: ("hang", "not decided"),
     FailureClass.PLATFORM: ("platform failure", "Trainyard itself"),
-    FailureClass.UNKNOWN: ("unknown", "not decided"),
+    FailureClass.UNKNOWN: ("not known", "not decided"),
 }
 INFRASTRUCTURE = frozenset(
     {

@@ -102,8 +102,7 @@ def _from_program(failure: Failure) -> Finding:
             return Finding(
                 END_RULES[gone].failure, name, _evidence(hits), ADVICE[name], is_confirmed=True
             )
-        is_own = best.failure not in INFRASTRUCTURE
-        return Finding(best.failure, best.name, _evidence(hits), best.advice, is_own)
+        return Finding(best.failure, best.name, _evidence(hits), best.advice, False)
     return _from_exit_code(failure)
 
 
@@ -130,7 +129,7 @@ def _first(text: str, table: Sequence[Signature]) -> Signature | None:
 
 
 def _told(failure: Failure) -> tuple[Evidence, ...]:
-    detail = " ".join(failure.detail.split())[:MAX_EVIDENCE_CHARS]
+    detail = _short(" ".join(failure.detail[:4000].split()))
     return (Evidence(failure.rank, 0, detail),) if detail else ()
 
 
@@ -140,6 +139,11 @@ def _evidence(hits: Sequence[Hit]) -> tuple[Evidence, ...]:
     found: list[Evidence] = []
     for hit in hits:
         if hit.signature.name == name and len(found) < MAX_EVIDENCE:
-            text = hit.line.text[:MAX_EVIDENCE_CHARS]
+            text = _short(hit.line.text)
             found.append(Evidence(hit.line.rank, hit.line.number, text))
     return tuple(found)
+
+
+def _short(text: str) -> str:
+    is_long = len(text) > MAX_EVIDENCE_CHARS
+    return text[: MAX_EVIDENCE_CHARS - 1] + "…" if is_long else text

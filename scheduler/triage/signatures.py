@@ -38,7 +38,7 @@ HARDWARE: tuple[Signature, ...] = (
         _GPU,
         10,
         "CUDA and the kernel, on memory errors of a card",
-        "A card reports memory errors. Tell the operator; the job is not to blame.",
+        "A card reports memory errors. Tell the operator which node it was, and run the job again.",
         (
             ("uncorrectable ecc",),
             ("double bit ecc",),
@@ -53,7 +53,7 @@ HARDWARE: tuple[Signature, ...] = (
         _GPU,
         10,
         "NVML, nvidia-smi and the kernel, when a card stops answering",
-        "A card no longer answers. Tell the operator; the job is not to blame.",
+        "A card no longer answers. Tell the operator which node it was, and run the job again.",
         (
             ("gpu is lost",),
             ("fallen off the bus",),
@@ -83,7 +83,7 @@ HARDWARE: tuple[Signature, ...] = (
         _GPU,
         12,
         "CUDA and NVML, on the links between cards",
-        "A link between cards failed. Tell the operator; the job is not to blame.",
+        "A link between cards failed. Tell the operator which node it was, and run the job again.",
         (
             ("nvlink", "uncorrectable"),
             ("nvlink", "fatal"),
@@ -98,7 +98,8 @@ HARDWARE: tuple[Signature, ...] = (
         _NODE,
         13,
         "the kernel, on errors of processor and main memory",
-        "The machine itself reports errors. Tell the operator; the job is not to blame.",
+        "The machine itself reports errors. Tell the operator which node it was, and run the job "
+        "again.",
         (
             ("machine check",),
             ("mce:", "hardware error"),

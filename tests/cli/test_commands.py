@@ -67,6 +67,18 @@ def test_exit_codes_mirror_the_end(terminal_of):
     alice.run("cancel", number)  # an ended job stays as it is
 
 
+def test_why_of_a_failed_job_names_line_advice_and_cost(terminal_of):
+    alice = terminal_of("alice")
+    script = "echo CUDA out of memory; exit 1"
+    number = str(alice.json("submit", *QUICK, "--", "sh", "-c", script)["id"])
+    alice.run("wait", number, code=1)
+    said, _ = alice.run("why", number)
+    assert "not enough resources (user_resource)" in said
+    assert "rank 0, line 1: CUDA out of memory" in said
+    assert "What to do: " in said
+    assert "Not tried again" in said
+
+
 def test_following_ends_when_the_job_is_cancelled(terminal_of):
     alice = terminal_of("alice")
     number = str(alice.json("submit", *QUICK, "--", "sh", "-c", "echo up; sleep 300")["id"])

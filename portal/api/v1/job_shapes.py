@@ -59,7 +59,7 @@ class Triage(serializers.Serializer[Any]):
     """Why an attempt failed and what to do. `then`: who pays for another one: free, user or "".
 
     `evidence` is empty for those who may not read the log. `is_confirmed` is false when only the
-    program's own output says so; such a finding changes nothing about retries and cost.
+    program's own output says so: that changes nothing about retries and cost.
     """
 
     attempt = serializers.IntegerField()
