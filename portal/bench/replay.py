@@ -74,6 +74,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         "policy": options["policy"],
         "durations": options["durations"],
         "seed": options["seed"],
+        "is_preemptive": policy.preempts,
         "is_guarded": is_guarded,
         **asdict(figures_of(runs)),
         "skipped": skipped,
