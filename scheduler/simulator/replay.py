@@ -113,7 +113,7 @@ class Replay:
 
     def _decide(self) -> None:
         world = self.world
-        snapshot = world.snapshot()
+        snapshot = world.snapshot(may_stop=self.policy.preempts)
         plan = plan_cycle(snapshot, self.policy)
         self._watch(snapshot, plan)
         for row in world.apply(plan):

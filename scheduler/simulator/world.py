@@ -74,8 +74,8 @@ class World:
         self._nodes = _equal_nodes(nodes)
         self._node_of_device: Ints = ints(np.repeat(np.arange(nodes), per_node))
 
-    def snapshot(self) -> Snapshot:
-        """What the engine sees of it now."""
+    def snapshot(self, *, may_stop: bool = False) -> Snapshot:
+        """What the engine sees of it now; live jobs to choose from only if it `may_stop` any."""
         rows = ints(np.flatnonzero(self.is_waiting))
         self._learn(rows)
         held, holder_row = self._held()
@@ -90,7 +90,7 @@ class World:
             held=held,
             waiting=self._as_waiting(rows),
             wait_limit_s=floats([self.wait_limit_s]),
-            running=self.live(),
+            running=self.live() if may_stop else None,
         )
 
     def expected_s(self, rows: Ints) -> Floats:
