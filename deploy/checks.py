@@ -20,9 +20,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
-PURE = ("engine", "wire", "spec")
+PURE = ("bench", "engine", "simulator", "spec", "triage", "wire")
 # Stages of their own run these.
-ELSEWHERE = (*PURE, "architecture", "flows", "browser")
+ELSEWHERE = (*PURE, "architecture", "outages", "flows", "browser")
 # No test in these folders opens a database of ours; once is enough for them.
 WITHOUT_DATABASE = ("agent", "gpu")
 QUICK = "not gpu and not long"
@@ -133,6 +133,11 @@ def postgres(report: Report) -> None:
         suite(report, "PostgreSQL", cluster.url())
 
 
+def outages(report: Report) -> None:
+    """Kills and crowds, as the benchmarks make them; with databases of their own, so once."""
+    report.run("outages", *pytest("tests/outages", "-q", "-m", QUICK, *report.words))
+
+
 def browser(report: Report) -> None:
     """The newcomer's path and every page, in headless Chromium."""
     if not any(shutil.which(name) for name in CHROMIUM):
@@ -170,8 +175,8 @@ def others(report: Report) -> None:
 
 Stage = Callable[[Report], None]
 WAYS: dict[str, tuple[Stage, ...]] = {
-    "all": (lint, types, arch, pure, sqlite, postgres, browser, smoke, others),
-    "check": (lint, types, arch, pure, sqlite, smoke),
+    "all": (lint, types, arch, pure, sqlite, postgres, outages, browser, smoke, others),
+    "check": (lint, types, arch, pure, sqlite, outages, smoke),
     "lint": (lint,),
     "types": (types,),
     "arch": (arch,),
@@ -179,6 +184,7 @@ WAYS: dict[str, tuple[Stage, ...]] = {
     "long": (long,),
     "gpu": (gpu,),
     "gallery": (gallery,),
+    "outages": (outages,),
     "browser": (browser,),
     "postgres": (postgres,),
     "sqlite": (sqlite,),
