@@ -70,7 +70,9 @@ def _is_guess(attempt: Attempt) -> bool:
 
 def latest_diagnosis(viewer: User, job: Job) -> Diagnosis | None:
     """Of the last attempt that has ended, if that one failed."""
-    ended = job.attempts.exclude(end_reason="").order_by("-number").first()
+    # A patch may be large, and nothing here asks for it.
+    tried = job.attempts.exclude(end_reason="").defer("code_patch")
+    ended = tried.order_by("-number").first()
     return diagnosis_of(viewer, job, ended) if ended else None
 
 
