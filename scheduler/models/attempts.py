@@ -15,6 +15,8 @@ class Attempt(models.Model):
     `stop_*` say what was asked for; `end_*` say what came of it. `failure` is the class of the end
     and `triage` what speaks for it: `signature`, `evidence` (`rank`, `line`, `text`, of the log),
     `is_confirmed` by the node, and `then`: retried free, from the user's retries, or not.
+    `checkpoint_*` tell of the last checkpoint that the node of `checkpoint_rank` confirmed: its
+    absolute path, bytes, SHA-256 and step, and when it was taken (the server's clock).
     """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
@@ -32,6 +34,12 @@ class Attempt(models.Model):
     exit_code = models.IntegerField(null=True, blank=True)
     failure = models.CharField(max_length=16, blank=True)
     triage = models.JSONField(default=dict, blank=True)
+    checkpoint_at = models.DateTimeField(null=True, blank=True)
+    checkpoint_step = models.PositiveBigIntegerField(null=True, blank=True)
+    checkpoint_path = models.CharField(max_length=1024, blank=True)
+    checkpoint_bytes = models.PositiveBigIntegerField(null=True, blank=True)
+    checkpoint_digest = models.CharField(max_length=64, blank=True)
+    checkpoint_rank = models.PositiveIntegerField(null=True, blank=True)
     assigned_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
     stopping_at = models.DateTimeField(null=True, blank=True)
