@@ -143,7 +143,7 @@ def draw(
         models=tuple(models),
         nodes=_nodes(drawn, pools, shares * held_cpus, shares * 1024),
         devices=devices,
-        held=Held(
+        held=Held.of(
             job=ints([number for number, _ in holders]),
             node=ints([row for _, row in holders]),
             cpus=ints([held_cpus] * len(holders)),
@@ -156,7 +156,7 @@ def draw(
 
 def _nodes(drawn: Sequence[DrawnNode], pools: list[str], cpus_used: Ints, used_mib: Ints) -> Nodes:
     cpus, memory = ints([n.cpus for n in drawn]), ints([n.memory_mib for n in drawn])
-    return Nodes(
+    return Nodes.of(
         id=ints(np.arange(len(drawn)) + 101),
         pool=ints([pools.index(n.pool) for n in drawn]),
         state=ints([NODE_STATES.index(n.state) for n in drawn]),
@@ -184,7 +184,7 @@ def _devices(
                 rows.append((node_row, models.index(node.model), groups, mark != "x", holder))
             groups += 1
     node_of, model, group_of, healthy, holder_of = list(zip(*rows, strict=True)) or [()] * 5
-    devices = Devices(
+    devices = Devices.of(
         id=ints(np.arange(len(rows)) + 1001),
         node=ints(node_of),
         model=ints(model),
@@ -204,7 +204,7 @@ def _waiting(
     names: Sequence[str],
     now_s: float,
 ) -> Waiting:
-    return Waiting(
+    return Waiting.of(
         id=ints([j.id for j in jobs]),
         pool=ints([pools.index(j.pool) for j in jobs]),
         queue=ints([queues.index(j.queue) for j in jobs]),
@@ -219,9 +219,7 @@ def _waiting(
         avoid_node=ints([names.index(j.avoid) if j.avoid else NONE for j in jobs]),
         part_gpus=ints([j.part for j in jobs]),
         remaining_s=floats([j.limit_s for j in jobs]),
-        gpu_milli=ints([1000] * len(jobs)),
         attained_s=floats([j.attained_s for j in jobs]),
-        learnt_s=floats([np.inf for _ in jobs]),
     )
 
 

@@ -187,7 +187,7 @@ def snapshot_of(trace: Trace, arrivals: Ints, rank: Ints, tile: int) -> Snapshot
         queue_is_paused=flags([False]),
         models=trace.models,
         model_sets=trace.model_sets,
-        nodes=Nodes(
+        nodes=Nodes.of(
             id=ints(np.arange(count)),
             pool=ints(np.zeros(count)),
             state=ints([NODE_STATES.index(NodeState.READY)] * count),
@@ -197,7 +197,7 @@ def snapshot_of(trace: Trace, arrivals: Ints, rank: Ints, tile: int) -> Snapshot
             memory_total_mib=memory_mib,
             memory_free_mib=memory_mib,
         ),
-        devices=Devices(
+        devices=Devices.of(
             id=ints(np.arange(size)),
             node=node_of,
             model=nodes.model[order][node_of],
@@ -215,7 +215,7 @@ def snapshot_of(trace: Trace, arrivals: Ints, rank: Ints, tile: int) -> Snapshot
 def _waiting(pods: Pods, arrivals: Ints) -> Waiting:
     size = len(arrivals)
     zeros, ones = ints(np.zeros(size)), ints(np.ones(size))
-    return Waiting(
+    return Waiting.of(
         id=ints(np.arange(size)),
         pool=zeros,
         queue=zeros,
@@ -227,10 +227,6 @@ def _waiting(pods: Pods, arrivals: Ints) -> Waiting:
         memory_mib=pods.memory_mib[arrivals],
         model=pods.model[arrivals],
         time_limit_s=ones * LIMIT_S,
-        avoid_node=ints(np.full(size, NONE)),
-        part_gpus=zeros,
         remaining_s=floats(ones * LIMIT_S),
-        attained_s=floats(zeros),
-        learnt_s=floats(np.full(size, np.inf)),
         gpu_milli=pods.gpu_milli[arrivals],
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 
 from scheduler.engine.snapshot import (
@@ -14,6 +12,7 @@ from scheduler.engine.snapshot import (
     Ints,
     Snapshot,
     SnapshotInvalid,
+    Table,
     Waiting,
 )
 
@@ -96,7 +95,7 @@ def _check_jobs(snapshot: Snapshot, waiting: Waiting) -> None:
 
 
 def _check_lengths(snapshot: Snapshot) -> None:
-    tables = (
+    tables: tuple[Table, ...] = (
         snapshot.nodes,
         snapshot.devices,
         snapshot.held,
@@ -105,7 +104,7 @@ def _check_lengths(snapshot: Snapshot) -> None:
         snapshot.demand,
     )
     for table in tables:
-        if len({len(getattr(table, field.name)) for field in fields(table)}) > 1:
+        if len(table.lengths()) > 1:
             raise SnapshotInvalid(f"the columns of {type(table).__name__} differ in length")
     if snapshot.wait_limit_s is not None and len(snapshot.wait_limit_s) != len(snapshot.pools):
         raise SnapshotInvalid("wait_limit_s and pools differ in length")

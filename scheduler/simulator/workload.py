@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.engine.snapshot import NONE, WHOLE_MILLI, Floats, Ints, Waiting, floats, ints
+from scheduler.engine.snapshot import Floats, Ints, Waiting, floats, ints
 from scheduler.simulator.trace import Trace
 from scheduler.states import Tier
 
@@ -38,8 +38,8 @@ class Workload:
         """Every job as a waiting one; job ids count from 1 in the order of submit."""
         size, per_node = len(self), self.gpus_per_node
         is_wide = self.gpus > per_node
-        zeros, none = ints(np.zeros(size)), ints(np.full(size, NONE))
-        return Waiting(
+        zeros = ints(np.zeros(size))
+        return Waiting.of(
             id=ints(np.arange(1, size + 1)),
             pool=zeros,
             queue=zeros,
@@ -49,14 +49,9 @@ class Workload:
             gpus_per_node=ints(np.where(is_wide, per_node, self.gpus)),
             cpus=zeros,
             memory_mib=zeros,
-            model=none,
             time_limit_s=ints(np.full(size, NO_LIMIT_S)),
-            avoid_node=none,
             part_gpus=ints(np.where(is_wide, self.gpus % per_node, 0)),
             remaining_s=self.declared_s,
-            gpu_milli=ints(np.full(size, WHOLE_MILLI)),
-            attained_s=floats(np.zeros(size)),
-            learnt_s=floats(np.full(size, np.inf)),
         )
 
     def restart_cost_s(self) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -185,7 +185,7 @@ class World:
             taken = np.concatenate([share.devices for _, share in shares])
             holder_row[taken] = np.repeat(np.arange(len(shares)), sizes)
         zeros = ints(np.zeros(len(shares)))
-        held = Held(
+        held = Held.of(
             job=rows + 1,
             node=ints([share.node for _, share in shares]),
             cpus=zeros,
@@ -195,11 +195,12 @@ class World:
         return held, holder_row
 
     def _as_waiting(self, rows: Ints) -> Waiting:
-        columns = {field.name: getattr(self._jobs, field.name)[rows] for field in fields(Waiting)}
-        columns["remaining_s"] = self.expected_s(rows)
-        columns["attained_s"] = self.attained_s(rows)
-        columns["learnt_s"] = self._learnt_s[rows]
-        return Waiting(**columns)
+        return replace(
+            self._jobs.take(rows),
+            remaining_s=self.expected_s(rows),
+            attained_s=self.attained_s(rows),
+            learnt_s=self._learnt_s[rows],
+        )
 
     def live(self) -> Running:
         """The running jobs, all of which may be stopped."""
@@ -214,7 +215,7 @@ class World:
 
     def _devices(self, holder_row: Ints) -> Devices:
         size = len(self.holder)
-        return Devices(
+        return Devices.of(
             id=ints(np.arange(1, size + 1)),
             node=self._node_of_device,
             model=ints(np.zeros(size)),
@@ -227,7 +228,7 @@ class World:
 
 def _equal_nodes(count: int) -> Nodes:
     zeros = ints(np.zeros(count))
-    return Nodes(
+    return Nodes.of(
         id=ints(np.arange(1, count + 1)),
         pool=zeros,
         state=ints(np.full(count, NODE_STATES.index(NodeState.READY))),

@@ -9,7 +9,7 @@ GPUs nobody took stays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class _Rearrangement:
         self.policy = policy
         self.board = Board(snapshot)
         self.first_running = len(snapshot.waiting)
-        self.jobs = _join(snapshot.waiting, running.jobs)
+        self.jobs = snapshot.waiting.join(running.jobs)
         self.cost_s: Floats = floats(
             np.concatenate([np.zeros(self.first_running), running.restart_cost_s])
         )
@@ -125,10 +125,9 @@ class _Rearrangement:
             (row_of[row], ints([node for node, _ in shares])) for row, shares in self.placed.items()
         )
         remaining_s = self.jobs.remaining_s[rows] + self.cost_s[rows]
+        waiting = replace(self.jobs.take(rows), remaining_s=remaining_s)
         after = _without(self.snapshot, {stop.job for stop in stops})
-        return Room(
-            replace(after, waiting=_take(self.jobs, rows, remaining_s), running=None), stops, placed
-        )
+        return Room(replace(after, waiting=waiting, running=None), stops, placed)
 
     def _place(self, row: int) -> list[int]:
         """Put the job where it fits, moving smaller ones if need be; returns who was moved."""
@@ -209,18 +208,6 @@ class _Rearrangement:
         return left
 
 
-def _join(first: Waiting, second: Waiting) -> Waiting:
-    names = [field.name for field in fields(first)]
-    return Waiting(
-        **{name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in names}
-    )
-
-
-def _take(jobs: Waiting, rows: Ints, remaining_s: Floats) -> Waiting:
-    columns = {field.name: getattr(jobs, field.name)[rows] for field in fields(jobs)}
-    return Waiting(**{**columns, "remaining_s": remaining_s})
-
-
 def _without(snapshot: Snapshot, stopped: set[int]) -> Snapshot:
     """The snapshot without what these jobs hold."""
     held, devices, nodes = snapshot.held, snapshot.devices, snapshot.nodes
@@ -238,5 +225,5 @@ def _without(snapshot: Snapshot, stopped: set[int]) -> Snapshot:
         ),
         devices=replace(devices, holder=ints(new_row[devices.holder])),
         slices=replace(snapshot.slices, holder=ints(new_row[snapshot.slices.holder])),
-        held=replace(held, **{f.name: getattr(held, f.name)[stays] for f in fields(held)}),
+        held=held.take(stays),
     )

@@ -1,0 +1,55 @@
+"""What the engine sees: columns, one row per node, device, placement and waiting job.
+
+Rows refer to each other by row number, never by id; ids are only carried through to the plan.
+Times are seconds since 1970, sizes MiB. -1 stands for "none".
+"""
+
+from scheduler.engine.snapshot.cluster import NODE_STATES, Devices, Held, Nodes, Slices
+from scheduler.engine.snapshot.columns import (
+    NONE,
+    WHOLE_MILLI,
+    Flags,
+    Floats,
+    Ints,
+    SnapshotInvalid,
+    Table,
+    flags,
+    floats,
+    ints,
+    rows_by_group,
+)
+from scheduler.engine.snapshot.jobs import (
+    Classes,
+    Demand,
+    Request,
+    Running,
+    Waiting,
+    classes_of,
+)
+from scheduler.engine.snapshot.whole import Snapshot
+
+__all__ = [
+    "NODE_STATES",
+    "NONE",
+    "WHOLE_MILLI",
+    "Classes",
+    "Demand",
+    "Devices",
+    "Flags",
+    "Floats",
+    "Held",
+    "Ints",
+    "Nodes",
+    "Request",
+    "Running",
+    "Slices",
+    "Snapshot",
+    "SnapshotInvalid",
+    "Table",
+    "Waiting",
+    "classes_of",
+    "flags",
+    "floats",
+    "ints",
+    "rows_by_group",
+]

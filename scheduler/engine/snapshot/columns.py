@@ -1,0 +1,88 @@
+"""Tables as columns: what they are made of, and how to fill, cut and join them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import ClassVar, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+NONE = -1
+# A whole device, in milli-GPU.
+WHOLE_MILLI = 1000
+
+
+def ints(values: object) -> Ints:
+    """A column of whole numbers."""
+    return np.asarray(values, dtype=np.int64).reshape(-1)
+
+
+def floats(values: object) -> Floats:
+    """A column of seconds."""
+    return np.asarray(values, dtype=np.float64).reshape(-1)
+
+
+def flags(values: object) -> Flags:
+    """A column of yes and no."""
+    return np.asarray(values, dtype=np.bool_).reshape(-1)
+
+
+def rows_by_group(group: Ints) -> Iterator[tuple[int, Ints]]:
+    """Each group number with its rows, ascending; one sort instead of a search per group."""
+    order = ints(np.argsort(group, kind="stable"))
+    numbers, first = np.unique(group[order], return_index=True)
+    return (
+        zip(numbers.tolist(), np.split(order, first[1:]), strict=True) if len(group) else iter(())
+    )
+
+
+class Table:
+    """A frozen dataclass of columns of one length, one row per thing.
+
+    `USUAL` has the value of every column that may be left out; its type is that of the column.
+    """
+
+    __slots__ = ()
+    USUAL: ClassVar[Mapping[str, int | float | bool]] = {}
+
+    @classmethod
+    def of(cls, **columns: npt.NDArray[np.generic]) -> Self:
+        """The table with these columns, the others filled with what is usual."""
+        size = len(next(iter(columns.values())))
+        usual = {
+            name: np.full(size, value) for name, value in cls.USUAL.items() if name not in columns
+        }
+        return cls(**columns, **usual)
+
+    def take(self, rows: Ints | Flags) -> Self:
+        """These rows only."""
+        return type(self)(**{name: column[rows] for name, column in self._columns()})
+
+    def join(self, other: Self) -> Self:
+        """These rows, then those of the other."""
+        columns = zip(self._columns(), other._columns(), strict=True)
+        return type(self)(
+            **{name: np.concatenate([mine, others]) for (name, mine), (_, others) in columns}
+        )
+
+    def lengths(self) -> set[int]:
+        """Of all columns; one, unless the table contradicts itself."""
+        return {len(column) for _, column in self._columns()}
+
+    def _columns(self) -> list[tuple[str, npt.NDArray[np.generic]]]:
+        return [(column.name, getattr(self, column.name)) for column in fields(self)]  # type: ignore[arg-type]
+
+
+class SnapshotInvalid(ValueError):
+    """The snapshot contradicts itself; `jobs` are the ids of the waiting jobs to blame, if any."""
+
+    def __init__(self, problem: str, jobs: tuple[int, ...] = ()) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.jobs = jobs

@@ -1,0 +1,132 @@
+"""What jobs ask for: those that wait, those that may be stopped, and equal ones as one class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar
+
+import numpy as np
+
+from scheduler.engine.grouping import group_rows
+from scheduler.engine.snapshot.columns import NONE, WHOLE_MILLI, Floats, Ints, Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiting(Table):
+    """Every queued job. cpus, memory and GPUs are per node.
+
+    `gpus_per_node` 0 asks for no GPU. `gpu_milli` is asked of each device: 1000 is a whole one,
+    less a share, of one device. `model` is a row of `models`, or behind them of `model_sets`; -1
+    takes any. cpus may be in any unit, if it is that of the nodes.
+
+    `part_gpus` more are wanted on one further node, 0 for none. `remaining_s`: the run time still
+    ahead as declared, infinite if nobody said; `attained_s`: run so far; `learnt_s`: as far ahead
+    as that of others tells, infinite if nothing does. `avoid_node`: where it failed last for the
+    platform's reasons (row), -1 for none.
+    """
+
+    USUAL: ClassVar[Mapping[str, int | float | bool]] = {
+        "model": NONE,
+        "avoid_node": NONE,
+        "part_gpus": 0,
+        "gpu_milli": WHOLE_MILLI,
+        "attained_s": 0.0,
+        "learnt_s": np.inf,
+    }
+
+    id: Ints
+    pool: Ints
+    queue: Ints
+    tier: Ints
+    queued_at_s: Floats
+    nodes: Ints
+    gpus_per_node: Ints
+    cpus: Ints
+    memory_mib: Ints
+    model: Ints
+    time_limit_s: Ints
+    avoid_node: Ints
+    part_gpus: Ints
+    remaining_s: Floats
+    gpu_milli: Ints
+    attained_s: Floats
+    learnt_s: Floats
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Running:
+    """Live jobs that may be stopped, as they would wait; a stop adds `restart_cost_s` of work."""
+
+    jobs: Waiting
+    restart_cost_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one class of equal waiting jobs asks for; figures are per node.
+
+    Each field is the column of `Waiting` with its name, `gpus` being `gpus_per_node`.
+    """
+
+    pool: int
+    queue: int
+    nodes: int
+    gpus: int
+    cpus: int
+    memory_mib: int
+    model: int
+    avoid_node: int
+    part_gpus: int = 0
+    gpu_milli: int = WHOLE_MILLI
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it asks for a part of one device."""
+        return self.gpu_milli < WHOLE_MILLI
+
+    @property
+    def total_gpus(self) -> int:
+        """GPUs of all shares."""
+        return self.nodes * self.gpus + self.part_gpus
+
+    def shapes(self) -> tuple[Request, ...]:
+        """The equal shares as one request, then the smaller one on the further node, if any."""
+        if not self.part_gpus:
+            return (self,)
+        whole = replace(self, part_gpus=0)
+        return (whole, replace(whole, nodes=1, gpus=self.part_gpus))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand(Table):
+    """What is usually asked for, one row per kind of request, `count` times each.
+
+    The rest as in `Waiting`; `gpus` and `cpus` are per node.
+    """
+
+    gpus: Ints
+    gpu_milli: Ints
+    cpus: Ints
+    model: Ints
+    count: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Classes:
+    """Equal requests as one: `requests[of_job[row]]` is what waiting row `row` asks for."""
+
+    requests: tuple[Request, ...]
+    of_job: Ints
+
+
+def classes_of(waiting: Waiting) -> Classes:
+    """Group the waiting jobs by what they ask for; tier, age and time limit do not matter."""
+    names = ["gpus_per_node" if f.name == "gpus" else f.name for f in fields(Request)]
+    columns = [getattr(waiting, name) for name in names]
+    first, of_job = group_rows(columns)
+    table = zip(*(column[first].tolist() for column in columns), strict=True)
+    return Classes(tuple(Request(*row) for row in table), of_job)

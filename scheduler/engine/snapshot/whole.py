@@ -1,0 +1,51 @@
+"""The whole cluster at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from scheduler.engine.snapshot.cluster import Devices, Held, Nodes, Slices
+from scheduler.engine.snapshot.columns import NONE, Flags, Floats, Ints, ints
+from scheduler.engine.snapshot.jobs import Demand, Running, Waiting
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """The whole cluster at one moment. The tuples give names to pool, queue and model numbers.
+
+    `wait_limit_s`, by pool: who has waited longer goes first. None sets no limit.
+    `model_sets` are rows of `models` of which a job takes any one. `demand`: what to keep room
+    for; left empty it is what waits.
+    `running`: the live jobs that may be stopped; None if nobody may.
+    """
+
+    now_s: float
+    pools: tuple[str, ...]
+    queues: tuple[str, ...]
+    queue_is_paused: Flags
+    models: tuple[str, ...]
+    nodes: Nodes
+    devices: Devices
+    held: Held
+    waiting: Waiting
+    wait_limit_s: Floats | None = None
+    running: Running | None = None
+    model_sets: tuple[tuple[int, ...], ...] = ()
+    slices: Slices = field(default_factory=lambda: Slices(*[ints([])] * 3))
+    demand: Demand = field(default_factory=lambda: Demand(*[ints([])] * 5))
+
+    def accepts(self) -> Flags:
+        """By row of a `model` column, the last for any, whether it takes each model."""
+        models = len(self.models)
+        table = np.zeros((models + len(self.model_sets) + 1, models), dtype=np.bool_)
+        table[:models] = np.eye(models)
+        for row, members in enumerate(self.model_sets):
+            table[models + row, list(members)] = True
+        table[NONE] = True
+        return table
+
+    def only(self, rows: Ints) -> Snapshot:
+        """The same cluster with only these rows of waiting jobs."""
+        return replace(self, waiting=self.waiting.take(rows))

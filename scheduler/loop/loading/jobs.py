@@ -1,0 +1,76 @@
+"""Queued jobs, and where they failed last."""
+
+from __future__ import annotations
+
+from scheduler.engine.snapshot import NONE, Waiting, floats, ints
+from scheduler.loop.loading.columns import Columns, ModelRows, columns_of
+from scheduler.models import Job, Placement
+from scheduler.states import END_RULES, FailureClass, JobState
+
+# An attempt that ended for one of these reasons avoids the node the next time.
+_NODE_FAULTS = [
+    reason
+    for reason, rule in END_RULES.items()
+    if rule.failure in (FailureClass.INFRA_GPU, FailureClass.INFRA_NODE, FailureClass.PLATFORM)
+]
+
+
+_JOB_FIELDS = (
+    "pk",
+    "pool_id",
+    "queue_id",
+    "tier",
+    "queued_at",
+    "nodes",
+    "gpus_per_node",
+    "cpus",
+    "memory_mib",
+    "gpu_model",
+    "time_limit_s",
+    "wait_reason",
+)
+
+
+def load_jobs() -> Columns:
+    """Every queued job, by field."""
+    queued = Job.objects.filter(state=JobState.QUEUED).order_by("pk")
+    return columns_of(queued.values_list(*_JOB_FIELDS), _JOB_FIELDS)
+
+
+def load_avoided(node_row: dict[int, int]) -> dict[int, int]:
+    """By queued job: the node row that its latest attempt failed on."""
+    faults = (
+        Placement.objects.filter(
+            attempt__job__state=JobState.QUEUED,
+            attempt__end_reason__in=_NODE_FAULTS,
+            end_reason__in=_NODE_FAULTS,
+        )
+        .order_by("attempt__number", "rank")
+        .values_list("attempt__job_id", "node_id")
+    )
+    return {job: node_row[node] for job, node in faults if node in node_row}
+
+
+def as_waiting(
+    jobs: Columns,
+    pool_row: dict[int, int],
+    queue_row: dict[int, int],
+    models: ModelRows,
+    avoided: dict[int, int],
+) -> Waiting:
+    """The jobs of `load_jobs` as the engine sees them."""
+    return Waiting.of(
+        id=ints(jobs["pk"]),
+        pool=ints([pool_row[key] for key in jobs["pool_id"]]),
+        queue=ints([queue_row[key] for key in jobs["queue_id"]]),
+        tier=ints(jobs["tier"]),
+        queued_at_s=floats([moment.timestamp() for moment in jobs["queued_at"]]),
+        nodes=ints(jobs["nodes"]),
+        gpus_per_node=ints(jobs["gpus_per_node"]),
+        cpus=ints(jobs["cpus"]),
+        memory_mib=ints(jobs["memory_mib"]),
+        model=ints([models.wanted(name) for name in jobs["gpu_model"]]),
+        time_limit_s=ints(jobs["time_limit_s"]),
+        avoid_node=ints([avoided.get(key, NONE) for key in jobs["pk"]]),
+        remaining_s=floats(jobs["time_limit_s"]),
+    )
