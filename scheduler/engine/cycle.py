@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Container, Iterable
-
-import numpy as np
-
+from scheduler.engine.admission import Admission
 from scheduler.engine.board import Board
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.explain import explain_waits, rule_out
-from scheduler.engine.gang import choose_nodes, holds_gang, start_gang
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.packing.scoring import packing_for
-from scheduler.engine.plan import Plan, Reservation, Start
+from scheduler.engine.plan import Plan, Reservation
 from scheduler.engine.policy import DEFAULT_POLICY, Policy
 from scheduler.engine.preempting.room import make_room
-from scheduler.engine.reservation import Head, earliest_start, keep_for
-from scheduler.engine.snapshot import (
-    Classes,
-    Flags,
-    Ints,
-    Request,
-    Snapshot,
-    classes_of,
-    flags,
-    ints,
-    rows_by_group,
-)
+from scheduler.engine.snapshot import Snapshot, classes_of, ints
 
 
 def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
@@ -49,7 +33,7 @@ def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
     classes = classes_of(after.waiting)
     ruled_out = rule_out(board, classes)
     order = order_waiting(after, policy.order)
-    admission = _Admission(board, classes, order, policy)
+    admission = Admission(board, classes, order, policy)
     admission.place(room.placed)
     admission.admit(ruled_out)
     left = ints(order[~admission.is_started])
@@ -65,96 +49,3 @@ def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
         for _, head in sorted(admission.heads.items())
     )
     return Plan(tuple(admission.starts), room.stops, waits, reservations)
-
-
-class _Admission:
-    """Step 6. A *place* is a position in `order`; `heads` has the protected head of each pool."""
-
-    def __init__(self, board: Board, classes: Classes, order: Ints, policy: Policy) -> None:
-        self.board = board
-        self.classes = classes
-        self.order = order
-        self.policy = policy
-        self.starts: list[Start] = []
-        self.heads: dict[int, Head] = {}
-        self.is_started = flags(np.zeros(len(order)))
-        self._places: dict[int, Ints] = {}
-
-    def place(self, placed: Iterable[tuple[int, Ints]]) -> None:
-        """Start the jobs (rows) that have their nodes already, if their devices are there."""
-        place_of = dict(zip(self.order.tolist(), range(len(self.order)), strict=True))
-        for row, nodes in placed:
-            request = self.classes.requests[int(self.classes.of_job[row])]
-            if holds_gang(self.board, request, nodes):
-                self._start(place_of[row], row, request, nodes, uses_spare=False)
-
-    def admit(self, ruled_out: Container[int]) -> None:
-        """Try the first job of every open class, the one with the best place first.
-
-        Equals trying every job in order: a class that does not fit is closed for the rest of the
-        cycle, because the board only shrinks.
-        """
-        open_places = ints(np.flatnonzero(~self.is_started))
-        groups = rows_by_group(self.classes.of_job[self.order[open_places]])
-        self._places = {class_row: open_places[rows] for class_row, rows in groups}
-        heap = [
-            (int(places[0]), class_row, 0)
-            for class_row, places in self._places.items()
-            if class_row not in ruled_out
-        ]
-        heapq.heapify(heap)
-        while heap:
-            place, class_row, turn = heapq.heappop(heap)
-            turn = self._try(place, class_row, turn)
-            if turn >= 0:
-                heapq.heappush(heap, (int(self._places[class_row][turn]), class_row, turn))
-
-    def _try(self, place: int, class_row: int, turn: int) -> int:
-        """Start the job if it fits; returns the next turn of its class, -1 when it is closed."""
-        request = self.classes.requests[class_row]
-        row = int(self.order[place])
-        head = self.heads.get(request.pool)
-        nodes = choose_nodes(self.board, request, past_reservations=True)
-        if nodes is None:
-            if head is None:
-                self._protect(row, request)
-            return -1
-        is_short = head is not None and bool(self._ends_before(head, ints([row]))[0])
-        if head is not None and not is_short:
-            nodes = choose_nodes(self.board, request, past_reservations=False)
-        if nodes is not None:
-            self._start(place, row, request, nodes, uses_spare=not is_short)
-            return turn + 1 if turn + 1 < len(self._places[class_row]) else -1
-        assert head is not None
-        # It fits but for the reservation: only jobs of this class that end in time may still pass.
-        later = self._places[class_row][turn + 1 :]
-        in_time = np.flatnonzero(self._ends_before(head, self.order[later]))
-        return turn + 1 + int(in_time[0]) if len(in_time) else -1
-
-    def _start(
-        self, place: int, row: int, request: Request, nodes: Ints, *, uses_spare: bool
-    ) -> None:
-        snapshot = self.board.snapshot
-        job, run_s = int(snapshot.waiting.id[row]), float(snapshot.waiting.remaining_s[row])
-        until_s = snapshot.now_s + run_s
-        self.starts.append(
-            start_gang(self.board, job, request, nodes, until_s, uses_spare=uses_spare)
-        )
-        self.is_started[place] = True
-
-    def _protect(self, row: int, request: Request) -> None:
-        """Keep room for the job if its patience ran out and time limits free enough some day."""
-        snapshot = self.board.snapshot
-        waited_s = snapshot.now_s - float(snapshot.waiting.queued_at_s[row])
-        if waited_s < self.policy.head_patience_s or self.policy.preempts:
-            return
-        start = earliest_start(self.board, request)
-        if start is not None:
-            keep_for(self.board, request, start)
-            self.heads[request.pool] = Head(row, int(snapshot.waiting.tier[row]), start)
-
-    def _ends_before(self, head: Head, rows: Ints) -> Flags:
-        """Which waiting rows are gone before the head needs its nodes."""
-        snapshot = self.board.snapshot
-        ends_s = snapshot.now_s + snapshot.waiting.remaining_s[rows]
-        return flags(ends_s + self.policy.backfill_slack_s <= head.start.start_s)
