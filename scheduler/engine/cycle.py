@@ -5,7 +5,7 @@ from __future__ import annotations
 from scheduler.engine.admission import Admission
 from scheduler.engine.board import Board
 from scheduler.engine.checks import check_snapshot
-from scheduler.engine.explain import explain_waits, rule_out
+from scheduler.engine.explaining import explain_waits, rule_out
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.packing.scoring import packing_for
 from scheduler.engine.plan import Plan, Reservation

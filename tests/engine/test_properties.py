@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.engine.board import Board
 from scheduler.engine.cycle import plan_cycle
-from scheduler.engine.explain import rule_out
+from scheduler.engine.explaining import rule_out
 from scheduler.engine.gang import choose_nodes, start_gang
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.plan import Plan

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduler.engine.board import Board
-from scheduler.engine.explain import rule_out
+from scheduler.engine.explaining import rule_out
 from scheduler.engine.plan import Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.floor import Floor, Resident

@@ -1,0 +1,54 @@
+"""What a check looks at, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from scheduler.engine.board import Board
+from scheduler.engine.reservation import Head
+from scheduler.engine.snapshot import Flags, Ints, Request, ints
+from scheduler.states import WaitReason
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """One class of equal requests, on the board as it is then.
+
+    `rows`: the waiting jobs of the class (rows of `Waiting`) that no check has explained yet; empty
+    while whole classes are ruled out before the admission. `head`: for whom its pool keeps room.
+    `next_free_at`: the minute by which the next devices of its pool come free, None if nobody
+    knows. `class_row`: of `Classes.requests`.
+    """
+
+    board: Board
+    request: Request
+    class_row: int
+    rows: Ints = field(default_factory=lambda: ints([]))
+    head: Head | None = None
+    next_free_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finding:
+    """Why a class waits. `facts` are plain JSON values for the sentence of the reason.
+
+    `concerns`: which of the case's `rows`, None for all.
+    """
+
+    facts: Mapping[str, object]
+    concerns: Flags | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One row of the precedence: the reason, and the function that finds it or says None.
+
+    `rules_out`: it holds whatever becomes free, and concerns whole classes; it is then asked
+    before the admission, and such classes are not tried. Others are asked on the board as the
+    admission left it.
+    """
+
+    reason: WaitReason
+    find: Callable[[Case], Finding | None]
+    rules_out: bool = False

@@ -1,0 +1,18 @@
+"""The checks, highest precedence first. A rule adds one function, in a file of its own subject,
+and one row here, where `WaitReason` has it."""
+
+from __future__ import annotations
+
+from scheduler.engine.explaining import capacity, nodes, waiting_line
+from scheduler.engine.explaining.case import Check
+from scheduler.states import WaitReason
+
+CHECKS: tuple[Check, ...] = (
+    Check(WaitReason.INFEASIBLE_EVER, nodes.find_infeasible, rules_out=True),
+    Check(WaitReason.POOL_CLOSED, nodes.find_closed, rules_out=True),
+    Check(WaitReason.NODES_UNHEALTHY, nodes.find_unhealthy, rules_out=True),
+    Check(WaitReason.CAPACITY_BUSY, capacity.find_busy),
+    Check(WaitReason.TOPOLOGY_FRAGMENTED, capacity.find_fragmented),
+    Check(WaitReason.BEHIND_HIGHER_PRIORITY, waiting_line.find_outranked),
+    Check(WaitReason.BACKFILL_WOULD_DELAY_HEAD, waiting_line.find_delaying),
+)
