@@ -38,11 +38,11 @@ class Admission:
 
     def place(self, placed: Iterable[tuple[int, Ints]]) -> None:
         """Start the jobs (rows) that have their nodes already, if their devices are there."""
-        place_of = dict(zip(self.order.tolist(), range(len(self.order)), strict=True))
         for row, nodes in placed:
             request = self.classes.requests[int(self.classes.of_job[row])]
             if holds_gang(self.board, request, nodes):
-                self._start(place_of[row], row, request, nodes, uses_spare=False)
+                place = int(np.flatnonzero(self.order == row)[0])
+                self._start(place, row, request, nodes, uses_spare=False)
 
     def admit(self, ruled_out: Container[int]) -> None:
         """Try the first job of every open class, the one with the best place first.

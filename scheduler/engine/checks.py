@@ -10,6 +10,7 @@ from scheduler.engine.snapshot import (
     WHOLE_MILLI,
     Flags,
     Ints,
+    Running,
     Snapshot,
     SnapshotInvalid,
     Table,
@@ -43,8 +44,15 @@ def check_snapshot(snapshot: Snapshot) -> None:
     _check_demand(snapshot)
     _check_jobs(snapshot, snapshot.waiting)
     if snapshot.running is not None:
-        _check_jobs(snapshot, snapshot.running.jobs)
-        _need("running.restart_cost_s", snapshot.running.restart_cost_s >= 0)
+        _check_running(snapshot, snapshot.running)
+
+
+def _check_running(snapshot: Snapshot, running: Running) -> None:
+    if len(running.lengths()) > 1:
+        raise SnapshotInvalid("the columns of Running differ in length")
+    _check_jobs(snapshot, running.jobs)
+    for name in ("restart_cost_s", "ran_s", "checkpoint_age_s", "least_s", "rested_s"):
+        _need(f"running.{name}", getattr(running, name) >= 0)
 
 
 def _check_slices(snapshot: Snapshot) -> None:
@@ -69,7 +77,7 @@ def _check_demand(snapshot: Snapshot) -> None:
 
 
 def _check_jobs(snapshot: Snapshot, waiting: Waiting) -> None:
-    if len(np.unique(waiting.id)) != len(waiting.id):
+    if not (np.diff(np.sort(waiting.id)) > 0).all():
         raise SnapshotInvalid("a job waits twice")
     rules: dict[str, Flags] = {
         "pool": _rows(waiting.pool, len(snapshot.pools)),

@@ -27,7 +27,7 @@ def order_waiting(snapshot: Snapshot, order: Order = Order.FIFO) -> Ints:
 def count_ahead(pools: Ints) -> Ints:
     """For jobs in order, how many of the same pool stand before each. `pools` is theirs."""
     ahead = np.zeros(len(pools), dtype=np.int64)
-    for pool in np.unique(pools):
+    for pool in np.flatnonzero(np.bincount(pools)):
         rows = np.flatnonzero(pools == pool)
         ahead[rows] = np.arange(len(rows))
     return ahead

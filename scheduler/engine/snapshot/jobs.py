@@ -9,7 +9,15 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.engine.grouping import group_rows
-from scheduler.engine.snapshot.columns import NONE, WHOLE_MILLI, Floats, Ints, Table
+from scheduler.engine.snapshot.columns import (
+    NONE,
+    WHOLE_MILLI,
+    Flags,
+    Floats,
+    Ints,
+    Table,
+    floats,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,10 +67,43 @@ class Waiting(Table):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Running:
-    """Live jobs that may be stopped, as they would wait; a stop adds `restart_cost_s` of work."""
+    """Live jobs that may be stopped, row for row with `jobs`, which says how they would wait then.
+
+    A stop adds `restart_cost_s` of work. `ran_s`: how long it has run since it last started, and
+    `checkpoint_age_s`: how long ago its last confirmed checkpoint was taken; infinite if it never
+    reported one. `least_s`: the run time it was promised after each start; `rested_s`: how long
+    ago it was stopped for another job, infinite for never.
+    """
+
+    USUAL: ClassVar[Mapping[str, float]] = {
+        "ran_s": np.inf,
+        "checkpoint_age_s": 0.0,
+        "least_s": 0.0,
+        "rested_s": np.inf,
+    }
 
     jobs: Waiting
     restart_cost_s: Floats
+    ran_s: Floats
+    checkpoint_age_s: Floats
+    least_s: Floats
+    rested_s: Floats
+
+    @classmethod
+    def of_jobs(cls, jobs: Waiting, **columns: Floats) -> Running:
+        """These jobs with these columns, the others filled with what is usual."""
+        usual = {name: floats(np.full(len(jobs), value)) for name, value in cls.USUAL.items()}
+        return cls(jobs=jobs, **{**usual, **columns})
+
+    def take(self, rows: Ints | Flags) -> Running:
+        """These rows only."""
+        names = [column.name for column in fields(self) if column.name != "jobs"]
+        columns = {name: getattr(self, name)[rows] for name in names}
+        return Running(jobs=self.jobs.take(rows), **columns)
+
+    def lengths(self) -> set[int]:
+        """Of all columns; one, unless the table contradicts itself."""
+        return {len(getattr(self, column.name)) for column in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""The engine alone on clusters drawn at random: what one decision costs."""
