@@ -16,6 +16,8 @@ PLANTED = [
     ("accounts/services/__init__.py", "import scheduler.models"),
     ("scheduler/engine/cycle.py", "import django"),
     ("scheduler/engine/cycle.py", "import time"),
+    ("scheduler/ledger/rating.py", "import django"),
+    ("scheduler/ledger/rating.py", "import time"),
     ("scheduler/wire/messages.py", "import scheduler.engine.plan"),
     ("scheduler/agent/daemon.py", "import scheduler.services.jobs"),
     ("scheduler/selectors/jobs.py", "import scheduler.services.jobs"),

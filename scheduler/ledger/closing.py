@@ -1,0 +1,283 @@
+"""A month's lines to entries.
+
+One way to post for every occasion: what the books should hold for a month is computed anew, what
+they hold already is taken off, and the difference is posted. At the first close that is everything;
+at a repeated close nothing; after a later fact or a restated rate it is the correction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+from scheduler.ledger.currencies import exponent_of
+from scheduler.ledger.entries import PLATFORM, RECOVERY, Entry, EntryKind, posting
+from scheduler.ledger.exact import EXACT, ZERO, plain
+from scheduler.ledger.findings import Finding, Trouble
+from scheduler.ledger.periods import differences
+from scheduler.ledger.rating import (
+    DAY_S,
+    ChargeKind,
+    Held,
+    PriceList,
+    UsageLine,
+    cut,
+    no_rate,
+    priced_line,
+    rate,
+)
+from scheduler.ledger.segments import ALLOCATED, UNALLOCATED, Bucket
+from scheduler.ledger.shares import IdlePolicy, Weights, share_out
+
+_ENTRY_KINDS = {
+    ChargeKind.IDLE_SHARE: EntryKind.IDLE_SHARE,
+    ChargeKind.PLATFORM_SHARE: EntryKind.PLATFORM_SHARE,
+}
+
+
+def payer(account: str | None, bucket: Bucket, *, is_billable: bool) -> str | None:
+    """Who pays for a held second: the platform for what it broke itself, else the project."""
+    if bucket is Bucket.UNREACHABLE or (bucket in ALLOCATED and not is_billable):
+        return PLATFORM
+    return account
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BookKey:
+    """What one entry sums: an account, a SKU (`flavour:kind`) and a rate."""
+
+    account: str
+    sku: str
+    rate_id: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """The sums of a key's lines; `digest` seals them in the order they came."""
+
+    unit_price: Decimal
+    gpu_seconds: int = 0
+    amount: Decimal = ZERO
+    lines: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)
+
+
+def sealed_text(line: UsageLine) -> bytes:
+    """A line as its entry's digest sees it."""
+    parts = (
+        line.holder,
+        str(line.day_s),
+        line.account,
+        line.pool,
+        line.flavour,
+        line.kind.value,
+        line.rate_id,
+        plain(line.unit_price),
+        str(line.gpu_seconds),
+        plain(line.amount),
+    )
+    return "\x1f".join(parts).encode() + b"\n"
+
+
+class Tallies:
+    """Adds lines up by what an entry sums; memory grows with keys, not with lines."""
+
+    def __init__(self, currency: str) -> None:
+        exponent_of(currency)
+        self.currency = currency
+        self.by_key: dict[BookKey, Tally] = {}
+        self.run_seconds: dict[str, dict[str, int]] = {}
+
+    def add(self, line: UsageLine) -> Finding | None:
+        """Count a line; a finding where it is in another currency than the books."""
+        if line.currency != self.currency:
+            return Finding(
+                Trouble.FOREIGN_CURRENCY,
+                f"rate {line.rate_id}",
+                f"is in {line.currency}, the books are in {self.currency}; set a rate in "
+                f"{self.currency}",
+            )
+        key = BookKey(line.account, f"{line.flavour}:{line.kind}", line.rate_id)
+        tally = self.by_key.get(key)
+        if tally is None:
+            tally = self.by_key[key] = Tally(line.unit_price)
+        tally.gpu_seconds += line.gpu_seconds
+        tally.amount = EXACT.add(tally.amount, line.amount)
+        tally.lines += 1
+        tally.digest.update(sealed_text(line))
+        if line.kind in (ChargeKind.RUN, ChargeKind.RUN_BORROWED) and line.account != PLATFORM:
+            used = self.run_seconds.setdefault(line.pool, {})
+            used[line.account] = used.get(line.account, 0) + line.gpu_seconds
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """Seconds of one UTC day, pool and flavour that no attempt held."""
+
+    day_s: int
+    pool: str
+    flavour: str
+    bucket: Bucket
+    gpu_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharePolicy:
+    """How a pool splits its idle time, and the platform's: drained, down, in quarantine."""
+
+    idle: IdlePolicy = IdlePolicy.NONE
+    platform: IdlePolicy = IdlePolicy.NONE
+    guarantee_percent: int = 50
+    guaranteed: Mapping[str, int] = field(default_factory=dict)
+
+
+def share_lines(
+    spare: Iterable[Spare],
+    policies: Mapping[str, SharePolicy],
+    run_seconds: Mapping[str, Mapping[str, int]],
+    prices: PriceList,
+) -> Iterator[UsageLine | Finding]:
+    """Lines of what is shared: seconds are split first, then priced like any others.
+
+    A pool's weights are those of the whole window, so that an idle day is paid for by those who
+    used the pool on other days. A missing price is a finding.
+    """
+    for part in sorted(spare, key=lambda s: (s.day_s, s.pool, s.flavour, s.bucket)):
+        policy = policies.get(part.pool, SharePolicy())
+        if part.bucket in UNALLOCATED:
+            kind, chosen = ChargeKind.PLATFORM_SHARE, policy.platform
+        elif part.bucket is Bucket.FREE:
+            kind, chosen = ChargeKind.IDLE_SHARE, policy.idle
+        else:
+            continue
+        weights = Weights(run_seconds.get(part.pool, {}), policy.guaranteed)
+        shares, remarks = share_out(
+            part.gpu_seconds,
+            chosen,
+            weights,
+            subject=f"pool {part.pool}",
+            guarantee_percent=policy.guarantee_percent,
+        )
+        yield from remarks
+        price = prices.at(part.flavour, kind, part.day_s) if shares else None
+        if shares and price is None:
+            yield no_rate(part.flavour, kind, part.day_s)
+        elif price is not None:
+            for account in sorted(shares):
+                yield priced_line(
+                    f"share:{part.bucket}",
+                    part.day_s,
+                    account,
+                    part.pool,
+                    part.flavour,
+                    kind,
+                    price,
+                    gpu_seconds=shares[account],
+                )
+
+
+def spare_of(segments: Iterable[Held], start_s: int, end_s: int) -> list[Spare]:
+    """Seconds that nobody held within a window, by UTC day, pool, flavour and bucket."""
+    seconds: dict[tuple[int, str, str, Bucket], int] = {}
+    for segment in segments:
+        if segment.bucket is Bucket.FREE or segment.bucket in UNALLOCATED:
+            begin, end = max(segment.start_s, start_s), min(segment.end_s, end_s)
+            for first, until in cut(begin, end, ()):
+                key = (first - first % DAY_S, segment.pool, segment.flavour, segment.bucket)
+                seconds[key] = seconds.get(key, 0) + until - first
+    return [Spare(*key, gpu_seconds=count) for key, count in sorted(seconds.items())]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What is rated: seconds of a month, by which prices and policies, in which currency."""
+
+    start_s: int
+    end_s: int
+    currency: str
+    prices: PriceList
+    policies: Mapping[str, SharePolicy] = field(default_factory=dict)
+
+
+def tally(
+    held: Iterable[Held],
+    spare: Iterable[Spare],
+    window: Window,
+    keep: Callable[[UsageLine], None] = lambda line: None,
+) -> tuple[Tallies, list[Finding]]:
+    """Rate what was held (grouped by holder), share what was spare; each line goes to `keep` too.
+
+    Memory grows with keys and findings, not with segments or lines.
+    """
+    tallies = Tallies(window.currency)
+    findings: set[Finding] = set()
+    shared = share_lines(spare, window.policies, tallies.run_seconds, window.prices)
+    for found in chain(rate(held, window.prices, window.start_s, window.end_s), shared):
+        problem = found if isinstance(found, Finding) else tallies.add(found)
+        if problem is not None:
+            findings.add(problem)
+        elif isinstance(found, UsageLine):
+            keep(found)
+    return tallies, sorted(findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """Where and by whom differences are posted. `period` equals `service_period` at a close."""
+
+    batch: str
+    period: str
+    service_period: str
+    created_by: str
+    reason: str = ""
+    is_correction: bool = False
+
+
+def entries_of(
+    tallies: Tallies, booked: Mapping[BookKey, tuple[int, Decimal, Decimal]], where: Posting
+) -> list[Entry]:
+    """The entries that make the books hold exactly these tallies, in a fixed order.
+
+    `booked`: seconds, amount and unit price per key that are there already. A first close (nothing
+    booked) gives usage and share entries with their lines' digests, anything else corrections.
+    """
+    changes = differences(
+        {key: (seconds, amount) for key, (seconds, amount, _) in booked.items()},
+        {key: (tally.gpu_seconds, tally.amount) for key, tally in tallies.by_key.items()},
+    )
+    entries = []
+    for key in sorted(changes):
+        seconds, amount = changes[key]
+        tally = tallies.by_key.get(key)
+        is_whole = tally is not None and key not in booked and not where.is_correction
+        kind = ChargeKind(key.sku.rpartition(":")[2])
+        entries.append(
+            posting(
+                Entry(
+                    batch=where.batch,
+                    kind=_ENTRY_KINDS.get(kind, EntryKind.USAGE)
+                    if is_whole
+                    else EntryKind.CORRECTION,
+                    period=where.period,
+                    service_period=where.service_period,
+                    debit=key.account,
+                    credit=RECOVERY,
+                    amount=amount,
+                    currency=tallies.currency,
+                    sku=key.sku,
+                    rate_id=key.rate_id,
+                    unit_price=tally.unit_price if tally else booked[key][2],
+                    gpu_seconds=seconds,
+                    lines=tally.lines if tally and is_whole else 0,
+                    lines_digest=tally.digest.hexdigest() if tally and is_whole else "",
+                    reason=where.reason,
+                    created_by=where.created_by,
+                )
+            )
+        )
+    return entries

@@ -1,0 +1,132 @@
+"""The golden month: February 2026 of a cluster of three cards, worked out by hand.
+
+Two teams: `team:1/project:1` (vision) and `team:2/project:2` (speech). Three cards, all enrolled on
+1 February 00:00: h0 (h100), a0 (a100), l0 (l40), each in the pool of its flavour.
+
+Prices in EUR per GPU-hour: h100 4.00 until 15 February 00:00, then 5.00, its overhead 0; a100 2.00;
+l40 1.00, its idle share 0.10. Only the pool of l40 shares its idle time, by use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from scheduler.ledger.closing import SharePolicy, Window, payer, spare_of, tally
+from scheduler.ledger.periods import Month
+from scheduler.ledger.rating import Held, Price, PriceList, UsageLine
+from scheduler.ledger.segments import DeviceEvent, Kind, Segment, partition
+from scheduler.ledger.shares import IdlePolicy
+
+FEBRUARY = Month(2026, 2)
+VISION, SPEECH = "team:1/project:1", "team:2/project:2"
+FLAVOURS = {"h0": "h100", "a0": "a100", "l0": "l40"}
+ACCOUNTS = {"a1": VISION, "a2": SPEECH, "a3": VISION, "a4": SPEECH, "a5": SPEECH}
+ACCOUNTS |= {"a6": VISION, "a7": SPEECH}
+# a4 ended because its node was lost: not billable.
+NOT_BILLABLE = frozenset({"a4"})
+
+
+def at(text: str) -> int:
+    """`15 04:10[:30]` of February 2026, or of March where the day is beyond 28."""
+    day, _, clock = text.partition(" ")
+    parts = [int(part) for part in (clock or "00:00").split(":")]
+    hour, minute, second = (*parts, 0, 0)[:3]
+    base = datetime(2026, 2, 1, hour, minute, second, tzinfo=UTC)
+    return int(base.timestamp()) + (int(day) - 1) * 86_400
+
+
+_STORY = """
+1 00:00     h0 enrolled
+1 00:00     a0 enrolled
+1 00:00     l0 enrolled
+1 00:00     l0 held a7, started
+1 01:00     l0 released a7
+3 00:00     a0 held a4, started
+3 06:00     a0 silent
+3 06:20     a0 lost, released a4
+3 08:00     a0 heard, held a5, started
+5 08:00     a0 released a5
+10 00:00    l0 drained
+12 00:00    l0 resumed
+14 20:00    h0 held a1
+14 20:10    h0 started
+15 04:10    h0 released a1
+20 10:00    h0 held a2 borrowed, started
+20 12:00    h0 stopping
+20 12:00:30 h0 released a2, held a3
+20 12:01    h0 started
+20 15:01    h0 released a3
+27 23:00    l0 held a6, started
+30 01:00    l0 released a6
+"""
+
+
+def events() -> list[DeviceEvent]:
+    """The month's events; every line of the story is a commit."""
+    found = []
+    for commit, line in enumerate(_STORY.strip().splitlines()):
+        moment, rest = line[:12].strip(), line[12:]
+        device, _, what = rest.partition(" ")
+        for step in what.split(", "):
+            kind, holder, tier = (*step.split(), "", "")[:3]
+            found.append(DeviceEvent(at(moment), commit, device, Kind(kind), holder, tier))
+    return found
+
+
+PRICES = (
+    Price("h1", "h100", "", Decimal("4.00"), "EUR", at("1") - 86_400),
+    Price("h2", "h100", "", Decimal("5.00"), "EUR", at("15")),
+    Price("ho", "h100", "overhead", Decimal(0), "EUR", at("1")),
+    Price("a1", "a100", "", Decimal("2.00"), "EUR", at("1")),
+    Price("l1", "l40", "", Decimal("1.00"), "EUR", at("1")),
+    Price("li", "l40", "idle-share", Decimal("0.10"), "EUR", at("1")),
+)
+
+
+def window(prices: tuple[Price, ...] = PRICES) -> Window:
+    return Window(
+        start_s=FEBRUARY.start_s,
+        end_s=FEBRUARY.end_s,
+        currency="EUR",
+        prices=PriceList(prices),
+        policies={"l40": SharePolicy(idle=IdlePolicy.BY_USE)},
+    )
+
+
+def held(segments: list[Segment], not_billable: frozenset[str] = NOT_BILLABLE) -> list[Held]:
+    """Segments as the close reads them, by holder and time."""
+    found = [
+        Held(
+            holder=s.holder,
+            account=payer(
+                ACCOUNTS.get(s.holder), s.bucket, is_billable=s.holder not in not_billable
+            ),
+            pool=FLAVOURS[s.device],
+            flavour=FLAVOURS[s.device],
+            bucket=s.bucket,
+            tier=s.tier,
+            start_s=s.start_s,
+            end_s=FEBRUARY.end_s if s.end_s is None else s.end_s,
+        )
+        for s in segments
+    ]
+    return sorted(found, key=lambda h: (h.holder, h.start_s))
+
+
+def golden_tallies(prices: tuple[Price, ...] = PRICES, not_billable: frozenset[str] = NOT_BILLABLE):
+    """Tallies, findings and lines of the month."""
+    lines: list[UsageLine] = []
+    month = held(partition(events()), not_billable)
+    spare = spare_of(month, FEBRUARY.start_s, FEBRUARY.end_s)
+    tallies, findings = tally(month, spare, window(prices), lines.append)
+    return tallies, findings, lines
+
+
+def restated(prices: tuple[Price, ...] = PRICES) -> tuple[Price, ...]:
+    """The same price list with h100's second price restated from 5.00 to 4.50."""
+    return tuple(
+        replace(price, id="h2b", per_gpu_hour=Decimal("4.50")) if price.id == "h2" else price
+        for price in prices
+    )
