@@ -20,10 +20,13 @@ from scheduler.agent.setup.identities import UidBook
 from scheduler.agent.setup.ports import NoFreePort
 from scheduler.agent.setup.prepare import Ground
 from scheduler.agent.spool import Spool
+from scheduler.agent.watch import CheckpointWatch
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import Assignment, AttemptReport, SyncReply
 
 _SWEEP_S = 600.0
+# Long enough to see that there is no new checkpoint, short enough for the agent's pulse.
+_LAST_LOOK_S = 0.05
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +78,9 @@ class Roster:
         """Let go of everything; attempts run on."""
         for shipper in self._shippers.values():
             shipper.stop()
+        for attempt in self._attempts.values():
+            if attempt.checkpoints is not None:
+                attempt.checkpoints.stop()
         self.forkserver.close()
 
     def refresh(self) -> None:
@@ -86,6 +92,8 @@ class Roster:
             if attempt.end is not None:
                 logger.info("attempt %d ended: %s", attempt.fence, attempt.end.end_reason)
                 self._nudge_log(attempt.fence)
+                if attempt.checkpoints is not None:
+                    attempt.checkpoints.finish(_LAST_LOOK_S)
                 if self.uids:
                     self.uids.give_back(attempt.fence)
         if time.monotonic() - self._swept_at > _SWEEP_S:
@@ -223,6 +231,7 @@ class Roster:
             hint_address=self.hint_address,
             last_sync_path=self.last_sync_path.resolve(),
             uids=self.uids,
+            look=self.forkserver.look,
             master_port=attempt.master_port or 0,
             is_stopped=attempt.is_stopping,
         )
@@ -232,6 +241,11 @@ class Roster:
         shipper = LogShipper(attempt.slot, self.client, self.options.retry_cap_s)
         self._shippers[attempt.fence] = shipper
         shipper.start()
+        if attempt.assignment.rank == 0:
+            # One reader is enough: the ranks share a folder, or rank 0 writes for all of them.
+            watch = CheckpointWatch(attempt.slot, self.forkserver.look, self.on_change)
+            attempt.checkpoints = watch
+            watch.start()
 
     def _forget(self, fence: int) -> bool:
         if self._refused.pop(fence, None) is not None:
@@ -240,6 +254,8 @@ class Roster:
         if attempt is None or attempt.end is None:
             return False  # one that still runs is stopped by not being listed
         self._shippers.pop(fence).stop()
+        if attempt.checkpoints is not None:
+            attempt.checkpoints.stop()
         self._busy_before.pop(fence, None)
         self._patch_told.discard(fence)
         del self._attempts[fence]

@@ -27,6 +27,7 @@ from scheduler.agent.setup.identities import NoFreeUid
 from scheduler.agent.setup.ports import NoFreePort, hold_port
 from scheduler.agent.setup.prepare import Ground, attempt_folder, prepare
 from scheduler.agent.spool import Slot
+from scheduler.agent.watch import CheckpointWatch
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import AttemptReport
 
@@ -47,6 +48,7 @@ class Attempt:
         self.started_at: float | None = None
         self.stop_order: StopRecord | None = slot.stop()
         self.end: ExitRecord | None = slot.exit()
+        self.checkpoints: CheckpointWatch | None = None
         self._port: socket.socket | None = None
         self._preparing = False
         self._asked_at: float | None = None
@@ -208,7 +210,7 @@ class Attempt:
 
     def report(self, *, with_patch: bool = True) -> AttemptReport:
         """What the server should know now; the patch is large, so it need be told once only."""
-        end, launch = self.end, self.launch
+        end, launch, watch = self.end, self.launch, self.checkpoints
         return AttemptReport(
             fence=self.fence,
             rank=self.assignment.rank,
@@ -223,6 +225,11 @@ class Attempt:
             code_commit=launch.code_commit if launch else "",
             code_patch=launch.code_patch if launch and with_patch else "",
             resumed_from=launch.resumed_from if launch else "",
+            resumed_step=launch.resumed_step if launch else None,
+            resume_problem=launch.resume_problem if launch else "",
+            checkpoint=watch.confirmed if watch else None,
+            checkpoint_pending=bool(end and watch and not watch.is_done),
+            checkpoint_problem=watch.problem if watch else "",
         )
 
     def _word(self) -> AttemptState:

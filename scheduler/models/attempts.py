@@ -15,15 +15,22 @@ class Attempt(models.Model):
     `stop_*` say what was asked for; `end_*` say what came of it. `failure` is the class of the end
     and `triage` what speaks for it: `signature`, `evidence` (`rank`, `line`, `text`, of the log),
     `is_confirmed` by the node, and `then`: retried free, from the user's retries, or not.
-    `checkpoint_*` tell of the last checkpoint that the node of `checkpoint_rank` confirmed: its
-    absolute path, bytes, SHA-256 and step, and when it was taken (the server's clock).
+    `checkpoint_*` tell of the last checkpoint that rank 0's node confirmed: its absolute path,
+    bytes, SHA-256 and step, when it was taken (the server's clock), and what is wrong with a newer
+    one. `resumes` is the attempt whose checkpoint this one was offered; `resume_from`,
+    `resume_step` and `resume_problem` are what its node made of that.
     """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
     number = models.PositiveIntegerField()
     state = models.CharField(max_length=16, default=AttemptState.ASSIGNED)
     master_port = models.PositiveIntegerField(null=True, blank=True)
+    resumes = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
     resume_from = models.CharField(max_length=1024, blank=True)
+    resume_step = models.PositiveBigIntegerField(null=True, blank=True)
+    resume_problem = models.CharField(max_length=255, blank=True)
     code_commit = models.CharField(max_length=64, blank=True)
     code_patch = models.TextField(blank=True)
     stop_reason = models.CharField(max_length=32, blank=True)
@@ -39,7 +46,7 @@ class Attempt(models.Model):
     checkpoint_path = models.CharField(max_length=1024, blank=True)
     checkpoint_bytes = models.PositiveBigIntegerField(null=True, blank=True)
     checkpoint_digest = models.CharField(max_length=64, blank=True)
-    checkpoint_rank = models.PositiveIntegerField(null=True, blank=True)
+    checkpoint_problem = models.CharField(max_length=255, blank=True)
     assigned_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
     stopping_at = models.DateTimeField(null=True, blank=True)
@@ -76,7 +83,7 @@ class Placement(models.Model):
     """An attempt's share of one node: rank, what it reported last, and how much log arrived.
 
     `state` is the node's last word about its rank. `log_size` bytes are durable; the rank's end
-    is complete once they reach `log_expected`.
+    is complete once they reach `log_expected` and no checkpoint is still being read there.
     """
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="placements")
@@ -93,6 +100,7 @@ class Placement(models.Model):
     log_expected = models.PositiveBigIntegerField(null=True, blank=True)
     log_size = models.PositiveBigIntegerField(default=0)
     log_lines = models.PositiveBigIntegerField(default=0)
+    checkpoint_pending = models.BooleanField(default=False)
 
     class Meta:
         ordering = ["attempt_id", "rank"]

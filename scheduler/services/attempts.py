@@ -9,6 +9,7 @@ from typing import Any
 
 from scheduler.models import Attempt, Job, Placement
 from scheduler.services import transitions, usage
+from scheduler.services.checkpoints.losses import lost_work
 from scheduler.services.placing import release_devices
 from scheduler.services.stopping import request_stop
 from scheduler.services.verdicts import triage, verdict
@@ -26,7 +27,9 @@ from scheduler.states import (
 
 # These ends are the platform's own doing; they may happen any number of times.
 _WITHOUT_LIMIT = frozenset({EndReason.PREEMPTED, EndReason.NODE_DRAINED})
-_REPORTED = "reported started_at ended_at exit_code end_reason detail log_expected".split()
+_REPORTED = (
+    "reported started_at ended_at exit_code end_reason detail log_expected checkpoint_pending"
+).split()
 
 
 def settle(attempt: Attempt, placements: Sequence[Placement], *, now: datetime) -> None:
@@ -34,7 +37,8 @@ def settle(attempt: Attempt, placements: Sequence[Placement], *, now: datetime) 
 
     1. A rank failed: the others are stopped, for the same reason.
     2. All ranks run: RUNNING. Some rank prepares: STARTING.
-    3. All ranks ended: the devices are charged; once the log is complete, the attempt ends.
+    3. All ranks ended: the devices are charged; once the log is complete and the last checkpoint
+       was read back, the attempt ends.
     """
     ended = [p for p in placements if p.ended_at is not None]
     failed = next((p for p in ended if p.end_reason != EndReason.COMPLETED), None)
@@ -51,7 +55,7 @@ def settle(attempt: Attempt, placements: Sequence[Placement], *, now: datetime) 
         attempt.released_at = now
         attempt.save(update_fields=["released_at"])
         usage.accrue_attempt(attempt, now=now)
-    if all(p.log_size >= (p.log_expected or 0) for p in placements):
+    if all(p.log_size >= (p.log_expected or 0) and not p.checkpoint_pending for p in placements):
         end_attempt(attempt, placements, now=now)
 
 
@@ -91,6 +95,9 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
     started_at = attempt.started_at or min(
         (p.started_at for p in placements if p.started_at), default=None
     )
+    if reason is not EndReason.COMPLETED:
+        facts |= lost_work(attempt, started_at=started_at, now=now)
+        facts["goes_on"] = bool(then)
     if not transitions.move_attempt(
         attempt,
         AttemptState.ENDED,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Max
@@ -20,6 +21,7 @@ from scheduler.models import (
     SchedulerLease,
 )
 from scheduler.services import transitions
+from scheduler.services.checkpoints.resuming import Offer, resume_offers
 from scheduler.states import JobState, NodeState, WaitReason
 
 
@@ -83,9 +85,11 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
         .annotate(last=Max("number"))
         .values_list("job_id", "last")
     )
+    offers = _offers(kept, numbers, jobs)
     attempts = Attempt.objects.bulk_create(
         Attempt(
             job_id=start.job_id,
+            **_resume_fields(offers.get(start.job_id)),
             number=numbers.get(start.job_id, 0) + 1,
             stop_grace_s=jobs[start.job_id].spec["stop"]["grace"],
             assigned_at=now,
@@ -96,6 +100,24 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
     _record_starts(kept, attempts, jobs, now)
     transitions.change_desired(p.node_id for start in kept for p in start.placements)
     return [start.job_id for start in kept]
+
+
+def _offers(
+    kept: Sequence[Start], numbers: Mapping[int, int], jobs: Mapping[int, Job]
+) -> dict[int, Offer]:
+    """What the jobs that ran before may resume from."""
+    again = [start for start in kept if start.job_id in numbers]
+    first = {
+        start.job_id: placed.node_id
+        for start in again
+        for placed in start.placements
+        if placed.rank == 0
+    }
+    return resume_offers(first, jobs)
+
+
+def _resume_fields(offer: Offer | None) -> dict[str, Any]:
+    return {"resumes_id": offer.attempt_id, "resume_problem": offer.problem} if offer else {}
 
 
 def _on_ready_nodes(starts: Sequence[Start]) -> list[Start]:
@@ -140,7 +162,8 @@ def _record_starts(
             kind="assigned",
             from_state=JobState.QUEUED,
             to_state=JobState.STARTING,
-            detail={"attempt": attempt.number, "nodes": len(start.placements)},
+            detail={"attempt": attempt.number, "nodes": len(start.placements)}
+            | ({"starts_anew": attempt.resume_problem} if attempt.resume_problem else {}),
         )
         for start, attempt in zip(kept, attempts, strict=True)
     )

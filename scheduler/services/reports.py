@@ -11,6 +11,7 @@ from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job, Node, Placement
 from scheduler.services import transitions
 from scheduler.services.attempts import keep_report, settle
+from scheduler.services.checkpoints.confirming import take_in_checkpoint, tells_news
 from scheduler.services.placing import release_devices
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import AttemptReport
@@ -19,11 +20,14 @@ _MAX_PATCH = 256 * 1024
 
 
 @transaction.atomic
-def report_attempts(*, node: Node, reports: Sequence[AttemptReport], now: datetime) -> set[int]:
+def report_attempts(
+    *, node: Node, reports: Sequence[AttemptReport], now: datetime, clock_ahead_s: float = 0.0
+) -> set[int]:
     """Take in what a node says of its attempts; returns the fences it may forget.
 
     Reports are repeated until forgotten, late, or about attempts that were given up: only news
-    about a live attempt on this very node changes anything.
+    about a live attempt on this very node changes anything. `clock_ahead_s`: the node's clock less
+    the server's.
     """
     known = {
         placement.attempt_id: placement
@@ -41,21 +45,24 @@ def report_attempts(*, node: Node, reports: Sequence[AttemptReport], now: dateti
         elif placement.rank == report.rank and _is_news(placement, report):
             news.append(report)
     if news:
-        forget |= _take_in(node, sorted(news, key=lambda report: report.fence), now)
+        forget |= _take_in(node, sorted(news, key=lambda report: report.fence), now, clock_ahead_s)
     return forget
 
 
 def _is_news(placement: Placement, report: AttemptReport) -> bool:
     if placement.ended_at is not None:
-        return False
+        return placement.checkpoint_pending and not report.checkpoint_pending
     return (
         placement.reported != report.state
         or (report.master_port is not None and placement.attempt.master_port is None)
         or bool(report.code_commit and not placement.attempt.code_commit)
+        or tells_news(placement, report)
     )
 
 
-def _take_in(node: Node, news: Sequence[AttemptReport], now: datetime) -> set[int]:
+def _take_in(
+    node: Node, news: Sequence[AttemptReport], now: datetime, clock_ahead_s: float
+) -> set[int]:
     """Under the attempts' row locks, so that the last two ranks to end see each other.
 
     Returns the fences of those that have ended for good, which nobody need report again.
@@ -74,9 +81,16 @@ def _take_in(node: Node, news: Sequence[AttemptReport], now: datetime) -> set[in
         attempt.job = jobs[attempt.job_id]
         placements = list(attempt.placements.select_related("node").order_by("rank"))
         mine = next(p for p in placements if p.node_id == node.pk)
+        if mine.ended_at is not None and not mine.checkpoint_pending:
+            continue
+        if mine.rank == 0:
+            take_in_checkpoint(attempt, report, clock_ahead_s=clock_ahead_s, now=now)
         if mine.ended_at is None:
             _apply(attempt, mine, report, placements, now)
-            settle(attempt, placements, now=now)
+        elif not report.checkpoint_pending:
+            mine.checkpoint_pending = False
+            mine.save(update_fields=["checkpoint_pending"])
+        settle(attempt, placements, now=now)
     return {
         report.fence
         for report in news
@@ -106,21 +120,16 @@ def _apply(
         mine.detail = report.detail[:4000]
         # The cap cuts the log; bytes beyond it will never come and are not waited for.
         mine.log_expected = min(report.log_size, load_conf().log_cap_mib * 1024 * 1024)
+        mine.checkpoint_pending = report.checkpoint_pending and mine.rank == 0
         release_devices(mine, now=now)
     keep_report(mine)
 
 
 def _note_facts(attempt: Attempt, report: AttemptReport) -> None:
-    changed = []
     if report.code_commit and not attempt.code_commit:
         attempt.code_commit = report.code_commit[:64]
         attempt.code_patch = report.code_patch[:_MAX_PATCH]
-        changed += ["code_commit", "code_patch"]
-    if report.resumed_from and not attempt.resume_from:
-        attempt.resume_from = report.resumed_from[:1024]
-        changed.append("resume_from")
-    if changed:
-        attempt.save(update_fields=changed)
+        attempt.save(update_fields=["code_commit", "code_patch"])
 
 
 def _sane(epoch_s: float, earliest: datetime, latest: datetime) -> datetime:

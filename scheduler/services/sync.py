@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from scheduler import events
-from scheduler.models import Allocation, Node, Placement
+from scheduler.models import Allocation, Attempt, Node, Placement
 from scheduler.services import transitions
 from scheduler.services.errors import Invalid
 from scheduler.services.inventory import store_devices, store_host
@@ -21,6 +21,7 @@ from scheduler.wire.messages import (
     OLDEST_PROTOCOL,
     PROTOCOL,
     Assignment,
+    Checkpoint,
     Code,
     Launch,
     StopOrder,
@@ -55,7 +56,12 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
             store_devices(node, request.devices)
             events.wake_scheduler_on_commit()
         if request.reports:
-            forget = report_attempts(node=node, reports=request.reports, now=now)
+            forget = report_attempts(
+                node=node,
+                reports=request.reports,
+                now=now,
+                clock_ahead_s=request.sent_at - now.timestamp(),
+            )
         ingest_samples(node=node, request=request, now=now)
     is_news = forget or request.hold_s <= 0 or desired_revision(node.pk) != request.seen_revision
     return current_reply(node, forget) if is_news else None
@@ -98,7 +104,7 @@ def current_reply(node: Node, forget: Iterable[int] = ()) -> SyncReply:
         Placement.objects.filter(
             node=node, ended_at__isnull=True, attempt__state__in=LIVE_ATTEMPT_STATES
         )
-        .select_related("attempt__job__project__team", "node")
+        .select_related("attempt__job__project__team", "attempt__resumes", "node")
         .order_by("attempt_id")
     )
     uuids: dict[int, list[str]] = {}
@@ -158,8 +164,21 @@ def _assignment(
         device_uuids=device_uuids,
         launch=_launch(spec),
         master_port=attempt.master_port if placement.rank else None,
-        resume_from=attempt.resume_from,
+        resume_from=attempt.resumes.checkpoint_path if attempt.resumes else "",
+        resume=_resume(attempt.resumes),
         stop=stop,
+    )
+
+
+def _resume(earlier: Attempt | None) -> Checkpoint | None:
+    if earlier is None or earlier.checkpoint_at is None:
+        return None
+    return Checkpoint(
+        path=earlier.checkpoint_path,
+        step=earlier.checkpoint_step or 0,
+        bytes=earlier.checkpoint_bytes or 0,
+        digest=earlier.checkpoint_digest,
+        taken_at=earlier.checkpoint_at.timestamp(),
     )
 
 

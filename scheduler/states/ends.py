@@ -196,5 +196,22 @@ MAX_FREE_RETRIES = 5
 
 
 def end_sentence(reason: EndReason | str, facts: Mapping[str, object]) -> str:
-    """The one sentence that page, API and CLI print for an ended attempt."""
-    return fill(END_RULES[EndReason(reason)].sentence, facts)
+    """What page, API and CLI print for an ended attempt: why, and what work it cost."""
+    sentence = fill(END_RULES[EndReason(reason)].sentence, facts)
+    return " ".join(part for part in (sentence, loss_sentence(facts)) if part)
+
+
+def loss_sentence(facts: Mapping[str, object]) -> str:
+    """What was lost since the last confirmed checkpoint and where the job goes on, if it does.
+
+    Empty where nothing is known: a program that ends for good may keep its work elsewhere.
+    """
+    if "lost" not in facts:
+        return ""
+    lost, step = facts["lost"], facts.get("checkpoint_step")
+    if facts.get("goes_on"):
+        where = "it starts anew" if step is None else f"it resumes from step {step}"
+        return f"Lost {lost} of work; {where}."
+    if step is None:
+        return ""
+    return f"The last checkpoint, step {step}, was taken {lost} before the end."

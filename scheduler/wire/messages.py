@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from scheduler.states import AttemptState, EndReason, NodeState
 
-PROTOCOL = 1
+PROTOCOL = 2
 OLDEST_PROTOCOL = 1
 AGENT_VERSION = "0.1.0"
 
@@ -69,12 +69,31 @@ class EnrolReply:
 
 
 @dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint whose size and SHA-256 (`digest`, hex) a node has read back from its file.
+
+    `path` is absolute on that node, `step` the program's own count of its progress; `taken_at`:
+    when the file was complete, by the node's clock.
+    """
+
+    path: str
+    step: int
+    bytes: int
+    digest: str
+    taken_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptReport:
     """What a node knows of its part (`rank`) of an attempt; repeated until forgotten.
 
     `master_port` is rank 0's free port, told before the other ranks may start. `log_size` is the
     number of bytes the stream has so far, final once `state` is ended: the server waits for that
     many before it calls the job finished. `started_at`, `ended_at`: of the user's process.
+
+    `checkpoint` is the last one that was confirmed, rank 0's word alone, `checkpoint_problem` why
+    the newest note was not; `checkpoint_pending`: ended, but the last one is still being read.
+    `resumed_step`: of the checkpoint at `resumed_from`; `resume_problem`: why there was none.
     """
 
     fence: int
@@ -90,6 +109,11 @@ class AttemptReport:
     code_commit: str = ""
     code_patch: str = ""
     resumed_from: str = ""
+    resumed_step: int | None = None
+    resume_problem: str = ""
+    checkpoint: Checkpoint | None = None
+    checkpoint_pending: bool = False
+    checkpoint_problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +205,8 @@ class Assignment:
     """One attempt's share of this node, as it should be now.
 
     `stop` is None while it should run. `master_port` is None for rank 0, which picks a free one;
-    other ranks are told only once rank 0 has reported it.
+    other ranks are told only once rank 0 has reported it. `resume` is what an earlier attempt
+    confirmed and this node should be able to read; `resume_from` is its path, for older agents.
     """
 
     fence: int
@@ -196,6 +221,7 @@ class Assignment:
     launch: Launch
     master_port: int | None = None
     resume_from: str = ""
+    resume: Checkpoint | None = None
     stop: StopOrder | None = None
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
-from scheduler.agent.setup.prepare import latest_checkpoint
 from scheduler.states import EndReason
 from tests.agent.conftest import Agent, assignment
 from tests.agent.portal import Portal
@@ -109,31 +107,3 @@ def test_the_next_attempt_resumes_from_the_last_whole_checkpoint(
     report, log = portal.outcome("alpha", second)
     kept = agent.state / "checkpoints" / str(first.job_id) / "epoch-1"
     assert log == f"from [{kept}]\n" and report.resumed_from == str(kept)
-
-
-@pytest.mark.parametrize(
-    "note",
-    [
-        "",
-        "{",
-        "[]",
-        '{"path": 3}',
-        '{"path": "gone"}',
-        '{"path": "a\\u0000b"}',
-        '{"step": 1}',
-        "[" * 5000,
-    ],
-)
-def test_a_broken_checkpoint_note_is_no_checkpoint(tmp_path: Path, note: str) -> None:
-    (tmp_path / "checkpoint.json").write_text(note)
-    assert latest_checkpoint(tmp_path) == ""
-
-
-def test_a_checkpoint_note_is_never_followed_elsewhere(tmp_path: Path) -> None:
-    real = tmp_path / "real.json"
-    real.write_text(json.dumps({"path": "real.json"}))
-    (tmp_path / "checkpoint.json").symlink_to(real)
-    assert latest_checkpoint(tmp_path) == ""
-    (tmp_path / "checkpoint.json").unlink()
-    os.mkfifo(tmp_path / "checkpoint.json")
-    assert latest_checkpoint(tmp_path) == ""

@@ -9,6 +9,7 @@ also when the training was interrupted.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import sys
@@ -93,8 +94,16 @@ def save(model: MLPClassifier, folder: Path, epoch: int, accuracy: float) -> Non
     name = f"epoch-{epoch:03}.joblib"
     joblib.dump({"model": model, "epoch": epoch}, folder / f"{name}.part")
     os.replace(folder / f"{name}.part", folder / name)
+    content = (folder / name).read_bytes()
     note = folder / "checkpoint.json.part"
-    note.write_text(json.dumps({"path": name, "epoch": epoch, "accuracy": accuracy}))
+    said = {
+        "path": name,
+        "step": epoch,
+        "bytes": len(content),
+        "digest": f"sha256:{hashlib.sha256(content).hexdigest()}",
+        "accuracy": accuracy,
+    }
+    note.write_text(json.dumps(said))
     os.replace(note, folder / "checkpoint.json")
     for old in folder.glob("epoch-*.joblib"):
         if old.name < f"epoch-{epoch - 2:03}.joblib":

@@ -2,26 +2,37 @@
 
 Starting an interpreter takes tens of milliseconds, forking a small one takes one or two. It
 holds no state: when it dies, its supervisors live on and the agent starts another; when the
-agent dies, it ends.
+agent dies, it ends. Looks at checkpoints are forked here too: a child can become the job's user,
+a thread of the agent cannot.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
-from scheduler.agent.runtime import records
+from scheduler.agent.runtime import checkpoints, records
+from scheduler.agent.runtime.checkpoints import CheckRequest, Finding
+from scheduler.agent.runtime.children import drop_to
 from scheduler.agent.runtime.records import LaunchRecord
 from scheduler.agent.runtime.supervisor import Supervisor
+from scheduler.wire.codec import WireError, decode, encode
 
-_MAX_MESSAGE = 8192
+_MAX_MESSAGE = 32 * 1024
 _OOM_SCORE_ADJUST = -500
+_LOOK_AT_MOST_S = 3600
+_LOOK_NICE = 10
+_PATIENCE_S = 0.2
 _BOOTSTRAP = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
     "from scheduler.agent.runtime.forkserver import serve; serve(int(sys.argv[2]))"
@@ -34,6 +45,7 @@ class Forkserver:
     def __init__(self) -> None:
         self._channel: socket.socket | None = None
         self._server: subprocess.Popen[bytes] | None = None
+        self._lock = threading.RLock()
 
     def warm_up(self) -> None:
         """Start the server unless it lives."""
@@ -55,15 +67,38 @@ class Forkserver:
 
     def launch(self, spool: Path, port_holder: socket.socket | None) -> None:
         """Ask for a supervisor of `spool`; raises OSError when no server can be started."""
-        files = [port_holder.fileno()] if port_holder is not None else []
-        for _ in range(2):
-            self.warm_up()
-            assert self._channel is not None
+        self._ask(os.fsencode(spool), [port_holder.fileno()] if port_holder is not None else [])
+
+    def look(self, request: CheckRequest, is_unwanted: Callable[[], bool]) -> Finding | None:
+        """Look at a checkpoint as the job's user; None: unwanted meanwhile, or not to be read."""
+        heard, told = os.pipe2(os.O_CLOEXEC)
+        with open(heard, "rb", buffering=0) as answer:
             try:
-                socket.send_fds(self._channel, [os.fsencode(spool)], files)
-                return
-            except (BrokenPipeError, ConnectionError):
-                self.close()
+                self._ask(encode(request), [told])
+            finally:
+                os.close(told)
+            said, give_up_at = b"", time.monotonic() + _LOOK_AT_MOST_S
+            while not is_unwanted() and time.monotonic() < give_up_at:
+                if select.select([answer], [], [], _PATIENCE_S)[0]:
+                    piece = answer.read(_MAX_MESSAGE)
+                    if not piece:
+                        break
+                    said += piece
+        try:
+            return decode(Finding, said)
+        except WireError:
+            return None
+
+    def _ask(self, message: bytes, files: list[int]) -> None:
+        with self._lock:
+            for _ in range(2):
+                self.warm_up()
+                assert self._channel is not None
+                try:
+                    socket.send_fds(self._channel, [message], files)
+                    return
+                except (BrokenPipeError, ConnectionError):
+                    self.close()
         raise OSError("the process that starts supervisors does not stay up")
 
     def close(self) -> None:
@@ -78,7 +113,7 @@ class Forkserver:
 
 
 def serve(channel_fd: int) -> None:
-    """Fork one supervisor for every message until the agent is gone."""
+    """Fork a supervisor, or a look at a checkpoint, for every message until the agent is gone."""
     channel = socket.socket(fileno=channel_fd)
     # Supervisors are nobody's business here: the kernel reaps them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -90,9 +125,23 @@ def serve(channel_fd: int) -> None:
             return
         if os.fork() == 0:
             channel.close()
+            if message.startswith(b"{"):
+                _look(message, files)
             _supervise(Path(os.fsdecode(message)), files)
         for held in files:
             os.close(held)
+
+
+def _look(message: bytes, files: list[int]) -> None:
+    """Answer a CheckRequest and end; a file that cannot be read ends it by the alarm."""
+    try:
+        signal.alarm(_LOOK_AT_MOST_S)
+        os.nice(_LOOK_NICE)
+        request = decode(CheckRequest, message)
+        drop_to(request.uid)
+        os.write(files[0], encode(checkpoints.look(request)))
+    finally:
+        os._exit(0)
 
 
 def _supervise(spool: Path, files: list[int]) -> None:

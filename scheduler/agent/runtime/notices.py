@@ -24,7 +24,13 @@ def wake_agent(address: str, fence: int) -> None:
 
 def leave_notice(folder: str, order: StopRecord) -> None:
     """For programs that cannot trap signals: a file in their own folder says what is coming."""
-    notice = {"reason": order.reason.value, "grace_s": order.grace_s, "at": time.time()}
+    now = time.time()
+    notice = {
+        "reason": order.reason.value,
+        "grace_s": order.grace_s,
+        "at": now,
+        "deadline": now + order.grace_s,
+    }
     fresh = Path(folder, f".{NOTICE_FILE}.{os.getpid()}")
     fresh.write_text(json.dumps(notice))
     os.rename(fresh, Path(folder, NOTICE_FILE))

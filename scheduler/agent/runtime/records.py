@@ -48,7 +48,8 @@ class LaunchRecord:
 
     `processes` holds what differs between local processes, one mapping each. `uid` None: the
     supervisor's own. `marker` is an environment text no other attempt on this host has.
-    `hint_address` is an abstract Unix socket name without its leading NUL.
+    `hint_address` is an abstract Unix socket name without its leading NUL. `checkpoint_seen` marks
+    the checkpoint note that lay there before the start.
     """
 
     fence: int
@@ -75,6 +76,9 @@ class LaunchRecord:
     code_commit: str = ""
     code_patch: str = ""
     resumed_from: str = ""
+    resumed_step: int | None = None
+    resume_problem: str = ""
+    checkpoint_seen: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from scheduler.agent.runtime.notices import NOTICE_FILE
 from scheduler.wire.messages import Assignment
 
 _SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -97,6 +98,7 @@ def _own(assignment: Assignment, places: Places) -> Mapping[str, str]:
         "TRAINYARD_NODE_IPS": ",".join(assignment.addresses),
         "TRAINYARD_CHECKPOINT_DIR": places.checkpoint,
         "TRAINYARD_RESUME_FROM": places.resume_from,
+        "TRAINYARD_NOTICE_FILE": f"{places.work}/{NOTICE_FILE}",
         "TRAINYARD_OUTPUT_DIR": places.output,
         "TRAINYARD_SCRATCH_DIR": places.scratch,
     }

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -16,24 +15,37 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scheduler.agent.config import Options
+from scheduler.agent.runtime.checkpoints import CheckRequest, Finding
 from scheduler.agent.runtime.records import LaunchRecord
-from scheduler.agent.setup.code import GIT_SETTINGS, CodePlace, GitRules, SetupProblem, fetch_code
+from scheduler.agent.setup.code import (
+    GIT_SETTINGS,
+    CodePlace,
+    GitRules,
+    SetupProblem,
+    SetupStopped,
+    fetch_code,
+)
 from scheduler.agent.setup.environment import Places, process_environments, shared_environment
 from scheduler.agent.setup.identities import UidBook, give_folder
 from scheduler.wire.messages import Assignment
 
-_MAX_CHECKPOINT_NOTE = 64 * 1024
+_MAX_PROBLEM = 255
+Look = Callable[[CheckRequest, Callable[[], bool]], Finding | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What the agent knows and the assignment does not. `uids` None: jobs are the agent's user."""
+    """What the agent knows and the assignment does not. `uids` None: jobs are the agent's user.
+
+    `look` looks at checkpoints as a job's user.
+    """
 
     options: Options
     node_name: str
     hint_address: str
     last_sync_path: Path
     uids: UidBook | None
+    look: Look
     master_port: int
     is_stopped: Callable[[], bool]
 
@@ -65,12 +77,13 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
     code = fetch_code(launch.code, root / "code", rules)
     command = launch.command or _script_command(launch.code.script, root, uid)
     checkpoint = _checkpoint_folder(options.work, assignment, uid)
+    found = _resume_point(assignment, ground, str(checkpoint), uid)
     places = Places(
         work=str(root / "work"),
         scratch=str(root / "scratch"),
         output=str(_kept_folder(options.work, "outputs", assignment.job_id, uid)),
         checkpoint=str(checkpoint),
-        resume_from=latest_checkpoint(checkpoint) or assignment.resume_from,
+        resume_from=found.path,
     )
     env = shared_environment(
         assignment,
@@ -79,7 +92,21 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
         path_prefix=options.path_prefix,
         network_interface=options.network_interface,
     )
-    return _launch_record(assignment, ground, uid, command, places, env, code)
+    return _launch_record(assignment, ground, uid, command, places, env, code, found)
+
+
+def _resume_point(assignment: Assignment, ground: Ground, folder: str, uid: int | None) -> Finding:
+    """The checkpoint to go on from, read back and found whole; an empty path: start anew.
+
+    The ranks of a gang must agree, so there only what the server has confirmed counts, if it has
+    confirmed anything.
+    """
+    is_gang = len(assignment.addresses) > 1
+    request = CheckRequest(folder, uid, "", True, assignment.resume, only_offer=is_gang)
+    found = ground.look(request, ground.is_stopped)
+    if ground.is_stopped():
+        raise SetupStopped
+    return found or Finding(problem="the checkpoint could not be read on this node")
 
 
 def _launch_record(
@@ -90,6 +117,7 @@ def _launch_record(
     places: Places,
     env: dict[str, str],
     code: CodePlace | None,
+    found: Finding,
 ) -> LaunchRecord:
     launch, options = assignment.launch, ground.options
     start_in = Path(code.folder if code else places.work, launch.working_dir)
@@ -117,7 +145,10 @@ def _launch_record(
         master_port=ground.master_port,
         code_commit=code.commit if code else "",
         code_patch=code.patch if code else "",
-        resumed_from=places.resume_from,
+        resumed_from=found.path,
+        resumed_step=found.step if found.path else None,
+        resume_problem=found.problem[:_MAX_PROBLEM],
+        checkpoint_seen=found.mark,
     )
 
 
@@ -188,22 +219,3 @@ def _make_passable(folder: Path) -> None:
     if not folder.exists():
         folder.mkdir(mode=0o711, parents=True, exist_ok=True)
         folder.chmod(0o711)
-
-
-def latest_checkpoint(folder: Path) -> str:
-    """The checkpoint that `checkpoint.json` in the folder names, empty when there is none.
-
-    The program writes that file in one step after the checkpoint itself is complete, so it
-    always names a whole one: `{"path": "epoch-3.json", ...}`, relative to the folder.
-    """
-    try:
-        note = os.open(folder / "checkpoint.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return ""
-    with open(note, "rb") as source:
-        try:
-            named = json.loads(source.read(_MAX_CHECKPOINT_NOTE))["path"]
-            path = Path(folder, named)
-            return str(path) if path.exists() and "\x00" not in named else ""
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
-            return ""
