@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -48,6 +49,19 @@ def read_env(pairs: Sequence[str]) -> dict[str, str]:
             raise Failure(f"--env {name}: there is no such variable here; write {name}=value.")
         found[name] = value if sign else os.environ[name]
     return found
+
+
+def read_begin(text: str, now: datetime | None = None) -> str:
+    """A time as the server reads it; `+2h` counts from now. Raises Failure."""
+    if not text.startswith("+"):
+        return text
+    from scheduler.spec.units import DURATION_HELP, parse_duration
+
+    try:
+        later = (now or datetime.now(UTC)) + timedelta(seconds=parse_duration(text[1:]))
+    except (ValueError, OverflowError):
+        raise Failure(f"--begin {text}: is not a duration; {DURATION_HELP}.") from None
+    return later.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def content_of(

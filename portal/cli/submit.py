@@ -15,50 +15,26 @@ from portal.cli.output import money, print_json, print_line, say
 from portal.cli.session import AsJson
 
 
+@options.taking(options.What, options.Resources, options.When, options.How)
 def submit(
-    context: typer.Context,
-    file: options.SpecFile = "",
-    project: options.Project = "",
-    name: options.JobName = "",
-    pool: options.Pool = "",
-    tier: options.Tier = "",
-    nodes: options.Nodes = None,
-    gpus: options.Gpus = None,
-    gpu_model: options.GpuModel = "",
-    cpus: options.Cpus = None,
-    memory: options.Memory = "",
-    time: options.TimeLimit = "",
-    script: options.Script = "",
-    env: options.Env = None,
-    workdir: options.Workdir = "",
-    folder: options.CodeFolder = "",
-    git_url: options.GitUrl = "",
-    git_ref: options.GitRef = "",
-    processes: options.Processes = "",
-    retries: options.Retries = None,
-    checkpoint_dir: options.CheckpointDir = "",
-    hold: options.Hold = False,
-    key: options.IdempotencyKey = "",
-    dry_run: options.DryRun = False,
-    is_followed: options.Followed = False,
-    is_awaited: options.Awaited = False,
-    as_json: AsJson = False,
+    context: typer.Context, file: options.AsFile = "", as_json: AsJson = False, **given: Any
 ) -> None:
     """Submit a job: trainyard submit job.yaml, or trainyard submit OPTIONS -- COMMAND."""
     command = context.obj or ()
-    if not (file or command or script):
+    if not (file or command or given["script"]):
         raise Failure(
             "There is nothing to run.",
             remedy="Name a file, use --script, or put the command after -- at the end.",
         )
-    fields = _fields(context.params)
+    fields = _fields(given)
+    key, is_followed = given["key"], given["is_followed"]
     with Api(load_config()) as api:
         content, kind = spec.content_of(file, fields, command, api)
-        if dry_run:
+        if given["dry_run"]:
             _show_quote(api.submit("/jobs/", content, kind, key=key, dry_run=1), as_json)
             return
         job = api.submit("/jobs/", content, kind, key=key)
-        if is_followed or is_awaited:
+        if is_followed or given["is_awaited"]:
             _stay(api, job, is_followed=is_followed, as_json=as_json)
     if as_json:
         print_json(job)
@@ -66,14 +42,24 @@ def submit(
         say_submitted(job, quiet=False)
 
 
+# Options whose name is that of the field.
+_SAME = (
+    "project", "name", "pool", "tier", "nodes", "node_sizes", "gpu_milli", "gpu_memory",
+    "gpu_model", "gpu_models", "fallback_after", "isolation", "share_cards", "exclusive", "cpus",
+    "memory", "scratch", "licences", "constraints", "exclude_nodes", "topology", "array",
+    "booking", "preemptible", "min_runtime", "processes", "retries", "checkpoint_dir",
+    "depends_on",
+)  # fmt: skip
+
+
 def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options by the names of the spec's fields; empty ones were not given."""
     code = {name: given[name] for name in ("folder", "git_url", "git_ref") if given[name]}
-    same = ("project", "name", "pool", "tier", "nodes", "gpu_model", "cpus", "memory")
     return {
-        **{name: given[name] for name in (*same, "processes", "retries", "checkpoint_dir")},
+        **{name: given[name] for name in _SAME},
         "gpus_per_node": given["gpus"],
         "time_limit": given["time"],
+        "begin": spec.read_begin(given["begin"]),
         "script": spec.read_script(given["script"]) if given["script"] else "",
         "env": spec.read_env(given["env"] or ()),
         "working_dir": given["workdir"],

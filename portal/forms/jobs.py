@@ -6,15 +6,13 @@ to the field it names, so that form, API and CLI refuse the same things in the s
 
 from __future__ import annotations
 
-import json
-import shlex
-import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from django import forms
 
-from scheduler.spec import JobSpec, SpecInvalid, parse_spec, units
+from portal.forms.job_text import GROUPED, PAIRS, PLAIN, SWITCHES, blank_initial, read_pairs
+from scheduler.spec import JobSpec, SpecInvalid, parse_spec
 from scheduler.spec.schema import STOP_SIGNALS
 
 TIERS = (
@@ -27,23 +25,23 @@ PROCESSES = (
     ("node", "One process per node (torchrun style)"),
     ("gpu", "One process per GPU (LOCAL_RANK set)"),
 )
+ISOLATION = (
+    ("any", "Any"),
+    ("timeslice", "Time slices or stronger"),
+    ("mps", "Limited shares (MPS) or stronger"),
+    ("mig", "Hardware slices (MIG)"),
+)
+TOPOLOGY = (("", "Anywhere"), ("rack", "One rack"), ("block", "One block"))
+TOPOLOGY_MODES = (
+    ("required", "Wait for it"),
+    ("preferred", "If it costs no time"),
+    ("balanced", "Evenly over several"),
+)
+PREEMPTIBLE = (("", "As its tier says"), ("true", "May be stopped"), ("false", "Never stopped"))
 # Where the name of a spec field is not the name of the form field that holds it.
-FIELD_OF_PATH = {
-    "code": "folder",
-    "code.folder": "folder",
-    "code.git_url": "git_url",
-    "code.git_ref": "git_ref",
-    "stop": "signal",
-    "stop.signal": "signal",
-    "stop.grace": "grace",
+FIELD_OF_PATH = {part: next(iter(fields.values())) for part, fields in GROUPED.items()} | {
+    f"{part}.{name}": held for part, fields in GROUPED.items() for name, held in fields.items()
 }
-GROUPED = {"code": ("folder", "git_url", "git_ref"), "stop": ("signal", "grace")}
-PLAIN = (
-    "name", "description", "project", "pool", "tier", "nodes", "gpus_per_node", "gpu_model",
-    "cpus", "memory", "time_limit", "command", "script", "processes", "working_dir",
-    "checkpoint_dir", "retries",
-)  # fmt: skip
-PAIRS = ("env", "labels")
 
 
 def _text(label: str, hint: str = "", *, required: bool = False, **attrs: Any) -> forms.CharField:
@@ -81,8 +79,8 @@ class JobForm(forms.Form):
     folder = _text("Code folder", "On the node; run in place.", placeholder="/data/vision/digits")
     git_url = _text("Git URL", "Fetched by the node over https.", placeholder="https://…")
     git_ref = _text("Git ref", "Branch, tag or commit.", placeholder="main")
-    nodes = _number("Nodes", required=True)
-    gpus_per_node = _number("GPUs per node", required=True)
+    nodes = _text("Nodes", "Or a range: 2..8.", required=True)
+    gpus_per_node = _number("GPUs per node", "0 for none.", low=0, required=True)
     gpu_model = forms.ChoiceField(label="GPU model", choices=(), required=False)
     cpus = _number("CPUs per node", required=True)
     memory = _text("Memory per node", "Like 16GiB.", required=True)
@@ -98,10 +96,40 @@ class JobForm(forms.Form):
     signal = forms.ChoiceField(label="Stop signal", choices=[(s, s) for s in STOP_SIGNALS])
     grace = _text("Time to stop", "Before it is killed; at most 10m.")
     hold = forms.BooleanField(label="Hold it: do not start until released", required=False)
+    begin = _text("Not before", "UTC, or with its offset.", placeholder="2026-12-31 08:00")
+    depends_on = _text(
+        "After other jobs", "Or afterany:, afternotok:, singleton.", placeholder="afterok:12"
+    )
+    booking = _text("Booking", "Its name or number.")
+    array_range = _text(
+        "Once for each index", "It finds its own in TRAINYARD_ARRAY_INDEX.", placeholder="0-99"
+    )
+    array_parallel = _number("At a time", "Empty or 0: as many as fit.", low=0)
+    preemptible = forms.ChoiceField(label="For others", choices=PREEMPTIBLE, required=False)
+    min_runtime = _text("At least", "Not stopped for others before.", placeholder="30m")
+    gpu_milli = _text("Part of a GPU", "Empty: whole GPUs.", placeholder="0.25")
+    isolation = forms.ChoiceField(label="Isolation of parts", choices=ISOLATION, required=False)
+    gpu_memory = _text("Memory of each GPU", "At least.", placeholder="40GiB")
+    gpu_models = _text("Models in order", "Instead of one model; the first is preferred.")
+    fallback_after = _text("Next model after", "Waiting so long.", placeholder="2h")
+    node_sizes = _text("Numbers of nodes", "Allowed ones of a range.", placeholder="2,4,8")
+    scratch = _text("Scratch disk per node", placeholder="200GiB")
+    licences = _text("Licences", placeholder="solver=2,viewer")
+    constraints = _text("Labels of nodes", placeholder="network=ib,rack!=r3")
+    exclude_nodes = _text("Nodes to avoid", placeholder="n7,n12")
+    topology_level = forms.ChoiceField(label="Close together", choices=TOPOLOGY, required=False)
+    topology_mode = forms.ChoiceField(
+        label="If it cannot be", choices=TOPOLOGY_MODES, required=False
+    )
+    share_cards = forms.BooleanField(
+        label="Share cards with other teams that allow it too", required=False
+    )
+    exclusive = forms.BooleanField(label="Whole nodes: nobody else on them", required=False)
     nonce = forms.CharField(required=False, max_length=128, widget=forms.HiddenInput)
     cloned_from = forms.CharField(required=False, max_length=20, widget=forms.HiddenInput)
 
     spec: JobSpec
+    blank = blank_initial()
 
     def __init__(
         self,
@@ -143,7 +171,11 @@ class JobForm(forms.Form):
             if value.strip():
                 document[field] = value if field == "script" else value.strip()
         for part, fields in GROUPED.items():
-            group = {f: cleaned[f].strip() for f in fields if str(cleaned.get(f, "")).strip()}
+            group = {
+                name: cleaned[held].strip()
+                for name, held in fields.items()
+                if str(cleaned.get(held, "")).strip()
+            }
             if group:
                 document[part] = group
         for field in PAIRS:
@@ -153,8 +185,9 @@ class JobForm(forms.Form):
                 self.add_error(field, str(error))
             else:
                 document |= {field: pairs} if pairs else {}
-        if cleaned.get("hold"):
-            document["hold"] = True
+        document |= {field: True for field in SWITCHES if cleaned.get(field)}
+        if "preemptible" in document:
+            document["preemptible"] = document["preemptible"] == "true"
         return document
 
     def add_problems(self, refused: SpecInvalid) -> None:
@@ -169,74 +202,3 @@ class JobForm(forms.Form):
 
 def _sentence(message: str) -> str:
     return message[:1].upper() + message[1:] + ("" if message.endswith((".", "?")) else ".")
-
-
-def read_pairs(text: str) -> dict[str, str]:
-    """`NAME=value` lines to a dictionary; raises ValueError that names the line.
-
-    A value in double quotes is read as a JSON string, so that line ends and outer spaces survive.
-    """
-    pairs: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        name, equals, value = line.strip().partition("=")
-        name, value = name.strip(), value.strip()
-        if not equals or not name:
-            raise ValueError(f"Line {number}: write it as NAME=value.")
-        if name in pairs:
-            raise ValueError(f"Line {number}: {name[:40]} is set twice; keep one of them.")
-        if value.startswith('"'):
-            try:
-                value = json.loads(value)
-            except ValueError:
-                raise ValueError(f"Line {number}: the quotes do not close.") from None
-        pairs[name] = str(value)
-    return pairs
-
-
-def write_pairs(pairs: Mapping[str, str]) -> str:
-    """The lines that `read_pairs` turns back into `pairs`."""
-    return "\n".join(
-        f"{name}={value if _is_plain(value) else json.dumps(value)}"
-        for name, value in pairs.items()
-    )
-
-
-def _is_plain(value: str) -> bool:
-    return value == value.strip() and not value.startswith('"') and len(value.splitlines()) <= 1
-
-
-def blank_initial() -> dict[str, Any]:
-    """What an empty form shows: the spec's own defaults, spelled as people write them."""
-    defaults = {
-        name: field.default
-        for name, field in JobSpec.model_fields.items()
-        if not field.is_required() and field.default_factory is None
-    }
-    initial = {key: defaults[key] for key in PLAIN if key in defaults}
-    stop = defaults["stop"]
-    return initial | {
-        "command": "",
-        "memory": units.format_size_mib(defaults["memory"]),
-        "time_limit": units.format_duration(defaults["time_limit"]),
-        "signal": stop.signal,
-        "grace": units.format_duration(stop.grace),
-        "nonce": uuid.uuid4().hex,
-    }
-
-
-def initial_from(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Prefill from a spec document, as `JobSpec.document` gives it."""
-    initial = blank_initial()
-    initial |= {key: document[key] for key in PLAIN if document.get(key) not in (None, "")}
-    initial["command"] = shlex.join(document.get("command") or ())
-    if isinstance(document.get("memory"), int):
-        initial["memory"] = units.format_size_mib(document["memory"])
-    if isinstance(document.get("time_limit"), int):
-        initial["time_limit"] = units.format_duration(document["time_limit"])
-    for part in GROUPED:
-        initial |= document.get(part) or {}
-    if isinstance(initial["grace"], int):
-        initial["grace"] = units.format_duration(initial["grace"])
-    return initial | {field: write_pairs(document.get(field) or {}) for field in PAIRS}

@@ -15,7 +15,8 @@ from accounts.errors import DomainError, IdempotencyConflict, NotFound
 from accounts.models import User
 from accounts.selectors import submittable_projects
 from portal.forms.filters import unknown_parameters
-from portal.forms.jobs import JobForm, blank_initial, initial_from
+from portal.forms.job_text import blank_initial, initial_from
+from portal.forms.jobs import JobForm
 from portal.pages.access import page, viewer_of
 from portal.pages.samples import sample_document
 from portal.reports.spec_text import command_line_of, yaml_of

@@ -7,6 +7,7 @@ import shlex
 import yaml
 
 from scheduler.spec import JobSpec
+from scheduler.spec.lines import in_one_line
 
 LINE_END = " \\\n  "
 
@@ -34,14 +35,31 @@ def yaml_of(spec: JobSpec) -> str:
 _OPTIONS = (
     ("pool", "--pool"),
     ("tier", "--tier"),
+    ("node_sizes", "--node-sizes"),
+    ("gpu_milli", "--gpu-part"),
+    ("gpu_memory", "--gpu-memory"),
     ("gpu_model", "--gpu-model"),
+    ("gpu_models", "--gpu-models"),
+    ("fallback_after", "--fallback-after"),
+    ("isolation", "--isolation"),
     ("cpus", "--cpus"),
     ("memory", "--memory"),
+    ("scratch", "--scratch"),
+    ("licences", "--licences"),
+    ("constraints", "--constraints"),
+    ("exclude_nodes", "--exclude-nodes"),
+    ("topology", "--topology"),
+    ("begin", "--begin"),
+    ("depends_on", "--depends-on"),
+    ("array", "--array"),
+    ("booking", "--booking"),
+    ("min_runtime", "--min-runtime"),
     ("retries", "--retries"),
     ("processes", "--processes"),
     ("working_dir", "--workdir"),
     ("checkpoint_dir", "--checkpoint-dir"),
 )
+_SWITCHES = ("share_cards", "exclusive", "preemptible")
 
 
 def command_line_of(spec: JobSpec) -> str:
@@ -53,10 +71,10 @@ def command_line_of(spec: JobSpec) -> str:
         return "trainyard submit job.yaml"
     lines = [
         f"trainyard submit --project {spec.project} --name {shlex.quote(spec.name)}",
-        f"--nodes {spec.nodes} --gpus {spec.gpus_per_node} --time {shown['time_limit']}",
+        f"--nodes {spec.nodes.written()} --gpus {spec.gpus_per_node} --time {shown['time_limit']}",
     ]
     lines += [
-        f"{option} {shlex.quote(str(shown[field]))}"
+        f"{option} {shlex.quote(in_one_line(shown[field]))}"
         for field, option in _OPTIONS
         if field in shown and getattr(spec, field) != JobSpec.model_fields[field].default
     ]
@@ -66,5 +84,10 @@ def command_line_of(spec: JobSpec) -> str:
         if value
     ]
     lines += [f"--env {shlex.quote(f'{name}={value}')}" for name, value in spec.env.items()]
+    lines += [
+        f"--{'' if getattr(spec, field) else 'no-'}{field.replace('_', '-')}"
+        for field in _SWITCHES
+        if field in shown
+    ]
     lines += ["--hold"] if spec.hold else []
     return LINE_END.join([*lines, f"-- {shlex.join(spec.command)}"])

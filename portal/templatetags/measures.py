@@ -143,7 +143,9 @@ def device_short_name(model: str) -> str:
 
 
 def gpu_count(model: str, count: object) -> str:
-    """`H100 80GB × 8`; without a model `any GPU × 8`."""
+    """`H100 80GB × 8`; without a model `any GPU × 8`; none is `no GPU`."""
+    if str(count) == "0":
+        return "no GPU"
     name = device_short_name(model) if model.strip() else "any GPU"
     return f"{name} × {count}"
 

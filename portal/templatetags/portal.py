@@ -205,6 +205,17 @@ def field(
     }
 
 
+@register.simple_tag
+def opened(form: Any, names: str) -> str:
+    """`<details{% opened form "begin hold" %}>`: open if one of these fields is used or wrong."""
+    usual = form.blank
+    is_used = any(
+        form[name].errors or str(form[name].value() or "") != str(usual.get(name) or "")
+        for name in names.split()
+    )
+    return " open" if is_used else ""
+
+
 @register.inclusion_tag("components/_bar.html")
 def bar(label: str, total: object, **parts: object) -> dict[str, object]:
     """`{% bar "6 of 8 GPUs used" 8 used=6 com=1 %}`: stacked parts of a whole.

@@ -14,8 +14,10 @@ class Job(models.Model):
     """What a person asked for; `spec` never changes after submit.
 
     The columns beside `spec` repeat what the engine needs, so that a cycle reads numbers, not
-    documents. `queued_at` is the time of submit and survives retries and preemption: waiting
-    never lowers a job's place. `version` counts moves, for optimistic locking by clients.
+    documents. `nodes` are the most it takes, `nodes_min` the fewest it runs on; `gpu_milli` is
+    asked of each device, 1000 being a whole one. `queued_at` is the time of submit and survives
+    retries and preemption: waiting never lowers a job's place. `version` counts moves, for
+    optimistic locking by clients.
     """
 
     project = models.ForeignKey("accounts.Project", on_delete=models.PROTECT, related_name="jobs")
@@ -31,12 +33,31 @@ class Job(models.Model):
     spec = models.JSONField()
     tier = models.SmallIntegerField()
     nodes = models.PositiveIntegerField()
+    nodes_min = models.PositiveIntegerField(default=1)
+    node_sizes = models.JSONField(default=list, blank=True)
     gpus_per_node = models.PositiveIntegerField()
+    gpu_milli = models.PositiveSmallIntegerField(default=1000)
+    gpu_memory_mib = models.PositiveBigIntegerField(default=0)
     gpu_model = models.CharField(max_length=96, blank=True)
+    gpu_models = models.JSONField(default=list, blank=True)
+    fallback_after_s = models.PositiveIntegerField(default=0)
+    isolation = models.CharField(max_length=16, default="any")
+    share_cards = models.BooleanField(default=False)
+    exclusive = models.BooleanField(default=False)
     cpus = models.PositiveIntegerField()
     memory_mib = models.PositiveBigIntegerField()
+    scratch_mib = models.PositiveBigIntegerField(default=0)
+    licences = models.JSONField(default=dict, blank=True)
+    constraints = models.JSONField(default=list, blank=True)
+    exclude_nodes = models.JSONField(default=list, blank=True)
+    topology_level = models.CharField(max_length=8, blank=True)
+    topology_mode = models.CharField(max_length=16, blank=True)
     time_limit_s = models.PositiveIntegerField()
     retries = models.PositiveSmallIntegerField(default=0)
+    preemptible = models.BooleanField(default=True)
+    min_runtime_s = models.PositiveIntegerField(default=0)
+    booking = models.CharField(max_length=63, blank=True)
+    begin_at = models.DateTimeField(null=True, blank=True)
 
     state = models.CharField(max_length=16, default=JobState.QUEUED)
     version = models.PositiveIntegerField(default=1)
@@ -70,7 +91,11 @@ class Job(models.Model):
             ),
             models.CheckConstraint(
                 condition=models.Q(
-                    nodes__gte=1, gpus_per_node__gte=1, cpus__gte=1, time_limit_s__gte=1
+                    nodes__gte=models.F("nodes_min"),
+                    nodes_min__gte=1,
+                    gpu_milli__range=(1, 1000),
+                    cpus__gte=1,
+                    time_limit_s__gte=1,
                 ),
                 name="job_sizes_positive",
             ),

@@ -33,8 +33,8 @@ class Shape:
     counts: tuple[int, ...]
 
     def nodes_with(self, gpus: int) -> int:
-        """How many nodes have at least so many devices."""
-        return sum(count >= gpus for count in self.counts)
+        """How many nodes have at least so many devices; 0 counts those without any too."""
+        return sum(count >= gpus for count in self.counts) if gpus else self.nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from scheduler.services.errors import (
     StaleVersion,
 )
 from scheduler.services.stopping import request_stop
-from scheduler.services.targets import resolve_target
+from scheduler.services.submitting.columns import columns_of
+from scheduler.services.submitting.targets import resolve_target
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.states import (
     FINAL_JOB_STATES,
@@ -119,16 +120,7 @@ def _open_job(
         pool=queue.pool,
         queue=queue,
         cloned_from=cloned_from,
-        name=spec.name,
-        spec=spec.document(),
-        tier=spec.tier_number,
-        nodes=spec.nodes,
-        gpus_per_node=spec.gpus_per_node,
-        gpu_model=spec.gpu_model,
-        cpus=spec.cpus,
-        memory_mib=spec.memory,
-        time_limit_s=spec.time_limit,
-        retries=spec.retries,
+        **columns_of(spec),
         state=state,
         wait_reason=WaitReason.HELD_BY_USER if spec.hold else WaitReason.EVALUATING,
         wait_facts={"who": who} if spec.hold else {},

@@ -14,7 +14,7 @@ from scheduler.conf import load_conf
 from scheduler.models import Device, Job
 from scheduler.money import cost_of
 from scheduler.selectors.cluster import pool_summaries
-from scheduler.services.targets import resolve_target
+from scheduler.services.submitting.targets import resolve_target
 from scheduler.spec import JobSpec
 from scheduler.states import JobState
 
@@ -23,7 +23,8 @@ from scheduler.states import JobState
 class Quote:
     """`worst_case_cost`: all devices for the whole time limit at the dearest fitting rate.
 
-    None when no fitting device is registered, hence no rate known. `jobs_ahead` counts queued
+    Nothing for a job without GPUs. None when no fitting device is registered, hence no rate known.
+    `jobs_ahead` counts queued
     jobs of the same or a higher tier.
     """
 
@@ -59,7 +60,13 @@ def preview_job(*, actor: User, spec: JobSpec, now: datetime | None = None) -> Q
         total_gpus=summary.total,
         jobs_ahead=ahead.count(),
         unit_price=price,
-        worst_case_cost=cost_of(spec.gpus * spec.time_limit, price) if price is not None else None,
+        worst_case_cost=_most(spec, price),
         currency=rates[0].currency if rates else load_conf().currency,
         is_paused=queue.is_paused,
     )
+
+
+def _most(spec: JobSpec, price: Decimal | None) -> Decimal | None:
+    if not spec.gpus:
+        return Decimal(0)
+    return cost_of(spec.gpus * spec.time_limit, price) if price is not None else None

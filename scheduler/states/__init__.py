@@ -30,7 +30,7 @@ from scheduler.states.moves import (
     Tier,
 )
 from scheduler.states.shown import shown_state
-from scheduler.states.waits import WAIT_SENTENCES, WaitReason, wait_sentence
+from scheduler.states.waits import WAIT_SENTENCES, DependencyKind, WaitReason, wait_sentence
 
 __all__ = [
     "ATTEMPT_MOVES",
@@ -46,6 +46,7 @@ __all__ = [
     "WAITING_JOB_STATES",
     "WAIT_SENTENCES",
     "AttemptState",
+    "DependencyKind",
     "DeviceHealth",
     "EndReason",
     "EndRule",

@@ -38,6 +38,15 @@ class WaitReason(StrEnum):
     EVALUATING = "evaluating"
 
 
+class DependencyKind(StrEnum):
+    """Which end of another job a job waits for."""
+
+    AFTER = "after"
+    AFTEROK = "afterok"
+    AFTERNOTOK = "afternotok"
+    AFTERANY = "afterany"
+
+
 # Sentence with slots for the facts the engine hands over. A slot without a fact is shown as "?"
 # so that a wrong fact can never turn a page into an error.
 WAIT_SENTENCES: Mapping[WaitReason, str] = {

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import pytest
 
-from portal.forms.jobs import read_pairs, write_pairs
+from portal.forms.job_text import read_pairs, write_pairs
 from portal.reports.charts import MAX_TRACES, cost_chart, device_charts, device_points
 from portal.reports.exports import csv_lines, guarded
 from portal.reports.spec_text import command_line_of, yaml_of

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from scheduler.engine.snapshot import NODE_STATES, NONE, Devices, Held, Nodes, flags, floats, ints
 from scheduler.loop.loading.columns import Columns, ModelRows, columns_of
-from scheduler.models import Allocation, Device, Node
-from scheduler.states import DeviceHealth, NodeState
+from scheduler.models import Allocation, Device, Node, Placement
+from scheduler.states import LIVE_ATTEMPT_STATES, DeviceHealth, NodeState
 
 _STATE_ROW = {state: row for row, state in enumerate(NODE_STATES)}
 
 
 @dataclass(slots=True)
 class Share:
-    """One placement that holds devices."""
+    """One placement that holds devices, or CPUs and memory alone."""
 
     job: int
     node: int
@@ -26,7 +26,7 @@ class Share:
 
 
 def load_shares(node_row: dict[int, int]) -> tuple[list[Share], dict[int, int]]:
-    """What holds devices now, and the row of the holder by device id."""
+    """What holds a part of a node now, and the row of the holder by device id."""
     shares: list[Share] = []
     row_of: dict[int, int] = {}
     holder: dict[int, int] = {}
@@ -49,7 +49,30 @@ def load_shares(node_row: dict[int, int]) -> tuple[list[Share], dict[int, int]]:
             until_s = (started or assigned).timestamp() + limit_s
             shares.append(Share(job, node_row[node], cpus, memory_mib, until_s))
         holder[device] = row_of[placement]
+    shares += _shares_without_devices(node_row)
     return shares, holder
+
+
+def _shares_without_devices(node_row: dict[int, int]) -> list[Share]:
+    """Running ranks of jobs that asked for no GPU: they hold CPUs and memory all the same."""
+    held = Placement.objects.filter(
+        ended_at__isnull=True,
+        attempt__state__in=LIVE_ATTEMPT_STATES,
+        attempt__job__gpus_per_node=0,
+    ).values_list(
+        "attempt__job_id",
+        "node_id",
+        "cpus",
+        "memory_mib",
+        "attempt__started_at",
+        "attempt__assigned_at",
+        "attempt__job__time_limit_s",
+    )
+    return [
+        Share(job, node_row[node], cpus, memory_mib, (started or at).timestamp() + limit_s)
+        for job, node, cpus, memory_mib, started, at, limit_s in held
+        if node in node_row
+    ]
 
 
 def load_devices(node_row: dict[int, int], holder: dict[int, int], models: ModelRows) -> Devices:

@@ -9,13 +9,14 @@ from scheduler.models import Queue
 from scheduler.selectors.cluster import largest_shape
 from scheduler.services.errors import NotFound
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, units
+from scheduler.spec.not_yet import not_yet
 
 DEFAULT_POOL = "default"
 
 
 def resolve_target(actor: User, spec: JobSpec) -> tuple[Project, Queue]:
     """The project and queue a spec names, checked for this actor; raises SpecInvalid."""
-    problems = []
+    problems = not_yet(spec)
     project = None
     try:
         project = get_visible_project(actor, spec.project)
@@ -42,9 +43,11 @@ def _misfits(spec: JobSpec, queue: Queue) -> list[SpecProblem]:
     if not shape.nodes:
         return []
     pool, model = queue.pool.name, spec.gpu_model or "any"
-    if not shape.gpus_per_node:
+    if spec.gpus_per_node and not shape.gpus_per_node:
         known = ", ".join(shape.models) or "no GPUs"
-        return [SpecProblem("gpu_model", f"pool {pool} has no {spec.gpu_model}; it has {known}")]
+        wanted = spec.gpu_model or "GPUs"
+        field = "gpu_model" if spec.gpu_model else "gpus_per_node"
+        return [SpecProblem(field, f"pool {pool} has no {wanted}; it has {known}")]
     problems = []
     if spec.gpus_per_node > shape.gpus_per_node:
         problems.append(
@@ -54,12 +57,13 @@ def _misfits(spec: JobSpec, queue: Queue) -> list[SpecProblem]:
                 "ask for fewer per node and more nodes",
             )
         )
-    elif spec.nodes > shape.nodes_with(spec.gpus_per_node):
+    elif spec.nodes.least > shape.nodes_with(spec.gpus_per_node):
+        such = f" with {spec.gpus_per_node} such GPUs" if spec.gpus_per_node else ""
         problems.append(
             SpecProblem(
                 "nodes",
-                f"pool {pool} has {shape.nodes_with(spec.gpus_per_node)} nodes with "
-                f"{spec.gpus_per_node} such GPUs; ask for fewer nodes",
+                f"pool {pool} has {shape.nodes_with(spec.gpus_per_node)} nodes{such}; "
+                "ask for fewer nodes",
             )
         )
     if spec.cpus > shape.cpus:

@@ -1,0 +1,1 @@
+"""From a spec to rows: where it goes, its columns, many at once."""

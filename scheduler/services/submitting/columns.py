@@ -1,0 +1,43 @@
+"""What a job's row repeats of its spec, so that a cycle reads numbers, not documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.spec import JobSpec
+
+
+def columns_of(spec: JobSpec) -> dict[str, Any]:
+    """The fields of `Job` that follow from its spec alone; sizes in MiB, durations in seconds."""
+    topology = spec.topology
+    return {
+        "name": spec.name,
+        "spec": spec.document(),
+        "tier": spec.tier_number,
+        "nodes": int(spec.nodes),
+        "nodes_min": spec.nodes.least,
+        "node_sizes": list(spec.node_sizes),
+        "gpus_per_node": spec.gpus_per_node,
+        "gpu_milli": spec.gpu_milli,
+        "gpu_memory_mib": spec.gpu_memory,
+        "gpu_model": spec.gpu_model,
+        "gpu_models": list(spec.gpu_models),
+        "fallback_after_s": spec.fallback_after,
+        "isolation": spec.isolation,
+        "share_cards": spec.share_cards,
+        "exclusive": spec.exclusive,
+        "cpus": spec.cpus,
+        "memory_mib": spec.memory,
+        "scratch_mib": spec.scratch,
+        "licences": dict(spec.licences),
+        "constraints": list(spec.constraints),
+        "exclude_nodes": list(spec.exclude_nodes),
+        "topology_level": topology.level,
+        "topology_mode": topology.mode if topology.level else "",
+        "time_limit_s": spec.time_limit,
+        "retries": spec.retries,
+        "preemptible": spec.is_preemptible,
+        "min_runtime_s": spec.min_runtime,
+        "booking": spec.booking,
+        "begin_at": spec.begin,
+    }

@@ -1,0 +1,183 @@
+"""What a job waits for and how often it runs: dependencies and arrays as people write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+)
+
+from scheduler.spec import text
+from scheduler.spec.parts import Part
+from scheduler.spec.values import Whole
+from scheduler.states import DependencyKind
+
+MAX_DEPENDENCIES: Final = 32
+MAX_TASKS: Final = 10_000
+MAX_INDEX: Final = 999_999
+SINGLETON: Final = "singleton"
+_KINDS = tuple(str(kind) for kind in DependencyKind)
+_NUMBER = re.compile(r"#?(\d{1,18})", re.ASCII)
+_PIECE = re.compile(r"(\d{1,7})(?:-(\d{1,7})(?::(\d{1,6}))?)?", re.ASCII)
+DEPENDENCY_HELP = "write it like afterok:12, afterany:12:13 or singleton"
+RANGE_HELP = "write it like 0-99, 1,3,5-9 or 0-60:10"
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """Wait for a job: its number, or its name within the same bulk. `job` 0: singleton."""
+
+    kind: str
+    job: int | str = 0
+
+    def written(self) -> str | dict[str, Any]:
+        """As `read_dependencies` takes it; a name may hold colons, so it stands by itself."""
+        if self.kind == SINGLETON:
+            return SINGLETON
+        if isinstance(self.job, int):
+            return f"{self.kind}:{self.job}"
+        return {"kind": self.kind, "job": self.job}
+
+
+def read_dependencies(value: object) -> tuple[Dependency, ...]:
+    """One dependency or a list: `12`, `afterok:12:13`, `singleton`, `{kind: afterok, job: 12}`."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    elif isinstance(value, (int, Mapping)):
+        value = [value]
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"must be a list of dependencies; {DEPENDENCY_HELP}")
+    if len(value) > MAX_DEPENDENCIES:
+        raise ValueError(f"names {len(value)} jobs; at most {MAX_DEPENDENCIES} are allowed")
+    found = tuple(dict.fromkeys(one for item in value for one in _read(item)))
+    if len(found) > MAX_DEPENDENCIES:
+        raise ValueError(f"names {len(found)} jobs; at most {MAX_DEPENDENCIES} are allowed")
+    return found
+
+
+def _read(item: object) -> Iterable[Dependency]:
+    if isinstance(item, Dependency):
+        return [item]
+    if isinstance(item, bool):
+        raise ValueError(f"{item!r} is not a dependency; {DEPENDENCY_HELP}")
+    if isinstance(item, Mapping):
+        return [_of_mapping(item)]
+    if isinstance(item, int):
+        return [_dependency(str(DependencyKind.AFTEROK), item)]
+    if not isinstance(item, str):
+        raise ValueError(f"{str(item)[:40]!r} is not a dependency; {DEPENDENCY_HELP}")
+    kind, colon, rest = item.strip().partition(":")
+    if not colon:
+        kind, rest = (SINGLETON, "") if kind == SINGLETON else ("afterok", kind)
+    jobs = rest.split(":") if rest else [""]
+    return [_dependency(kind.strip(), job.strip()) for job in jobs]
+
+
+def _of_mapping(item: Mapping[Any, Any]) -> Dependency:
+    alien = [str(key)[:40] for key in item if key not in ("kind", "job")]
+    if alien:
+        raise ValueError(f"has the field {alien[0]!r}; a dependency has kind and job")
+    return _dependency(item.get("kind", str(DependencyKind.AFTEROK)), item.get("job", ""))
+
+
+def _dependency(kind: object, job: object) -> Dependency:
+    if kind not in (*_KINDS, SINGLETON):
+        known = ", ".join((*_KINDS, SINGLETON))
+        raise ValueError(f"{str(kind)[:40]!r} is not one of {known}; {DEPENDENCY_HELP}")
+    if kind == SINGLETON:
+        if job not in ("", 0, None):
+            raise ValueError("singleton names no job; it waits for yours of the same name")
+        return Dependency(SINGLETON)
+    if isinstance(job, bool) or not isinstance(job, (int, str)) or job in ("", 0):
+        raise ValueError(f"{kind} must name a job; {DEPENDENCY_HELP}")
+    if isinstance(job, str) and (match := _NUMBER.fullmatch(job)):
+        job = int(match[1])
+    if isinstance(job, int):
+        if not 0 < job < 2**63:
+            raise ValueError(f"{job} is not the number of a job; {DEPENDENCY_HELP}")
+        return Dependency(str(kind), job)
+    return Dependency(str(kind), text.clean_name(job))
+
+
+Dependencies = Annotated[
+    tuple[Dependency, ...],
+    BeforeValidator(read_dependencies),
+    PlainSerializer(lambda found: [one.written() for one in found], return_type=list[Any]),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}, "maxItems": MAX_DEPENDENCIES}),
+]
+
+
+def read_range(value: str) -> tuple[int, ...]:
+    """The indexes of `0-99`, `1,3,5-9`, `0-60:10`, ascending; raises ValueError."""
+    found: list[int] = []
+    pieces = value.replace(" ", "").split(",")
+    for piece in pieces[: MAX_TASKS + 1]:
+        match = _PIECE.fullmatch(piece)
+        if not match:
+            raise ValueError(f"{piece[:40]!r} is not a range; {RANGE_HELP}")
+        first = int(match[1])
+        last, step = int(match[2] or first), int(match[3] or 1)
+        if first > last or not step:
+            raise ValueError(f"{piece[:40]!r} is empty; {RANGE_HELP}")
+        if last > MAX_INDEX:
+            raise ValueError(f"holds the index {last}; the highest is {MAX_INDEX}")
+        if len(found) + (last - first) // step + 1 > MAX_TASKS:
+            raise ValueError(f"has more than {MAX_TASKS} tasks; use several arrays")
+        found += range(first, last + 1, step)
+    if len(set(found)) < len(found):
+        raise ValueError(f"holds an index twice; {RANGE_HELP}")
+    return tuple(sorted(found))
+
+
+def write_range(indexes: Iterable[int]) -> str:
+    """The shortest text of commas and dashes that `read_range` turns back into `indexes`."""
+    runs: list[list[int]] = []
+    for index in sorted(indexes):
+        if runs and runs[-1][-1] + 1 == index:
+            runs[-1] = [runs[-1][0], index]
+        else:
+            runs.append([index])
+    return ",".join("-".join(str(end) for end in run) for run in runs)
+
+
+def _range(value: object) -> object:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if isinstance(value, str):
+        read_range(value)
+        return value.replace(" ", "")
+    raise ValueError(f"is not a range; {RANGE_HELP}")
+
+
+class ArraySpec(Part):
+    """The same job for each index of `range`; at most `max_parallel` at a time, 0 for no limit."""
+
+    range: Annotated[str, BeforeValidator(_range)]
+    max_parallel: Annotated[Whole, Field(ge=0, le=MAX_TASKS)] = 0
+
+    @property
+    def indexes(self) -> tuple[int, ...]:
+        """Ascending."""
+        return read_range(self.range)
+
+
+def _array(value: object) -> object:
+    """`0-99%10`, as Slurm writes it, is a range and its throttle."""
+    if isinstance(value, str) and not value.strip():
+        return None
+    if isinstance(value, str):
+        spelt, percent, parallel = value.partition("%")
+        return {"range": spelt} | ({"max_parallel": parallel} if percent else {})
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"range": value}
+    return value
+
+
+Array = Annotated[ArraySpec | None, BeforeValidator(_array)]

@@ -1,0 +1,134 @@
+"""The parts of a job spec that have fields of their own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from scheduler.spec import values
+from scheduler.spec.values import Duration, Path
+
+MAX_NODES = 512
+STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGQUIT")
+NODES_HELP = "write a number such as 4, or the fewest and the most such as 2..8"
+
+
+class NodeCount(int):
+    """How many nodes: the most it takes, as a plain number; `least` is the fewest it runs on.
+
+    Written `4`, or `2..8` for a job that can run on fewer nodes than it would like.
+    """
+
+    least: int
+
+    def __new__(cls, most: int, least: int | None = None) -> NodeCount:
+        made = super().__new__(cls, most)
+        made.least = most if least is None else least
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, NodeCount):
+            return (int(self), self.least) == (int(other), other.least)
+        return int(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(int(self))
+
+    def written(self) -> int | str:
+        """As `read` takes it."""
+        return int(self) if self.least == self else f"{self.least}..{int(self)}"
+
+    @classmethod
+    def read(cls, value: object) -> NodeCount:
+        """Raises ValueError with the remedy."""
+        if isinstance(value, NodeCount):
+            return value
+        least: object = None
+        if isinstance(value, str) and ".." in value:
+            least, _, value = value.partition("..")
+        try:
+            most = values.whole(value)
+            fewest = most if least is None else values.whole(least)
+        except ValueError as error:
+            raise ValueError(f"{error}; {NODES_HELP}") from None
+        assert isinstance(most, int) and isinstance(fewest, int)
+        if not 1 <= most <= MAX_NODES or fewest < 1:
+            raise ValueError(f"must be at least 1 and at most {MAX_NODES}; {NODES_HELP}")
+        if fewest > most:
+            raise ValueError(f"must begin with the fewest; {NODES_HELP}")
+        return cls(most, fewest)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls.read, serialization=core_schema.plain_serializer_function_ser_schema(cls.written)
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        number = {"type": "integer", "minimum": 1, "maximum": MAX_NODES}
+        return {"anyOf": [number, {"type": "string", "pattern": r"^\d+(\.\.\d+)?$"}]}
+
+
+class Part(BaseModel):
+    """Frozen, and strict about fields it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=256 * 1024)
+
+
+class CodeSpec(Part):
+    """Where the program comes from beside an inline script."""
+
+    folder: Path = ""
+    git_url: Annotated[str, Field(max_length=1024), AfterValidator(values.git_url)] = ""
+    git_ref: Annotated[str, Field(max_length=255), AfterValidator(values.git_ref)] = ""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> CodeSpec:
+        if self.folder and self.git_url:
+            raise ValueError("give either a folder or a git URL, not both")
+        if self.git_ref and not self.git_url:
+            raise ValueError("git_ref needs a git_url")
+        return self
+
+
+class StopSpec(Part):
+    """How the program is asked to stop before it is killed."""
+
+    signal: Literal[STOP_SIGNALS] = "SIGTERM"  # type: ignore[valid-type]
+    grace: Annotated[Duration, Field(ge=0, le=600)] = 30
+
+
+class TopologySpec(Part):
+    """How close together the nodes of a job must be; without a level it does not matter.
+
+    `required`: all in one rack or block, or it waits. `preferred`: together if that starts it no
+    later. `balanced`: evenly over several of them.
+    """
+
+    level: Literal["", "rack", "block"] = ""
+    mode: Literal["required", "preferred", "balanced"] = "required"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, value: object) -> object:
+        """`rack` or `rack:preferred` says it in one word."""
+        if isinstance(value, str):
+            level, colon, mode = value.strip().partition(":")
+            return {"level": level} | ({"mode": mode} if colon else {})
+        return value
