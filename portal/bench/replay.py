@@ -87,15 +87,17 @@ def _policy(options: dict[str, Any]) -> Policy:
     """The shipped policy of that name. Stopping and starting take no time in a trace, so nobody is
     given a head start.
     """
-    try:
-        return Policy(
-            order=Order(options["policy"]),
-            head_patience_s=0,
-            backfill_slack_s=0,
-            preempts=options["preempt"],
+    if options["preempt"] and options["policy"] not in (Order.SHORTEST, Order.LAS):
+        raise StackProblem(
+            f"--preempt with --policy {options['policy']} would stop nobody, because the jobs of a "
+            "trace are of one tier; use shortest or las"
         )
-    except ValueError as problem:
-        raise StackProblem(f"--preempt with --policy {options['policy']}: {problem}") from None
+    return Policy(
+        order=Order(options["policy"]),
+        head_patience_s=0,
+        backfill_slack_s=0,
+        preempts=options["preempt"],
+    )
 
 
 def _read(options: dict[str, Any]) -> tuple[Trace, Any]:

@@ -9,8 +9,10 @@ import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.gang import choose_nodes, holds_gang, start_gang
-from scheduler.engine.plan import Start
+from scheduler.engine.plan import Start, Stop
 from scheduler.engine.policy import Policy
+from scheduler.engine.preempting.claiming import take_cleared
+from scheduler.engine.preempting.targeting import Targeting
 from scheduler.engine.reservation import Head, earliest_start, keep_for
 from scheduler.engine.snapshot import (
     Classes,
@@ -22,6 +24,9 @@ from scheduler.engine.snapshot import (
     rows_by_group,
 )
 
+# Stops of one cycle; the next one follows in a moment, and sees what has become of them.
+MOST_STOPS = 512
+
 
 class Admission:
     """A *place* is a position in `order`; `heads` has the protected head of each pool."""
@@ -32,7 +37,9 @@ class Admission:
         self.order = order
         self.policy = policy
         self.starts: list[Start] = []
+        self.stops: list[Stop] = []
         self.heads: dict[int, Head] = {}
+        self._targeting: Targeting | None = None
         self.is_started = flags(np.zeros(len(order)))
         self._places: dict[int, Ints] = {}
 
@@ -72,6 +79,8 @@ class Admission:
         head = self.heads.get(request.pool)
         nodes = choose_nodes(self.board, request, past_reservations=True)
         if nodes is None:
+            if self._clear(place, row, request):
+                return turn + 1 if turn + 1 < len(self._places[class_row]) else -1
             if head is None:
                 self._protect(row, request)
             return -1
@@ -98,11 +107,32 @@ class Admission:
         )
         self.is_started[place] = True
 
+    def _clear(self, place: int, row: int, request: Request) -> bool:
+        """Stop jobs of lower tiers for it, if the policy lets it and that makes room."""
+        snapshot, running = self.board.snapshot, self.board.snapshot.running
+        if running is None or not self.policy.stops_lower_tiers or not len(running.jobs):
+            return False
+        if self._targeting is None:
+            self._targeting = Targeting(self.board, running, self.policy)
+        targeting, tier = self._targeting, int(snapshot.waiting.tier[row])
+        if len(self.stops) >= MOST_STOPS or not targeting.outranks_somebody(tier):
+            return False
+        clearing = targeting.find(request, tier)
+        if clearing is None:
+            return False
+        job = int(snapshot.waiting.id[row])
+        until_s = snapshot.now_s + float(snapshot.waiting.remaining_s[row])
+        leaving = targeting.held_rows(clearing.victims)
+        self.starts.append(take_cleared(self.board, job, request, clearing.nodes, leaving, until_s))
+        self.stops += targeting.stop(clearing.victims, job, tier)
+        self.is_started[place] = True
+        return True
+
     def _protect(self, row: int, request: Request) -> None:
         """Keep room for the job if its patience ran out and time limits free enough some day."""
         snapshot = self.board.snapshot
         waited_s = snapshot.now_s - float(snapshot.waiting.queued_at_s[row])
-        if waited_s < self.policy.head_patience_s or self.policy.preempts:
+        if waited_s < self.policy.head_patience_s or self.policy.rearranges:
             return
         start = earliest_start(self.board, request)
         if start is not None:

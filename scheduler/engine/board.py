@@ -74,6 +74,7 @@ class Board:
         shared = np.flatnonzero(devices.is_shareable)
         milli = self.accepts[:, devices.model[shared]] * self.free_milli[shared]
         np.maximum.at(self.largest_share.T, devices.node[shared], milli.T)
+        self._keep_claims()
 
     def count(self, chosen: Flags) -> Ints:
         """Chosen devices by model (last row: any) and node."""
@@ -149,6 +150,48 @@ class Board:
             self.spare_gpus[node] -= len(device_rows)
             self.spare_cpus[node] -= request.cpus
             self.spare_memory_mib[node] -= request.memory_mib
+
+    def keep(
+        self, node: int, device_rows: Ints, *, cpus: int, memory_mib: int, until_s: float
+    ) -> None:
+        """Take devices for a job that starts once their holders have left; nobody else gets them.
+
+        `cpus` and `memory_mib` are what it needs of the node beside what the holders give back.
+        """
+        devices = self.snapshot.devices
+        free = device_rows[self.is_free[device_rows]]
+        self.free_gpus[:, node] -= self.accepts[:, devices.model[free]].sum(axis=1)
+        self.is_free[device_rows] = False
+        self.free_milli[device_rows] = 0
+        if devices.is_shareable[device_rows].any():
+            self._measure_shares(node)
+        self._planned.append((node, cpus, memory_mib, until_s))
+        self.holder[device_rows] = len(self.snapshot.held.job) + len(self._planned) - 1
+        self.cpus_free[node] -= cpus
+        self.memory_free_mib[node] -= memory_mib
+        self.changes[node] += 1
+
+    def _keep_claims(self) -> None:
+        """Keep what the snapshot's claims name, less what those who leave give back."""
+        claims, devices, held = self.snapshot.claims, self.snapshot.devices, self.snapshot.held
+        if not len(claims.job):
+            return
+        size = len(self.snapshot.nodes.id)
+        leaving = np.unique(devices.holder[(devices.claim != NONE) & (devices.holder != NONE)])
+        cpus = np.bincount(held.node[leaving], weights=held.cpus[leaving], minlength=size)
+        mib = np.bincount(held.node[leaving], weights=held.memory_mib[leaving], minlength=size)
+        for row, node in enumerate(claims.node.tolist()):
+            freed_cpus = min(int(cpus[node]), int(claims.cpus[row]))
+            freed_mib = min(int(mib[node]), int(claims.memory_mib[row]))
+            cpus[node] -= freed_cpus
+            mib[node] -= freed_mib
+            self.keep(
+                node,
+                ints(np.flatnonzero(devices.claim == row)),
+                cpus=int(claims.cpus[row]) - freed_cpus,
+                memory_mib=int(claims.memory_mib[row]) - freed_mib,
+                until_s=float(claims.until_s[row]),
+            )
 
     def _hold(self, device_rows: Ints, until_s: float) -> None:
         """Enter the next planned start as the holder, on a shared device if it is the last."""

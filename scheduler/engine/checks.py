@@ -32,6 +32,7 @@ def check_snapshot(snapshot: Snapshot) -> None:
     _need("devices.node order", np.diff(devices.node) >= 0)
     _need("devices.model", _rows(devices.model, len(snapshot.models)))
     _need("devices.holder", _rows(devices.holder, len(held.job), or_none=True))
+    _need("devices.claim", _rows(devices.claim, len(snapshot.claims.job), or_none=True))
     _need("devices.link_group", devices.link_group >= 0)
     _check_slices(snapshot)
     for row, members in enumerate(snapshot.model_sets):
@@ -42,6 +43,7 @@ def check_snapshot(snapshot: Snapshot) -> None:
     if snapshot.wait_limit_s is not None:
         _need("wait_limit_s", snapshot.wait_limit_s >= 0)
     _check_demand(snapshot)
+    _check_claims(snapshot)
     _check_jobs(snapshot, snapshot.waiting)
     if snapshot.running is not None:
         _check_running(snapshot, snapshot.running)
@@ -53,6 +55,18 @@ def _check_running(snapshot: Snapshot, running: Running) -> None:
     _check_jobs(snapshot, running.jobs)
     for name in ("restart_cost_s", "ran_s", "checkpoint_age_s", "least_s", "rested_s"):
         _need(f"running.{name}", getattr(running, name) >= 0)
+
+
+def _check_claims(snapshot: Snapshot) -> None:
+    """A claim keeps devices of its own node, and none that is held in part."""
+    claims, devices = snapshot.claims, snapshot.devices
+    _need("claims.node", _rows(claims.node, len(snapshot.nodes.id)))
+    _need("claims.gpus", claims.gpus >= 1)
+    _need("claims.cpus", claims.cpus >= 0)
+    _need("claims.memory_mib", claims.memory_mib >= 0)
+    _need("claims.until_s", ~np.isnan(claims.until_s))
+    kept = np.flatnonzero(devices.claim != NONE)
+    _need("devices.claim", devices.node[kept] == claims.node[devices.claim[kept]])
 
 
 def _check_slices(snapshot: Snapshot) -> None:
@@ -109,6 +123,7 @@ def _check_lengths(snapshot: Snapshot) -> None:
         snapshot.held,
         snapshot.waiting,
         snapshot.slices,
+        snapshot.claims,
         snapshot.demand,
     )
     for table in tables:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from scheduler.engine.admission import Admission
 from scheduler.engine.board import Board
 from scheduler.engine.checks import check_snapshot
@@ -10,6 +12,7 @@ from scheduler.engine.ordering import order_waiting
 from scheduler.engine.packing.scoring import packing_for
 from scheduler.engine.plan import Plan, Reservation
 from scheduler.engine.policy import DEFAULT_POLICY, Policy
+from scheduler.engine.preempting.claiming import is_claimant, settle_claims
 from scheduler.engine.preempting.room import make_room
 from scheduler.engine.snapshot import Snapshot, classes_of, ints
 
@@ -18,17 +21,22 @@ def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
     """Say of every waiting job where it starts or why it waits. Raises SnapshotInvalid.
 
     1. Refuse a snapshot that contradicts itself.
-    2. If the policy preempts: choose anew who runs; go on with the cluster as it will be then.
-    3. Group equal requests into classes.
-    4. Rule out the classes that cannot start whatever becomes free.
-    5. Put the jobs in order: tier, then the policy's order, then age.
-    6. Admit them in this order, gangs whole; keep room for a head whose patience ran out.
-    7. Give each of the others its one reason.
+    2. Set aside the jobs that others are making room for: they start there or wait for just that.
+    3. If the policy rearranges: choose anew who runs; go on with the cluster as it will be then.
+    4. Group equal requests into classes.
+    5. Rule out the classes that cannot start whatever becomes free.
+    6. Put the jobs in order: tier, then the policy's order, then age.
+    7. Admit them in this order, gangs whole. If the policy preempts, a job that does not fit may
+       stop others of lower tiers; else room is kept for a head whose patience ran out.
+    8. Give each of the others its one reason.
     """
     check_snapshot(snapshot)
+    claimed = is_claimant(snapshot.waiting, snapshot.claims.job)
+    claimants, snapshot = snapshot.waiting.take(claimed), snapshot.only(np.flatnonzero(~claimed))
     room = make_room(snapshot, policy)
     after = room.snapshot
     board = Board(after)
+    settled = settle_claims(board, claimants)
     board.packer = packing_for(policy.placement, board)
     classes = classes_of(after.waiting)
     ruled_out = rule_out(board, classes)
@@ -48,4 +56,6 @@ def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
         )
         for _, head in sorted(admission.heads.items())
     )
-    return Plan(tuple(admission.starts), room.stops, waits, reservations)
+    starts = (*settled.starts, *admission.starts)
+    stops = (*room.stops, *admission.stops)
+    return Plan(starts, stops, settled.waits.join(waits), reservations)

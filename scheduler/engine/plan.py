@@ -39,11 +39,16 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A live job that has to make room, and for which job."""
+    """A live job that has to make room, for which job, and what spoke for it.
+
+    `facts` are plain JSON values: `why` is "tier" if its beneficiary is of a higher one, "order" if
+    running others first is worth more; `tier`, `beneficiary_tier`; `lost_s`, the work it loses.
+    """
 
     job: int
     beneficiary: int
     reason: EndReason = EndReason.PREEMPTED
+    facts: Mapping[str, object] = field(default_factory=lambda: _NO_FACTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,16 @@ class Waits:
             facts["expected_start_at"] = int(-(-start_s // 60) * 60)
         return Wait(int(self.job[row]), verdict.reason, facts)
 
+    def join(self, other: Waits) -> Waits:
+        """These waits, then those of the other."""
+        return Waits(
+            np.concatenate([self.job, other.job]),
+            np.concatenate([self.verdict, other.verdict + len(self.verdicts)]),
+            np.concatenate([self.ahead, other.ahead]),
+            np.concatenate([self.expected_start_s, other.expected_start_s]),
+            self.verdicts + other.verdicts,
+        )
+
     def __iter__(self) -> Iterator[Wait]:
         return (self[row] for row in range(len(self)))
 
@@ -113,6 +128,8 @@ def _why_no_start(reason: WaitReason, ahead: int) -> str:
         return "Nobody knows when the queue is resumed."
     if reason is WaitReason.NODES_UNHEALTHY:
         return "Nobody knows when the nodes are back."
+    if reason is WaitReason.PREEMPTION_IN_PROGRESS:
+        return "It starts as soon as they have stopped."
     if ahead:
         return (
             f"It depends on the {ahead} jobs ahead."

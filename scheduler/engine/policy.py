@@ -32,7 +32,11 @@ class Policy:
     others pass it before its pool keeps nodes for it. `backfill_slack_s`: how much earlier than the
     protected head's start a passing job must be gone; covers the time of starting and stopping.
     `placement`: which of the nodes that hold a job it takes.
-    `preempts`: live jobs may be stopped for others; then nobody is kept room for.
+    `preempts`: live jobs may be stopped for others. With the orders `shortest` and `las` who runs
+    is chosen anew in every cycle, and nobody is kept room for; with the others a job may stop those
+    of lower tiers, and only if it cannot start otherwise. `min_run_s`: how long every job may run
+    after each start before it is stopped for another. `rest_s`: for how long a job that was stopped
+    is not stopped again.
     """
 
     order: Order = Order.FIFO
@@ -40,14 +44,28 @@ class Policy:
     backfill_slack_s: float = 60.0
     placement: PlacementRule = PlacementRule.TIGHT
     preempts: bool = False
+    min_run_s: float = 0.0
+    rest_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.head_patience_s >= 0:
             raise ValueError("head_patience_s must be zero or more seconds")
         if not self.backfill_slack_s >= 0:
             raise ValueError("backfill_slack_s must be zero or more seconds")
-        if self.preempts and self.order is Order.FIFO:
-            raise ValueError("preempts needs the order shortest or las: age says not who gains")
+        if not self.min_run_s >= 0:
+            raise ValueError("min_run_s must be zero or more seconds")
+        if not self.rest_s >= 0:
+            raise ValueError("rest_s must be zero or more seconds")
+
+    @property
+    def rearranges(self) -> bool:
+        """Whether all who run are chosen anew: the order says who gains by running now."""
+        return self.preempts and self.order in (Order.SHORTEST, Order.LAS)
+
+    @property
+    def stops_lower_tiers(self) -> bool:
+        """Whether a job may stop those of lower tiers, and nobody else: age says not who gains."""
+        return self.preempts and not self.rearranges
 
 
 DEFAULT_POLICY = Policy()

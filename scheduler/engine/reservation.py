@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.placement import is_capable, without_avoided
-from scheduler.engine.snapshot import NONE, Floats, Ints, Request, ints
+from scheduler.engine.snapshot import NONE, Floats, Ints, Request, ints, running_sum
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,25 +84,14 @@ def _ready_times(board: Board, request: Request) -> Floats:
     gpus = _held_gpus(board, request, len(node))[order]
     free_gpus = _whole_free(board, request)
     enough = (
-        (free_gpus[node] + _running_sum(gpus, node) >= request.gpus)
-        & (board.cpus_free[node] + _running_sum(cpus[order], node) >= request.cpus)
-        & (
-            board.memory_free_mib[node] + _running_sum(memory_mib[order], node)
-            >= request.memory_mib
-        )
+        (free_gpus[node] + running_sum(gpus, node) >= request.gpus)
+        & (board.cpus_free[node] + running_sum(cpus[order], node) >= request.cpus)
+        & (board.memory_free_mib[node] + running_sum(memory_mib[order], node) >= request.memory_mib)
     )
     np.minimum.at(ready_s, node[enough], until_s[enough])
     ready_s[board.fits(request, past_reservations=True)] = now_s
     ready_s[~capable] = np.inf
     return ready_s
-
-
-def _running_sum(values: Ints, node: Ints) -> Ints:
-    """Sum of `values` so far within each run of equal `node`."""
-    total = np.cumsum(values)
-    first = np.flatnonzero(np.diff(node, prepend=NONE))
-    before = total[first] - values[first]
-    return ints(total - np.repeat(before, np.diff(np.append(first, len(node)))))
 
 
 def _whole_free(board: Board, request: Request) -> Ints:

@@ -119,6 +119,10 @@ class Replay:
         for row in world.apply(plan):
             self._expect_end(row)
         self.cycles += 1
+        if plan.stops and self.policy.stops_lower_tiers:
+            # What the stopped ones leave over is given out in the next cycle.
+            self._decide()
+            return
         if self.policy.preempts and world.hazards is not None and world.is_waiting.any():
             # The product decides every few seconds; here only the moments that can matter count.
             rows = ints(list(world.running))

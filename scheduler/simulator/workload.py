@@ -23,6 +23,7 @@ class Workload:
     """Jobs by time of submit. `declared_s` is what is said about `run_s` beforehand.
 
     A job of up to `gpus_per_node` GPUs sits on one node; a larger one takes whole nodes and a part.
+    `tier`: None if all are normal, as in traces.
     """
 
     gpus_per_node: int
@@ -30,6 +31,7 @@ class Workload:
     run_s: Floats
     declared_s: Floats
     gpus: Ints
+    tier: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.gpus)
@@ -43,7 +45,7 @@ class Workload:
             id=ints(np.arange(1, size + 1)),
             pool=zeros,
             queue=zeros,
-            tier=ints(np.full(size, int(Tier.NORMAL))),
+            tier=ints(np.full(size, int(Tier.NORMAL))) if self.tier is None else self.tier,
             queued_at_s=self.submit_s,
             nodes=ints(np.where(is_wide, self.gpus // per_node, 1)),
             gpus_per_node=ints(np.where(is_wide, per_node, self.gpus)),

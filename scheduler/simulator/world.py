@@ -47,7 +47,8 @@ class World:
     """The state of a pool at `now_s`. Rows of jobs count from 0, their ids from 1.
 
     `left_s`, `ran_s` and `waited_s`: the work a job truly still had, what it had run and what it
-    had waited at `since_s`, when it last began to wait or to run. `owed_s`: extra work of all its
+    had waited at `since_s`, when it last began to wait or to run; `stopped_s`: when it was last
+    stopped for another. `owed_s`: extra work of all its
     restarts. `ends_s`: when its work will be done, if it runs. Node and device ids are rows plus 1.
     """
 
@@ -62,6 +63,7 @@ class World:
         self.end_s: Floats = floats(np.full(size, np.nan))
         self.ends_s: Floats = floats(np.full(size, np.inf))
         self.since_s: Floats = workload.submit_s.copy()
+        self.stopped_s: Floats = floats(np.full(size, -np.inf))
         self.stops = 0
         self.is_waiting: Flags = flags(np.zeros(size))
         self.running: dict[int, tuple[Share, ...]] = {}
@@ -145,6 +147,7 @@ class World:
         self.owed_s[row] += self._restart_cost_s[row]
         self.left_s[row] = self.ends_s[row] - self.now_s + self._restart_cost_s[row]
         self.since_s[row] = self.now_s
+        self.stopped_s[row] = self.now_s
         self.is_waiting[row] = True
         self.stops += 1
         self._release(row)
@@ -209,6 +212,7 @@ class World:
             self._as_waiting(rows),
             restart_cost_s=self._restart_cost_s[rows],
             ran_s=floats(self.now_s - self.since_s[rows]),
+            rested_s=floats(self.now_s - self.stopped_s[rows]),
         )
 
     def _learn(self, waiting: Ints) -> None:

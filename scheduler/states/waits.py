@@ -76,7 +76,7 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
     ),
     WaitReason.ISOLATION_CONFLICT: "Other tenants hold the free cards.",
     WaitReason.DATA_STAGING: "Its data is being brought to the node.",
-    WaitReason.PREEMPTION_IN_PROGRESS: "Room is being made: {stopping} jobs are stopping.",
+    WaitReason.PREEMPTION_IN_PROGRESS: "Room is being made for it: {stopping}.",
     WaitReason.BEHIND_HIGHER_PRIORITY: (
         "Needs {need}; {ahead} jobs are ahead of it in pool {pool}."
     ),

@@ -129,8 +129,19 @@ def test_no_other_set_is_worth_more(items, capacity):
 
 
 def test_age_alone_stops_nobody():
-    with pytest.raises(ValueError, match="shortest or las"):
-        Policy(order=Order.FIFO, preempts=True)
+    """With first come first served only a higher tier does; see `test_stops.py`."""
+    snapshot = running(draw("a 1111", jobs=[job(2, waited=1e6, limit_s=60)]), job(1, "1x4"))
+    assert plan_cycle(snapshot, Policy(order=Order.FIFO, preempts=True)).stops == ()
+
+
+def test_promised_run_times_hold_here_too():
+    snapshot = draw("a 1111", jobs=[job(2, "1x4", limit_s=60)], held_cpus=1)
+    snapshot = running(snapshot, job(1, "1x4", limit_s=3600))
+    promised = replace(SHORTEST, min_run_s=600)
+    for ran_s, stopped in [(599.0, 0), (600.0, 1)]:
+        assert snapshot.running is not None
+        live = replace(snapshot.running, ran_s=floats([ran_s]))
+        assert len(plan_cycle(replace(snapshot, running=live), promised).stops) == stopped
 
 
 LIVE = "123456"

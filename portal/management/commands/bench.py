@@ -11,12 +11,13 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from portal.bench import kill, latency, logs, loop, packing, replay, takeover, throughput
-from portal.bench.deciding import cycle
+from portal.bench.deciding import cycle, gang
 from portal.bench.figures import MOST
 from portal.embedded.places import StackProblem
 
 WORKLOADS = {
     "cycle": cycle,
+    "gang": gang,
     "kill": kill,
     "latency": latency,
     "logs": logs,

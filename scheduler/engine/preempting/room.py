@@ -19,6 +19,7 @@ from scheduler.engine.plan import Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.floor import Floor, Resident
 from scheduler.engine.preempting.selection import choose_set
+from scheduler.engine.preempting.stakes import lost_work_s, may_stop
 from scheduler.engine.snapshot import (
     NONE,
     Classes,
@@ -51,9 +52,10 @@ class Room:
 
 def make_room(snapshot: Snapshot, policy: Policy) -> Room:
     """Stops and moves under the policy; none if it does not preempt."""
-    if not policy.preempts or snapshot.running is None or not len(snapshot.waiting):
+    if not policy.rearranges or snapshot.running is None or not len(snapshot.waiting):
         return Room(snapshot)
-    rearrangement = _Rearrangement(snapshot, snapshot.running, policy)
+    running = snapshot.running.take(may_stop(snapshot.running, policy))
+    rearrangement = _Rearrangement(snapshot, running, policy)
     rearrangement.choose()
     rearrangement.place()
     return rearrangement.room()
@@ -71,6 +73,7 @@ class _Rearrangement:
         self.cost_s: Floats = floats(
             np.concatenate([np.zeros(self.first_running), running.restart_cost_s])
         )
+        self.lost_s: Floats = lost_work_s(running)
         self.classes: Classes = classes_of(self.jobs)
         self.gpus = gpus_of(self.jobs)
         self.floor = Floor(self.board)
@@ -115,10 +118,7 @@ class _Rearrangement:
 
     def room(self) -> Room:
         """What came of it."""
-        stops = tuple(
-            Stop(int(self.jobs.id[row]), int(self.jobs.id[self._beneficiary(row)]))
-            for row in sorted(self.gone)
-        )
+        stops = tuple(self._stop(row, self._beneficiary(row)) for row in sorted(self.gone))
         rows = ints([*range(self.first_running), *sorted(self.gone)])
         row_of = {row: number for number, row in enumerate(rows.tolist())}
         placed = tuple(
@@ -156,6 +156,16 @@ class _Rearrangement:
             self.placed[row] = shares
         self.floor.put(row, resident)
         return moved
+
+    def _stop(self, row: int, beneficiary: int) -> Stop:
+        jobs = self.jobs
+        facts: dict[str, object] = {
+            "why": "order",
+            "tier": int(jobs.tier[row]),
+            "beneficiary_tier": int(jobs.tier[beneficiary]),
+            "lost_s": round(float(self.lost_s[row - self.first_running])),
+        }
+        return Stop(int(jobs.id[row]), int(jobs.id[beneficiary]), facts=facts)
 
     def _beneficiary(self, row: int) -> int:
         """For whom a job stops: who moved it, else the first who starts on one of its nodes."""

@@ -4,6 +4,7 @@ Rows refer to each other by row number, never by id; ids are only carried throug
 Times are seconds since 1970, sizes MiB. -1 stands for "none".
 """
 
+from scheduler.engine.snapshot.claims import Claims
 from scheduler.engine.snapshot.cluster import NODE_STATES, Devices, Held, Nodes, Slices
 from scheduler.engine.snapshot.columns import (
     NONE,
@@ -17,6 +18,7 @@ from scheduler.engine.snapshot.columns import (
     floats,
     ints,
     rows_by_group,
+    running_sum,
 )
 from scheduler.engine.snapshot.jobs import (
     Classes,
@@ -32,6 +34,7 @@ __all__ = [
     "NODE_STATES",
     "NONE",
     "WHOLE_MILLI",
+    "Claims",
     "Classes",
     "Demand",
     "Devices",
@@ -52,4 +55,5 @@ __all__ = [
     "floats",
     "ints",
     "rows_by_group",
+    "running_sum",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,8 +34,11 @@ class Devices(Table):
 
     `holder` is the row of the placement that holds it whole, -1 for none. `link_group` numbers
     groups of devices of one node that reach each other fast; each belongs to one node. Only a
-    shareable device may be held in part, by several; see `Slices`.
+    shareable device may be held in part, by several; see `Slices`. `claim` is the row of the claim
+    that keeps the device for a job, whoever holds it now; -1 for none.
     """
+
+    USUAL: ClassVar[Mapping[str, int | float | bool]] = {"claim": NONE}
 
     id: Ints
     node: Ints
@@ -42,6 +47,7 @@ class Devices(Table):
     is_healthy: Flags
     holder: Ints
     is_shareable: Flags
+    claim: Ints
 
     def free_milli(self, slices: Slices) -> Ints:
         """What nobody holds of each device, in milli-GPU."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from typing import ClassVar, Self, TypeAlias
+from typing import ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ import numpy.typing as npt
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
+
+Column = TypeVar("Column", Ints, Floats)
 
 NONE = -1
 # A whole device, in milli-GPU.
@@ -44,6 +46,14 @@ def rows_by_group(group: Ints) -> Iterator[tuple[int, Ints]]:
     first = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     numbers = ordered[np.concatenate([[0], first])]
     return zip(numbers.tolist(), np.split(order, first), strict=True)
+
+
+def running_sum(values: Column, group: Ints) -> Column:
+    """Sum of `values` so far within each run of equal `group`."""
+    total = np.cumsum(values)
+    first = np.flatnonzero(np.diff(group, prepend=NONE))
+    before = total[first] - values[first]
+    return total - np.repeat(before, np.diff(np.append(first, len(group))))
 
 
 class Table:

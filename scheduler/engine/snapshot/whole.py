@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from scheduler.engine.snapshot.claims import Claims, no_claims
 from scheduler.engine.snapshot.cluster import Devices, Held, Nodes, Slices
 from scheduler.engine.snapshot.columns import NONE, Flags, Floats, Ints, ints
 from scheduler.engine.snapshot.jobs import Demand, Running, Waiting
@@ -18,7 +19,8 @@ class Snapshot:
     `wait_limit_s`, by pool: who has waited longer goes first. None sets no limit.
     `model_sets` are rows of `models` of which a job takes any one. `demand`: what to keep room
     for; left empty it is what waits.
-    `running`: the live jobs that may be stopped; None if nobody may.
+    `running`: the live jobs that may be stopped; None if nobody may. `claims`: what is kept for
+    jobs that others make room for.
     """
 
     now_s: float
@@ -34,6 +36,7 @@ class Snapshot:
     running: Running | None = None
     model_sets: tuple[tuple[int, ...], ...] = ()
     slices: Slices = field(default_factory=lambda: Slices(*[ints([])] * 3))
+    claims: Claims = field(default_factory=no_claims)
     demand: Demand = field(default_factory=lambda: Demand(*[ints([])] * 5))
 
     def accepts(self) -> Flags:
