@@ -206,7 +206,9 @@ def snapshot_of(trace: Trace, arrivals: Ints, rank: Ints, tile: int) -> Snapshot
             holder=ints(np.full(size, NONE)),
             is_shareable=flags(np.ones(size)),
         ),
-        held=Held(ints([]), ints([]), ints([]), ints([]), floats([])),
+        held=Held.of(
+            job=ints([]), node=ints([]), cpus=ints([]), memory_mib=ints([]), until_s=floats([])
+        ),
         waiting=_waiting(pods, np.tile(arrivals, tile)),
         demand=Demand(pods.gpus, pods.gpu_milli, pods.cpus, pods.model, everybody),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Container, Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.claiming import take_cleared
 from scheduler.engine.preempting.targeting import Targeting
 from scheduler.engine.reservation import Head, earliest_start, keep_for
+from scheduler.engine.shaping.sizes import least_size
 from scheduler.engine.snapshot import (
     Classes,
     Flags,
@@ -114,9 +116,14 @@ class Admission:
             return False
         if self._targeting is None:
             self._targeting = Targeting(self.board, running, self.policy)
+        # Whom to stop is found by counting; what counts do not tell is not stopped for.
+        if not request.is_counted or self.board.cards.matter:
+            return False
         targeting, tier = self._targeting, int(snapshot.waiting.tier[row])
         if len(self.stops) >= MOST_STOPS or not targeting.outranks_somebody(tier):
             return False
+        least = least_size(snapshot, request)
+        request = replace(request, nodes=least, nodes_min=0) if request.nodes_min else request
         clearing = targeting.find(request, tier)
         if clearing is None:
             return False

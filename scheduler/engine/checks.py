@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from scheduler.engine.shaping.checking import find_contradictions, shape_rules
 from scheduler.engine.snapshot import (
     NODE_STATES,
     NONE,
@@ -44,6 +45,8 @@ def check_snapshot(snapshot: Snapshot) -> None:
         _need("wait_limit_s", snapshot.wait_limit_s >= 0)
     _check_demand(snapshot)
     _check_claims(snapshot)
+    for name in find_contradictions(snapshot):
+        raise SnapshotInvalid(f"{name} has a value that makes no sense")
     _check_jobs(snapshot, snapshot.waiting)
     if snapshot.running is not None:
         _check_running(snapshot, snapshot.running)
@@ -109,6 +112,7 @@ def _check_jobs(snapshot: Snapshot, waiting: Waiting) -> None:
         "remaining_s": waiting.remaining_s > 0,
         "attained_s": waiting.attained_s >= 0,
         "learnt_s": waiting.learnt_s > 0,
+        **shape_rules(snapshot, waiting),
     }
     for name, holds in rules.items():
         if not holds.all():
@@ -125,6 +129,7 @@ def _check_lengths(snapshot: Snapshot) -> None:
         snapshot.slices,
         snapshot.claims,
         snapshot.demand,
+        snapshot.tokens,
     )
     for table in tables:
         if len(table.lengths()) > 1:

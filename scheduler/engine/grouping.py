@@ -24,6 +24,8 @@ def group_rows(columns: list[_Ints]) -> tuple[_Ints, _Ints]:
     for column in columns:
         low, high = int(column.min()), int(column.max())
         span = high - low + 1
+        if span == 1:
+            continue
         if width * span >= 2**62:
             _, key = np.unique(key, return_inverse=True)
             width = int(key.max()) + 1

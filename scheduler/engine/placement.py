@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from scheduler.engine.board import Board
-from scheduler.engine.snapshot import NONE, WHOLE_MILLI, Flags, Ints, Request, ints
+from scheduler.engine.board import Board, Supply
+from scheduler.engine.shaping.nodes import holds_shape
+from scheduler.engine.snapshot import NONE, WHOLE_MILLI, Flags, Ints, Request, Snapshot, ints
 
 
-def is_capable(board: Board, request: Request, gpus: Ints) -> Flags:
+def is_capable(board: Board, request: Request, gpus: Supply) -> Flags:
     """Nodes of the pool that could hold one share if they were empty.
 
     `gpus` says which devices count, by model and node: `board.present_gpus` or `offered_gpus`.
     """
     nodes = board.snapshot.nodes
     return np.asarray(
-        board.in_pool[request.pool]
-        & (gpus[request.model] >= request.gpus)
+        board.allows(request)
+        & (gpus.of(request) >= request.gpus)
         & (nodes.cpus_total >= request.cpus)
+        & (nodes.scratch_total_mib >= request.scratch_mib)
         & (nodes.memory_total_mib >= request.memory_mib)
         & (not request.is_share or board.shares_cards(request.model))
     )
 
 
-def has_nodes(board: Board, request: Request, gpus: Ints, among: Flags) -> bool:
+def has_nodes(board: Board, request: Request, gpus: Supply, among: Flags) -> bool:
     """Whether enough of the nodes `among` could hold every share if they were empty."""
-    shapes = request.shapes()
-    counts = [int(np.count_nonzero(is_capable(board, s, gpus) & among)) for s in shapes]
+    snapshot, shapes = board.snapshot, request.shapes()
+    rows = [np.flatnonzero(is_capable(board, s, gpus) & among) for s in shapes]
     # What holds a whole share holds the part too, so the part needs one node more.
-    return counts[0] >= request.nodes and counts[-1] >= request.nodes + len(shapes) - 1
+    more = replace(shapes[-1], nodes=request.nodes + 1) if request.part_gpus else shapes[-1]
+    return holds_shape(snapshot, shapes[0], ints(rows[0])) and holds_shape(
+        snapshot, more, ints(rows[-1])
+    )
 
 
-def eligible_nodes(board: Board, request: Request, *, past_reservations: bool) -> Flags:
+def eligible_nodes(
+    board: Board, request: Request, *, past_reservations: bool, past_tenants: bool = False
+) -> Flags:
     """Nodes that may hold one share now: room, right pool, and not where it just failed.
 
     The node where the job failed last is avoided only if enough others could hold it, so that a
     pool of one node does not wait for ever.
     """
-    fit = board.fits(request, past_reservations=past_reservations)
+    fit = board.fits(request, past_reservations=past_reservations, past_tenants=past_tenants)
     return without_avoided(board, request, fit)
 
 
@@ -47,7 +56,7 @@ def without_avoided(board: Board, request: Request, chosen: Flags) -> Flags:
         return chosen
     capable = is_capable(board, request, board.offered_gpus)
     capable[request.avoid_node] = False
-    if int(np.count_nonzero(capable)) < request.nodes:
+    if not holds_shape(board.snapshot, request, ints(np.flatnonzero(capable))):
         return chosen
     chosen = chosen.copy()
     chosen[request.avoid_node] = False
@@ -57,65 +66,118 @@ def without_avoided(board: Board, request: Request, chosen: Flags) -> Flags:
 def rank_nodes(board: Board, request: Request, rows: Ints) -> Ints:
     """Node rows, the best first; at least as many as the request needs, if there are.
 
-    Unless the policy packs, scores are vectors over `rows`, compared in this order:
+    Scores are vectors over `rows`, compared in this order:
 
-    1. whole free nodes stay whole, for the jobs that need them;
-    2. the share stays within one link group;
-    3. best fit: the fewest devices, then cpus, are left over; of a shared device the least;
-    4. the lower row, so that equal nodes are taken in a steady order.
+    1. models in the order of preference, if the job has one;
+    2. nodes where jobs failed lately come last;
+    3. whole free nodes stay whole, for the jobs that need them;
+    4. the share stays within one link group;
+    5. the least has to be copied there first;
+    6. best fit: the fewest devices, then cpus, are left over; of a shared device the least;
+    7. the lower row, so that equal nodes are taken in a steady order.
+
+    If the policy packs, it has the say after the second.
     """
-    if board.packer is not None:
+    merit = _merits(board, request, rows)
+    if board.packer is None:
+        return _tightest(board, request, rows, merit)
+    if merit is None:
         return board.packer.rank(request, rows)
+    ranked = [ints([])]
+    for level in np.unique(merit).tolist():
+        here = ints(rows[merit == level])
+        ranked.append(board.packer.rank(replace(request, nodes=len(here)), here))
+    return np.concatenate(ranked)
+
+
+def _tightest(board: Board, request: Request, rows: Ints, merit: Ints | None) -> Ints:
     free = board.free_gpus[NONE, rows]
     breaks_whole = (free == board.offered_gpus[NONE, rows]) & (free > request.gpus)
     splits_links = _largest_link_group(board)[rows] < request.gpus
     cpus_left = board.cpus_free[rows] - request.cpus
-    best_first = np.lexsort((rows, cpus_left, free - request.gpus, splits_links, breaks_whole))
+    least_left = free - request.gpus
     if request.is_share:
-        rest = _least_rest(board, request)[rows]
-        best_first = np.lexsort((rows, cpus_left, rest, breaks_whole))
-    return ints(rows[best_first])
+        splits_links, least_left = np.zeros_like(splits_links), _least_rest(board, request)[rows]
+    keys = [rows, cpus_left, least_left, splits_links, breaks_whole]
+    missing = board.snapshot.missing_mib
+    if request.dataset != NONE and missing is not None:
+        keys.insert(3, missing[request.dataset, rows])
+    if merit is not None:
+        keys.append(merit)
+    return ints(rows[np.lexsort(keys)])
+
+
+def _merits(board: Board, request: Request, rows: Ints) -> Ints | None:
+    """What comes before packing, the least first; None if all rows are alike."""
+    if not request.prefers and not board.has_failures:
+        return None
+    snapshot = board.snapshot
+    failures = snapshot.nodes.failures[rows]
+    merit = ints(np.zeros(len(rows)))
+    for place, model in enumerate(_preferred(snapshot, request)):
+        if request.is_share:
+            lacks = board.largest_share[model, rows] < request.gpu_milli
+        else:
+            lacks = board.free_gpus[model, rows] < request.gpus
+        merit += (merit == place) & lacks
+    merit = merit * (int(failures.max(initial=0)) + 1) + failures
+    return merit if len(merit) and (merit != merit[0]).any() else None
+
+
+def _preferred(snapshot: Snapshot, request: Request) -> tuple[int, ...]:
+    """The request's models in the order of preference; none if it has none."""
+    row = request.model - len(snapshot.models)
+    return snapshot.model_sets[row] if request.prefers and row >= 0 else ()
 
 
 def pick_devices(board: Board, request: Request, node: int) -> Ints:
     """Device rows of one share: from the tightest link group that holds it, else from the largest.
 
-    A part of a device comes from the one with the least left over, unless the policy packs. The
-    node must hold the request now.
+    A part of a device comes from the one with the least left over, unless the policy packs; of
+    preferred models the first come first; an exclusive job gets all devices of the node. The node
+    must hold the request now.
     """
     devices = board.snapshot.devices
     here = board.devices_of(node)
+    if request.is_exclusive:
+        return ints(np.flatnonzero(board.is_free[here]) + here.start)
     if request.is_share:
         return _pick_shared(board, request, node)
-    usable = board.is_free[here].copy()
-    if request.model != NONE:
-        usable &= board.accepts[request.model][devices.model[here]]
-    rows = np.flatnonzero(usable) + here.start
+    rows = np.flatnonzero(board.is_free[here] & board.may_take(request, here)) + here.start
     groups = devices.link_group[rows]
-    if (groups == groups[:1]).all():
+    members = _preferred(board.snapshot, request)
+    if not members and (groups == groups[:1]).all():
         return ints(rows[: request.gpus])
-    _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
+    wish = ints(np.zeros(len(rows)))
+    for place, model in enumerate(members):
+        wish[devices.model[rows] == model] = place
+    # Devices of one model and one link group; with no preference, of one link group.
+    _, group, size = np.unique(
+        groups * (len(members) + 1) + wish, return_inverse=True, return_counts=True
+    )
     size_here = size[group]
     if (size_here >= request.gpus).any():
-        order = np.lexsort((rows, groups, size_here, size_here < request.gpus))
+        order = np.lexsort((rows, groups, size_here, wish, size_here < request.gpus))
     else:
-        order = np.lexsort((rows, groups, -size_here))
+        order = np.lexsort((rows, groups, -size_here, wish))
     return ints(np.sort(rows[order[: request.gpus]]))
 
 
 def _pick_shared(board: Board, request: Request, node: int) -> Ints:
-    if board.packer is not None:
-        return ints([board.packer.pick(request, node)])
     here = board.devices_of(node)
+    usable = board.has_room(request, here)
+    if board.packer is not None:
+        row = board.packer.pick(request, node)
+        if usable[row - here.start]:
+            return ints([row])
     rest = board.free_milli[here] - request.gpu_milli
-    usable = board.may_serve(request)[here] & (rest >= 0)
     return ints([here.start + int(np.where(usable, rest, WHOLE_MILLI).argmin())])
 
 
 def _least_rest(board: Board, request: Request) -> Ints:
     """By node, the least that taking a part of one device leaves of it, in milli-GPU."""
     rest = board.free_milli - request.gpu_milli
-    room = np.flatnonzero(board.may_serve(request) & (rest >= 0))
+    room = np.flatnonzero(board.has_room(request))
     least: Ints = np.full(len(board.snapshot.nodes.id), WHOLE_MILLI, dtype=np.int64)
     np.minimum.at(least, board.snapshot.devices.node[room], rest[room])
     return least

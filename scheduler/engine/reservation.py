@@ -7,8 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.engine.board import Board
+from scheduler.engine.board.supply import is_picky
 from scheduler.engine.placement import is_capable, without_avoided
-from scheduler.engine.snapshot import NONE, Floats, Ints, Request, ints, running_sum
+from scheduler.engine.shaping.nodes import group_of, soonest_nodes
+from scheduler.engine.shaping.topology import REQUIRED
+from scheduler.engine.snapshot import NONE, Flags, Floats, Ints, Request, flags, ints, running_sum
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,13 +37,22 @@ def earliest_start(board: Board, request: Request) -> EarliestStart | None:
     for shape in request.shapes():
         ready_s = _ready_times(board, shape)
         ready_s[chosen] = np.inf
-        rows = ints(np.flatnonzero(np.isfinite(ready_s)))
-        if len(rows) < shape.nodes:
+        if request.part_gpus and request.topology and len(chosen):
+            _only_beside(board, request, chosen, ready_s)
+        soonest = soonest_nodes(board.snapshot, shape, ready_s)
+        if soonest is None:
             return None
-        soonest = ints(rows[np.lexsort((rows, ready_s[rows]))[: shape.nodes]])
         start_s = max(start_s, float(ready_s[soonest].max()))
         chosen = np.concatenate([chosen, np.sort(soonest)])
-    return EarliestStart(chosen, start_s)
+    start_s = max(start_s, board.licences.ready_s(request))
+    return EarliestStart(chosen, start_s) if np.isfinite(start_s) else None
+
+
+def _only_beside(board: Board, request: Request, chosen: Ints, ready_s: Floats) -> None:
+    """The smaller share of a gang that has to be in one rack goes there too."""
+    if request.spread == REQUIRED:
+        group = group_of(board.snapshot, request)
+        ready_s[group != group[chosen[0]]] = np.inf
 
 
 def keep_for(board: Board, request: Request, start: EarliestStart) -> None:
@@ -59,6 +71,10 @@ def keep_for(board: Board, request: Request, start: EarliestStart) -> None:
         return ints(free + freed.astype(np.int64) - need)
 
     board.reserved_pools.add(request.pool)
+    board.licences.keep(request, start.start_s)
+    board.is_kept[start.nodes] = True
+    board.kept_tenant[start.nodes] = request.tenant
+    scratch_mib = board.held_scratch_mib()
     first = 0
     for shape in request.shapes():
         kept = start.nodes[first : first + shape.nodes]
@@ -68,6 +84,10 @@ def keep_for(board: Board, request: Request, start: EarliestStart) -> None:
         board.spare_cpus[kept] = at_start(board.cpus_free, cpus, shape.cpus)[kept]
         spare_mib = at_start(board.memory_free_mib, memory_mib, shape.memory_mib)
         board.spare_memory_mib[kept] = spare_mib[kept]
+        spare_scratch = at_start(board.scratch_free_mib, scratch_mib, shape.scratch_mib)
+        board.spare_scratch_mib[kept] = spare_scratch[kept]
+        if request.is_exclusive:
+            board.spare_gpus[kept] = NONE
 
 
 def _ready_times(board: Board, request: Request) -> Floats:
@@ -83,26 +103,40 @@ def _ready_times(board: Board, request: Request) -> Floats:
     node, until_s = node[order], np.maximum(until_s[order], now_s)
     gpus = _held_gpus(board, request, len(node))[order]
     free_gpus = _whole_free(board, request)
+    scratch_mib = board.held_scratch_mib()[order]
     enough = (
         (free_gpus[node] + running_sum(gpus, node) >= request.gpus)
         & (board.cpus_free[node] + running_sum(cpus[order], node) >= request.cpus)
         & (board.memory_free_mib[node] + running_sum(memory_mib[order], node) >= request.memory_mib)
+        & (board.scratch_free_mib[node] + running_sum(scratch_mib, node) >= request.scratch_mib)
     )
+    if request.is_exclusive or board.is_closed.any():
+        enough &= _is_last(node) | ~(board.is_closed[node] | request.is_exclusive)
     np.minimum.at(ready_s, node[enough], until_s[enough])
     ready_s[board.fits(request, past_reservations=True)] = now_s
     ready_s[~capable] = np.inf
     return ready_s
 
 
+def _is_last(node: Ints) -> Flags:
+    """Of rows sorted by node, the last of each."""
+    return flags(np.diff(node, append=NONE) != 0)
+
+
 def _whole_free(board: Board, request: Request) -> Ints:
     """By node, devices that nobody holds a part of, so that a share may count on one as well."""
-    if not request.is_share:
+    if not request.is_share and not is_picky(request) and not board.cards.matter:
         return ints(board.free_gpus[request.model])
-    node = board.snapshot.devices.node[board.is_free & board.may_serve(request)]
+    node = board.snapshot.devices.node[board.is_free & board.may_take(request)]
     return ints(np.bincount(node, minlength=len(board.changes)))
 
 
 def _held_gpus(board: Board, request: Request, holders: int) -> Ints:
     """Devices for the request that are offered once their last holder is gone, by holder row."""
-    counted = (board.holder != NONE) & board.is_offered & board.may_serve(request)
-    return ints(np.bincount(board.holder[counted], minlength=holders))
+    holder = board.holder
+    if board.cards.matter:
+        # Where other tenants are, the card is free when the last of its holders is gone.
+        last = board.cards.last_holders(holder, board.holders()[3])
+        holder = ints(np.where(board.cards.allow(request), holder, last))
+    counted = (holder != NONE) & board.is_offered & board.may_serve(request)
+    return ints(np.bincount(holder[counted], minlength=holders))

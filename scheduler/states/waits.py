@@ -74,14 +74,19 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
         "Needs {need}; {free} GPUs in pool {pool} are free, but not together: "
         "nodes with room for it now: {best}."
     ),
-    WaitReason.ISOLATION_CONFLICT: "Other tenants hold the free cards.",
+    WaitReason.ISOLATION_CONFLICT: (
+        "Needs {need}; {free} of {total} GPUs in pool {pool} are free, but on cards of other "
+        "teams, which share them only if both allow it."
+    ),
     WaitReason.DATA_STAGING: "Its data is being brought to the node.",
     WaitReason.PREEMPTION_IN_PROGRESS: "Room is being made for it: {stopping}.",
     WaitReason.BEHIND_HIGHER_PRIORITY: (
         "Needs {need}; {ahead} jobs are ahead of it in pool {pool}."
     ),
     WaitReason.BACKFILL_WOULD_DELAY_HEAD: "It would delay a job ahead of it.",
-    WaitReason.LICENCE_WAIT: "Waits for licence {licence}.",
+    WaitReason.LICENCE_WAIT: (
+        "Waits for licence {licence}: needs {asked}, {free} of {total} are free."
+    ),
     WaitReason.AUTOSCALE_PROVISIONING: "More nodes are on their way.",
     WaitReason.EVALUATING: "The scheduler has not looked at it yet.",
 }

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.engine.plan import Plan
-from scheduler.engine.snapshot import Demand, Slices, Snapshot, floats, ints
+from scheduler.engine.snapshot import Demand, Held, Slices, Snapshot, floats, ints
 
 
 def shared(
@@ -41,13 +41,14 @@ def shared(
     return replace(
         snapshot,
         devices=replace(devices, is_shareable=np.ones(len(devices.id), dtype=np.bool_)),
-        held=replace(
-            held,
-            job=ints([*held.job, *holders]),
-            node=ints([*held.node, *devices.node[list(rows)]]),
-            cpus=ints([*held.cpus, *none]),
-            memory_mib=ints([*held.memory_mib, *none]),
-            until_s=floats([*held.until_s, *until_s]),
+        held=held.join(
+            Held.of(
+                job=ints(holders),
+                node=devices.node[ints(rows)],
+                cpus=ints(none),
+                memory_mib=ints(none),
+                until_s=floats(until_s),
+            )
         ),
         waiting=replace(waiting, gpu_milli=asked, model=wanted),
         model_sets=tuple(sets),
@@ -103,13 +104,14 @@ def after(snapshot: Snapshot, plan: Plan) -> Snapshot:
         snapshot.only(left),
         nodes=replace(nodes, cpus_free=cpus, memory_free_mib=memory),
         devices=replace(devices, holder=holder),
-        held=replace(
-            held,
-            job=ints([*held.job, *added[0]]),
-            node=ints([*held.node, *added[1]]),
-            cpus=ints([*held.cpus, *added[2]]),
-            memory_mib=ints([*held.memory_mib, *added[3]]),
-            until_s=floats([*held.until_s, *added[4]]),
+        held=held.join(
+            Held.of(
+                job=ints(added[0]),
+                node=ints(added[1]),
+                cpus=ints(added[2]),
+                memory_mib=ints(added[3]),
+                until_s=floats(added[4]),
+            )
         ),
         slices=Slices(
             ints([*old.holder, *cut[0]]),

@@ -16,7 +16,7 @@ from scheduler.engine.gang import choose_nodes, start_gang
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.plan import Plan
 from scheduler.engine.policy import Policy
-from scheduler.engine.snapshot import NONE, Snapshot, classes_of, ints
+from scheduler.engine.snapshot import NONE, Held, Snapshot, classes_of, floats, ints
 from scheduler.states import NodeState, Tier, WaitReason, wait_sentence
 from tests.builders import DrawnJob, draw, job
 
@@ -183,13 +183,14 @@ def _with_starts(snapshot: Snapshot, plan: Plan) -> Snapshot:
         snapshot.only(ints(np.flatnonzero(~started))),
         nodes=replace(nodes, cpus_free=cpus, memory_free_mib=memory),
         devices=replace(devices, holder=holder),
-        held=replace(
-            held,
-            job=ints([*held.job, *added[0]]),
-            node=ints([*held.node, *added[1]]),
-            cpus=ints([*held.cpus, *added[2]]),
-            memory_mib=ints([*held.memory_mib, *added[3]]),
-            until_s=np.array([*held.until_s, *added[4]], dtype=np.float64),
+        held=held.join(
+            Held.of(
+                job=ints(added[0]),
+                node=ints(added[1]),
+                cpus=ints(added[2]),
+                memory_mib=ints(added[3]),
+                until_s=floats(added[4]),
+            )
         ),
     )
 

@@ -13,6 +13,8 @@ CHECKS: tuple[Check, ...] = (
     Check(WaitReason.NODES_UNHEALTHY, nodes.find_unhealthy, rules_out=True),
     Check(WaitReason.CAPACITY_BUSY, capacity.find_busy),
     Check(WaitReason.TOPOLOGY_FRAGMENTED, capacity.find_fragmented),
+    Check(WaitReason.ISOLATION_CONFLICT, capacity.find_unisolated),
     Check(WaitReason.BEHIND_HIGHER_PRIORITY, waiting_line.find_outranked),
     Check(WaitReason.BACKFILL_WOULD_DELAY_HEAD, waiting_line.find_delaying),
+    Check(WaitReason.LICENCE_WAIT, capacity.find_unlicensed),
 )

@@ -17,7 +17,10 @@ def find_outranked(case: Case) -> Finding | None:
 
 def find_delaying(case: Case) -> Finding | None:
     """The head is of its own tier."""
-    return None if case.head is None else Finding(_facts(case, case.head.row))
+    if case.head is None:
+        return None
+    # The head itself delays nobody: what it waits for comes later in the precedence.
+    return Finding(_facts(case, case.head.row), flags(case.rows != case.head.row))
 
 
 def _facts(case: Case, head_row: int) -> dict[str, object]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.engine.board import Board
-from scheduler.engine.snapshot import NONE, WHOLE_MILLI, Request
+from scheduler.engine.shaping.topology import BALANCED, PREFERRED
+from scheduler.engine.snapshot import ISOLATIONS, NONE, TOPOLOGIES, WHOLE_MILLI, Request
 
 
 def name_words(board: Board, request: Request) -> dict[str, object]:
@@ -26,14 +27,37 @@ def need_words(board: Board, request: Request, *, with_host: bool) -> str:
     if not request.gpus:
         words = f"{request.cpus} CPUs and {size_words(request.memory_mib)}"
         with_host = False
+    elif request.gpu_memory_mib:
+        words += f" of {size_words(request.gpu_memory_mib)}"
     if request.nodes > 1:
-        words = f"{request.nodes} nodes x {words}"
+        least = f"{request.nodes_min} to " if request.least_nodes < request.nodes else ""
+        words = f"{least}{request.nodes} nodes x {words}"
     if request.part_gpus:
         words += f" and 1 node x {gpu_words(request.part_gpus, model_words(board, request))}"
     if with_host:
         words += f" with {request.cpus} CPUs and {size_words(request.memory_mib)}"
         words += " on each" if request.nodes > 1 else ""
+    return words + _limit_words(board, request)
+
+
+def _limit_words(board: Board, request: Request) -> str:
+    """What else it asks of its nodes."""
+    words = f" and {size_words(request.scratch_mib)} of scratch" if request.scratch_mib else ""
+    if request.isolation:
+        words += f", kept apart by {ISOLATIONS[request.isolation]}"
+    if request.topology and request.spread != PREFERRED:
+        words += f" {spread_words(request)}"
+    if request.is_exclusive:
+        words += " to itself"
+    if request.mask != NONE and board.snapshot.mask_names:
+        words += f" where {board.snapshot.mask_names[request.mask]}"
     return words
+
+
+def spread_words(request: Request) -> str:
+    """Such as "in one rack" or "in equal parts by rack"."""
+    level = TOPOLOGIES[request.topology]
+    return f"in equal parts by {level}" if request.spread == BALANCED else f"in one {level}"
 
 
 def gpu_words(count: int, model: str) -> str:

@@ -202,9 +202,12 @@ class _Rearrangement:
         return float(self.cost_s[row]) * int(self.gpus[row])
 
     def _apart(self) -> list[int]:
-        """Classes without whole GPUs: nobody stops for them, nor are they stopped."""
-        requests = enumerate(self.classes.requests)
-        return [row for row, request in requests if request.is_share or not request.gpus]
+        """Classes without whole GPUs, or that counts do not tell: nobody stops for them."""
+        return [
+            row
+            for row, request in enumerate(self.classes.requests)
+            if request.is_share or not request.gpus or not request.is_counted
+        ]
 
     def _capacity(self) -> list[int]:
         """By pool: GPUs that are free or held by a job that may be stopped."""
@@ -236,4 +239,5 @@ def _without(snapshot: Snapshot, stopped: set[int]) -> Snapshot:
         devices=replace(devices, holder=ints(new_row[devices.holder])),
         slices=replace(snapshot.slices, holder=ints(new_row[snapshot.slices.holder])),
         held=held.take(stays),
+        tokens=snapshot.tokens.take(~np.isin(snapshot.tokens.job, list(stopped))),
     )

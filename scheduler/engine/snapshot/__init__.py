@@ -5,7 +5,15 @@ Times are seconds since 1970, sizes MiB. -1 stands for "none".
 """
 
 from scheduler.engine.snapshot.claims import Claims
-from scheduler.engine.snapshot.cluster import NODE_STATES, Devices, Held, Nodes, Slices
+from scheduler.engine.snapshot.cluster import (
+    ISOLATIONS,
+    NODE_STATES,
+    Devices,
+    Held,
+    Nodes,
+    Slices,
+    Tokens,
+)
 from scheduler.engine.snapshot.columns import (
     NONE,
     WHOLE_MILLI,
@@ -21,6 +29,8 @@ from scheduler.engine.snapshot.columns import (
     running_sum,
 )
 from scheduler.engine.snapshot.jobs import (
+    SPREADS,
+    TOPOLOGIES,
     Classes,
     Demand,
     Request,
@@ -31,8 +41,11 @@ from scheduler.engine.snapshot.jobs import (
 from scheduler.engine.snapshot.whole import Snapshot
 
 __all__ = [
+    "ISOLATIONS",
     "NODE_STATES",
     "NONE",
+    "SPREADS",
+    "TOPOLOGIES",
     "WHOLE_MILLI",
     "Claims",
     "Classes",
@@ -49,6 +62,7 @@ __all__ = [
     "Snapshot",
     "SnapshotInvalid",
     "Table",
+    "Tokens",
     "Waiting",
     "classes_of",
     "flags",

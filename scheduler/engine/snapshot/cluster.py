@@ -12,11 +12,26 @@ from scheduler.engine.snapshot.columns import NONE, WHOLE_MILLI, Flags, Floats, 
 from scheduler.states import NodeState
 
 NODE_STATES: tuple[NodeState, ...] = tuple(NodeState)
+# How well parts of one card are kept apart, the weakest first: taking turns, limits in the driver,
+# separate hardware (MIG, or a card of its own).
+ISOLATIONS = ("time-sliced", "mps", "mig")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nodes(Table):
-    """Every node that is not retired. `state` is a row of `NODE_STATES`."""
+    """Every node that is not retired. `state` is a row of `NODE_STATES`.
+
+    `rack` and `block` number racks and blocks over all pools, -1 where nobody said. `failures`:
+    how often jobs failed there lately for the platform's reasons.
+    """
+
+    USUAL: ClassVar[Mapping[str, int | float | bool]] = {
+        "scratch_total_mib": 0,
+        "scratch_free_mib": 0,
+        "rack": NONE,
+        "block": NONE,
+        "failures": 0,
+    }
 
     id: Ints
     pool: Ints
@@ -26,6 +41,11 @@ class Nodes(Table):
     cpus_free: Ints
     memory_total_mib: Ints
     memory_free_mib: Ints
+    scratch_total_mib: Ints
+    scratch_free_mib: Ints
+    rack: Ints
+    block: Ints
+    failures: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,9 +56,18 @@ class Devices(Table):
     groups of devices of one node that reach each other fast; each belongs to one node. Only a
     shareable device may be held in part, by several; see `Slices`. `claim` is the row of the claim
     that keeps the device for a job, whoever holds it now; -1 for none.
+
+    `memory_mib` is its own. `isolation`: how well it is kept apart from what else is on its card,
+    a row of `ISOLATIONS`. Devices that are slots of one card have the same `card` number; -1 is a
+    card of its own.
     """
 
-    USUAL: ClassVar[Mapping[str, int | float | bool]] = {"claim": NONE}
+    USUAL: ClassVar[Mapping[str, int | float | bool]] = {
+        "memory_mib": 0,
+        "isolation": 0,
+        "card": NONE,
+        "claim": NONE,
+    }
 
     id: Ints
     node: Ints
@@ -48,6 +77,9 @@ class Devices(Table):
     holder: Ints
     is_shareable: Flags
     claim: Ints
+    memory_mib: Ints
+    isolation: Ints
+    card: Ints
 
     def free_milli(self, slices: Slices) -> Ints:
         """What nobody holds of each device, in milli-GPU."""
@@ -66,10 +98,35 @@ class Slices(Table):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held(Table):
-    """Every placement that holds devices now. `until_s`: when its job reaches the time limit."""
+    """Every placement that holds something now. `until_s`: when its job reaches the time limit.
+
+    `tenant` as in `Waiting`; `shares_cards`: it opted in to other tenants on its card;
+    `is_exclusive`: nobody else may come to its node.
+    """
+
+    USUAL: ClassVar[Mapping[str, int | float | bool]] = {
+        "scratch_mib": 0,
+        "tenant": NONE,
+        "shares_cards": False,
+        "is_exclusive": False,
+    }
 
     job: Ints
     node: Ints
     cpus: Ints
     memory_mib: Ints
+    until_s: Floats
+    scratch_mib: Ints
+    tenant: Ints
+    shares_cards: Flags
+    is_exclusive: Flags
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tokens(Table):
+    """Licences in use: a job holds `count` tokens of a licence (row) until its time limit."""
+
+    job: Ints
+    licence: Ints
+    count: Ints
     until_s: Floats

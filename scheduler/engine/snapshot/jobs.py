@@ -19,6 +19,11 @@ from scheduler.engine.snapshot.columns import (
     floats,
 )
 
+# What all nodes of a job have in common, by row; row 0 asks for nothing.
+TOPOLOGIES = ("", "rack", "block")
+# How firmly: in one, in as few as possible, or in as few as hold equal parts of it.
+SPREADS = ("required", "preferred", "balanced")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiting(Table):
@@ -32,6 +37,16 @@ class Waiting(Table):
     ahead as declared, infinite if nobody said; `attained_s`: run so far; `learnt_s`: as far ahead
     as that of others tells, infinite if nothing does. `avoid_node`: where it failed last for the
     platform's reasons (row), -1 for none.
+
+    Shape: `nodes_min` below `nodes` lets it start smaller, 0 does not; `sizes` is a row of
+    `size_sets` with the numbers of nodes it can use, -1 for all. `topology`: row of `TOPOLOGIES`,
+    `spread`: row of `SPREADS`. `is_exclusive`: nobody else on its nodes, and all their devices
+    are its own.
+    Limits: `mask` (row of `node_masks`), `gpu_memory_mib` of each device, `scratch_mib` per node,
+    `licences` (row of `licence_sets`) and `dataset` (row of `missing_mib`), -1 for none;
+    `isolation` (row of `ISOLATIONS`) at least. `tenant`: whose job it is; it takes a card with
+    others only if it and all of them share (`shares_cards`). `prefers`: the order of its model set
+    is one of preference.
     """
 
     USUAL: ClassVar[Mapping[str, int | float | bool]] = {
@@ -41,6 +56,20 @@ class Waiting(Table):
         "gpu_milli": WHOLE_MILLI,
         "attained_s": 0.0,
         "learnt_s": np.inf,
+        "nodes_min": 0,
+        "sizes": NONE,
+        "topology": 0,
+        "spread": 0,
+        "is_exclusive": False,
+        "mask": NONE,
+        "gpu_memory_mib": 0,
+        "scratch_mib": 0,
+        "licences": NONE,
+        "dataset": NONE,
+        "isolation": 0,
+        "tenant": NONE,
+        "shares_cards": False,
+        "prefers": False,
     }
 
     id: Ints
@@ -60,6 +89,20 @@ class Waiting(Table):
     gpu_milli: Ints
     attained_s: Floats
     learnt_s: Floats
+    nodes_min: Ints
+    sizes: Ints
+    topology: Ints
+    spread: Ints
+    is_exclusive: Flags
+    mask: Ints
+    gpu_memory_mib: Ints
+    scratch_mib: Ints
+    licences: Ints
+    dataset: Ints
+    isolation: Ints
+    tenant: Ints
+    shares_cards: Flags
+    prefers: Flags
 
     def __len__(self) -> int:
         return len(self.id)
@@ -123,6 +166,32 @@ class Request:
     avoid_node: int
     part_gpus: int = 0
     gpu_milli: int = WHOLE_MILLI
+    nodes_min: int = 0
+    sizes: int = NONE
+    topology: int = 0
+    spread: int = 0
+    is_exclusive: bool = False
+    mask: int = NONE
+    gpu_memory_mib: int = 0
+    scratch_mib: int = 0
+    licences: int = NONE
+    dataset: int = NONE
+    isolation: int = 0
+    tenant: int = NONE
+    shares_cards: bool = False
+    prefers: bool = False
+
+    @property
+    def least_nodes(self) -> int:
+        """With how many nodes it can start at all."""
+        return self.nodes_min or self.nodes
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether GPUs, cpus and memory by node and model tell all about where it fits."""
+        asks = self.gpu_memory_mib or self.isolation or self.scratch_mib or self.is_exclusive
+        firm = self.topology and self.spread != SPREADS.index("preferred")
+        return not asks and not firm and self.licences == NONE
 
     @property
     def is_share(self) -> bool:

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from scheduler.engine.snapshot.claims import Claims, no_claims
-from scheduler.engine.snapshot.cluster import Devices, Held, Nodes, Slices
-from scheduler.engine.snapshot.columns import NONE, Flags, Floats, Ints, ints
+from scheduler.engine.snapshot.cluster import Devices, Held, Nodes, Slices, Tokens
+from scheduler.engine.snapshot.columns import NONE, Flags, Floats, Ints, floats, ints
 from scheduler.engine.snapshot.jobs import Demand, Running, Waiting
+
+
+def _no_tokens() -> Tokens:
+    return Tokens(job=ints([]), licence=ints([]), count=ints([]), until_s=floats([]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,6 +25,10 @@ class Snapshot:
     for; left empty it is what waits.
     `running`: the live jobs that may be stopped; None if nobody may. `claims`: what is kept for
     jobs that others make room for.
+    `size_sets`: numbers of nodes a job can use. `node_masks`: by mask and node, whether a job may
+    go there, and `mask_names` what it asks for. `licences`: names, `licence_total`: tokens there
+    are, `tokens`: those in use, `licence_sets`: (licence, count) pairs of which a job holds all.
+    `missing_mib`: by dataset and node what would have to be copied there first.
     """
 
     now_s: float
@@ -38,6 +46,14 @@ class Snapshot:
     slices: Slices = field(default_factory=lambda: Slices(*[ints([])] * 3))
     claims: Claims = field(default_factory=no_claims)
     demand: Demand = field(default_factory=lambda: Demand(*[ints([])] * 5))
+    size_sets: tuple[tuple[int, ...], ...] = ()
+    node_masks: Flags | None = None
+    mask_names: tuple[str, ...] = ()
+    licences: tuple[str, ...] = ()
+    licence_total: Ints = field(default_factory=lambda: ints([]))
+    tokens: Tokens = field(default_factory=_no_tokens)
+    licence_sets: tuple[tuple[tuple[int, int], ...], ...] = ()
+    missing_mib: Ints | None = None
 
     def accepts(self) -> Flags:
         """By row of a `model` column, the last for any, whether it takes each model."""

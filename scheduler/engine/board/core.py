@@ -1,4 +1,4 @@
-"""The working copy of free capacity that is charged as jobs are admitted. It only shrinks."""
+"""Free devices, cpus and memory by node, and who holds the rest until when."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from typing import Protocol
 
 import numpy as np
 
+from scheduler.engine.board.cards import Cards
+from scheduler.engine.board.claims import keep_claims
+from scheduler.engine.board.licences import Licences
+from scheduler.engine.board.supply import Supply, count_devices, is_picky, serves_kind
 from scheduler.engine.snapshot import (
     NONE,
     WHOLE_MILLI,
@@ -36,7 +40,8 @@ class Board:
     models, by node; `free_gpus[NONE]`, the last row, counts those of any model. `free_milli` is
     what a device still offers, `largest_share` the most that one shareable device of a node does,
     by model as above. `spare_*` is what jobs may take of a node beside a reservation; a share
-    counts there as a device. `changes` counts by node how often it was charged.
+    counts there as a device. `changes` counts by node how often it was charged. `residents` counts
+    who is on a node, `is_closed` says that it is somebody's alone.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -44,25 +49,35 @@ class Board:
         self.snapshot = snapshot
         self.packer: Packer | None = None
         self.accepts: Flags = snapshot.accepts()
-        self._models = len(snapshot.models)
         offered = devices.is_healthy & nodes.takes_work[devices.node]
         self.is_offered: Flags = offered
         free_milli = devices.free_milli(snapshot.slices)
         self.free_milli: Ints = ints(np.where(offered, free_milli, 0))
         self.is_free: Flags = self.free_milli == WHOLE_MILLI
-        self.present_gpus = self.count(np.ones_like(offered))
-        self.offered_gpus = self.count(offered)
+        self.present_gpus = Supply(snapshot, self.accepts, np.ones_like(offered))
+        self.offered_gpus = Supply(snapshot, self.accepts, offered)
         self.is_all_in_order = bool(offered.all()) and bool(nodes.takes_work.all())
-        self.free_gpus = self.count(self.is_free)
+        self.free_gpus = count_devices(snapshot, self.accepts, self.is_free)
         self.cpus_free: Ints = nodes.cpus_free.copy()
         self.memory_free_mib: Ints = nodes.memory_free_mib.copy()
+        self.scratch_free_mib: Ints = nodes.scratch_free_mib.copy()
         size = len(nodes.id)
+        self.residents: Ints = ints(np.bincount(snapshot.held.node, minlength=size))
+        alone = snapshot.held.node[snapshot.held.is_exclusive]
+        self.is_closed: Flags = flags(np.bincount(alone, minlength=size))
+        self._has_closed = bool(len(alone))
+        self.cards = Cards(snapshot)
+        self.licences = Licences(snapshot)
+        self.has_failures = bool(nodes.failures.any())
         self.changes: Ints = np.zeros(size, dtype=np.int64)
         self.in_pool: Flags = nodes.pool == np.arange(len(snapshot.pools))[:, None]
         self.reserved_pools: set[int] = set()
         self.spare_gpus: Ints = np.full(size, UNLIMITED)
         self.spare_cpus: Ints = np.full(size, UNLIMITED)
         self.spare_memory_mib: Ints = np.full(size, UNLIMITED)
+        self.spare_scratch_mib: Ints = np.full(size, UNLIMITED)
+        self.is_kept: Flags = np.zeros(size, dtype=np.bool_)
+        self.kept_tenant: Ints = np.full(size, NONE)
         self.holder: Ints = _last_holders(snapshot)
         self._begin: Ints = ints(np.searchsorted(devices.node, np.arange(size)))
         self._end: Ints = ints(np.searchsorted(devices.node, np.arange(size), side="right"))
@@ -70,48 +85,91 @@ class Board:
         self.node_of_link_group: Ints = np.zeros(self.link_groups, dtype=np.int64)
         self.node_of_link_group[devices.link_group] = devices.node
         self._planned: list[tuple[int, int, int, float]] = []
+        self._planned_scratch_mib: list[int] = []
         self.largest_share: Ints = np.zeros((len(self.accepts), size), dtype=np.int64)
         shared = np.flatnonzero(devices.is_shareable)
         milli = self.accepts[:, devices.model[shared]] * self.free_milli[shared]
         np.maximum.at(self.largest_share.T, devices.node[shared], milli.T)
-        self._keep_claims()
-
-    def count(self, chosen: Flags) -> Ints:
-        """Chosen devices by model (last row: any) and node."""
-        devices, size = self.snapshot.devices, len(self.snapshot.nodes.id)
-        flat = devices.model[chosen] * size + devices.node[chosen]
-        table = np.bincount(flat, minlength=self._models * size)
-        return np.asarray(self.accepts.astype(np.int64) @ table.reshape(self._models, size))
+        keep_claims(self)
 
     def devices_of(self, node: int) -> slice:
         """The device rows of a node."""
         return slice(int(self._begin[node]), int(self._end[node]))
 
-    def fits(self, request: Request, *, past_reservations: bool = False) -> Flags:
-        """Nodes whose free capacity holds one share of the request now."""
-        if request.is_share:
-            has_gpus = self.largest_share[request.model] >= request.gpu_milli
-        else:
-            has_gpus = self.free_gpus[request.model] >= request.gpus
+    def allows(self, request: Request) -> Flags:
+        """Nodes of the request's pool that its mask does not exclude."""
+        here: Flags = self.in_pool[request.pool]
+        masks = self.snapshot.node_masks
+        if request.mask == NONE or masks is None:
+            return here
+        return flags(here & masks[request.mask])
+
+    def fits(
+        self, request: Request, *, past_reservations: bool = False, past_tenants: bool = False
+    ) -> Flags:
+        """Nodes whose free capacity holds one share of the request now.
+
+        `past_tenants`: as if tenants did not mind each other.
+        """
         fit = (
-            has_gpus
+            self._have_gpus(request, past_tenants)
             & (self.cpus_free >= request.cpus)
             & (self.memory_free_mib >= request.memory_mib)
-            & self.in_pool[request.pool]
+            & self.allows(request)
         )
+        if request.scratch_mib:
+            fit &= self.scratch_free_mib >= request.scratch_mib
+        if self._has_closed:
+            fit &= ~self.is_closed
+        if request.is_exclusive:
+            fit &= self.residents == 0
         if not past_reservations and request.pool in self.reserved_pools:
-            fit &= (
-                (self.spare_gpus >= request.gpus)
-                & (self.spare_cpus >= request.cpus)
-                & (self.spare_memory_mib >= request.memory_mib)
-            )
+            fit &= self._leaves_enough(request)
         return np.asarray(fit)
 
-    def may_serve(self, request: Request) -> Flags:
-        """Devices whose model and kind the request takes, whoever holds them."""
-        devices = self.snapshot.devices
-        serves: Flags = self.accepts[request.model][devices.model]
-        return flags(serves & devices.is_shareable) if request.is_share else serves
+    def _have_gpus(self, request: Request, past_tenants: bool) -> Flags:
+        minds_tenants = self.cards.matter and not past_tenants and request.gpus > 0
+        if is_picky(request) or minds_tenants:
+            return flags(self.free_of(request, past_tenants=past_tenants) >= request.gpus)
+        if request.is_share:
+            return flags(self.largest_share[request.model] >= request.gpu_milli)
+        return flags(self.free_gpus[request.model] >= request.gpus)
+
+    def _leaves_enough(self, request: Request) -> Flags:
+        """Nodes where the request takes nothing that is kept for a head."""
+        enough = (
+            (self.spare_gpus >= request.gpus)
+            & (self.spare_cpus >= request.cpus)
+            & (self.spare_memory_mib >= request.memory_mib)
+        )
+        if request.scratch_mib:
+            enough &= self.spare_scratch_mib >= request.scratch_mib
+        if request.is_exclusive:
+            enough &= ~self.is_kept
+        if self.cards.matter:
+            # On a cut card, what is to spare for one tenant is not for another.
+            enough &= ~self.is_kept | ~self.cards.on_node | (self.kept_tenant == request.tenant)
+        return flags(enough)
+
+    def may_serve(self, request: Request, rows: slice = slice(None)) -> Flags:
+        """Devices (`rows` of them) of a kind that the request takes, whoever holds them."""
+        return serves_kind(self.snapshot, self.accepts, request, rows)
+
+    def has_room(
+        self, request: Request, rows: slice = slice(None), *, past_tenants: bool = False
+    ) -> Flags:
+        """Devices (`rows` of them) with room for one device's part of the request now."""
+        room = self.free_milli[rows] >= request.gpu_milli
+        return flags(room & self.may_take(request, rows, past_tenants=past_tenants))
+
+    def may_take(
+        self, request: Request, rows: slice = slice(None), *, past_tenants: bool = False
+    ) -> Flags:
+        """Devices (`rows` of them) of a kind it takes, on cards its tenant may come to now."""
+        serves = self.may_serve(request, rows)
+        if self.cards.matter and not past_tenants:
+            serves = flags(serves & self.cards.allow(request, rows))
+        return serves
 
     def shares_cards(self, model: int) -> Flags:
         """Nodes with a shareable device of the model, in order or not."""
@@ -119,11 +177,12 @@ class Board:
         shared = self.accepts[model][devices.model] & devices.is_shareable
         return flags(np.bincount(devices.node[shared], minlength=len(self.changes)))
 
-    def free_of(self, request: Request) -> Ints:
+    def free_of(self, request: Request, *, past_tenants: bool = False) -> Ints:
         """By node, how many devices have room for one device's part of the request."""
-        if not request.is_share:
+        minds_tenants = self.cards.matter and not past_tenants
+        if not request.is_share and not is_picky(request) and not minds_tenants:
             return ints(self.free_gpus[request.model])
-        room = self.may_serve(request) & (self.free_milli >= request.gpu_milli)
+        room = self.has_room(request, past_tenants=past_tenants)
         node = self.snapshot.devices.node[room]
         return ints(np.bincount(node, minlength=len(self.changes)))
 
@@ -140,9 +199,15 @@ class Board:
         self.free_milli[device_rows] -= request.gpu_milli
         self._hold(device_rows, until_s)
         self._planned.append((node, request.cpus, request.memory_mib, until_s))
+        self._planned_scratch_mib.append(request.scratch_mib)
         self.free_gpus[:, node] -= self.accepts[:, devices.model[whole]].sum(axis=1)
         if len(device_rows) and devices.is_shareable[device_rows].any():
             self._measure_shares(node)
+        self.cards.charge(device_rows, request)
+        self.residents[node] += 1
+        if request.is_exclusive:
+            self.is_closed[node] = self._has_closed = True
+        self.scratch_free_mib[node] -= request.scratch_mib
         self.changes[node] += 1
         self.cpus_free[node] -= request.cpus
         self.memory_free_mib[node] -= request.memory_mib
@@ -150,6 +215,7 @@ class Board:
             self.spare_gpus[node] -= len(device_rows)
             self.spare_cpus[node] -= request.cpus
             self.spare_memory_mib[node] -= request.memory_mib
+            self.spare_scratch_mib[node] -= request.scratch_mib
 
     def keep(
         self, node: int, device_rows: Ints, *, cpus: int, memory_mib: int, until_s: float
@@ -166,32 +232,12 @@ class Board:
         if devices.is_shareable[device_rows].any():
             self._measure_shares(node)
         self._planned.append((node, cpus, memory_mib, until_s))
+        self._planned_scratch_mib.append(0)
         self.holder[device_rows] = len(self.snapshot.held.job) + len(self._planned) - 1
         self.cpus_free[node] -= cpus
         self.memory_free_mib[node] -= memory_mib
         self.changes[node] += 1
-
-    def _keep_claims(self) -> None:
-        """Keep what the snapshot's claims name, less what those who leave give back."""
-        claims, devices, held = self.snapshot.claims, self.snapshot.devices, self.snapshot.held
-        if not len(claims.job):
-            return
-        size = len(self.snapshot.nodes.id)
-        leaving = np.unique(devices.holder[(devices.claim != NONE) & (devices.holder != NONE)])
-        cpus = np.bincount(held.node[leaving], weights=held.cpus[leaving], minlength=size)
-        mib = np.bincount(held.node[leaving], weights=held.memory_mib[leaving], minlength=size)
-        for row, node in enumerate(claims.node.tolist()):
-            freed_cpus = min(int(cpus[node]), int(claims.cpus[row]))
-            freed_mib = min(int(mib[node]), int(claims.memory_mib[row]))
-            cpus[node] -= freed_cpus
-            mib[node] -= freed_mib
-            self.keep(
-                node,
-                ints(np.flatnonzero(devices.claim == row)),
-                cpus=int(claims.cpus[row]) - freed_cpus,
-                memory_mib=int(claims.memory_mib[row]) - freed_mib,
-                until_s=float(claims.until_s[row]),
-            )
+        self.residents[node] += 1
 
     def _hold(self, device_rows: Ints, until_s: float) -> None:
         """Enter the next planned start as the holder, on a shared device if it is the last."""
@@ -222,6 +268,10 @@ class Board:
             np.concatenate([held.memory_mib, ints(planned[2])]),
             np.concatenate([held.until_s, floats(planned[3])]),
         )
+
+    def held_scratch_mib(self) -> Ints:
+        """Scratch of everything held, by holder row as in `holders`."""
+        return np.concatenate([self.snapshot.held.scratch_mib, ints(self._planned_scratch_mib)])
 
 
 def _last_holders(snapshot: Snapshot) -> Ints:

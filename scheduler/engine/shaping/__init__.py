@@ -1,0 +1,1 @@
+"""What a job's nodes have in common, and how many of them there are."""
