@@ -13,6 +13,7 @@ import numpy as np
 from portal.bench.figures import machine, tell
 from portal.embedded.places import StackProblem
 from scheduler.engine.policy import Order, Policy
+from scheduler.simulator.calibration import Oracle, calibration_of
 from scheduler.simulator.figures import figures_of
 from scheduler.simulator.guard import Guard
 from scheduler.simulator.replay import no_limit, replay
@@ -32,7 +33,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--durations",
         default="exact",
-        help="what is declared: exact (default), hidden or noisy:F (times F^u, u in [-1, 1])",
+        help="what is declared: exact (default), hidden, noisy:F (times F^u, u in [-1, 1]), "
+        "padded:F (u in [0, 1])",
     )
     parser.add_argument("--policy", choices=[*Order], default=Order.FIFO, help="who is next")
     parser.add_argument(
@@ -42,6 +44,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--no-guard",
         action="store_true",
         help="without preemption, let shortest first starve whom it starves",
+    )
+    parser.add_argument(
+        "--forecasts",
+        action="store_true",
+        help="also say how many starts came within the p50 and p90 that the jobs were told",
     )
     parser.add_argument("--seed", type=int, default=42, help="of the noise; default %(default)s")
 
@@ -56,7 +63,9 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         and not (policy.preempts or options["no_guard"])
         and bool(np.isfinite(declared).all())
     )
-    runs, skipped = [], len(trace)
+    if options["forecasts"] and policy.preempts:
+        raise StackProblem("--forecasts tells of runs in which nobody is stopped; drop --preempt")
+    runs, tables, skipped = [], [], len(trace)
     for name, (rows, nodes) in _pools(options["pools"], trace).items():
         work = workload_of(
             trace, declared, rows, nodes=nodes, gpus_per_node=options["gpus_per_node"]
@@ -65,7 +74,13 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         if len(work):
             tell(f"{name}: {len(work)} jobs on {nodes} nodes")
             limit = Guard(work, nodes) if is_guarded else no_limit
-            runs.append((work, nodes, replay(work, nodes, policy, limit=limit)))
+            if options["forecasts"]:
+                oracle = Oracle(limit)
+                outcome = replay(work, nodes, policy, watch=oracle.watch, limit=oracle.limit)
+                tables.append(oracle.told_of(work, outcome))
+            else:
+                outcome = replay(work, nodes, policy, limit=limit)
+            runs.append((work, nodes, outcome))
     if not runs:
         raise StackProblem("no job of the trace fits a pool; check --pools and --gpus-per-node")
     return {
@@ -78,6 +93,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         "is_guarded": is_guarded,
         **asdict(figures_of(runs)),
         "skipped": skipped,
+        **({"forecasts": asdict(calibration_of(tables))} if options["forecasts"] else {}),
         "wall_s": round(time.perf_counter() - began, 1),
         **machine(),
     }

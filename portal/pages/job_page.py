@@ -130,8 +130,9 @@ def why(job: Job) -> dict[str, Any]:
         "why_facts": facts,
         "position": position_in_queue(job),
         "checked_at": job.wait_checked_at,
-        "expected_start": _moment(job.wait_facts.get("expected_start_at")),
-        "expected_why": str(job.wait_facts.get("expected_start_why", "")),
+        "start_p50": _moment(job.wait_facts.get("start_p50_at")),
+        "start_p90": _moment(job.wait_facts.get("start_p90_at")),
+        "start_why": str(job.wait_facts.get("start_why", "")),
         "next_free": _moment(job.wait_facts.get("next_free_at")),
     }
 

@@ -43,6 +43,8 @@ def check_snapshot(snapshot: Snapshot) -> None:
     _need("held.until_s", ~np.isnan(held.until_s))
     if snapshot.wait_limit_s is not None:
         _need("wait_limit_s", snapshot.wait_limit_s >= 0)
+    if snapshot.run_share is not None:
+        _need("run_share", (snapshot.run_share > 0) & (snapshot.run_share <= 1))
     _check_demand(snapshot)
     _check_claims(snapshot)
     for name in find_contradictions(snapshot):
@@ -136,6 +138,8 @@ def _check_lengths(snapshot: Snapshot) -> None:
             raise SnapshotInvalid(f"the columns of {type(table).__name__} differ in length")
     if snapshot.wait_limit_s is not None and len(snapshot.wait_limit_s) != len(snapshot.pools):
         raise SnapshotInvalid("wait_limit_s and pools differ in length")
+    if snapshot.run_share is not None and len(snapshot.run_share) != len(snapshot.pools):
+        raise SnapshotInvalid("run_share and pools differ in length")
     if len(snapshot.queue_is_paused) != len(snapshot.queues):
         raise SnapshotInvalid("queue_is_paused and queues differ in length")
 

@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
 from scheduler.engine.admission import Admission
 from scheduler.engine.board import Board
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.explaining import explain_waits, rule_out
+from scheduler.engine.explaining.standing import standings
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.packing.scoring import packing_for
-from scheduler.engine.plan import Plan, Reservation
+from scheduler.engine.plan import Plan, Reservation, Verdict
 from scheduler.engine.policy import DEFAULT_POLICY, Policy
 from scheduler.engine.preempting.claiming import is_claimant, settle_claims
 from scheduler.engine.preempting.room import make_room
-from scheduler.engine.snapshot import Snapshot, classes_of, ints
+from scheduler.engine.reservation import Head
+from scheduler.engine.snapshot import Classes, Snapshot, classes_of, ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """A plan, and what it was decided on: the board as the admission left it."""
+
+    plan: Plan
+    board: Board
+    classes: Classes
+    ruled_out: Mapping[int, Verdict]
+    heads: Mapping[int, Head]
 
 
 def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
-    """Say of every waiting job where it starts or why it waits. Raises SnapshotInvalid.
+    """Say of every waiting job where it starts or why it waits. Raises SnapshotInvalid."""
+    return decide(snapshot, policy).plan
+
+
+def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
+    """The plan and its grounds. Raises SnapshotInvalid.
 
     1. Refuse a snapshot that contradicts itself.
     2. Set aside the jobs that others are making room for: they start there or wait for just that.
@@ -48,6 +69,7 @@ def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
     # Who is being stopped does not wait yet.
     left = left[left < len(snapshot.waiting)]
     waits = explain_waits(board, classes, left, ruled_out, admission.heads)
+    stood = standings(after, classes, policy.order, order, admission.is_started, ruled_out)
     reservations = tuple(
         Reservation(
             job=int(snapshot.waiting.id[head.row]),
@@ -58,4 +80,5 @@ def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
     )
     starts = (*settled.starts, *admission.starts)
     stops = (*room.stops, *admission.stops)
-    return Plan(starts, stops, settled.waits.join(waits), reservations)
+    plan = Plan(starts, stops, settled.waits.join(waits), reservations, stood)
+    return Decision(plan, board, classes, ruled_out, admission.heads)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.engine.snapshot import WHOLE_MILLI, Floats, Ints
-from scheduler.states import EndReason, WaitReason
+from scheduler.engine.snapshot import WHOLE_MILLI, Floats, Ints, floats
+from scheduler.states import EndReason, WaitReason, why_no_forecast
 
+if TYPE_CHECKING:
+    from scheduler.engine.explaining.standing import Standing
+
+# A forecast is rounded up to so many seconds, up to so far ahead.
+_STEPS = ((3600, 60), (6 * 3600, 300))
 _NO_FACTS: Mapping[str, object] = MappingProxyType({})
 
 
@@ -77,19 +84,70 @@ class Reservation:
     start_s: float
 
 
+class Forecast:
+    """When waiting jobs will probably start, by row of `Waits`; worked out at the first look.
+
+    `p50_s` by what jobs usually run, `p90_s` by what they declare; seconds since 1970, rounded up
+    to the minute and further ahead to five or fifteen, so that rows change less often. NaN where no
+    honest figure exists.
+    """
+
+    def __init__(self, work_out: Callable[[], tuple[Floats, Floats]], now_s: float) -> None:
+        self._work_out = work_out
+        self._now_s = now_s
+
+    @cached_property
+    def columns(self) -> tuple[Floats, Floats]:
+        """p50 and p90."""
+        p50_s, p90_s = self._work_out()
+        return self._rounded(p50_s), self._rounded(p90_s)
+
+    @property
+    def p50_s(self) -> Floats:
+        """What is as likely too late as too early."""
+        return self.columns[0]
+
+    @property
+    def p90_s(self) -> Floats:
+        """What nine of ten jobs should keep."""
+        return self.columns[1]
+
+    @classmethod
+    def unknown(cls, size: int) -> Forecast:
+        """Of so many jobs whose start nobody can tell."""
+        return cls(lambda: (floats(np.full(size, np.nan)), floats(np.full(size, np.nan))), 0.0)
+
+    def join(self, other: Forecast) -> Forecast:
+        """These rows, then those of the other; nothing is worked out by it."""
+
+        def work_out() -> tuple[Floats, Floats]:
+            mine, others = self.columns, other.columns
+            return (
+                floats(np.concatenate([mine[0], others[0]])),
+                floats(np.concatenate([mine[1], others[1]])),
+            )
+
+        return Forecast(work_out, np.inf)
+
+    def _rounded(self, start_s: Floats) -> Floats:
+        ahead_s = start_s - self._now_s
+        step_s = np.select([ahead_s <= limit for limit, _ in _STEPS], [s for _, s in _STEPS], 900)
+        return floats(np.ceil(start_s / step_s) * step_s)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Waits:
     """The waiting jobs in their order, as columns: `verdicts[verdict[row]]` is the reason.
 
-    `ahead` counts the jobs of the same pool that come first. `expected_start_s` is NaN where no
-    honest figure exists. Facts of single jobs are put together only when read.
+    `ahead` counts the jobs of the same pool that come first. Facts of single jobs are put together
+    only when read.
     """
 
     job: Ints
     verdict: Ints
     ahead: Ints
-    expected_start_s: Floats
     verdicts: tuple[Verdict, ...]
+    forecast: Forecast
 
     def __len__(self) -> int:
         return len(self.job)
@@ -98,13 +156,12 @@ class Waits:
         verdict = self.verdicts[int(self.verdict[row])]
         facts = dict(verdict.facts)
         facts["ahead"] = int(self.ahead[row])
-        start_s = float(self.expected_start_s[row])
-        if np.isnan(start_s):
-            facts["expected_start_at"] = None
-            facts["expected_start_why"] = _why_no_start(verdict.reason, int(self.ahead[row]))
+        p50_s, p90_s = float(self.forecast.p50_s[row]), float(self.forecast.p90_s[row])
+        if np.isnan(p90_s):
+            facts["start_p50_at"] = facts["start_p90_at"] = None
+            facts["start_why"] = why_no_forecast(verdict.reason)
         else:
-            # Rounded up to the minute: the figure is a bound, and rows change less often.
-            facts["expected_start_at"] = int(-(-start_s // 60) * 60)
+            facts["start_p50_at"], facts["start_p90_at"] = int(p50_s), int(p90_s)
         return Wait(int(self.job[row]), verdict.reason, facts)
 
     def join(self, other: Waits) -> Waits:
@@ -113,40 +170,26 @@ class Waits:
             np.concatenate([self.job, other.job]),
             np.concatenate([self.verdict, other.verdict + len(self.verdicts)]),
             np.concatenate([self.ahead, other.ahead]),
-            np.concatenate([self.expected_start_s, other.expected_start_s]),
             self.verdicts + other.verdicts,
+            self.forecast.join(other.forecast),
         )
 
     def __iter__(self) -> Iterator[Wait]:
         return (self[row] for row in range(len(self)))
 
 
-def _why_no_start(reason: WaitReason, ahead: int) -> str:
-    if reason is WaitReason.INFEASIBLE_EVER:
-        return "It can never start as it is."
-    if reason is WaitReason.POOL_CLOSED:
-        return "Nobody knows when the queue is resumed."
-    if reason is WaitReason.NODES_UNHEALTHY:
-        return "Nobody knows when the nodes are back."
-    if reason is WaitReason.PREEMPTION_IN_PROGRESS:
-        return "It starts as soon as they have stopped."
-    if ahead:
-        return (
-            f"It depends on the {ahead} jobs ahead."
-            if ahead > 1
-            else "It depends on the job ahead."
-        )
-    return "A running job has no end in sight."
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """Every waiting job is in exactly one of `starts` and `waits`."""
+    """Every waiting job is in exactly one of `starts` and `waits`.
+
+    `standings`: where those that start stood in the order, by job.
+    """
 
     starts: tuple[Start, ...]
     stops: tuple[Stop, ...]
     waits: Waits
     reservations: tuple[Reservation, ...] = ()
+    standings: Mapping[int, Standing] = field(default_factory=dict)
 
     def iter_waits(self) -> Iterator[Wait]:
         """The waits one by one, in queue order within each pool."""

@@ -35,7 +35,7 @@ def earliest_start(board: Board, request: Request) -> EarliestStart | None:
     """The nodes where the job can start soonest; None if time limits alone never free enough."""
     chosen, start_s = ints([]), board.snapshot.now_s
     for shape in request.shapes():
-        ready_s = _ready_times(board, shape)
+        ready_s = ready_times(board, shape)
         ready_s[chosen] = np.inf
         if request.part_gpus and request.topology and len(chosen):
             _only_beside(board, request, chosen, ready_s)
@@ -90,7 +90,7 @@ def keep_for(board: Board, request: Request, start: EarliestStart) -> None:
             board.spare_gpus[kept] = NONE
 
 
-def _ready_times(board: Board, request: Request) -> Floats:
+def ready_times(board: Board, request: Request) -> Floats:
     """By node: when it holds one share of the request, taking time limits as ends; inf for never.
 
     Equals: walk the ends of each node's placements in order until enough is free.

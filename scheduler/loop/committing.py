@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 
+import numpy as np
 from django.db import DatabaseError
 
+from scheduler.engine.explaining.standing import Standing
 from scheduler.engine.plan import Plan, Waits
 from scheduler.engine.plan import Start as PlannedStart
 from scheduler.loop.loading import Loaded
@@ -31,6 +33,7 @@ MAX_STARTS = 200
 WAITS_EVERY = timedelta(seconds=1)
 MAX_REASONS = 300
 MAX_FACTS = 100
+_NOTHING: Mapping[int, Standing] = {}
 
 
 @dataclass(slots=True)
@@ -49,14 +52,18 @@ class WaitMemory:
 
 
 def commit_starts(
-    starts: Sequence[PlannedStart], *, lease_token: int, now: datetime
+    starts: Sequence[PlannedStart],
+    standings: Mapping[int, Standing] = _NOTHING,
+    *,
+    lease_token: int,
+    now: datetime,
 ) -> tuple[int, int]:
     """Make the starts fact, each whole or not; returns how many, and how many were dropped.
 
     If a job's own row makes a batch impossible, its starts are committed one by one and that job
     is held with a reason, so that it cannot stop the others again. Raises LeaseLost.
     """
-    orders = [_order(start) for start in starts]
+    orders = [_order(start, standings.get(start.job)) for start in starts]
     started = 0
     for first in range(0, len(orders), MAX_STARTS):
         batch = orders[first : first + MAX_STARTS]
@@ -81,10 +88,11 @@ def _start_alone(order: Start, lease_token: int, now: datetime) -> int:
         return 0
 
 
-def _order(start: PlannedStart) -> Start:
+def _order(start: PlannedStart, standing: Standing | None) -> Start:
     return Start(
         start.job,
         tuple(PlacedOn(p.node, p.rank, p.devices, p.cpus, p.memory_mib) for p in start.placements),
+        asdict(standing) if standing else {},
     )
 
 
@@ -123,11 +131,12 @@ def commit_waits(plan: Plan, loaded: Loaded, memory: WaitMemory, *, now: datetim
 def _keys(waits: Waits) -> list[tuple[int, tuple[object, ...], WaitReason]]:
     """Per wait: the job, a value that changes when its facts do, and the reason."""
     shared = [(v.reason, tuple(v.facts.items())) for v in waits.verdicts]
-    starts = (-(-waits.expected_start_s // 60)).tolist()
+    # NaN differs from itself; a start that nobody knows has to stay the same.
+    p50_s, p90_s = (np.nan_to_num(column).tolist() for column in waits.forecast.columns)
     rows = zip(
-        waits.job.tolist(), waits.verdict.tolist(), waits.ahead.tolist(), starts, strict=True
+        waits.job.tolist(), waits.verdict.tolist(), waits.ahead.tolist(), p50_s, p90_s, strict=True
     )
     return [
-        (job, (*shared[verdict], ahead, None if start != start else start), shared[verdict][0])
-        for job, verdict, ahead, start in rows
+        (job, (*shared[verdict], ahead, soon_s, late_s), shared[verdict][0])
+        for job, verdict, ahead, soon_s, late_s in rows
     ]

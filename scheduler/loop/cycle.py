@@ -6,6 +6,9 @@ import logging
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
 
 from scheduler.conf import load_conf
 from scheduler.engine.cycle import plan_cycle
@@ -17,6 +20,7 @@ from scheduler.loop.demand import DemandMemory
 from scheduler.loop.lease import Lease, acquire_lease, release_lease, renew_lease
 from scheduler.loop.loading import load_snapshot
 from scheduler.loop.reaping import reap
+from scheduler.loop.run_shares import RunShareMemory
 from scheduler.models import CycleRecord
 from scheduler.services.placing import LeaseLost, hold_poisoned
 
@@ -42,13 +46,20 @@ class CycleOutcome:
     load_ms: float = 0.0
     plan_ms: float = 0.0
     commit_ms: float = 0.0
+    statements: int = 0
 
 
 class _Watch:
-    """How long each phase took."""
+    """How long each phase took, and how many statements went to the database meanwhile."""
 
     def __init__(self) -> None:
         self._since = time.perf_counter()
+        self.statements = 0
+
+    def count(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        """Wraps the execution of a statement."""
+        self.statements += 1
+        return execute(sql, params, many, context)
 
     def lap_ms(self) -> float:
         since, self._since = self._since, time.perf_counter()
@@ -64,6 +75,7 @@ class Scheduler:
     lease: Lease | None = None
     memory: WaitMemory = field(default_factory=WaitMemory)
     demand: DemandMemory = field(default_factory=DemandMemory)
+    run_shares: RunShareMemory = field(default_factory=RunShareMemory)
     reaped_at: datetime | None = None
     records: list[CycleRecord] = field(default_factory=list)
     recorded_at: datetime | None = None
@@ -78,18 +90,25 @@ class Scheduler:
         5. Commit: starts first, fenced by the lease's token; then the reasons that changed.
         6. Report: what happened and how long it took, if anything did.
         """
+        watch = _Watch()
+        with connection.execute_wrapper(watch.count):
+            return self._run_cycle(now, watch)
+
+    def _run_cycle(self, now: datetime, watch: _Watch) -> CycleOutcome:
         began = time.perf_counter()
         if not self._keep_lease(now):
             return CycleOutcome(has_lease=False)
         assert self.lease is not None
         reaped = self._reap(now)
-        watch = _Watch()
+        watch.lap_ms()
         loaded = load_snapshot(now)
         load_ms = watch.lap_ms()
-        plan = plan_or_hold(self._with_demand(loaded.snapshot, now), self.policy, now=now)
+        plan = plan_or_hold(self._with_memories(loaded.snapshot, now), self.policy, now=now)
         plan_ms = watch.lap_ms()
         try:
-            started, dropped = commit_starts(plan.starts, lease_token=self.lease.token, now=now)
+            started, dropped = commit_starts(
+                plan.starts, plan.standings, lease_token=self.lease.token, now=now
+            )
         except LeaseLost:
             self._forget_lease()
             return CycleOutcome(has_lease=False)
@@ -106,6 +125,7 @@ class Scheduler:
             load_ms=load_ms,
             plan_ms=plan_ms,
             commit_ms=watch.lap_ms(),
+            statements=watch.statements,
         )
         self._record(outcome, now)
         return outcome
@@ -116,7 +136,8 @@ class Scheduler:
             release_lease(self.lease, now=now)
             self._forget_lease()
 
-    def _with_demand(self, snapshot: Snapshot, now: datetime) -> Snapshot:
+    def _with_memories(self, snapshot: Snapshot, now: datetime) -> Snapshot:
+        snapshot = self.run_shares.add_to(snapshot, now=now)
         if self.policy.placement is PlacementRule.TIGHT:
             return snapshot
         return self.demand.add_to(snapshot, now=now)
@@ -134,6 +155,12 @@ class Scheduler:
                 CycleRecord(
                     at=now,
                     duration_ms=outcome.duration_ms,
+                    load_ms=outcome.load_ms,
+                    plan_ms=outcome.plan_ms,
+                    commit_ms=outcome.commit_ms,
+                    statements=outcome.statements,
+                    reasons=outcome.reasons,
+                    reaped=outcome.reaped,
                     waiting=outcome.waiting,
                     started=outcome.started,
                     stopped=outcome.stopped,

@@ -2,7 +2,7 @@
 
 from scheduler.models.attempts import Allocation, Attempt, LogChunk, Placement
 from scheduler.models.cluster import Device, Node, NodeToken, Pool
-from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease
+from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
 from scheduler.models.jobs import Job, SubmitKey
 from scheduler.models.queues import Queue
 from scheduler.models.telemetry import DeviceSample, HostSample
@@ -25,6 +25,7 @@ __all__ = [
     "Pool",
     "Queue",
     "SchedulerLease",
+    "StartForecast",
     "SubmitKey",
     "UsageEntry",
 ]

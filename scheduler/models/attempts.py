@@ -19,6 +19,7 @@ class Attempt(models.Model):
     bytes, SHA-256 and step, when it was taken (the server's clock), and what is wrong with a newer
     one. `resumes` is the attempt whose checkpoint this one was offered; `resume_from`,
     `resume_step` and `resume_problem` are what its node made of that.
+    `standing` has the factors of the order at its start, the fields of the engine's `Standing`.
     """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
@@ -47,6 +48,7 @@ class Attempt(models.Model):
     checkpoint_bytes = models.PositiveBigIntegerField(null=True, blank=True)
     checkpoint_digest = models.CharField(max_length=64, blank=True)
     checkpoint_problem = models.CharField(max_length=255, blank=True)
+    standing = models.JSONField(default=dict, blank=True)
     assigned_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
     stopping_at = models.DateTimeField(null=True, blank=True)

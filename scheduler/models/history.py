@@ -45,11 +45,34 @@ class NodeEvent(models.Model):
         ordering = ["node_id", "id"]
 
 
+class StartForecast(models.Model):
+    """What a job was told when the scheduler first made it wait; kept to see what came true.
+
+    Times are empty where there was no forecast. Never changed afterwards.
+    """
+
+    job = models.OneToOneField(
+        Job, on_delete=models.CASCADE, primary_key=True, related_name="forecast"
+    )
+    told_at = models.DateTimeField(db_index=True)
+    p50_at = models.DateTimeField(null=True)
+    p90_at = models.DateTimeField(null=True)
+
+
 class CycleRecord(models.Model):
-    """What one scheduling cycle did and how long it took; quiet cycles are not recorded."""
+    """What one scheduling cycle did and how long it took; quiet cycles are not recorded.
+
+    The phases leave out the lease and the reaping. `statements` were sent to the database.
+    """
 
     at = models.DateTimeField(db_index=True)
     duration_ms = models.FloatField()
+    load_ms = models.FloatField(default=0)
+    plan_ms = models.FloatField(default=0)
+    commit_ms = models.FloatField(default=0)
+    statements = models.PositiveIntegerField(default=0)
+    reasons = models.PositiveIntegerField(default=0)
+    reaped = models.PositiveIntegerField(default=0)
     waiting = models.PositiveIntegerField()
     started = models.PositiveIntegerField()
     stopped = models.PositiveIntegerField()

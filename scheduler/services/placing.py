@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -42,10 +42,11 @@ class PlacedOn:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A job and where its ranks go."""
+    """A job, where its ranks go, and where it stood in the order."""
 
     job_id: int
     placements: tuple[PlacedOn, ...]
+    standing: Mapping[str, Any] = field(default_factory=dict)
 
 
 def start_attempts(starts: Sequence[Start], *, lease_token: int, now: datetime) -> list[int]:
@@ -92,6 +93,7 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
             **_resume_fields(offers.get(start.job_id)),
             number=numbers.get(start.job_id, 0) + 1,
             stop_grace_s=jobs[start.job_id].spec["stop"]["grace"],
+            standing=dict(start.standing),
             assigned_at=now,
         )
         for start in kept

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import connection, transaction
 
 from scheduler import events
-from scheduler.models import Job, Pool
-from scheduler.states import JobState
+from scheduler.models import Job, Pool, StartForecast
+from scheduler.states import JobState, WaitReason
 
 # Rows of one statement; three parameters each, and SQLite takes 32 766.
 MAX_ROWS = 500
@@ -33,12 +33,33 @@ def record_waits(waits: Sequence[tuple[int, str, Mapping[str, object]]], *, now:
             changed.append((job_id, str(reason), json.dumps(dict(facts))))
     for first in range(0, len(changed), MAX_ROWS):
         _write(changed[first : first + MAX_ROWS], now)
+    first_looks = [
+        _forecast(job_id, facts, now)
+        for job_id, _, facts in waits
+        if job_id in waiting and waiting[job_id].wait_reason == WaitReason.EVALUATING
+    ]
+    if first_looks:
+        StartForecast.objects.bulk_create(first_looks, ignore_conflicts=True)
     for job_id, _, _ in changed:
         events.publish_on_commit(f"job:{job_id}")
     pools = Pool.objects.filter(pk__in={waiting[job_id].pool_id for job_id, _, _ in changed})
     for name in pools.values_list("name", flat=True):
         events.publish_on_commit(f"queue:{name}")
     return len(changed)
+
+
+def _forecast(job_id: int, facts: Mapping[str, object], now: datetime) -> StartForecast:
+    """What the job is told, to be compared with what comes true."""
+    return StartForecast(
+        job_id=job_id,
+        told_at=now,
+        p50_at=_moment(facts.get("start_p50_at")),
+        p90_at=_moment(facts.get("start_p90_at")),
+    )
+
+
+def _moment(epoch_s: object) -> datetime | None:
+    return datetime.fromtimestamp(epoch_s, UTC) if isinstance(epoch_s, int) else None
 
 
 def _write(rows: Sequence[tuple[int, str, str]], now: datetime) -> None:

@@ -26,6 +26,10 @@ class TraceInvalid(ValueError):
     """The file is no trace; the text says where and what to change."""
 
 
+# By kind of wrong declaration: how far below the truth it may be, as an exponent of its factor.
+LEAST_EXPONENT = {"noisy": -1.0, "padded": 0.0}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
     """Jobs in the order of the file: times in whole seconds, a run lasts one at least."""
@@ -100,10 +104,10 @@ def _number(row: Mapping[str, str], name: str, line: int) -> int:
 
 
 def declared_s(trace: Trace, durations: str, seed: int) -> Floats:
-    """What users say their jobs will take: the truth, `noisy:F`, or nothing (infinite).
+    """What users say their jobs will take: the truth, `noisy:F`, `padded:F`, nothing (infinite).
 
-    `noisy:F`: duration x F^u with u uniform in [-1, 1], drawn in the order of the file. Raises
-    TraceInvalid for another word.
+    `noisy:F`: duration x F^u with u uniform in [-1, 1], `padded:F` in [0, 1] as who fears a time
+    limit, drawn in the order of the file. Raises TraceInvalid for another word.
     """
     if durations == "exact":
         return floats(trace.duration_s)
@@ -111,12 +115,13 @@ def declared_s(trace: Trace, durations: str, seed: int) -> Floats:
         return floats(np.full(len(trace), np.inf))
     kind, _, factor_text = durations.partition(":")
     try:
-        factor = float(factor_text) if kind == "noisy" else math.nan
+        factor = float(factor_text) if kind in LEAST_EXPONENT else math.nan
     except ValueError:
         factor = math.nan
     if not (math.isfinite(factor) and factor >= 1):
         raise TraceInvalid(
-            f"durations {durations!r} are unknown; say exact, hidden or noisy:F, F at least 1"
+            f"durations {durations!r} are unknown; say exact, hidden, noisy:F or padded:F, "
+            "F at least 1"
         )
-    exponents = np.random.default_rng(seed).uniform(-1.0, 1.0, len(trace))
+    exponents = np.random.default_rng(seed).uniform(LEAST_EXPONENT[kind], 1.0, len(trace))
     return floats(trace.duration_s * factor**exponents)

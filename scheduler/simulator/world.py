@@ -69,6 +69,7 @@ class World:
         self.running: dict[int, tuple[Share, ...]] = {}
         self.holder: Ints = ints(np.full(nodes * per_node, NONE))
         self.wait_limit_s = np.inf
+        self.run_share = 1.0
         self.owed_s: Floats = floats(np.zeros(size))
         self._restart_cost_s = workload.restart_cost_s()
         self._jobs = workload.columns()
@@ -93,6 +94,7 @@ class World:
             waiting=self._as_waiting(rows),
             wait_limit_s=floats([self.wait_limit_s]),
             running=self.live() if may_stop else None,
+            run_share=floats([self.run_share]),
         )
 
     def expected_s(self, rows: Ints) -> Floats:

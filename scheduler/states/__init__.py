@@ -30,7 +30,13 @@ from scheduler.states.moves import (
     Tier,
 )
 from scheduler.states.shown import shown_state
-from scheduler.states.waits import WAIT_SENTENCES, DependencyKind, WaitReason, wait_sentence
+from scheduler.states.waits import (
+    WAIT_SENTENCES,
+    DependencyKind,
+    WaitReason,
+    wait_sentence,
+    why_no_forecast,
+)
 
 __all__ = [
     "ATTEMPT_MOVES",
@@ -58,4 +64,5 @@ __all__ = [
     "end_sentence",
     "shown_state",
     "wait_sentence",
+    "why_no_forecast",
 ]

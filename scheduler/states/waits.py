@@ -95,3 +95,35 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
 def wait_sentence(reason: WaitReason | str, facts: Mapping[str, object]) -> str:
     """The one sentence that page, API and CLI print for a waiting job."""
     return fill(WAIT_SENTENCES[WaitReason(reason)], facts)
+
+
+# Why nobody can say when a job starts that waits for this. Reasons that wait for room have a
+# forecast, unless a running job has no limit.
+_NO_FORECAST: Mapping[WaitReason, str] = {
+    WaitReason.INVALID_SPEC: "It can never start as it is.",
+    WaitReason.INFEASIBLE_EVER: "It can never start as it is.",
+    WaitReason.POLICY_DENIED: "It can never start as it is.",
+    WaitReason.APPROVAL_WAIT: "It starts only after it is approved.",
+    WaitReason.BUDGET_EXHAUSTED: "Nobody knows when the budget is raised.",
+    WaitReason.HELD_BY_USER: "It starts only after it is released.",
+    WaitReason.HELD_BY_ADMIN: "It starts only after it is released.",
+    WaitReason.DEPENDENCY_WAIT: "It depends on when the other job ends.",
+    WaitReason.BEGIN_TIME: "It is looked at again at the time it names.",
+    WaitReason.QUOTA_HARD: "It depends on which of the team's jobs end first.",
+    WaitReason.QUOTA_BORROW_LIMIT: "It depends on which of the team's jobs end first.",
+    WaitReason.POOL_CLOSED: "Nobody knows when the queue is resumed.",
+    WaitReason.MAINTENANCE_CONFLICT: "It depends on when the maintenance ends.",
+    WaitReason.RESERVATION_CONFLICT: "It depends on when the booking ends.",
+    WaitReason.NODES_UNHEALTHY: "Nobody knows when the nodes are back.",
+    WaitReason.ISOLATION_CONFLICT: "It depends on when the other tenants leave.",
+    WaitReason.DATA_STAGING: "It depends on how fast its data arrives.",
+    WaitReason.PREEMPTION_IN_PROGRESS: "It starts as soon as they have stopped.",
+    WaitReason.LICENCE_WAIT: "Nobody knows when a licence comes free.",
+    WaitReason.AUTOSCALE_PROVISIONING: "Nobody knows when the new nodes are ready.",
+    WaitReason.EVALUATING: "The scheduler has not looked at it yet.",
+}
+
+
+def why_no_forecast(reason: WaitReason) -> str:
+    """Why there is no estimate of the start of a job that waits for this reason."""
+    return _NO_FORECAST.get(reason, "What it waits for has no end in sight.")

@@ -109,18 +109,17 @@ def test_the_first_in_line_learns_when_it_starts_at_the_latest() -> None:
     jobs = [job(5, "2x4", waited=10), job(6, "2x4")]
     snapshot = draw("a 1...", "b 2...", "c 3...", jobs=jobs, ends={1: 5000, 2: 601, 3: 1201})
     facts = wait_of(snapshot).facts
-    assert facts["expected_start_at"] == NOW_S + 1260  # 1201 s, rounded up to the minute
+    assert facts["start_p90_at"] == NOW_S + 1260  # 1201 s, rounded up to the minute
     assert facts["next_free_at"] == NOW_S + 660
     facts = wait_of(snapshot, 6).facts
-    assert facts["expected_start_at"] is None
-    assert facts["expected_start_why"] == "It depends on the job ahead."
+    assert facts["start_p90_at"] == NOW_S + 5100  # 3600 s after the first, in steps of five minutes
 
 
 def test_without_limits_nobody_can_say_when() -> None:
     snapshot = draw("a 1...", jobs=[job(5, "1x4")], ends={1: float("inf")})
     facts = wait_of(snapshot).facts
-    assert facts["expected_start_at"] is None
-    assert facts["expected_start_why"] == "A running job has no end in sight."
+    assert facts["start_p90_at"] is None
+    assert facts["start_why"] == "What it waits for has no end in sight."
     assert facts["next_free_at"] is None
 
 

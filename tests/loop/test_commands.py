@@ -63,7 +63,7 @@ def test_explain_says_why_a_job_waits(fresh, alice, project, root, capsys):
     out = capsys.readouterr().out
     assert f"Job {job.pk} train: queued" in out
     assert "2 of 2 nodes in pool default take no work now (2 dra" in out
-    assert "expected_start_at = unknown" in out
+    assert "start_p90_at = unknown" in out
     assert "project  vision/digits, by alice" in out
 
 

@@ -66,7 +66,7 @@ def test_a_head_that_waits_for_cpus_is_told_when_they_come_free(cluster, schedul
     scheduler.run_cycle(at(1))
     head.refresh_from_db()
     assert head.state == "queued"
-    assert head.wait_facts["expected_start_at"] == int((NOON + timedelta(minutes=10)).timestamp())
+    assert head.wait_facts["start_p90_at"] == int((NOON + timedelta(minutes=10)).timestamp())
 
 
 def test_pools_without_gpus_take_it_and_refuse_others(root, alice, project):

@@ -225,7 +225,8 @@ def test_a_cycle_is_recorded_only_if_something_happened(scheduler, alice, projec
     scheduler.run_cycle(at(3))
     (record,) = CycleRecord.objects.all()
     assert (record.at, record.started, record.waiting) == (at(2), 1, 0)
-    assert record.duration_ms > 0
+    assert record.duration_ms > record.load_ms + record.plan_ms + record.commit_ms > 0
+    assert record.statements > 5
 
 
 def test_time_alone_loses_a_node_and_its_job_starts_elsewhere(

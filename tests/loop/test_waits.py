@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from scheduler.models import Job
+from scheduler.models import Job, StartForecast
 from scheduler.services.jobs import cancel_job
 from scheduler.services.waits import MAX_ROWS, record_waits
 from scheduler.states import WaitReason
@@ -46,3 +46,18 @@ def test_statements_grow_with_batches_not_with_jobs(cluster, alice, project):
 
     assert statements(2, 1) == statements(20, 2)
     assert MAX_ROWS * 3 < 32_766
+
+
+def test_what_a_job_is_told_first_is_kept(cluster, alice, project):
+    job = submit(alice, project)
+    noon = int(at(0).timestamp())
+    told = {"start_p50_at": noon + 600, "start_p90_at": noon + 1200}
+    record_waits([(job.pk, WaitReason.CAPACITY_BUSY, told)], now=at(5))
+    record_waits([(job.pk, WaitReason.CAPACITY_BUSY, {"start_p90_at": noon + 60})], now=at(6))
+    kept = StartForecast.objects.get()
+    assert (kept.job_id, kept.told_at, kept.p50_at, kept.p90_at) == (
+        job.pk,
+        at(5),
+        at(600),
+        at(1200),
+    )

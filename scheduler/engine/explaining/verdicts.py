@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,13 +10,13 @@ import numpy as np
 from scheduler.engine.board import Board
 from scheduler.engine.explaining.case import Case
 from scheduler.engine.explaining.precedence import CHECKS
+from scheduler.engine.forecasting import FORECAST_REASONS, forecast_starts
 from scheduler.engine.ordering import count_ahead
-from scheduler.engine.plan import Verdict, Waits
-from scheduler.engine.reservation import Head, earliest_start
+from scheduler.engine.plan import Forecast, Verdict, Waits
+from scheduler.engine.reservation import Head
 from scheduler.engine.snapshot import (
     NONE,
     Classes,
-    Flags,
     Floats,
     Ints,
     floats,
@@ -68,8 +68,28 @@ def explain_waits(
     may_start = ~np.isin(class_of, list(ruled_out))
     ahead = np.zeros(len(left), dtype=np.int64)
     ahead[may_start] = count_ahead(waiting.pool[left[may_start]])
-    starts_s = _expected_starts(board, classes, left, may_start & (ahead == 0), heads)
-    return Waits(waiting.id[left], ints(verdict_of), ints(ahead), starts_s, tuple(verdicts))
+    forecast = _forecast(board, classes, left, ints(verdict_of), verdicts, heads)
+    return Waits(waiting.id[left], ints(verdict_of), ints(ahead), tuple(verdicts), forecast)
+
+
+def _forecast(
+    board: Board,
+    classes: Classes,
+    left: Ints,
+    verdict_of: Ints,
+    verdicts: Sequence[Verdict],
+    heads: Mapping[int, Head],
+) -> Forecast:
+    """The starts of those who wait for room, worked out when somebody asks for one."""
+    for_room = [row for row, v in enumerate(verdicts) if v.reason in FORECAST_REASONS]
+    at = np.flatnonzero(np.isin(verdict_of, for_room))
+
+    def work_out() -> tuple[Floats, Floats]:
+        table = np.full((2, len(left)), np.nan)
+        table[:, at] = forecast_starts(board, classes, ints(left[at]), heads)
+        return floats(table[0]), floats(table[1])
+
+    return Forecast(work_out, board.snapshot.now_s)
 
 
 def _verdicts(case: Case) -> list[tuple[Ints, Verdict]]:
@@ -90,23 +110,6 @@ def _verdicts(case: Case) -> list[tuple[Ints, Verdict]]:
         if not len(open_at):
             return found
     raise AssertionError("a job that fits, breaks no rule and is behind nobody was not started")
-
-
-def _expected_starts(
-    board: Board, classes: Classes, left: Ints, is_first: Flags, heads: Mapping[int, Head]
-) -> Floats:
-    """For the first job of each pool, when time limits alone free enough for it; else NaN."""
-    starts_s = floats(np.full(len(left), np.nan))
-    for row in np.flatnonzero(is_first).tolist():
-        request = classes.requests[int(classes.of_job[left[row]])]
-        head = heads.get(request.pool)
-        if head is not None and head.row == left[row]:
-            starts_s[row] = head.start.start_s
-            continue
-        start = earliest_start(board, request)
-        if start is not None:
-            starts_s[row] = start.start_s
-    return starts_s
 
 
 def _next_free(board: Board) -> dict[int, int]:

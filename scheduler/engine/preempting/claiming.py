@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.explaining.words import name_words
-from scheduler.engine.plan import PlannedPlacement, Start, Verdict, Waits
+from scheduler.engine.plan import Forecast, PlannedPlacement, Start, Verdict, Waits
 from scheduler.engine.snapshot import (
     NONE,
     WHOLE_MILLI,
@@ -18,7 +18,6 @@ from scheduler.engine.snapshot import (
     Waiting,
     classes_of,
     flags,
-    floats,
     ints,
 )
 from scheduler.states import WaitReason
@@ -64,9 +63,9 @@ def settle_claims(board: Board, claimants: Waiting) -> Claimants:
         }
         verdicts.append(Verdict(WaitReason.PREEMPTION_IN_PROGRESS, facts))
         waits.append(job)
-    none_known = floats(np.full(len(waits), np.nan))
     numbers = ints(np.arange(len(waits)))
-    table = Waits(ints(waits), numbers, ints(np.zeros(len(waits))), none_known, tuple(verdicts))
+    ahead, forecast = ints(np.zeros(len(waits))), Forecast.unknown(len(waits))
+    table = Waits(ints(waits), numbers, ahead, tuple(verdicts), forecast)
     return Claimants(tuple(starts), table)
 
 

@@ -23,6 +23,7 @@ class Snapshot:
     `wait_limit_s`, by pool: who has waited longer goes first. None sets no limit.
     `model_sets` are rows of `models` of which a job takes any one. `demand`: what to keep room
     for; left empty it is what waits.
+    `run_share`, by pool: what part of its declared run time a job usually runs; None is all of it.
     `running`: the live jobs that may be stopped; None if nobody may. `claims`: what is kept for
     jobs that others make room for.
     `size_sets`: numbers of nodes a job can use. `node_masks`: by mask and node, whether a job may
@@ -42,6 +43,7 @@ class Snapshot:
     waiting: Waiting
     wait_limit_s: Floats | None = None
     running: Running | None = None
+    run_share: Floats | None = None
     model_sets: tuple[tuple[int, ...], ...] = ()
     slices: Slices = field(default_factory=lambda: Slices(*[ints([])] * 3))
     claims: Claims = field(default_factory=no_claims)

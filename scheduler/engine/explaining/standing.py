@@ -1,0 +1,158 @@
+"""Where a job stood when it was started, kept so that it can be compared with others later."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+
+from scheduler.engine.policy import Order
+from scheduler.engine.snapshot import Classes, Flags, Ints, Snapshot, ints
+from scheduler.engine.worth import gpus_of, length_of
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The factors of the order, highest first, and what else the moment was; plain JSON values.
+
+    `is_overdue`: it had waited longer than its pool lets anybody wait. `share`: how much of its
+    share its account had used, None where no share counts. `length`: what the policy `order` sorts
+    by, the least first. `place` counts from 1 among the jobs of its pool that could start some day,
+    `passed` those before it that were left waiting because they did not fit.
+    """
+
+    job: int
+    at_s: float
+    pool: str
+    tier: int
+    is_overdue: bool
+    share: float | None
+    order: str
+    length: float
+    queued_at_s: float
+    gpus: int
+    nodes: int
+    place: int
+    passed: int
+
+    @classmethod
+    def read(cls, row: Mapping[str, Any]) -> Self | None:
+        """From what was kept; None if it was kept by a version that knew less."""
+        names = [one.name for one in fields(cls)]
+        return cls(**{name: row[name] for name in names}) if set(names) <= set(row) else None
+
+
+def standings(
+    snapshot: Snapshot,
+    classes: Classes,
+    order_of: Order,
+    order: Ints,
+    is_started: Flags,
+    ruled_out: Container[int],
+) -> dict[int, Standing]:
+    """By job id, of the started places of `order` (waiting rows)."""
+    if not is_started.any():
+        return {}
+    waiting = snapshot.waiting
+    may_start = np.array([c not in ruled_out for c in range(len(classes.requests))], dtype=bool)
+    counted = may_start[classes.of_job[order]]
+    pool = waiting.pool[order]
+    place, passed = _running_count(pool, counted), _running_count(pool, counted & ~is_started)
+    length, gpus = length_of(waiting, order_of), gpus_of(waiting)
+    found = {}
+    for at in np.flatnonzero(is_started).tolist():
+        row = int(order[at])
+        limit_s = np.inf if snapshot.wait_limit_s is None else snapshot.wait_limit_s[pool[at]]
+        found[int(waiting.id[row])] = Standing(
+            job=int(waiting.id[row]),
+            at_s=snapshot.now_s,
+            pool=snapshot.pools[int(pool[at])],
+            tier=int(waiting.tier[row]),
+            is_overdue=bool(snapshot.now_s - waiting.queued_at_s[row] > limit_s),
+            share=None,
+            order=str(order_of),
+            length=float(np.nan_to_num(length[row], posinf=0.0)),
+            queued_at_s=float(waiting.queued_at_s[row]),
+            gpus=int(gpus[row]),
+            nodes=int(waiting.nodes[row] + (waiting.part_gpus[row] > 0)),
+            place=int(place[at]),
+            passed=int(passed[at]),
+        )
+    return found
+
+
+def _running_count(pool: Ints, counted: Flags) -> Ints:
+    """For each place, how many counted ones of its pool stand up to it, itself included."""
+    count: Ints = np.zeros(len(pool), dtype=np.int64)
+    for number in np.unique(pool):
+        rows = np.flatnonzero(pool == number)
+        count[rows] = np.cumsum(counted[rows])
+    return ints(count)
+
+
+def why_before(first: Standing, second: Standing) -> tuple[str, str]:
+    """Why `first` was started before `second`: a code, and a sentence that says "it" of the first.
+
+    The factors are compared as the order compares them; the first that differs decides. If it
+    speaks for `second`, then `first` passed it because it fitted and the other did not.
+    """
+    if first.pool != second.pool:
+        return "pool", f"It waited for pool {first.pool}, this job for {second.pool}."
+    for code, ours, theirs, words in _factors(first, second):
+        if ours != theirs:
+            if ours < theirs:
+                return code, words
+            break
+    else:
+        return "number", "Both were alike; it has the lower number."
+    return "fitted", (
+        f"It stood behind this job, but what it needs ({_need_words(first)}) was free, and what "
+        f"this job needs ({_need_words(second)}) was not."
+    )
+
+
+def _factors(first: Standing, second: Standing) -> list[tuple[str, float, float, str]]:
+    """Code, the two values of which the lower goes first, and what to say if the first has it."""
+    factors = [
+        ("tier", -first.tier, -second.tier, "It is of a higher tier."),
+        (
+            "overdue",
+            -float(first.is_overdue),
+            -float(second.is_overdue),
+            "It had waited longer than its pool lets anybody wait.",
+        ),
+    ]
+    if first.share is not None and second.share is not None:
+        words = "Its account had used less of its share."
+        factors.append(("share", first.share, second.share, words))
+    if first.order == second.order and not (first.is_overdue and second.is_overdue):
+        words = "It has less work ahead of it, and the pool starts the shortest first."
+        if first.order == Order.LAS:
+            words = "It has used fewer GPUs so far, and the pool starts such jobs first."
+        factors.append(("length", first.length, second.length, words))
+    waited_s = second.queued_at_s - first.queued_at_s
+    factors.append(
+        (
+            "age",
+            first.queued_at_s,
+            second.queued_at_s,
+            f"It was submitted {_span_words(waited_s)} earlier.",
+        )
+    )
+    return factors
+
+
+def _need_words(standing: Standing) -> str:
+    gpus = f"{standing.gpus} GPU{'' if standing.gpus == 1 else 's'}"
+    return f"{gpus} on {standing.nodes} nodes" if standing.nodes > 1 else gpus
+
+
+def _span_words(seconds: float) -> str:
+    """Such as "2 h 5 min" or "40 s"."""
+    whole = int(abs(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

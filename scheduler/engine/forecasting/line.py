@@ -1,0 +1,98 @@
+"""The devices of a pool as machines that each become free at some time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.engine.snapshot import Floats, Ints, floats, ints
+
+# Holes before a gang's start that are remembered; more are forgotten, which is only pessimistic.
+MOST_HOLES = 2048
+
+
+class Line:
+    """List scheduling (Graham, Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17,
+    1969): each job, in order, where it can start first; later ones may use the holes it leaves.
+
+    `free_s`: nodes x devices, when each device is free, each row ascending, infinite for never.
+    Model, cpus and memory are not looked at here; the caller says by node from when on a job may
+    start there.
+    """
+
+    def __init__(self, free_s: Floats) -> None:
+        self.free_s = np.sort(free_s, axis=1)
+        self._at = np.arange(self.free_s.shape[1]) if free_s.size else np.zeros(0, dtype=np.int64)
+        self._holes = 0
+        self._hole_node: Ints = ints(np.zeros(MOST_HOLES))
+        self._hole_gpus: Ints = ints(np.zeros(MOST_HOLES))
+        self._hole_from_s: Floats = floats(np.zeros(MOST_HOLES))
+        self._hole_to_s: Floats = floats(np.zeros(MOST_HOLES))
+
+    def take(self, nodes: int, gpus: int, run_s: float, from_s: Floats) -> float:
+        """Start a job of `nodes` nodes x `gpus` devices for `run_s` as soon as possible.
+
+        `from_s`: by node, the earliest that is allowed there. Returns the time; infinite, and
+        nothing is taken, if it can never start.
+        """
+        if gpus > self.free_s.shape[1] or nodes > self.free_s.shape[0]:
+            return float("inf")
+        ready_s = np.maximum(self.free_s[:, gpus - 1], from_s)
+        if nodes > 1:
+            chosen = np.argpartition(ready_s, nodes - 1)[:nodes]
+            start_s = float(ready_s[chosen].max())
+        else:
+            start_s = float(ready_s.min())
+            equal = np.flatnonzero(ready_s == start_s)
+            # The tightest of equals: where the next device is free last.
+            following = self.free_s[equal, min(gpus, len(self._at) - 1)]
+            chosen = equal[following.argmax(keepdims=True)]
+            hole = self._find_hole(gpus, run_s, from_s, start_s)
+            if hole >= 0:
+                return self._take_hole(hole, gpus, run_s, from_s)
+        if start_s < float("inf"):
+            self._take(chosen, gpus, start_s, start_s + run_s)
+        return start_s
+
+    def mean_free_s(self) -> tuple[float, int]:
+        """When its devices become free on average, and how many ever do."""
+        counted = self.free_s[np.isfinite(self.free_s)]
+        return (float(counted.mean()), len(counted)) if len(counted) else (float("inf"), 0)
+
+    def _take(self, chosen: Ints, gpus: int, start_s: float, end_s: float) -> None:
+        rows = self.free_s[chosen]
+        last = (rows <= start_s).sum(axis=1)
+        # The devices that became free last, so that those that idle stay together.
+        taken = (self._at >= (last - gpus)[:, None]) & (self._at < last[:, None])
+        if self._holes < MOST_HOLES:
+            for at in np.flatnonzero((taken & (rows < start_s)).any(axis=1)).tolist():
+                since_s, count = np.unique(rows[at, taken[at]], return_counts=True)
+                for hole_s, devices in zip(since_s.tolist(), count.tolist(), strict=True):
+                    self._add_hole(int(chosen[at]), devices, hole_s, start_s)
+        self.free_s[chosen] = np.sort(np.where(taken, end_s, rows), axis=1)
+
+    def _add_hole(self, node: int, gpus: int, from_s: float, to_s: float) -> None:
+        if self._holes < MOST_HOLES and gpus and from_s < to_s:
+            self._hole_node[self._holes] = node
+            self._hole_gpus[self._holes] = gpus
+            self._hole_from_s[self._holes] = from_s
+            self._hole_to_s[self._holes] = to_s
+            self._holes += 1
+
+    def _find_hole(self, gpus: int, run_s: float, from_s: Floats, before_s: float) -> int:
+        """The hole in which the job could start first, earlier than `before_s`; -1 for none."""
+        if not self._holes:
+            return -1
+        known = slice(0, self._holes)
+        begin_s = np.maximum(self._hole_from_s[known], from_s[self._hole_node[known]])
+        holds = (self._hole_gpus[known] >= gpus) & (begin_s + run_s <= self._hole_to_s[known])
+        begin_s = np.where(holds, begin_s, np.inf)
+        best = int(begin_s.argmin())
+        return best if begin_s[best] < before_s else -1
+
+    def _take_hole(self, hole: int, gpus: int, run_s: float, from_s: Floats) -> float:
+        node, to_s = int(self._hole_node[hole]), float(self._hole_to_s[hole])
+        start_s = max(float(self._hole_from_s[hole]), float(from_s[node]))
+        self._add_hole(node, gpus, float(self._hole_from_s[hole]), start_s)
+        self._add_hole(node, gpus, start_s + run_s, to_s)
+        self._hole_gpus[hole] -= gpus
+        return start_s

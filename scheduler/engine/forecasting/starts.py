@@ -1,0 +1,136 @@
+"""The probable start of every job that waits for room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from scheduler.engine.board import Board
+from scheduler.engine.forecasting.line import Line
+from scheduler.engine.placement import is_capable, without_avoided
+from scheduler.engine.reservation import Head, earliest_start, ready_times
+from scheduler.engine.snapshot import Classes, Floats, Ints, Request, Snapshot, floats, ints
+from scheduler.engine.worth import gpus_of
+from scheduler.states import WaitReason
+
+# Who waits for one of these starts once there is room; of others nobody knows when.
+FORECAST_REASONS = frozenset(
+    {
+        WaitReason.CAPACITY_BUSY,
+        WaitReason.TOPOLOGY_FRAGMENTED,
+        WaitReason.BEHIND_HIGHER_PRIORITY,
+        WaitReason.BACKFILL_WOULD_DELAY_HEAD,
+    }
+)
+# So many jobs of a pool are laid out one by one, the others by the GPU time ahead of them.
+LAID_OUT = 400
+
+
+def forecast_starts(
+    board: Board, classes: Classes, rows: Ints, heads: Mapping[int, Head]
+) -> tuple[Floats, Floats]:
+    """p50 and p90 of the starts of the waiting `rows`, which are in order; NaN where unknown.
+
+    p90 takes declared limits as ends, p50 what jobs usually run of them. Nobody new comes. The
+    first job of a pool gets as p90 the bound that reservations use. Costs one look at the nodes of
+    a pool for each of its first `LAID_OUT` jobs. Of jobs without GPUs only the first is told.
+    """
+    p50_s, p90_s = floats(np.full(len(rows), np.nan)), floats(np.full(len(rows), np.nan))
+    pools = board.snapshot.waiting.pool[rows]
+    for pool in np.unique(pools).tolist():
+        at = np.flatnonzero(pools == pool)
+        share = _usual_share(board.snapshot, pool)
+        late_s = _PoolLine(board, classes, pool, 1.0, learns=False).starts(rows[at])
+        late_s[:1] = _first_start(board, classes, int(rows[at[0]]), heads.get(pool))
+        learns = share != 1.0 or bool(np.isfinite(board.snapshot.waiting.learnt_s[rows[at]]).any())
+        soon_s = late_s
+        if learns:
+            soon_s = _PoolLine(board, classes, pool, share, learns=True).starts(rows[at])
+        p50_s[at], p90_s[at] = np.minimum(soon_s, late_s), late_s
+    p50_s[~np.isfinite(p90_s)] = p90_s[~np.isfinite(p90_s)] = np.nan
+    return p50_s, p90_s
+
+
+def _usual_share(snapshot: Snapshot, pool: int) -> float:
+    return 1.0 if snapshot.run_share is None else float(snapshot.run_share[pool])
+
+
+def _first_start(board: Board, classes: Classes, row: int, head: Head | None) -> float:
+    if head is not None and head.row == row:
+        return head.start.start_s
+    start = earliest_start(board, classes.requests[int(classes.of_job[row])])
+    return np.inf if start is None else start.start_s
+
+
+class _PoolLine:
+    """The line of one pool: jobs run `share` of what they declare; as learnt if it `learns`."""
+
+    def __init__(
+        self, board: Board, classes: Classes, pool: int, share: float, *, learns: bool
+    ) -> None:
+        self._board = board
+        self._classes = classes
+        self._share = share
+        self._learns = learns
+        self._nodes: Ints = ints(np.flatnonzero(board.in_pool[pool]))
+        self._line = Line(self._free_s())
+        self._from_s: dict[int, Floats] = {}
+
+    def starts(self, rows: Ints) -> Floats:
+        """Of these waiting jobs in order; infinite for never."""
+        waiting = self._board.snapshot.waiting
+        run_s = floats(waiting.remaining_s[rows] * self._share)
+        if self._learns:
+            learnt_s = np.minimum(waiting.learnt_s[rows], waiting.remaining_s[rows])
+            run_s = floats(np.where(np.isfinite(waiting.learnt_s[rows]), learnt_s, run_s))
+        starts_s = floats(np.full(len(rows), np.inf))
+        for at, row in enumerate(rows[:LAID_OUT].tolist()):
+            starts_s[at] = self._start(int(self._classes.of_job[row]), float(run_s[at]))
+        if len(rows) > LAID_OUT:
+            work_s = (gpus_of(waiting)[rows] * run_s)[LAID_OUT:]
+            mean_s, capacity = self._line.mean_free_s()
+            ahead_s = np.cumsum(work_s) - work_s if np.isfinite(work_s).all() else np.inf
+            starts_s[LAID_OUT:] = mean_s + ahead_s / max(1, capacity)
+        return starts_s
+
+    def _start(self, class_row: int, run_s: float) -> float:
+        request = self._classes.requests[class_row]
+        if not request.gpus or not len(self._nodes):
+            return float("inf")
+        if class_row not in self._from_s:
+            self._from_s[class_row] = self._allowed_s(request)
+        from_s = self._from_s[class_row]
+        start_s = self._line.take(request.nodes, request.gpus, run_s, from_s)
+        if request.part_gpus:
+            start_s = max(start_s, self._line.take(1, request.part_gpus, run_s, from_s))
+        return start_s
+
+    def _free_s(self) -> Floats:
+        """By node of the pool and device: when it is free, in the order of rows."""
+        board, snapshot = self._board, self._board.snapshot
+        now_s = snapshot.now_s
+        until_s = np.append(board.holders()[3], now_s)
+        if self._share < 1.0:
+            until_s = now_s + (until_s - now_s) * self._share
+        free_s = np.where(board.is_free, now_s, np.maximum(until_s[board.holder], now_s))
+        free_s[~board.is_offered] = np.inf
+        node = snapshot.devices.node
+        counts = np.bincount(node, minlength=len(snapshot.nodes.id))
+        number = np.arange(len(node)) - np.repeat(np.cumsum(counts) - counts, counts)
+        table = np.full((len(counts), int(counts.max(initial=0))), np.inf)
+        table[node, number] = free_s
+        return np.asarray(table[self._nodes])
+
+    def _allowed_s(self, request: Request) -> Floats:
+        """By node of the pool: from when on cpus and memory allow a share; infinite for never."""
+        board = self._board
+        capable = without_avoided(board, request, is_capable(board, request, board.offered_gpus))
+        short_of_host = (board.free_gpus[request.model] >= request.gpus) & ~board.fits(
+            request, past_reservations=True
+        )
+        now_s = board.snapshot.now_s
+        from_s = np.full(len(capable), now_s)
+        if (short_of_host & capable).any():
+            from_s = np.where(short_of_host, ready_times(board, request), now_s)
+        return floats(np.where(capable, from_s, np.inf)[self._nodes])

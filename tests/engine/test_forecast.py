@@ -1,0 +1,94 @@
+"""When waiting jobs will probably start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+
+from scheduler.engine.cycle import plan_cycle
+from scheduler.engine.forecasting import FORECAST_REASONS
+from scheduler.engine.forecasting.line import Line
+from scheduler.engine.forecasting.starts import LAID_OUT
+from scheduler.engine.snapshot import Snapshot, floats
+from tests.builders import NOW_S, draw, job
+from tests.engine.test_properties import snapshots
+
+
+def told(snapshot: Snapshot) -> dict[int, list[float]]:
+    """Minutes from now by job: p50 and p90."""
+    waits = plan_cycle(snapshot).waits
+    p50_s, p90_s = waits.forecast.columns
+    minutes = np.stack([p50_s, p90_s], axis=1) - NOW_S
+    return dict(zip(waits.job.tolist(), (minutes / 60).tolist(), strict=True))
+
+
+def test_jobs_follow_each_other_on_the_devices_they_can_have() -> None:
+    jobs = [job(5, "1x2", waited=9, limit_s=600), job(6, "1x2", waited=8), job(7, "1x2", waited=7)]
+    found = told(draw("a 12", jobs=jobs, ends={1: 300, 2: 600}))
+    assert [found[number][1] for number in (5, 6, 7)] == [10, 20, 80]
+
+
+def test_a_small_job_may_use_the_hole_before_a_gang() -> None:
+    jobs = [
+        job(5, "2x2", waited=9),
+        job(6, "1x1", waited=8, limit_s=600),
+        job(7, "1x2", waited=7, limit_s=9000),
+    ]
+    found = told(draw("a 11", "b 22", jobs=jobs, ends={1: 300, 2: 1200}))
+    assert found[5][1] == 20
+    assert found[6][1] == 5
+    assert found[7][1] == 80
+
+
+def test_p50_takes_what_jobs_usually_run_and_what_is_learnt_of_one() -> None:
+    jobs = [job(5, "1x2", waited=9), job(6, "1x2", waited=8)]
+    snapshot = draw("a 11", jobs=jobs, ends={1: 1200})
+    assert told(snapshot) == {5: [20, 20], 6: [80, 80]}
+    half = replace(snapshot, run_share=floats([0.5]))
+    assert told(half) == {5: [10, 20], 6: [40, 80]}
+    learnt = replace(half.waiting, learnt_s=floats([120, np.inf]))
+    assert told(replace(half, waiting=learnt)) == {5: [10, 20], 6: [12, 80]}
+
+
+def test_who_waits_for_something_else_than_room_has_no_forecast() -> None:
+    jobs = [job(5, "1x9"), job(6, "1x2", queue="night"), job(7, "1x2")]
+    waits = plan_cycle(draw("a 12", jobs=jobs, paused=["night"])).waits
+    facts = {wait.job: wait.facts for wait in waits}
+    assert facts[5]["start_why"] == "It can never start as it is."
+    assert facts[6]["start_why"] == "Nobody knows when the queue is resumed."
+    assert "start_why" not in facts[7]
+
+
+def test_many_jobs_are_told_by_the_work_ahead_of_them() -> None:
+    count = LAID_OUT + 100
+    jobs = [job(n, "1x1", waited=count - n, limit_s=3600) for n in range(1, count + 1)]
+    found = told(draw("a " + "z" * 4, jobs=jobs, ends={35: 3600}))
+    # Four devices, an hour each: job n starts after n // 4 hours.
+    assert found[LAID_OUT][1] == 60 * (1 + (LAID_OUT - 1) // 4)
+    assert abs(found[count][1] - 60 * (1 + (count - 1) // 4)) <= 60
+
+
+def test_a_line_never_hands_out_a_device_twice_at_a_time() -> None:
+    line = Line(floats([0, 0, 5]).reshape(1, 3))
+    now = floats([0])
+    assert line.take(1, 3, 10, now) == 5
+    assert line.take(1, 2, 5, now) == 0, "two devices idle until then"
+    assert line.take(1, 1, 1, now) == 15
+    assert line.take(1, 4, 1, now) == float("inf")
+
+
+@given(snapshots())
+def test_every_job_that_waits_for_room_is_told_or_its_pool_has_no_end_in_sight(
+    snapshot: Snapshot,
+) -> None:
+    waits = plan_cycle(snapshot).waits
+    p50_s, p90_s = waits.forecast.columns
+    for row, wait in enumerate(waits):
+        assert (wait.facts["start_p90_at"] is None) == bool(np.isnan(p90_s[row]))
+        if wait.reason in FORECAST_REASONS:
+            assert snapshot.now_s <= p50_s[row] <= p90_s[row]
+        else:
+            assert np.isnan(p50_s[row])
+            assert wait.facts["start_why"] != "What it waits for has no end in sight."
