@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import typer
 
-from portal.cli import follow, jobs, nodes, session, submit
+from portal.cli import checkpoint, follow, jobs, nodes, session, submit
 from portal.cli.exits import OK, Failure
 from portal.cli.output import print_failure
 
@@ -31,7 +31,10 @@ for command in (
     jobs.cancel,
     jobs.hold,
     jobs.release,
+    jobs.pause,
+    jobs.resume,
     jobs.clone,
+    checkpoint.checkpoint,
 ):
     app.command()(command)
 app.add_typer(nodes.app, name="nodes")

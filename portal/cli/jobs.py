@@ -83,6 +83,8 @@ def why(job: Number, as_json: AsJson = False) -> None:
         return
     place = f" Place {found['position']} in the queue." if found["position"] else ""
     print_line(f"Job {job} is {found['state']}: {found['sentence']}{place}")
+    if found["wait"] and found["end"]:
+        print_line(f"The last attempt: {found['end']['sentence']}")
     triage = found.get("triage")
     if triage:
         _print_triage(triage)
@@ -113,6 +115,16 @@ def hold(job: Number, as_json: AsJson = False) -> None:
 def release(job: Number, as_json: AsJson = False) -> None:
     """Let a held job start."""
     _act(job, "release", as_json)
+
+
+def pause(job: Number, as_json: AsJson = False) -> None:
+    """Let a running job save its work and release its GPUs; it keeps its place in the queue."""
+    _act(job, "pause", as_json)
+
+
+def resume(job: Number, as_json: AsJson = False) -> None:
+    """Let a paused job go on from its last checkpoint, in its old place."""
+    _act(job, "resume", as_json)
 
 
 def _act(number: int, action: str, as_json: bool) -> None:

@@ -27,6 +27,7 @@ _REASONS = {
     WaitReason.INFEASIBLE_EVER: "no node of the pool could ever hold it; ask for less per node",
     WaitReason.HELD_BY_USER: "somebody of the team holds it; release it",
     WaitReason.HELD_BY_ADMIN: "an operator holds it; ask why",
+    WaitReason.PAUSED: "somebody of the team paused it; resume it and it goes on",
     WaitReason.POOL_CLOSED: "an operator has paused the queue",
     WaitReason.NODES_UNHEALTHY: "it would fit, but nodes of the pool take no work now",
     WaitReason.CAPACITY_BUSY: "other jobs hold the GPUs; it starts when enough are free",

@@ -12,12 +12,14 @@ from portal.pages.event_lines import event_line
 from portal.pages.job_rows import elapsed_of
 from portal.reports.charts import device_charts, latest, mean_use
 from scheduler.models import Attempt, Job
+from scheduler.selectors.checkpoints import latest_saved
 from scheduler.selectors.jobs import (
     attempts_of,
     end_sentence_of,
     job_actions,
     job_events,
     may_read_inside,
+    shown_state_of,
     unreachable_job_ids,
     wait_sentence_of,
 )
@@ -29,6 +31,7 @@ from scheduler.states import (
     END_RULES,
     FINAL_JOB_STATES,
     LIVE_JOB_STATES,
+    PAUSES,
     WAITING_JOB_STATES,
     EndReason,
     JobState,
@@ -52,6 +55,7 @@ FACT_WORDS: Mapping[str, str] = {
     "limit": "The team's limit",
     "who": "By",
 }
+_END_WORDS = {EndReason.PREEMPTED: "preempted", **dict.fromkeys(PAUSES, "paused")}
 END_CLASSES = {"failed": "a-bad", "timed out": "a-bad", "preempted": "a-pre"}
 
 
@@ -81,6 +85,8 @@ def job_frame(viewer: User, job: Job) -> dict[str, Any]:
         "may_read": may_read_inside(viewer, job),
         "may_see_cost": may_see_cost(viewer, job),
         "stop": job.spec.get("stop", {}),
+        "is_paused": shown_state_of(job) == "paused",
+        "saved": latest_saved(viewer, job),
         "events_count": job_events(viewer, job).count(),
     }
 
@@ -151,7 +157,7 @@ def _card(attempt: Attempt, earlier: Attempt | None, job: Job) -> AttemptCard:
     word = attempt.state
     if reason:
         rule = END_RULES[EndReason(reason)]
-        word = "preempted" if reason == EndReason.PREEMPTED else str(rule.final)
+        word = _END_WORDS.get(EndReason(reason), str(rule.final))
     css = END_CLASSES.get(word, "" if reason else "a-run")
     began = attempt.started_at or attempt.assigned_at
     waited_from = earlier.ended_at if earlier else job.queued_at

@@ -23,7 +23,7 @@ from portal.pages.job_rows import job_rows
 from portal.pages.logs import EMBEDDED, LogAsk, log_view
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.jobs import JobFilter, filter_jobs, get_visible_job, visible_jobs
-from scheduler.services.jobs import cancel_job, hold_job, release_job
+from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job
 from scheduler.states import JobState
 
 PAGE_SIZE = 50
@@ -161,6 +161,21 @@ def job_hold(request: HttpRequest, pk: int) -> HttpResponseBase:
     def act() -> str:
         hold_job(actor=viewer, job=job)
         return f"Job #{pk} is held; release it to let it start."
+
+    return said_and_back(request, act, "jobs:detail", pk)
+
+
+@page("POST")
+def job_pause(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Let the program save its work, then hold the job in its old place."""
+    viewer = viewer_of(request)
+    job = get_visible_job(viewer, pk)
+
+    def act() -> str:
+        after = pause_job(actor=viewer, job=job)
+        if after.state == JobState.HELD:
+            return f"Job #{pk} is held; release it to let it start."
+        return f"Job #{pk} was asked to save its work and stop; then it is paused in its old place."
 
     return said_and_back(request, act, "jobs:detail", pk)
 

@@ -36,6 +36,7 @@ job_urls = [
     path("<int:pk>/logs/download/", logs.job_log_download, name="log_download"),
     path("<int:pk>/cancel/", jobs.job_cancel, name="cancel"),
     path("<int:pk>/hold/", jobs.job_hold, name="hold"),
+    path("<int:pk>/pause/", jobs.job_pause, name="pause"),
     path("<int:pk>/release/", jobs.job_release, name="release"),
 ]
 

@@ -116,7 +116,7 @@ def latest_attempt_number(job: Job) -> int | None:
 
 
 def job_actions(viewer: User, job: Job) -> set[str]:
-    """What the viewer may do to the job now: cancel, hold, release, clone."""
+    """What the viewer may do to the job now: cancel, hold, pause, release, clone."""
     is_mine = job.owner_id == viewer.pk and can(viewer, "submit_job", job.project)
     may_act = is_mine or can(viewer, "manage_project", job.project) or is_operator(viewer)
     actions = set()
@@ -124,6 +124,8 @@ def job_actions(viewer: User, job: Job) -> set[str]:
         actions.add("cancel")
     if may_act and job.state == JobState.QUEUED:
         actions.add("hold")
+    if may_act and job.state in (JobState.STARTING, JobState.RUNNING):
+        actions.add("pause")
     if may_act and job.state == JobState.HELD:
         actions.add("release")
     if can(viewer, "read_log", job.project):

@@ -18,11 +18,14 @@ from scheduler.states import (
     INFRASTRUCTURE,
     LIVE_ATTEMPT_STATES,
     MAX_FREE_RETRIES,
+    PAUSES,
     AttemptState,
     EndReason,
     EndRule,
     FailureClass,
     JobState,
+    WaitReason,
+    loss_sentence,
 )
 
 # These ends are the platform's own doing; they may happen any number of times.
@@ -97,7 +100,7 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
     )
     if reason is not EndReason.COMPLETED:
         facts |= lost_work(attempt, started_at=started_at, now=now)
-        facts["goes_on"] = bool(then)
+        facts["goes_on"] = bool(then) or reason in PAUSES
     if not transitions.move_attempt(
         attempt,
         AttemptState.ENDED,
@@ -155,6 +158,10 @@ def _conclude(
         transitions.move_job(
             job, JobState.QUEUED, kind="retried", detail=detail, user_retries_used=used, **common
         )
+    elif reason in PAUSES:
+        transitions.move_job(
+            job, JobState.HELD, kind="paused", detail=detail, **_paused(attempt, reason), **common
+        )
     else:
         transitions.move_job(
             job,
@@ -164,6 +171,20 @@ def _conclude(
             exit_code=attempt.exit_code,
             **common,
         )
+
+
+def _paused(attempt: Attempt, reason: EndReason) -> dict[str, Any]:
+    """Why a paused job waits; what an operator pauses, only an operator resumes."""
+    lost = f"{loss_sentence(attempt.end_facts)} ".lstrip()
+    if reason is EndReason.PAUSED_BY_ADMIN:
+        detail = f"paused. {lost}Ask them to resume it."
+        held = WaitReason.HELD_BY_ADMIN
+    else:
+        detail, held = lost, WaitReason.PAUSED
+    return {
+        "wait_reason": held,
+        "wait_facts": {"who": attempt.stop_actor_name, "detail": detail},
+    }
 
 
 def keep_report(placement: Placement) -> None:

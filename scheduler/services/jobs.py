@@ -1,4 +1,4 @@
-"""Submitting, cancelling, holding and releasing jobs."""
+"""Submitting, cancelling, pausing, holding and releasing jobs."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.states import (
     FINAL_JOB_STATES,
     LIVE_JOB_STATES,
+    PAUSES,
     EndReason,
     JobState,
     WaitReason,
@@ -213,10 +214,39 @@ def hold_job(
 
 
 @transaction.atomic
+def pause_job(
+    *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
+) -> Job:
+    """Let the program save its work, release its devices, and hold the job with its queue age.
+
+    A job that waits is held. One that is being stopped to queue again is held instead.
+    """
+    now = now or timezone.now()
+    attempt_id = job.attempts.order_by("-number").values_list("pk", flat=True).first()
+    attempt = locked_live_attempt(attempt_id) if attempt_id else None
+    job = _locked(job)
+    as_operator = _checked(actor, job, version)
+    if job.state in FINAL_JOB_STATES:
+        raise Conflict(f"The job has ended: it is {job.state}.")
+    if job.state not in LIVE_JOB_STATES:
+        return hold_job(actor=actor, job=job, now=now)
+    if attempt is None:
+        raise Conflict("The job is just being started; try again in a second.", code="try_again")
+    attempt.job = job
+    reason = EndReason.PAUSED_BY_ADMIN if as_operator else EndReason.PAUSED_BY_USER
+    if not request_stop(attempt=attempt, reason=reason, now=now, actor=actor):
+        if attempt.stop_reason in PAUSES:
+            return job
+        raise Conflict("The job is being cancelled.")
+    transitions.tell_of_job(job)
+    return job
+
+
+@transaction.atomic
 def release_job(
     *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
 ) -> Job:
-    """Let a held job start; what an operator holds only an operator releases."""
+    """Let a held or paused job start; what an operator holds only an operator releases."""
     now = now or timezone.now()
     job = _locked(job)
     as_operator = _checked(actor, job, version)

@@ -1,4 +1,4 @@
-"""Asking an attempt to stop: cancel, time limit, failure of a sibling, drain share one path."""
+"""Asking an attempt to stop: cancel, pause, time limit, preemption, drain share one path."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from accounts.models import User
 from scheduler.models import Attempt, Placement
 from scheduler.services import transitions
-from scheduler.states import AttemptState, EndReason, JobState
+from scheduler.states import PAUSES, AttemptState, EndReason, JobState
 
 _CANCELS = frozenset({EndReason.CANCELLED_BY_USER, EndReason.CANCELLED_BY_ADMIN})
 
@@ -22,14 +22,15 @@ def request_stop(
 ) -> bool:
     """Tell the attempt's nodes to stop it; the end comes with their reports.
 
-    Expects `attempt.job` loaded. A cancel overrides the reason of a stop already under way, so
-    that a cancelled job does not queue again. False: nothing was left to stop.
+    Expects `attempt.job` loaded. What a person wants overrides the reason of a stop already under
+    way, a cancel also a pause, so that such a job does not queue again. False: nothing was left to
+    stop.
     """
     if attempt.state == AttemptState.ENDED:
         return False
     who = actor.get_full_name() if actor else ""
     if attempt.state == AttemptState.STOPPING:
-        if reason not in _CANCELS or attempt.stop_reason in _CANCELS:
+        if _weight(reason) <= _weight(attempt.stop_reason):
             return False
         Attempt.objects.filter(pk=attempt.pk).update(stop_reason=reason, stop_actor_name=who)
         attempt.refresh_from_db(fields=["stop_reason", "stop_actor_name"])
@@ -59,3 +60,7 @@ def request_stop(
         )
     transitions.change_desired(attempt.placements.values_list("node_id", flat=True))
     return True
+
+
+def _weight(reason: str) -> int:
+    return 2 if reason in _CANCELS else 1 if reason in PAUSES else 0

@@ -16,7 +16,7 @@ from scheduler.services.inventory import store_devices, store_host
 from scheduler.services.reports import report_attempts
 from scheduler.services.telemetry import ingest_samples
 from scheduler.spec import JobSpec
-from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState
+from scheduler.states import LIVE_ATTEMPT_STATES, PAUSES, AttemptState, EndReason, NodeState
 from scheduler.wire.messages import (
     OLDEST_PROTOCOL,
     PROTOCOL,
@@ -151,7 +151,7 @@ def _assignment(
     spec = JobSpec.model_validate(job.spec)
     stop = None
     if attempt.state == AttemptState.STOPPING:
-        stop = StopOrder(reason=EndReason(attempt.stop_reason), grace_s=attempt.stop_grace_s)
+        stop = StopOrder(_told_reason(placement), attempt.stop_grace_s)
     return Assignment(
         fence=attempt.pk,
         job_id=job.pk,
@@ -168,6 +168,13 @@ def _assignment(
         resume=_resume(attempt.resumes),
         stop=stop,
     )
+
+
+def _told_reason(placement: Placement) -> EndReason:
+    """Agents of protocol 1 know no pause; what follows from one is not theirs to know."""
+    reason = EndReason(placement.attempt.stop_reason)
+    is_old = placement.node.protocol < 2
+    return EndReason.PREEMPTED if is_old and reason in PAUSES else reason
 
 
 def _resume(earlier: Attempt | None) -> Checkpoint | None:

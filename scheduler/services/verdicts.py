@@ -8,10 +8,11 @@ from typing import Any
 from scheduler.models import Attempt, Placement
 from scheduler.selectors.logs import last_bytes
 from scheduler.spec.units import format_duration, format_size_mib
-from scheduler.states import INFRASTRUCTURE, EndReason
+from scheduler.states import INFRASTRUCTURE, PAUSES, EndReason
 from scheduler.triage import MAX_TAIL_BYTES, Failure, Finding, LogTail, judge
 
 _LEAST_TAIL_BYTES = 16 * 1024
+_BY_SOMEBODY = PAUSES | {EndReason.CANCELLED_BY_USER, EndReason.CANCELLED_BY_ADMIN}
 _CONFIRMS = (EndReason.DEVICE_FAILED, EndReason.NODE_LOST)
 
 
@@ -31,7 +32,7 @@ def verdict(
         facts = {"node": culprit.node.name, "rank": culprit.rank, "detail": culprit.detail}
         if culprit.exit_code is not None:
             facts["exit_code"] = culprit.exit_code
-    if reason in (EndReason.CANCELLED_BY_USER, EndReason.CANCELLED_BY_ADMIN):
+    if reason in _BY_SOMEBODY:
         facts["who"] = attempt.stop_actor_name
     if reason is EndReason.TIME_LIMIT:
         facts["limit"] = format_duration(attempt.job.time_limit_s)

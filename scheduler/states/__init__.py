@@ -10,10 +10,12 @@ from scheduler.states.ends import (
     FAILURE_WORDS,
     INFRASTRUCTURE,
     MAX_FREE_RETRIES,
+    PAUSES,
     EndReason,
     EndRule,
     FailureClass,
     end_sentence,
+    loss_sentence,
 )
 from scheduler.states.moves import (
     ATTEMPT_MOVES,
@@ -49,6 +51,7 @@ __all__ = [
     "LIVE_JOB_STATES",
     "MAX_FREE_RETRIES",
     "NODE_MOVES",
+    "PAUSES",
     "WAITING_JOB_STATES",
     "WAIT_SENTENCES",
     "AttemptState",
@@ -62,6 +65,7 @@ __all__ = [
     "Tier",
     "WaitReason",
     "end_sentence",
+    "loss_sentence",
     "shown_state",
     "wait_sentence",
     "why_no_forecast",

@@ -72,13 +72,19 @@ class EndReason(StrEnum):
     SETUP_FAILED = "setup_failed"
     NODE_DRAINED = "node_drained"
     INFEASIBLE = "infeasible"
+    PAUSED_BY_USER = "paused_by_user"
+    PAUSED_BY_ADMIN = "paused_by_admin"
+
+
+PAUSES = frozenset({EndReason.PAUSED_BY_USER, EndReason.PAUSED_BY_ADMIN})
 
 
 @dataclass(frozen=True, slots=True)
 class EndRule:
     """What follows when an attempt ends for a reason.
 
-    `final` is the job's state when no retry is left or allowed. `uses_user_retry`: the retry is
+    `final` is the job's state when no retry is left or allowed; HELD for a pause, which a person
+    ends. `uses_user_retry`: the retry is
     taken from the number the user asked for; `retry_free`: the platform retries on its own bill.
     `sentence` has slots `{exit_code}`, `{node}`, `{limit}` filled by `end_sentence`.
     """
@@ -188,6 +194,12 @@ END_RULES: Mapping[EndReason, EndRule] = {
         False,
         False,
         "No node of the pool can ever hold this job: {detail}",
+    ),
+    EndReason.PAUSED_BY_USER: EndRule(
+        JobState.HELD, FailureClass.NONE, True, False, False, "Paused by {who}."
+    ),
+    EndReason.PAUSED_BY_ADMIN: EndRule(
+        JobState.HELD, FailureClass.NONE, True, False, False, "Paused by operator {who}."
     ),
 }
 

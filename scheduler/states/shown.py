@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.states.ends import EndReason
+from scheduler.states.ends import PAUSES, EndReason
 from scheduler.states.moves import LIVE_JOB_STATES, JobState
 
 
@@ -14,4 +14,6 @@ def shown_state(state: JobState | str, end_reason: str = "", *, unreachable: boo
         return "timed out"
     if state == JobState.QUEUED and end_reason == EndReason.PREEMPTED:
         return "preempted"
+    if state == JobState.HELD and end_reason in PAUSES:
+        return "paused"
     return str(state)

@@ -18,6 +18,7 @@ class WaitReason(StrEnum):
     BUDGET_EXHAUSTED = "budget_exhausted"
     HELD_BY_USER = "held_by_user"
     HELD_BY_ADMIN = "held_by_admin"
+    PAUSED = "paused"
     DEPENDENCY_WAIT = "dependency_wait"
     BEGIN_TIME = "begin_time"
     QUOTA_HARD = "quota_hard"
@@ -59,6 +60,7 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
     WaitReason.BUDGET_EXHAUSTED: "The budget of {project} is used up.",
     WaitReason.HELD_BY_USER: "Held by {who}. Release it to let it start.",
     WaitReason.HELD_BY_ADMIN: "Held by operator {who}: {detail}",
+    WaitReason.PAUSED: "Paused by {who}. {detail}Resume it to let it go on in its old place.",
     WaitReason.DEPENDENCY_WAIT: "Waits for job {job}.",
     WaitReason.BEGIN_TIME: "Starts no earlier than {begin}.",
     WaitReason.QUOTA_HARD: "The team's own limit is reached: {used} of {limit} GPUs.",

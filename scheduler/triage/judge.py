@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scheduler.states import END_RULES, INFRASTRUCTURE, EndReason, FailureClass
+from scheduler.states import END_RULES, INFRASTRUCTURE, PAUSES, EndReason, FailureClass
 from scheduler.triage.model import Evidence, Failure, Finding
 from scheduler.triage.programs import FOLLOWING, TABLE
 from scheduler.triage.reading import UNCAUGHT, Hit, read_hits, words_in
@@ -19,7 +19,11 @@ from scheduler.triage.signatures import HARDWARE, PLACES, RESOURCES, Signature
 MAX_EVIDENCE = 3
 MAX_EVIDENCE_CHARS = 300
 _PEER_GONE = frozenset({EndReason.NODE_LOST, EndReason.DEVICE_FAILED})
-_QUIET = frozenset({EndReason.COMPLETED, EndReason.CANCELLED_BY_USER, EndReason.CANCELLED_BY_ADMIN})
+_QUIET = PAUSES | {
+    EndReason.COMPLETED,
+    EndReason.CANCELLED_BY_USER,
+    EndReason.CANCELLED_BY_ADMIN,
+}
 
 # What to do about a finding that has no signature of the table: by its own name.
 ADVICE: Mapping[str, str] = {

@@ -66,6 +66,7 @@ ROWS: tuple[Row, ...] = (
     _get("jobs:log_download", _READS, "running"),
     _post("jobs:cancel", _MOVES, "queued"),
     _post("jobs:hold", _MOVES, "queued"),
+    _post("jobs:pause", _MOVES, "running"),
     _post("jobs:release", _MOVES, "held"),
     _get("queue:list", _ALL),
     _post("queue:pause", _OPERATES, "pool"),

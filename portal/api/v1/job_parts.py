@@ -11,9 +11,19 @@ from rest_framework.response import Response
 from accounts.models import User
 from portal.api.operations import ApiView, operation
 from portal.api.shapes import viewer_of
-from portal.api.v1.job_shapes import End, Triage, Wait, show_end, show_triage, show_wait
+from portal.api.v1.job_shapes import (
+    Checkpoint,
+    End,
+    Triage,
+    Wait,
+    show_checkpoint,
+    show_end,
+    show_triage,
+    show_wait,
+)
 from scheduler.models import Attempt, Job, JobEvent
 from scheduler.selectors import jobs as select
+from scheduler.selectors.checkpoints import saved_by
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.triage import diagnosis_of, latest_diagnosis
 from scheduler.states import FINAL_JOB_STATES, EndReason, end_sentence
@@ -69,7 +79,9 @@ class AttemptRank(serializers.Serializer[Any]):
 
 
 class AttemptShape(serializers.Serializer[Any]):
-    """One try to run the job."""
+    """One try to run the job. `lost_s`, `lost_gpu_s`: work since its last confirmed checkpoint, of
+    the program and on all its GPUs; null while it runs and after a success.
+    """
 
     number = serializers.IntegerField()
     state = serializers.CharField()
@@ -78,7 +90,13 @@ class AttemptShape(serializers.Serializer[Any]):
     exit_code = serializers.IntegerField(allow_null=True)
     triage = Triage(allow_null=True)
     code_commit = serializers.CharField()
+    checkpoint = Checkpoint(allow_null=True)
+    checkpoint_problem = serializers.CharField()
     resume_from = serializers.CharField()
+    resume_step = serializers.IntegerField(allow_null=True)
+    resume_problem = serializers.CharField()
+    lost_s = serializers.IntegerField(allow_null=True)
+    lost_gpu_s = serializers.IntegerField(allow_null=True)
     assigned_at = serializers.DateTimeField()
     started_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
@@ -148,6 +166,7 @@ class JobAttempts(ApiView):
 
 def _show_attempt(viewer: User, job: Job, attempt: Attempt) -> dict[str, Any]:
     reason = attempt.end_reason
+    may_read = select.may_read_inside(viewer, job)
     return {
         "number": attempt.number,
         "state": attempt.state,
@@ -156,7 +175,13 @@ def _show_attempt(viewer: User, job: Job, attempt: Attempt) -> dict[str, Any]:
         "exit_code": attempt.exit_code,
         "triage": show_triage(diagnosis_of(viewer, job, attempt)),
         "code_commit": attempt.code_commit,
-        "resume_from": attempt.resume_from,
+        "checkpoint": show_checkpoint(saved_by(viewer, job, attempt)),
+        "checkpoint_problem": attempt.checkpoint_problem if may_read else "",
+        "resume_from": attempt.resume_from if may_read else "",
+        "resume_step": attempt.resume_step,
+        "resume_problem": attempt.resume_problem,
+        "lost_s": attempt.end_facts.get("lost_s"),
+        "lost_gpu_s": attempt.end_facts.get("lost_gpu_s"),
         "assigned_at": attempt.assigned_at,
         "started_at": attempt.started_at,
         "ended_at": attempt.ended_at,

@@ -12,6 +12,7 @@ from accounts.models import User
 from portal.api.shapes import MONEY
 from scheduler.models import Job
 from scheduler.selectors import jobs as select
+from scheduler.selectors.checkpoints import Saved, latest_saved
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.triage import Diagnosis, latest_diagnosis
 from scheduler.services.quotes import Quote
@@ -74,6 +75,21 @@ class Triage(serializers.Serializer[Any]):
     retry = serializers.CharField()
 
 
+class Checkpoint(serializers.Serializer[Any]):
+    """A checkpoint that its node has confirmed. `path` is empty for those who may not read inside.
+
+    `taken_at` is the server's time; `digest` SHA-256 in hex.
+    """
+
+    attempt = serializers.IntegerField()
+    step = serializers.IntegerField()
+    bytes = serializers.IntegerField()
+    digest = serializers.CharField()
+    taken_at = serializers.DateTimeField()
+    node = serializers.CharField()
+    path = serializers.CharField()
+
+
 class JobRow(serializers.Serializer[Any]):
     """A job in a list. Per-node figures are per node; `version` counts moves, for If-Match."""
 
@@ -112,6 +128,7 @@ class JobDetail(JobRow):
     position = serializers.IntegerField(allow_null=True)
     actions = serializers.ListField(child=serializers.CharField())
     triage = Triage(allow_null=True)
+    checkpoint = Checkpoint(allow_null=True)
     spec = serializers.DictField(allow_null=True)
 
 
@@ -167,6 +184,11 @@ def show_triage(found: Diagnosis | None) -> dict[str, Any] | None:
     return asdict(found) if found else None
 
 
+def show_checkpoint(saved: Saved | None) -> dict[str, Any] | None:
+    """Null unless one was confirmed."""
+    return asdict(saved) if saved else None
+
+
 def show_row(job: Job, unreachable: Iterable[int] = ()) -> dict[str, Any]:
     """A job as JobRow; `unreachable` are the jobs on silent nodes."""
     return {
@@ -214,6 +236,7 @@ def show_job(viewer: User, job: Job) -> dict[str, Any]:
         "position": position_in_queue(job),
         "actions": sorted(select.job_actions(viewer, job)),
         "triage": show_triage(latest_diagnosis(viewer, job)),
+        "checkpoint": show_checkpoint(latest_saved(viewer, job)),
         "spec": JobSpec.model_validate(job.spec).readable() if may_read else None,
     }
 

@@ -246,6 +246,8 @@ def _action(name: str, summary: str, service: Callable[..., Job]) -> type[ApiVie
 JobCancel = _action("cancel", "End a job early; ended jobs stay as they are", services.cancel_job)
 JobHold = _action("hold", "Keep a queued job from starting", services.hold_job)
 JobRelease = _action("release", "Let a held job start", services.release_job)
+JobPause = _action("pause", "Save, release the GPUs, hold with its queue age", services.pause_job)
+JobResume = _action("resume", "Let a paused or held job go on", services.release_job)
 
 
 class JobClone(ApiView):

@@ -116,7 +116,7 @@ def _resume_facts(attempt: Attempt, report: AttemptReport, now: datetime) -> dic
             "resume_step": report.resumed_step,
             "resume_problem": "",
         }
-        kind, detail = "resumed", {"step": report.resumed_step, "path": changed["resume_from"]}
+        kind, detail = "resumed", {"step": report.resumed_step}
     else:
         changed = {"resume_problem": report.resume_problem[:_MAX_PROBLEM]}
         kind, detail = "starts_anew", {"detail": changed["resume_problem"]}

@@ -1,0 +1,128 @@
+"""Pause and resume by hand: the work is saved, the devices are free, the place is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scheduler.models import Allocation, Node
+from scheduler.selectors.jobs import job_actions, shown_state_of
+from scheduler.services.errors import Conflict, Forbidden, StaleVersion
+from scheduler.services.jobs import cancel_job, pause_job, release_job
+from scheduler.services.stopping import request_stop
+from scheduler.states import EndReason, wait_sentence
+from scheduler.wire.messages import Checkpoint
+from tests import scenes
+from tests.scenes import at, ended, running, start, submit, sync
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=1, gpus=2)
+
+
+@pytest.fixture
+def job(cluster, alice, project):
+    return submit(alice, project)
+
+
+@pytest.fixture
+def attempt(cluster, job):
+    attempt = start(job, cluster.node(1))
+    report = replace(running(attempt), started_at=at(0).timestamp())
+    sync(cluster.node(1), report, now=at(0))
+    job.refresh_from_db()
+    return attempt
+
+
+def stopped(cluster, attempt, job, *, now, reason=EndReason.PAUSED_BY_USER, **fields):
+    sync(cluster.node(1), ended(attempt, reason=reason, exit_code=0, **fields), now=at(now))
+    job.refresh_from_db()
+
+
+def test_a_paused_job_is_held_in_its_old_place_with_its_gpus_free(cluster, job, attempt, alice):
+    pause_job(actor=alice, job=job, now=at(100))
+    (assignment,) = sync(cluster.node(1), now=at(100)).assignments
+    assert assignment.stop is not None
+    saved = Checkpoint("/c/step-5", 5, 10, "ab" * 32, at(101).timestamp())
+    stopped(cluster, attempt, job, now=103, checkpoint=saved)
+    assert (job.state, job.wait_reason, job.queued_at) == ("held", "paused", at(0))
+    assert shown_state_of(job) == "paused"
+    assert not Allocation.objects.filter(released_at__isnull=True).exists()
+    sentence = wait_sentence(job.wait_reason, job.wait_facts)
+    assert sentence == (
+        f"Paused by {alice.get_full_name()}. Lost 2s of work; it resumes from step 5. "
+        "Resume it to let it go on in its old place."
+    )
+    assert job_actions(alice, job) >= {"release", "cancel"}
+
+    job = release_job(actor=alice, job=job, now=at(500))
+    assert (job.state, job.queued_at) == ("queued", at(0))
+    again = start(job, cluster.node(1), now=at(501))
+    assert again.resumes_id == attempt.pk
+    assert (job.user_retries_used, job.free_retries_used) == (0, 0)
+
+
+def test_an_agent_of_protocol_1_is_told_a_reason_it_knows(cluster, job, attempt, alice):
+    pause_job(actor=alice, job=job, now=at(100))
+    (old,) = sync(cluster.node(1), now=at(100)).assignments
+    Node.objects.update(protocol=2)
+    (new,) = sync(Node.objects.get(), now=at(100), protocol=2).assignments
+    assert (old.stop.reason, new.stop.reason) == (EndReason.PREEMPTED, EndReason.PAUSED_BY_USER)
+    stopped(cluster, attempt, job, now=103, reason=EndReason.PREEMPTED)
+    assert (job.state, job.end_reason) == ("held", "paused_by_user")
+
+
+def test_what_an_operator_pauses_only_an_operator_resumes(cluster, job, attempt, alice, operator):
+    pause_job(actor=operator, job=job, now=at(100))
+    stopped(cluster, attempt, job, now=103)
+    assert (job.state, job.wait_reason) == ("held", "held_by_admin")
+    with pytest.raises(Forbidden):
+        release_job(actor=alice, job=job)
+    assert release_job(actor=operator, job=job).state == "queued"
+
+
+def test_who_has_no_say_may_not_pause(job, attempt, carol):
+    with pytest.raises(Forbidden):
+        pause_job(actor=carol, job=job)
+
+
+def test_a_waiting_job_is_held_and_an_ended_one_refused(cluster, job, alice):
+    pause_job(actor=alice, job=job)
+    job.refresh_from_db()
+    assert (job.state, job.wait_reason) == ("held", "held_by_user")
+    cancel_job(actor=alice, job=job)
+    with pytest.raises(Conflict):
+        pause_job(actor=alice, job=job)
+
+
+def test_pausing_twice_is_once_and_an_old_version_is_refused(job, attempt, alice):
+    with pytest.raises(StaleVersion):
+        pause_job(actor=alice, job=job, version=job.version + 1)
+    pause_job(actor=alice, job=job, now=at(5))
+    pause_job(actor=alice, job=job, now=at(6))
+    assert job.events.filter(kind="stop_requested").count() == 1
+
+
+def test_a_pause_wins_over_preemption_and_a_cancel_over_both(cluster, job, attempt, alice):
+    attempt.job = job
+    request_stop(attempt=attempt, reason=EndReason.PREEMPTED, now=at(1))
+    pause_job(actor=alice, job=job, now=at(2))
+    attempt.refresh_from_db()
+    assert attempt.stop_reason == "paused_by_user"
+    assert not request_stop(attempt=attempt, reason=EndReason.PREEMPTED, now=at(3))
+    cancel_job(actor=alice, job=job, now=at(4))
+    with pytest.raises(Conflict):
+        pause_job(actor=alice, job=job, now=at(5))
+    stopped(cluster, attempt, job, now=6, reason=EndReason.PREEMPTED)
+    assert job.state == "cancelled"
+
+
+def test_a_program_that_finishes_first_has_succeeded(cluster, job, attempt, alice):
+    pause_job(actor=alice, job=job, now=at(100))
+    sync(cluster.node(1), ended(attempt), now=at(101))
+    job.refresh_from_db()
+    assert job.state == "succeeded"
