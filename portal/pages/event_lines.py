@@ -32,6 +32,12 @@ WORDS: Mapping[str, str] = {
     "silent": "Fell silent",
     "heard_again": "Heard again",
     "lost": "Given up as lost",
+    "node_quarantined": "Taken out of service",
+    "node_returned": "Back in service",
+    "device_quarantined": "GPU taken out of service",
+    "device_check": "GPU is to be checked",
+    "device_check_failed": "GPU did not pass its check",
+    "device_returned": "GPU back in service",
 }
 # Said by the line itself already, or of no use to people.
 _UNSAID = frozenset({"fence", "attempt", "end_reason", "facts"})

@@ -20,6 +20,7 @@ from portal.reports.charts import device_charts, device_points, latest
 from scheduler.selectors.cluster import (
     DeviceView,
     NodeView,
+    get_visible_device,
     get_visible_node,
     node_events,
     node_view,
@@ -28,14 +29,20 @@ from scheduler.selectors.cluster import (
 )
 from scheduler.selectors.telemetry import node_series
 from scheduler.services.nodes import drain_node, resume_node, retire_node
+from scheduler.services.nodes.health import act_on_device
 from scheduler.states import DeviceHealth, NodeState
 
 EVENTS_SHOWN = 50
 CHART_SPAN = timedelta(hours=1)
 SQUARE, GAP = 14, 4
 PARAMETERS = ("pool", "part")
-# What may be asked of a node in each state; the services decide again.
+# What may be asked of a node in each state, and of a GPU; the services decide again.
 RESUMABLE = (NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
+DEVICE_ACTIONS = {
+    "quarantine": "out of service; a job that runs there goes on.",
+    "check": "the node tries it out, and it returns if it passes.",
+    "return": "back in service.",
+}
 DRAINABLE = (NodeState.READY, NodeState.SILENT, NodeState.QUARANTINED, NodeState.LOST)
 
 
@@ -195,6 +202,20 @@ def node_resume(request: HttpRequest, name: str) -> HttpResponseBase:
     def act() -> str:
         resume_node(actor=viewer, node=node)
         return f"Node {name} takes work again."
+
+    return said_and_back(request, act, "nodes:detail", name)
+
+
+@page("POST")
+def node_device(request: HttpRequest, name: str, index: int) -> HttpResponseBase:
+    """Take a GPU out of service, have it checked, or return it: `action` says which."""
+    viewer = viewer_of(request)
+    device = get_visible_device(viewer, name, index)
+
+    def act() -> str:
+        action, reason = request.POST.get("action", ""), request.POST.get("reason", "")
+        act_on_device(actor=viewer, device=device, action=action, reason=reason)
+        return f"GPU {index} of {name}: {DEVICE_ACTIONS[action]}"
 
     return said_and_back(request, act, "nodes:detail", name)
 

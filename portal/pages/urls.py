@@ -53,6 +53,7 @@ node_urls = [
     path("nodes/<str:name>/series/", nodes.node_series_points, name="series"),
     path("nodes/<str:name>/drain/", nodes.node_drain, name="drain"),
     path("nodes/<str:name>/resume/", nodes.node_resume, name="resume"),
+    path("nodes/<str:name>/gpus/<int:index>/", nodes.node_device, name="device"),
     path("nodes/<str:name>/retire/", nodes.node_retire, name="retire"),
 ]
 

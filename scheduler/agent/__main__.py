@@ -99,7 +99,8 @@ def _run(arguments: argparse.Namespace) -> int:
     except BlockingIOError:
         logger.error("another agent uses %s; stop it or choose another --state", options.state)
         return Exit.ALREADY_RUNNING
-    gpus = open_gpus(identity.name, identity.simulated_gpus, identity.simulated_model)
+    faults = options.state / "simulated-faults.json"
+    gpus = open_gpus(identity.name, identity.simulated_gpus, identity.simulated_model, faults)
     client = Client(identity.server, identity.node_token)
     daemon = Daemon(identity, options, gpus, client)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -12,7 +12,9 @@ from scheduler.agent.client import Client
 from scheduler.agent.config import NodeIdentity, Options
 from scheduler.agent.gpus import Holding
 from scheduler.agent.logs import LogShipper
+from scheduler.agent.node.ends import Ends
 from scheduler.agent.node.host import free_mib
+from scheduler.agent.node.troubles import TroubleWatch
 from scheduler.agent.runner import Attempt, remove_old_work
 from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.forkserver import Forkserver
@@ -39,10 +41,12 @@ class Roster:
         identity: NodeIdentity,
         options: Options,
         client: Client,
+        watch: TroubleWatch,
         hint_address: str,
         on_change: Callable[[], None],
     ) -> None:
         self.identity = identity
+        self.ends = Ends(watch)
         self.options = options
         self.client = client
         self.hint_address = hint_address
@@ -86,14 +90,16 @@ class Roster:
     def refresh(self) -> None:
         """Look at every attempt's files; wake the log of those that ended."""
         with self._lock:
-            attempts = [attempt for attempt in self._attempts.values() if attempt.end is None]
+            attempts = [a for a in self._attempts.values() if a.fence not in self.ends]
         for attempt in attempts:
             attempt.refresh()
             if attempt.end is not None:
                 logger.info("attempt %d ended: %s", attempt.fence, attempt.end.end_reason)
-                self._nudge_log(attempt.fence)
                 if attempt.checkpoints is not None:
                     attempt.checkpoints.finish(_LAST_LOOK_S)
+                uuids = attempt.assignment.device_uuids
+                self.ends.examine(attempt.report(), uuids, self.holders)
+                self._nudge_log(attempt.fence)
                 if self.uids:
                     self.uids.give_back(attempt.fence)
         if time.monotonic() - self._swept_at > _SWEEP_S:
@@ -103,6 +109,12 @@ class Roster:
             live = {f"{assignment.fence}-{assignment.rank}" for assignment in kept}
             remove_old_work(self.options.work, self.options.keep_work_s, live)
 
+    def holders(self) -> dict[str, int]:
+        """The fence that has each device that is held."""
+        with self._lock:
+            live = [attempt for attempt in self._attempts.values() if attempt.end is None]
+        return {uuid: a.fence for a in live for uuid in a.assignment.device_uuids}
+
     def _nudge_log(self, fence: int) -> None:
         shipper = self._shippers.get(fence)
         if shipper is not None:
@@ -111,11 +123,12 @@ class Roster:
     def reports(self) -> tuple[AttemptReport, ...]:
         """What the server should know of every attempt it has not told us to forget."""
         with self._lock:
-            found = [
-                attempt.report(with_patch=fence not in self._patch_told)
-                for fence, attempt in self._attempts.items()
-            ]
+            found = [self._report(attempt) for attempt in self._attempts.values()]
             return (*found, *self._refused.values())
+
+    def _report(self, attempt: Attempt) -> AttemptReport:
+        report = attempt.report(with_patch=attempt.fence not in self._patch_told)
+        return self.ends.amend(report)
 
     def is_busy(self) -> bool:
         """Whether any attempt is still alive."""
@@ -258,6 +271,7 @@ class Roster:
             attempt.checkpoints.stop()
         self._busy_before.pop(fence, None)
         self._patch_told.discard(fence)
+        self.ends.forget(fence)
         del self._attempts[fence]
         attempt.clean_up(self.options.work)
         self.spool.forget(attempt.slot)

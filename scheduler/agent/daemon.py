@@ -32,6 +32,7 @@ from scheduler.agent.converge import Roster
 from scheduler.agent.gpus import Gpus
 from scheduler.agent.node import host
 from scheduler.agent.node.readings import Readings
+from scheduler.agent.node.troubles import Checks, TroubleWatch
 from scheduler.agent.runtime import processes
 from scheduler.wire.messages import (
     AGENT_VERSION,
@@ -40,6 +41,7 @@ from scheduler.wire.messages import (
     DeviceSample,
     HostSample,
     SyncRequest,
+    TroubleReport,
 )
 
 _RESCAN_S = 1.0
@@ -70,12 +72,22 @@ class Daemon:
         self._introduced = False
         self._reported: tuple[AttemptReport, ...] = ()
         make_work_folder(options.work)
-        self.roster = Roster(identity, options, client, self.hint_address, self.wake)
+        self.watch = TroubleWatch(
+            options.state / "troubles.json",
+            gpus,
+            boot_id=processes.boot_id(),
+            folders=(options.state, options.work),
+            min_free_mib=options.min_free_mib,
+        )
+        self.checks = Checks(gpus, self.watch, self.wake)
+        self._wrong: tuple[TroubleReport, ...] = ()
+        self.roster = Roster(identity, options, client, self.watch, self.hint_address, self.wake)
         self.readings = Readings(options.work, gpus)
 
     def serve(self) -> None:
         """Run until stopped; afterwards `fatal` holds a refusal that ends the agent, if any."""
         self.roster.adopt()
+        self.watch.look(self.roster.holders())
         poll = threading.Thread(target=self._poll, name="poll", daemon=True)
         poll.start()
         try:
@@ -151,7 +163,11 @@ class Daemon:
         return time.monotonic() - self.readings.taken_at >= self._sample_every_s()
 
     def _has_news(self) -> bool:
-        return _telling(self.roster.reports()) != self._reported
+        return (
+            _telling(self.roster.reports()) != self._reported
+            or self.watch.all() != self._wrong
+            or bool(self.checks.results())
+        )
 
     def _swallow_hints(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -178,6 +194,9 @@ class Daemon:
         self.roster.note_contact(sent_at, request.reports)
         self._introduced = True
         self._reported = _telling(request.reports)
+        if request.troubles is not None:
+            self._wrong = request.troubles
+        self.checks.want(reply.check)
         if self.roster.converge(reply, sent_at):
             self.wake()
         return True
@@ -188,6 +207,7 @@ class Daemon:
         host_sample: HostSample | None = None
         if hold_s == 0.0 and self._is_sample_due():
             samples, host_sample = self.readings.take(self.roster.holdings())
+            self.watch.look(self.roster.holders())
         request = SyncRequest(
             protocol=PROTOCOL,
             agent_version=AGENT_VERSION,
@@ -199,7 +219,11 @@ class Daemon:
             reports=reports,
             samples=samples,
             host_sample=host_sample,
+            checks=self.checks.results(),
         )
+        wrong = self.watch.all()
+        if not self._introduced or wrong != self._wrong:
+            request = replace(request, troubles=wrong)
         if self._introduced:
             return request
         own = self.identity

@@ -55,6 +55,10 @@ class Node(models.Model):
     last_seen_at = models.DateTimeField(null=True, blank=True, db_index=True)
     drain_requested_at = models.DateTimeField(null=True, blank=True)
     state_reason = models.CharField(max_length=255, blank=True)
+    # Set with a quarantine that the node's own word brought about, and that its word ends.
+    trouble = models.CharField(max_length=24, blank=True)
+    # Some device here waits for a check; spares every sync a query.
+    has_checks = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -70,7 +74,11 @@ class Node(models.Model):
 
 
 class Device(models.Model):
-    """A schedulable GPU, or one slot of it (`parent`). Simulated ones say so everywhere."""
+    """A schedulable GPU, or one slot of it (`parent`). Simulated ones say so everywhere.
+
+    `trouble` names what put it into quarantine; empty if an operator did, who then decides when
+    it returns. `check_at`: from when the node is asked to try it out.
+    """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="devices")
     parent = models.ForeignKey(
@@ -85,6 +93,8 @@ class Device(models.Model):
         max_length=16, choices=_choices(DeviceHealth), default=DeviceHealth.HEALTHY
     )
     health_reason = models.CharField(max_length=255, blank=True)
+    trouble = models.CharField(max_length=24, blank=True)
+    check_at = models.DateTimeField(null=True, blank=True)
     is_simulated = models.BooleanField(default=False)
     is_present = models.BooleanField(default=True)
 

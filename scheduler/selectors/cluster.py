@@ -119,6 +119,15 @@ def get_visible_node(viewer: User, name: str) -> Node:
     return node
 
 
+def get_visible_device(viewer: User, name: str, index: int) -> Device:
+    """The GPU of that number on a node; raises NotFound."""
+    devices = Device.objects.filter(node=get_visible_node(viewer, name), is_present=True)
+    device = devices.select_related("node").filter(index=index, slots__isnull=True).first()
+    if device is None:
+        raise NotFound()
+    return device
+
+
 def troubled_nodes(viewer: User) -> list[Node]:
     """Nodes that take no work now, for those who look after them."""
     return list(visible_nodes(viewer).exclude(state=NodeState.READY))

@@ -12,7 +12,8 @@ from scheduler import events
 from scheduler.models import Allocation, Attempt, Node, Placement
 from scheduler.services import transitions
 from scheduler.services.errors import Invalid
-from scheduler.services.inventory import store_devices, store_host
+from scheduler.services.nodes.health import due_checks, judge_clock, take_checks, take_troubles
+from scheduler.services.nodes.inventory import store_devices, store_host
 from scheduler.services.reports import report_attempts
 from scheduler.services.telemetry import ingest_samples
 from scheduler.spec import JobSpec
@@ -37,8 +38,9 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
 
     1. Heartbeat: the node is heard; a silent or lost one comes back.
     2. Inventory, when it came along.
-    3. Reports, each a no-op when it is old news.
-    4. Samples; they may be lost, so they come last.
+    3. What is wrong with it, before devices are given back.
+    4. Reports, each a no-op when it is old news.
+    5. Samples; they may be lost, so they come last.
     """
     now = now or timezone.now()
     if not OLDEST_PROTOCOL <= request.protocol <= PROTOCOL:
@@ -50,6 +52,10 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
     forget: set[int] = set()
     with transaction.atomic():
         _hear(node, request, now)
+        if request.troubles is not None:
+            take_troubles(node, request.troubles, now=now)
+        if request.checks:
+            take_checks(node, request.checks, now=now)
         if request.host is not None:
             store_host(node, request.host)
         if request.devices is not None:
@@ -64,7 +70,7 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
             )
         ingest_samples(node=node, request=request, now=now)
     is_news = forget or request.hold_s <= 0 or desired_revision(node.pk) != request.seen_revision
-    return current_reply(node, forget) if is_news else None
+    return current_reply(node, forget, now=now) if is_news else None
 
 
 def _hear(node: Node, request: SyncRequest, now: datetime) -> None:
@@ -79,13 +85,16 @@ def _hear(node: Node, request: SyncRequest, now: datetime) -> None:
     )
     if node.state in (NodeState.SILENT, NodeState.LOST):
         back = NodeState.DRAINING if node.drain_requested_at else NodeState.READY
+        if node.trouble:
+            back = NodeState.QUARANTINED
         transitions.move_node(
             node,
             back,
             now=now,
             kind="heard_again",
-            reason=node.state_reason if back is NodeState.DRAINING else "",
+            reason="" if back is NodeState.READY else node.state_reason,
         )
+    judge_clock(node, skew, now=now)
 
 
 def desired_revision(node_id: int) -> int:
@@ -93,13 +102,17 @@ def desired_revision(node_id: int) -> int:
     return Node.objects.values_list("desired_revision", flat=True).get(pk=node_id)
 
 
-def current_reply(node: Node, forget: Iterable[int] = ()) -> SyncReply:
+def current_reply(
+    node: Node, forget: Iterable[int] = (), *, now: datetime | None = None
+) -> SyncReply:
     """The complete truth for the node, read now.
 
     The revision is read first: if something changes in between, the node is told the newer state
     under the older number and asks again, which does no harm.
     """
-    revision, state = Node.objects.values_list("desired_revision", "state").get(pk=node.pk)
+    revision, state, has_checks = Node.objects.values_list(
+        "desired_revision", "state", "has_checks"
+    ).get(pk=node.pk)
     placements = list(
         Placement.objects.filter(
             node=node, ended_at__isnull=True, attempt__state__in=LIVE_ATTEMPT_STATES
@@ -130,6 +143,7 @@ def current_reply(node: Node, forget: Iterable[int] = ()) -> SyncReply:
             if _may_be_told(p)
         ),
         forget=tuple(sorted(forget)),
+        check=due_checks(node, now=now or timezone.now()) if has_checks else (),
     )
 
 

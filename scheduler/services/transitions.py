@@ -14,13 +14,14 @@ from django.db.models import F
 
 from accounts.models import User
 from scheduler import events
-from scheduler.models import Attempt, Job, JobEvent, Node, NodeEvent
+from scheduler.models import Attempt, Device, Job, JobEvent, Node, NodeEvent
 from scheduler.states import (
     ATTEMPT_MOVES,
     FINAL_JOB_STATES,
     JOB_MOVES,
     NODE_MOVES,
     AttemptState,
+    DeviceHealth,
     JobState,
     NodeState,
     WaitReason,
@@ -128,6 +129,33 @@ def move_node(
     node.refresh_from_db()
     record_node_event(node, kind, now=now, actor=actor, came_from=came_from, to=to, detail=reason)
     tell_of_node(node.pk)
+    events.wake_scheduler_on_commit()
+    return True
+
+
+def move_device(
+    device: Device,
+    to: DeviceHealth,
+    *,
+    now: datetime,
+    kind: str,
+    actor: User | None = None,
+    reason: str = "",
+    **fields: Any,
+) -> bool:
+    """Move one device; its node's history tells of it. False: it was moved meanwhile."""
+    came_from = DeviceHealth(device.health)
+    moved = Device.objects.filter(pk=device.pk, health=came_from).update(
+        health=to, health_reason=reason[:255], **fields
+    )
+    if not moved:
+        return False
+    device.refresh_from_db()
+    words = f"GPU {device.index}" + (f": {reason}" if reason else "")
+    record_node_event(
+        device.node, kind, now=now, actor=actor, came_from=came_from, to=to, detail=words
+    )
+    tell_of_node(device.node_id)
     events.wake_scheduler_on_commit()
     return True
 

@@ -32,6 +32,13 @@ from scheduler.states.moves import (
     Tier,
 )
 from scheduler.states.shown import shown_state
+from scheduler.states.troubles import (
+    HARDWARE_XIDS,
+    TROUBLE_RULES,
+    Trouble,
+    TroubleRule,
+    trouble_of,
+)
 from scheduler.states.waits import (
     WAIT_SENTENCES,
     DependencyKind,
@@ -45,6 +52,7 @@ __all__ = [
     "END_RULES",
     "FAILURE_WORDS",
     "FINAL_JOB_STATES",
+    "HARDWARE_XIDS",
     "INFRASTRUCTURE",
     "JOB_MOVES",
     "LIVE_ATTEMPT_STATES",
@@ -52,6 +60,7 @@ __all__ = [
     "MAX_FREE_RETRIES",
     "NODE_MOVES",
     "PAUSES",
+    "TROUBLE_RULES",
     "WAITING_JOB_STATES",
     "WAIT_SENTENCES",
     "AttemptState",
@@ -63,10 +72,13 @@ __all__ = [
     "JobState",
     "NodeState",
     "Tier",
+    "Trouble",
+    "TroubleRule",
     "WaitReason",
     "end_sentence",
     "loss_sentence",
     "shown_state",
+    "trouble_of",
     "wait_sentence",
     "why_no_forecast",
 ]

@@ -140,12 +140,38 @@ class HostSample:
 
 
 @dataclass(frozen=True, slots=True)
+class TroubleReport:
+    """What is wrong with a device, or with the node itself if `uuid` is empty.
+
+    `kind` is a word of `scheduler.states.Trouble`, as text so that an older server takes a newer
+    one. `fence` names the attempt that held the device when it began.
+    """
+
+    kind: str
+    uuid: str = ""
+    detail: str = ""
+    since: float = 0.0
+    fence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCheck:
+    """How a device that nobody holds did in the check that the server asked for."""
+
+    uuid: str
+    passed: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SyncRequest:
     """Heartbeat, reports and samples in one call.
 
     `seen_revision` is the revision of the last reply the agent acted on; the server answers at
     once when it has a newer one and otherwise holds the call for at most `hold_s`. `host` and
     `devices` come with the first sync of an agent process and when they change; None: unchanged.
+    `troubles` is all that is wrong now, told in the same way. `checks` are told until the reply
+    no longer asks for them.
     """
 
     protocol: int
@@ -160,6 +186,8 @@ class SyncRequest:
     host_sample: HostSample | None = None
     host: HostFacts | None = None
     devices: tuple[DeviceFacts, ...] | None = None
+    troubles: tuple[TroubleReport, ...] | None = None
+    checks: tuple[DeviceCheck, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +258,8 @@ class SyncReply:
     """The complete truth for this node at `revision`.
 
     An attempt the agent runs that is not in `assignments` must be stopped. `forget` lists fences
-    whose end and log are stored: the node may delete its spool entry.
+    whose end and log are stored: the node may delete its spool entry. `check` lists devices that
+    the node should try out and report on.
     """
 
     protocol: int
@@ -238,6 +267,7 @@ class SyncReply:
     node_state: NodeState
     assignments: tuple[Assignment, ...] = ()
     forget: tuple[int, ...] = ()
+    check: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from scheduler.wire.messages import (
     StopOrder,
     SyncReply,
     SyncRequest,
+    TroubleReport,
 )
 
 TOKEN = "enrol-me"
@@ -44,6 +45,9 @@ class NodeBook:
     history: list[AttemptReport] = field(default_factory=list)
     samples: list[DeviceSample] = field(default_factory=list)
     syncs: list[SyncRequest] = field(default_factory=list)
+    troubles: tuple[TroubleReport, ...] = ()
+    check: set[str] = field(default_factory=set)
+    checked: set[str] = field(default_factory=set)
 
 
 class Portal:
@@ -149,6 +153,9 @@ class Portal:
                     book.reports[report.fence] = report
                 book.history.append(report)
             book.samples += request.samples
+            book.troubles = book.troubles if request.troubles is None else request.troubles
+            book.checked |= {one.uuid for one in request.checks if one.passed}
+            book.check -= book.checked
             self.changed.notify_all()
             give_up_at = time.monotonic() + request.hold_s
             while self._server and book.revision <= request.seen_revision:
@@ -162,6 +169,7 @@ class Portal:
                 NodeState.READY,
                 tuple(book.assignments.values()),
                 tuple(book.forget),
+                tuple(book.check),
             )
 
     def _log(self, fence: int, rank: int, offset: int, body: bytes) -> tuple[int, object] | None:
@@ -201,6 +209,11 @@ class Portal:
             book.assignments.pop(fence, None)
             book.forget.add(fence)
             self._bump(book)
+
+    def ask_check(self, node: str, uuid: str) -> None:
+        with self.changed:
+            self.nodes[node].check.add(uuid)
+            self._bump(self.nodes[node])
 
     def _bump(self, book: NodeBook) -> None:
         book.revision += 1

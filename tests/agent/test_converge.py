@@ -11,6 +11,8 @@ import pytest
 from scheduler.agent.client import Client
 from scheduler.agent.config import NodeIdentity, Options, make_work_folder
 from scheduler.agent.converge import Roster
+from scheduler.agent.gpus import SimulatedGpus
+from scheduler.agent.node.troubles import TroubleWatch
 from scheduler.states import AttemptState, EndReason, NodeState
 from scheduler.wire.messages import PROTOCOL, Assignment, SyncReply
 from tests.agent.conftest import assignment, wait_until
@@ -24,7 +26,10 @@ def roster(portal: Portal, folder: Path, request: pytest.FixtureRequest) -> Iter
     client = Client(portal.url, "token-of-nobody")
     identity = NodeIdentity(portal.url, 1, "nobody", "main", "token-of-nobody")
     options = Options(state, state, retry_cap_s=0.2)
-    made = Roster(identity, options, client, f"test-{state.name}-{time.time()}", lambda: None)
+    gpus = SimulatedGpus("nobody", 2, "NVIDIA L4")
+    watch = TroubleWatch(state / "t.json", gpus, boot_id="b", folders=[state], min_free_mib=1)
+    hint = f"test-{state.name}-{time.time()}"
+    made = Roster(identity, options, client, watch, hint, lambda: None)
     yield made
     made.converge(reply(10_000), time.monotonic())
     wait_until(lambda: set(words(made).values()) <= {AttemptState.ENDED})

@@ -21,7 +21,7 @@ FORBIDDEN_NAMES = frozenset(
 )
 # library: the only files and folders that may import it
 DOORS = {
-    "pynvml": ("scheduler/agent/gpus.py",),
+    "pynvml": ("scheduler/agent/gpus/nvml.py",),
     "guardian": ("accounts/permissions.py", "accounts/models/grants.py"),
     "plotly": ("portal/reports/charts.py",),
     "channels": ("scheduler/events.py", "portal/live/", "portal/asgi.py"),

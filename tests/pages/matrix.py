@@ -77,6 +77,7 @@ ROWS: tuple[Row, ...] = (
     _get("nodes:series", _ALL, "node"),
     _post("nodes:drain", _OPERATES, "node", reason="fans"),
     _post("nodes:resume", _OPERATES, "node"),
+    _post("nodes:device", _OPERATES, "node", "index", action="quarantine", reason="fan"),
     _post("nodes:retire", _OPERATES, "node"),
     _get("teams:list", _ALL),
     _post("teams:list", "403 403 403 403 302 403 302", name="Robots"),

@@ -55,6 +55,7 @@ def things(people, root, alice, bob, lead, team, project):
         "held": yard.held.pk,
         "pool": "default",
         "node": "n1",
+        "index": 0,
         "team": team.slug,
         "project": project.slug,
         "membership": bob.memberships.get(team=team).pk,

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from portal.api.operations import ApiView, Query, body_of, operation
 from portal.api.shapes import viewer_of
 from portal.api.v1.cluster_shapes import (
+    DeviceBody,
     DrainBody,
     Nodes,
     NodeShape,
@@ -32,6 +33,7 @@ from scheduler.selectors.queues import queue_rows, queues_of
 from scheduler.services import nodes as services
 from scheduler.services import queues as queue_services
 from scheduler.services.errors import NotFound
+from scheduler.services.nodes.health import act_on_device
 
 
 class PoolList(ApiView):
@@ -110,6 +112,23 @@ def _node_action(
 NodeDrain = _node_action("drain", "Let running jobs end, take none", services.drain_node, DrainBody)
 NodeResume = _node_action("resume", "Take jobs again", services.resume_node)
 NodeRetire = _node_action("retire", "Take it out for good", services.retire_node)
+
+
+class NodeDevice(ApiView):
+    """`/nodes/<name>/gpus/<index>/`."""
+
+    @operation(
+        "nodes_device",
+        "Take a GPU out of service, have it checked, or return it (operators)",
+        scope="nodes:write",
+        body=DeviceBody,
+        reply=NodeShape,
+    )
+    def post(self, request: Request, name: str, index: int) -> Response:
+        sent, actor = body_of(request, DeviceBody), viewer_of(request)
+        device = select.get_visible_device(actor, name, index)
+        act_on_device(actor=actor, device=device, **sent)
+        return Response(show_node(select.node_view(actor, device.node)))
 
 
 class NodeTokens(ApiView):

@@ -47,6 +47,7 @@ class DeviceShape(serializers.Serializer[Any]):
     model = serializers.CharField()
     memory_mib = serializers.IntegerField()
     health = serializers.CharField()
+    health_reason = serializers.CharField()
     is_simulated = serializers.BooleanField()
     is_held = serializers.BooleanField()
     job = serializers.IntegerField(allow_null=True)
@@ -79,6 +80,13 @@ class Nodes(serializers.Serializer[Any]):
 class DrainBody(serializers.Serializer[Any]):
     """Why a node is drained; shown to people."""
 
+    reason = serializers.CharField(max_length=200, required=False, allow_blank=True)
+
+
+class DeviceBody(serializers.Serializer[Any]):
+    """What is to become of a GPU, and why; `quarantine` needs a reason."""
+
+    action = serializers.ChoiceField(choices=["quarantine", "check", "return"])
     reason = serializers.CharField(max_length=200, required=False, allow_blank=True)
 
 
@@ -161,6 +169,7 @@ def show_node(view: NodeView) -> dict[str, Any]:
                 "model": one.device.model,
                 "memory_mib": one.device.memory_mib,
                 "health": one.device.health,
+                "health_reason": one.device.health_reason,
                 "is_simulated": one.device.is_simulated,
                 "is_held": one.is_held,
                 "job": one.job.pk if one.job else None,

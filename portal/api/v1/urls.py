@@ -29,6 +29,7 @@ urlpatterns: list[URLPattern] = [
     path("nodes/", cluster.NodeList.as_view(), name="nodes"),
     path("nodes/tokens/", cluster.NodeTokens.as_view(), name="node_tokens"),
     path("nodes/<str:name>/", cluster.NodeByName.as_view(), name="node"),
+    path("nodes/<str:name>/gpus/<int:index>/", cluster.NodeDevice.as_view(), name="node_device"),
     path("nodes/<str:name>/drain/", cluster.NodeDrain.as_view(), name="node_drain"),
     path("nodes/<str:name>/resume/", cluster.NodeResume.as_view(), name="node_resume"),
     path("nodes/<str:name>/retire/", cluster.NodeRetire.as_view(), name="node_retire"),

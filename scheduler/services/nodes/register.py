@@ -16,7 +16,7 @@ from scheduler import events
 from scheduler.models import Node, NodeToken, Pool, Queue
 from scheduler.services import transitions
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
-from scheduler.services.inventory import store_devices, store_host
+from scheduler.services.nodes.inventory import store_devices, store_host
 from scheduler.states import NodeState
 from scheduler.wire.messages import OLDEST_PROTOCOL, PROTOCOL, EnrolReply, EnrolRequest
 

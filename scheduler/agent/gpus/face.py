@@ -1,0 +1,50 @@
+"""The one face of a node's devices, whoever stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from scheduler.states import Trouble
+from scheduler.wire.messages import DeviceFacts, DeviceSample
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Who holds a device: the attempt's fence and the processor cores it keeps busy."""
+
+    fence: int
+    busy_cores: float
+    held_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a device at this moment; an Xid error is told once."""
+
+    uuid: str
+    kind: Trouble
+    detail: str
+
+
+class GpuProblem(Exception):
+    """The devices cannot be read; the text says what to do."""
+
+
+class Gpus(Protocol):
+    """Devices of a node behind one face."""
+
+    driver: str
+
+    def inventory(self) -> tuple[DeviceFacts, ...]:
+        """All devices, in index order."""
+
+    def sample(self, holders: Mapping[str, Holding]) -> tuple[DeviceSample, ...]:
+        """One reading of each device; `holders` maps device UUIDs to who has them."""
+
+    def faults(self, held: Collection[str]) -> tuple[Fault, ...]:
+        """What is wrong now; processes on a device not in `held` are a fault too."""
+
+    def check_command(self, uuid: str) -> tuple[str, ...]:
+        """A program that tries the device out and ends with 0 if it is well."""

@@ -1,0 +1,156 @@
+"""The only door to NVML: inventory, samples and faults of real devices."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from scheduler.agent.gpus.face import Fault, GpuProblem, Holding
+from scheduler.states import HARDWARE_XIDS, Trouble
+from scheduler.wire.messages import DeviceFacts, DeviceSample
+
+_MIB = 1024 * 1024
+_MAX_EVENTS = 64
+_NAMED_PROCESSES = 4
+
+
+class NvmlGpus:
+    """Real devices. Raises GpuProblem when the driver does not answer."""
+
+    def __init__(self) -> None:
+        import pynvml
+
+        self._nvml: Any = pynvml
+        try:
+            pynvml.nvmlInit()
+            self.driver = _text(pynvml.nvmlSystemGetDriverVersion())
+            self._devices = [
+                pynvml.nvmlDeviceGetHandleByIndex(index)
+                for index in range(pynvml.nvmlDeviceGetCount())
+            ]
+            # Asked once: a device that fell off the bus no longer says who it is.
+            self._uuids = [_text(pynvml.nvmlDeviceGetUUID(device)) for device in self._devices]
+        except pynvml.NVMLError as error:
+            raise GpuProblem(
+                f"NVML does not answer ({error}). Install the NVIDIA driver and check that "
+                "`nvidia-smi` works, or start with --simulated-gpus N to try without."
+            ) from None
+        self._events = self._listen()
+
+    def inventory(self) -> tuple[DeviceFacts, ...]:
+        """All devices NVML lists."""
+        return tuple(self._facts(index) for index in range(len(self._devices)))
+
+    def _facts(self, index: int) -> DeviceFacts:
+        device = self._devices[index]
+        return DeviceFacts(
+            uuid=self._uuids[index],
+            index=index,
+            model=_text(self._nvml.nvmlDeviceGetName(device)),
+            memory_mib=self._nvml.nvmlDeviceGetMemoryInfo(device).total // _MIB,
+        )
+
+    def sample(self, holders: Mapping[str, Holding]) -> tuple[DeviceSample, ...]:
+        """One reading of each device that answers; one that fell off the bus is left out."""
+        found = []
+        for uuid, device in zip(self._uuids, self._devices, strict=True):
+            try:
+                found.append(self._read(uuid, device, holders.get(uuid)))
+            except self._nvml.NVMLError:
+                continue
+        return tuple(found)
+
+    def _read(self, uuid: str, device: Any, holder: Holding | None) -> DeviceSample:
+        nvml = self._nvml
+        return DeviceSample(
+            uuid=uuid,
+            at=time.time(),
+            gpu_percent=float(nvml.nvmlDeviceGetUtilizationRates(device).gpu),
+            memory_used_mib=nvml.nvmlDeviceGetMemoryInfo(device).used // _MIB,
+            power_watts=nvml.nvmlDeviceGetPowerUsage(device) / 1000,
+            temperature_c=float(nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU)),
+            fence=holder.fence if holder else None,
+        )
+
+    def faults(self, held: Collection[str]) -> tuple[Fault, ...]:
+        """Xid errors since the last call, and what each device shows now."""
+        found = list(self._xids())
+        for uuid, device in zip(self._uuids, self._devices, strict=True):
+            found += self._shown(uuid, device, is_held=uuid in held)
+        return tuple(found)
+
+    def check_command(self, uuid: str) -> tuple[str, ...]:
+        """Writes and reads back memory of the device through the CUDA driver, in its own process.
+
+        Not in ours: a broken device may hang whoever asks it.
+        """
+        root = str(Path(__file__).resolve().parents[3])
+        start = (
+            "import sys; sys.path.insert(0, sys.argv[1]);"
+            "from scheduler.agent.gpus.device_check import main; main(sys.argv[2])"
+        )
+        return (sys.executable, "-I", "-c", start, root, uuid)
+
+    def _listen(self) -> Any:
+        """The set of events to look into; None where the driver has none."""
+        nvml = self._nvml
+        try:
+            events = nvml.nvmlEventSetCreate()
+            for device in self._devices:
+                nvml.nvmlDeviceRegisterEvents(device, nvml.nvmlEventTypeXidCriticalError, events)
+        except nvml.NVMLError:
+            return None
+        return events
+
+    def _xids(self) -> Iterator[Fault]:
+        nvml = self._nvml
+        for _ in range(_MAX_EVENTS if self._events is not None else 0):
+            try:
+                event = nvml.nvmlEventSetWait_v2(self._events, 0)
+                uuid = _text(nvml.nvmlDeviceGetUUID(event.device))
+            except nvml.NVMLError_Timeout:
+                return
+            except nvml.NVMLError:
+                continue  # who is gone shows as lost
+            code = int(event.eventData)
+            if code in HARDWARE_XIDS:
+                yield Fault(uuid, Trouble.XID, f"Xid {code}: {HARDWARE_XIDS[code]}")
+
+    def _shown(self, uuid: str, device: Any, *, is_held: bool) -> Iterator[Fault]:
+        nvml = self._nvml
+        try:
+            degrees = nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU)
+        except (nvml.NVMLError_GpuIsLost, nvml.NVMLError_Unknown) as error:
+            yield Fault(uuid, Trouble.LOST, str(error))
+            return
+        except nvml.NVMLError:
+            degrees = 0
+        slowdown = nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+        limit = self._ask(nvml.nvmlDeviceGetTemperatureThreshold, device, slowdown)
+        if limit and degrees >= limit:
+            yield Fault(uuid, Trouble.HOT, f"{degrees} C, and it slows down from {limit} C")
+        kinds = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+        errors = self._ask(nvml.nvmlDeviceGetTotalEccErrors, device, *kinds)
+        if errors:
+            yield Fault(uuid, Trouble.ECC, f"{errors} since the driver was loaded")
+        if not is_held:
+            pids = [
+                p.pid for p in self._ask(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device) or ()
+            ]
+            if pids:
+                names = ", ".join(str(pid) for pid in pids[:_NAMED_PROCESSES])
+                yield Fault(uuid, Trouble.NOT_RELEASED, f"{len(pids)} processes, such as {names}")
+
+    def _ask(self, question: Any, *arguments: Any) -> Any:
+        """The answer; None from a device that has none."""
+        try:
+            return question(*arguments)
+        except self._nvml.NVMLError:
+            return None
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,98 @@
+"""Devices that do not exist, behind the same face; called simulated wherever they are shown."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from scheduler.agent.gpus.face import Fault, Holding
+from scheduler.states import trouble_of
+from scheduler.wire.messages import DeviceFacts, DeviceSample
+
+_AMBIENT_C = 31.0
+_WARMING_S = 40.0
+# Memory in MiB and board power in watts of models that are often simulated.
+_KNOWN_MODELS = {
+    "NVIDIA H200": (143_771, 700.0),
+    "NVIDIA H100 80GB HBM3": (81_559, 700.0),
+    "NVIDIA A100-SXM4-80GB": (81_920, 400.0),
+    "NVIDIA A100-SXM4-40GB": (40_960, 400.0),
+    "NVIDIA L40S": (46_068, 350.0),
+    "NVIDIA L4": (23_034, 72.0),
+    "Tesla T4": (15_360, 70.0),
+}
+
+
+class SimulatedGpus:
+    """Devices that do not exist, flagged as such; their readings follow the job's real work."""
+
+    driver = "simulated"
+
+    def __init__(self, node_name: str, count: int, model: str, faults: Path | None = None) -> None:
+        self._fault_file = faults
+        self._memory_mib, self._board_watts = _KNOWN_MODELS.get(model, (81_559, 500.0))
+        self._facts = tuple(
+            DeviceFacts(
+                uuid=_simulated_uuid(node_name, index),
+                index=index,
+                model=model,
+                memory_mib=self._memory_mib,
+                simulated=True,
+            )
+            for index in range(count)
+        )
+
+    def inventory(self) -> tuple[DeviceFacts, ...]:
+        """The devices, the same on every start of a node of this name."""
+        return self._facts
+
+    def sample(self, holders: Mapping[str, Holding]) -> tuple[DeviceSample, ...]:
+        """Readings as a card would show them under the load its holder's processors have."""
+        now = time.time()
+        return tuple(self._reading(facts, holders.get(facts.uuid), now) for facts in self._facts)
+
+    def faults(self, held: Collection[str]) -> tuple[Fault, ...]:
+        """What the file of simulated faults says, `{"0": {"kind": "hot", "detail": "95 C"}}`."""
+        told: dict[str, dict[str, str]] = {}
+        if self._fault_file is not None:
+            with suppress(FileNotFoundError, ValueError):
+                told = json.loads(self._fault_file.read_text())
+        wrong = [
+            (facts.uuid, told[str(facts.index)])
+            for facts in self._facts
+            if str(facts.index) in told
+        ]
+        return tuple(
+            Fault(uuid, trouble_of(fault.get("kind", "")), f"{fault.get('detail', '')} (simulated)")
+            for uuid, fault in wrong
+        )
+
+    def check_command(self, uuid: str) -> tuple[str, ...]:
+        """Ends well unless the file of simulated faults names the device."""
+        return ("false",) if any(fault.uuid == uuid for fault in self.faults(())) else ("true",)
+
+    def _reading(self, facts: DeviceFacts, holder: Holding | None, now: float) -> DeviceSample:
+        load = warmth = 0.0
+        if holder is not None:
+            load = min(1.0, holder.busy_cores) * (0.94 + 0.05 * math.sin(now / 7 + facts.index))
+            warmth = 1 - math.exp(-holder.held_s / _WARMING_S)
+        used = 0.005 + (0.1 + 0.55 * warmth if holder else 0.0)
+        return DeviceSample(
+            uuid=facts.uuid,
+            at=now,
+            gpu_percent=round(100 * load, 1),
+            memory_used_mib=int(self._memory_mib * used),
+            power_watts=round(self._board_watts * (0.1 + 0.8 * load), 1),
+            temperature_c=round(_AMBIENT_C + 38 * load * warmth, 1),
+            fence=holder.fence if holder else None,
+        )
+
+
+def _simulated_uuid(node_name: str, index: int) -> str:
+    mark = hashlib.sha256(f"{node_name}/{index}".encode()).hexdigest()
+    return f"GPU-SIM-{mark[:8]}-{mark[8:12]}-{mark[12:16]}-{mark[16:20]}-{mark[20:32]}"

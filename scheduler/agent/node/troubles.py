@@ -1,0 +1,154 @@
+"""What is wrong with this node and its devices: noticed, remembered, tried out, told."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from scheduler.agent.gpus import Gpus
+from scheduler.agent.node.host import free_mib
+from scheduler.states import TROUBLE_RULES, Trouble, trouble_of
+from scheduler.wire.messages import DeviceCheck, TroubleReport
+
+_CHECK_S = 120.0
+
+logger = logging.getLogger(__name__)
+
+
+class TroubleWatch:
+    """All that is wrong now. Thread-safe.
+
+    What is sticky is kept in `file` for as long as the host is not started again, so that an
+    agent that was restarted does not forget an error that the driver tells once.
+    """
+
+    def __init__(
+        self, file: Path, gpus: Gpus, *, boot_id: str, folders: Iterable[Path], min_free_mib: int
+    ) -> None:
+        self._file = file
+        self._gpus = gpus
+        self._boot_id = boot_id
+        self._folders = tuple(folders)
+        self._min_free_mib = min_free_mib
+        self._lock = threading.Lock()
+        self._found: dict[tuple[str, Trouble], TroubleReport] = self._recall()
+
+    def look(self, holders: Mapping[str, int]) -> None:
+        """Notice what is wrong now; `holders` maps UUIDs to the fence that has the device."""
+        with self._lock:
+            shown = {(f.uuid, f.kind): f.detail for f in self._gpus.faults(holders)}
+            if (room := min(map(free_mib, self._folders))) < self._min_free_mib:
+                shown["", Trouble.DISK_FULL] = f"{room} MiB are left"
+            for key in [key for key in self._found if key not in shown]:
+                if not TROUBLE_RULES[key[1]].is_sticky:
+                    del self._found[key]
+            before = len(self._found)
+            for (uuid, kind), detail in shown.items():
+                if (uuid, kind) not in self._found:
+                    logger.error("%s: %s (%s)", uuid or "this node", kind, detail)
+                    self._found[uuid, kind] = TroubleReport(
+                        str(kind), uuid, detail[:500], time.time(), holders.get(uuid)
+                    )
+            if len(self._found) != before:
+                self._keep()
+
+    def all(self) -> tuple[TroubleReport, ...]:
+        """Everything that is wrong."""
+        with self._lock:
+            return tuple(self._found[key] for key in sorted(self._found))
+
+    def blame(self, uuids: Collection[str], fence: int, since: float) -> str:
+        """Why a program failed on these devices, if they are to blame; else "".
+
+        They are if they broke while `fence` held them, or after `since`, when it was started.
+        """
+        with self._lock:
+            for (uuid, kind), report in sorted(self._found.items()):
+                rule = TROUBLE_RULES[kind]
+                is_his = report.fence == fence or report.since >= since
+                if uuid in uuids and rule.breaks_programs and is_his:
+                    return f"GPU {uuid}: {rule.words} ({report.detail})"
+        return ""
+
+    def is_in_use(self, uuids: Collection[str]) -> bool:
+        """Whether any of these devices has processes though nobody holds it."""
+        with self._lock:
+            return any((uuid, Trouble.NOT_RELEASED) in self._found for uuid in uuids)
+
+    def clear(self, uuid: str) -> None:
+        """The device passed its check: what stood against it is over."""
+        with self._lock:
+            for key in [key for key in self._found if key[0] == uuid]:
+                del self._found[key]
+            self._keep()
+
+    def _keep(self) -> None:
+        kept = [asdict(r) for (_, kind), r in self._found.items() if TROUBLE_RULES[kind].is_sticky]
+        with suppress(OSError):  # a full disk is told, not died of
+            fresh = self._file.with_suffix(".new")
+            fresh.write_text(json.dumps({"boot_id": self._boot_id, "troubles": kept}))
+            fresh.replace(self._file)
+
+    def _recall(self) -> dict[tuple[str, Trouble], TroubleReport]:
+        try:
+            told = json.loads(self._file.read_text())
+            if told["boot_id"] != self._boot_id:
+                return {}
+            reports = [TroubleReport(**one) for one in told["troubles"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+        return {(report.uuid, trouble_of(report.kind)): report for report in reports}
+
+
+class Checks:
+    """Tries out devices that the server asks for, one process each; `on_result` wakes the agent."""
+
+    def __init__(self, gpus: Gpus, watch: TroubleWatch, on_result: Callable[[], None]) -> None:
+        self._gpus = gpus
+        self._watch = watch
+        self._on_result = on_result
+        self._lock = threading.Lock()
+        self._running: set[str] = set()
+        self._results: dict[str, DeviceCheck] = {}
+
+    def want(self, uuids: Collection[str]) -> None:
+        """Begin what is asked for and not done; drop the results that are no longer asked for."""
+        with self._lock:
+            self._results = {u: result for u, result in self._results.items() if u in uuids}
+            begin = [u for u in uuids if u not in self._running and u not in self._results]
+            self._running.update(begin)
+        for uuid in begin:
+            threading.Thread(target=self._try_out, args=(uuid,), daemon=True).start()
+
+    def results(self) -> tuple[DeviceCheck, ...]:
+        """What is known and not yet taken in by the server."""
+        with self._lock:
+            return tuple(self._results.values())
+
+    def _try_out(self, uuid: str) -> None:
+        try:
+            done = subprocess.run(
+                self._gpus.check_command(uuid),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_CHECK_S,
+                check=False,
+            )
+            passed, detail = done.returncode == 0, done.stderr.strip()[-500:]
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            passed, detail = False, f"{problem}"[:500]
+        if passed:
+            self._watch.clear(uuid)
+        logger.info("check of %s: %s %s", uuid, "passed" if passed else "failed", detail)
+        with self._lock:
+            self._running.discard(uuid)
+            self._results[uuid] = DeviceCheck(uuid, passed, detail)
+        self._on_result()

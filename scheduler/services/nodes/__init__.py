@@ -1,0 +1,23 @@
+"""Nodes: their register (enrolment, drain, resume), what they have, and what is wrong with them."""
+
+from scheduler.services.nodes.register import (
+    authenticate_node,
+    create_pool,
+    drain_node,
+    enrol_node,
+    issue_node_token,
+    require_operator,
+    resume_node,
+    retire_node,
+)
+
+__all__ = [
+    "authenticate_node",
+    "create_pool",
+    "drain_node",
+    "enrol_node",
+    "issue_node_token",
+    "require_operator",
+    "resume_node",
+    "retire_node",
+]

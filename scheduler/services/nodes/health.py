@@ -1,0 +1,240 @@
+"""Devices and nodes that something is wrong with: out of service by evidence, back by a check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+
+from accounts.models import User
+from scheduler.models import Allocation, Attempt, Device, Node
+from scheduler.services import transitions
+from scheduler.services.errors import Conflict, Invalid
+from scheduler.services.nodes.register import require_operator
+from scheduler.services.stopping import request_stop
+from scheduler.states import (
+    LIVE_ATTEMPT_STATES,
+    TROUBLE_RULES,
+    DeviceHealth,
+    EndReason,
+    NodeState,
+    Trouble,
+    trouble_of,
+)
+from scheduler.wire.messages import DeviceCheck, TroubleReport
+
+MAX_TROUBLES = 512
+# A device whose trouble has gone is tried out after this; one that failed is tried again later.
+COOL_DOWN = timedelta(seconds=60)
+NEXT_CHECK = timedelta(minutes=15)
+# Beyond the first a node's times are worth nothing; the second keeps it from going to and fro.
+CLOCK_OFF_S, CLOCK_FINE_S = 60.0, 30.0
+_OFFERED = (DeviceHealth.HEALTHY, DeviceHealth.SUSPECT)
+
+
+def take_troubles(node: Node, troubles: Sequence[TroubleReport], *, now: datetime) -> None:
+    """All that is wrong with the node and its devices, as it says; the rest is well.
+
+    1. A device with a trouble goes out of service, and who runs on a broken one is stopped.
+    2. A device whose trouble is over is to be tried out.
+    3. The node itself goes out of service, or returns.
+    """
+    worst: dict[str, tuple[Trouble, TroubleReport]] = {}
+    for report in troubles[:MAX_TROUBLES]:
+        kind = trouble_of(report.kind)
+        known = worst.get(report.uuid)
+        if known is None or _rank(kind) > _rank(known[0]):
+            worst[report.uuid] = (kind, report)
+    for device in node.devices.select_related("node").order_by("index"):
+        found = worst.get(device.uuid)
+        if found is not None:
+            _take_out(device, *found, now)
+        elif device.trouble and device.trouble != Trouble.CHECK_FAILED and not device.check_at:
+            wait = COOL_DOWN if device.trouble == Trouble.HOT else timedelta(0)
+            Device.objects.filter(pk=device.pk).update(check_at=now + wait)
+            Node.objects.filter(pk=node.pk).update(has_checks=True)
+    _judge_node(node, worst.get(""), now)
+
+
+def _rank(kind: Trouble) -> tuple[bool, bool]:
+    rule = TROUBLE_RULES[kind]
+    return rule.breaks_programs, rule.is_sticky
+
+
+def _take_out(device: Device, kind: Trouble, report: TroubleReport, now: datetime) -> None:
+    rule = TROUBLE_RULES[kind]
+    if device.health in _OFFERED:
+        reason = f"{rule.words} ({report.detail})" if report.detail else rule.words
+        transitions.move_device(
+            device,
+            DeviceHealth.QUARANTINED,
+            now=now,
+            kind="device_quarantined",
+            reason=reason,
+            trouble=kind,
+            check_at=None,
+        )
+    if rule.breaks_programs:
+        _stop_program(device, now)
+
+
+def _stop_program(device: Device, now: datetime) -> None:
+    """Who runs on a broken device cannot go on, but may hang there for ever."""
+    held = Allocation.objects.filter(device=device, released_at__isnull=True)
+    attempts = (
+        Attempt.objects.select_for_update(of=("self",))
+        .select_related("job__pool")
+        .filter(placements__allocations__in=held, state__in=LIVE_ATTEMPT_STATES)
+    )
+    for attempt in attempts:
+        request_stop(attempt=attempt, reason=EndReason.DEVICE_FAILED, now=now)
+
+
+def _judge_node(node: Node, found: tuple[Trouble, TroubleReport] | None, now: datetime) -> None:
+    if found is not None:
+        kind, report = found
+        _quarantine_node(node, kind, report.detail, now)
+    elif node.trouble and node.trouble != Trouble.CLOCK_SKEW:
+        _return_node(node, now)
+
+
+def judge_clock(node: Node, skew_s: float, *, now: datetime) -> None:
+    """A node whose clock is far off goes out of service until it is right."""
+    if abs(skew_s) > CLOCK_OFF_S:
+        _quarantine_node(node, Trouble.CLOCK_SKEW, f"{skew_s:+.0f} s off", now)
+    elif node.trouble == Trouble.CLOCK_SKEW and abs(skew_s) < CLOCK_FINE_S:
+        _return_node(node, now)
+
+
+def _quarantine_node(node: Node, kind: Trouble, detail: str, now: datetime) -> None:
+    if node.state == NodeState.READY:
+        transitions.move_node(
+            node,
+            NodeState.QUARANTINED,
+            now=now,
+            kind="node_quarantined",
+            reason=f"{TROUBLE_RULES[kind].words} ({detail})",
+            trouble=kind,
+        )
+
+
+def _return_node(node: Node, now: datetime) -> None:
+    Node.objects.filter(pk=node.pk).update(trouble="")
+    node.trouble = ""
+    if node.state == NodeState.QUARANTINED:
+        transitions.move_node(node, NodeState.READY, now=now, kind="node_returned")
+
+
+def due_checks(node: Node, *, now: datetime) -> tuple[str, ...]:
+    """Devices that the node should try out now: nobody holds them."""
+    held = Allocation.objects.filter(device=OuterRef("pk"), released_at__isnull=True)
+    waiting = Device.objects.filter(~Exists(held), node=node, is_present=True, check_at__lte=now)
+    return tuple(waiting.order_by("index").values_list("uuid", flat=True))
+
+
+def take_checks(node: Node, checks: Sequence[DeviceCheck], *, now: datetime) -> None:
+    """A device that passed returns; one that failed stays out and is tried again later."""
+    by_uuid: Mapping[str, DeviceCheck] = {check.uuid: check for check in checks[:MAX_TROUBLES]}
+    asked = node.devices.select_related("node").filter(uuid__in=by_uuid, check_at__lte=now)
+    for device in asked:
+        check = by_uuid[device.uuid]
+        if check.passed:
+            transitions.move_device(
+                device,
+                DeviceHealth.HEALTHY,
+                now=now,
+                kind="device_returned",
+                trouble="",
+                check_at=None,
+            )
+        else:
+            transitions.move_device(
+                device,
+                DeviceHealth.QUARANTINED,
+                now=now,
+                kind="device_check_failed",
+                reason=f"{TROUBLE_RULES[Trouble.CHECK_FAILED].words} ({check.detail})",
+                trouble=Trouble.CHECK_FAILED,
+                check_at=now + NEXT_CHECK,
+            )
+    _note_checks(node)
+
+
+def _note_checks(node: Node) -> None:
+    has_checks = node.devices.filter(check_at__isnull=False, is_present=True).exists()
+    Node.objects.filter(pk=node.pk).update(has_checks=has_checks)
+
+
+@transaction.atomic
+def quarantine_device(
+    *, actor: User, device: Device, reason: str, now: datetime | None = None
+) -> Device:
+    """Take a device out of service until an operator returns it; who runs there goes on."""
+    require_operator(actor)
+    if not reason.strip():
+        raise Invalid("Say why, for those who wonder where the GPU is.", field="reason")
+    if device.health in _OFFERED:
+        transitions.move_device(
+            device,
+            DeviceHealth.QUARANTINED,
+            now=now or timezone.now(),
+            kind="device_quarantined",
+            actor=actor,
+            reason=reason.strip(),
+            trouble="",
+            check_at=None,
+        )
+        _note_checks(device.node)
+    return device
+
+
+@transaction.atomic
+def check_device(*, actor: User, device: Device, now: datetime | None = None) -> Device:
+    """Have the node try the device out; it returns if it passes."""
+    require_operator(actor)
+    now = now or timezone.now()
+    if device.health in _OFFERED:
+        raise Conflict("The GPU is in service already.")
+    if device.allocations.filter(released_at__isnull=True).exists():
+        raise Conflict("A job still holds the GPU. Cancel it or wait for its end.")
+    Device.objects.filter(pk=device.pk).update(check_at=now)
+    Node.objects.filter(pk=device.node_id).update(has_checks=True)
+    transitions.record_node_event(
+        device.node, "device_check", now=now, actor=actor, detail=f"GPU {device.index}"
+    )
+    transitions.change_desired([device.node_id])
+    device.refresh_from_db()
+    return device
+
+
+@transaction.atomic
+def return_device(*, actor: User, device: Device, now: datetime | None = None) -> Device:
+    """Put a device back into service without a check, on the operator's word."""
+    require_operator(actor)
+    if device.health not in _OFFERED:
+        transitions.move_device(
+            device,
+            DeviceHealth.HEALTHY,
+            now=now or timezone.now(),
+            kind="device_returned",
+            actor=actor,
+            trouble="",
+            check_at=None,
+        )
+        _note_checks(device.node)
+    return device
+
+
+def act_on_device(*, actor: User, device: Device, action: str, reason: str = "") -> Device:
+    """What an operator asks for by name: `quarantine`, `check` or `return`."""
+    if action == "quarantine":
+        return quarantine_device(actor=actor, device=device, reason=reason)
+    if action == "check":
+        return check_device(actor=actor, device=device)
+    if action == "return":
+        return return_device(actor=actor, device=device)
+    require_operator(actor)
+    raise Invalid("Choose quarantine, check or return.", field="action")

@@ -1,0 +1,106 @@
+"""The real NVML bindings against a library that has the faults: what the agent makes of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = Path(__file__).with_name("nvml_stub.c")
+# One interpreter: the library is loaded once a process. Each line of input is a file of faults.
+ASK = """
+import json, os, sys
+from dataclasses import asdict
+from scheduler.agent.gpus import Holding, NvmlGpus
+gpus = NvmlGpus()
+said = {"driver": gpus.driver, "devices": [asdict(d) for d in gpus.inventory()], "turns": []}
+for faults, held in json.loads(sys.argv[1]):
+    open(os.environ["NVML_STUB_FAULTS"], "w").write(faults)
+    found = gpus.faults(held)
+    samples = gpus.sample({"GPU-00000000": Holding(7, 1.0, 1.0)})
+    said["turns"].append([[(f.uuid, f.kind, f.detail) for f in found], [s.uuid for s in samples]])
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler: apt-get install gcc libc6-dev")
+    folder = tmp_path_factory.mktemp("nvml")
+    made = [compiler, "-shared", "-fPIC", "-o", str(folder / "libnvidia-ml.so.1"), str(SOURCE)]
+    subprocess.run(made, check=True, timeout=60)
+    return folder
+
+
+def ask(library: Path, tmp_path: Path, *turns: tuple[str, list[str]]) -> dict:
+    done = subprocess.run(
+        [sys.executable, "-c", ASK, json.dumps(turns)],
+        env={
+            **os.environ,
+            "LD_LIBRARY_PATH": str(library),
+            "NVML_STUB_FAULTS": str(tmp_path / "faults"),
+            "PYTHONPATH": str(ROOT),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_sound_cards_have_no_faults(library: Path, tmp_path: Path) -> None:
+    said = ask(library, tmp_path, ("", []))
+    assert said["driver"] == "999.1"
+    assert [(d["uuid"], d["memory_mib"]) for d in said["devices"]] == [
+        ("GPU-00000000", 8192),
+        ("GPU-00000001", 8192),
+    ]
+    assert said["turns"] == [[[], ["GPU-00000000", "GPU-00000001"]]]
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "detail"),
+    [
+        ("0 xid 48", "xid", "Xid 48: double-bit memory error"),
+        ("0 hot 93", "hot", "93 C, and it slows down from 90 C"),
+        ("0 ecc 2", "ecc", "2 since the driver was loaded"),
+        ("0 process 4711", "not_released", "such as 4711"),
+    ],
+)
+def test_each_fault_is_seen(
+    library: Path, tmp_path: Path, fault: str, kind: str, detail: str
+) -> None:
+    said = ask(library, tmp_path, (fault, []))
+    [[uuid, found, words]] = said["turns"][0][0]
+    assert (uuid, found) == ("GPU-00000000", kind) and detail in words
+
+
+def test_a_card_that_fell_off_the_bus_is_named_and_the_other_still_read(
+    library: Path, tmp_path: Path
+) -> None:
+    said = ask(library, tmp_path, ("", []), ("0 lost 1", []))
+    faults, samples = said["turns"][1]
+    assert [fault[:2] for fault in faults] == [["GPU-00000000", "lost"]]
+    assert samples == ["GPU-00000001"]
+
+
+def test_an_xid_is_told_once_and_a_programs_own_never(library: Path, tmp_path: Path) -> None:
+    said = ask(library, tmp_path, ("1 xid 79", []), ("1 xid 79", []), ("1 xid 31", []))
+    assert [[fault[1] for fault in turn[0]] for turn in said["turns"]] == [["xid"], [], []]
+
+
+def test_processes_of_the_job_that_holds_the_card_are_no_fault(
+    library: Path, tmp_path: Path
+) -> None:
+    said = ask(library, tmp_path, ("0 process 4711", ["GPU-00000000"]))
+    assert said["turns"][0][0] == []

@@ -1,0 +1,93 @@
+"""What is wrong is noticed, remembered over a restart of the agent, blamed and checked."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from scheduler.agent.gpus import SimulatedGpus
+from scheduler.agent.node.troubles import Checks, TroubleWatch
+from scheduler.states import AttemptState, EndReason
+from tests.agent.conftest import Agent, assignment, wait_until
+from tests.agent.portal import Portal
+
+
+def make(tmp_path: Path, boot: str = "boot-1", least: int = 1) -> tuple[TroubleWatch, Path, list]:
+    faults = tmp_path / "faults.json"
+    gpus = SimulatedGpus("n", 2, "NVIDIA L4", faults)
+    file = tmp_path / "troubles.json"
+    watch = TroubleWatch(file, gpus, boot_id=boot, folders=[tmp_path], min_free_mib=least)
+    return watch, faults, [device.uuid for device in gpus.inventory()]
+
+
+def test_what_passes_is_forgotten_and_what_sticks_is_not(tmp_path: Path) -> None:
+    watch, faults, uuids = make(tmp_path)
+    faults.write_text(json.dumps({"0": {"kind": "xid", "detail": "79"}, "1": {"kind": "hot"}}))
+    watch.look({uuids[0]: 5})
+    assert [(t.kind, t.uuid, t.fence) for t in watch.all()] == sorted(
+        [("hot", uuids[1], None), ("xid", uuids[0], 5)], key=lambda one: (one[1], one[0])
+    )
+    faults.write_text("{}")
+    watch.look({})
+    assert [t.kind for t in watch.all()] == ["xid"]
+
+
+def test_it_outlives_the_agent_but_not_the_host(tmp_path: Path) -> None:
+    watch, faults, uuids = make(tmp_path)
+    faults.write_text('{"1": {"kind": "lost"}}')
+    watch.look({})
+    faults.unlink()
+    assert [t.uuid for t in make(tmp_path)[0].all()] == [uuids[1]]
+    assert make(tmp_path, boot="boot-2")[0].all() == ()
+    (tmp_path / "troubles.json").write_text('{"boot_id": "boot-1", "troubles": [{"kind": 5}]')
+    assert make(tmp_path)[0].all() == ()
+
+
+def test_only_what_breaks_programs_after_their_start_is_blamed(tmp_path: Path) -> None:
+    watch, faults, uuids = make(tmp_path)
+    faults.write_text('{"0": {"kind": "ecc", "detail": "2 errors"}, "1": {"kind": "hot"}}')
+    began = time.time()
+    watch.look({})
+    assert "2 errors" in watch.blame(uuids[:1], 1, began)
+    assert watch.blame(uuids[1:], 1, began) == ""
+    assert watch.blame(uuids, 1, time.time() + 1) == ""
+
+
+def test_a_full_disk_is_a_trouble_of_the_node(tmp_path: Path) -> None:
+    watch, *_ = make(tmp_path, least=2**40)
+    watch.look({})
+    assert [(t.kind, t.uuid) for t in watch.all()] == [("disk_full", "")]
+
+
+def test_a_passed_check_clears_and_is_told_until_nobody_asks(tmp_path: Path) -> None:
+    watch, faults, uuids = make(tmp_path)
+    faults.write_text('{"0": {"kind": "xid"}, "1": {"kind": "ecc"}}')
+    watch.look({})
+    checks = Checks(SimulatedGpus("n", 2, "NVIDIA L4", faults), watch, lambda: None)
+    faults.write_text('{"1": {"kind": "ecc"}}')
+    checks.want(uuids)
+    wait_until(lambda: len(checks.results()) == 2)
+    assert {c.uuid: c.passed for c in checks.results()} == {uuids[0]: True, uuids[1]: False}
+    assert [t.uuid for t in watch.all()] == [uuids[1]]
+    checks.want(uuids[:1])
+    assert [c.uuid for c in checks.results()] == uuids[:1]
+
+
+def test_a_program_that_dies_of_its_card_is_not_to_blame(portal: Portal, agent: Agent) -> None:
+    uuids = [device.uuid for device in SimulatedGpus("alpha", 2, "NVIDIA L4").inventory()]
+    faults = agent.state / "simulated-faults.json"
+    order = assignment("sleep 1; exit 1", device_uuids=tuple(uuids[:1]))
+    portal.assign("alpha", order)
+    portal.wait_for("alpha", order.fence, AttemptState.RUNNING)
+    faults.write_text('{"0": {"kind": "xid", "detail": "Xid 79"}}')
+    try:
+        report = portal.ended("alpha", order.fence)
+        assert report.end_reason == EndReason.DEVICE_FAILED and "Xid 79" in report.detail
+        told = portal.nodes["alpha"].troubles
+        assert [(t.kind, t.uuid, t.fence) for t in told] == [("xid", uuids[0], order.fence)]
+    finally:
+        faults.unlink()
+    portal.ask_check("alpha", uuids[0])
+    wait_until(lambda: uuids[0] in portal.nodes["alpha"].checked)
+    wait_until(lambda: portal.nodes["alpha"].troubles == ())
