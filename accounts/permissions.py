@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.contrib.auth.models import AnonymousUser, Group
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from guardian.shortcuts import assign_perm
 
 from accounts.models import (
@@ -33,7 +33,9 @@ _PROJECT_ACTIONS = {
     "manage_project": "manage_project",
 }
 _TEAM_ACTIONS = {"view": "view_team", "manage_team": "manage_team", "view_costs": "view_costs"}
-_CLUSTER_ACTIONS = frozenset({"operate", "administer"})
+_CLUSTER_ACTIONS = frozenset({"operate", "administer", "keep_books"})
+# Whoever is in this group keeps the books of the whole cluster, whatever teams they are in.
+BOOKKEEPERS = "cluster:books"
 
 _WORKS = ("view_project", "submit_job", "read_log", "view_costs")
 PROJECT_RIGHTS: dict[str, tuple[str, ...]] = {
@@ -74,6 +76,8 @@ def can(user: User | AnonymousUser, action: str, obj: Project | Team | None) -> 
     if user.is_superuser:
         return True
     if obj is None:
+        if action == "keep_books":
+            return user.groups.filter(name=BOOKKEEPERS).exists()
         return action == "operate" and _grants(user).is_operator
     if isinstance(obj, Project):
         return (obj.pk, needed) in _grants(user).projects
@@ -129,6 +133,20 @@ def _grants(user: User) -> _Grants:
 def forget_grants(user: User) -> None:
     """Read the user's rights anew; for code that changes them and goes on with the same object."""
     user.__dict__.pop("_trainyard_grants", None)
+
+
+def bookkeepers() -> QuerySet[User]:
+    """Everybody who may keep the books: proposes and approves prices and postings."""
+    of_group = Group.objects.filter(name=BOOKKEEPERS)
+    return User.objects.filter(
+        Q(is_superuser=True) | Q(groups__in=of_group), is_active=True
+    ).distinct()
+
+
+def set_bookkeeper(user: User, *, keeps: bool) -> None:
+    """Put the user into the group of bookkeepers, or take the user out."""
+    group = Group.objects.get_or_create(name=BOOKKEEPERS)[0]
+    (user.groups.add if keeps else user.groups.remove)(group)
 
 
 def group_of(team: Team, role: str) -> Group:

@@ -10,7 +10,17 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts.errors import NotFound
-from accounts.models import ApiToken, Invitation, Membership, Project, Rate, Team, User
+from accounts.models import (
+    ApiToken,
+    Invitation,
+    Membership,
+    Project,
+    Rate,
+    RateKind,
+    RateState,
+    Team,
+    User,
+)
 from accounts.permissions import can, projects_visible_to, teams_visible_to
 from accounts.secrets import hash_secret
 
@@ -79,7 +89,7 @@ class RateTable:
             self._by_model.setdefault(rate.device_model, []).append(rate)
 
     def at(self, model: str, moment: datetime) -> Rate | None:
-        """The price of `model` at `moment`, else the fallback's, else None."""
+        """The general price of `model` at `moment`, else the fallback's, else None."""
         for name in (model, ""):
             rates = self._by_model.get(name, [])
             place = bisect_right(rates, moment, key=lambda rate: rate.valid_from)
@@ -89,8 +99,36 @@ class RateTable:
 
 
 def rates_over(models: Iterable[str]) -> RateTable:
-    """All prices of these models, and the fallback's, over all time."""
-    return RateTable(Rate.objects.filter(device_model__in={*models, ""}))
+    """All general prices of these models, and the fallback's, over all time."""
+    return RateTable(_general().filter(device_model__in={*models, ""}))
+
+
+def _general() -> QuerySet[Rate]:
+    return Rate.objects.filter(kind=RateKind.GENERAL, state=RateState.APPROVED).order_by("pk")
+
+
+def approved_rates() -> QuerySet[Rate]:
+    """Every approved price of every kind, in the order in which later ones win."""
+    return Rate.objects.filter(state=RateState.APPROVED).order_by("valid_from", "pk")
+
+
+def proposed_rates(viewer: User) -> QuerySet[Rate]:
+    """Prices that wait for a second person; nobody's for those who do not keep the books."""
+    if not can(viewer, "keep_books", None):
+        return Rate.objects.none()
+    return (
+        Rate.objects.filter(state=RateState.PROPOSED).select_related("proposed_by").order_by("pk")
+    )
+
+
+def get_proposed_rate(viewer: User, pk: int) -> Rate:
+    """A price the viewer may decide on; decided ones are found too and refused by the service."""
+    if not can(viewer, "keep_books", None):
+        raise NotFound()
+    found = Rate.objects.filter(pk=pk, proposed_by__isnull=False).first()
+    if found is None:
+        raise NotFound("There is no such proposal.")
+    return found
 
 
 def rate_at(device_model: str, at: datetime) -> Rate | None:
@@ -101,7 +139,7 @@ def rate_at(device_model: str, at: datetime) -> Rate | None:
 def current_rates(*, now: datetime | None = None) -> list[Rate]:
     """The price of each model now; prices are no secret."""
     moment = now or timezone.now()
-    rates = list(Rate.objects.all())
+    rates = list(_general())
     table = RateTable(rates)
     found = (table.at(model, moment) for model in sorted({r.device_model for r in rates}))
     return [rate for rate in found if rate is not None]

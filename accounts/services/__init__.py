@@ -3,7 +3,13 @@
 from accounts.services.invitations import accept_invitation, invite, revoke_invitation
 from accounts.services.memberships import add_member, change_role, leave_team, remove_member
 from accounts.services.people import change_display_name, create_first_administrator, create_user
-from accounts.services.rates import set_rate
+from accounts.services.rates import (
+    appoint_bookkeeper,
+    approve_rate,
+    decline_rate,
+    propose_rate,
+    set_rate,
+)
 from accounts.services.teams import archive_project, create_project, create_team, rename_team
 from accounts.services.tokens import SCOPES, authenticate_token, issue_token, revoke_token
 
@@ -11,6 +17,8 @@ __all__ = [
     "SCOPES",
     "accept_invitation",
     "add_member",
+    "appoint_bookkeeper",
+    "approve_rate",
     "archive_project",
     "authenticate_token",
     "change_display_name",
@@ -19,9 +27,11 @@ __all__ = [
     "create_project",
     "create_team",
     "create_user",
+    "decline_rate",
     "invite",
     "issue_token",
     "leave_team",
+    "propose_rate",
     "remove_member",
     "rename_team",
     "revoke_invitation",

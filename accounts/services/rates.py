@@ -1,20 +1,35 @@
-"""Prices."""
+"""Prices: proposed by one person, approved by another; and who keeps the books."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from accounts.errors import Forbidden, Invalid
-from accounts.models import Rate, User
-from accounts.permissions import can
+from accounts.errors import Conflict, Forbidden, Invalid
+from accounts.models import Rate, RateKind, RateState, User
+from accounts.permissions import bookkeepers, can, set_bookkeeper
 
 _MAX_PRICE = Decimal(100_000)
 _MAX_MODEL = 96
+# Of "from now on": a form takes its time.
+_PAST = timedelta(minutes=5)
+
+
+def _require_bookkeeper(actor: User) -> None:
+    if not can(actor, "keep_books", None):
+        raise Forbidden("Only those who keep the books may do this. Ask an administrator.")
+
+
+@transaction.atomic
+def appoint_bookkeeper(*, actor: User, user: User, keeps: bool = True) -> None:
+    """Let `user` keep the books, or no longer; for administrators."""
+    if not can(actor, "administer", None):
+        raise Forbidden("Only administrators appoint bookkeepers.")
+    set_bookkeeper(user, keeps=keeps)
 
 
 def set_rate(
@@ -25,10 +40,92 @@ def set_rate(
     currency: str = "EUR",
     valid_from: datetime | None = None,
 ) -> Rate:
-    """A price from `valid_from` on; what was charged before keeps its own price."""
+    """A price from `valid_from` on; what was charged before keeps its own price.
+
+    Holds at once only where nobody else keeps the books; else it is a proposal for them.
+    """
     if not can(actor, "administer", None):
         raise Forbidden("Only administrators set prices.")
-    price = price_per_gpu_hour
+    rate = _checked(device_model, "", price_per_gpu_hour, currency, valid_from or timezone.now())
+    rate.proposed_by = actor
+    if bookkeepers().exclude(pk=actor.pk).exists():
+        rate.state = RateState.PROPOSED
+    else:
+        rate.decided_by, rate.decided_at = actor, timezone.now()
+    return _stored(rate)
+
+
+def propose_rate(
+    *,
+    actor: User,
+    device_model: str,
+    price_per_gpu_hour: Decimal,
+    kind: str = RateKind.GENERAL,
+    currency: str = "EUR",
+    valid_from: datetime | None = None,
+    restate: bool = False,
+    reason: str = "",
+) -> Rate:
+    """A price that waits for a second person.
+
+    `restate`: it is for time that has passed; months that are closed are corrected by it, so a
+    reason is needed.
+    """
+    _require_bookkeeper(actor)
+    now = timezone.now()
+    rate = _checked(device_model, kind, price_per_gpu_hour, currency, valid_from or now)
+    _refuse_past(rate.valid_from, now, restate=restate)
+    if restate and not reason.strip():
+        raise Invalid("Say why the past is priced anew.", field="reason")
+    rate.state, rate.proposed_by = RateState.PROPOSED, actor
+    rate.is_restatement, rate.reason = restate, reason.strip()[:255]
+    return _stored(rate)
+
+
+@transaction.atomic
+def approve_rate(*, actor: User, rate: Rate, now: datetime | None = None) -> Rate:
+    """Let a proposed price hold. Raises Forbidden for the one who proposed it."""
+    rate = _open_proposal(actor, rate)
+    now = now or timezone.now()
+    if rate.proposed_by_id == actor.pk:
+        raise Forbidden("You proposed this price; another person has to approve it.")
+    if rate.valid_from <= now and not rate.is_restatement:
+        # It was meant for a moment that has passed while it waited: it holds from now on.
+        rate.valid_from = now
+    rate.state, rate.decided_by, rate.decided_at = RateState.APPROVED, actor, now
+    return _stored(rate)
+
+
+@transaction.atomic
+def decline_rate(*, actor: User, rate: Rate, now: datetime | None = None) -> Rate:
+    """Turn a proposed price down; whoever proposed it may take it back so."""
+    rate = _open_proposal(actor, rate)
+    rate.state, rate.decided_by = RateState.DECLINED, actor
+    rate.decided_at = now or timezone.now()
+    rate.save(update_fields=["state", "decided_by", "decided_at"])
+    return rate
+
+
+def _open_proposal(actor: User, rate: Rate) -> Rate:
+    _require_bookkeeper(actor)
+    locked = Rate.objects.select_for_update().get(pk=rate.pk)
+    if locked.state != RateState.PROPOSED:
+        raise Conflict(f"This price was {locked.state} already.")
+    return locked
+
+
+def _refuse_past(valid_from: datetime, now: datetime, *, restate: bool) -> None:
+    if valid_from < now - _PAST and not restate:
+        raise Invalid(
+            "This moment has passed. Choose one to come, or say that you mean to restate the past.",
+            field="valid_from",
+        )
+
+
+def _checked(
+    device_model: str, kind: str, price: Decimal, currency: str, valid_from: datetime
+) -> Rate:
+    """An unsaved approved rate; raises Invalid that names the field."""
     if not price.is_finite() or not 0 <= price <= _MAX_PRICE:
         raise Invalid(f"Give a price from 0 to {_MAX_PRICE}.", field="price_per_gpu_hour")
     if price != price.quantize(Decimal("0.0001")):
@@ -41,13 +138,22 @@ def set_rate(
             f"Write the model in one line of at most {_MAX_MODEL} characters.",
             field="device_model",
         )
+    if kind not in RateKind.values:
+        known = ", ".join(value for value in RateKind.values if value)
+        raise Invalid(f"Leave the kind empty or use one of {known}.", field="kind")
+    return Rate(
+        device_model=model,
+        kind=kind,
+        price_per_gpu_hour=price,
+        currency=currency,
+        valid_from=valid_from,
+    )
+
+
+def _stored(rate: Rate) -> Rate:
     try:
         with transaction.atomic():
-            return Rate.objects.create(
-                device_model=model,
-                price_per_gpu_hour=price,
-                currency=currency,
-                valid_from=valid_from or timezone.now(),
-            )
+            rate.save()
+            return rate
     except IntegrityError:
         raise Invalid("There is a price from that moment on already.", field="valid_from") from None

@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from accounts.errors import DomainError, Forbidden, NotFound
-from accounts.models import User
+from accounts.models import RateState, User
 from accounts.permissions import can
 from accounts.selectors import current_rates, visible_projects
 from accounts.services import set_rate
@@ -79,13 +79,17 @@ def welcome(request: HttpRequest) -> HttpResponseBase:
     if request.method == "POST" and form.is_valid():
         currency = load_conf().currency
         try:
-            set_rate(actor=viewer, currency=currency, **form.cleaned_data)
+            rate = set_rate(actor=viewer, currency=currency, **form.cleaned_data)
         except (NotFound, Forbidden):
             raise
         except DomainError as refused:
             form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
         else:
-            messages.success(request, "The price holds from now on; what has run keeps its own.")
+            if rate.state == RateState.APPROVED:
+                words = "The price holds from now on; what has run keeps its own."
+            else:
+                words = "The price is proposed; another person who keeps the books approves it."
+            messages.success(request, words)
             return redirect("welcome")
     steps = setup_steps(viewer)
     context = {

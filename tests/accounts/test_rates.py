@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.utils import timezone
 
-from accounts.errors import Forbidden, Invalid
-from accounts.models import Rate
-from accounts.selectors import current_rates, rate_at, rates_over
-from accounts.services import set_rate
+from accounts.errors import Conflict, Forbidden, Invalid
+from accounts.models import Rate, RateKind, RateState
+from accounts.permissions import can
+from accounts.selectors import current_rates, proposed_rates, rate_at, rates_over
+from accounts.services import (
+    appoint_bookkeeper,
+    approve_rate,
+    decline_rate,
+    propose_rate,
+    set_rate,
+)
 from tests.scenes import NOON, at
 
 pytestmark = pytest.mark.django_db
@@ -87,3 +96,92 @@ def test_one_price_for_a_moment(root):
         _set(root, "H100", "2")
     assert refused.value.field == "valid_from"
     assert Rate.objects.get().price_per_gpu_hour == 1
+
+
+class TestSecondPerson:
+    """A price of two people: one proposes, the other approves."""
+
+    @pytest.fixture
+    def clerk(self, root, finance):
+        appoint_bookkeeper(actor=root, user=finance)
+        return finance
+
+    def propose(self, actor, price="2", **more):
+        more.setdefault("valid_from", timezone.now() + timedelta(hours=1))
+        return propose_rate(
+            actor=actor, device_model="H100", price_per_gpu_hour=Decimal(price), **more
+        )
+
+    def test_a_proposal_prices_nothing_before_it_is_approved(self, root, clerk):
+        rate = self.propose(clerk)
+        later = rate.valid_from + timedelta(hours=1)
+        assert rate_at("H100", later) is None
+        assert list(proposed_rates(root)) == [rate]
+        approve_rate(actor=root, rate=rate)
+        found = rate_at("H100", later)
+        assert (found.price_per_gpu_hour, found.proposed_by, found.decided_by) == (2, clerk, root)
+
+    def test_nobody_approves_their_own(self, clerk):
+        rate = self.propose(clerk)
+        with pytest.raises(Forbidden, match="another person"):
+            approve_rate(actor=clerk, rate=rate)
+
+    def test_a_decision_is_taken_once(self, root, clerk):
+        rate = self.propose(clerk)
+        decline_rate(actor=root, rate=rate)
+        with pytest.raises(Conflict, match="declined"):
+            approve_rate(actor=root, rate=rate)
+        # A declined proposal does not stand in the way of the next one.
+        assert self.propose(clerk, "3", valid_from=rate.valid_from).pk != rate.pk
+
+    def test_an_administrator_alone_sets_prices_at_once_with_another_person_proposes(
+        self, root, finance
+    ):
+        assert _set(root, "A", "1").state == RateState.APPROVED
+        appoint_bookkeeper(actor=root, user=finance)
+        assert _set(root, "B", "1").state == RateState.PROPOSED
+        appoint_bookkeeper(actor=root, user=finance, keeps=False)
+        assert _set(root, "C", "1").state == RateState.APPROVED
+
+    def test_the_past_is_priced_only_by_a_restatement_with_a_reason(self, root, clerk):
+        past = timezone.now() - timedelta(days=40)
+        with pytest.raises(Invalid, match="restate"):
+            self.propose(clerk, valid_from=past)
+        with pytest.raises(Invalid, match="why"):
+            self.propose(clerk, valid_from=past, restate=True)
+        _set(root, "X", "1")
+        rate = self.propose(clerk, valid_from=past, restate=True, reason="wrong contract")
+        assert approve_rate(actor=root, rate=rate).valid_from == past
+
+    def test_of_two_prices_for_a_moment_the_restated_one_holds(self, root, clerk):
+        first = self.propose(clerk, "2")
+        approve_rate(actor=root, rate=first)
+        with pytest.raises(Invalid, match="already"):
+            self.propose(clerk, "3", valid_from=first.valid_from)
+        second = self.propose(
+            clerk, "3", valid_from=first.valid_from, restate=True, reason="mistyped"
+        )
+        approve_rate(actor=root, rate=second)
+        assert rate_at("H100", first.valid_from).price_per_gpu_hour == 3
+
+    def test_a_proposal_that_waited_too_long_holds_from_its_approval_on(self, root, clerk):
+        rate = self.propose(clerk)
+        late = rate.valid_from + timedelta(days=2)
+        assert approve_rate(actor=root, rate=rate, now=late).valid_from == late
+
+    @pytest.mark.parametrize("who", ["alice", "lead", "finance", "operator"])
+    def test_others_do_not_keep_the_books(self, request, root, who):
+        person = request.getfixturevalue(who)
+        with pytest.raises(Forbidden):
+            self.propose(person)
+        with pytest.raises(Forbidden):
+            appoint_bookkeeper(actor=person, user=person)
+        assert not proposed_rates(person).exists()
+        assert not can(person, "keep_books", None)
+
+    def test_a_particular_kind_leaves_the_general_price_alone(self, root, clerk):
+        rate = self.propose(clerk, kind=RateKind.IDLE_SHARE)
+        approve_rate(actor=root, rate=rate)
+        assert rate_at("H100", rate.valid_from) is None
+        with pytest.raises(Invalid, match="kind"):
+            self.propose(clerk, kind="other")

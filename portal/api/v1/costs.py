@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.models import Rate
-from accounts.selectors import current_rates
-from accounts.services import set_rate
+from accounts.selectors import current_rates, get_proposed_rate, proposed_rates
+from accounts.services import approve_rate, decline_rate, set_rate
 from portal.api.operations import ApiView, Query, body_of, choice, moment, operation
 from portal.api.shapes import MONEY, viewer_of
 from scheduler.conf import load_conf
@@ -45,6 +45,22 @@ class RateShape(serializers.Serializer[Any]):
     price_per_gpu_hour = serializers.DecimalField(max_digits=12, decimal_places=4)
     currency = serializers.CharField()
     valid_from = serializers.DateTimeField()
+    state = serializers.CharField()
+
+
+class ProposedRate(RateShape):
+    """A price that waits for a second person; `id` names it in the decision."""
+
+    id = serializers.IntegerField()
+    kind = serializers.CharField(allow_blank=True)
+    reason = serializers.CharField(allow_blank=True)
+    proposed_by = serializers.CharField(source="proposed_by.username", allow_null=True)
+
+
+class ProposedRates(serializers.Serializer[Any]):
+    """What waits for a second person."""
+
+    items = ProposedRate(many=True)
 
 
 class Rates(serializers.Serializer[Any]):
@@ -54,7 +70,10 @@ class Rates(serializers.Serializer[Any]):
 
 
 class RateBody(serializers.Serializer[Any]):
-    """A new price, from now on unless `valid_from` says otherwise."""
+    """A new price, from now on unless `valid_from` says otherwise.
+
+    Where others keep the books too, it is a proposal until one of them approves it.
+    """
 
     device_model = serializers.CharField(max_length=96, allow_blank=True)
     price_per_gpu_hour = serializers.DecimalField(max_digits=12, decimal_places=4)
@@ -111,6 +130,39 @@ class RateList(ApiView):
     def post(self, request: Request) -> Response:
         sent = body_of(request, RateBody)
         return Response(_show_rate(set_rate(actor=viewer_of(request), **sent)), status=201)
+
+
+class RateProposals(ApiView):
+    """`/rates/proposals/`."""
+
+    @operation(
+        "rates_proposals",
+        "Prices that wait for a second person",
+        scope="costs:read",
+        reply=ProposedRates,
+    )
+    def get(self, request: Request) -> Response:
+        return Response(ProposedRates({"items": proposed_rates(viewer_of(request))}).data)
+
+
+class RateApprove(ApiView):
+    """`/rates/<id>/approve/`."""
+
+    @operation(
+        "rates_approve", "Approve a price somebody else proposed", scope=None, reply=RateShape
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        viewer = viewer_of(request)
+        return Response(_show_rate(approve_rate(actor=viewer, rate=get_proposed_rate(viewer, pk))))
+
+
+class RateDecline(ApiView):
+    """`/rates/<id>/decline/`."""
+
+    @operation("rates_decline", "Turn a proposed price down", scope=None, reply=RateShape)
+    def post(self, request: Request, pk: int) -> Response:
+        viewer = viewer_of(request)
+        return Response(_show_rate(decline_rate(actor=viewer, rate=get_proposed_rate(viewer, pk))))
 
 
 def _show_rate(rate: Rate) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""Prices over REST: at once for one person, of two people where two keep the books."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from accounts.services import appoint_bookkeeper
+from tests.api.conftest import problem_of
+
+BODY = {"device_model": "H100", "price_per_gpu_hour": "2.5"}
+
+
+@pytest.fixture
+def send(client):
+    def post(user, path, body=None):
+        client.force_login(user)
+        return client.post(
+            f"/api/v1/rates/{path}", json.dumps(body or {}), content_type="application/json"
+        )
+
+    return post
+
+
+def test_one_bookkeeper_sets_a_price_at_once(send, root):
+    reply = send(root, "", BODY)
+    assert (reply.status_code, reply.json()["state"]) == (201, "approved")
+
+
+def test_with_two_a_price_is_proposed_and_approved(send, client, root, finance):
+    appoint_bookkeeper(actor=root, user=finance)
+    assert send(root, "", BODY).json()["state"] == "proposed"
+    assert client.get("/api/v1/rates/").json()["items"] == []
+    (waiting,) = client.get("/api/v1/rates/proposals/").json()["items"]
+    assert waiting["proposed_by"] == "root"
+    path = f"{waiting['id']}/approve/"
+    problem_of(send(root, path), 403)
+    assert send(finance, path).json()["state"] == "approved"
+    problem_of(send(finance, path), 409)
+    assert len(client.get("/api/v1/rates/").json()["items"]) == 1
+
+
+def test_a_proposal_can_be_declined(send, client, root, finance):
+    appoint_bookkeeper(actor=root, user=finance)
+    send(root, "", BODY)
+    (waiting,) = client.get("/api/v1/rates/proposals/").json()["items"]
+    assert send(finance, f"{waiting['id']}/decline/").json()["state"] == "declined"
+
+
+def test_for_others_there_are_no_proposals(send, client, root, finance, alice):
+    appoint_bookkeeper(actor=root, user=finance)
+    send(root, "", BODY)
+    client.force_login(alice)
+    assert client.get("/api/v1/rates/proposals/").json() == {"items": []}
+    problem_of(send(alice, "1/approve/"), 404)
