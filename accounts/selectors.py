@@ -16,8 +16,8 @@ from accounts.models import (
     Membership,
     Project,
     Rate,
+    RateDecision,
     RateKind,
-    RateState,
     Team,
     User,
 )
@@ -104,12 +104,12 @@ def rates_over(models: Iterable[str]) -> RateTable:
 
 
 def _general() -> QuerySet[Rate]:
-    return Rate.objects.filter(kind=RateKind.GENERAL, state=RateState.APPROVED).order_by("pk")
+    return Rate.objects.filter(kind=RateKind.GENERAL, decision=RateDecision.APPROVED).order_by("pk")
 
 
 def approved_rates() -> QuerySet[Rate]:
     """Every approved price of every kind, in the order in which later ones win."""
-    return Rate.objects.filter(state=RateState.APPROVED).order_by("valid_from", "pk")
+    return Rate.objects.filter(decision=RateDecision.APPROVED).order_by("valid_from", "pk")
 
 
 def proposed_rates(viewer: User) -> QuerySet[Rate]:
@@ -117,7 +117,9 @@ def proposed_rates(viewer: User) -> QuerySet[Rate]:
     if not can(viewer, "keep_books", None):
         return Rate.objects.none()
     return (
-        Rate.objects.filter(state=RateState.PROPOSED).select_related("proposed_by").order_by("pk")
+        Rate.objects.filter(decision=RateDecision.PROPOSED)
+        .select_related("proposed_by")
+        .order_by("pk")
     )
 
 

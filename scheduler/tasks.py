@@ -22,6 +22,7 @@ from django.utils import timezone
 
 from scheduler.loop.cycle import Scheduler
 from scheduler.services import jobs, telemetry, usage
+from scheduler.services.timeline.segments import reconcile_segments
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +45,10 @@ def wake() -> None:
 
 @shared_task
 def accrue_usage() -> int:
-    """Write the usage rows of full hours."""
-    return usage.accrue_usage(now=timezone.now())
+    """Write the usage rows of full hours, and look whether every device's time is accounted for."""
+    now = timezone.now()
+    reconcile_segments(now=now)
+    return usage.accrue_usage(now=now)
 
 
 @shared_task

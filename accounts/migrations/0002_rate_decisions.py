@@ -48,11 +48,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='rate',
-            name='state',
+            name='decision',
             field=models.CharField(choices=[('proposed', 'Proposed'), ('approved', 'Approved'), ('declined', 'Declined')], default='approved', max_length=16),
         ),
         migrations.AddConstraint(
             model_name='rate',
-            constraint=models.UniqueConstraint(condition=models.Q(('is_restatement', False), models.Q(('state', 'declined'), _negated=True)), fields=('device_model', 'kind', 'valid_from'), name='rate_once_per_model_and_time'),
+            constraint=models.UniqueConstraint(condition=models.Q(('is_restatement', False), models.Q(('decision', 'declined'), _negated=True)), fields=('device_model', 'kind', 'valid_from'), name='rate_once_per_model_and_time'),
         ),
     ]

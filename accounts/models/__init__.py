@@ -7,7 +7,7 @@ from accounts.models.grants import (
     TeamUserObjectPermission,
 )
 from accounts.models.projects import Project
-from accounts.models.rates import Rate, RateKind, RateState
+from accounts.models.rates import Rate, RateDecision, RateKind
 from accounts.models.teams import Invitation, Membership, Role, Team
 from accounts.models.tokens import ApiToken
 from accounts.models.users import User
@@ -20,8 +20,8 @@ __all__ = [
     "ProjectGroupObjectPermission",
     "ProjectUserObjectPermission",
     "Rate",
+    "RateDecision",
     "RateKind",
-    "RateState",
     "Role",
     "Team",
     "TeamGroupObjectPermission",

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import models
 
 
-class RateState(models.TextChoices):
+class RateDecision(models.TextChoices):
     """Only approved rates price anything."""
 
     PROPOSED = "proposed", "Proposed"
@@ -41,7 +41,9 @@ class Rate(models.Model):
     kind = models.CharField(
         max_length=16, choices=RateKind.choices, default=RateKind.GENERAL, blank=True
     )
-    state = models.CharField(max_length=16, choices=RateState.choices, default=RateState.APPROVED)
+    decision = models.CharField(
+        max_length=16, choices=RateDecision.choices, default=RateDecision.APPROVED
+    )
     is_restatement = models.BooleanField(default=False)
     reason = models.CharField(max_length=255, blank=True)
     proposed_by = models.ForeignKey(
@@ -61,7 +63,7 @@ class Rate(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["device_model", "kind", "valid_from"],
-                condition=models.Q(is_restatement=False) & ~models.Q(state="declined"),
+                condition=models.Q(is_restatement=False) & ~models.Q(decision="declined"),
                 name="rate_once_per_model_and_time",
             ),
             models.CheckConstraint(

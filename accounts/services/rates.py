@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from accounts.errors import Conflict, Forbidden, Invalid
-from accounts.models import Rate, RateKind, RateState, User
+from accounts.models import Rate, RateDecision, RateKind, User
 from accounts.permissions import bookkeepers, can, set_bookkeeper
 
 _MAX_PRICE = Decimal(100_000)
@@ -49,7 +49,7 @@ def set_rate(
     rate = _checked(device_model, "", price_per_gpu_hour, currency, valid_from or timezone.now())
     rate.proposed_by = actor
     if bookkeepers().exclude(pk=actor.pk).exists():
-        rate.state = RateState.PROPOSED
+        rate.decision = RateDecision.PROPOSED
     else:
         rate.decided_by, rate.decided_at = actor, timezone.now()
     return _stored(rate)
@@ -77,7 +77,7 @@ def propose_rate(
     _refuse_past(rate.valid_from, now, restate=restate)
     if restate and not reason.strip():
         raise Invalid("Say why the past is priced anew.", field="reason")
-    rate.state, rate.proposed_by = RateState.PROPOSED, actor
+    rate.decision, rate.proposed_by = RateDecision.PROPOSED, actor
     rate.is_restatement, rate.reason = restate, reason.strip()[:255]
     return _stored(rate)
 
@@ -92,7 +92,7 @@ def approve_rate(*, actor: User, rate: Rate, now: datetime | None = None) -> Rat
     if rate.valid_from <= now and not rate.is_restatement:
         # It was meant for a moment that has passed while it waited: it holds from now on.
         rate.valid_from = now
-    rate.state, rate.decided_by, rate.decided_at = RateState.APPROVED, actor, now
+    rate.decision, rate.decided_by, rate.decided_at = RateDecision.APPROVED, actor, now
     return _stored(rate)
 
 
@@ -100,17 +100,17 @@ def approve_rate(*, actor: User, rate: Rate, now: datetime | None = None) -> Rat
 def decline_rate(*, actor: User, rate: Rate, now: datetime | None = None) -> Rate:
     """Turn a proposed price down; whoever proposed it may take it back so."""
     rate = _open_proposal(actor, rate)
-    rate.state, rate.decided_by = RateState.DECLINED, actor
+    rate.decision, rate.decided_by = RateDecision.DECLINED, actor
     rate.decided_at = now or timezone.now()
-    rate.save(update_fields=["state", "decided_by", "decided_at"])
+    rate.save(update_fields=["decision", "decided_by", "decided_at"])
     return rate
 
 
 def _open_proposal(actor: User, rate: Rate) -> Rate:
     _require_bookkeeper(actor)
     locked = Rate.objects.select_for_update().get(pk=rate.pk)
-    if locked.state != RateState.PROPOSED:
-        raise Conflict(f"This price was {locked.state} already.")
+    if locked.decision != RateDecision.PROPOSED:
+        raise Conflict(f"This price was {locked.decision} already.")
     return locked
 
 

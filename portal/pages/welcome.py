@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from accounts.errors import DomainError, Forbidden, NotFound
-from accounts.models import RateState, User
+from accounts.models import RateDecision, User
 from accounts.permissions import can
 from accounts.selectors import current_rates, visible_projects
 from accounts.services import set_rate
@@ -85,7 +85,7 @@ def welcome(request: HttpRequest) -> HttpResponseBase:
         except DomainError as refused:
             form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
         else:
-            if rate.state == RateState.APPROVED:
+            if rate.decision == RateDecision.APPROVED:
                 words = "The price holds from now on; what has run keeps its own."
             else:
                 words = "The price is proposed; another person who keeps the books approves it."

@@ -30,7 +30,7 @@ from scheduler.ledger.rating import (
     priced_line,
     rate,
 )
-from scheduler.ledger.segments import ALLOCATED, UNALLOCATED, Bucket
+from scheduler.ledger.segments import ALLOCATED, UNALLOCATED, Bucket, Segment
 from scheduler.ledger.shares import IdlePolicy, Weights, share_out
 
 _ENTRY_KINDS = {
@@ -181,16 +181,25 @@ def share_lines(
                 )
 
 
-def spare_of(segments: Iterable[Held], start_s: int, end_s: int) -> list[Spare]:
-    """Seconds that nobody held within a window, by UTC day, pool, flavour and bucket."""
-    seconds: dict[tuple[int, str, str, Bucket], int] = {}
-    for segment in segments:
-        if segment.bucket is Bucket.FREE or segment.bucket in UNALLOCATED:
-            begin, end = max(segment.start_s, start_s), min(segment.end_s, end_s)
-            for first, until in cut(begin, end, ()):
-                key = (first - first % DAY_S, segment.pool, segment.flavour, segment.bucket)
-                seconds[key] = seconds.get(key, 0) + until - first
-    return [Spare(*key, gpu_seconds=count) for key, count in sorted(seconds.items())]
+class Spares:
+    """Counts seconds of a window that nobody held, by UTC day, pool, flavour and bucket."""
+
+    def __init__(self, start_s: int, end_s: int) -> None:
+        self._start_s, self._end_s = start_s, end_s
+        self._seconds: dict[tuple[int, str, str, Bucket], int] = {}
+
+    def add(self, segment: Segment, pool: str, flavour: str) -> None:
+        """Count a segment, if nobody held it."""
+        if segment.bucket is not Bucket.FREE and segment.bucket not in UNALLOCATED:
+            return
+        end_s = self._end_s if segment.end_s is None else min(segment.end_s, self._end_s)
+        for first, until in cut(max(segment.start_s, self._start_s), end_s, ()):
+            key = (first - first % DAY_S, pool, flavour, segment.bucket)
+            self._seconds[key] = self._seconds.get(key, 0) + until - first
+
+    def found(self) -> list[Spare]:
+        """What was counted, in a fixed order."""
+        return [Spare(*key, gpu_seconds=count) for key, count in sorted(self._seconds.items())]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from itertools import groupby
@@ -199,7 +200,7 @@ def no_rate(flavour: str, kind: ChargeKind, at_s: int) -> Finding:
     return Finding(
         Trouble.NO_RATE,
         f"{flavour}:{kind}",
-        f"has no price at {at_s - at_s % DAY_S} (day, seconds since 1970); set a rate that is "
+        f"has no price on {datetime.fromtimestamp(at_s, UTC):%Y-%m-%d} (UTC); set a rate that is "
         "valid then, 0 if it is to cost nothing",
     )
 

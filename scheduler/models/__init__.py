@@ -1,31 +1,51 @@
 """The tables of *what runs where*, in the order of a job's life."""
 
 from scheduler.models.attempts import Allocation, Attempt, LogChunk, Placement
+from scheduler.models.books import (
+    Adjustment,
+    LedgerEntry,
+    LedgerHead,
+    Period,
+    PeriodClose,
+    Statement,
+    StatementLine,
+    UsageLine,
+)
 from scheduler.models.cluster import Device, Node, NodeToken, Pool
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
 from scheduler.models.jobs import Job, SubmitKey
 from scheduler.models.queues import Queue
+from scheduler.models.segments import DeviceSegment
 from scheduler.models.telemetry import DeviceSample, HostSample
 from scheduler.models.usage import UsageEntry
 
 __all__ = [
+    "Adjustment",
     "Allocation",
     "Attempt",
     "CycleRecord",
     "Device",
     "DeviceSample",
+    "DeviceSegment",
     "HostSample",
     "Job",
     "JobEvent",
+    "LedgerEntry",
+    "LedgerHead",
     "LogChunk",
     "Node",
     "NodeEvent",
     "NodeToken",
+    "Period",
+    "PeriodClose",
     "Placement",
     "Pool",
     "Queue",
     "SchedulerLease",
     "StartForecast",
+    "Statement",
+    "StatementLine",
     "SubmitKey",
     "UsageEntry",
+    "UsageLine",
 ]

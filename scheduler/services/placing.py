@@ -22,6 +22,7 @@ from scheduler.models import (
 )
 from scheduler.services import transitions
 from scheduler.services.checkpoints.resuming import Offer, resume_offers
+from scheduler.services.timeline.segments import follow_devices
 from scheduler.states import JobState, NodeState, WaitReason
 
 
@@ -151,6 +152,11 @@ def _place(kept: Sequence[Start], attempts: Sequence[Attempt], now: datetime) ->
         for (placed, _), placement in zip(pairs, placements, strict=True)
         for device_id in placed.device_ids
     )
+    follow_devices(
+        (device_id for placed, _ in pairs for device_id in placed.device_ids),
+        now=now,
+        cause="assigned",
+    )
 
 
 def _record_starts(
@@ -192,5 +198,7 @@ def hold_poisoned(job_ids: Collection[int], *, detail: str, now: datetime) -> in
 def release_devices(placement: Placement, *, now: datetime) -> None:
     """Close the placement's open allocations; who waits for the devices is looked at at once."""
     held = Allocation.objects.filter(placement=placement, released_at__isnull=True)
-    if held.update(released_at=now):
+    devices = list(held.values_list("device_id", flat=True))
+    if devices and held.update(released_at=now):
+        follow_devices(devices, now=now, cause="released")
         events.wake_scheduler_on_commit()

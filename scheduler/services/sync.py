@@ -59,7 +59,7 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
         if request.host is not None:
             store_host(node, request.host)
         if request.devices is not None:
-            store_devices(node, request.devices)
+            store_devices(node, request.devices, now=now)
             events.wake_scheduler_on_commit()
         if request.reports:
             forget = report_attempts(

@@ -14,7 +14,13 @@ from django.db.models import F
 
 from accounts.models import User
 from scheduler import events
-from scheduler.models import Attempt, Device, Job, JobEvent, Node, NodeEvent
+from scheduler.ledger.periods import PERIOD_MOVES, PeriodState
+from scheduler.models import Attempt, Device, Job, JobEvent, Node, NodeEvent, Period
+from scheduler.services.timeline.segments import (
+    follow_attempt,
+    follow_devices,
+    follow_node,
+)
 from scheduler.states import (
     ATTEMPT_MOVES,
     FINAL_JOB_STATES,
@@ -98,6 +104,8 @@ def move_attempt(attempt: Attempt, to: AttemptState, *, now: datetime, **fields:
         # As read anew, without asking: the row holds what was just written.
         for name, value in {"state": to, **fields}.items():
             setattr(attempt, name, value)
+        if to in (AttemptState.RUNNING, AttemptState.STOPPING):
+            follow_attempt(attempt.pk, now=now, cause=to)
     else:
         # Only these fields: the job and its pool that were loaded along stay loaded.
         attempt.refresh_from_db(fields=["state", *fields])
@@ -127,6 +135,7 @@ def move_node(
     if not moved:
         return False
     node.refresh_from_db()
+    follow_node(node.pk, now=now, cause=kind)
     record_node_event(node, kind, now=now, actor=actor, came_from=came_from, to=to, detail=reason)
     tell_of_node(node.pk)
     events.wake_scheduler_on_commit()
@@ -151,6 +160,7 @@ def move_device(
     if not moved:
         return False
     device.refresh_from_db()
+    follow_devices([device.pk], now=now, cause=kind)
     words = f"GPU {device.index}" + (f": {reason}" if reason else "")
     record_node_event(
         device.node, kind, now=now, actor=actor, came_from=came_from, to=to, detail=words
@@ -158,6 +168,15 @@ def move_device(
     tell_of_node(device.node_id)
     events.wake_scheduler_on_commit()
     return True
+
+
+def move_period(period: Period, to: PeriodState, **fields: Any) -> None:
+    """Move a month of the books, under its row's lock; `fields` change along."""
+    came_from = PeriodState(period.state)
+    if to not in PERIOD_MOVES[came_from]:
+        raise IllegalMove(f"period {period.name}: {came_from} -> {to}")
+    Period.objects.filter(pk=period.pk, state=came_from).update(state=to, **fields)
+    period.refresh_from_db()
 
 
 def record_event(

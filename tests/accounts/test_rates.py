@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.errors import Conflict, Forbidden, Invalid
-from accounts.models import Rate, RateKind, RateState
+from accounts.models import Rate, RateDecision, RateKind
 from accounts.permissions import can
 from accounts.selectors import current_rates, proposed_rates, rate_at, rates_over
 from accounts.services import (
@@ -137,11 +137,11 @@ class TestSecondPerson:
     def test_an_administrator_alone_sets_prices_at_once_with_another_person_proposes(
         self, root, finance
     ):
-        assert _set(root, "A", "1").state == RateState.APPROVED
+        assert _set(root, "A", "1").decision == RateDecision.APPROVED
         appoint_bookkeeper(actor=root, user=finance)
-        assert _set(root, "B", "1").state == RateState.PROPOSED
+        assert _set(root, "B", "1").decision == RateDecision.PROPOSED
         appoint_bookkeeper(actor=root, user=finance, keeps=False)
-        assert _set(root, "C", "1").state == RateState.APPROVED
+        assert _set(root, "C", "1").decision == RateDecision.APPROVED
 
     def test_the_past_is_priced_only_by_a_restatement_with_a_reason(self, root, clerk):
         past = timezone.now() - timedelta(days=40)

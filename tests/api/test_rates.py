@@ -25,18 +25,18 @@ def send(client):
 
 def test_one_bookkeeper_sets_a_price_at_once(send, root):
     reply = send(root, "", BODY)
-    assert (reply.status_code, reply.json()["state"]) == (201, "approved")
+    assert (reply.status_code, reply.json()["decision"]) == (201, "approved")
 
 
 def test_with_two_a_price_is_proposed_and_approved(send, client, root, finance):
     appoint_bookkeeper(actor=root, user=finance)
-    assert send(root, "", BODY).json()["state"] == "proposed"
+    assert send(root, "", BODY).json()["decision"] == "proposed"
     assert client.get("/api/v1/rates/").json()["items"] == []
     (waiting,) = client.get("/api/v1/rates/proposals/").json()["items"]
     assert waiting["proposed_by"] == "root"
     path = f"{waiting['id']}/approve/"
     problem_of(send(root, path), 403)
-    assert send(finance, path).json()["state"] == "approved"
+    assert send(finance, path).json()["decision"] == "approved"
     problem_of(send(finance, path), 409)
     assert len(client.get("/api/v1/rates/").json()["items"]) == 1
 
@@ -45,7 +45,7 @@ def test_a_proposal_can_be_declined(send, client, root, finance):
     appoint_bookkeeper(actor=root, user=finance)
     send(root, "", BODY)
     (waiting,) = client.get("/api/v1/rates/proposals/").json()["items"]
-    assert send(finance, f"{waiting['id']}/decline/").json()["state"] == "declined"
+    assert send(finance, f"{waiting['id']}/decline/").json()["decision"] == "declined"
 
 
 def test_for_others_there_are_no_proposals(send, client, root, finance, alice):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from scheduler.ledger.closing import SharePolicy, Window, payer, spare_of, tally
+from scheduler.ledger.closing import SharePolicy, Spares, Window, payer, tally
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import Held, Price, PriceList, UsageLine
 from scheduler.ledger.segments import DeviceEvent, Kind, Segment, partition
@@ -118,9 +118,12 @@ def held(segments: list[Segment], not_billable: frozenset[str] = NOT_BILLABLE) -
 def golden_tallies(prices: tuple[Price, ...] = PRICES, not_billable: frozenset[str] = NOT_BILLABLE):
     """Tallies, findings and lines of the month."""
     lines: list[UsageLine] = []
-    month = held(partition(events()), not_billable)
-    spare = spare_of(month, FEBRUARY.start_s, FEBRUARY.end_s)
-    tallies, findings = tally(month, spare, window(prices), lines.append)
+    segments = partition(events())
+    spares = Spares(FEBRUARY.start_s, FEBRUARY.end_s)
+    for segment in segments:
+        spares.add(segment, FLAVOURS[segment.device], FLAVOURS[segment.device])
+    month = held(segments, not_billable)
+    tallies, findings = tally(month, spares.found(), window(prices), lines.append)
     return tallies, findings, lines
 
 

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from scheduler.ledger.closing import (
     Posting,
     SharePolicy,
+    Spare,
+    Spares,
     Tallies,
     Window,
     entries_of,
     payer,
-    spare_of,
     tally,
 )
 from scheduler.ledger.entries import PLATFORM, EntryKind, is_balanced, seal
@@ -29,8 +30,8 @@ from scheduler.ledger.periods import (
     may_post,
     obstacles,
 )
-from scheduler.ledger.rating import ChargeKind, PriceList
-from scheduler.ledger.segments import Bucket
+from scheduler.ledger.rating import ChargeKind, Held, PriceList
+from scheduler.ledger.segments import Bucket, Segment
 from scheduler.ledger.shares import IdlePolicy
 from tests.ledger.histories import history
 from tests.ledger.test_golden_month import booked
@@ -53,6 +54,13 @@ def window_of(seed: int, end_s: int) -> Window:
         guaranteed={"team:1/project:1": chance.randrange(3), "team:3/project:9": 2},
     )
     return Window(0, end_s, "EUR", merged, {"gpu": policy})
+
+
+def spare_of(held: list[Held], start_s: int, end_s: int) -> list[Spare]:
+    spares = Spares(start_s, end_s)
+    for h in held:
+        spares.add(Segment("", h.start_s, h.end_s, h.bucket), h.pool, h.flavour)
+    return spares.found()
 
 
 def rated(seed: int, window_seed: int | None = None):

@@ -45,7 +45,7 @@ class RateShape(serializers.Serializer[Any]):
     price_per_gpu_hour = serializers.DecimalField(max_digits=12, decimal_places=4)
     currency = serializers.CharField()
     valid_from = serializers.DateTimeField()
-    state = serializers.CharField()
+    decision = serializers.CharField()
 
 
 class ProposedRate(RateShape):

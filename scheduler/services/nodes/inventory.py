@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from scheduler.models import Device, Node
 from scheduler.services.errors import Invalid
+from scheduler.services.timeline.segments import follow_node
 from scheduler.states import NodeState
 from scheduler.wire.messages import DeviceFacts, HostFacts
 
@@ -27,7 +29,7 @@ def store_host(node: Node, host: HostFacts) -> None:
     )
 
 
-def store_devices(node: Node, devices: Sequence[DeviceFacts]) -> None:
+def store_devices(node: Node, devices: Sequence[DeviceFacts], *, now: datetime) -> None:
     """Bring the node's device rows up to date; devices it no longer has are marked absent."""
     uuids = [device.uuid for device in devices]
     if len(uuids) > MAX_DEVICES:
@@ -67,3 +69,4 @@ def store_devices(node: Node, devices: Sequence[DeviceFacts]) -> None:
             },
         )
     node.devices.exclude(uuid__in=uuids).update(is_present=False)
+    follow_node(node.pk, now=now, cause="inventory")

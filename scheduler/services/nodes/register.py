@@ -17,6 +17,7 @@ from scheduler.models import Node, NodeToken, Pool, Queue
 from scheduler.services import transitions
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.nodes.inventory import store_devices, store_host
+from scheduler.services.timeline.segments import follow_node
 from scheduler.states import NodeState
 from scheduler.wire.messages import OLDEST_PROTOCOL, PROTOCOL, EnrolReply, EnrolRequest
 
@@ -99,7 +100,7 @@ def enrol_node(*, request: EnrolRequest, now: datetime | None = None) -> EnrolRe
     secret = f"tya_{secrets.token_urlsafe(32)}"
     node = _new_or_returning(request, token.pool, secret, now)
     store_host(node, request.host)
-    store_devices(node, request.devices)
+    store_devices(node, request.devices, now=now)
     NodeToken.objects.filter(pk=token.pk).update(node=node)
     transitions.tell_of_node(node.pk)
     events.wake_scheduler_on_commit()
@@ -197,6 +198,7 @@ def retire_node(*, actor: User, node: Node, now: datetime | None = None) -> Node
         name=f"{node.name[:50]}~{node.pk}",  # its name may be used again
     )
     node.devices.update(is_present=False)
+    follow_node(node.pk, now=now, cause="retire")
     return node
 
 

@@ -1,0 +1,201 @@
+"""Lines and entries to rows: one row each, amounts as they are booked, nothing rounded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import lru_cache
+
+from scheduler.ledger.entries import RECOVERY, ROUNDING, Entry, EntryKind, effect
+from scheduler.ledger.exact import gpu_hours
+from scheduler.ledger.focus.columns import columns_of
+from scheduler.ledger.periods import Month
+from scheduler.ledger.rating import DAY_S, ChargeKind, UsageLine
+
+Row = dict[str, str | None]
+_SHARES = frozenset({ChargeKind.IDLE_SHARE, ChargeKind.PLATFORM_SHARE})
+_METHODS = {ChargeKind.IDLE_SHARE: "idle-share-v1", ChargeKind.PLATFORM_SHARE: "platform-share-v1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """Who writes the export, and about which month. `status` is the month's state."""
+
+    month: Month
+    currency: str
+    account_id: str
+    account_name: str
+    cluster: str
+    status: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The names behind a line's account and attempt; empty where there are none."""
+
+    team_id: str = ""
+    team_name: str = ""
+    project_id: str = ""
+    project_name: str = ""
+    job_id: str = ""
+    job_name: str = ""
+    attempt_number: int = 0
+    pseudonym: str = ""
+    tags: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """Where a line or entry was booked: statement number, entry number and its hash."""
+
+    invoice: str = ""
+    entry: int = 0
+    hash: str = ""
+
+
+def plain_text(amount: Decimal) -> str:
+    """An amount without exponent and without zeros that say nothing."""
+    text = format(amount, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+@lru_cache(maxsize=4096)
+def moment(at_s: int) -> str:
+    """UTC, ISO 8601, to the second."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def pseudonym(secret: str, user_id: int) -> str:
+    """A name for a person that says nothing about them and stays the same in one installation."""
+    return hashlib.sha256(f"{secret}:{user_id}".encode()).hexdigest()[:16]
+
+
+def _flat(values: Mapping[str, str]) -> str:
+    return json.dumps(dict(values), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _common(issuer: Issuer, cost: Decimal, owner: Owner, booked: Booked) -> Row:
+    amount = plain_text(cost)
+    return {
+        "BilledCost": amount,
+        "BillingAccountId": issuer.account_id,
+        "BillingAccountName": issuer.account_name,
+        "BillingCurrency": issuer.currency,
+        "BillingPeriodEnd": moment(issuer.month.end_s),
+        "BillingPeriodStart": moment(issuer.month.start_s),
+        "ContractedCost": amount,
+        "EffectiveCost": amount,
+        "HostProviderName": issuer.cluster,
+        "InvoiceId": booked.invoice or None,
+        "InvoiceIssuerName": issuer.account_name,
+        "ListCost": amount,
+        "ProviderName": issuer.cluster,
+        "PublisherName": issuer.cluster,
+        "ServiceCategory": "Compute",
+        "ServiceName": f"GPU Cluster {issuer.cluster}",
+        "ServiceProviderName": issuer.cluster,
+        "ServiceSubcategory": "Other (Compute)",
+        "SubAccountId": owner.team_id or None,
+        "SubAccountName": owner.team_name or None,
+        "x_LedgerEntryId": str(booked.entry) if booked.entry else None,
+        "x_LedgerHash": booked.hash or None,
+        "x_PeriodStatus": issuer.status,
+        "x_ProjectId": owner.project_id or None,
+        "x_ProjectName": owner.project_name or None,
+    }
+
+
+def line_row(line: UsageLine, owner: Owner, booked: Booked, issuer: Issuer) -> Row:
+    """A usage line's row; the day is clipped to the month."""
+    price, hours = plain_text(line.unit_price), plain_text(line.gpu_hours)
+    is_share = line.kind in _SHARES
+    row = _common(issuer, line.amount, owner, booked)
+    row |= {
+        "ChargeCategory": "Usage",
+        "ChargeDescription": f"{line.flavour}, {line.kind.value}"
+        + (f", job {owner.job_id}" if owner.job_id else ""),
+        "ChargeFrequency": "Usage-Based",
+        "ChargePeriodEnd": moment(min(line.day_s + DAY_S, issuer.month.end_s)),
+        "ChargePeriodStart": moment(max(line.day_s, issuer.month.start_s)),
+        "ConsumedQuantity": str(line.gpu_seconds),
+        "ConsumedUnit": "GPU-Seconds",
+        "ContractedUnitPrice": price,
+        "ListUnitPrice": price,
+        "PricingCategory": "Standard",
+        "PricingQuantity": hours,
+        "PricingUnit": "GPU-Hours",
+        "ResourceId": f"{line.holder}:{line.pool}" if is_share else f"attempt:{line.holder}",
+        "ResourceName": owner.job_name or None,
+        "ResourceType": "Idle Capacity" if is_share else "GPU Job",
+        "SkuId": f"{line.flavour}:{line.kind.value}",
+        "SkuMeter": line.kind.value,
+        "SkuPriceDetails": _flat({"x_GpuModel": line.flavour}),
+        "SkuPriceId": line.rate_id,
+        "Tags": _flat(owner.tags) if owner.tags else None,
+        "x_AttemptNumber": str(owner.attempt_number) if owner.attempt_number else None,
+        "x_ChargeKind": line.kind.value,
+        "x_GpuFlavor": line.flavour,
+        "x_GpuSeconds": str(line.gpu_seconds),
+        "x_JobId": owner.job_id or None,
+        "x_UserPseudonym": owner.pseudonym or None,
+    }
+    if is_share:
+        row["AllocatedMethodId"] = _METHODS[line.kind]
+        row["AllocatedResourceId"] = row["ResourceId"]
+    return row
+
+
+def entry_row(entry: Entry, owner: Owner, booked: Booked, issuer: Issuer) -> Row:
+    """A row for what has no lines: adjustments, credits, rounding, corrections of closed months."""
+    side = entry.credit if entry.debit in (RECOVERY, ROUNDING) else entry.debit
+    amount = effect(entry, side)
+    is_correction = entry.kind is EntryKind.CORRECTION
+    seconds = entry.gpu_seconds if entry.debit == side else -entry.gpu_seconds
+    month = Month.parse(entry.service_period) if is_correction else issuer.month
+    row = _common(issuer, amount, owner, booked)
+    row |= {
+        "ChargeCategory": "Usage" if is_correction else _CATEGORIES.get(entry.kind, "Adjustment"),
+        "ChargeClass": "Correction" if is_correction else None,
+        "ChargeDescription": entry.reason or _DESCRIPTIONS.get(entry.kind, str(entry.kind)),
+        "ChargeFrequency": "One-Time",
+        "ChargePeriodEnd": moment(month.end_s),
+        "ChargePeriodStart": moment(month.start_s),
+        "x_ChargeKind": str(entry.kind),
+        "x_CorrectsPeriod": entry.service_period if is_correction else None,
+    }
+    if is_correction:
+        price = plain_text(entry.unit_price)
+        row |= {
+            "ConsumedQuantity": str(seconds),
+            "ConsumedUnit": "GPU-Seconds",
+            "ContractedUnitPrice": price,
+            "ListUnitPrice": price,
+            "PricingCategory": "Standard",
+            "PricingQuantity": plain_text(gpu_hours(seconds)),
+            "PricingUnit": "GPU-Hours",
+            "SkuId": entry.sku,
+            "SkuMeter": entry.sku.rpartition(":")[2],
+            "SkuPriceId": entry.rate_id,
+            "x_GpuFlavor": entry.sku.rpartition(":")[0],
+            "x_GpuSeconds": str(seconds),
+        }
+    return row
+
+
+_CATEGORIES = {EntryKind.CREDIT: "Credit"}
+_DESCRIPTIONS = {EntryKind.ROUNDING: "Rounding"}
+
+
+def header(version: str) -> list[str]:
+    """The names of a version's columns, in order."""
+    return [column.name for column in columns_of(version)]
+
+
+def cells(row: Row, names: Sequence[str]) -> list[str]:
+    """A row as cells in the order of `names`; null is an empty cell."""
+    return [row.get(name) or "" for name in names]

@@ -1,0 +1,1 @@
+"""Reads of the books for those who may: exports and reports."""

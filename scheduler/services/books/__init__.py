@@ -1,0 +1,28 @@
+"""The books: closing months, posting what is owed, and checking that nobody changed it.
+
+Months are closed and corrected here, entries are only ever added, and everything needs somebody who
+keeps the books (`keep_books`); what changes money by hand needs two people.
+"""
+
+from scheduler.services.books.adjusting import (
+    decline_adjustment,
+    post_adjustment,
+    propose_adjustment,
+)
+from scheduler.services.books.closing import close_period, correct_period, soft_close_period
+from scheduler.services.books.posting import CloseBlocked
+from scheduler.services.books.reopening import reopen_period
+from scheduler.services.books.verifying import LedgerReport, verify_ledger
+
+__all__ = [
+    "CloseBlocked",
+    "LedgerReport",
+    "close_period",
+    "correct_period",
+    "decline_adjustment",
+    "post_adjustment",
+    "propose_adjustment",
+    "reopen_period",
+    "soft_close_period",
+    "verify_ledger",
+]

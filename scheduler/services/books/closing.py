@@ -1,0 +1,222 @@
+"""Closing a month: check, rate, post, bill; all of it or nothing, and twice is once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.models import User
+from scheduler.ledger.auditing import Audit
+from scheduler.ledger.bills import Bill, draw_bills, rounding_entries
+from scheduler.ledger.closing import Posting, Tallies, Window, entries_of, tally
+from scheduler.ledger.findings import Finding, blocking
+from scheduler.ledger.periods import Month, PeriodState, obstacles
+from scheduler.models import (
+    DeviceSegment,
+    LedgerEntry,
+    LedgerHead,
+    Period,
+    PeriodClose,
+    Statement,
+    StatementLine,
+    UsageLine,
+)
+from scheduler.services import transitions
+from scheduler.services.books import reading
+from scheduler.services.books.lines import LineWriter, drop_lines
+from scheduler.services.books.posting import (
+    CloseBlocked,
+    period_named,
+    post_entries,
+    require_bookkeeper,
+)
+from scheduler.services.errors import Conflict, Invalid
+
+
+def month_of(name: str) -> Month:
+    """`2026-11` as a month; raises Invalid."""
+    try:
+        return Month.parse(name)
+    except ValueError as error:
+        raise Invalid(str(error), field="period") from None
+
+
+@transaction.atomic
+def soft_close_period(*, actor: User, period: str, now: datetime | None = None) -> Period:
+    """Let nobody post by hand in a month any more; usage that comes late still counts."""
+    require_bookkeeper(actor)
+    row = period_named(str(month_of(period)))
+    if row.state != PeriodState.OPEN:
+        return row
+    transitions.move_period(row, PeriodState.SOFT_CLOSED, soft_closed_at=now or timezone.now())
+    return row
+
+
+def close_period(*, actor: User, period: str, now: datetime | None = None) -> PeriodClose:
+    """Close a month; raises CloseBlocked with everything that stands in the way.
+
+    1. The calendar: it is over, and the months before it are closed.
+    2. The segments are a partition; every charged second has a payer and a price.
+    3. Lines are written as they are rated, in transactions of their own: others may write
+       meanwhile, and what a close that broke off left behind is dropped by the next one.
+    4. In one transaction: entries, rounding, statements, the close itself.
+
+    A closed month is refused; closing a reopened one posts the differences.
+    """
+    require_bookkeeper(actor)
+    now = now or timezone.now()
+    month = month_of(period)
+    row = period_named(str(month))
+    state = PeriodState(row.state)
+    _refuse(
+        month,
+        obstacles(month, state, now_s=int(now.timestamp()), earlier_open=_first_open_before(month)),
+    )
+    row = soft_close_period(actor=actor, period=period, now=now)
+    is_first = row.version == 0
+    if is_first:
+        drop_lines(row)
+    found, tallies, findings, written = count_month(month, row, keep_lines=is_first)
+    _refuse(month, blocking([*found.findings, *findings]))
+    return _fix(row, found, tallies, findings, written, actor, now)
+
+
+def count_month(
+    month: Month, period: Period, *, keep_lines: bool = False
+) -> tuple[Audit, Tallies, list[Finding], int]:
+    """The month counted anew from its segments; lines are stored only if they are to be kept."""
+    found, spare = reading.audit_month(month)
+    window = Window(
+        start_s=month.start_s,
+        end_s=month.end_s,
+        currency=period.currency,
+        prices=reading.price_list(),
+        policies=reading.share_policies(),
+    )
+    with LineWriter(period, is_on=keep_lines) as writer:
+        tallies, findings = tally(reading.held_in(month), spare, window, writer.keep)
+    return found, tallies, findings, writer.count
+
+
+def correct_period(
+    *, actor: User, period: str, reason: str, now: datetime | None = None
+) -> list[LedgerEntry]:
+    """Post what a closed month should hold less what it holds, into the month of now.
+
+    For facts that came late and prices that were restated; posts nothing where nothing differs.
+    """
+    require_bookkeeper(actor)
+    if not reason.strip():
+        raise Invalid("Say what is corrected.", field="reason")
+    now = now or timezone.now()
+    month, here = month_of(period), Month.of(int(now.timestamp()))
+    row = period_named(str(month))
+    if row.state != PeriodState.CLOSED:
+        raise Conflict(f"{month} is not closed; what is known now counts when it is.")
+    found, tallies, findings, _ = count_month(month, row)
+    _refuse(month, blocking([*found.findings, *findings]))
+    with transaction.atomic():
+        # The head's lock lets one correction at a time see what is booked.
+        head = LedgerHead.objects.select_for_update().get()
+        where = Posting(
+            batch=f"correct {month} {head.number + 1}",
+            period=str(here),
+            service_period=str(month),
+            created_by=actor.username,
+            reason=reason.strip()[:255],
+            is_correction=True,
+        )
+        return post_entries(entries_of(tallies, reading.booked_for(row), where))
+
+
+def _refuse(month: Month, findings: Sequence[Finding]) -> None:
+    if findings:
+        raise CloseBlocked(str(month), findings)
+
+
+def _first_open_before(month: Month) -> Month | None:
+    """The earliest month with segments that is not closed; months are closed in order."""
+    first = DeviceSegment.objects.order_by("pk").values_list("start_s", flat=True).first()
+    if first is None:
+        return None
+    closed = set(Period.objects.filter(state=PeriodState.CLOSED).values_list("name", flat=True))
+    at = Month.of(first)
+    while at < month and str(at) in closed:
+        at = at.following
+    return at if at < month else None
+
+
+@transaction.atomic
+def _fix(
+    row: Period,
+    found: Audit,
+    tallies: Tallies,
+    findings: Sequence[Finding],
+    written: int,
+    actor: User,
+    now: datetime,
+) -> PeriodClose:
+    period = Period.objects.select_for_update().get(pk=row.pk)
+    is_first = period.version == 0
+    if period.state not in (PeriodState.SOFT_CLOSED, PeriodState.REOPENED):
+        raise Conflict(f"{period.name} was closed meanwhile.")
+    if is_first and UsageLine.objects.filter(period=period).count() != written:
+        raise Conflict(f"{period.name} is being closed by somebody else; try again.")
+    where = Posting(
+        batch=f"close {period.name} v{period.version + 1}",
+        period=period.name,
+        service_period=period.name,
+        created_by=actor.username,
+        is_correction=not is_first,
+    )
+    post_entries(entries_of(tallies, reading.booked_for(period), where))
+    posted = {e.number: e for e in reading.entries_named().filter(period=period)}
+    control, bills = draw_bills(
+        (link.entry for link in reading.chain_of(posted.values())), period.currency
+    )
+    post_entries(rounding_entries(bills, period.currency, where))
+    head = LedgerHead.objects.order_by("pk").first()
+    close = PeriodClose.objects.create(
+        period=period,
+        version=period.version + 1,
+        closed_by=actor,
+        closed_at=now,
+        control=control,
+        seconds={str(bucket): seconds for bucket, seconds in found.seconds.items()},
+        findings=[f"{f.subject} {f.words}" for f in findings],
+        lines=tallies_lines(tallies),
+        head_number=head.number if head else 0,
+        head_hash=head.hash if head else "",
+    )
+    _state(close, bills, posted)
+    transitions.move_period(period, PeriodState.CLOSED, version=close.version)
+    return close
+
+
+def tallies_lines(tallies: Tallies) -> int:
+    """How many lines were tallied."""
+    return sum(tally.lines for tally in tallies.by_key.values())
+
+
+def _state(close: PeriodClose, bills: Sequence[Bill], posted: dict[int, LedgerEntry]) -> None:
+    """The statements of a close and their parts; numbers go on without a gap."""
+    last = Statement.objects.order_by("-number").values_list("number", flat=True).first() or 0
+    for number, bill in enumerate(bills, last + 1):
+        statement = Statement.objects.create(
+            number=number,
+            close=close,
+            account=bill.account,
+            exact=bill.exact,
+            units=bill.units,
+            rounding=bill.rounding,
+        )
+        StatementLine.objects.bulk_create(
+            (
+                StatementLine(statement=statement, entry=posted[part], units=units)
+                for part, units in bill.parts.items()
+            ),
+            batch_size=500,
+        )

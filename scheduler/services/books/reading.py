@@ -1,0 +1,202 @@
+"""Rows to what the ledger counts with; in pages, so that memory does not grow with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
+
+from accounts.models import Project
+from accounts.selectors import approved_rates
+from scheduler.ledger.auditing import Audit, audit
+from scheduler.ledger.closing import BookKey, SharePolicy, Spare, Spares, payer
+from scheduler.ledger.entries import RECOVERY, Entry, EntryKind, Sealed, project_account
+from scheduler.ledger.exact import EXACT, ZERO
+from scheduler.ledger.periods import Month
+from scheduler.ledger.rating import Held, Price, PriceList
+from scheduler.ledger.segments import ALLOCATED, Bucket, Segment
+from scheduler.ledger.shares import IdlePolicy
+from scheduler.models import Device, DeviceSegment, LedgerEntry, Period, Pool
+from scheduler.states import END_RULES, EndReason
+
+PAGE = 20_000
+_DEVICES_AT_ONCE = 200
+
+
+def price_list() -> PriceList:
+    """All approved prices; a price from within a second on holds from the next second on."""
+    return PriceList(
+        Price(
+            id=str(rate.pk),
+            flavour=rate.device_model,
+            kind=rate.kind,
+            per_gpu_hour=rate.price_per_gpu_hour,
+            currency=rate.currency,
+            from_s=math.ceil(rate.valid_from.timestamp()),
+        )
+        for rate in approved_rates()
+    )
+
+
+def share_policies() -> dict[str, SharePolicy]:
+    """How each pool splits what nobody held; pools by their id as text."""
+    return {
+        str(pool.pk): SharePolicy(
+            idle=IdlePolicy(pool.idle_policy), platform=IdlePolicy(pool.platform_policy)
+        )
+        for pool in Pool.objects.all()
+    }
+
+
+def _within(month: Month) -> QuerySet[DeviceSegment]:
+    is_over = Q(end_s__gt=month.start_s) | Q(end_s__isnull=True)
+    return DeviceSegment.objects.filter(is_over, start_s__lt=month.end_s).order_by()
+
+
+def audit_month(month: Month) -> tuple[Audit, list[Spare]]:
+    """Whether the month's segments are a partition, and the seconds in it that nobody held."""
+    spares = Spares(month.start_s, month.end_s)
+    earlier = DeviceSegment.objects.filter(device=OuterRef("pk"), start_s__lt=month.start_s)
+    before = Device.objects.filter(Exists(earlier)).values_list("pk", flat=True)
+    found = audit(
+        _streams(month, spares),
+        month.start_s,
+        month.end_s,
+        known_before={str(device) for device in before},
+    )
+    return found, spares.found()
+
+
+def _streams(month: Month, spares: Spares) -> Iterator[Segment]:
+    """All segments of the month by device and start; what nobody held is counted on the way."""
+    ids = list(Device.objects.order_by("pk").values_list("pk", flat=True))
+    fields = ("device_id", "start_s", "end_s", "bucket", "pool_id", "flavour")
+    for first in range(0, len(ids), _DEVICES_AT_ONCE):
+        devices = ids[first : first + _DEVICES_AT_ONCE]
+        rows = _within(month).filter(device_id__in=devices)
+        for device, start_s, end_s, bucket, pool, flavour in (
+            rows.order_by("device_id", "start_s", "id").values_list(*fields).iterator(PAGE)
+        ):
+            segment = Segment(str(device), start_s, end_s, Bucket(bucket))
+            spares.add(segment, str(pool), flavour)
+            yield segment
+
+
+def held_in(month: Month) -> Iterator[Held]:
+    """The month's segments that attempts held, attempt by attempt.
+
+    Pages end between attempts; nothing is kept open between them, so that others may write.
+    """
+    accounts = {
+        pk: project_account(str(team), str(pk))
+        for pk, team in Project.objects.order_by().values_list("pk", "team_id")
+    }
+    rows = _within(month).filter(bucket__in=[str(b) for b in ALLOCATED])
+    first = rows.aggregate(first=Min("attempt_id"))["first"]
+    if first is None:
+        return
+    last: int = first - 1
+    while True:
+        page = _page(rows, last)
+        if not page:
+            return
+        last = page[-1][0]
+        for attempt, pool, flavour, bucket, tier, start_s, end_s, project, reason in page:
+            where = Bucket(bucket)
+            yield Held(
+                holder=str(attempt),
+                account=payer(accounts.get(project), where, is_billable=_BILLABLE[reason]),
+                pool=str(pool),
+                flavour=flavour,
+                bucket=where,
+                tier=tier,
+                start_s=start_s,
+                end_s=month.end_s if end_s is None else end_s,
+            )
+
+
+_BILLABLE = {"": True} | {str(reason): END_RULES[reason].billable for reason in EndReason}
+_HELD = (
+    "attempt_id",
+    "pool_id",
+    "flavour",
+    "bucket",
+    "tier",
+    "start_s",
+    "end_s",
+    "project_id",
+    "attempt__end_reason",
+)
+
+
+def _page(rows: QuerySet[DeviceSegment], last: int) -> list[tuple[Any, ...]]:
+    """Rows of whole attempts behind attempt `last`; larger than a page where one attempt is."""
+    size = PAGE
+    rows = rows.filter(attempt_id__gt=last)
+    while True:
+        page = list(rows.order_by("attempt_id", "id").values_list(*_HELD)[:size])
+        if len(page) < size:
+            return page
+        if page[0][0] != page[-1][0]:
+            cut = page[-1][0]
+            while page[-1][0] == cut:
+                page.pop()
+            return page
+        size *= 4
+
+
+def booked_for(period: Period) -> dict[BookKey, tuple[int, Decimal, Decimal]]:
+    """What the books hold for a month's use, wherever it was posted: seconds, amount, price."""
+    found: dict[BookKey, tuple[int, Decimal, Decimal]] = {}
+    for entry in LedgerEntry.objects.filter(service_period=period).exclude(sku=""):
+        is_owed = entry.credit == RECOVERY
+        key = BookKey(entry.debit if is_owed else entry.credit, entry.sku, str(entry.rate_id))
+        seconds, amount, _ = found.get(key, (0, ZERO, ZERO))
+        change = entry.amount if is_owed else EXACT.minus(entry.amount)
+        found[key] = (
+            seconds + (entry.gpu_seconds if is_owed else -entry.gpu_seconds),
+            EXACT.add(amount, change),
+            entry.unit_price,
+        )
+    return found
+
+
+def as_entry(row: LedgerEntry, period: str, service_period: str) -> Entry:
+    """A stored row as the ledger knows it."""
+    return Entry(
+        batch=row.batch,
+        kind=EntryKind(row.kind),
+        period=period,
+        service_period=service_period,
+        debit=row.debit,
+        credit=row.credit,
+        amount=row.amount,
+        currency=row.currency,
+        sku=row.sku,
+        rate_id=str(row.rate_id or ""),
+        unit_price=row.unit_price,
+        gpu_seconds=row.gpu_seconds,
+        lines=row.lines,
+        lines_digest=row.lines_digest,
+        reason=row.reason,
+        created_by=row.created_by,
+        number=row.number,
+    )
+
+
+def chain_of(rows: Iterable[LedgerEntry]) -> Iterator[Sealed]:
+    """Stored rows as links of the chain; expects `period_name` and `service_name` annotated."""
+    for row in rows:
+        names: Any = row
+        entry = as_entry(row, names.period_name, names.service_name)
+        yield Sealed(entry, row.previous, row.hash)
+
+
+def entries_named() -> QuerySet[LedgerEntry]:
+    """All entries in order, with the names of their months."""
+    return LedgerEntry.objects.annotate(
+        period_name=F("period__name"), service_name=F("service_period__name")
+    ).order_by("number")

@@ -1,0 +1,36 @@
+"""Reopening a closed month: two people, with a reason; nothing that was posted is taken away."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from accounts.models import User
+from scheduler.ledger.periods import PeriodState
+from scheduler.models import Period
+from scheduler.services import transitions
+from scheduler.services.books.posting import require_bookkeeper
+from scheduler.services.errors import Conflict, Invalid, NotFound
+
+
+@transaction.atomic
+def reopen_period(*, actor: User, period: str, reason: str = "") -> Period:
+    """The first person proposes, with a reason; the second one reopens. Raises Conflict.
+
+    Returns the month: still closed after the first call, reopened after the second.
+    """
+    require_bookkeeper(actor)
+    row = Period.objects.select_for_update().filter(name=period).first()
+    if row is None:
+        raise NotFound("There are no books for this month.")
+    if row.state != PeriodState.CLOSED:
+        raise Conflict(f"{row.name} is {row.state.replace('_', ' ')}, not closed.")
+    if row.reopen_proposed_by_id is None:
+        if not reason.strip():
+            raise Invalid("Say why the month has to be reopened.", field="reason")
+        row.reopen_proposed_by, row.reopen_reason = actor, reason.strip()[:255]
+        row.save(update_fields=["reopen_proposed_by", "reopen_reason"])
+        return row
+    if row.reopen_proposed_by_id == actor.pk:
+        raise Conflict("You proposed to reopen it; another person has to agree.")
+    transitions.move_period(row, PeriodState.REOPENED, reopen_proposed_by=None)
+    return row

@@ -1,0 +1,1 @@
+"""Device time, second by second: the rows the books are kept from."""

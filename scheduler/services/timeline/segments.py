@@ -1,0 +1,150 @@
+"""Segments follow the facts: what is true of a device now, as rows say it, decides its bucket.
+
+Called inside the transaction that changed a fact. Nothing is computed from the kind of change, so a
+change that is forgotten here cannot leave a wrong bucket behind longer than the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import F, FilteredRelation, Q, QuerySet
+from django.db.models.functions import Greatest
+
+from scheduler.ledger.segments import Bucket, Facts, bucket_of
+from scheduler.models import Device, DeviceSegment
+from scheduler.states import AttemptState, DeviceHealth, NodeState
+
+logger = logging.getLogger(__name__)
+_CHUNK = 2_000
+_DOWN = (DeviceHealth.FAILED,)
+_READ = {
+    "pk": "pk",
+    "model": "model",
+    "pool": "node__pool_id",
+    "node": "node__state",
+    "health": "health",
+    "is_present": "is_present",
+    "attempt": "held__placement__attempt_id",
+    "attempt_state": "held__placement__attempt__state",
+    "project": "held__placement__attempt__job__project_id",
+    "open": "current__pk",
+    "open_from": "current__start_s",
+    "open_bucket": "current__bucket",
+    "open_attempt": "current__attempt_id",
+    "open_pool": "current__pool_id",
+    "open_flavour": "current__flavour",
+}
+
+
+def follow_devices(ids: Iterable[int], *, now: datetime, cause: str) -> int:
+    """Let the segments of these devices say what is true now; returns how many changed."""
+    known = sorted(set(ids))
+    return sum(
+        _follow(Device.objects.filter(pk__in=known[first : first + _CHUNK]), now, cause)
+        for first in range(0, len(known), _CHUNK)
+    )
+
+
+def follow_attempt(attempt_id: int, *, now: datetime, cause: str) -> int:
+    """The same for the devices an attempt holds."""
+    return _follow(
+        Device.objects.filter(
+            allocations__placement__attempt=attempt_id, allocations__released_at__isnull=True
+        ),
+        now,
+        cause,
+    )
+
+
+def follow_node(node_id: int, *, now: datetime, cause: str) -> int:
+    """The same for all devices of a node."""
+    return _follow(Device.objects.filter(node=node_id), now, cause)
+
+
+@transaction.atomic
+def reconcile_segments(*, now: datetime) -> int:
+    """Look at every device; anything found here was missed by a service, and is logged."""
+    found = _follow(Device.objects.all(), now, "reconciled")
+    if found:
+        logger.warning("%d device segments did not say what was true; reconciled", found)
+    return found
+
+
+def _follow(devices: QuerySet[Device], now: datetime, cause: str) -> int:
+    """One read, one update, one insert.
+
+    On PostgreSQL the devices are locked first, in the order of their ids, so that two changes of
+    one device follow each other and the second one reads what the first one wrote.
+    """
+    if connection.features.has_select_for_update:
+        locked = devices.select_for_update(of=("self",), no_key=True).order_by("pk")
+        devices = Device.objects.filter(pk__in=list(locked.values_list("pk", flat=True)))
+    now_s = int(now.timestamp())
+    ended: list[int] = []
+    begun: list[DeviceSegment] = []
+    for row in _rows(devices):
+        segment = _due(row, now_s, cause)
+        if segment is not None:
+            begun.append(segment)
+            if row["open"] is not None:
+                ended.append(row["open"])
+    if ended:
+        DeviceSegment.objects.filter(pk__in=ended, end_s__isnull=True).update(
+            end_s=Greatest(F("start_s"), now_s)
+        )
+    if begun:
+        DeviceSegment.objects.bulk_create(begun)
+    return len(begun)
+
+
+def _rows(devices: QuerySet[Device]) -> Iterator[dict[str, Any]]:
+    found = devices.annotate(
+        held=FilteredRelation("allocations", condition=Q(allocations__released_at__isnull=True)),
+        current=FilteredRelation("segments", condition=Q(segments__end_s__isnull=True)),
+    ).order_by("pk")
+    for values in found.values_list(*_READ.values()):
+        yield dict(zip(_READ, values, strict=True))
+
+
+def _due(row: dict[str, Any], now_s: int, cause: str) -> DeviceSegment | None:
+    """The segment that begins now; None where the open one goes on."""
+    bucket, holder = bucket_of(_facts(row))
+    attempt = int(holder) if holder else None
+    if row["open"] is None and bucket is Bucket.OUT:
+        return None
+    if row["open"] is not None and (bucket, attempt, row["pool"], row["model"]) == (
+        row["open_bucket"],
+        row["open_attempt"],
+        row["open_pool"],
+        row["open_flavour"],
+    ):
+        return None
+    return DeviceSegment(
+        device_id=row["pk"],
+        pool_id=row["pool"],
+        flavour=row["model"],
+        bucket=bucket,
+        attempt_id=attempt,
+        project_id=row["project"] if attempt else None,
+        cause=cause,
+        # A clock that went back must not make a segment end before it began.
+        start_s=max(now_s, row["open_from"] or now_s),
+    )
+
+
+def _facts(row: dict[str, Any]) -> Facts:
+    node = row["node"]
+    return Facts(
+        in_service=node != NodeState.RETIRED,
+        holder=str(row["attempt"] or ""),
+        is_preparing=row["attempt_state"] != AttemptState.RUNNING,
+        is_silent=node == NodeState.SILENT,
+        is_down=node == NodeState.LOST or not row["is_present"] or row["health"] in _DOWN,
+        is_drained=node in (NodeState.DRAINING, NodeState.DRAINED),
+        is_quarantined=node == NodeState.QUARANTINED or row["health"] == DeviceHealth.QUARANTINED,
+    )

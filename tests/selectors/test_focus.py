@@ -1,0 +1,87 @@
+"""The export of a closed month keeps our rules and adds up to its statements."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from accounts.errors import Conflict, Forbidden, NotFound
+from accounts.services import appoint_bookkeeper
+from scheduler.ledger.currencies import from_minor
+from scheduler.ledger.focus.columns import VERSIONS
+from scheduler.ledger.focus.rules import check
+from scheduler.models import Attempt, Statement
+from scheduler.selectors.books import focus
+from scheduler.services import books
+from scheduler.states import EndReason
+from tests.scenes import at
+from tests.services.test_books import LATER, clerk, close, yard
+
+pytestmark = pytest.mark.django_db
+__all__ = ["clerk", "yard"]
+
+
+def as_rows(table):
+    return [dict(zip(table[0], row, strict=True)) for row in table[1:]]
+
+
+def payable(closed) -> dict[str, Decimal]:
+    return {
+        f"{closed.period.name}/{s.number}": from_minor(s.units, "EUR")
+        for s in Statement.objects.filter(close=closed)
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_closed_month_keeps_every_rule_and_adds_up(root, clerk, yard, project, version):
+    adjustment = books.propose_adjustment(
+        actor=clerk, project=project, amount=Decimal("-0.333"), reason="sorry", now=at(5)
+    )
+    books.post_adjustment(actor=root, adjustment=adjustment, now=at(6))
+    closed = close(root)
+    table = list(focus.focus_rows(root, "2026-11", version=version))
+    # Two lines, the adjustment and the rounding of its tenth of a cent.
+    assert [row["ChargeCategory"] for row in as_rows(table)] == ["Usage"] * 2 + ["Adjustment"] * 2
+    assert list(check(table[0], as_rows(table), version, payable=payable(closed))) == []
+
+
+def test_a_correction_is_a_row_of_the_month_it_was_posted_in(root, yard, team):
+    close(root)
+    Attempt.objects.filter(job__project__team=team).update(end_reason=EndReason.NODE_LOST)
+    books.correct_period(actor=root, period="2026-11", reason="lost", now=LATER)
+    books.close_period(actor=root, period="2026-12", now=LATER.replace(month=2))
+    closed = close(root, "2027-01", now=LATER.replace(month=2))
+    rows = as_rows(list(focus.focus_rows(root, "2027-01")))
+    assert {row["ChargeClass"] for row in rows} == {"Correction"}
+    assert {row["x_CorrectsPeriod"] for row in rows} == {"2026-11"}
+    assert list(check(list(rows[0]), rows, "1.2", payable=payable(closed))) == []
+
+
+def test_pages_change_nothing(root, yard, monkeypatch):
+    close(root)
+    whole = list(focus.focus_rows(root, "2026-11"))
+    monkeypatch.setattr(focus, "_PAGE", 1)
+    assert list(focus.focus_rows(root, "2026-11")) == whole
+
+
+def test_people_are_pseudonyms(root, yard, alice):
+    close(root)
+    text = "\n".join(",".join(row) for row in focus.focus_rows(root, "2026-11"))
+    assert alice.username not in text
+
+
+def test_only_bookkeepers_export_and_only_closed_months(root, yard, finance, alice):
+    for person in (alice, finance):
+        with pytest.raises(Forbidden):
+            focus.focus_rows(person, "2026-11")
+    with pytest.raises(NotFound):
+        focus.focus_rows(root, "2026-11")
+    books.soft_close_period(actor=root, period="2026-11")
+    with pytest.raises(Conflict, match="close it"):
+        focus.focus_rows(root, "2026-11")
+    close(root)
+    appoint_bookkeeper(actor=root, user=finance)
+    assert next(iter(focus.focus_rows(finance, "2026-11")))
+    with pytest.raises(ValueError, match=r"1\.9"):
+        focus.focus_rows(root, "2026-11", version="1.9")
