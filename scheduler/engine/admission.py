@@ -3,100 +3,203 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.gang import choose_nodes, holds_gang, start_gang
+from scheduler.engine.grouping import group_rows
 from scheduler.engine.plan import Start, Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.claiming import take_cleared
 from scheduler.engine.preempting.targeting import Targeting
 from scheduler.engine.reservation import Head, earliest_start, keep_for
 from scheduler.engine.shaping.sizes import least_size
+from scheduler.engine.sharing.fairshare import Key, Line, units_of
+from scheduler.engine.sharing.quota import Gate, kinds_for_accounts, worst_case_s
 from scheduler.engine.snapshot import (
+    NONE,
     Classes,
     Flags,
+    Floats,
     Ints,
     Request,
     flags,
+    floats,
     ints,
     rows_by_group,
 )
 
 # Stops of one cycle; the next one follows in a moment, and sees what has become of them.
 MOST_STOPS = 512
+# How many places are looked at together, at first, for the next one that may start.
+_STRIDE = 64
+
+
+class _Stream:
+    """The jobs of one account in their order; `closed` has the classes it may not start.
+
+    `cost_s`: GPU-seconds of each at worst, None if nobody has a budget.
+    """
+
+    def __init__(self, account: int, sharer: int, places: Ints, class_of: Ints) -> None:
+        self.account = account
+        self.sharer = sharer
+        self.places = places
+        self.class_of = class_of
+        self.closed: Flags | None = None
+        self.cost_s: Floats | None = None
 
 
 class Admission:
     """A *place* is a position in `order`; `heads` has the protected head of each pool."""
 
-    def __init__(self, board: Board, classes: Classes, order: Ints, policy: Policy) -> None:
+    def __init__(
+        self, board: Board, classes: Classes, line: Line, gate: Gate, policy: Policy
+    ) -> None:
         self.board = board
         self.classes = classes
-        self.order = order
+        self.line = line
+        self.gate = gate
+        self.order = line.order
         self.policy = policy
         self.starts: list[Start] = []
         self.stops: list[Stop] = []
         self.heads: dict[int, Head] = {}
         self._targeting: Targeting | None = None
-        self.is_started = flags(np.zeros(len(order)))
-        self._places: dict[int, Ints] = {}
+        self.is_started = flags(np.zeros(len(self.order)))
+        size = len(classes.requests)
+        self._closed: Flags = flags(np.zeros(size))
+        # Classes that fit but for a reservation: only who ends in time may still start.
+        self._is_short_only: Flags = flags(np.zeros(size))
+        self._kind_of: Ints | None = None
 
     def place(self, placed: Iterable[tuple[int, Ints]]) -> None:
         """Start the jobs (rows) that have their nodes already, if their devices are there."""
         for row, nodes in placed:
             request = self.classes.requests[int(self.classes.of_job[row])]
-            if holds_gang(self.board, request, nodes):
+            if holds_gang(self.board, request, nodes) and self._is_allowed(row, request):
                 place = int(np.flatnonzero(self.order == row)[0])
                 self._start(place, row, request, nodes, uses_spare=False)
 
-    def admit(self, ruled_out: Container[int]) -> None:
-        """Try the first job of every open class, the one with the best place first.
+    def admit(self, ruled_out: Iterable[int]) -> None:
+        """Try the first job of every account, the one whose turn it is first.
 
         Equals trying every job in order: a class that does not fit is closed for the rest of the
-        cycle, because the board only shrinks.
+        cycle, because the board only shrinks, and so is one that an account's limits stop, because
+        accounts only fill up. Shares only grow, so a key that has grown since it was noted is put
+        back.
         """
-        open_places = ints(np.flatnonzero(~self.is_started))
-        groups = rows_by_group(self.classes.of_job[self.order[open_places]])
-        self._places = {class_row: open_places[rows] for class_row, rows in groups}
-        heap = [
-            (int(places[0]), class_row, 0)
-            for class_row, places in self._places.items()
-            if class_row not in ruled_out
-        ]
+        self._closed[list(ruled_out)] = True
+        heap = []
+        for number, stream in enumerate(streams := self._streams()):
+            turn = self._next(stream, 0)
+            if turn >= 0:
+                heap.append((self._key(stream, turn), number, turn))
         heapq.heapify(heap)
         while heap:
-            place, class_row, turn = heapq.heappop(heap)
-            turn = self._try(place, class_row, turn)
+            key, number, turn = heapq.heappop(heap)
+            stream = streams[number]
+            if self._may_try(stream, turn) and self._key(stream, turn) == key:
+                self._try(stream, turn)
+                turn += 1
+            turn = self._next(stream, turn)
             if turn >= 0:
-                heapq.heappush(heap, (int(self._places[class_row][turn]), class_row, turn))
+                heapq.heappush(heap, (self._key(stream, turn), number, turn))
 
-    def _try(self, place: int, class_row: int, turn: int) -> int:
-        """Start the job if it fits; returns the next turn of its class, -1 when it is closed."""
-        request = self.classes.requests[class_row]
-        row = int(self.order[place])
+    def _streams(self) -> list[_Stream]:
+        places = ints(np.flatnonzero(~self.is_started))
+        rows, waiting = self.order[places], self.board.snapshot.waiting
+        class_of = self.classes.of_job[rows]
+        if not len(self.board.snapshot.accounts):
+            return [_Stream(NONE, NONE, places, class_of)]
+        account, sharer = waiting.account[rows], self.line.sharers[rows]
+        streams = []
+        for _, members in rows_by_group(group_rows([account, sharer])[1]):
+            first = members[0]
+            whose = int(account[first]), int(sharer[first])
+            stream = _Stream(*whose, places[members], class_of[members])
+            if self.gate.has_budgets:
+                least = [self.gate.least_milli(request) for request in self.classes.requests]
+                per_s = floats([worst_case_s(milli, 1) for milli in least])
+                limits_s = waiting.time_limit_s[rows[members]]
+                stream.cost_s = floats(per_s[stream.class_of] * limits_s)
+            streams.append(stream)
+        return streams
+
+    def _key(self, stream: _Stream, turn: int) -> Key:
+        return self.line.key(int(stream.places[turn]), stream.sharer)
+
+    def _may_try(self, stream: _Stream, turn: int) -> bool:
+        return bool(self._open(stream, slice(turn, turn + 1))[0])
+
+    def _next(self, stream: _Stream, turn: int) -> int:
+        """The first turn from this one on that may be tried, -1 if there is none."""
+        stride = _STRIDE
+        while turn < len(stream.places):
+            found = np.flatnonzero(self._open(stream, slice(turn, turn + stride)))
+            if len(found):
+                return turn + int(found[0])
+            turn += stride
+            stride *= 2
+        return -1
+
+    def _open(self, stream: _Stream, turns: slice) -> Flags:
+        """Which of these jobs are of an open class, end in time if they must, and are paid for."""
+        class_of = stream.class_of[turns]
+        is_open = ~self._closed[class_of]
+        if stream.closed is not None:
+            is_open &= ~stream.closed[class_of]
+        must_end = is_open & self._is_short_only[class_of]
+        if must_end.any():
+            rows = self.order[stream.places[turns]]
+            for pool, head in self.heads.items():
+                mine = must_end & (self.board.snapshot.waiting.pool[rows] == pool)
+                is_open[mine] = self._ends_before(head, rows[mine])
+        if stream.cost_s is not None:
+            is_open &= stream.cost_s[turns] <= self.gate.left_s(stream.account)
+        return flags(is_open)
+
+    def _try(self, stream: _Stream, turn: int) -> None:
+        """Start the job if it may and fits; else close what cannot start any more."""
+        class_row, place = int(stream.class_of[turn]), int(stream.places[turn])
+        request, row = self.classes.requests[class_row], int(self.order[place])
+        if self.gate.bars(request, stream.account):
+            self._close_for(stream, class_row)
+            return
+        limit_s = int(self.board.snapshot.waiting.time_limit_s[row])
+        request = self.gate.sized(request, stream.account, limit_s)
         head = self.heads.get(request.pool)
         nodes = choose_nodes(self.board, request, past_reservations=True)
         if nodes is None:
             if self._clear(place, row, request):
-                return turn + 1 if turn + 1 < len(self._places[class_row]) else -1
+                return
             if head is None:
                 self._protect(row, request)
-            return -1
+            self._closed[class_row] = True
+            return
         is_short = head is not None and bool(self._ends_before(head, ints([row]))[0])
         if head is not None and not is_short:
             nodes = choose_nodes(self.board, request, past_reservations=False)
-        if nodes is not None:
-            self._start(place, row, request, nodes, uses_spare=not is_short)
-            return turn + 1 if turn + 1 < len(self._places[class_row]) else -1
-        assert head is not None
-        # It fits but for the reservation: only jobs of this class that end in time may still pass.
-        later = self._places[class_row][turn + 1 :]
-        in_time = np.flatnonzero(self._ends_before(head, self.order[later]))
-        return turn + 1 + int(in_time[0]) if len(in_time) else -1
+        if nodes is None:
+            self._is_short_only[class_row] = True
+            return
+        self._start(place, row, request, nodes, uses_spare=not is_short)
+
+    def _close_for(self, stream: _Stream, class_row: int) -> None:
+        """Accounts look at pool, model and GPUs alone: all classes like it are closed for it."""
+        if self._kind_of is None:
+            self._kind_of = kinds_for_accounts(self.gate, self.classes.requests)
+        alike = flags(self._kind_of == self._kind_of[class_row])
+        stream.closed = alike if stream.closed is None else flags(stream.closed | alike)
+
+    def _is_allowed(self, row: int, request: Request) -> bool:
+        waiting = self.board.snapshot.waiting
+        account, limit_s = int(waiting.account[row]), int(waiting.time_limit_s[row])
+        cost_s = worst_case_s(self.gate.least_milli(request), limit_s)
+        return not self.gate.bars(request, account) and cost_s <= self.gate.left_s(account)
 
     def _start(
         self, place: int, row: int, request: Request, nodes: Ints, *, uses_spare: bool
@@ -104,10 +207,16 @@ class Admission:
         snapshot = self.board.snapshot
         job, run_s = int(snapshot.waiting.id[row]), float(snapshot.waiting.remaining_s[row])
         until_s = snapshot.now_s + run_s
-        self.starts.append(
-            start_gang(self.board, job, request, nodes, until_s, uses_spare=uses_spare)
-        )
+        start = start_gang(self.board, job, request, nodes, until_s, uses_spare=uses_spare)
+        self._count(place, row, request, start)
+
+    def _count(self, place: int, row: int, request: Request, start: Start) -> None:
+        self.starts.append(start)
         self.is_started[place] = True
+        self.line.charge(int(self.line.sharers[row]), units_of(start))
+        waiting = self.board.snapshot.waiting
+        account, limit_s = int(waiting.account[row]), int(waiting.time_limit_s[row])
+        self.gate.charge(request, account, limit_s, start)
 
     def _clear(self, place: int, row: int, request: Request) -> bool:
         """Stop jobs of lower tiers for it, if the policy lets it and that makes room."""
@@ -130,9 +239,9 @@ class Admission:
         job = int(snapshot.waiting.id[row])
         until_s = snapshot.now_s + float(snapshot.waiting.remaining_s[row])
         leaving = targeting.held_rows(clearing.victims)
-        self.starts.append(take_cleared(self.board, job, request, clearing.nodes, leaving, until_s))
+        start = take_cleared(self.board, job, request, clearing.nodes, leaving, until_s)
+        self._count(place, row, request, start)
         self.stops += targeting.stop(clearing.victims, job, tier)
-        self.is_started[place] = True
         return True
 
     def _protect(self, row: int, request: Request) -> None:

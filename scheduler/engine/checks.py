@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.engine.shaping.checking import find_contradictions, shape_rules
+from scheduler.engine.sharing.checks import check_accounts, check_job_accounts
 from scheduler.engine.snapshot import (
     NODE_STATES,
     NONE,
@@ -49,6 +50,7 @@ def check_snapshot(snapshot: Snapshot) -> None:
     _check_claims(snapshot)
     for name in find_contradictions(snapshot):
         raise SnapshotInvalid(f"{name} has a value that makes no sense")
+    check_accounts(snapshot)
     _check_jobs(snapshot, snapshot.waiting)
     if snapshot.running is not None:
         _check_running(snapshot, snapshot.running)
@@ -115,6 +117,8 @@ def _check_jobs(snapshot: Snapshot, waiting: Waiting) -> None:
         "attained_s": waiting.attained_s >= 0,
         "learnt_s": waiting.learnt_s > 0,
         **shape_rules(snapshot, waiting),
+        "account": check_job_accounts(snapshot, waiting.account),
+        "sharer": check_job_accounts(snapshot, waiting.sharer),
     }
     for name, holds in rules.items():
         if not holds.all():

@@ -19,6 +19,8 @@ from scheduler.engine.policy import DEFAULT_POLICY, Policy
 from scheduler.engine.preempting.claiming import is_claimant, settle_claims
 from scheduler.engine.preempting.room import make_room
 from scheduler.engine.reservation import Head
+from scheduler.engine.sharing.fairshare import Line
+from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import Classes, Snapshot, classes_of, ints
 
 
@@ -47,8 +49,9 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
     4. Group equal requests into classes.
     5. Rule out the classes that cannot start whatever becomes free.
     6. Put the jobs in order: tier, then the policy's order, then age.
-    7. Admit them in this order, gangs whole. If the policy preempts, a job that does not fit may
-       stop others of lower tiers; else room is kept for a head whose patience ran out.
+    7. Admit them in this order, gangs whole, as far as their accounts may. If the policy preempts,
+       a job that does not fit may stop others of lower tiers; else room is kept for a head whose
+       patience ran out.
     8. Give each of the others its one reason.
     """
     check_snapshot(snapshot)
@@ -61,15 +64,17 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
     board.packer = packing_for(policy.placement, board)
     classes = classes_of(after.waiting)
     ruled_out = rule_out(board, classes)
-    order = order_waiting(after, policy.order)
-    admission = Admission(board, classes, order, policy)
+    line = Line(after, policy, order_waiting(after, policy.order))
+    gate = Gate(after)
+    gate.keep_for(claimants)
+    admission = Admission(board, classes, line, gate, policy)
     admission.place(room.placed)
     admission.admit(ruled_out)
-    left = ints(order[~admission.is_started])
+    left = line.order[line.line_up(ints(np.flatnonzero(~admission.is_started)))]
     # Who is being stopped does not wait yet.
     left = left[left < len(snapshot.waiting)]
-    waits = explain_waits(board, classes, left, ruled_out, admission.heads)
-    stood = standings(after, classes, policy.order, order, admission.is_started, ruled_out)
+    waits = explain_waits(board, classes, left, ruled_out, admission.heads, gate)
+    stood = standings(after, classes, policy.order, line.order, admission.is_started, ruled_out)
     reservations = tuple(
         Reservation(
             job=int(snapshot.waiting.id[head.row]),

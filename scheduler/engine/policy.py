@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Order(StrEnum):
-    """Who is next among jobs of one tier."""
+    """Who is next among jobs of one tier.
 
+    `fair`: whose accounts have the least share of the cluster, past use included. `fifo`: the
+    oldest. `shortest`: the least run time ahead. `las`: the least attained service.
+    """
+
+    FAIR = "fair"
     FIFO = "fifo"
     SHORTEST = "shortest"
     LAS = "las"
@@ -37,6 +43,7 @@ class Policy:
     of lower tiers, and only if it cannot start otherwise. `min_run_s`: how long every job may run
     after each start before it is stopped for another. `rest_s`: for how long a job that was stopped
     is not stopped again.
+    `half_life_s`: how long it takes until past use counts half, under the order `fair`.
     """
 
     order: Order = Order.FIFO
@@ -46,6 +53,7 @@ class Policy:
     preempts: bool = False
     min_run_s: float = 0.0
     rest_s: float = 0.0
+    half_life_s: float = 7 * 86_400.0
 
     def __post_init__(self) -> None:
         if not self.head_patience_s >= 0:
@@ -56,6 +64,8 @@ class Policy:
             raise ValueError("min_run_s must be zero or more seconds")
         if not self.rest_s >= 0:
             raise ValueError("rest_s must be zero or more seconds")
+        if not 0 < self.half_life_s < math.inf:
+            raise ValueError("half_life_s must be a number of seconds above zero")
 
     @property
     def rearranges(self) -> bool:

@@ -36,7 +36,7 @@ def length_of(jobs: Waiting, order: Order) -> Floats:
     Shortest: run time x root of GPUs, between shortest run time and least GPU time. A wide job
     blocks more than it uses, yet pure GPU time lets it wait for ever.
     """
-    if order is Order.FIFO:
+    if order in (Order.FIFO, Order.FAIR):
         return floats(np.zeros(len(jobs)))
     left_s = expected_s(jobs, order)
     return floats(level_of(jobs) if left_s is None else left_s * np.sqrt(gpus_of(jobs)))

@@ -57,14 +57,22 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
     ),
     WaitReason.POLICY_DENIED: "A rule forbids it: {detail}",
     WaitReason.APPROVAL_WAIT: "Waits for approval by {who}.",
-    WaitReason.BUDGET_EXHAUSTED: "The budget of {project} is used up.",
+    WaitReason.BUDGET_EXHAUSTED: (
+        "The budget of {account} has {have_gpu_hours} GPU-hours left; "
+        "the job may take {need_gpu_hours}."
+    ),
     WaitReason.HELD_BY_USER: "Held by {who}. Release it to let it start.",
     WaitReason.HELD_BY_ADMIN: "Held by operator {who}: {detail}",
     WaitReason.PAUSED: "Paused by {who}. {detail}Resume it to let it go on in its old place.",
     WaitReason.DEPENDENCY_WAIT: "Waits for job {job}.",
     WaitReason.BEGIN_TIME: "Starts no earlier than {begin}.",
-    WaitReason.QUOTA_HARD: "The team's own limit is reached: {used} of {limit} GPUs.",
-    WaitReason.QUOTA_BORROW_LIMIT: "The team may borrow no more: {used} of {limit} GPUs.",
+    WaitReason.QUOTA_HARD: (
+        "{account} may have {limit} {cap}; it has {used}, the job wants {gpus} more."
+    ),
+    WaitReason.QUOTA_BORROW_LIMIT: (
+        "Beyond what is its own {account} may borrow no more: "
+        "{used} of {limit} GPUs are taken, the job wants {gpus}."
+    ),
     WaitReason.POOL_CLOSED: "Queue {queue} is paused by an operator.",
     WaitReason.MAINTENANCE_CONFLICT: "Would run into maintenance at {begin}.",
     WaitReason.RESERVATION_CONFLICT: "The GPUs are booked from {begin}.",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.engine.board import Board
 from scheduler.engine.reservation import Head
+from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import Flags, Ints, Request, ints
 from scheduler.states import WaitReason
 
@@ -18,7 +19,8 @@ class Case:
     `rows`: the waiting jobs of the class (rows of `Waiting`) that no check has explained yet; empty
     while whole classes are ruled out before the admission. `head`: for whom its pool keeps room.
     `next_free_at`: the minute by which the next devices of its pool come free, None if nobody
-    knows. `class_row`: of `Classes.requests`.
+    knows. `class_row`: of `Classes.requests`. `gate`: what accounts may still start, None while
+    whole classes are ruled out.
     """
 
     board: Board
@@ -27,6 +29,7 @@ class Case:
     rows: Ints = field(default_factory=lambda: ints([]))
     head: Head | None = None
     next_free_at: int | None = None
+    gate: Gate | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,11 +47,15 @@ class Finding:
 class Check:
     """One row of the precedence: the reason, and the function that finds it or says None.
 
+    Several findings concern different rows.
+
     `rules_out`: it holds whatever becomes free, and concerns whole classes; it is then asked
     before the admission, and such classes are not tried. Others are asked on the board as the
-    admission left it.
+    admission left it. `by_account`: it looks at what an account has, not at the board; the rows of
+    its case belong to one account and ask for equal GPUs, and may be of several classes.
     """
 
     reason: WaitReason
-    find: Callable[[Case], Finding | None]
+    find: Callable[[Case], Finding | Sequence[Finding] | None]
     rules_out: bool = False
+    by_account: bool = False

@@ -3,12 +3,15 @@ and one row here, where `WaitReason` has it."""
 
 from __future__ import annotations
 
-from scheduler.engine.explaining import capacity, nodes, waiting_line
+from scheduler.engine.explaining import accounts, capacity, nodes, waiting_line
 from scheduler.engine.explaining.case import Check
 from scheduler.states import WaitReason
 
 CHECKS: tuple[Check, ...] = (
     Check(WaitReason.INFEASIBLE_EVER, nodes.find_infeasible, rules_out=True),
+    Check(WaitReason.BUDGET_EXHAUSTED, accounts.find_over_budget, by_account=True),
+    Check(WaitReason.QUOTA_HARD, accounts.find_over_limit, by_account=True),
+    Check(WaitReason.QUOTA_BORROW_LIMIT, accounts.find_over_borrowing, by_account=True),
     Check(WaitReason.POOL_CLOSED, nodes.find_closed, rules_out=True),
     Check(WaitReason.NODES_UNHEALTHY, nodes.find_unhealthy, rules_out=True),
     Check(WaitReason.CAPACITY_BUSY, capacity.find_busy),

@@ -8,12 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.engine.board import Board
-from scheduler.engine.explaining.case import Case
+from scheduler.engine.explaining.case import Case, Check, Finding
 from scheduler.engine.explaining.precedence import CHECKS
 from scheduler.engine.forecasting import FORECAST_REASONS, forecast_starts
+from scheduler.engine.grouping import group_rows
 from scheduler.engine.ordering import count_ahead
 from scheduler.engine.plan import Forecast, Verdict, Waits
 from scheduler.engine.reservation import Head
+from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import (
     NONE,
     Classes,
@@ -23,6 +25,9 @@ from scheduler.engine.snapshot import (
     ints,
     rows_by_group,
 )
+from scheduler.states import WaitReason
+
+_NEVER = WaitReason.INFEASIBLE_EVER
 
 
 def rule_out(board: Board, classes: Classes) -> dict[int, Verdict]:
@@ -32,9 +37,9 @@ def rule_out(board: Board, classes: Classes) -> dict[int, Verdict]:
     for class_row, request in enumerate(classes.requests):
         case = Case(board, request, class_row)
         for check in checks:
-            finding = check.find(case)
-            if finding is not None:
-                verdicts[class_row] = Verdict(check.reason, finding.facts)
+            findings = _findings(check, case)
+            if findings:
+                verdicts[class_row] = Verdict(check.reason, findings[0].facts)
                 break
     return verdicts
 
@@ -45,6 +50,7 @@ def explain_waits(
     left: Ints,
     ruled_out: Mapping[int, Verdict],
     heads: Mapping[int, Head],
+    gate: Gate,
 ) -> Waits:
     """The waits of the rows `left`, which are in order, on the board as the admission left it.
 
@@ -52,24 +58,25 @@ def explain_waits(
     """
     waiting = board.snapshot.waiting
     class_of = classes.of_job[left]
-    verdicts: list[Verdict] = []
-    verdict_of = np.full(len(left), NONE, dtype=np.int64)
+    told = _Told(len(left))
+    _tell_accounts(board, classes, left, ruled_out, gate, told)
+    is_kept_back = told.verdict_of != NONE
     next_free = _next_free(board)
-    for class_row, rows in rows_by_group(class_of):
-        request = classes.requests[class_row]
+    open_rows = ints(np.flatnonzero(~is_kept_back))
+    for class_row, at in rows_by_group(class_of[open_rows]):
+        rows = open_rows[at]
         if class_row in ruled_out:
-            verdict_of[rows] = len(verdicts)
-            verdicts.append(ruled_out[class_row])
+            told.tell(rows, ruled_out[class_row])
             continue
+        request = classes.requests[class_row]
         head, free_at = heads.get(request.pool), next_free.get(request.pool)
-        for found, verdict in _verdicts(Case(board, request, class_row, left[rows], head, free_at)):
-            verdict_of[rows[found]] = len(verdicts)
-            verdicts.append(verdict)
-    may_start = ~np.isin(class_of, list(ruled_out))
+        case = Case(board, request, class_row, left[rows], head, free_at, gate)
+        told.tell_all(rows, _verdicts(case, [c for c in CHECKS if not c.by_account]))
+    may_start = ~np.isin(class_of, list(ruled_out)) & ~is_kept_back
     ahead = np.zeros(len(left), dtype=np.int64)
     ahead[may_start] = count_ahead(waiting.pool[left[may_start]])
-    forecast = _forecast(board, classes, left, ints(verdict_of), verdicts, heads)
-    return Waits(waiting.id[left], ints(verdict_of), ints(ahead), tuple(verdicts), forecast)
+    forecast = _forecast(board, classes, left, told.verdict_of, told.verdicts, heads)
+    return Waits(waiting.id[left], told.verdict_of, ints(ahead), tuple(told.verdicts), forecast)
 
 
 def _forecast(
@@ -92,24 +99,81 @@ def _forecast(
     return Forecast(work_out, board.snapshot.now_s)
 
 
-def _verdicts(case: Case) -> list[tuple[Ints, Verdict]]:
-    """Each verdict with the positions in `case.rows` that it is for."""
+class _Told:
+    """The verdicts so far, and the one of each row, -1 for none yet."""
+
+    def __init__(self, size: int) -> None:
+        self.verdicts: list[Verdict] = []
+        self.verdict_of: Ints = ints(np.full(size, NONE))
+
+    def tell(self, rows: Ints, verdict: Verdict) -> None:
+        self.verdict_of[rows] = len(self.verdicts)
+        self.verdicts.append(verdict)
+
+    def tell_all(self, rows: Ints, found: Sequence[tuple[Ints, Verdict]]) -> None:
+        for at, verdict in found:
+            self.tell(rows[at], verdict)
+
+
+def _tell_accounts(
+    board: Board,
+    classes: Classes,
+    left: Ints,
+    ruled_out: Mapping[int, Verdict],
+    gate: Gate,
+    told: _Told,
+) -> None:
+    """Who is kept back by what its account has: asked once for each account and kind of request.
+
+    Only a class that can never start has a reason that comes before these.
+    """
+    if gate.is_open or not len(left):
+        return
+    checks = [check for check in CHECKS if check.by_account]
+    never = [row for row, verdict in ruled_out.items() if verdict.reason is _NEVER]
+    class_of, account = classes.of_job[left], board.snapshot.waiting.account[left]
+    asked = ints(np.flatnonzero((account != NONE) & ~np.isin(class_of, never)))
+    kind_of = group_rows([ints(column) for column in _kinds(classes)])[1]
+    pair_of = group_rows([kind_of[class_of[asked]], account[asked]])[1]
+    for _, at in rows_by_group(pair_of):
+        rows = asked[at]
+        class_row = int(class_of[rows[0]])
+        case = Case(board, classes.requests[class_row], class_row, left[rows], gate=gate)
+        told.tell_all(rows, _verdicts(case, checks))
+
+
+def _kinds(classes: Classes) -> list[tuple[int, ...]]:
+    """Columns by class; classes that are equal in all ask for the same GPUs in the same shape."""
+    rows = [(r.pool, r.model, r.nodes, r.gpus, r.part_gpus, r.gpu_milli) for r in classes.requests]
+    return list(zip(*rows, strict=True))
+
+
+def _verdicts(case: Case, checks: Sequence[Check]) -> list[tuple[Ints, Verdict]]:
+    """Each verdict with the positions in `case.rows` that it is for; the first check decides."""
     found: list[tuple[Ints, Verdict]] = []
     open_at = ints(np.arange(len(case.rows)))
-    for check in CHECKS:
+    for check in checks:
         if check.rules_out:
             continue
-        finding = check.find(replace(case, rows=case.rows[open_at]))
-        if finding is None:
-            continue
-        concerns = finding.concerns
-        if concerns is None:
-            return [*found, (open_at, Verdict(check.reason, finding.facts))]
-        found.append((open_at[concerns], Verdict(check.reason, finding.facts)))
-        open_at = open_at[~concerns]
+        left = np.ones(len(open_at), dtype=np.bool_)
+        for finding in _findings(check, replace(case, rows=case.rows[open_at])):
+            concerns = left if finding.concerns is None else finding.concerns
+            if concerns.any():
+                found.append((open_at[concerns], Verdict(check.reason, finding.facts)))
+                left = left & ~concerns
+        open_at = open_at[left]
         if not len(open_at):
             return found
-    raise AssertionError("a job that fits, breaks no rule and is behind nobody was not started")
+    if not all(check.by_account for check in checks):
+        raise AssertionError("a job that fits, breaks no rule and is behind nobody did not start")
+    return found
+
+
+def _findings(check: Check, case: Case) -> Sequence[Finding]:
+    found = check.find(case)
+    if found is None:
+        return ()
+    return (found,) if isinstance(found, Finding) else found
 
 
 def _next_free(board: Board) -> dict[int, int]:

@@ -4,6 +4,7 @@ Rows refer to each other by row number, never by id; ids are only carried throug
 Times are seconds since 1970, sizes MiB. -1 stands for "none".
 """
 
+from scheduler.engine.snapshot.accounts import Accounts, Limits
 from scheduler.engine.snapshot.claims import Claims
 from scheduler.engine.snapshot.cluster import (
     ISOLATIONS,
@@ -47,6 +48,7 @@ __all__ = [
     "SPREADS",
     "TOPOLOGIES",
     "WHOLE_MILLI",
+    "Accounts",
     "Claims",
     "Classes",
     "Demand",
@@ -55,6 +57,7 @@ __all__ = [
     "Floats",
     "Held",
     "Ints",
+    "Limits",
     "Nodes",
     "Request",
     "Running",

@@ -100,8 +100,8 @@ class Slices(Table):
 class Held(Table):
     """Every placement that holds something now. `until_s`: when its job reaches the time limit.
 
-    `tenant` as in `Waiting`; `shares_cards`: it opted in to other tenants on its card;
-    `is_exclusive`: nobody else may come to its node.
+    `tenant`, `account` and `sharer` as in `Waiting`; `shares_cards`: it opted in to other tenants
+    on its card; `is_exclusive`: nobody else may come to its node.
     """
 
     USUAL: ClassVar[Mapping[str, int | float | bool]] = {
@@ -109,6 +109,8 @@ class Held(Table):
         "tenant": NONE,
         "shares_cards": False,
         "is_exclusive": False,
+        "account": NONE,
+        "sharer": NONE,
     }
 
     job: Ints
@@ -120,6 +122,8 @@ class Held(Table):
     tenant: Ints
     shares_cards: Flags
     is_exclusive: Flags
+    account: Ints
+    sharer: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,7 +36,8 @@ class Waiting(Table):
     `part_gpus` more are wanted on one further node, 0 for none. `remaining_s`: the run time still
     ahead as declared, infinite if nobody said; `attained_s`: run so far; `learnt_s`: as far ahead
     as that of others tells, infinite if nothing does. `avoid_node`: where it failed last for the
-    platform's reasons (row), -1 for none.
+    platform's reasons (row), -1 for none. `account`: whose limits hold for it, `sharer`: whose
+    share it takes (rows of `Accounts`); -1 for none, and for the account itself.
 
     Shape: `nodes_min` below `nodes` lets it start smaller, 0 does not; `sizes` is a row of
     `size_sets` with the numbers of nodes it can use, -1 for all. `topology`: row of `TOPOLOGIES`,
@@ -70,6 +71,8 @@ class Waiting(Table):
         "tenant": NONE,
         "shares_cards": False,
         "prefers": False,
+        "account": NONE,
+        "sharer": NONE,
     }
 
     id: Ints
@@ -103,6 +106,8 @@ class Waiting(Table):
     tenant: Ints
     shares_cards: Flags
     prefers: Flags
+    account: Ints
+    sharer: Ints
 
     def __len__(self) -> int:
         return len(self.id)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from scheduler.engine.snapshot.accounts import Accounts, Limits
 from scheduler.engine.snapshot.claims import Claims, no_claims
 from scheduler.engine.snapshot.cluster import Devices, Held, Nodes, Slices, Tokens
 from scheduler.engine.snapshot.columns import NONE, Flags, Floats, Ints, floats, ints
@@ -30,6 +31,8 @@ class Snapshot:
     go there, and `mask_names` what it asks for. `licences`: names, `licence_total`: tokens there
     are, `tokens`: those in use, `licence_sets`: (licence, count) pairs of which a job holds all.
     `missing_mib`: by dataset and node what would have to be copied there first.
+    `accounts` share the cluster within `limits`, `account_names` names them; empty: nobody is kept
+    from anything.
     """
 
     now_s: float
@@ -56,6 +59,9 @@ class Snapshot:
     tokens: Tokens = field(default_factory=_no_tokens)
     licence_sets: tuple[tuple[tuple[int, int], ...], ...] = ()
     missing_mib: Ints | None = None
+    accounts: Accounts = field(default_factory=lambda: Accounts.of(parent=ints([])))
+    limits: Limits = field(default_factory=lambda: Limits.of(account=ints([])))
+    account_names: tuple[str, ...] = ()
 
     def accepts(self) -> Flags:
         """By row of a `model` column, the last for any, whether it takes each model."""

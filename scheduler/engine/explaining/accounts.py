@@ -1,0 +1,59 @@
+"""Reasons that lie in what the job's account holds, may hold and has left.
+
+Their facts name no queue: jobs of several queues that ask for the same GPUs share them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.engine.explaining.case import Case, Finding
+from scheduler.engine.explaining.words import need_words
+from scheduler.engine.sharing.quota import Refusal
+from scheduler.engine.snapshot import Flags, flags
+from scheduler.states import WaitReason
+
+
+def find_over_budget(case: Case) -> list[Finding] | None:
+    """Its worst case is more than the budget has left."""
+    gate = case.gate
+    if gate is None or not gate.has_budgets:
+        return None
+    limits_s = case.board.snapshot.waiting.time_limit_s[case.rows]
+    found = []
+    for limit_s in np.unique(limits_s).tolist():
+        refusal = gate.over_budget(case.request, _account(case), limit_s)
+        if refusal is not None:
+            found.append(_finding(case, refusal, flags(limits_s == limit_s)))
+    return found
+
+
+def find_over_limit(case: Case) -> Finding | None:
+    """A cap, or the most that an account may hold."""
+    return _over_quota(case, WaitReason.QUOTA_HARD)
+
+
+def find_over_borrowing(case: Case) -> Finding | None:
+    """The account has all that is its own and can borrow no more."""
+    return _over_quota(case, WaitReason.QUOTA_BORROW_LIMIT)
+
+
+def _over_quota(case: Case, reason: WaitReason) -> Finding | None:
+    if case.gate is None or case.gate.is_open:
+        return None
+    refusal = case.gate.over_quota(case.request, _account(case))
+    if refusal is None or refusal.reason is not reason:
+        return None
+    return _finding(case, refusal)
+
+
+def _account(case: Case) -> int:
+    return int(case.board.snapshot.waiting.account[case.rows[0]])
+
+
+def _finding(case: Case, refusal: Refusal, concerns: Flags | None = None) -> Finding:
+    names = {
+        "pool": case.board.snapshot.pools[case.request.pool],
+        "need": need_words(case.board, case.request, with_host=False),
+    }
+    return Finding({**names, **refusal.facts}, concerns)

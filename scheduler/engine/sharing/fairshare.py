@@ -1,0 +1,192 @@
+"""Who has how much of the cluster, and who is next because of that.
+
+An account's share is its *dominant* share: the largest of its parts of all GPUs, CPUs and memory
+(Ghodsi et al., Dominant Resource Fairness, NSDI'11, section 4). Its past use counts with what it
+holds: decayed by a half-life, it is told in GPUs, as many as would have left just that if they had
+been held for ever. The share over the weight is the account's score, the least goes first. Scores
+are compared level by level from the top of the tree, so that people do not gain by spreading
+work over more of their team's accounts (the idea of Slurm's fair tree; ours compares scores, not
+ranks, and goes on to the next level where they are equal).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+
+from scheduler.engine.plan import Start
+from scheduler.engine.policy import Order, Policy
+from scheduler.engine.sharing.tree import Tree, held_milli, sharers_of
+from scheduler.engine.snapshot import NONE, Floats, Ints, Snapshot, floats, ints
+
+Scores: TypeAlias = tuple[float, ...]
+# GPUs in millionths, CPUs, MiB.
+Units: TypeAlias = tuple[int, int, int]
+Key: TypeAlias = tuple[int, Scores, int]
+
+# GPUs are counted in millionths, so that past use adds up exactly in whatever order it comes.
+MICRO_PER_GPU = 1_000_000
+_MICRO_PER_MILLI = 1000
+
+
+class Shares:
+    """What each account has taken of GPUs (millionths), CPUs and memory, those below it included.
+
+    It only grows while jobs are admitted.
+    """
+
+    def __init__(self, snapshot: Snapshot, half_life_s: float) -> None:
+        accounts = snapshot.accounts
+        self.tree = Tree(accounts.parent)
+        totals = _totals(snapshot)
+        self._per_unit: Floats = np.divide(1.0, totals, out=np.zeros(3), where=totals > 0)
+        self._parts: list[float] = self._per_unit.tolist()
+        self._weight: list[float] = accounts.weight.tolist()
+        past_gpus = accounts.used_gpu_s * (math.log(2) / half_life_s)
+        table = _held(snapshot)
+        table[:, 0] += np.rint(past_gpus * MICRO_PER_GPU).astype(np.int64)
+        self.taken: list[list[int]] = self.tree.roll_up(table).tolist()
+
+    def scores(self, sharer: int) -> Scores:
+        """Of the account and those above it, the root's first; empty for no account."""
+        return tuple(self._score(row) for row in reversed(self.tree.way_up(sharer)))
+
+    def charge(self, sharer: int, need: Units) -> None:
+        """Count a job that starts."""
+        for row in self.tree.way_up(sharer):
+            taken = self.taken[row]
+            for axis in range(3):
+                taken[axis] += need[axis]
+
+    def _score(self, row: int) -> float:
+        gpus, cpus, memory = self.taken[row]
+        per_gpu, per_cpu, per_mib = self._parts
+        return max(gpus * per_gpu, cpus * per_cpu, memory * per_mib) / self._weight[row]
+
+    def line_up(self, group: Ints, sharers: Ints, needs: Ints) -> Ints:
+        """The order in which jobs would start if all of them fitted, as positions.
+
+        The jobs come in order of `group` (equal groups compete), then of age; `needs` has a row of
+        units for each. Equals: start the first job of the account with the least scores, charge it,
+        and so on. The score a job would find at its turn is that of what comes before it in its
+        account, so accounts are merged level by level, the deepest first (start tags of fair
+        queueing: Goyal, Vin, Cheng, SIGCOMM'96, section 2).
+        """
+        levels = self._levels(sharers)
+        age = np.arange(len(sharers))
+        keys: list[Floats | Ints] = [age]
+        for level in range(levels.shape[1] - 1, -1, -1):
+            account = levels[:, level]
+            order = np.lexsort((*keys, group, account))
+            tag = floats(np.empty(len(order)))
+            tag[order] = self._tags(account[order], needs[order])
+            keys.append(tag)
+        return ints(np.lexsort((*keys, group)))
+
+    def _levels(self, sharers: Ints) -> Ints:
+        """By job and level from the top, the account above it or itself; -1 below it."""
+        known, of_job = np.unique(sharers, return_inverse=True)
+        ways = [self.tree.way_up(row)[::-1] for row in known.tolist()]
+        depth = max((len(way) for way in ways), default=0)
+        table = np.array([[*way, *[NONE] * (depth - len(way))] for way in ways], dtype=np.int64)
+        return ints(table).reshape(len(ways), depth)[of_job]
+
+    def _tags(self, account: Ints, needs: Ints) -> Floats:
+        """For jobs sorted by account: the account's score when those before have started."""
+        before = np.cumsum(needs, axis=0) - needs
+        first = np.flatnonzero(np.diff(account, prepend=NONE - 1))
+        lengths = np.diff(np.append(first, len(account)))
+        before -= np.repeat(before[first], lengths, axis=0)
+        taken = np.array([*self.taken, [0, 0, 0]], dtype=np.int64)[account]
+        weight = np.array([*self._weight, 1.0])[account]
+        tags = ((taken + before) * self._per_unit).max(axis=1) / weight
+        return floats(np.where(account == NONE, -1.0, tags))
+
+
+class Line:
+    """The waiting jobs in `order`, and whose turn it is as jobs are admitted.
+
+    A *place* is a position in `order`. Without fair share the key of a place never changes.
+    """
+
+    def __init__(self, snapshot: Snapshot, policy: Policy, order: Ints) -> None:
+        self.snapshot = snapshot
+        self.order = order
+        self.sharers = sharers_of(snapshot.waiting)
+        is_fair = policy.order is Order.FAIR and len(snapshot.accounts) > 0
+        self.shares = Shares(snapshot, policy.half_life_s) if is_fair else None
+        self._group, self._is_overdue = self._groups()
+
+    def key(self, place: int, sharer: int) -> Key:
+        """The least key is next; keys only grow."""
+        if self.shares is None:
+            return (0, (), place)
+        group = int(self._group[place])
+        scores = () if self._is_overdue[place] else self.shares.scores(sharer)
+        return (group, scores, place)
+
+    def charge(self, sharer: int, need: Units) -> None:
+        """Count a job that starts."""
+        if self.shares is not None:
+            self.shares.charge(sharer, need)
+
+    def line_up(self, places: Ints) -> Ints:
+        """These places, which come in order, by the turns their jobs would have from now on."""
+        if self.shares is None or not len(places):
+            return places
+        rows = self.order[places]
+        sharers = ints(np.where(self._is_overdue[places], NONE, self.sharers[rows]))
+        found = self.shares.line_up(self._group[places], sharers, needs_of(self.snapshot, rows))
+        return ints(places[found])
+
+    def _groups(self) -> tuple[Ints, Ints]:
+        """By place: which tier it is in and who of that goes first by age alone, as a number that
+        grows; and whether it is one of those."""
+        waiting = self.snapshot.waiting
+        tier = waiting.tier[self.order]
+        overdue = np.zeros(len(self.order), dtype=np.bool_)
+        if self.snapshot.wait_limit_s is not None:
+            waited_s = self.snapshot.now_s - waiting.queued_at_s
+            overdue = (waited_s > self.snapshot.wait_limit_s[waiting.pool])[self.order]
+        changes = (np.diff(tier) != 0) | (np.diff(overdue) != 0)
+        return ints(np.cumsum(np.concatenate([[0], changes])[: len(tier)])), ints(overdue)
+
+
+def _totals(snapshot: Snapshot) -> Floats:
+    nodes = snapshot.nodes
+    gpus = len(snapshot.devices.id) * MICRO_PER_GPU
+    return floats([gpus, nodes.cpus_total.sum(), nodes.memory_total_mib.sum()])
+
+
+def _held(snapshot: Snapshot) -> Ints:
+    """By account: what it holds itself, in units."""
+    held = snapshot.held
+    owner = sharers_of(held)
+    table = np.zeros((len(snapshot.accounts), 3), dtype=np.int64)
+    holder, _, milli = held_milli(snapshot)
+    for axis, rows, units in (
+        (0, owner[holder], milli * _MICRO_PER_MILLI),
+        (1, owner, held.cpus),
+        (2, owner, held.memory_mib),
+    ):
+        known = rows != NONE
+        np.add.at(table[:, axis], rows[known], units[known])
+    return table
+
+
+def units_of(start: Start) -> Units:
+    """What a start takes."""
+    placed = start.placements
+    milli = sum(len(one.devices) * one.gpu_milli for one in placed)
+    cpus, memory_mib = sum(one.cpus for one in placed), sum(one.memory_mib for one in placed)
+    return milli * _MICRO_PER_MILLI, cpus, memory_mib
+
+
+def needs_of(snapshot: Snapshot, rows: Ints) -> Ints:
+    """What these waiting rows ask for, with all the nodes they can use."""
+    jobs = snapshot.waiting.take(rows)
+    shares = jobs.nodes + (jobs.part_gpus > 0)
+    gpus = (jobs.nodes * jobs.gpus_per_node + jobs.part_gpus) * jobs.gpu_milli * _MICRO_PER_MILLI
+    return np.stack([gpus, shares * jobs.cpus, shares * jobs.memory_mib], axis=1)

@@ -1,0 +1,293 @@
+"""May this account start that job: budget, caps and quota, with one reason each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from scheduler.engine.grouping import group_rows
+from scheduler.engine.plan import Start
+from scheduler.engine.shaping.sizes import least_size, sizes_of
+from scheduler.engine.sharing.cohorts import Bound, Cohorts, Shortage
+from scheduler.engine.sharing.tree import Tree, held_milli
+from scheduler.engine.snapshot import (
+    NONE,
+    WHOLE_MILLI,
+    Ints,
+    Request,
+    Snapshot,
+    Waiting,
+    classes_of,
+    ints,
+)
+from scheduler.states import WaitReason
+
+_S_PER_HOUR = 3600
+# The largest borrowers are named, not all.
+_BORROWERS_NAMED = 5
+
+# A pool and a model, -1 for any.
+Scope: TypeAlias = tuple[int, int]
+Barrier: TypeAlias = tuple[Scope, Cohorts, Shortage]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an account may not start a job; `facts` are plain JSON values."""
+
+    reason: WaitReason
+    facts: Mapping[str, object]
+
+
+class Gate:
+    """What accounts hold, and may hold, while jobs are admitted: it only fills up.
+
+    A limit of one model is asked for every model that a job might get, because its devices are not
+    chosen yet; what it takes is counted where it lies.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        accounts = snapshot.accounts
+        self.snapshot = snapshot
+        self.tree = Tree(accounts.parent)
+        self.cohorts: dict[Scope, Cohorts] = _cohorts(snapshot, self.tree)
+        self.running: list[int] = self.tree.roll_up(_jobs_held(snapshot)).tolist()
+        self._most_gpus: list[int] = accounts.max_gpus_per_job.tolist()
+        self._most_jobs: list[int] = accounts.max_running.tolist()
+        self._left_s: list[float] = accounts.budget_gpu_s.tolist()
+        self._has_caps = bool((accounts.max_gpus_per_job != NONE).any()) or bool(
+            (accounts.max_running != NONE).any()
+        )
+        self.has_budgets = bool(np.isfinite(accounts.budget_gpu_s).any())
+        self.is_open = not (self.cohorts or self._has_caps or self.has_budgets)
+        self._accepts = snapshot.accepts()
+        nodes = snapshot.nodes
+        on_node = np.bincount(snapshot.devices.node, minlength=len(nodes.id))
+        largest = np.zeros(len(snapshot.pools), dtype=np.int64)
+        np.maximum.at(largest, nodes.pool, on_node)
+        self._largest_node: list[int] = largest.tolist()
+        # What was asked since something started.
+        self._answers: dict[tuple[int, int, int, int], Refusal | None] = {}
+        self._device_order = np.argsort(snapshot.devices.id)
+
+    def bars(self, request: Request, account: int) -> bool:
+        """Whether a cap or a limit keeps the account from starting the job now, budgets aside."""
+        if self.is_open or account == NONE:
+            return False
+        return self._barrier(request, account, self.least_milli(request)) is not None
+
+    def sized(self, request: Request, account: int, time_limit_s: int) -> Request:
+        """An elastic request with no more nodes than the account may start; others as they are."""
+        if self.is_open or account == NONE or not request.nodes_min:
+            return request
+        left_s = self.left_s(account)
+        for nodes in sizes_of(self.snapshot, request, request.nodes):
+            milli = self._milli(request, nodes)
+            if worst_case_s(milli, time_limit_s) > left_s:
+                continue
+            if self._barrier(request, account, milli) is None:
+                return replace(request, nodes=nodes)
+        return request
+
+    def least_milli(self, request: Request) -> int:
+        """Milli-GPU that a job takes at least."""
+        return self._milli(request, least_size(self.snapshot, request))
+
+    def _milli(self, request: Request, nodes: int) -> int:
+        """With so many nodes. Who shares with nobody takes all of a node: the pool's largest, as
+        nobody knows yet which it will be."""
+        per_node = request.gpus
+        if request.is_exclusive:
+            per_node = self._largest_node[request.pool]
+        return (nodes * per_node + request.part_gpus) * request.gpu_milli
+
+    def left_s(self, account: int) -> float:
+        """GPU-seconds that the account and all above it have left, at most."""
+        if not self.has_budgets:
+            return np.inf
+        return min((self._left_s[row] for row in self.tree.way_up(account)), default=np.inf)
+
+    def over_budget(self, request: Request, account: int, time_limit_s: int) -> Refusal | None:
+        """Whether its worst case, all GPUs for the whole time limit, is more than is left."""
+        if not self.has_budgets:
+            return None
+        need_s = worst_case_s(self.least_milli(request), time_limit_s)
+        for row in self.tree.way_up(account):
+            if need_s > self._left_s[row]:
+                facts = {
+                    "account": self._name(row),
+                    "need_gpu_hours": round(need_s / _S_PER_HOUR, 2),
+                    "have_gpu_hours": round(max(0.0, self._left_s[row]) / _S_PER_HOUR, 2),
+                }
+                return Refusal(WaitReason.BUDGET_EXHAUSTED, facts)
+        return None
+
+    def over_quota(self, request: Request, account: int) -> Refusal | None:
+        """Which cap on its shape or which limit on what accounts hold is in the way, if any."""
+        milli = self.least_milli(request)
+        asked = (account, request.pool, request.model, milli)
+        if asked not in self._answers:
+            barrier = self._barrier(request, account, milli)
+            if barrier is not None and not isinstance(barrier, Refusal):
+                barrier = self._over_limit(*barrier, account, milli)
+            self._answers[asked] = barrier
+        return self._answers[asked]
+
+    def _barrier(self, request: Request, account: int, milli: int) -> Barrier | Refusal | None:
+        """The first hard one, else the first other one; without facts, which cost time."""
+        if self._has_caps and (found := self._over_cap(account, milli)):
+            return found
+        borrow: Barrier | None = None
+        for scope, cohorts in self._concerned(request):
+            shortage = cohorts.shortage(account, milli)
+            if shortage is None:
+                continue
+            if shortage.bound is Bound.MAXIMUM:
+                return scope, cohorts, shortage
+            borrow = borrow or (scope, cohorts, shortage)
+        return borrow
+
+    def is_guaranteed(self, request: Request, account: int) -> bool:
+        """Whether the request is the account's own by some limit, so that it can be claimed."""
+        milli, concerned = self.least_milli(request), self._concerned(request)
+        return any(cohorts.is_guaranteed(account, milli) for _, cohorts in concerned)
+
+    def charge(self, request: Request, account: int, time_limit_s: int, start: Start) -> None:
+        """Count a job that starts, with the devices it got."""
+        if not self.is_open and account != NONE:
+            ids = ints([device for placed in start.placements for device in placed.devices])
+            devices, order = self.snapshot.devices, self._device_order
+            rows = order[np.searchsorted(devices.id, ids, sorter=order)]
+            self._count(request, account, time_limit_s, ints(devices.model[rows]))
+
+    def keep_for(self, claimants: Waiting) -> None:
+        """Count the jobs that others make room for: what is kept for them is as good as theirs."""
+        if self.is_open:
+            return
+        devices, classes = self.snapshot.devices, classes_of(claimants)
+        for row, job in enumerate(claimants.id.tolist()):
+            claims = np.flatnonzero(self.snapshot.claims.job == job)
+            models = ints(devices.model[np.isin(devices.claim, claims)])
+            request, account = classes.requests[classes.of_job[row]], int(claimants.account[row])
+            if account != NONE:
+                self._count(request, account, int(claimants.time_limit_s[row]), models)
+
+    def _count(self, request: Request, account: int, time_limit_s: int, models: Ints) -> None:
+        """Enter a job with the models of its devices."""
+        self._answers.clear()
+        cost_s = worst_case_s(len(models) * request.gpu_milli, time_limit_s)
+        for row in self.tree.way_up(account):
+            self.running[row] += 1
+            self._left_s[row] -= cost_s
+        for model, count in enumerate(np.bincount(models).tolist()):
+            for (pool, limited), cohorts in self.cohorts.items():
+                if count and pool in (NONE, request.pool) and limited in (NONE, model):
+                    cohorts.charge(account, count * request.gpu_milli)
+
+    def _concerned(self, request: Request) -> list[tuple[Scope, Cohorts]]:
+        """The limits that a request may fall under."""
+        takes = self._accepts[request.model]
+        return [
+            (scope, cohorts)
+            for scope, cohorts in self.cohorts.items()
+            if scope[0] in (NONE, request.pool) and (scope[1] == NONE or takes[scope[1]])
+        ]
+
+    def _over_cap(self, account: int, milli: int) -> Refusal | None:
+        for row in self.tree.way_up(account):
+            most = self._most_gpus[row]
+            if NONE != most < milli / WHOLE_MILLI:
+                facts = {"cap": "GPUs per job", "used": 0, "gpus": _gpus(milli)}
+                return self._capped(row, most, facts)
+            most = self._most_jobs[row]
+            if NONE != most < self.running[row] + 1:
+                facts = {"cap": "running jobs", "used": self.running[row], "gpus": 1}
+                return self._capped(row, most, facts)
+        return None
+
+    def _capped(self, row: int, limit: int, facts: dict[str, object]) -> Refusal:
+        who = {"account": self._name(row), "limit": limit}
+        return Refusal(WaitReason.QUOTA_HARD, {**who, **facts})
+
+    def _over_limit(
+        self, scope: Scope, cohorts: Cohorts, found: Shortage, account: int, milli: int
+    ) -> Refusal:
+        """The refusal in words and figures: who holds, may hold and wants what, who borrows it."""
+        is_hard = found.bound is Bound.MAXIMUM
+        # Who borrows the account's own: at a limit of an account its children, else its siblings.
+        among = found.account
+        if found.bound is Bound.COHORT:
+            among = self.tree.way_up(account)[-1]
+        facts: dict[str, object] = {
+            "account": self._name(found.account),
+            "cap": "GPUs" if is_hard else "borrowed GPUs",
+            "of": self._scope_words(scope),
+            "used": _gpus(found.held),
+            "limit": _gpus(found.limit),
+            "gpus": _gpus(milli),
+            "bound": str(found.bound),
+            "borrowers": [
+                {"account": self._name(row), "gpus": _gpus(borrowed)}
+                for row, borrowed in cohorts.borrowers(among, _BORROWERS_NAMED)
+            ],
+        }
+        reason = WaitReason.QUOTA_HARD if is_hard else WaitReason.QUOTA_BORROW_LIMIT
+        return Refusal(reason, facts)
+
+    def _scope_words(self, scope: Scope) -> str:
+        pool = f"pool {self.snapshot.pools[scope[0]]}" if scope[0] != NONE else "all pools"
+        return pool if scope[1] == NONE else f"{self.snapshot.models[scope[1]]} in {pool}"
+
+    def _name(self, row: int) -> str:
+        names = self.snapshot.account_names
+        return names[row] if row < len(names) else f"account {row}"
+
+
+def kinds_for_accounts(gate: Gate, requests: Sequence[Request]) -> Ints:
+    """By class a number; limits and caps see no difference between classes of the same one."""
+    columns = zip(*((r.pool, r.model, gate.least_milli(r)) for r in requests), strict=True)
+    return group_rows([ints(column) for column in columns])[1]
+
+
+def worst_case_s(milli: int, time_limit_s: int) -> float:
+    """GPU-seconds that a job holds at most: all its GPUs for its whole time limit."""
+    return milli / WHOLE_MILLI * time_limit_s
+
+
+def _cohorts(snapshot: Snapshot, tree: Tree) -> dict[Scope, Cohorts]:
+    """By pool and model that some limit is for: what is held and may be."""
+    limits = snapshot.limits
+    first, scope_of = group_rows([limits.pool, limits.model])
+    holder, device, milli = held_milli(snapshot)
+    account = snapshot.held.account[holder]
+    pool_of = snapshot.nodes.pool[snapshot.devices.node]
+    found = {}
+    for number, row in enumerate(first.tolist()):
+        pool, model = int(limits.pool[row]), int(limits.model[row])
+        here = np.ones(len(pool_of), dtype=np.bool_)
+        if pool != NONE:
+            here &= pool_of == pool
+        if model != NONE:
+            here &= snapshot.devices.model == model
+        counted = here[device] & (account != NONE)
+        held = np.zeros(len(snapshot.accounts), dtype=np.int64)
+        np.add.at(held, account[counted], milli[counted])
+        capacity = int(here.sum()) * WHOLE_MILLI
+        found[pool, model] = Cohorts(tree, limits.take(scope_of == number), held, capacity)
+    return found
+
+
+def _jobs_held(snapshot: Snapshot) -> Ints:
+    """By account: jobs of its own that hold something."""
+    held = snapshot.held
+    _, first = np.unique(held.job, return_index=True)
+    account = held.account[first]
+    return ints(np.bincount(account[account != NONE], minlength=len(snapshot.accounts)))
+
+
+def _gpus(milli: int) -> int | float:
+    """Whole GPUs as a whole number."""
+    return milli // WHOLE_MILLI if milli % WHOLE_MILLI == 0 else milli / WHOLE_MILLI

@@ -1,0 +1,179 @@
+"""What holds for any limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.engine.cycle import plan_cycle
+from scheduler.engine.policy import Order, Policy
+from scheduler.engine.sharing.cohorts import Cohorts
+from scheduler.engine.sharing.quota import Gate
+from scheduler.engine.snapshot import NONE, Snapshot, classes_of, ints
+from scheduler.states import wait_sentence
+from tests.engine.owners import DrawnLimit, after, shared_by
+from tests.engine.test_properties import snapshots, verdict_list
+
+FAIR = Policy(order=Order.FAIR)
+
+_TREE = ("org", "org/t", "org/t/p", "org/t/q", "org/u", "org/u/r")
+_OWNERS = ("t", "p", "q", "u", "r", "")
+_small = st.sampled_from([NONE, 0, 1, 2, 4, 8])
+
+
+@st.composite
+def _limits(drawing: st.DrawFn) -> list[DrawnLimit]:
+    found = []
+    for name in [line.split("/")[-1] for line in _TREE]:
+        for pool, model in (("", ""), ("default", ""), ("", "H100")):
+            if drawing(st.booleans()):
+                borrow, lend, most = (drawing(_small) for _ in range(3))
+                guaranteed = drawing(st.sampled_from([0, 0, 1, 2, 4]))
+                found.append(DrawnLimit(name, guaranteed, borrow, lend, most, pool, model))
+    return found
+
+
+@st.composite
+def limited(drawing: st.DrawFn) -> Snapshot:
+    snapshot = drawing(snapshots())
+    numbers = {*snapshot.waiting.id.tolist(), *snapshot.held.job.tolist()}
+    owners = {number: drawing(st.sampled_from(_OWNERS)) for number in sorted(numbers)}
+    limits = [one for one in drawing(_limits()) if not one.model or one.model in snapshot.models]
+    caps = st.sampled_from(["", "", "", "running=2", "gpus=2", "budget=9000"])
+    tree = [f"{line} {drawing(caps)}" for line in _TREE]
+    return shared_by(snapshot, *tree, owners=owners, limits=limits)
+
+
+def _changed(before: Snapshot, then: Snapshot) -> Iterator[tuple[Cohorts, Cohorts, int]]:
+    """Limits as they were and are, for every account that holds more than it did."""
+    was, now = Gate(before).cohorts, Gate(then).cohorts
+    for scope in was:
+        for row in range(len(before.accounts)):
+            if now[scope].held[row] > was[scope].held[row]:
+                yield was[scope], now[scope], row
+
+
+@given(limited())
+def test_no_limit_is_exceeded_at_any_account(snapshot: Snapshot) -> None:
+    then = after(snapshot, plan_cycle(snapshot, FAIR))
+    for was, now, row in _changed(snapshot, then):
+        assert now.maximum[row] == NONE or now.held[row] <= now.maximum[row]
+        if now.borrows(row) > was.borrows(row) and now.borrow_limit[row] != NONE:
+            assert now.borrows(row) <= now.borrow_limit[row]
+    accounts, running = snapshot.accounts, Gate(then).running
+    for row in range(len(accounts)):
+        if running[row] > Gate(snapshot).running[row] and accounts.max_running[row] != NONE:
+            assert running[row] <= accounts.max_running[row]
+
+
+@given(limited())
+def test_what_is_borrowed_is_lent(snapshot: Snapshot) -> None:
+    """In every cohort: what its members borrow is what members and parent have idle and may lend,
+    plus what the parent itself borrows. Nobody lends more than its limit or what it needs."""
+    then = after(snapshot, plan_cycle(snapshot, FAIR))
+    limits = then.limits
+    for (pool, model), now in Gate(then).cohorts.items():
+        for parent in range(len(then.accounts)):
+            members = [r for r, up in enumerate(now.tree.parent) if up == parent]
+            if not members:
+                continue
+            direct = now.taken[parent] - sum(max(0, now.taken[r] - now.keeps[r]) for r in members)
+            assert direct >= 0
+            used = {r: min(now.own[r], max(now.keeps[r], now.taken[r])) for r in members}
+            idle = {r: now.own[r] - used[r] for r in members}
+            given_to_nobody = now.own[parent] - sum(now.own[r] - now.keeps[r] for r in members)
+            borrowed = sum(now.taken[r] - min(now.own[r], now.taken[r]) for r in members)
+            outside = max(0, now.taken[parent] - now.own[parent])
+            assert borrowed + direct <= sum(idle.values()) + given_to_nobody + outside
+            assert all(now.lends(r) == idle[r] for r in members if now.tree.parent[r] != NONE)
+            for r in members:
+                mine = (limits.account == r) & (limits.pool == pool) & (limits.model == model)
+                lend = limits.lend_limit[mine]
+                if len(lend) and lend[0] != NONE:
+                    assert idle[r] <= lend[0] * 1000
+
+
+@given(limited())
+def test_the_gate_counts_as_a_new_snapshot_would(snapshot: Snapshot) -> None:
+    """Charging start by start equals counting anew what is held afterwards."""
+    plan = plan_cycle(snapshot, FAIR)
+    gate, fresh = Gate(snapshot), Gate(after(snapshot, plan))
+    classes = classes_of(snapshot.waiting)
+    row_of = {number: row for row, number in enumerate(snapshot.waiting.id.tolist())}
+    for start in plan.starts:
+        row = row_of[start.job]
+        request = classes.requests[int(classes.of_job[row])]
+        gate.charge(request, int(snapshot.waiting.account[row]), 1, start)
+    assert gate.is_open or gate.running == fresh.running
+    for scope, cohorts in fresh.cohorts.items():
+        assert gate.cohorts[scope].held == cohorts.held
+        assert gate.cohorts[scope].taken == cohorts.taken
+
+
+@given(limited())
+def test_who_asks_for_its_own_is_not_refused_while_nobody_borrows(snapshot: Snapshot) -> None:
+    """Maxima that contradict a guarantee aside: the services refuse those."""
+    tame = snapshot.limits
+    free = ints(np.full(len(tame.account), NONE))
+    snapshot = replace(
+        snapshot,
+        limits=replace(tame, maximum=free),
+        accounts=replace(
+            snapshot.accounts, max_running=free_of(snapshot), max_gpus_per_job=free_of(snapshot)
+        ),
+    )
+    gate, classes = Gate(snapshot), classes_of(snapshot.waiting)
+    if any(c.borrows(row) for c in gate.cohorts.values() for row in range(len(c.held))):
+        return
+    for account in range(len(snapshot.accounts)):
+        for request in classes.requests:
+            concerned = [c for _, c in gate._concerned(request)]
+            milli = gate.least_milli(request)
+            if all(c.is_guaranteed(account, milli) for c in concerned):
+                assert gate.over_quota(request, account) is None
+
+
+def free_of(snapshot: Snapshot):
+    return ints(np.full(len(snapshot.accounts), NONE))
+
+
+@given(limited())
+@settings(max_examples=40)
+def test_an_account_without_limits_is_kept_from_nothing(snapshot: Snapshot) -> None:
+    """No limits, caps and budgets: the same plan as without accounts."""
+    bare = shared_by(snapshot, *_TREE, owners={})
+    assert Gate(bare).is_open
+    assert verdict_list(plan_cycle(bare)) == verdict_list(
+        plan_cycle(
+            replace(bare, accounts=type(bare.accounts).of(parent=ints([])), account_names=())
+        )
+    )
+
+
+@given(limited(), st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_the_order_of_rows_changes_nothing(snapshot: Snapshot, random) -> None:
+    jobs, limits = list(range(len(snapshot.waiting))), list(range(len(snapshot.limits.account)))
+    random.shuffle(jobs)
+    random.shuffle(limits)
+    shuffled = replace(snapshot.only(ints(jobs)), limits=snapshot.limits.take(ints(limits)))
+    assert _told(plan_cycle(shuffled, FAIR)) == _told(plan_cycle(snapshot, FAIR))
+
+
+def _told(plan) -> list[object]:
+    waits = [(wait.job, wait.reason, dict(wait.facts)) for wait in plan.iter_waits()]
+    return [plan.starts, plan.reservations, waits]
+
+
+@given(limited())
+@settings(max_examples=40)
+def test_every_job_has_one_answer_and_a_whole_sentence(snapshot: Snapshot) -> None:
+    plan = plan_cycle(snapshot, FAIR)
+    answered = [start.job for start in plan.starts] + [wait.job for wait in plan.iter_waits()]
+    assert sorted(answered) == sorted(snapshot.waiting.id.tolist())
+    for wait in plan.iter_waits():
+        assert "?" not in wait_sentence(wait.reason, wait.facts)
