@@ -54,10 +54,16 @@ def _cells(node: dict[str, Any]) -> list[object]:
 def drain(
     name: Name,
     reason: Annotated[str, typer.Option(help="Why; shown to people.")] = "",
+    stop_jobs: Annotated[
+        bool, typer.Option("--stop-jobs", help="They save, stop and queue again in their place.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let a node's jobs end and give it no more (operators)."""
-    _act(name, "drain", {"reason": reason} if reason else {}, as_json)
+    """Let a node's jobs end, or stop them now, and give it no more (operators)."""
+    body: dict[str, Any] = {"reason": reason} if reason else {}
+    if stop_jobs:
+        body["stop_jobs"] = True
+    _act(name, "drain", body, as_json)
 
 
 @app.command()

@@ -17,6 +17,11 @@ class DrainForm(forms.Form):
         help_text="Shown to everybody whose job waits for this node.",
         widget=forms.TextInput(attrs={"placeholder": "firmware update, back at 18:00"}),
     )
+    stop_jobs = forms.BooleanField(
+        label="Stop its jobs now",
+        required=False,
+        help_text="They get their stop signal and grace to save, and queue again in their place.",
+    )
 
 
 class EnrolForm(forms.Form):

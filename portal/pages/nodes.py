@@ -146,6 +146,7 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
         "may_operate": can(viewer, "operate", None),
         "may_resume": node.state in RESUMABLE or node.drain_requested_at is not None,
         "may_drain": node.state in DRAINABLE and node.drain_requested_at is None,
+        "may_stop_jobs": node.state == NodeState.DRAINING and bool(view.held),
         "may_retire": not view.held,
         "drain_form": DrainForm(),
         "now": now,
@@ -177,7 +178,7 @@ def node_series_points(request: HttpRequest, name: str) -> HttpResponseBase:
 
 @page("POST")
 def node_drain(request: HttpRequest, name: str) -> HttpResponseBase:
-    """Let running work finish and accept none; the reason is shown to everybody."""
+    """Accept no work; what runs finishes, or stops now. The reason is shown to everybody."""
     viewer = viewer_of(request)
     node = get_visible_node(viewer, name)
     form = DrainForm(request.POST)
@@ -186,7 +187,11 @@ def node_drain(request: HttpRequest, name: str) -> HttpResponseBase:
         return render(request, "nodes/drain.html", context, status=422)
 
     def act() -> str:
-        drain_node(actor=viewer, node=node, reason=form.cleaned_data.get("reason", ""))
+        stop_jobs = form.cleaned_data.get("stop_jobs", False)
+        reason = form.cleaned_data.get("reason", "")
+        drain_node(actor=viewer, node=node, reason=reason, stop_jobs=stop_jobs)
+        if stop_jobs:
+            return f"Node {name} drains: its jobs save, stop and queue again in their place."
         return f"Node {name} drains: running work goes on, new work goes elsewhere."
 
     form.is_valid()

@@ -27,6 +27,8 @@ def verdict(
     first = failures[0] if failures else None
     reason = EndReason(attempt.stop_reason or (first.end_reason if first else EndReason.NODE_LOST))
     culprit = next((p for p in failures if p.end_reason == reason), first)
+    if reason is EndReason.NODE_DRAINED:
+        culprit = next((p for p in failures if p.node.drain_requested_at), culprit)
     facts: dict[str, Any] = {}
     if culprit is not None:
         facts = {"node": culprit.node.name, "rank": culprit.rank, "detail": culprit.detail}

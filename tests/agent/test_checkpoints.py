@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import AttemptReport, Checkpoint, StopOrder
@@ -120,3 +123,37 @@ def test_a_restarted_agent_finds_the_checkpoint_again(portal: Portal, agents: An
     portal.wait(lambda: order.fence in book.reports and book.reports[order.fence].checkpoint)
     portal.unlist("alpha-2", order.fence)
     portal.ended("alpha-2", order.fence)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root could read more than the job's user")
+@pytest.mark.parametrize("way", ["file", "folder"])
+def test_nothing_is_read_with_the_agents_own_rights(
+    portal: Portal, agent: Agent, folder: Path, way: str
+) -> None:
+    """The job claims a file of root's, in its folder or by making a link of the folder."""
+    shared, secret = folder / f"open-{way}", folder / f"closed-{way}"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    secret.mkdir(mode=0o700)
+    for place in (shared if way == "file" else secret,):
+        (place / "key").write_bytes(b"secret")
+        (place / "key").chmod(0o600)
+    digest = hashlib.sha256(b"secret").hexdigest()
+    note = f'{{"path": "key", "step": 1, "bytes": 6, "digest": "{digest}"}}'
+    (secret / "checkpoint.json").write_text(note)
+    claim = f"""
+    cd /; d="$TRAINYARD_CHECKPOINT_DIR"
+    if [ {way} = file ]; then echo '{note}' > $d/.n; mv $d/.n $d/checkpoint.json
+    else rmdir $d; ln -s {secret} $d; fi
+    echo ready; sleep 300
+    """
+    order = assignment(claim, checkpoint_dir=str(shared if way == "file" else shared / "own"))
+    portal.assign("alpha", order)
+    reports = portal.nodes["alpha"].reports
+    portal.wait(
+        lambda: order.fence in reports and reports[order.fence].checkpoint_problem, what="a refusal"
+    )
+    assert "Permission denied" in reports[order.fence].checkpoint_problem
+    assert reports[order.fence].checkpoint is None
+    portal.unlist("alpha", order.fence)
+    portal.ended("alpha", order.fence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 from scheduler.agent.runtime import processes
@@ -36,7 +37,7 @@ def started(portal: Portal, agent: Agent, order: Assignment, word: str = "ready"
 
 def test_cancel_sends_the_signal_and_leaves_a_notice_first(portal: Portal, agent: Agent) -> None:
     script = """
-    trap 'cat preempt-notice.json; echo " got it"; exit 0' TERM
+    trap 'cat "$TRAINYARD_NOTICE_FILE"; echo " got it"; exit 0' TERM
     echo ready; while :; do sleep 0.05; done
     """
     order = assignment(script)
@@ -45,7 +46,9 @@ def test_cancel_sends_the_signal_and_leaves_a_notice_first(portal: Portal, agent
     report = portal.ended("alpha", order.fence)
     assert (report.end_reason, report.exit_code) == (EndReason.CANCELLED_BY_USER, 0)
     log = portal.logs[order.fence, 0].decode()
-    assert '"reason": "cancelled_by_user"' in log and "got it" in log
+    notice = json.loads(log[log.index("{") : log.index("}") + 1])
+    assert (notice["reason"], notice["grace_s"]) == ("cancelled_by_user", 5)
+    assert notice["deadline"] == notice["at"] + 5 and "got it" in log
 
 
 def test_the_chosen_signal_is_used(portal: Portal, agent: Agent) -> None:

@@ -69,6 +69,15 @@ def test_operator_drains_with_a_reason_and_resumes(client, operator, yard):
     assert Node.objects.get(name="n1").state == NodeState.READY
 
 
+def test_operator_drains_and_stops_what_runs_there(client, operator, yard):
+    client.force_login(operator)
+    form = {"reason": "fans", "stop_jobs": "on"}
+    page = client.post(reverse("nodes:drain", args=["n1"]), form, follow=True)
+    assert "its jobs save, stop and queue again" in page.content.decode()
+    yard.running.refresh_from_db()
+    assert yard.running.state == "stopping"
+
+
 def test_a_drain_without_reason_asks_for_it(client, operator, yard):
     client.force_login(operator)
     page = client.post(reverse("nodes:drain", args=["n1"]), {"reason": "  "})

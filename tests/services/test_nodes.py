@@ -19,7 +19,7 @@ from scheduler.services.nodes import (
     resume_node,
     retire_node,
 )
-from scheduler.states import NodeState
+from scheduler.states import EndReason, NodeState
 from tests import scenes
 from tests.scenes import NOON, at, ended, enrol_request, running, start, submit, sync
 
@@ -101,6 +101,28 @@ def test_drain_lets_work_finish_and_resume_takes_it_back(cluster, operator, alic
     node.refresh_from_db()
     assert (node.state, node.state_reason) == (NodeState.DRAINED, "new fans")
     assert resume_node(actor=operator, node=node).state == NodeState.READY
+
+
+def test_a_drain_that_stops_jobs_queues_them_again_in_their_place(
+    cluster, operator, alice, project
+):
+    node = cluster.node(2)
+    job = submit(alice, project, nodes=2)
+    attempt = start(job, cluster.node(1), node)
+    sync(cluster.node(1), running(attempt, master_port=29511), now=at(0))
+    sync(node, running(attempt, 1), now=at(0))
+    drain_node(actor=operator, node=node, reason="fans", now=at(1))
+    assert sync(node, now=at(2)).assignments[0].stop is None
+    drain_node(actor=operator, node=node, stop_jobs=True, now=at(3))
+    for rank, each in enumerate((cluster.node(1), node)):
+        (told,) = sync(each, now=at(4)).assignments
+        assert told.stop is not None and told.stop.reason == EndReason.NODE_DRAINED
+        sync(each, ended(attempt, rank, reason=EndReason.NODE_DRAINED), now=at(5))
+    job.refresh_from_db()
+    assert (job.state, job.end_reason, job.queued_at) == ("queued", "node_drained", at(0))
+    assert job.end_facts["node"] == "n2", "the drained one, not the first to stop"
+    assert (job.user_retries_used, job.free_retries_used) == (0, 0)
+    assert reaping.finish_drains(now=at(6)) == 1
 
 
 def test_a_silent_node_keeps_its_devices_and_comes_back_as_it_was(

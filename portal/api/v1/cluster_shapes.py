@@ -78,9 +78,10 @@ class Nodes(serializers.Serializer[Any]):
 
 
 class DrainBody(serializers.Serializer[Any]):
-    """Why a node is drained; shown to people."""
+    """Why a node is drained; shown to people. `stop_jobs`: its jobs save, stop and queue again."""
 
     reason = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    stop_jobs = serializers.BooleanField(required=False)
 
 
 class DeviceBody(serializers.Serializer[Any]):

@@ -13,12 +13,14 @@ from accounts.models import User
 from accounts.permissions import can
 from accounts.secrets import hash_secret
 from scheduler import events
-from scheduler.models import Node, NodeToken, Pool, Queue
+from scheduler.models import Node, NodeToken, Placement, Pool, Queue
 from scheduler.services import transitions
+from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.nodes.inventory import store_devices, store_host
+from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.segments import follow_node
-from scheduler.states import NodeState
+from scheduler.states import EndReason, NodeState
 from scheduler.wire.messages import OLDEST_PROTOCOL, PROTOCOL, EnrolReply, EnrolRequest
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
@@ -145,15 +147,32 @@ def authenticate_node(secret: str) -> Node | None:
 
 
 @transaction.atomic
-def drain_node(*, actor: User, node: Node, reason: str = "", now: datetime | None = None) -> Node:
-    """Let running work finish, accept none. Draining twice is a no-op."""
+def drain_node(
+    *,
+    actor: User,
+    node: Node,
+    reason: str = "",
+    stop_jobs: bool = False,
+    now: datetime | None = None,
+) -> Node:
+    """Let running work finish, accept none. Draining twice is a no-op.
+
+    With `stop_jobs` what runs there saves, stops and queues again in its old place; a node that
+    drains already may be told so later.
+    """
     require_operator(actor)
     now = now or timezone.now()
     node.refresh_from_db()
-    if node.state in (NodeState.DRAINING, NodeState.DRAINED):
-        return node
     if node.state == NodeState.RETIRED:
         raise Conflict("The node is retired.")
+    if node.state not in (NodeState.DRAINING, NodeState.DRAINED):
+        _begin_drain(actor, node, reason, now)
+    if stop_jobs:
+        _stop_jobs_on(node, actor, now)
+    return node
+
+
+def _begin_drain(actor: User, node: Node, reason: str, now: datetime) -> None:
     Node.objects.filter(pk=node.pk).update(drain_requested_at=now)
     if node.state in (NodeState.READY, NodeState.QUARANTINED, NodeState.LOST):
         transitions.move_node(
@@ -161,7 +180,14 @@ def drain_node(*, actor: User, node: Node, reason: str = "", now: datetime | Non
         )
     else:
         transitions.record_node_event(node, "drain", now=now, actor=actor, detail=reason)
-    return node
+
+
+def _stop_jobs_on(node: Node, actor: User, now: datetime) -> None:
+    open_here = Placement.objects.filter(node=node, ended_at__isnull=True).order_by("attempt_id")
+    for attempt_id in open_here.values_list("attempt_id", flat=True):
+        attempt = locked_live_attempt(attempt_id)
+        if attempt is not None:
+            request_stop(attempt=attempt, reason=EndReason.NODE_DRAINED, now=now, actor=actor)
 
 
 @transaction.atomic
