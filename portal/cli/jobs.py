@@ -19,6 +19,7 @@ from portal.cli.output import (
     print_line,
     print_table,
     say,
+    span,
 )
 from portal.cli.session import AsJson
 from portal.cli.submit import say_submitted
@@ -74,8 +75,20 @@ def queue(
     print_table(heads, rows, f"No job waits for pool {pool}.")
 
 
-def why(job: Number, as_json: AsJson = False) -> None:
+def why(
+    job: Number,
+    options: Annotated[
+        bool, typer.Option("--options", help="Also all that blocks it, and what would help.")
+    ] = False,
+    before: Annotated[
+        int | None, typer.Option(min=1, metavar="OTHER", help="Why that job went before it.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Say why a job waits, or how it ended."""
+    if before is not None or options:
+        _ask(job, before, as_json)
+        return
     with Api(load_config()) as api:
         found = api.get(f"/jobs/{job}/why/")
     if as_json:
@@ -88,6 +101,46 @@ def why(job: Number, as_json: AsJson = False) -> None:
     triage = found.get("triage")
     if triage:
         _print_triage(triage)
+
+
+def _ask(job: int, before: int | None, as_json: bool) -> None:
+    """What the scheduler answers beyond the reason."""
+    path = f"/jobs/{job}/options/" if before is None else f"/jobs/{job}/before/{before}/"
+    with Api(load_config()) as api:
+        found = api.get(path)
+    if as_json:
+        print_json(found)
+    elif before is not None:
+        print_line(f"Job {before} before job {job}: {found['sentence']}")
+    elif found["answer"] is None:
+        print_line(f"Job {job} is {found['state']}; it does not wait for the scheduler.")
+    else:
+        _print_answer(found["answer"])
+
+
+def _print_answer(answer: dict[str, Any]) -> None:
+    """Options, checks and holders of a waiting job."""
+    if answer["starts_now"]:
+        print_line("It starts now.")
+        return
+    if not answer["options"]:
+        print_line("Nothing that was tried would start sooner.")
+    for option in answer["options"]:
+        when = "now" if option["starts_now"] else f"in {span(option['wait_s'])}"
+        print_line(f"{option['words']}: {when}")
+    heads = ("CHECK", "OK", "NEEDS", "THERE")
+    rows = [
+        [check["reason"], "yes" if check["is_ok"] else "no", check["need"], check["have"]]
+        for check in answer["checks"]
+    ]
+    print_table(heads, rows, "")
+    holders = [
+        [holder["job"] or "another team's", holder["gpus"], holder["until"] or "unknown"]
+        for holder in answer["holders"]
+    ]
+    print_table(("HELD BY", "GPUS", "UNTIL"), holders, "Nobody holds what it needs.")
+    if answer["other_holders"]:
+        print_line(f"and {answer['other_holders']} more jobs")
 
 
 def _print_triage(triage: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from portal.pages.event_lines import event_line
 from portal.pages.job_page import job_frame, why
 from portal.reports.charts import device_charts, device_points, latest
 from portal.reports.spec_text import command_line_of, yaml_of
+from scheduler.loop.answering import answer_for
 from scheduler.models import Job
 from scheduler.selectors.jobs import attempts_of, get_visible_job, job_events
 from scheduler.selectors.telemetry import job_series
@@ -40,6 +41,15 @@ def job_why(request: HttpRequest, pk: int) -> HttpResponseBase:
     viewer = viewer_of(request)
     job = get_visible_job(viewer, pk)
     return render(request, "jobs/_why.html", {"job": job, "now": timezone.now(), **why(job)})
+
+
+@page("GET")
+def job_options(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """All that stands in its way and what would help; `?part=answer` is the list alone."""
+    viewer, job, context = _frame(request, pk, "")
+    context["answer"] = answer_for(viewer, job, now=context["now"])
+    part = "#answer" if request.GET.get("part") == "answer" else ""
+    return render(request, f"jobs/answers/options.html{part}", context)
 
 
 @page("GET")

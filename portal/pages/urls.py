@@ -26,6 +26,7 @@ job_urls = [
     path("new/", compose.job_submit, name="submit"),
     path("<int:pk>/", jobs.job_detail, name="detail"),
     path("<int:pk>/why/", job_tabs.job_why, name="why"),
+    path("<int:pk>/why/options/", job_tabs.job_options, name="options"),
     path("<int:pk>/events/", job_tabs.job_events_tab, name="events"),
     path("<int:pk>/metrics/", job_tabs.job_metrics, name="metrics"),
     path("<int:pk>/metrics/series/", job_tabs.job_series_points, name="series"),

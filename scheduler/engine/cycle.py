@@ -33,6 +33,7 @@ class Decision:
     classes: Classes
     ruled_out: Mapping[int, Verdict]
     heads: Mapping[int, Head]
+    gate: Gate
 
 
 def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
@@ -74,7 +75,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
     # Who is being stopped does not wait yet.
     left = left[left < len(snapshot.waiting)]
     waits = explain_waits(board, classes, left, ruled_out, admission.heads, gate)
-    stood = standings(after, classes, policy.order, line.order, admission.is_started, ruled_out)
+    stood = standings(after, classes, policy, line.order, admission.is_started, ruled_out)
     reservations = tuple(
         Reservation(
             job=int(snapshot.waiting.id[head.row]),
@@ -86,4 +87,4 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
     starts = (*settled.starts, *admission.starts)
     stops = (*room.stops, *admission.stops)
     plan = Plan(starts, stops, settled.waits.join(waits), reservations, stood)
-    return Decision(plan, board, classes, ruled_out, admission.heads)
+    return Decision(plan, board, classes, ruled_out, admission.heads, gate)

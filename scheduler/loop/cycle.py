@@ -13,14 +13,13 @@ from django.db import connection
 from scheduler.conf import load_conf
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.plan import Plan
-from scheduler.engine.policy import PlacementRule, Policy
+from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, ints
 from scheduler.loop.committing import WaitMemory, commit_starts, commit_waits
-from scheduler.loop.demand import DemandMemory
 from scheduler.loop.lease import Lease, acquire_lease, release_lease, renew_lease
 from scheduler.loop.loading import load_snapshot
+from scheduler.loop.memories import Memories
 from scheduler.loop.reaping import reap
-from scheduler.loop.run_shares import RunShareMemory
 from scheduler.models import CycleRecord
 from scheduler.services.placing import LeaseLost, hold_poisoned
 
@@ -74,8 +73,7 @@ class Scheduler:
     policy: Policy = field(default_factory=lambda: load_conf().policy)
     lease: Lease | None = None
     memory: WaitMemory = field(default_factory=WaitMemory)
-    demand: DemandMemory = field(default_factory=DemandMemory)
-    run_shares: RunShareMemory = field(default_factory=RunShareMemory)
+    memories: Memories = field(default_factory=Memories)
     reaped_at: datetime | None = None
     records: list[CycleRecord] = field(default_factory=list)
     recorded_at: datetime | None = None
@@ -103,7 +101,8 @@ class Scheduler:
         watch.lap_ms()
         loaded = load_snapshot(now)
         load_ms = watch.lap_ms()
-        plan = plan_or_hold(self._with_memories(loaded.snapshot, now), self.policy, now=now)
+        snapshot = self.memories.add_to(loaded.snapshot, self.policy, now=now)
+        plan = plan_or_hold(snapshot, self.policy, now=now)
         plan_ms = watch.lap_ms()
         try:
             started, dropped = commit_starts(
@@ -135,12 +134,6 @@ class Scheduler:
         if self.lease is not None:
             release_lease(self.lease, now=now)
             self._forget_lease()
-
-    def _with_memories(self, snapshot: Snapshot, now: datetime) -> Snapshot:
-        snapshot = self.run_shares.add_to(snapshot, now=now)
-        if self.policy.placement is PlacementRule.TIGHT:
-            return snapshot
-        return self.demand.add_to(snapshot, now=now)
 
     def _reap(self, now: datetime) -> int:
         if not _is_due(self.reaped_at, REAP_EVERY, now):

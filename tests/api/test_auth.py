@@ -106,6 +106,7 @@ def test_what_alice_sees_a_stranger_cannot_tell_from_nothing(
     addresses = [str(p.pattern) for p in urlpatterns if str(p.pattern).startswith("jobs/<int:pk>")]
     assert len(addresses) > 10
     for address in addresses:
+        address = address.replace("<int:other>", "1")
         here = "/" + address.replace("<int:pk>", str(job.pk))
         nowhere = "/" + address.replace("<int:pk>", "987654")
         verb = "post" if mine.get(here).status_code == 405 else "get"
@@ -153,7 +154,7 @@ def test_every_route_is_behind_the_door(client):
     """Anonymous callers get 401 (or 405) everywhere but at the schema."""
     for pattern in get_resolver("portal.api.v1.urls").url_patterns:
         route = str(pattern.pattern)
-        for name in ("<int:pk>", "<str:name>", "<slug:pool>"):
+        for name in ("<int:pk>", "<int:other>", "<int:index>", "<str:name>", "<slug:pool>"):
             route = route.replace(name, "1")
         reply = client.get(f"/api/v1/{route}")
         expected = {200} if route == "schema/" else {401, 405}

@@ -69,9 +69,9 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
     attempt = scenes.start(job, cluster.node(1))
     scenes.sync(cluster.node(1), scenes.running(attempt), now=scenes.at(1))
     scenes.write_log(cluster.node(1), attempt, b"one\n")
-    scenes.submit(alice, project, name="waits")
+    other = scenes.submit(alice, project, name="waits")
     caller = program(root)
-    values = {"{id}": str(job.pk), "{name}": "n1", "{pool}": "default"}
+    values = {"{other}": str(other.pk), "{id}": str(job.pk), "{name}": "n1", "{pool}": "default"}
     checked = 0
     for address, verbs in schema()["paths"].items():
         if "get" not in verbs or address.startswith(("/api/v1/tokens", "/api/v1/schema")):

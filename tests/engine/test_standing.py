@@ -28,8 +28,9 @@ def test_the_first_factor_that_differs_says_why() -> None:
     assert why_before(found[7], found[5]) == ("tier", "It is of a higher tier.")
     assert why_before(found[5], found[6]) == ("age", "It was submitted 10 min earlier.")
     assert why_before(found[5], replace(found[5], job=9))[0] == "number"
-    used = [replace(found[5], share=share) for share in (0.9, 0.2)]
+    used = [replace(found[5], order="fair", share=share) for share in ((0.5, 0.9), (0.5, 0.2))]
     assert why_before(used[1], replace(used[0], queued_at_s=0))[0] == "share"
+    assert why_before(used[1], found[6])[0] == "unknown"
 
 
 def test_who_passed_an_older_job_fitted_where_that_did_not() -> None:

@@ -56,6 +56,7 @@ ROWS: tuple[Row, ...] = (
     _get("jobs:submit", _ALL),
     _get("jobs:detail", _SEES, "running"),
     _get("jobs:why", _SEES, "queued"),
+    _get("jobs:options", _SEES, "queued"),
     _get("jobs:events", _SEES, "running"),
     _get("jobs:metrics", _SEES, "running"),
     _get("jobs:series", _SEES, "running"),

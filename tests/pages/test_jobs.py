@@ -47,6 +47,22 @@ def test_a_new_attempt_asks_for_a_new_page(client, alice, yard):
     assert client.get(url, {"part": "live", "attempt": ""}).headers["HX-Refresh"] == "true"
 
 
+def test_what_would_help_is_a_page_and_a_list(client, alice, yard):
+    client.force_login(alice)
+    wide = scenes.submit(alice, yard.queued.project, nodes=2, gpus_per_node=2)
+    url = reverse("jobs:options", args=[wide.pk])
+    assert url in client.get(reverse("jobs:detail", args=[wide.pk])).content.decode()
+    whole = client.get(url).content.decode()
+    part = client.get(url, {"part": "answer"}).content.decode()
+    for text in (whole, part):
+        assert "capacity_busy" in text
+        assert "Who holds GPUs it could use" in text
+    assert "<html" in whole
+    assert "<html" not in part
+    held = client.get(reverse("jobs:options", args=[yard.held.pk])).content.decode()
+    assert "does not wait for the scheduler" in held
+
+
 def test_stranger_gets_the_404_of_a_missing_job(client, carol, yard):
     client.force_login(carol)
     for tab in (*DETAIL_TABS, "series", "log_lines", "log_download"):

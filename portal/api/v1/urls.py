@@ -6,7 +6,7 @@ from django.urls import URLPattern, path
 
 from portal.api.docs import Schema
 from portal.api.holding import holding
-from portal.api.v1 import cluster, costs, job_output, job_parts, jobs, people
+from portal.api.v1 import cluster, costs, job_answers, job_output, job_parts, jobs, people
 
 urlpatterns: list[URLPattern] = [
     path("jobs/", jobs.Jobs.as_view(), name="jobs"),
@@ -19,6 +19,9 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<int:pk>/resume/", jobs.JobResume.as_view(), name="job_resume"),
     path("jobs/<int:pk>/clone/", jobs.JobClone.as_view(), name="job_clone"),
     path("jobs/<int:pk>/why/", job_parts.JobWhy.as_view(), name="job_why"),
+    path("jobs/<int:pk>/options/", job_answers.JobOptions.as_view(), name="job_options"),
+    path("jobs/<int:pk>/before/<int:other>/", job_answers.JobBefore.as_view(), name="job_before"),
+    path("scheduling/", job_answers.Scheduling.as_view(), name="scheduling"),
     path("jobs/<int:pk>/events/", job_parts.JobEvents.as_view(), name="job_events"),
     path("jobs/<int:pk>/attempts/", job_parts.JobAttempts.as_view(), name="job_attempts"),
     path("jobs/<int:pk>/log/", job_output.JobLog.as_view(), name="job_log"),

@@ -45,7 +45,7 @@ def find_fragmented(case: Case) -> Finding | None:
 
 def find_unisolated(case: Case) -> Finding | None:
     """It would fit if other tenants were not on the cards."""
-    if find_nodes(case.board, case.request, past_reservations=True) is not None:
+    if not _fits(case) or find_nodes(case.board, case.request, past_reservations=True) is not None:
         return None
     return Finding(_facts(case, _fit(case), _free(case)))
 

@@ -53,9 +53,14 @@ class Check:
     before the admission, and such classes are not tried. Others are asked on the board as the
     admission left it. `by_account`: it looks at what an account has, not at the board; the rows of
     its case belong to one account and ask for equal GPUs, and may be of several classes.
+
+    What a check finds holds by itself, whatever those before it say, since a person is shown all
+    that fail. `measure`: what is needed and what is there, in words, asked only for one job;
+    without it that is left to the sentence.
     """
 
     reason: WaitReason
     find: Callable[[Case], Finding | Sequence[Finding] | None]
+    measure: Callable[[Case], tuple[str, str]] = lambda _case: ("", "")
     rules_out: bool = False
     by_account: bool = False

@@ -8,7 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from scheduler.engine.policy import Order
+from scheduler.engine.explaining.words import span_words
+from scheduler.engine.policy import Order, Policy
+from scheduler.engine.sharing.fairshare import Shares
+from scheduler.engine.sharing.tree import sharers_of
 from scheduler.engine.snapshot import Classes, Flags, Ints, Snapshot, ints
 from scheduler.engine.worth import gpus_of, length_of
 
@@ -17,10 +20,11 @@ from scheduler.engine.worth import gpus_of, length_of
 class Standing:
     """The factors of the order, highest first, and what else the moment was; plain JSON values.
 
-    `is_overdue`: it had waited longer than its pool lets anybody wait. `share`: how much of its
-    share its account had used, None where no share counts. `length`: what the policy `order` sorts
-    by, the least first. `place` counts from 1 among the jobs of its pool that could start some day,
-    `passed` those before it that were left waiting because they did not fit.
+    `is_overdue`: it had waited longer than its pool lets anybody wait. `share`: the scores of its
+    account and those above it, from the top, as that cycle began; None where no share counts.
+    `length`: what the policy `order` sorts by, the least first. `place` counts from 1 by tier and
+    `order` among the jobs of its pool that could start some day, `passed` those before it that were
+    left waiting.
     """
 
     job: int
@@ -28,7 +32,7 @@ class Standing:
     pool: str
     tier: int
     is_overdue: bool
-    share: float | None
+    share: tuple[float, ...] | None
     order: str
     length: float
     queued_at_s: float
@@ -41,13 +45,17 @@ class Standing:
     def read(cls, row: Mapping[str, Any]) -> Self | None:
         """From what was kept; None if it was kept by a version that knew less."""
         names = [one.name for one in fields(cls)]
-        return cls(**{name: row[name] for name in names}) if set(names) <= set(row) else None
+        if not set(names) <= set(row):
+            return None
+        values = {name: row[name] for name in names}
+        values["share"] = None if values["share"] is None else tuple(values["share"])
+        return cls(**values)
 
 
 def standings(
     snapshot: Snapshot,
     classes: Classes,
-    order_of: Order,
+    policy: Policy,
     order: Ints,
     is_started: Flags,
     ruled_out: Container[int],
@@ -60,7 +68,10 @@ def standings(
     counted = may_start[classes.of_job[order]]
     pool = waiting.pool[order]
     place, passed = _running_count(pool, counted), _running_count(pool, counted & ~is_started)
-    length, gpus = length_of(waiting, order_of), gpus_of(waiting)
+    length, gpus = length_of(waiting, policy.order), gpus_of(waiting)
+    is_fair = policy.order is Order.FAIR and len(snapshot.accounts) > 0
+    shares = Shares(snapshot, policy.half_life_s) if is_fair else None
+    sharers = sharers_of(waiting)
     found = {}
     for at in np.flatnonzero(is_started).tolist():
         row = int(order[at])
@@ -71,8 +82,8 @@ def standings(
             pool=snapshot.pools[int(pool[at])],
             tier=int(waiting.tier[row]),
             is_overdue=bool(snapshot.now_s - waiting.queued_at_s[row] > limit_s),
-            share=None,
-            order=str(order_of),
+            share=shares.scores(int(sharers[row])) if shares else None,
+            order=str(policy.order),
             length=float(np.nan_to_num(length[row], posinf=0.0)),
             queued_at_s=float(waiting.queued_at_s[row]),
             gpus=int(gpus[row]),
@@ -101,6 +112,8 @@ def why_before(first: Standing, second: Standing) -> tuple[str, str]:
     if first.pool != second.pool:
         return "pool", f"It waited for pool {first.pool}, this job for {second.pool}."
     for code, ours, theirs, words in _factors(first, second):
+        if ours is None or theirs is None:
+            return "unknown", "The pool starts by fair share, and the share of one is not known."
         if ours != theirs:
             if ours < theirs:
                 return code, words
@@ -113,18 +126,18 @@ def why_before(first: Standing, second: Standing) -> tuple[str, str]:
     )
 
 
-def _factors(first: Standing, second: Standing) -> list[tuple[str, float, float, str]]:
+def _factors(first: Standing, second: Standing) -> list[tuple[str, Any, Any, str]]:
     """Code, the two values of which the lower goes first, and what to say if the first has it."""
-    factors = [
+    factors: list[tuple[str, Any, Any, str]] = [
         ("tier", -first.tier, -second.tier, "It is of a higher tier."),
         (
             "overdue",
-            -float(first.is_overdue),
-            -float(second.is_overdue),
+            not first.is_overdue,
+            not second.is_overdue,
             "It had waited longer than its pool lets anybody wait.",
         ),
     ]
-    if first.share is not None and second.share is not None:
+    if first.order == Order.FAIR and not first.is_overdue:
         words = "Its account had used less of its share."
         factors.append(("share", first.share, second.share, words))
     if first.order == second.order and not (first.is_overdue and second.is_overdue):
@@ -138,7 +151,7 @@ def _factors(first: Standing, second: Standing) -> list[tuple[str, float, float,
             "age",
             first.queued_at_s,
             second.queued_at_s,
-            f"It was submitted {_span_words(waited_s)} earlier.",
+            f"It was submitted {span_words(waited_s)} earlier.",
         )
     )
     return factors
@@ -147,12 +160,3 @@ def _factors(first: Standing, second: Standing) -> list[tuple[str, float, float,
 def _need_words(standing: Standing) -> str:
     gpus = f"{standing.gpus} GPU{'' if standing.gpus == 1 else 's'}"
     return f"{gpus} on {standing.nodes} nodes" if standing.nodes > 1 else gpus
-
-
-def _span_words(seconds: float) -> str:
-    """Such as "2 h 5 min" or "40 s"."""
-    whole = int(abs(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

@@ -37,7 +37,7 @@ def rule_out(board: Board, classes: Classes) -> dict[int, Verdict]:
     for class_row, request in enumerate(classes.requests):
         case = Case(board, request, class_row)
         for check in checks:
-            findings = _findings(check, case)
+            findings = findings_of(check, case)
             if findings:
                 verdicts[class_row] = Verdict(check.reason, findings[0].facts)
                 break
@@ -156,7 +156,7 @@ def _verdicts(case: Case, checks: Sequence[Check]) -> list[tuple[Ints, Verdict]]
         if check.rules_out:
             continue
         left = np.ones(len(open_at), dtype=np.bool_)
-        for finding in _findings(check, replace(case, rows=case.rows[open_at])):
+        for finding in findings_of(check, replace(case, rows=case.rows[open_at])):
             concerns = left if finding.concerns is None else finding.concerns
             if concerns.any():
                 found.append((open_at[concerns], Verdict(check.reason, finding.facts)))
@@ -169,7 +169,8 @@ def _verdicts(case: Case, checks: Sequence[Check]) -> list[tuple[Ints, Verdict]]
     return found
 
 
-def _findings(check: Check, case: Case) -> Sequence[Finding]:
+def findings_of(check: Check, case: Case) -> Sequence[Finding]:
+    """What a check finds, none if it passes."""
     found = check.find(case)
     if found is None:
         return ()

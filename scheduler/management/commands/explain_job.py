@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
 
+from scheduler.loop.answering import ask
 from scheduler.models import Job
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
 from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, Tier
@@ -22,6 +24,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """The job's number."""
         parser.add_argument("job", type=int)
+        parser.add_argument(
+            "--options", action="store_true", help="also all that blocks it, and what would help"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Fails if there is no such job."""
@@ -41,15 +46,37 @@ class Command(BaseCommand):
             self._facts(job.wait_facts)
             if job.wait_checked_at:
                 self.stdout.write(f"  as of {job.wait_checked_at:%Y-%m-%d %H:%M:%S} UTC")
+            if options["options"]:
+                self._options(job)
         elif job.state in FINAL_JOB_STATES:
             self.stdout.write(f"  {end_sentence_of(job)}")
             self._facts(job.end_facts)
 
+    def _options(self, job: Job) -> None:
+        """Checks, holders and options, by deciding on the cluster as it is now."""
+        answer = ask(job, now=timezone.now())
+        if answer is None:
+            self.stdout.write("  it does not wait for the scheduler")
+            return
+        for check in answer.blocking.checks:
+            mark = "ok " if check.is_ok else "NOT"
+            self.stdout.write(f"  {mark} {check.reason}: needs {check.need}; {check.have}")
+        for holder in answer.blocking.holders:
+            until = _clock(holder.until_s) if holder.until_s else "nobody knows when"
+            self.stdout.write(f"  job {holder.job} holds {holder.gpus} GPUs until {until}")
+        for option in answer.answer.options:
+            when = "now" if option.starts_now else f"about {_clock(int(option.start_s))}"
+            self.stdout.write(f"  {option.words}: {when}")
+
     def _facts(self, facts: dict[str, Any]) -> None:
         for name, value in sorted(facts.items()):
             if name.endswith("_at") and isinstance(value, int):
-                value = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M} UTC"
+                value = _clock(value)
             self.stdout.write(f"    {name} = {'unknown' if value is None else value}")
+
+
+def _clock(epoch_s: int) -> str:
+    return f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _tier(number: int) -> str:

@@ -1,0 +1,163 @@
+"""Answers that take a decision: what blocks a job, what would help it, who was first."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from django.utils import timezone
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.api.operations import ApiView, operation
+from portal.api.shapes import viewer_of
+from scheduler.loop.answering import answer_for
+from scheduler.selectors.forecasts import cycle_times, forecast_accuracy
+from scheduler.selectors.jobs import get_visible_job
+from scheduler.selectors.standing import precedence_of
+from scheduler.states import WaitReason
+
+
+class CheckShape(serializers.Serializer[Any]):
+    """One check, in the order of precedence; `sentence` is empty if it passes."""
+
+    reason = serializers.ChoiceField([str(reason) for reason in WaitReason])
+    is_ok = serializers.BooleanField()
+    need = serializers.CharField(allow_blank=True)
+    have = serializers.CharField(allow_blank=True)
+    sentence = serializers.CharField(allow_blank=True)
+
+
+class HolderShape(serializers.Serializer[Any]):
+    """A job that holds GPUs this one could use. `job` is null for jobs you may not see."""
+
+    job = serializers.IntegerField(allow_null=True)
+    gpus = serializers.IntegerField()
+    nodes = serializers.IntegerField()
+    until = serializers.DateTimeField(allow_null=True)
+
+
+class OptionShape(serializers.Serializer[Any]):
+    """A change with which it starts now or sooner, as tried by deciding the whole cycle with it."""
+
+    kind = serializers.ChoiceField(["limit", "gpus", "nodes", "model", "pool"])
+    words = serializers.CharField()
+    starts_now = serializers.BooleanField()
+    start_at = serializers.DateTimeField()
+    wait_s = serializers.IntegerField()
+
+
+class AnswerShape(serializers.Serializer[Any]):
+    """What the scheduler says at `asked_at`. `start_at`: the p50 forecast as the job is."""
+
+    asked_at = serializers.DateTimeField()
+    starts_now = serializers.BooleanField()
+    start_at = serializers.DateTimeField(allow_null=True)
+    checks = CheckShape(many=True)
+    holders = HolderShape(many=True)
+    other_holders = serializers.IntegerField()
+    options = OptionShape(many=True)
+
+
+class Options(serializers.Serializer[Any]):
+    """`answer` is null for a job that does not wait for the scheduler."""
+
+    state = serializers.CharField()
+    answer = AnswerShape(allow_null=True)
+
+
+class PrecedenceShape(serializers.Serializer[Any]):
+    """Why `other` was started before `job`; `code` names the factor that decided."""
+
+    job = serializers.IntegerField()
+    other = serializers.IntegerField()
+    other_started_at = serializers.DateTimeField(allow_null=True)
+    code = serializers.CharField()
+    sentence = serializers.CharField()
+
+
+class AccuracyShape(serializers.Serializer[Any]):
+    """Of the jobs of a pool that waited in 30 days: shares of starts within what they were told."""
+
+    pool = serializers.CharField()
+    waited = serializers.IntegerField()
+    told = serializers.IntegerField()
+    judged = serializers.IntegerField()
+    within_p50 = serializers.FloatField(allow_null=True)
+    within_p90 = serializers.FloatField(allow_null=True)
+
+
+class PhaseShape(serializers.Serializer[Any]):
+    """Milliseconds."""
+
+    p50 = serializers.FloatField()
+    p95 = serializers.FloatField()
+
+
+class CyclesShape(serializers.Serializer[Any]):
+    """The last recorded cycles."""
+
+    cycles = serializers.IntegerField()
+    total_ms = PhaseShape()
+    load_ms = PhaseShape()
+    plan_ms = PhaseShape()
+    commit_ms = PhaseShape()
+    most_statements = serializers.IntegerField()
+
+
+class SchedulingShape(serializers.Serializer[Any]):
+    """How the scheduler does."""
+
+    cycles = CyclesShape(allow_null=True)
+    forecasts = AccuracyShape(many=True)
+
+
+class JobOptions(ApiView):
+    """`/jobs/<id>/options/`."""
+
+    @operation(
+        "jobs_options",
+        "All that stands in its way, who holds what it needs, what would help",
+        scope="jobs:read",
+        reply=Options,
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        """Each option was tried on the cluster as it is now. Nothing is reserved by asking."""
+        viewer = viewer_of(request)
+        job = get_visible_job(viewer, pk)
+        answer = answer_for(viewer, job, now=timezone.now())
+        return Response({"state": job.state, "answer": answer})
+
+
+class JobBefore(ApiView):
+    """`/jobs/<id>/before/<other>/`."""
+
+    @operation(
+        "jobs_before", "Why another job went before it", scope="jobs:read", reply=PrecedenceShape
+    )
+    def get(self, request: Request, pk: int, other: int) -> Response:
+        """From what was kept at both starts; the other job needs not be yours."""
+        viewer = viewer_of(request)
+        return Response(asdict(precedence_of(viewer, get_visible_job(viewer, pk), other)))
+
+
+class Scheduling(ApiView):
+    """`/scheduling/`."""
+
+    @operation(
+        "scheduling",
+        "How long cycles take, and how forecasts came true",
+        scope="jobs:read",
+        reply=SchedulingShape,
+    )
+    def get(self, request: Request) -> Response:
+        viewer = viewer_of(request)
+        times = cycle_times(viewer)
+        phases = ("total_ms", "load_ms", "plan_ms", "commit_ms")
+        cycles = None if times is None else asdict(times)
+        for name in phases if cycles else ():
+            assert cycles is not None
+            cycles[name] = dict(zip(("p50", "p95"), cycles[name], strict=True))
+        accuracy = forecast_accuracy(viewer, now=timezone.now())
+        return Response({"cycles": cycles, "forecasts": [asdict(one) for one in accuracy]})

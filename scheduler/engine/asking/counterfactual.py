@@ -1,0 +1,198 @@
+"""What would help: small changes to one job, each tried by deciding the whole cycle with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scheduler.engine.cycle import plan_cycle
+from scheduler.engine.explaining.words import span_words
+from scheduler.engine.plan import Plan
+from scheduler.engine.policy import Policy
+from scheduler.engine.snapshot import NONE, Snapshot
+
+HOUR_S = 3600
+NICE_LIMITS_S = tuple(
+    int(hours * HOUR_S) for hours in (168, 96, 72, 48, 24, 18, 12, 8, 6, 4, 3, 2, 1, 0.5, 0.25)
+)
+# So many smaller or other shapes of each kind are tried.
+MOST_SHAPES = 3
+# A start is called sooner if the forecast gains a tenth of the wait, a minute at least.
+LEAST_GAIN, LEAST_GAIN_S = 0.1, 60
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change: the columns of `Waiting` it sets, in words as people would ask for it."""
+
+    kind: str
+    words: str
+    columns: Mapping[str, int | float]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A change that was tried and helps. `start_s` is now if `starts_now`, else the p50 forecast.
+
+    `kind` is limit, gpus, nodes, model or pool; `fields` the values it has then.
+    """
+
+    kind: str
+    words: str
+    starts_now: bool
+    start_s: float
+    fields: Mapping[str, int | float]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`start_s`: the p50 forecast as the job is, None for none. `tried`: cycles decided for it."""
+
+    starts_now: bool
+    start_s: float | None
+    options: tuple[Option, ...]
+    tried: int
+
+
+def what_if(
+    snapshot: Snapshot, policy: Policy, job: int, elsewhere: Sequence[tuple[int, int]] = ()
+) -> Answer | None:
+    """The mildest change of each kind with which the waiting job starts now, else a soon one.
+
+    `elsewhere`: rows of other pools and of their queues that the job may go to. None if no such
+    job waits. Nothing is claimed that `plan_cycle` has not said of the changed job among all the
+    others; those that start now come first, then by start.
+    """
+    rows = np.flatnonzero(snapshot.waiting.id == job)
+    if not len(rows):
+        return None
+    row = int(rows[0])
+    as_is = _start_s(plan_cycle(snapshot, policy), job, snapshot.now_s)
+    if as_is == snapshot.now_s:
+        return Answer(True, snapshot.now_s, (), 1)
+    trial = _Trial(snapshot, policy, row, as_is)
+    trial.search(list(_shorter(snapshot, row)))
+    for edit in _edits(snapshot, row, elsewhere):
+        if edit.kind not in trial.best or not trial.best[edit.kind].starts_now:
+            trial.try_out(edit)
+    options = sorted(trial.best.values(), key=lambda option: (option.start_s, option.kind))
+    start_s = as_is if np.isfinite(as_is) else None
+    return Answer(False, start_s, tuple(options), trial.tried + 1)
+
+
+class _Trial:
+    """Decides with one change after the other; `best` has what helps most of each kind."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy, row: int, as_is_s: float) -> None:
+        self.best: dict[str, Option] = {}
+        self.tried = 0
+        self._snapshot = snapshot
+        self._policy = policy
+        self._row = row
+        self._as_is_s = as_is_s
+
+    def try_out(self, edit: Edit) -> bool:
+        """Whether the job starts now with it."""
+        self.tried += 1
+        now_s, job = self._snapshot.now_s, int(self._snapshot.waiting.id[self._row])
+        plan = plan_cycle(_changed(self._snapshot, self._row, edit), self._policy)
+        start_s = _start_s(plan, job, now_s)
+        known = self.best.get(edit.kind)
+        is_best = known is None or start_s < known.start_s or start_s == now_s
+        if is_best and _is_sooner(start_s, self._as_is_s, now_s):
+            now = start_s == now_s
+            self.best[edit.kind] = Option(edit.kind, edit.words, now, start_s, edit.columns)
+        return start_s == now_s
+
+    def search(self, edits: Sequence[Edit]) -> None:
+        """The mildest of a row of ever stronger changes that starts it now, by halving.
+
+        What halving finds was tried; only that nothing milder would do is taken on trust.
+        """
+        low, high = 0, len(edits)
+        while low < high:
+            middle = (low + high) // 2
+            if self.try_out(edits[middle]):
+                high = middle
+            else:
+                low = middle + 1
+
+
+def _start_s(plan: Plan, job: int, now_s: float) -> float:
+    """Now if the plan starts it, else the p50 forecast; infinite if there is none."""
+    if any(start.job == job for start in plan.starts):
+        return now_s
+    at = np.flatnonzero(plan.waits.job == job)
+    p50_s = float(plan.waits.forecast.p50_s[at[0]]) if len(at) else np.nan
+    return float("inf") if np.isnan(p50_s) else max(p50_s, now_s + 1)
+
+
+def _is_sooner(start_s: float, as_is_s: float, now_s: float) -> bool:
+    if start_s == now_s or not np.isfinite(as_is_s):
+        return bool(np.isfinite(start_s))
+    gain_s = max(LEAST_GAIN_S, LEAST_GAIN * (as_is_s - now_s))
+    return start_s <= as_is_s - gain_s
+
+
+def _changed(snapshot: Snapshot, row: int, edit: Edit) -> Snapshot:
+    columns = {}
+    for name, value in edit.columns.items():
+        columns[name] = getattr(snapshot.waiting, name).copy()
+        columns[name][row] = value
+    return replace(snapshot, waiting=replace(snapshot.waiting, **columns))
+
+
+def _edits(snapshot: Snapshot, row: int, elsewhere: Sequence[tuple[int, int]]) -> Iterator[Edit]:
+    """The changes worth trying beside shorter limits, of each kind the mildest first."""
+    yield from _smaller(snapshot, row)
+    yield from _other_models(snapshot, row)
+    was = snapshot.pools[int(snapshot.waiting.pool[row])]
+    for pool, queue in elsewhere:
+        if pool != snapshot.waiting.pool[row]:
+            # A node of the old pool to stay away from means nothing in the new one.
+            columns = {"pool": pool, "queue": queue, "avoid_node": NONE}
+            yield Edit("pool", f"in pool {snapshot.pools[pool]} instead of {was}", columns)
+
+
+def _shorter(snapshot: Snapshot, row: int) -> Iterator[Edit]:
+    waiting = snapshot.waiting
+    limit_s, left_s = int(waiting.time_limit_s[row]), float(waiting.remaining_s[row])
+    for limit in [limit for limit in NICE_LIMITS_S if limit < limit_s]:
+        remaining_s = left_s - (limit_s - limit)
+        if remaining_s > 0:
+            words = f"with {span_words(limit)} instead of {span_words(limit_s)}"
+            yield Edit("limit", words, {"time_limit_s": limit, "remaining_s": remaining_s})
+
+
+def _smaller(snapshot: Snapshot, row: int) -> Iterator[Edit]:
+    """Fewer nodes, or fewer GPUs on each; a smaller share goes first."""
+    waiting = snapshot.waiting
+    nodes, gpus = int(waiting.nodes[row]), int(waiting.gpus_per_node[row])
+    fewer_nodes = [nodes >> step for step in range(1, MOST_SHAPES + 1) if nodes >> step]
+    for count in fewer_nodes:
+        words = f"on {count} node{'' if count == 1 else 's'} instead of {nodes}"
+        # What it said about smaller sizes is void with another one.
+        yield Edit("nodes", words, {"nodes": count, "nodes_min": 0, "sizes": NONE})
+    fewer_gpus = [gpus >> step for step in range(1, MOST_SHAPES + 1) if gpus >> step]
+    for count in fewer_gpus:
+        words = f"with {count} GPU{'' if count == 1 else 's'} instead of {gpus}"
+        words += " on each node" if nodes > 1 else ""
+        yield Edit("gpus", words, {"gpus_per_node": count, "part_gpus": 0})
+
+
+def _other_models(snapshot: Snapshot, row: int) -> Iterator[Edit]:
+    """Models of which the job's pool has any; none for a job that takes what comes."""
+    waiting, devices = snapshot.waiting, snapshot.devices
+    wanted = int(waiting.model[row])
+    if wanted == NONE:
+        return
+    taken = snapshot.accepts()[wanted]
+    was = " or ".join(snapshot.models[model] for model in np.flatnonzero(taken).tolist())
+    here = snapshot.nodes.pool[devices.node] == waiting.pool[row]
+    counts = np.bincount(devices.model[here], minlength=len(snapshot.models))
+    others = [m for m in np.argsort(-counts, kind="stable").tolist() if counts[m] and not taken[m]]
+    for model in others[:MOST_SHAPES]:
+        words = f"with {snapshot.models[model]} instead of {was}"
+        yield Edit("model", words, {"model": model})

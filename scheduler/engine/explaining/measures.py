@@ -1,0 +1,62 @@
+"""What a check needs and what is there, in words, whether it fails or not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.engine.explaining.case import Case
+from scheduler.engine.explaining.words import gpu_words, model_words, need_words
+from scheduler.engine.placement import eligible_nodes, is_capable
+
+
+def measure_capable(case: Case) -> tuple[str, str]:
+    """Nodes that could hold a share if they were empty and in order."""
+    board, request = case.board, case.request
+    count = int(np.count_nonzero(is_capable(board, request, board.present_gpus)))
+    return need_words(board, request, with_host=True), f"{_nodes(count)} large enough"
+
+
+def measure_queue(case: Case) -> tuple[str, str]:
+    """Whether its queue is open."""
+    snapshot = case.board.snapshot
+    is_paused = bool(snapshot.queue_is_paused[case.request.queue])
+    name = snapshot.queues[case.request.queue]
+    return f"queue {name} open", "paused" if is_paused else "open"
+
+
+def measure_in_order(case: Case) -> tuple[str, str]:
+    """Large enough nodes that take work now."""
+    board, request = case.board, case.request
+    capable = is_capable(board, request, board.offered_gpus) & board.snapshot.nodes.takes_work
+    return f"{_nodes(request.nodes)} in order", f"{int(np.count_nonzero(capable))} in order"
+
+
+def measure_free(case: Case) -> tuple[str, str]:
+    """Devices that are free in its pool."""
+    board, request = case.board, case.request
+    if not request.gpus:
+        return need_words(board, request, with_host=False), _nodes_with_room(case)
+    free = int(board.free_of(request)[board.in_pool[request.pool]].sum())
+    return f"{gpu_words(request.total_gpus, model_words(board, request))} free", f"{free} free"
+
+
+def measure_room(case: Case) -> tuple[str, str]:
+    """Nodes that hold a share now."""
+    return f"{_nodes(case.request.nodes)} with room", _nodes_with_room(case)
+
+
+def measure_head(case: Case) -> tuple[str, str]:
+    """For whom room is kept."""
+    if case.head is None:
+        return "no job ahead that room is kept for", "none"
+    head = int(case.board.snapshot.waiting.id[case.head.row])
+    return "no job ahead that room is kept for", f"job {head}"
+
+
+def _nodes_with_room(case: Case) -> str:
+    fit = eligible_nodes(case.board, case.request, past_reservations=True)
+    return f"{_nodes(int(np.count_nonzero(fit)))} with room"
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'' if count == 1 else 's'}"

@@ -1,0 +1,113 @@
+"""Questions about jobs, answered by the engine on the cluster as it is now. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from accounts.models import User
+from scheduler.conf import load_conf
+from scheduler.engine.asking import Answer, Blocking, blocking_facts, what_if
+from scheduler.engine.cycle import decide
+from scheduler.engine.policy import Policy
+from scheduler.engine.snapshot import Snapshot
+from scheduler.loop.loading import load_snapshot
+from scheduler.loop.memories import Memories
+from scheduler.models import Job, Pool, Queue
+from scheduler.selectors.jobs import visible_jobs
+from scheduler.states import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class JobAnswer:
+    """All that stands in a job's way, and what would help."""
+
+    asked_at: datetime
+    blocking: Blocking
+    answer: Answer
+
+    def plain(self, visible: Collection[int]) -> dict[str, Any]:
+        """As JSON values; jobs that are not `visible` are shown without their number."""
+        start_s = self.answer.start_s
+        return {
+            "asked_at": self.asked_at,
+            "starts_now": self.answer.starts_now,
+            "start_at": None if start_s is None else _moment(start_s),
+            "checks": [asdict(check) for check in self.blocking.checks],
+            "holders": [
+                {
+                    "job": holder.job if holder.job in visible else None,
+                    "gpus": holder.gpus,
+                    "nodes": holder.nodes,
+                    "until": None if holder.until_s is None else _moment(holder.until_s),
+                }
+                for holder in self.blocking.holders
+            ],
+            "other_holders": self.blocking.other_holders,
+            "options": [
+                {
+                    "kind": option.kind,
+                    "words": option.words,
+                    "starts_now": option.starts_now,
+                    "start_at": _moment(option.start_s),
+                    "wait_s": max(0, int(option.start_s - self.asked_at.timestamp())),
+                }
+                for option in self.answer.options
+            ],
+        }
+
+    def holder_ids(self) -> list[int]:
+        """The jobs that are named as holders."""
+        return [holder.job for holder in self.blocking.holders]
+
+
+def picture(now: datetime) -> tuple[Snapshot, Policy]:
+    """What a cycle would decide on now, and by which policy."""
+    policy = load_conf().policy
+    return Memories().add_to(load_snapshot(now).snapshot, policy, now=now), policy
+
+
+def ask(job: Job, *, now: datetime) -> JobAnswer | None:
+    """The answer for a queued job; None for one that does not wait for the scheduler.
+
+    Decides the whole cycle once, and once for each change that is tried: tens of milliseconds
+    each with ten thousand waiting jobs, so it is asked for, never kept up to date.
+    """
+    if job.state != JobState.QUEUED:
+        return None
+    snapshot, policy = picture(now)
+    blocking = blocking_facts(decide(snapshot, policy), policy, job.pk)
+    answer = what_if(snapshot, policy, job.pk, _elsewhere(job))
+    if blocking is None or answer is None:
+        return None
+    return JobAnswer(now, blocking, answer)
+
+
+def answer_for(viewer: User, job: Job, *, now: datetime) -> dict[str, Any] | None:
+    """`ask` as JSON values for one who sees the job; foreign jobs are shown without numbers."""
+    answer = ask(job, now=now)
+    if answer is None:
+        return None
+    seen = visible_jobs(viewer).filter(pk__in=answer.holder_ids())
+    return answer.plain(set(seen.values_list("pk", flat=True)))
+
+
+def _elsewhere(job: Job) -> list[tuple[int, int]]:
+    """Rows of the other pools and of the queue there that is called like the job's, or the first.
+
+    Rows as `load_snapshot` numbers them.
+    """
+    queues = list(Queue.objects.order_by("pk").values_list("pool_id", "name"))
+    found = []
+    for row, pool in enumerate(Pool.objects.order_by("pk").values_list("pk", flat=True)):
+        of_pool = [at for at, (owner, _) in enumerate(queues) if owner == pool]
+        alike = [at for at in of_pool if queues[at][1] == job.queue.name]
+        if of_pool and pool != job.pool_id:
+            found.append((row, (alike or of_pool)[0]))
+    return found
+
+
+def _moment(epoch_s: float) -> datetime:
+    return datetime.fromtimestamp(epoch_s, UTC)

@@ -1,0 +1,129 @@
+"""All that blocks a job and what would help it, each verified by the engine itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.engine.asking import Blocking, blocking_facts, what_if
+from scheduler.engine.asking.counterfactual import _changed, _edits, _shorter
+from scheduler.engine.cycle import decide, plan_cycle
+from scheduler.engine.policy import DEFAULT_POLICY
+from scheduler.engine.snapshot import Snapshot
+from scheduler.states import WaitReason
+from tests.builders import NOW_S, draw, job
+from tests.engine.test_properties import snapshots
+
+
+def blocked(snapshot: Snapshot, job_id: int = 5) -> Blocking:
+    found = blocking_facts(decide(snapshot), DEFAULT_POLICY, job_id)
+    assert found is not None
+    return found
+
+
+def options(snapshot: Snapshot, job_id: int = 5, **more) -> dict[str, tuple[str, float]]:
+    """By kind: the words, and the minutes until it would start."""
+    answer = what_if(snapshot, DEFAULT_POLICY, job_id, **more)
+    assert answer is not None
+    found = answer.options
+    return {one.kind: (one.words, (one.start_s - NOW_S) / 60) for one in found}
+
+
+def test_every_failing_check_is_listed_not_only_the_top_one() -> None:
+    snapshot = draw(
+        "a 11..", "b 22.. silent", jobs=[job(5, "2x3", queue="night")], paused=["night"]
+    )
+    found = blocked(snapshot)
+    assert found.wait is not None
+    assert found.wait.reason is WaitReason.POOL_CLOSED
+    failing = {one.reason: (one.need, one.have) for one in found.checks if not one.is_ok}
+    assert failing == {
+        WaitReason.POOL_CLOSED: ("queue night open", "paused"),
+        WaitReason.NODES_UNHEALTHY: ("2 nodes in order", "1 in order"),
+        WaitReason.CAPACITY_BUSY: ("6 GPUs free", "2 free"),
+        WaitReason.TOPOLOGY_FRAGMENTED: ("2 nodes with room", "0 nodes with room"),
+    }
+    assert [one.reason for one in found.checks] == sorted(
+        (one.reason for one in found.checks), key=list(WaitReason).index
+    )
+    assert all(one.sentence for one in found.checks if not one.is_ok)
+
+
+def test_holders_are_named_with_their_ends_and_this_cycles_starts_are_among_them() -> None:
+    jobs = [job(6, "1x1", waited=9, limit_s=7200), job(5, "1x4")]
+    found = blocked(draw("a 112.", "b 33..  pool=other", jobs=jobs, ends={1: 600, 2: 100}))
+    holders = [(one.job, one.gpus, one.until_s and one.until_s - NOW_S) for one in found.holders]
+    assert holders == [(2, 1, 120), (1, 2, 600), (6, 1, 7200)]
+    assert found.other_holders == 0
+
+
+def test_a_shorter_limit_lets_it_pass_before_the_head() -> None:
+    head = job(4, "2x4", waited=700)
+    snapshot = draw("a ....", "b 11..", jobs=[head, job(5, "1x2", limit_s=86_400)], ends={1: 9000})
+    assert options(snapshot)["limit"] == ("with 2 h instead of 24 h", 0)
+
+
+def test_other_models_pools_and_shapes_are_tried() -> None:
+    lines = ("a 1111 model=H100", "b .... model=A100", "c .... pool=other model=H100")
+    found = options(
+        draw(*lines, jobs=[job(5, "1x4", model="H100")], ends={1: 600}), elsewhere=[(1, 0)]
+    )
+    assert found["model"] == ("with A100 instead of H100", 0)
+    assert found["pool"] == ("in pool other instead of default", 0)
+    assert set(found) == {"model", "pool"}
+
+
+def test_fewer_nodes_or_gpus_and_the_mildest_comes_first() -> None:
+    found = options(draw("a ....", "b 11..", jobs=[job(5, "2x4")], ends={1: 600}))
+    assert found["gpus"] == ("with 2 GPUs instead of 4 on each node", 0)
+    assert found["nodes"] == ("on 1 node instead of 2", 0)
+
+
+def test_a_change_that_only_brings_it_forward_says_by_how_much() -> None:
+    snapshot = draw("a 1122", jobs=[job(5, "1x4")], ends={1: 600, 2: 7200})
+    assert options(snapshot) == {"gpus": ("with 2 GPUs instead of 4", 10)}
+
+
+def test_nothing_is_offered_to_a_job_that_starts_or_does_not_wait() -> None:
+    snapshot = draw("a ....", jobs=[job(5)])
+    answer = what_if(snapshot, DEFAULT_POLICY, 5)
+    assert answer is not None
+    assert (answer.starts_now, answer.options) == (True, ())
+    assert what_if(snapshot, DEFAULT_POLICY, 6) is None
+    assert blocking_facts(decide(snapshot), DEFAULT_POLICY, 6) is None
+
+
+@settings(max_examples=30)
+@given(snapshots(), st.integers(0, 20))
+def test_the_first_failing_check_is_the_top_reason_and_options_hold(
+    snapshot: Snapshot, pick: int
+) -> None:
+    waits = list(plan_cycle(snapshot).iter_waits())
+    if not waits:
+        return
+    wait = waits[pick % len(waits)]
+    found = blocked(snapshot, wait.job)
+    assert [one.reason for one in found.checks if not one.is_ok][:1] == [wait.reason]
+    answer = what_if(snapshot, DEFAULT_POLICY, wait.job)
+    assert answer is not None
+    row = int(np.flatnonzero(snapshot.waiting.id == wait.job)[0])
+    edits = {edit.words: edit for edit in (*_shorter(snapshot, row), *_edits(snapshot, row, ()))}
+    for option in answer.options:
+        plan = plan_cycle(_changed(snapshot, row, edits[option.words]))
+        starts = wait.job in {start.job for start in plan.starts}
+        assert starts == option.starts_now
+
+
+def test_the_question_leaves_the_snapshot_as_it_is() -> None:
+    snapshot = draw("a 1122", jobs=[job(5, "1x4"), job(6)])
+    before = replace(snapshot.waiting, id=snapshot.waiting.id.copy())
+    what_if(snapshot, DEFAULT_POLICY, 5)
+    columns = zip(_columns(before), _columns(snapshot.waiting), strict=True)
+    assert all((old == new).all() for old, new in columns)
+
+
+def _columns(table) -> list:
+    return [getattr(table, name) for name in table.__slots__]
