@@ -11,7 +11,7 @@ from scheduler.models.books import (
     StatementLine,
     UsageLine,
 )
-from scheduler.models.cluster import Device, Node, NodeToken, Pool
+from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
 from scheduler.models.jobs import Job, SubmitKey
 from scheduler.models.queues import Queue
@@ -32,6 +32,7 @@ __all__ = [
     "JobEvent",
     "LedgerEntry",
     "LedgerHead",
+    "Licence",
     "LogChunk",
     "Node",
     "NodeEvent",

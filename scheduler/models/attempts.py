@@ -6,7 +6,15 @@ from django.db import models
 
 from scheduler.models.cluster import Device, Node
 from scheduler.models.jobs import Job
-from scheduler.states import AttemptState
+from scheduler.states import END_RULES, AttemptState, EndReason, FailureClass
+
+# Ends that speak against the node, not against the program nor an operator.
+NODE_FAULTS = sorted(
+    str(reason)
+    for reason, rule in END_RULES.items()
+    if rule.failure in (FailureClass.INFRA_GPU, FailureClass.INFRA_NODE, FailureClass.PLATFORM)
+    and reason is not EndReason.NODE_DRAINED
+)
 
 
 class Attempt(models.Model):
@@ -115,7 +123,12 @@ class Placement(models.Model):
                 fields=["node"],
                 condition=models.Q(ended_at__isnull=True),
                 name="placement_open_on_node",
-            )
+            ),
+            models.Index(
+                fields=["ended_at"],
+                condition=models.Q(end_reason__in=NODE_FAULTS),
+                name="placement_failed_lately",
+            ),
         ]
 
 

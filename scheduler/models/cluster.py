@@ -44,7 +44,8 @@ class Node(models.Model):
 
     `desired_revision` counts every change of what the node should run; a held sync is answered
     as soon as it is higher than what the agent has seen. `drain_requested_at` outlives silence:
-    a draining node that comes back still drains.
+    a draining node that comes back still drains. `rack` (its name within `block`) and `labels` are
+    an operator's word.
     """
 
     pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="nodes")
@@ -66,6 +67,9 @@ class Node(models.Model):
     last_seen_at = models.DateTimeField(null=True, blank=True, db_index=True)
     drain_requested_at = models.DateTimeField(null=True, blank=True)
     state_reason = models.CharField(max_length=255, blank=True)
+    block = models.CharField(max_length=63, blank=True)
+    rack = models.CharField(max_length=63, blank=True)
+    labels = models.JSONField(default=dict, blank=True)
     # Set with a quarantine that the node's own word brought about, and that its word ends.
     trouble = models.CharField(max_length=24, blank=True)
     # Some device here waits for a check; spares every sync a query.
@@ -114,6 +118,20 @@ class Device(models.Model):
 
     def __str__(self) -> str:
         return self.uuid
+
+
+class Licence(models.Model):
+    """A named number of tokens that jobs hold while they run, in whatever pool."""
+
+    name = models.SlugField(max_length=63, unique=True)
+    total = models.PositiveIntegerField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class NodeToken(models.Model):

@@ -15,9 +15,10 @@ class Job(models.Model):
 
     The columns beside `spec` repeat what the engine needs, so that a cycle reads numbers, not
     documents. `nodes` are the most it takes, `nodes_min` the fewest it runs on; `gpu_milli` is
-    asked of each device, 1000 being a whole one. `queued_at` is the time of submit and survives
-    retries and preemption: waiting never lowers a job's place. `version` counts moves, for
-    optimistic locking by clients.
+    asked of each device, 1000 being a whole one. `is_shaped`: it asks for more than numbers of
+    nodes, GPUs, cpus and memory, so that a cycle reads the other columns of few jobs only.
+    `queued_at` is the time of submit and survives retries and preemption: waiting never lowers a
+    job's place. `version` counts moves, for optimistic locking by clients.
     """
 
     project = models.ForeignKey("accounts.Project", on_delete=models.PROTECT, related_name="jobs")
@@ -52,6 +53,7 @@ class Job(models.Model):
     exclude_nodes = models.JSONField(default=list, blank=True)
     topology_level = models.CharField(max_length=8, blank=True)
     topology_mode = models.CharField(max_length=16, blank=True)
+    is_shaped = models.BooleanField(default=False)
     time_limit_s = models.PositiveIntegerField()
     retries = models.PositiveSmallIntegerField(default=0)
     preemptible = models.BooleanField(default=True)

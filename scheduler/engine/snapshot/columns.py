@@ -76,20 +76,21 @@ class Table:
 
     def take(self, rows: Ints | Flags) -> Self:
         """These rows only."""
-        return type(self)(**{name: column[rows] for name, column in self._columns()})
+        return type(self)(**{name: column[rows] for name, column in self.columns()})
 
     def join(self, other: Self) -> Self:
         """These rows, then those of the other."""
-        columns = zip(self._columns(), other._columns(), strict=True)
+        columns = zip(self.columns(), other.columns(), strict=True)
         return type(self)(
             **{name: np.concatenate([mine, others]) for (name, mine), (_, others) in columns}
         )
 
     def lengths(self) -> set[int]:
         """Of all columns; one, unless the table contradicts itself."""
-        return {len(column) for _, column in self._columns()}
+        return {len(column) for _, column in self.columns()}
 
-    def _columns(self) -> list[tuple[str, npt.NDArray[np.generic]]]:
+    def columns(self) -> list[tuple[str, npt.NDArray[np.generic]]]:
+        """Each column with its name."""
         return [(column.name, getattr(self, column.name)) for column in fields(self)]  # type: ignore[arg-type]
 
 

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
-from scheduler.engine.snapshot import NODE_STATES, NONE, Devices, Held, Nodes, flags, floats, ints
+from scheduler.engine.snapshot import (
+    ISOLATIONS,
+    NODE_STATES,
+    NONE,
+    Devices,
+    Held,
+    Ints,
+    Nodes,
+    flags,
+    floats,
+    ints,
+)
 from scheduler.loop.loading.columns import Columns, ModelRows, columns_of
+from scheduler.loop.loading.labels import places_of
 from scheduler.models import Allocation, Device, Node, Placement
+from scheduler.models.attempts import NODE_FAULTS
 from scheduler.states import LIVE_ATTEMPT_STATES, DeviceHealth, NodeState
 
+_SIZES = ("cpus", "memory_mib", "scratch_mib")
 _STATE_ROW = {state: row for row, state in enumerate(NODE_STATES)}
 
 
@@ -23,6 +39,33 @@ class Share:
     cpus: int
     memory_mib: int
     until_s: float
+    scratch_mib: int
+    project: int
+    shares_cards: bool
+    is_exclusive: bool
+
+
+_JOB = "attempt__job__"
+_SHARE_FIELDS = (
+    "attempt__job_id",
+    "node_id",
+    "cpus",
+    "memory_mib",
+    "attempt__started_at",
+    "attempt__assigned_at",
+    f"{_JOB}time_limit_s",
+    f"{_JOB}scratch_mib",
+    f"{_JOB}project_id",
+    f"{_JOB}share_cards",
+    f"{_JOB}exclusive",
+)
+
+
+def _share(row: Sequence[Any], node_row: dict[int, int]) -> Share:
+    """Of the values of `_SHARE_FIELDS`."""
+    job, node, cpus, memory_mib, started, assigned, limit_s, *limits = row
+    until_s = (started or assigned).timestamp() + limit_s
+    return Share(job, node_row[node], cpus, memory_mib, until_s, *limits)
 
 
 def load_shares(node_row: dict[int, int]) -> tuple[list[Share], dict[int, int]]:
@@ -31,23 +74,14 @@ def load_shares(node_row: dict[int, int]) -> tuple[list[Share], dict[int, int]]:
     row_of: dict[int, int] = {}
     holder: dict[int, int] = {}
     held = Allocation.objects.filter(released_at__isnull=True).values_list(
-        "device_id",
-        "placement_id",
-        "placement__attempt__job_id",
-        "placement__node_id",
-        "placement__cpus",
-        "placement__memory_mib",
-        "placement__attempt__started_at",
-        "placement__attempt__assigned_at",
-        "placement__attempt__job__time_limit_s",
+        "device_id", "placement_id", *(f"placement__{name}" for name in _SHARE_FIELDS)
     )
-    for device, placement, job, node, cpus, memory_mib, started, assigned, limit_s in held:
-        if node not in node_row:
+    for device, placement, *fields in held:
+        if fields[1] not in node_row:
             continue
         if placement not in row_of:
             row_of[placement] = len(shares)
-            until_s = (started or assigned).timestamp() + limit_s
-            shares.append(Share(job, node_row[node], cpus, memory_mib, until_s))
+            shares.append(_share(fields, node_row))
         holder[device] = row_of[placement]
     shares += _shares_without_devices(node_row)
     return shares, holder
@@ -59,36 +93,37 @@ def _shares_without_devices(node_row: dict[int, int]) -> list[Share]:
         ended_at__isnull=True,
         attempt__state__in=LIVE_ATTEMPT_STATES,
         attempt__job__gpus_per_node=0,
-    ).values_list(
-        "attempt__job_id",
-        "node_id",
-        "cpus",
-        "memory_mib",
-        "attempt__started_at",
-        "attempt__assigned_at",
-        "attempt__job__time_limit_s",
-    )
-    return [
-        Share(job, node_row[node], cpus, memory_mib, (started or at).timestamp() + limit_s)
-        for job, node, cpus, memory_mib, started, at, limit_s in held
-        if node in node_row
-    ]
+    ).values_list(*_SHARE_FIELDS)
+    return [_share(row, node_row) for row in held if row[1] in node_row]
 
 
 def load_devices(node_row: dict[int, int], holder: dict[int, int], models: ModelRows) -> Devices:
     """Present devices, sorted by node row and index; a card cut into slots counts by its slots."""
     groups: dict[tuple[int, str], int] = {}
+    cards: dict[int, int] = {}
     rows = []
     present = Device.objects.filter(is_present=True, slots__isnull=True).values_list(
-        "pk", "node_id", "index", "model", "link_group", "health"
+        "pk", "node_id", "index", "model", "link_group", "health", "memory_mib", "parent_id"
     )
-    for pk, node, index, model, link_group, health in present:
+    for pk, node, index, model, link_group, health, memory_mib, parent in present:
         if node in node_row:
             row = node_row[node]
             group = groups.setdefault((row, link_group), len(groups))
             healthy = health == DeviceHealth.HEALTHY
-            rows.append((row, index, pk, models.of(model), group, healthy, holder.get(pk, NONE)))
-    names = ("node", "index", "pk", "model", "link_group", "is_healthy", "holder")
+            card = NONE if parent is None else cards.setdefault(parent, len(cards))
+            held = holder.get(pk, NONE)
+            rows.append((row, index, pk, models.of(model), group, healthy, held, memory_mib, card))
+    names = (
+        "node",
+        "index",
+        "pk",
+        "model",
+        "link_group",
+        "is_healthy",
+        "holder",
+        "memory_mib",
+        "card",
+    )
     devices = columns_of(sorted(rows), names)
     return Devices.of(
         id=ints(devices["pk"]),
@@ -99,21 +134,40 @@ def load_devices(node_row: dict[int, int], holder: dict[int, int], models: Model
         holder=ints(devices["holder"]),
         # A card that is shared is cut into slots, each a device of its own.
         is_shareable=flags([False] * len(rows)),
+        memory_mib=ints(devices["memory_mib"]),
+        # A whole card is kept apart by being one; slots of it take turns.
+        isolation=ints([len(ISOLATIONS) - 1 if card == NONE else 0 for card in devices["card"]]),
+        card=ints(devices["card"]),
     )
 
 
-def as_held(shares: Sequence[Share]) -> Held:
-    """The placements of `load_shares` as the engine sees them."""
+def as_held(shares: Sequence[Share], team_of: Mapping[int, int]) -> Held:
+    """The placements of `load_shares` as the engine sees them; `team_of` by project."""
     return Held.of(
         job=ints([share.job for share in shares]),
         node=ints([share.node for share in shares]),
         cpus=ints([share.cpus for share in shares]),
         memory_mib=ints([share.memory_mib for share in shares]),
         until_s=floats([share.until_s for share in shares]),
+        scratch_mib=ints([share.scratch_mib for share in shares]),
+        tenant=ints([team_of.get(share.project, NONE) for share in shares]),
+        shares_cards=flags([share.shares_cards for share in shares]),
+        is_exclusive=flags([share.is_exclusive for share in shares]),
     )
 
 
-_NODE_FIELDS = ("pk", "pool_id", "state", "cpus", "memory_mib")
+_NODE_FIELDS = (
+    "pk",
+    "name",
+    "pool_id",
+    "state",
+    "cpus",
+    "memory_mib",
+    "scratch_mib",
+    "block",
+    "rack",
+    "labels",
+)
 
 
 def load_nodes() -> Columns:
@@ -122,22 +176,41 @@ def load_nodes() -> Columns:
     return columns_of(present.values_list(*_NODE_FIELDS), _NODE_FIELDS)
 
 
-def as_nodes(nodes: Columns, pool_row: dict[int, int], shares: Iterable[Share]) -> Nodes:
+def load_failures(since: datetime) -> Counter[int]:
+    """By node (its id), how often something of its own ended a rank since then."""
+    failed = Placement.objects.filter(end_reason__in=NODE_FAULTS, ended_at__gte=since)
+    return Counter(failed.values_list("node_id", flat=True))
+
+
+def as_nodes(
+    nodes: Columns,
+    pool_row: dict[int, int],
+    shares: Iterable[Share],
+    failures: Mapping[int, int],
+) -> Nodes:
     """The nodes of `load_nodes` as the engine sees them, less what the shares hold of them."""
-    cpus_used: Counter[int] = Counter()
-    used_mib: Counter[int] = Counter()
+    used: dict[str, Counter[int]] = {name: Counter() for name in _SIZES}
     for share in shares:
-        cpus_used[share.node] += share.cpus
-        used_mib[share.node] += share.memory_mib
-    cpus, mib = nodes["cpus"], nodes["memory_mib"]
+        for name, counter in used.items():
+            counter[share.node] += getattr(share, name)
+    racks, blocks = places_of(nodes)
+
+    def free(name: str) -> Ints:
+        # A node that came back smaller holds more than it has until its jobs end.
+        return ints([max(0, total - used[name][row]) for row, total in enumerate(nodes[name])])
+
     return Nodes.of(
         id=ints(nodes["pk"]),
         pool=ints([pool_row[pk] for pk in nodes["pool_id"]]),
         state=ints([_STATE_ROW[NodeState(state)] for state in nodes["state"]]),
         takes_work=flags([state == NodeState.READY for state in nodes["state"]]),
-        cpus_total=ints(cpus),
-        # A node that came back smaller holds more than it has until its jobs end.
-        cpus_free=ints([max(0, total - cpus_used[row]) for row, total in enumerate(cpus)]),
-        memory_total_mib=ints(mib),
-        memory_free_mib=ints([max(0, total - used_mib[row]) for row, total in enumerate(mib)]),
+        cpus_total=ints(nodes["cpus"]),
+        cpus_free=free("cpus"),
+        memory_total_mib=ints(nodes["memory_mib"]),
+        memory_free_mib=free("memory_mib"),
+        scratch_total_mib=ints(nodes["scratch_mib"]),
+        scratch_free_mib=free("scratch_mib"),
+        rack=ints(racks),
+        block=ints(blocks),
+        failures=ints([failures.get(pk, 0) for pk in nodes["pk"]]),
     )

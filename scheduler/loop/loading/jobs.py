@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from scheduler.engine.snapshot import NONE, Waiting, floats, ints
 from scheduler.loop.loading.columns import Columns, ModelRows, columns_of
 from scheduler.models import Job, Placement
@@ -28,6 +30,7 @@ _JOB_FIELDS = (
     "gpu_model",
     "time_limit_s",
     "wait_reason",
+    "project_id",
 )
 
 
@@ -57,8 +60,9 @@ def as_waiting(
     queue_row: dict[int, int],
     models: ModelRows,
     avoided: dict[int, int],
+    team_of: Mapping[int, int],
 ) -> Waiting:
-    """The jobs of `load_jobs` as the engine sees them."""
+    """The jobs of `load_jobs` as the engine sees them, what `wishes.py` reads aside."""
     return Waiting.of(
         id=ints(jobs["pk"]),
         pool=ints([pool_row[key] for key in jobs["pool_id"]]),
@@ -73,4 +77,5 @@ def as_waiting(
         time_limit_s=ints(jobs["time_limit_s"]),
         avoid_node=ints([avoided.get(key, NONE) for key in jobs["pk"]]),
         remaining_s=floats(jobs["time_limit_s"]),
+        tenant=ints([team_of.get(key, NONE) for key in jobs["project_id"]]),
     )

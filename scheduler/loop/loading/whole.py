@@ -6,14 +6,28 @@ devices, everybody else only gives them back, and the commit is guarded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
-from scheduler.engine.snapshot import Snapshot, flags
-from scheduler.loop.loading.cluster import as_held, as_nodes, load_devices, load_nodes, load_shares
+from accounts.models import Project
+from scheduler.engine.snapshot import NONE, Snapshot, flags
+from scheduler.loop.loading.cluster import (
+    as_held,
+    as_nodes,
+    load_devices,
+    load_failures,
+    load_nodes,
+    load_shares,
+)
 from scheduler.loop.loading.columns import ModelRows
 from scheduler.loop.loading.jobs import as_waiting, load_avoided, load_jobs
+from scheduler.loop.loading.labels import labels_of
+from scheduler.loop.loading.licences import load_licences
+from scheduler.loop.loading.wishes import load_wishes, with_wishes
 from scheduler.models import Pool, Queue
+
+# A node that broke a job is the last choice for so long.
+FAILED_LATELY = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +45,8 @@ def load_snapshot(now: datetime) -> Loaded:
     2. Nodes that are not retired, and their devices.
     3. Open allocations with their placements: what is held, and until when.
     4. Queued jobs, and the nodes where they failed last.
+    5. What few of them ask for beside; licences, and which nodes failed lately. Teams are read
+       only where a card has several holders.
     """
     pools = list(Pool.objects.order_by("pk").values_list("pk", "name"))
     queues = list(Queue.objects.order_by("pk").values_list("pk", "name", "is_paused"))
@@ -42,16 +58,22 @@ def load_snapshot(now: datetime) -> Loaded:
     job_rows = load_jobs()
     models = ModelRows()
     devices = load_devices(node_row, holder, models)
-    waiting = as_waiting(job_rows, pool_row, queue_row, models, load_avoided(node_row))
+    has_slots = bool((devices.card != NONE).any())
+    team_of = dict(Project.objects.values_list("pk", "team_id")) if has_slots else {}
+    avoided = load_avoided(node_row)
+    waiting = as_waiting(job_rows, pool_row, queue_row, models, avoided, team_of)
+    wishes = load_wishes(now, models)
     snapshot = Snapshot(
         now_s=now.timestamp(),
         pools=tuple(name for _, name in pools),
         queues=tuple(name for _, name, _ in queues),
         queue_is_paused=flags([is_paused for _, _, is_paused in queues]),
         models=models.names(),
-        nodes=as_nodes(node_rows, pool_row, shares),
+        nodes=as_nodes(node_rows, pool_row, shares, load_failures(now - FAILED_LATELY)),
         devices=devices,
-        held=as_held(shares),
+        held=as_held(shares, team_of),
         waiting=waiting,
     )
+    limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows))
+    snapshot = replace(snapshot, **limits, **load_licences(wishes))
     return Loaded(snapshot, tuple(job_rows["wait_reason"]))

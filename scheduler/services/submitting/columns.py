@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from scheduler.spec import JobSpec
+from scheduler.spec.values import WHOLE_MILLI
+
+# What a job has that asks for numbers of nodes, GPUs, cpus and memory alone.
+_PLAIN: Mapping[str, Any] = {
+    "node_sizes": [],
+    "gpu_milli": WHOLE_MILLI,
+    "gpu_memory_mib": 0,
+    "gpu_models": [],
+    "share_cards": False,
+    "exclusive": False,
+    "scratch_mib": 0,
+    "licences": {},
+    "constraints": [],
+    "exclude_nodes": [],
+    "topology_level": "",
+}
 
 
 def columns_of(spec: JobSpec) -> dict[str, Any]:
     """The fields of `Job` that follow from its spec alone; sizes in MiB, durations in seconds."""
     topology = spec.topology
-    return {
+    columns = {
         "name": spec.name,
         "spec": spec.document(),
         "tier": spec.tier_number,
@@ -41,3 +58,5 @@ def columns_of(spec: JobSpec) -> dict[str, Any]:
         "booking": spec.booking,
         "begin_at": spec.begin,
     }
+    is_shaped = any(columns[name] != usual for name, usual in _PLAIN.items())
+    return {**columns, "is_shaped": is_shaped or spec.nodes.least < int(spec.nodes)}

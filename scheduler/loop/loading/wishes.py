@@ -1,0 +1,148 @@
+"""What few jobs ask for beside numbers of nodes, GPUs, cpus and memory, and the tables for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from scheduler.engine.snapshot import (
+    ISOLATIONS,
+    SPREADS,
+    TOPOLOGIES,
+    Snapshot,
+    Waiting,
+    flags,
+    ints,
+)
+from scheduler.loop.loading.columns import Columns, ModelRows
+from scheduler.loop.loading.labels import Labels, as_mask, mask_words
+from scheduler.models import Job
+from scheduler.states import JobState
+
+_FIELDS = (
+    "pk",
+    "queued_at",
+    "nodes",
+    "nodes_min",
+    "node_sizes",
+    "gpu_memory_mib",
+    "gpu_models",
+    "fallback_after_s",
+    "isolation",
+    "share_cards",
+    "exclusive",
+    "scratch_mib",
+    "licences",
+    "constraints",
+    "exclude_nodes",
+    "topology_level",
+    "topology_mode",
+)
+_ISOLATION_ROW = {"any": 0, "timeslice": 0} | {name: row for row, name in enumerate(ISOLATIONS)}
+
+
+@dataclass(slots=True)
+class _Sets:
+    """Rows of a table of sets, each once."""
+
+    rows: dict[tuple[Any, ...], int] = field(default_factory=dict)
+
+    def of(self, members: tuple[Any, ...]) -> int:
+        return self.rows.setdefault(members, len(self.rows))
+
+
+@dataclass(slots=True)
+class Wishes:
+    """By column of `Waiting` the values that are not the usual ones, by job; and the tables.
+
+    `licence_sets` hold names; the rest is as the engine has it. `models` of a job are those it
+    takes by now, in the order of preference.
+    """
+
+    cells: dict[str, dict[int, Any]] = field(default_factory=dict)
+    model_sets: _Sets = field(default_factory=_Sets)
+    size_sets: _Sets = field(default_factory=_Sets)
+    masks: _Sets = field(default_factory=_Sets)
+    licence_sets: _Sets = field(default_factory=_Sets)
+    models: dict[int, int] = field(default_factory=dict)
+
+    def put(self, column: str, job: int, value: Any) -> None:
+        self.cells.setdefault(column, {})[job] = value
+
+
+def load_wishes(now: datetime, models: ModelRows) -> Wishes:
+    """One query for the queued jobs that have any; call it before the models are counted."""
+    wishes = Wishes()
+    asking = Job.objects.filter(state=JobState.QUEUED, is_shaped=True).order_by("pk")
+    for values in asking.values_list(*_FIELDS):
+        _read(wishes, dict(zip(_FIELDS, values, strict=True)), now, models)
+    return wishes
+
+
+def _read(wishes: Wishes, job: Mapping[str, Any], now: datetime, models: ModelRows) -> None:
+    pk = job["pk"]
+    if job["nodes_min"] < job["nodes"]:
+        wishes.put("nodes_min", pk, job["nodes_min"])
+        if job["node_sizes"]:
+            wishes.put("sizes", pk, wishes.size_sets.of(tuple(job["node_sizes"])))
+    if job["gpu_models"]:
+        takes = models_by_now(job["gpu_models"], job["fallback_after_s"], now - job["queued_at"])
+        wishes.models[pk] = wishes.model_sets.of(tuple(models.of(name) for name in takes))
+        wishes.put("prefers", pk, True)
+    if job["topology_level"]:
+        wishes.put("topology", pk, TOPOLOGIES.index(job["topology_level"]))
+        wishes.put("spread", pk, SPREADS.index(job["topology_mode"]))
+    if job["licences"]:
+        wishes.put("licences", pk, wishes.licence_sets.of(tuple(sorted(job["licences"].items()))))
+    if job["constraints"] or job["exclude_nodes"]:
+        asked = (tuple(job["constraints"]), tuple(job["exclude_nodes"]))
+        wishes.put("mask", pk, wishes.masks.of(asked))
+    for column, name in (
+        ("gpu_memory_mib", "gpu_memory_mib"),
+        ("scratch_mib", "scratch_mib"),
+        ("is_exclusive", "exclusive"),
+        ("shares_cards", "share_cards"),
+    ):
+        if job[name]:
+            wishes.put(column, pk, job[name])
+    if _ISOLATION_ROW[job["isolation"]]:
+        wishes.put("isolation", pk, _ISOLATION_ROW[job["isolation"]])
+
+
+def models_by_now(names: Sequence[str], fallback_after_s: int, waited: Any) -> list[str]:
+    """The first model at once, and one more each time `fallback_after_s` has passed; 0: all."""
+    if not fallback_after_s:
+        return list(names)
+    more = max(0, int(waited.total_seconds())) // fallback_after_s
+    return list(names[: 1 + more])
+
+
+def with_wishes(
+    snapshot: Snapshot, wishes: Wishes, nodes: Columns, labels: Labels
+) -> dict[str, Any]:
+    """The changes of the snapshot: its jobs' columns and its tables; licences have their own."""
+    waiting, models = snapshot.waiting, len(snapshot.models)
+    cells = dict(wishes.cells)
+    cells["model"] = {pk: models + row for pk, row in wishes.models.items()}
+    masks = [as_mask(labels, nodes["name"], *asked) for asked in wishes.masks.rows]
+    return {
+        "waiting": _with_cells(waiting, cells),
+        "model_sets": tuple(wishes.model_sets.rows),
+        "size_sets": tuple(wishes.size_sets.rows),
+        "node_masks": flags(masks).reshape(len(masks), len(snapshot.nodes.id)) if masks else None,
+        "mask_names": tuple(mask_words(*asked) for asked in wishes.masks.rows),
+    }
+
+
+def _with_cells(waiting: Waiting, cells: Mapping[str, Mapping[int, Any]]) -> Waiting:
+    row_of = {pk: row for row, pk in enumerate(waiting.id.tolist())}
+    columns: dict[str, Any] = dict(waiting.columns())
+    for name, values in cells.items():
+        present = [(row_of[pk], value) for pk, value in values.items() if pk in row_of]
+        if present:
+            column = columns[name].copy()
+            column[ints([row for row, _ in present])] = [value for _, value in present]
+            columns[name] = column
+    return Waiting(**columns)
