@@ -25,6 +25,8 @@ WORDS: Mapping[str, str] = {
     "retried": "Waits for another attempt",
     "enrolled": "Enrolled",
     "enrolled_again": "Enrolled again",
+    "placed": "Place told",
+    "labelled": "Labels told",
     "drain": "Drain asked for",
     "drained": "Drained",
     "resume": "Takes work again",

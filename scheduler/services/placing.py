@@ -119,6 +119,11 @@ def _offers(
     return resume_offers(first, jobs)
 
 
+def _smaller(job: Job, nodes: int) -> dict[str, int]:
+    """What to say of an elastic job that starts with fewer nodes than it could use."""
+    return {"wanted_nodes": job.nodes} if nodes < job.nodes else {}
+
+
 def _resume_fields(offer: Offer | None) -> dict[str, Any]:
     return {"resumes_id": offer.attempt_id, "resume_problem": offer.problem} if offer else {}
 
@@ -171,6 +176,7 @@ def _record_starts(
             from_state=JobState.QUEUED,
             to_state=JobState.STARTING,
             detail={"attempt": attempt.number, "nodes": len(start.placements)}
+            | _smaller(jobs[start.job_id], len(start.placements))
             | ({"starts_anew": attempt.resume_problem} if attempt.resume_problem else {}),
         )
         for start, attempt in zip(kept, attempts, strict=True)

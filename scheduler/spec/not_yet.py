@@ -15,15 +15,6 @@ from scheduler.spec.values import WHOLE_MILLI
 
 NOT_YET: Mapping[str, Callable[[JobSpec], bool]] = {
     "gpu_milli": lambda spec: spec.gpu_milli < WHOLE_MILLI,
-    "gpu_memory": lambda spec: bool(spec.gpu_memory),
-    "gpu_models": lambda spec: bool(spec.gpu_models),
-    "nodes": lambda spec: spec.nodes.least < int(spec.nodes),
-    "exclusive": lambda spec: spec.exclusive,
-    "licences": lambda spec: bool(spec.licences),
-    "constraints": lambda spec: bool(spec.constraints),
-    "exclude_nodes": lambda spec: bool(spec.exclude_nodes),
-    "topology": lambda spec: bool(spec.topology.level),
-    "scratch": lambda spec: bool(spec.scratch),
     "booking": lambda spec: bool(spec.booking),
     "begin": lambda spec: spec.begin is not None,
     "depends_on": lambda spec: bool(spec.depends_on),

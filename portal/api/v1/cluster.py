@@ -9,16 +9,19 @@ from django.conf import settings
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import Serializer
 
 from portal.api.operations import ApiView, Query, body_of, operation
 from portal.api.shapes import viewer_of
 from portal.api.v1.cluster_shapes import (
     DeviceBody,
     DrainBody,
+    LabelsBody,
     Nodes,
     NodeShape,
     NodeTokenBody,
     NodeTokenShape,
+    PlaceBody,
     PoolBody,
     Pools,
     PoolShape,
@@ -34,6 +37,7 @@ from scheduler.services import nodes as services
 from scheduler.services import queues as queue_services
 from scheduler.services.errors import NotFound
 from scheduler.services.nodes.health import act_on_device
+from scheduler.services.sites.places import label_node, place_node
 
 
 class PoolList(ApiView):
@@ -88,7 +92,10 @@ class NodeByName(ApiView):
 
 
 def _node_action(
-    name: str, summary: str, service: Callable[..., Node], shape: type[DrainBody] | None = None
+    name: str,
+    summary: str,
+    service: Callable[..., Node],
+    shape: type[Serializer[Any]] | None = None,
 ) -> type[ApiView]:
     class Action(ApiView):
         """`/nodes/<name>/<action>/`."""
@@ -112,6 +119,8 @@ def _node_action(
 NodeDrain = _node_action("drain", "Let running jobs end, take none", services.drain_node, DrainBody)
 NodeResume = _node_action("resume", "Take jobs again", services.resume_node)
 NodeRetire = _node_action("retire", "Take it out for good", services.retire_node)
+NodePlace = _node_action("place", "Say in which rack and block it stands", place_node, PlaceBody)
+NodeLabels = _node_action("label", "Give it exactly these labels", label_node, LabelsBody)
 
 
 class NodeDevice(ApiView):

@@ -46,6 +46,7 @@ class DeviceShape(serializers.Serializer[Any]):
     index = serializers.IntegerField()
     model = serializers.CharField()
     memory_mib = serializers.IntegerField()
+    link_group = serializers.CharField()
     health = serializers.CharField()
     health_reason = serializers.CharField()
     is_simulated = serializers.BooleanField()
@@ -54,7 +55,7 @@ class DeviceShape(serializers.Serializer[Any]):
 
 
 class NodeShape(serializers.Serializer[Any]):
-    """A machine with an agent."""
+    """A machine with an agent. `block`, `rack` and `labels` are what operators say."""
 
     name = serializers.CharField()
     pool = serializers.CharField()
@@ -64,6 +65,9 @@ class NodeShape(serializers.Serializer[Any]):
     memory_mib = serializers.IntegerField()
     agent_version = serializers.CharField()
     driver = serializers.CharField()
+    block = serializers.CharField()
+    rack = serializers.CharField()
+    labels = serializers.DictField(child=serializers.CharField())
     last_seen_at = serializers.DateTimeField(allow_null=True)
     total = serializers.IntegerField()
     held = serializers.IntegerField()
@@ -89,6 +93,19 @@ class DeviceBody(serializers.Serializer[Any]):
 
     action = serializers.ChoiceField(choices=["quarantine", "check", "return"])
     reason = serializers.CharField(max_length=200, required=False, allow_blank=True)
+
+
+class PlaceBody(serializers.Serializer[Any]):
+    """Where a node stands; empty for unknown."""
+
+    rack = serializers.CharField(max_length=63, required=False, allow_blank=True)
+    block = serializers.CharField(max_length=63, required=False, allow_blank=True)
+
+
+class LabelsBody(serializers.Serializer[Any]):
+    """All labels of a node."""
+
+    labels = serializers.DictField(child=serializers.CharField(max_length=63))
 
 
 class NodeTokenBody(serializers.Serializer[Any]):
@@ -159,6 +176,9 @@ def show_node(view: NodeView) -> dict[str, Any]:
         "memory_mib": node.memory_mib,
         "agent_version": node.agent_version,
         "driver": node.driver,
+        "block": node.block,
+        "rack": node.rack,
+        "labels": node.labels,
         "last_seen_at": node.last_seen_at,
         "total": view.total,
         "held": view.held,
@@ -169,6 +189,7 @@ def show_node(view: NodeView) -> dict[str, Any]:
                 "index": one.device.index,
                 "model": one.device.model,
                 "memory_mib": one.device.memory_mib,
+                "link_group": one.device.link_group,
                 "health": one.device.health,
                 "health_reason": one.device.health_reason,
                 "is_simulated": one.device.is_simulated,

@@ -7,6 +7,7 @@ from django.urls import URLPattern, path
 from portal.api.docs import Schema
 from portal.api.holding import holding
 from portal.api.v1 import cluster, costs, job_answers, job_output, job_parts, jobs, people
+from portal.api.v1.rules import licences
 
 urlpatterns: list[URLPattern] = [
     path("jobs/", jobs.Jobs.as_view(), name="jobs"),
@@ -36,6 +37,10 @@ urlpatterns: list[URLPattern] = [
     path("nodes/<str:name>/drain/", cluster.NodeDrain.as_view(), name="node_drain"),
     path("nodes/<str:name>/resume/", cluster.NodeResume.as_view(), name="node_resume"),
     path("nodes/<str:name>/retire/", cluster.NodeRetire.as_view(), name="node_retire"),
+    path("nodes/<str:name>/place/", cluster.NodePlace.as_view(), name="node_place"),
+    path("nodes/<str:name>/labels/", cluster.NodeLabels.as_view(), name="node_labels"),
+    path("licences/", licences.LicenceList.as_view(), name="licences"),
+    path("licences/<str:name>/remove/", licences.LicenceRemove.as_view(), name="licence_remove"),
     path("queue/<slug:pool>/", cluster.QueueByPool.as_view(), name="queue"),
     path("queue/<slug:pool>/pause/", cluster.QueuePause.as_view(), name="queue_pause"),
     path("queue/<slug:pool>/resume/", cluster.QueueResume.as_view(), name="queue_resume"),

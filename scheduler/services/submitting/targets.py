@@ -7,6 +7,7 @@ from accounts.permissions import can
 from accounts.selectors import get_visible_project
 from scheduler.models import Queue
 from scheduler.selectors.cluster import largest_shape
+from scheduler.selectors.licences import licence_totals
 from scheduler.services.errors import NotFound
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, units
 from scheduler.spec.not_yet import not_yet
@@ -16,7 +17,7 @@ DEFAULT_POOL = "default"
 
 def resolve_target(actor: User, spec: JobSpec) -> tuple[Project, Queue]:
     """The project and queue a spec names, checked for this actor; raises SpecInvalid."""
-    problems = not_yet(spec)
+    problems = [*not_yet(spec), *_unlicensed(spec)]
     project = None
     try:
         project = get_visible_project(actor, spec.project)
@@ -35,6 +36,22 @@ def resolve_target(actor: User, spec: JobSpec) -> tuple[Project, Queue]:
     if problems or project is None or queue is None:
         raise SpecInvalid(problems)
     return project, queue
+
+
+def _unlicensed(spec: JobSpec) -> list[SpecProblem]:
+    """Licences nobody keeps, and more tokens than there are."""
+    if not spec.licences:
+        return []
+    totals, problems = licence_totals(), []
+    for name, count in spec.licences.items():
+        if name not in totals:
+            known = ", ".join(totals) or "none"
+            words = f"there is no licence {name}; known are: {known}"
+            problems.append(SpecProblem("licences", words))
+        elif count > totals[name]:
+            words = f"there are {totals[name]} tokens of {name}; ask for fewer"
+            problems.append(SpecProblem("licences", words))
+    return problems
 
 
 def _misfits(spec: JobSpec, queue: Queue) -> list[SpecProblem]:

@@ -1,0 +1,1 @@
+"""What operators lay down: one file a noun."""

@@ -1,0 +1,1 @@
+"""What operators tell of the site: where nodes stand, what they have, which licences exist."""

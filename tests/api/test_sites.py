@@ -1,0 +1,37 @@
+"""Places, labels and licences over REST."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.api.conftest import problem_of
+
+pytestmark = pytest.mark.django_db
+
+
+def test_an_operator_places_and_labels_a_node(program, cluster, root):
+    caller = program(root)
+    placed = caller.post("/nodes/n1/place/", {"rack": "r1", "block": "b1"}).json()
+    assert (placed["rack"], placed["block"]) == ("r1", "b1")
+    labelled = caller.post("/nodes/n1/labels/", {"labels": {"network": "ib"}}).json()
+    assert labelled["labels"] == {"network": "ib"}
+    assert caller.get("/nodes/n1/").json()["rack"] == "r1"
+    problem = problem_of(caller.post("/nodes/n1/place/", {"rack": "no spaces"}), 422)
+    assert problem["errors"][0]["field"] == "rack"
+
+
+def test_licences_are_set_listed_and_removed(program, cluster, root, alice):
+    caller = program(root)
+    made = caller.post("/licences/", {"name": "sim", "total": 3})
+    assert made.json()["items"] == [{"name": "sim", "total": 3, "held": 0}]
+    assert program(alice).get("/licences/").json() == made.json()
+    assert caller.post("/licences/sim/remove/").json()["items"] == []
+    problem_of(caller.post("/licences/sim/remove/"), 404)
+    problem_of(caller.post("/licences/", {"name": "sim", "total": -1}), 422)
+
+
+def test_strangers_change_nothing(program, cluster, alice):
+    caller = program(alice)
+    problem_of(caller.post("/nodes/n1/place/", {"rack": "r1"}), 403)
+    problem_of(caller.post("/nodes/n1/labels/", {"labels": {}}), 403)
+    problem_of(caller.post("/licences/", {"name": "sim", "total": 3}), 403)
