@@ -11,10 +11,11 @@ def reap(*, now: datetime) -> int:
     """Carry out everything that is due; returns how much it was. One query each if nothing is.
 
     1. Nodes not heard from: silent, later lost, which ends their attempts.
-    2. Assignments that no node took up: back into the queue.
+    2. Assignments that no node took up: taken back.
     3. Attempts far beyond their time limit: asked to stop.
     4. Ended attempts whose log never came in full: ended all the same.
-    5. Draining nodes that run nothing any more: drained.
+    5. Nodes that do not end what they were asked to stop: out of service.
+    6. Draining nodes that run nothing any more: drained.
     """
     return (
         reaping.mark_silent(now=now)
@@ -22,5 +23,6 @@ def reap(*, now: datetime) -> int:
         + reaping.revoke_unaccepted(now=now)
         + reaping.stop_overdue(now=now)
         + reaping.finish_undrained(now=now)
+        + reaping.quarantine_unstoppable(now=now)
         + reaping.finish_drains(now=now)
     )

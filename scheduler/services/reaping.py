@@ -20,6 +20,8 @@ from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeS
 _HEARD = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
 # The supervisor on the node keeps the time limit; this is for the case that it cannot.
 _LIMIT_SLACK_S = 60
+# A kill that has not worked for so long will not.
+_UNSTOPPABLE_S = 90
 
 
 def mark_silent(*, now: datetime) -> int:
@@ -81,36 +83,57 @@ def finish_drains(*, now: datetime) -> int:
 
 
 def revoke_unaccepted(*, now: datetime) -> int:
-    """Assignments that their node never took up are taken back; the job queues again."""
+    """Assignments that their node has not taken up in time are taken back.
+
+    The node is asked to stop them and the devices stay held until it has answered: it may have
+    been told at the last moment, and its word of that may be under way.
+    """
     deadline = timedelta(seconds=load_conf().start_deadline_s)
     overdue = (
         Placement.objects.filter(
             reported="",
             ended_at__isnull=True,
-            attempt__state__in=LIVE_ATTEMPT_STATES,
+            attempt__state__in=(AttemptState.ASSIGNED, AttemptState.STARTING),
             attempt__assigned_at__lt=now - deadline,
         )
-        # A silent node may have taken it and not been able to say so; that is for `mark_lost`.
+        # A silent node cannot answer; that is for `mark_lost`.
         .exclude(node__state__in=(NodeState.SILENT, NodeState.LOST))
         .order_by("attempt_id")
         .values_list("attempt_id", flat=True)
     )
+    return sum(
+        _stop(attempt_id, EndReason.START_TIMEOUT, now) for attempt_id in dict.fromkeys(overdue)
+    )
+
+
+def _stop(attempt_id: int, reason: EndReason, now: datetime) -> bool:
+    with transaction.atomic():
+        attempt = locked_live_attempt(attempt_id)
+        return attempt is not None and request_stop(attempt=attempt, reason=reason, now=now)
+
+
+def quarantine_unstoppable(*, now: datetime) -> int:
+    """Nodes that are heard and yet do not end what they were asked to stop get no more work."""
+    stuck = Placement.objects.filter(
+        ended_at__isnull=True,
+        attempt__state=AttemptState.STOPPING,
+        attempt__stopping_at__lt=now - timedelta(seconds=_UNSTOPPABLE_S),
+        node__state=NodeState.READY,
+    ).select_related("node", "attempt")
     count = 0
-    for attempt_id in dict.fromkeys(overdue):
+    for placement in stuck.order_by("pk"):
+        attempt = placement.attempt
+        waited = now - attempt.stopping_at if attempt.stopping_at else timedelta(0)
+        if waited < timedelta(seconds=attempt.stop_grace_s + _UNSTOPPABLE_S):
+            continue
         with transaction.atomic():
-            attempt = locked_live_attempt(attempt_id)
-            if attempt is None:
-                continue
-            never = attempt.placements.filter(reported="").select_related("node")
-            abandon_placements(
-                attempt,
-                never,
-                EndReason.START_TIMEOUT,
-                f"not accepted within {int(deadline.total_seconds())} s",
-                now,
+            count += placement.node.state == NodeState.READY and transitions.move_node(
+                placement.node,
+                NodeState.QUARANTINED,
+                now=now,
+                kind="node_quarantined",
+                reason=f"it was asked to stop job #{attempt.job_id} and does not",
             )
-            transitions.change_desired(attempt.placements.values_list("node_id", flat=True))
-            count += 1
     return count
 
 
@@ -123,10 +146,7 @@ def stop_overdue(*, now: datetime) -> int:
     for attempt_id, started_at, limit_s in running:
         if now - started_at < timedelta(seconds=limit_s + _LIMIT_SLACK_S):
             continue
-        with transaction.atomic():
-            attempt = locked_live_attempt(attempt_id)
-            if attempt is not None:
-                count += request_stop(attempt=attempt, reason=EndReason.TIME_LIMIT, now=now)
+        count += _stop(attempt_id, EndReason.TIME_LIMIT, now)
     return count
 
 

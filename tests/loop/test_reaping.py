@@ -48,6 +48,8 @@ def test_an_assignment_nobody_took_up_goes_to_another_node(
     for node in cluster.nodes:
         sync(node, now=at(deadline_s))
     assert scheduler.run_cycle(at(deadline_s + 2)).reaped == 1
+    sync(refused, ended(first, reason=EndReason.START_TIMEOUT), now=at(deadline_s + 3))
+    scheduler.run_cycle(at(deadline_s + 4))
     first.refresh_from_db()
     assert (first.state, first.end_reason) == (AttemptState.ENDED, EndReason.START_TIMEOUT)
     job.refresh_from_db()

@@ -180,9 +180,29 @@ def test_an_assignment_nobody_takes_up_is_taken_back(cluster, alice, project):
     deadline = load_conf().start_deadline_s
     assert reaping.revoke_unaccepted(now=at(deadline - 1)) == 0
     assert reaping.revoke_unaccepted(now=at(deadline + 1)) == 1
+    assert reaping.revoke_unaccepted(now=at(deadline + 1)) == 0
     job.refresh_from_db()
-    assert job.state == "queued"
-    assert sync(cluster.node(1), running(attempt), now=at(deadline + 2)).assignments == ()
+    assert job.state == "stopping"
+    # It was told at the last moment: until it says that it has stopped, nothing is given back.
+    (order,) = sync(cluster.node(1), running(attempt), now=at(deadline + 2)).assignments
+    assert order.stop is not None and order.stop.reason == EndReason.START_TIMEOUT
+    assert Allocation.objects.filter(released_at__isnull=True).exists()
+    sync(cluster.node(1), ended(attempt, reason=EndReason.START_TIMEOUT), now=at(deadline + 3))
+    job.refresh_from_db()
+    assert (job.state, job.free_retries_used) == ("queued", 1)
+
+
+def test_a_node_that_does_not_stop_gets_no_more_work(cluster, alice, project):
+    attempt = start(submit(alice, project), cluster.node(1))
+    deadline = load_conf().start_deadline_s
+    reaping.revoke_unaccepted(now=at(deadline + 1))
+    attempt.refresh_from_db()
+    late = deadline + 1 + attempt.stop_grace_s + 90
+    assert reaping.quarantine_unstoppable(now=at(late - 1)) == 0
+    assert reaping.quarantine_unstoppable(now=at(late)) == 1
+    assert reaping.quarantine_unstoppable(now=at(late + 1)) == 0
+    node = Node.objects.get(pk=cluster.node(1).pk)
+    assert node.state == NodeState.QUARANTINED and "does not" in node.state_reason
 
 
 def test_a_log_that_never_comes_does_not_keep_a_job_from_ending(cluster, alice, project):

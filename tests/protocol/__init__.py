@@ -1,0 +1,1 @@
+"""What the protocol promises, under a virtual clock: real servers, nodes by their rules."""

@@ -1,0 +1,338 @@
+"""No job lost, none run twice, no device held twice: whatever messages, nodes and time do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.db.models import Count
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from accounts.errors import Conflict, Forbidden
+from accounts.models import Project, User
+from scheduler.conf import load_conf
+from scheduler.loop.cycle import Scheduler
+from scheduler.models import Allocation, Attempt, Job, JobEvent, Node, SchedulerLease
+from scheduler.services.jobs import cancel_job, hold_job, release_job, submit_job
+from scheduler.services.nodes import drain_node, resume_node
+from scheduler.services.sync import sync_node
+from scheduler.spec import parse_spec
+from scheduler.states import (
+    FINAL_JOB_STATES,
+    JOB_MOVES,
+    LIVE_ATTEMPT_STATES,
+    AttemptState,
+    JobState,
+    NodeState,
+)
+from scheduler.wire.messages import DeviceFacts, SyncReply, SyncRequest
+from tests import scenes
+from tests.protocol.nodes import Life, SimNode
+
+NODES, GPUS = 3, 2
+# As seldom as a node may be heard without being called silent.
+BEAT_S = 40.0
+NUMBERS = st.integers(0, NODES - 1)
+FATES = st.sampled_from(
+    ["ok", "ok", "ok", "request lost", "reply lost", "twice", "late", "late reply"]
+)
+RUNS = st.sampled_from([(5.0, 0), (40.0, 0), (40.0, 1), (2000.0, 0), (1e9, 0)])
+
+
+class Cluster(RuleBasedStateMachine):
+    """Two schedulers, three nodes, one user; `now` is seconds after noon."""
+
+    people: tuple[User, User, Project]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.atomic = transaction.atomic()
+        self.atomic.__enter__()
+        self.root, self.alice, self.project = self.people
+        cluster = scenes.build_cluster(self.root, nodes=NODES, gpus=GPUS)
+        SchedulerLease.objects.all().delete()
+        self.now = 0.0
+        self.lives: list[Life] = []
+        grace_s = float(load_conf().disconnect_grace_s)
+        self.nodes = [SimNode(row, grace_s, self.lives, facts(row)) for row in cluster.nodes]
+        self.schedulers = [Scheduler(holder="a"), Scheduler(holder="b")]
+        self.accepted: dict[str, int] = {}
+        self.late: list[tuple[SimNode, SyncRequest, float]] = []
+        self.late_replies: list[tuple[SimNode, SyncReply, float]] = []
+
+    def teardown(self) -> None:
+        transaction.set_rollback(True)
+        self.atomic.__exit__(None, None, None)
+
+    # Time
+
+    def moment(self) -> datetime:
+        return scenes.at(self.now)
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        for node in self.nodes:
+            node.tick(self.now)
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, 15.0, 40.0]))
+    def let_time_pass(self, seconds: float) -> None:
+        """Nobody says anything meanwhile."""
+        self.advance(seconds)
+
+    @rule(minutes=st.sampled_from([1, 1, 2, 3, 18]))
+    def live_on(self, minutes: int) -> None:
+        """Time with heartbeats and cycles, for all who can be heard."""
+        for _ in range(max(2, minutes * 60 // int(BEAT_S))):
+            self.advance(BEAT_S)
+            for node in self.nodes:
+                self.talk(node)
+            self.cycle(0)
+
+    # People
+
+    @initialize(count=st.integers(1, 3))
+    def begin(self, count: int) -> None:
+        for node in self.nodes:
+            self.talk(node)
+        for number in range(count):
+            self.submit(number, 1, 1, 0)
+
+    @rule(
+        key=st.integers(0, 6),
+        nodes=st.sampled_from([1, 1, 2]),
+        gpus=st.integers(1, GPUS),
+        retries=st.integers(0, 1),
+    )
+    def submit(self, key: int, nodes: int, gpus: int, retries: int) -> None:
+        """The same key may come again, with the same wish or another."""
+        word = f"{key}-{nodes}-{gpus}-{retries}"
+        spec = parse_spec({
+            "name": "train",
+            "project": self.project.path,
+            "script": "true",
+            "nodes": nodes,
+            "gpus_per_node": gpus,
+            "retries": retries,
+            "time_limit": 3600,
+        })  # fmt: skip
+        done = submit_job(actor=self.alice, spec=spec, idempotency_key=word, now=self.moment())
+        assert self.accepted.setdefault(word, done.job.pk) == done.job.pk
+
+    @rule(data=st.data(), act=st.sampled_from([cancel_job, hold_job, release_job]))
+    def change_a_job(self, data: st.DataObject, act: Any) -> None:
+        jobs = sorted(self.accepted.values())
+        if jobs:
+            job = Job.objects.select_related("project__team").get(
+                pk=data.draw(st.sampled_from(jobs))
+            )
+            with suppress(Conflict, Forbidden):
+                act(actor=self.alice, job=job, now=self.moment())
+
+    @rule(number=NUMBERS, drains=st.booleans())
+    def operate(self, number: int, drains: bool) -> None:
+        row = Node.objects.get(pk=self.nodes[number].row.pk)
+        if drains:
+            drain_node(actor=self.root, node=row, now=self.moment())
+        else:
+            resume_node(actor=self.root, node=row, now=self.moment())
+
+    # Schedulers
+
+    @rule(number=st.integers(0, 1))
+    def cycle(self, number: int) -> None:
+        self.schedulers[number].run_cycle(self.moment())
+
+    # Nodes and the wire
+
+    @rule(number=NUMBERS, fate=FATES, plan=RUNS)
+    def one_sync(self, number: int, fate: str, plan: tuple[float, int]) -> None:
+        node = self.nodes[number]
+        node.plans.append(plan)
+        self.talk(node, fate)
+
+    def talk(self, node: SimNode, fate: str = "ok") -> None:
+        if not node.is_up or node.is_cut or fate == "request lost":
+            return
+        request, sent_at = node.request(self.moment()), self.now
+        if fate == "late":
+            self.late.append((node, request, sent_at))
+            return
+        reply = self.deliver(node, request)
+        if fate == "twice":
+            reply = self.deliver(node, request)
+        if fate == "late reply":
+            self.late_replies.append((node, reply, sent_at))
+        elif fate != "reply lost":
+            node.hear(reply, sent_at, self.now)
+
+    def deliver(self, node: SimNode, request: SyncRequest) -> SyncReply:
+        row = Node.objects.select_related("pool").get(pk=node.row.pk)
+        reply = sync_node(node=row, request=request, now=self.moment())
+        assert reply is not None
+        return reply
+
+    @precondition(lambda self: self.late)
+    @rule(hears=st.booleans())
+    def deliver_late(self, hears: bool) -> None:
+        """A request that was long under way; its caller may have given up."""
+        node, request, sent_at = self.late.pop(0)
+        reply = self.deliver(node, request)
+        if hears and node.is_up:
+            node.hear(reply, sent_at, self.now)
+
+    @precondition(lambda self: self.late_replies)
+    @rule()
+    def hear_late(self) -> None:
+        node, reply, sent_at = self.late_replies.pop(0)
+        if node.is_up:
+            node.hear(reply, sent_at, self.now)
+
+    @rule(number=NUMBERS, is_cut=st.booleans())
+    def cut(self, number: int, is_cut: bool) -> None:
+        self.nodes[number].is_cut = is_cut
+
+    @rule(number=NUMBERS, how=st.sampled_from(["kill agent", "restart agent", "reboot"]))
+    def strike(self, number: int, how: str) -> None:
+        node = self.nodes[number]
+        # What was under way to this agent has nobody to hear it.
+        self.late_replies = [late for late in self.late_replies if late[0] is not node]
+        if how == "kill agent":
+            node.is_up = False
+        elif how == "restart agent":
+            node.restart_agent()
+        else:
+            node.reboot(self.now)
+
+    # Promises
+
+    @invariant()
+    def nothing_is_lost_or_doubled(self) -> None:
+        assert set(Job.objects.values_list("pk", flat=True)) == set(self.accepted.values())
+
+    @invariant()
+    def one_live_attempt_a_job_and_one_holder_a_device(self) -> None:
+        live = Attempt.objects.filter(state__in=LIVE_ATTEMPT_STATES).values("job")
+        assert not live.annotate(n=Count("pk")).filter(n__gt=1)
+        held = Allocation.objects.filter(released_at__isnull=True).values("device")
+        assert not held.annotate(n=Count("pk")).filter(n__gt=1)
+
+    @invariant()
+    def no_two_attempts_of_a_job_run_at_once(self) -> None:
+        for group in grouped(self.lives, lambda life: [life.job]):
+            apart(group)
+
+    @invariant()
+    def no_device_is_used_twice_at_once(self) -> None:
+        for group in grouped(self.lives, lambda life: life.devices):
+            apart(group)
+
+    @invariant()
+    def states_follow_the_tables(self) -> None:
+        for event in JobEvent.objects.exclude(from_state="").exclude(to_state=""):
+            if event.from_state != event.to_state:
+                assert JobState(event.to_state) in JOB_MOVES[JobState(event.from_state)]
+        for job in Job.objects.filter(state=JobState.SUCCEEDED):
+            last = job.attempts.latest("number")
+            assert last.state == AttemptState.ENDED
+            assert {p.exit_code for p in last.placements.all()} == {0}
+
+
+class Healed(Cluster):
+    """As above; in the end all faults go away, and everything that can end does."""
+
+    def teardown(self) -> None:
+        try:
+            self.heal()
+        finally:
+            super().teardown()
+
+    def heal(self) -> None:
+        for node in self.nodes:
+            node.is_cut = False
+            if not node.is_up:
+                node.restart_agent()
+            for slot in node.slots.values():
+                slot.runs_s = min(slot.runs_s, 60.0)
+        for job in Job.objects.filter(state=JobState.HELD).select_related("project__team"):
+            release_job(actor=self.alice, job=job, now=self.moment())
+        for node in self.nodes:
+            resume_node(actor=self.root, node=Node.objects.get(pk=node.row.pk), now=self.moment())
+            node.plans = []
+        for _ in range(40):
+            self.live_on(3)
+            if not Job.objects.exclude(state__in=FINAL_JOB_STATES).exists():
+                break
+        left = Job.objects.exclude(state__in=FINAL_JOB_STATES)
+        assert not left, [(job.pk, job.state, job.wait_reason, job.wait_facts) for job in left]
+        assert not Allocation.objects.filter(released_at__isnull=True)
+        states = set(Node.objects.values_list("state", flat=True))
+        assert states <= {NodeState.READY, NodeState.QUARANTINED}
+        self.no_two_attempts_of_a_job_run_at_once()
+        self.no_device_is_used_twice_at_once()
+
+
+def facts(row: Node) -> tuple[DeviceFacts, ...]:
+    return tuple(
+        DeviceFacts(d.uuid, d.index, d.model, d.memory_mib, simulated=True)
+        for d in row.devices.order_by("index")
+    )
+
+
+def grouped(lives: Iterable[Life], keys: Any) -> Iterable[list[Life]]:
+    groups: dict[object, list[Life]] = {}
+    for life in lives:
+        for key in keys(life):
+            groups.setdefault(key, []).append(life)
+    return groups.values()
+
+
+def apart(lives: list[Life]) -> None:
+    """Processes of different attempts do not overlap in time."""
+    spans: dict[int, tuple[float, float]] = {}
+    for life in lives:
+        until = float("inf") if life.until is None else life.until
+        since, latest = spans.get(life.fence, (life.since, until))
+        spans[life.fence] = (min(since, life.since), max(latest, until))
+    for (fence, (_, until)), (other, (since, _)) in pairwise(sorted(spans.items())):
+        assert until <= since, f"attempts {fence} and {other} ran at once: {lives}"
+
+
+# Shrinking takes minutes; who looks for the shortest history of a break asks for it.
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
+if os.environ.get("PROTOCOL_SHRINK"):
+    PHASES.append(Phase.shrink)
+
+
+def run(people: tuple[User, User, Project], examples: int) -> None:
+    Healed.people = people
+    run_state_machine_as_test(
+        Healed,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=30,
+            deadline=None,
+            phases=PHASES,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+@pytest.mark.django_db
+@pytest.mark.timeout(600)
+def test_promises_hold_whatever_happens(root, alice, project):
+    run((root, alice, project), int(os.environ.get("PROTOCOL_EXAMPLES", "12")))
