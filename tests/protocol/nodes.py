@@ -184,3 +184,10 @@ class SimNode:
     def restart_agent(self) -> None:
         """The agent comes back with what the spool knows."""
         self.is_up, self.is_introduced, self.revision, self.acted_at = True, False, 0, -1.0
+
+
+def facts_of(row: Node) -> tuple[DeviceFacts, ...]:
+    return tuple(
+        DeviceFacts(d.uuid, d.index, d.model, d.memory_mib, simulated=True)
+        for d in row.devices.order_by("index")
+    )

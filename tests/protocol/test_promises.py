@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -40,9 +38,10 @@ from scheduler.states import (
     JobState,
     NodeState,
 )
-from scheduler.wire.messages import DeviceFacts, SyncReply, SyncRequest
+from scheduler.wire.messages import SyncReply, SyncRequest
 from tests import scenes
-from tests.protocol.nodes import Life, SimNode
+from tests.protocol.lives import apart, grouped
+from tests.protocol.nodes import Life, SimNode, facts_of
 
 NODES, GPUS = 3, 2
 # As seldom as a node may be heard without being called silent.
@@ -69,7 +68,7 @@ class Cluster(RuleBasedStateMachine):
         self.now = 0.0
         self.lives: list[Life] = []
         grace_s = float(load_conf().disconnect_grace_s)
-        self.nodes = [SimNode(row, grace_s, self.lives, facts(row)) for row in cluster.nodes]
+        self.nodes = [SimNode(row, grace_s, self.lives, facts_of(row)) for row in cluster.nodes]
         self.schedulers = [Scheduler(holder="a"), Scheduler(holder="b")]
         self.accepted: dict[str, int] = {}
         self.late: list[tuple[SimNode, SyncRequest, float]] = []
@@ -284,32 +283,6 @@ class Healed(Cluster):
         assert states <= {NodeState.READY, NodeState.QUARANTINED}
         self.no_two_attempts_of_a_job_run_at_once()
         self.no_device_is_used_twice_at_once()
-
-
-def facts(row: Node) -> tuple[DeviceFacts, ...]:
-    return tuple(
-        DeviceFacts(d.uuid, d.index, d.model, d.memory_mib, simulated=True)
-        for d in row.devices.order_by("index")
-    )
-
-
-def grouped(lives: Iterable[Life], keys: Any) -> Iterable[list[Life]]:
-    groups: dict[object, list[Life]] = {}
-    for life in lives:
-        for key in keys(life):
-            groups.setdefault(key, []).append(life)
-    return groups.values()
-
-
-def apart(lives: list[Life]) -> None:
-    """Processes of different attempts do not overlap in time."""
-    spans: dict[int, tuple[float, float]] = {}
-    for life in lives:
-        until = float("inf") if life.until is None else life.until
-        since, latest = spans.get(life.fence, (life.since, until))
-        spans[life.fence] = (min(since, life.since), max(latest, until))
-    for (fence, (_, until)), (other, (since, _)) in pairwise(sorted(spans.items())):
-        assert until <= since, f"attempts {fence} and {other} ran at once: {lives}"
 
 
 # Shrinking takes minutes; who looks for the shortest history of a break asks for it.
