@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +14,9 @@ from scheduler.engine.policy import PlacementRule, Policy
 @dataclass(frozen=True, slots=True)
 class SchedulerConf:
     """Times in seconds, sizes in MiB; `placement` is the word of a `PlacementRule`.
+
+    `preempt`: a job may stop others of lower tiers, once they ran for `min_run_s` and if they were
+    not stopped within `rest_s`.
 
     `lost_after` is when a silent node's attempts may be declared dead: the supervisor on the node
     kills its attempt after `disconnect_grace_s`, and the server waits that long, plus the lease,
@@ -27,6 +30,9 @@ class SchedulerConf:
     log_cap_mib: int
     sample_retention_s: int
     placement: str
+    preempt: bool
+    min_run_s: int
+    rest_s: int
     allow_file_git: bool
     currency: str
 
@@ -37,7 +43,10 @@ class SchedulerConf:
     @property
     def policy(self) -> Policy:
         """The dials of a scheduling cycle."""
-        return Policy(placement=PlacementRule(self.placement))
+        policy = Policy(placement=PlacementRule(self.placement))
+        if not self.preempt:
+            return policy
+        return replace(policy, preempts=True, min_run_s=self.min_run_s, rest_s=self.rest_s)
 
     @property
     def lost_after(self) -> timedelta:

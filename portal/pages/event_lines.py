@@ -22,6 +22,8 @@ WORDS: Mapping[str, str] = {
     "held": "Held",
     "released": "Released",
     "requeued": "Waits again in its old place",
+    "room_ordered": "Others are stopped to make room for it",
+    "room_lost": "The room that was made for it could not be kept",
     "retried": "Waits for another attempt",
     "enrolled": "Enrolled",
     "enrolled_again": "Enrolled again",

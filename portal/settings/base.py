@@ -258,6 +258,9 @@ TRAINYARD = {
     "log_cap_mib": env.whole("TRAINYARD_LOG_CAP_MIB", 1024, low=1, high=1024 * 1024),
     "sample_retention_s": env.whole("TRAINYARD_SAMPLE_RETENTION_S", 86400, low=60),
     "placement": env.choice("TRAINYARD_PLACEMENT", "tight", "pack"),
+    "preempt": env.flag("TRAINYARD_PREEMPT", False),
+    "min_run_s": env.whole("TRAINYARD_MIN_RUN_S", 600, low=0, high=30 * 86400),
+    "rest_s": env.whole("TRAINYARD_REST_S", 1800, low=0, high=30 * 86400),
     "allow_file_git": env.flag("TRAINYARD_ALLOW_FILE_GIT", False),
     "currency": env.text("TRAINYARD_CURRENCY", "EUR"),
 }

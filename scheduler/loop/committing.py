@@ -89,10 +89,13 @@ def _start_alone(order: Start, lease_token: int, now: datetime) -> int:
 
 
 def _order(start: PlannedStart, standing: Standing | None) -> Start:
-    return Start(
-        start.job,
-        tuple(PlacedOn(p.node, p.rank, p.devices, p.cpus, p.memory_mib) for p in start.placements),
-        asdict(standing) if standing else {},
+    return Start(start.job, placed_on(start), asdict(standing) if standing else {})
+
+
+def placed_on(start: PlannedStart) -> tuple[PlacedOn, ...]:
+    """A planned start's placements as the services take them."""
+    return tuple(
+        PlacedOn(p.node, p.rank, p.devices, p.cpus, p.memory_mib) for p in start.placements
     )
 
 

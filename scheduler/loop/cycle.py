@@ -18,6 +18,7 @@ from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, ints
 from scheduler.loop.committing import WaitMemory, commit_starts, commit_waits
 from scheduler.loop.lease import Lease, acquire_lease, release_lease, renew_lease
 from scheduler.loop.loading import load_snapshot
+from scheduler.loop.making_room import commit_rooms, split_starts
 from scheduler.loop.memories import Memories
 from scheduler.loop.reaping import reap
 from scheduler.models import CycleRecord
@@ -85,7 +86,8 @@ class Scheduler:
         2. Reap: what time alone has brought about.
         3. Load: the database as a snapshot.
         4. Plan: the engine decides.
-        5. Commit: starts first, fenced by the lease's token; then the reasons that changed.
+        5. Commit: starts first, then who has to stop for whom, both fenced by the lease's token;
+           then the reasons that changed.
         6. Report: what happened and how long it took, if anything did.
         """
         watch = _Watch()
@@ -100,14 +102,18 @@ class Scheduler:
         reaped = self._reap(now)
         watch.lap_ms()
         loaded = load_snapshot(now)
+        if self.policy.preempts:
+            loaded = loaded.with_running(rest_s=self.policy.rest_s, now=now)
         load_ms = watch.lap_ms()
         snapshot = self.memories.add_to(loaded.snapshot, self.policy, now=now)
         plan = plan_or_hold(snapshot, self.policy, now=now)
         plan_ms = watch.lap_ms()
         try:
+            starts, rooms = split_starts(plan, loaded.snapshot)
             started, dropped = commit_starts(
-                plan.starts, plan.standings, lease_token=self.lease.token, now=now
+                starts, plan.standings, lease_token=self.lease.token, now=now
             )
+            stopped = commit_rooms(rooms, lease_token=self.lease.token, now=now)
         except LeaseLost:
             self._forget_lease()
             return CycleOutcome(has_lease=False)
@@ -116,7 +122,7 @@ class Scheduler:
             has_lease=True,
             waiting=len(plan.waits),
             started=started,
-            stopped=len(plan.stops),
+            stopped=stopped,
             dropped=dropped,
             reaped=reaped,
             reasons=reasons,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from scheduler.services import reaping
+from scheduler.services.preempting.claims import drop_claims
 
 
 def reap(*, now: datetime) -> int:
@@ -16,6 +17,7 @@ def reap(*, now: datetime) -> int:
     4. Ended attempts whose log never came in full: ended all the same.
     5. Nodes that do not end what they were asked to stop: out of service.
     6. Draining nodes that run nothing any more: drained.
+    7. Rooms kept for jobs that will not take them up: given back.
     """
     return (
         reaping.mark_silent(now=now)
@@ -25,4 +27,5 @@ def reap(*, now: datetime) -> int:
         + reaping.finish_undrained(now=now)
         + reaping.quarantine_unstoppable(now=now)
         + reaping.finish_drains(now=now)
+        + drop_claims(now=now)
     )

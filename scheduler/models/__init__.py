@@ -11,6 +11,7 @@ from scheduler.models.books import (
     StatementLine,
     UsageLine,
 )
+from scheduler.models.claims import Claim
 from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
 from scheduler.models.jobs import Job, SubmitKey
@@ -23,6 +24,7 @@ __all__ = [
     "Adjustment",
     "Allocation",
     "Attempt",
+    "Claim",
     "CycleRecord",
     "Device",
     "DeviceSample",

@@ -14,6 +14,7 @@ from scheduler import events
 from scheduler.models import (
     Allocation,
     Attempt,
+    Claim,
     Job,
     JobEvent,
     Node,
@@ -54,7 +55,7 @@ def start_attempts(starts: Sequence[Start], *, lease_token: int, now: datetime) 
     """Make the starts fact; returns the ids of the jobs that really started.
 
     1. Check that the lease is still ours, inside the transaction.
-    2. Move the jobs that still wait.
+    2. Move the jobs that still wait; the room that was kept for them is theirs now.
     3. Write their attempts, placements and allocations in three statements.
     4. If a device was taken meanwhile, the constraint refuses all; then try one by one and drop
        only what is refused. The next cycle sees the truth.
@@ -79,6 +80,7 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
         raise LeaseLost(f"lease token {lease_token} is no longer valid")
     starts = _on_ready_nodes(starts)
     moved = transitions.move_jobs_to_starting([start.job_id for start in starts], now=now)
+    Claim.objects.filter(job_id__in=moved).delete()
     kept = [start for start in starts if start.job_id in moved]
     jobs = Job.objects.select_related("pool").in_bulk([start.job_id for start in kept])
     numbers = dict(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from accounts.models import User
-from scheduler.models import Attempt, Placement
+from scheduler.models import Attempt, Job, Placement
 from scheduler.services import transitions
 from scheduler.states import PAUSES, AttemptState, EndReason, JobState
 
@@ -19,22 +20,20 @@ def request_stop(
     now: datetime,
     actor: User | None = None,
     because_of: Placement | None = None,
+    make_room_for: Job | None = None,
+    facts: Mapping[str, object] | None = None,
 ) -> bool:
     """Tell the attempt's nodes to stop it; the end comes with their reports.
 
     Expects `attempt.job` loaded. What a person wants overrides the reason of a stop already under
-    way, a cancel also a pause, so that such a job does not queue again. False: nothing was left to
-    stop.
+    way, a cancel also a pause, so that such a job does not queue again. `make_room_for` and `facts`
+    say for whom and what spoke for it. False: nothing was left to stop.
     """
     if attempt.state == AttemptState.ENDED:
         return False
     who = actor.get_full_name() if actor else ""
     if attempt.state == AttemptState.STOPPING:
-        if _weight(reason) <= _weight(attempt.stop_reason):
-            return False
-        Attempt.objects.filter(pk=attempt.pk).update(stop_reason=reason, stop_actor_name=who)
-        attempt.refresh_from_db(fields=["stop_reason", "stop_actor_name"])
-        return True
+        return _override(attempt, reason, who)
     moved = transitions.move_attempt(
         attempt,
         AttemptState.STOPPING,
@@ -42,12 +41,16 @@ def request_stop(
         stop_reason=reason,
         stop_actor_name=who,
         stopping_at=now,
+        stopped_for=make_room_for,
     )
     if not moved:
         return False
-    detail: dict[str, object] = {"attempt": attempt.number, "reason": reason}
-    if because_of is not None:
-        detail |= {"rank": because_of.rank, "node": because_of.node.name}
+    detail = {
+        "attempt": attempt.number,
+        "reason": reason,
+        **(facts or {}),
+        **_whom(because_of, make_room_for),
+    }
     if attempt.job.state in (JobState.STARTING, JobState.RUNNING):
         transitions.move_job(
             attempt.job,
@@ -64,3 +67,21 @@ def request_stop(
 
 def _weight(reason: str) -> int:
     return 2 if reason in _CANCELS else 1 if reason in PAUSES else 0
+
+
+def _override(attempt: Attempt, reason: EndReason, who: str) -> bool:
+    """Another reason for a stop under way, if it weighs more."""
+    if _weight(reason) <= _weight(attempt.stop_reason):
+        return False
+    Attempt.objects.filter(pk=attempt.pk).update(stop_reason=reason, stop_actor_name=who)
+    attempt.refresh_from_db(fields=["stop_reason", "stop_actor_name"])
+    return True
+
+
+def _whom(because_of: Placement | None, make_room_for: Job | None) -> dict[str, object]:
+    """Who is behind a stop: the rank that failed, or the job that gets the room."""
+    if because_of is not None:
+        return {"rank": because_of.rank, "node": because_of.node.name}
+    if make_room_for is not None:
+        return {"beneficiary": make_room_for.pk, "for_whom": f"job {make_room_for.pk}"}
+    return {}

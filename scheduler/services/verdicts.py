@@ -36,6 +36,10 @@ def verdict(
             facts["exit_code"] = culprit.exit_code
     if reason in _BY_SOMEBODY:
         facts["who"] = attempt.stop_actor_name
+    if reason is EndReason.PREEMPTED:
+        whom = attempt.stopped_for_id
+        facts |= {"for_whom": f"job {whom}" if whom else "a more important job"}
+        facts |= {"beneficiary": whom} if whom else {}
     if reason is EndReason.TIME_LIMIT:
         facts["limit"] = format_duration(attempt.job.time_limit_s)
     if reason is EndReason.OUT_OF_MEMORY:

@@ -137,7 +137,7 @@ END_RULES: Mapping[EndReason, EndRule] = {
         True,
         False,
         True,
-        "Stopped to make room for a more important job; it waits again in its old place.",
+        "Stopped to make room for {for_whom}; it waits again in its old place.",
     ),
     EndReason.NODE_LOST: EndRule(
         JobState.FAILED,

@@ -11,10 +11,10 @@ Columns: TypeAlias = dict[str, tuple[Any, ...]]
 
 
 class ModelRows:
-    """Numbers for device models, in the order they are met."""
+    """Numbers for device models, in the order they are met, after those `known` already."""
 
-    def __init__(self) -> None:
-        self._row: dict[str, int] = {}
+    def __init__(self, known: Sequence[str] = ()) -> None:
+        self._row: dict[str, int] = {name: row for row, name in enumerate(known)}
 
     def of(self, name: str) -> int:
         return self._row.setdefault(name, len(self._row))

@@ -17,7 +17,7 @@ _NODE_FAULTS = [
 ]
 
 
-_JOB_FIELDS = (
+JOB_FIELDS = (
     "pk",
     "pool_id",
     "queue_id",
@@ -37,7 +37,7 @@ _JOB_FIELDS = (
 def load_jobs() -> Columns:
     """Every queued job, by field."""
     queued = Job.objects.filter(state=JobState.QUEUED).order_by("pk")
-    return columns_of(queued.values_list(*_JOB_FIELDS), _JOB_FIELDS)
+    return columns_of(queued.values_list(*JOB_FIELDS), JOB_FIELDS)
 
 
 def load_avoided(node_row: dict[int, int]) -> dict[int, int]:

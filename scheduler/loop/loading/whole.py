@@ -6,11 +6,13 @@ devices, everybody else only gives them back, and the commit is guarded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from accounts.models import Project
 from scheduler.engine.snapshot import NONE, Snapshot, flags
+from scheduler.loop.loading.claims import with_claims
 from scheduler.loop.loading.cluster import (
     as_held,
     as_nodes,
@@ -23,6 +25,7 @@ from scheduler.loop.loading.columns import ModelRows
 from scheduler.loop.loading.jobs import as_waiting, load_avoided, load_jobs
 from scheduler.loop.loading.labels import labels_of
 from scheduler.loop.loading.licences import load_licences
+from scheduler.loop.loading.live import load_running
 from scheduler.loop.loading.wishes import load_wishes, with_wishes
 from scheduler.models import Pool, Queue
 
@@ -32,10 +35,28 @@ FAILED_LATELY = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
-    """The snapshot, and per waiting row the reason that the database shows now."""
+    """The snapshot, and per waiting row the reason that the database shows now.
+
+    `pool_row` and `queue_row`: their rows by id.
+    """
 
     snapshot: Snapshot
     wait_reasons: tuple[str, ...]
+    pool_row: Mapping[int, int] = field(default_factory=dict)
+    queue_row: Mapping[int, int] = field(default_factory=dict)
+
+    def with_running(self, *, rest_s: float, now: datetime) -> Loaded:
+        """The same with the live jobs that may be stopped; two queries more.
+
+        They are read a moment later than what they hold. That is safe: who has ended meanwhile
+        holds nothing that anybody would be given, and who has started since is not known to hold
+        anything yet.
+        """
+        snapshot = self.snapshot
+        running = load_running(
+            self.pool_row, self.queue_row, snapshot.models, rest_s=rest_s, now=now
+        )
+        return replace(self, snapshot=replace(snapshot, running=running))
 
 
 def load_snapshot(now: datetime) -> Loaded:
@@ -44,8 +65,9 @@ def load_snapshot(now: datetime) -> Loaded:
     1. Pools and queues, for names and pauses.
     2. Nodes that are not retired, and their devices.
     3. Open allocations with their placements: what is held, and until when.
-    4. Queued jobs, and the nodes where they failed last.
-    5. What few of them ask for beside; licences, and which nodes failed lately. Teams are read
+    4. Rooms that are kept for jobs while others make them.
+    5. Queued jobs, and the nodes where they failed last.
+    6. What few of them ask for beside; licences, and which nodes failed lately. Teams are read
        only where a card has several holders.
     """
     pools = list(Pool.objects.order_by("pk").values_list("pk", "name"))
@@ -57,7 +79,7 @@ def load_snapshot(now: datetime) -> Loaded:
     shares, holder = load_shares(node_row)
     job_rows = load_jobs()
     models = ModelRows()
-    devices = load_devices(node_row, holder, models)
+    claims, devices = with_claims(load_devices(node_row, holder, models), node_row, now)
     has_slots = bool((devices.card != NONE).any())
     team_of = dict(Project.objects.values_list("pk", "team_id")) if has_slots else {}
     avoided = load_avoided(node_row)
@@ -73,7 +95,8 @@ def load_snapshot(now: datetime) -> Loaded:
         devices=devices,
         held=as_held(shares, team_of),
         waiting=waiting,
+        claims=claims,
     )
     limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows))
     snapshot = replace(snapshot, **limits, **load_licences(wishes))
-    return Loaded(snapshot, tuple(job_rows["wait_reason"]))
+    return Loaded(snapshot, tuple(job_rows["wait_reason"]), pool_row, queue_row)

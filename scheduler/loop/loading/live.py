@@ -1,0 +1,89 @@
+"""Live jobs that may be stopped for others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import numpy as np
+from django.db.models import Max
+
+from scheduler.engine.snapshot import NONE, Running, floats
+from scheduler.loop.loading.columns import ModelRows, columns_of
+from scheduler.loop.loading.jobs import JOB_FIELDS, as_waiting
+from scheduler.models import Attempt
+from scheduler.states import AttemptState, EndReason
+
+# What preparing a job again costs beside the work it lost: fetching, starting, warming up.
+RESTART_S = 60.0
+_ATTEMPT_FIELDS = ("started_at", "checkpoint_at")
+
+
+def load_running(
+    pool_row: Mapping[int, int],
+    queue_row: Mapping[int, int],
+    models: tuple[str, ...],
+    *,
+    rest_s: float,
+    now: datetime,
+) -> Running:
+    """Every live job that lets itself be stopped and is not stopping already.
+
+    Two queries. A job that is being prepared has not run yet, so a promised run time holds for it
+    in full.
+    """
+    live = (
+        Attempt.objects.exclude(state__in=(AttemptState.ENDED, AttemptState.STOPPING))
+        .filter(job__preemptible=True)
+        .order_by("job_id")
+        .values_list(
+            *(f"job__{name}" for name in JOB_FIELDS), *_ATTEMPT_FIELDS, "job__min_runtime_s"
+        )
+    )
+    rows = columns_of(live, (*JOB_FIELDS, *_ATTEMPT_FIELDS, "min_runtime_s"))
+    known = ModelRows(models)
+    jobs = as_waiting(rows, dict(pool_row), dict(queue_row), known, {}, {})
+    # Nothing that is present is of a model nobody has; what runs there now may not be moved.
+    model = np.where(jobs.model < len(models), jobs.model, NONE)
+    ran_s = floats([(now - at).total_seconds() if at else 0.0 for at in rows["started_at"]])
+    ran_s = np.maximum(ran_s, 0.0)
+    ages_s = [
+        max(0.0, (now - at).total_seconds()) if at else np.inf for at in rows["checkpoint_at"]
+    ]
+    stopped_at = _stopped_lately(now - timedelta(seconds=rest_s)) if rest_s else {}
+    rested_s = [
+        (now - stopped_at[job]).total_seconds() if job in stopped_at else np.inf
+        for job in rows["pk"]
+    ]
+    return Running.of_jobs(
+        replace(
+            jobs,
+            model=model,
+            remaining_s=floats(np.maximum(jobs.remaining_s - ran_s, 1.0)),
+            attained_s=ran_s,
+        ),
+        restart_cost_s=floats(np.full(len(jobs), RESTART_S)),
+        ran_s=ran_s,
+        checkpoint_age_s=floats(ages_s),
+        least_s=floats(rows["min_runtime_s"]),
+        rested_s=floats(np.maximum(rested_s, 0.0)),
+    )
+
+
+def _stopped_lately(since: datetime) -> dict[int, datetime]:
+    """By live job, when it was last stopped for another, if that is not long ago."""
+    stopped = (
+        Attempt.objects.filter(
+            job__attempts__state__in=(
+                AttemptState.ASSIGNED,
+                AttemptState.STARTING,
+                AttemptState.RUNNING,
+            ),
+            end_reason=EndReason.PREEMPTED,
+            ended_at__gte=since,
+        )
+        .values_list("job_id")
+        .annotate(Max("ended_at"))
+    )
+    return dict(stopped)

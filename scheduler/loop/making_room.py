@@ -1,0 +1,66 @@
+"""Stops to rows, in two steps: victims are asked to stop, and the job starts once they have.
+
+The engine plans a stop and the start that follows it together. Here the start waits: its devices
+are kept for it (`Claim`), the next snapshots show them as kept, and the engine starts the job on
+them when they are free. Whatever happens between, a victim that ends by itself, a cancel, a
+scheduler that dies, the next cycle finds in the rows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import DatabaseError
+
+from scheduler.engine.plan import Plan, Start
+from scheduler.engine.snapshot import NONE, Snapshot
+from scheduler.loop.committing import placed_on
+from scheduler.services.placing import LeaseLost
+from scheduler.services.preempting.ordering import Room, Victim, order_room
+
+logger = logging.getLogger(__name__)
+
+
+def split_starts(plan: Plan, snapshot: Snapshot) -> tuple[list[Start], list[Room]]:
+    """The starts that can be committed now, and the rooms that have to be made first.
+
+    A start waits if it is why somebody stops, if a device is still held, or if the job itself is
+    being moved.
+    """
+    if not plan.stops:
+        return list(plan.starts), []
+    devices = snapshot.devices
+    held = set(devices.id[devices.holder != NONE].tolist())
+    moved = {stop.job for stop in plan.stops}
+    victims: dict[int, list[Victim]] = {}
+    for stop in plan.stops:
+        victims.setdefault(stop.beneficiary, []).append(Victim(stop.job, stop.facts))
+    ready, rooms = [], []
+    for start in plan.starts:
+        given = {device for p in start.placements for device in p.devices}
+        if start.job in victims or start.job in moved or given & held:
+            asked = tuple(victims.get(start.job, ()))
+            rooms.append(Room(start.job, placed_on(start), asked))
+        else:
+            ready.append(start)
+    # Who moves is asked by the room of the job it moves for, which therefore comes first.
+    rooms.sort(key=lambda room: room.job_id in moved)
+    return ready, rooms
+
+
+def commit_rooms(rooms: Sequence[Room], *, lease_token: int, now: datetime) -> int:
+    """Order the rooms one by one, each whole or not; returns how many jobs were asked to stop.
+
+    A room that cannot be ordered is left to later cycles. Raises LeaseLost.
+    """
+    stopped = 0
+    for room in rooms:
+        try:
+            stopped += order_room(room, lease_token=lease_token, now=now)
+        except (LeaseLost, DatabaseError):
+            raise
+        except Exception:
+            logger.exception("room for job %s cannot be made", room.job_id)
+    return stopped

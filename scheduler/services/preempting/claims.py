@@ -1,0 +1,42 @@
+"""Rooms that nobody will take up are given back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Q
+
+from scheduler import events
+from scheduler.models import Claim, Job
+from scheduler.services import transitions
+from scheduler.states import DeviceHealth, JobState, NodeState
+
+
+def drop_claims(*, now: datetime) -> int:
+    """Give back the rooms that are void; returns of how many jobs. One query if there are none.
+
+    Void is a room whose time is over, whose job wants it no more, or of which a device or node is
+    out of order. A job that still waits competes anew.
+    """
+    void = (
+        Q(expires_at__lte=now)
+        | ~Q(job__state__in=(JobState.QUEUED, JobState.STOPPING))
+        | ~Q(node__state=NodeState.READY)
+        | Q(device__is_present=False)
+        | ~Q(device__health=DeviceHealth.HEALTHY)
+    )
+    jobs = sorted(set(Claim.objects.filter(void).values_list("job_id", flat=True)))
+    for job_id in jobs:
+        with transaction.atomic():
+            _drop(job_id, now)
+    return len(jobs)
+
+
+def _drop(job_id: int, now: datetime) -> None:
+    Claim.objects.filter(job_id=job_id).delete()
+    job = Job.objects.select_related("pool").get(pk=job_id)
+    if job.state == JobState.QUEUED:
+        transitions.record_event(job, "room_lost", now=now)
+        transitions.tell_of_job(job)
+    events.wake_scheduler_on_commit()

@@ -1,0 +1,115 @@
+"""A plan's stops become fact: the victims are asked to stop, their devices kept for whom it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.db import IntegrityError, transaction
+
+from scheduler.engine.preempting.claiming import victim_words
+from scheduler.models import Attempt, Claim, Job, SchedulerLease
+from scheduler.services import transitions
+from scheduler.services.placing import LeaseLost, PlacedOn
+from scheduler.services.stopping import request_stop
+from scheduler.services.waits import record_waits
+from scheduler.states import AttemptState, EndReason, JobState, WaitReason
+
+# What is kept is void so long after the last victim's grace: a node that is silent by then is not
+# waited for, the job competes anew.
+CLAIM_SLACK = timedelta(seconds=120)
+# Rooms are kept for those who wait, and for those who are being moved and wait in a moment.
+_CLAIMANTS = (JobState.QUEUED, JobState.STOPPING)
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A live job that has to go, and what spoke for it (plain JSON values)."""
+
+    job_id: int
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where a job will run once its victims have left."""
+
+    job_id: int
+    placements: tuple[PlacedOn, ...]
+    victims: tuple[Victim, ...]
+
+
+def order_room(room: Room, *, lease_token: int, now: datetime) -> int:
+    """Ask the victims to stop and keep the devices for the job; returns how many were asked.
+
+    All of it or nothing. 1. The lease is still ours. 2. The victims' live attempts are locked; who
+    has ended meanwhile needs no asking. 3. The job still wants the room. 4. The devices are kept,
+    unless one is kept for somebody else by now. 5. The victims are asked, each told for whom.
+    Raises LeaseLost.
+    """
+    try:
+        return _order(room, lease_token, now)
+    except IntegrityError:
+        return 0
+
+
+@transaction.atomic
+def _order(room: Room, lease_token: int, now: datetime) -> int:
+    if not SchedulerLease.objects.select_for_update().filter(token=lease_token).exists():
+        raise LeaseLost(f"lease token {lease_token} is no longer valid")
+    attempts = list(
+        Attempt.objects.select_for_update(of=("self",))
+        .filter(job_id__in=[victim.job_id for victim in room.victims])
+        .exclude(state=AttemptState.ENDED)
+        .select_related("job__pool")
+        .order_by("pk")
+    )
+    job = Job.objects.select_for_update(of=("self",)).select_related("pool").get(pk=room.job_id)
+    moves_itself = any(victim.job_id == job.pk for victim in room.victims)
+    if job.state not in _CLAIMANTS and not moves_itself:
+        return 0
+    grace_s = max((attempt.stop_grace_s for attempt in attempts), default=0)
+    _keep(room, now + timedelta(seconds=grace_s) + CLAIM_SLACK)
+    facts = {victim.job_id: victim.facts for victim in room.victims}
+    asked = [
+        attempt.job_id
+        for attempt in attempts
+        if request_stop(
+            attempt=attempt,
+            reason=EndReason.PREEMPTED,
+            now=now,
+            make_room_for=job,
+            facts=facts[attempt.job_id],
+        )
+    ]
+    if job.state == JobState.QUEUED:
+        _tell(job, asked, now)
+    return len(asked)
+
+
+def _keep(room: Room, expires_at: datetime) -> None:
+    Claim.objects.bulk_create(
+        Claim(
+            job_id=room.job_id,
+            node_id=placed.node_id,
+            device_id=device_id,
+            rank=placed.rank,
+            cpus=placed.cpus,
+            memory_mib=placed.memory_mib,
+            expires_at=expires_at,
+        )
+        for placed in room.placements
+        for device_id in placed.device_ids
+    )
+
+
+def _tell(job: Job, asked: Sequence[int], now: datetime) -> None:
+    """The job's history and its page say at once that room is being made, and by whom."""
+    victims = sorted(asked)
+    transitions.record_event(
+        job, "room_ordered", now=now, detail={"victims": victims, "stopping": victim_words(victims)}
+    )
+    facts = {"victims": victims, "stopping": victim_words(victims), "pool": job.pool.name}
+    record_waits([(job.pk, WaitReason.PREEMPTION_IN_PROGRESS, facts)], now=now)
+    transitions.tell_of_job(job)
