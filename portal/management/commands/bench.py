@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from portal.bench import kill, latency, logs, loop, packing, replay, takeover, throughput
-from portal.bench.deciding import cycle, gang
+from portal.bench.deciding import cycle, gang, topology
 from portal.bench.figures import MOST
 from portal.embedded.places import StackProblem
 
@@ -26,6 +26,7 @@ WORKLOADS = {
     "replay": replay,
     "takeover": takeover,
     "throughput": throughput,
+    "topology": topology,
 }
 
 
