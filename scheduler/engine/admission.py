@@ -11,9 +11,10 @@ import numpy as np
 from scheduler.engine.board import Board
 from scheduler.engine.gang import choose_nodes, holds_gang, start_gang
 from scheduler.engine.grouping import group_rows
-from scheduler.engine.plan import Start, Stop
+from scheduler.engine.plan import Resize, Start, Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.claiming import take_cleared
+from scheduler.engine.preempting.resizing import Elastic
 from scheduler.engine.preempting.targeting import Targeting
 from scheduler.engine.reservation import Head, earliest_start, keep_for
 from scheduler.engine.shaping.sizes import least_size
@@ -67,6 +68,8 @@ class Admission:
         self.policy = policy
         self.starts: list[Start] = []
         self.stops: list[Stop] = []
+        self.resizes: list[Resize] = []
+        self._elastic: Elastic | None = None
         self.heads: dict[int, Head] = {}
         self._targeting: Targeting | None = None
         self.is_started = flags(np.zeros(len(self.order)))
@@ -231,6 +234,8 @@ class Admission:
         targeting, tier = self._targeting, int(snapshot.waiting.tier[row])
         if len(self.stops) >= MOST_STOPS or not targeting.outranks_somebody(tier):
             return False
+        if self._shrink(row, request, tier, targeting):
+            return False
         least = least_size(snapshot, request)
         request = replace(request, nodes=least, nodes_min=0) if request.nodes_min else request
         clearing = targeting.find(request, tier)
@@ -243,6 +248,18 @@ class Admission:
         self._count(place, row, request, start)
         self.stops += targeting.stop(clearing.victims, job, tier)
         return True
+
+    def _shrink(self, row: int, request: Request, tier: int, targeting: Targeting) -> bool:
+        """Let elastic jobs of lower tiers give nodes back for it, if the policy resizes."""
+        running = self.board.snapshot.running
+        if not self.policy.resizes or running is None:
+            return False
+        if self._elastic is None:
+            self._elastic = Elastic(self.board, running, self.policy)
+        found = self._elastic.shrink_for(int(self.board.snapshot.waiting.id[row]), request, tier)
+        self.resizes += found
+        targeting.is_gone[np.isin(running.jobs.id, [resize.job for resize in found])] = True
+        return bool(found)
 
     def _protect(self, row: int, request: Request) -> None:
         """Keep room for the job if its patience ran out and time limits free enough some day."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,14 +14,15 @@ from scheduler.engine.explaining import explain_waits, rule_out
 from scheduler.engine.explaining.standing import standings
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.packing.scoring import packing_for
-from scheduler.engine.plan import Plan, Reservation, Verdict
+from scheduler.engine.plan import Plan, Reservation, Resize, Stop, Verdict
 from scheduler.engine.policy import DEFAULT_POLICY, Policy
 from scheduler.engine.preempting.claiming import is_claimant, settle_claims
+from scheduler.engine.preempting.resizing import grow_jobs
 from scheduler.engine.preempting.room import make_room
 from scheduler.engine.reservation import Head
 from scheduler.engine.sharing.fairshare import Line
 from scheduler.engine.sharing.quota import Gate
-from scheduler.engine.snapshot import Classes, Snapshot, classes_of, ints
+from scheduler.engine.snapshot import Classes, Ints, Snapshot, classes_of, flags, ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +55,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
        a job that does not fit may stop others of lower tiers; else room is kept for a head whose
        patience ran out.
     8. Give each of the others its one reason.
+    9. If the policy resizes: where nobody waits, let elastic jobs have more nodes if that pays.
     """
     check_snapshot(snapshot)
     claimed = is_claimant(snapshot.waiting, snapshot.claims.job)
@@ -86,5 +88,16 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
     )
     starts = (*settled.starts, *admission.starts)
     stops = (*room.stops, *admission.stops)
-    plan = Plan(starts, stops, settled.waits.join(waits), reservations, stood)
+    resizes = _resizes(board, policy, admission, left, stops)
+    plan = Plan(starts, stops, settled.waits.join(waits), reservations, stood, resizes)
     return Decision(plan, board, classes, ruled_out, admission.heads, gate)
+
+
+def _resizes(
+    board: Board, policy: Policy, admission: Admission, left: Ints, stops: Sequence[Stop]
+) -> tuple[Resize, ...]:
+    """Who gives nodes back, and who grows in the pools where nobody is left waiting."""
+    snapshot = board.snapshot
+    crowded = flags(np.bincount(snapshot.waiting.pool[left], minlength=len(snapshot.pools)))
+    leaving = [stop.job for stop in stops] + [resize.job for resize in admission.resizes]
+    return (*admission.resizes, *grow_jobs(board, policy, crowded, leaving))

@@ -59,6 +59,22 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class Resize:
+    """A live elastic job that restarts with another number of nodes.
+
+    Fewer are for a `beneficiary`; more are worth `gain_gpu_s` of work beyond `cost_gpu_s`, what it
+    does again because of the restart.
+    """
+
+    job: int
+    nodes: int
+    was: int
+    beneficiary: int | None
+    gain_gpu_s: int
+    cost_gpu_s: int
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Why one job waits; `facts` are plain JSON values for the slots of its sentence."""
 
@@ -182,7 +198,8 @@ class Waits:
 class Plan:
     """Every waiting job is in exactly one of `starts` and `waits`.
 
-    `standings`: where those that start stood in the order, by job.
+    `standings`: where those that start stood in the order, by job. `resizes`: live elastic jobs
+    that restart with more nodes or fewer.
     """
 
     starts: tuple[Start, ...]
@@ -190,6 +207,7 @@ class Plan:
     waits: Waits
     reservations: tuple[Reservation, ...] = ()
     standings: Mapping[int, Standing] = field(default_factory=dict)
+    resizes: tuple[Resize, ...] = ()
 
     def iter_waits(self) -> Iterator[Wait]:
         """The waits one by one, in queue order within each pool."""

@@ -43,6 +43,8 @@ class Policy:
     of lower tiers, and only if it cannot start otherwise. `min_run_s`: how long every job may run
     after each start before it is stopped for another. `rest_s`: for how long a job that was stopped
     is not stopped again.
+    `resizes`: live elastic jobs may be restarted with other numbers of nodes: with fewer before
+    anybody is stopped, with more where nobody waits and it pays.
     `half_life_s`: how long it takes until past use counts half, under the order `fair`.
     """
 
@@ -53,6 +55,7 @@ class Policy:
     preempts: bool = False
     min_run_s: float = 0.0
     rest_s: float = 0.0
+    resizes: bool = False
     half_life_s: float = 7 * 86_400.0
 
     def __post_init__(self) -> None:
