@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from portal.bench import kill, latency, logs, loop, packing, replay, takeover, throughput
 from portal.bench.deciding import cycle, gang, topology
 from portal.bench.figures import MOST
+from portal.bench.money import ledger
 from portal.embedded.places import StackProblem
 
 WORKLOADS = {
@@ -20,6 +21,7 @@ WORKLOADS = {
     "gang": gang,
     "kill": kill,
     "latency": latency,
+    "ledger": ledger,
     "logs": logs,
     "loop": loop,
     "packing": packing,

@@ -10,6 +10,7 @@ from scheduler.services.books.adjusting import (
     propose_adjustment,
 )
 from scheduler.services.books.closing import close_period, correct_period, soft_close_period
+from scheduler.services.books.policies import set_share_policy
 from scheduler.services.books.posting import CloseBlocked
 from scheduler.services.books.reopening import reopen_period
 from scheduler.services.books.verifying import LedgerReport, verify_ledger
@@ -23,6 +24,7 @@ __all__ = [
     "post_adjustment",
     "propose_adjustment",
     "reopen_period",
+    "set_share_policy",
     "soft_close_period",
     "verify_ledger",
 ]
