@@ -27,6 +27,10 @@ def test_the_commands_close_and_verify(root, yard, capsys):
     with pytest.raises(CommandError, match="is no month"):
         call_command("books", "close", "2026-13", by="root")
     close(root, now=DECEMBER)
+    call_command("books", "export", "2026-11", by="root")
+    assert capsys.readouterr().out.startswith("AvailabilityZone,BilledCost,")
+    call_command("books", "share", "default", by="root", idle="by_use")
+    assert "idle by_use, platform none" in capsys.readouterr().out
     call_command("verify_ledger")
     assert "The chain holds" in capsys.readouterr().out
     spoil(SPOILS["amount"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import timedelta
 
 import pytest
@@ -9,11 +10,14 @@ from django.db import IntegrityError, connection, transaction
 
 from scheduler.ledger.auditing import audit
 from scheduler.ledger.segments import Bucket, Segment
-from scheduler.models import Device, DeviceSegment, Node
+from scheduler.models import Allocation, Attempt, Device, DeviceSegment, Node
+from scheduler.money import seconds_between
 from scheduler.services import reaping
 from scheduler.services.jobs import cancel_job
 from scheduler.services.nodes import drain_node, resume_node, retire_node
+from scheduler.services.nodes.health import quarantine_device, return_device
 from scheduler.services.timeline.segments import follow_node, reconcile_segments
+from scheduler.states import NodeState
 from tests import scenes
 from tests.scenes import NOON, at
 
@@ -111,6 +115,65 @@ def test_a_card_that_is_gone_is_down(cluster):
     node = cluster.node(1)
     scenes.sync(node, devices=(), now=at(50))
     assert story(node) == [("free", 0, 50), ("down", 50, None)]
+
+
+def test_a_card_in_quarantine_is_out_of_use_and_comes_back(cluster, root):
+    node = cluster.node(1)
+    card = Device.objects.select_related("node").get(node=node)
+    quarantine_device(actor=root, device=card, reason="hot", now=at(40))
+    return_device(actor=root, device=Device.objects.get(pk=card.pk), now=at(90))
+    assert story(node) == [("free", 0, 40), ("quarantine", 40, 90), ("free", 90, None)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_happens_the_buckets_add_up(root, alice, project, seed):
+    """F1, F3 on real rows: random days of a cluster, its nodes silent, lost, drained and back."""
+    chance = random.Random(seed)
+    cluster = scenes.build_cluster(root, nodes=3, gpus=2)
+    clock = 0.0
+    for _ in range(25):
+        clock += chance.choice((0, 0.4, 1, 7.7, 200, 5_000))
+        node = Node.objects.get(pk=chance.choice(cluster.nodes).pk)
+        _something(chance, node, root, alice, project, clock)
+    rows = list(DeviceSegment.objects.order_by("device_id", "start_s", "id"))
+    check_partition(clock + 50)
+    for attempt in Attempt.objects.all():
+        held = sum(
+            seconds_between(a.acquired_at, a.released_at or at(clock + 50))
+            for a in Allocation.objects.filter(placement__attempt=attempt)
+        )
+        counted = [
+            (NOON_S + int(clock + 50) if r.end_s is None else r.end_s) - r.start_s
+            for r in rows
+            if r.attempt_id == attempt.pk
+        ]
+        assert sum(counted) == held
+
+
+def _something(chance, node, root, alice, project, clock) -> None:
+    """One thing that may happen to a node and its jobs; what is refused is fine too."""
+    now = at(clock)
+    live = [p.attempt for p in node.placements.filter(ended_at__isnull=True)]
+    what = chance.randrange(7)
+    if what <= 1 and node.state == NodeState.READY and not live:
+        job = scenes.submit(alice, project, now=now, gpus_per_node=chance.choice((1, 2)))
+        scenes.start(job, node, now=now)
+    elif what == 2 and live:
+        scenes.sync(node, scenes.running(live[0]), now=now)
+    elif what == 3 and live:
+        scenes.sync(node, scenes.ended(live[0]), now=now)
+    elif what == 4:
+        drain_node(actor=root, node=node, now=now)
+        reaping.finish_drains(now=now)
+    elif what == 5:
+        resume_node(actor=root, node=node, now=now)
+    else:
+        # Long silent, perhaps lost, perhaps heard again at once.
+        Node.objects.filter(pk=node.pk).update(last_seen_at=at(clock - chance.choice((5, 99_999))))
+        reaping.mark_silent(now=now)
+        reaping.mark_lost(now=now)
+        if chance.random() < 0.6:
+            scenes.sync(Node.objects.get(pk=node.pk), now=now)
 
 
 def test_what_is_rolled_back_leaves_no_segment(cluster, root):

@@ -1,7 +1,9 @@
-"""Months of the books on a terminal: close, correct, reopen. Who runs it names a bookkeeper."""
+"""Months of the books on a terminal: close, correct, reopen, export; and who pays for idle time."""
 
 from __future__ import annotations
 
+import csv
+import sys
 from argparse import ArgumentParser
 from typing import Any
 
@@ -11,20 +13,35 @@ from accounts.errors import DomainError
 from accounts.models import User
 from accounts.selectors import person_named
 from scheduler.ledger.currencies import from_minor
+from scheduler.ledger.focus.columns import DEFAULT_VERSION, VERSIONS
+from scheduler.selectors.books.focus import focus_rows
+from scheduler.selectors.cluster import get_visible_pool
 from scheduler.services import books
+from scheduler.services.books.policies import OFFERED
 
 
 class Command(BaseCommand):
     """The same services and rules as everywhere: `--by` must be somebody who keeps the books."""
 
-    help = "Soft-close, close, correct or reopen a month of the books."
+    help = "Soft-close, close, correct, reopen or export a month; say who pays for idle time."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """What to do with which month, in whose name."""
-        parser.add_argument("verb", choices=("soft-close", "close", "correct", "reopen"))
-        parser.add_argument("month", help="such as 2026-11")
-        parser.add_argument("--by", required=True, help="user name of a bookkeeper")
-        parser.add_argument("--reason", default="", help="of a correction or a reopening")
+        """What to do with which month or pool, in whose name."""
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        for verb in ("soft-close", "close", "correct", "reopen", "export"):
+            words = verbs.add_parser(verb)
+            words.add_argument("month", help="such as 2026-11")
+            words.add_argument("--by", required=True, help="user name of a bookkeeper")
+            if verb in ("correct", "reopen"):
+                words.add_argument("--reason", default="", help="why; goes into the books")
+            if verb == "export":
+                words.add_argument("--focus", choices=VERSIONS, default=DEFAULT_VERSION)
+                words.add_argument("--issuer", default="Trainyard", help="who writes the bills")
+        share = verbs.add_parser("share", help="who pays for a pool's idle and broken time")
+        share.add_argument("pool")
+        share.add_argument("--by", required=True, help="user name of a bookkeeper")
+        share.add_argument("--idle", choices=[str(p) for p in OFFERED], default="")
+        share.add_argument("--platform", choices=[str(p) for p in OFFERED], default="")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Fails with what stands in the way."""
@@ -32,7 +49,7 @@ class Command(BaseCommand):
         if person is None:
             raise CommandError(f"There is nobody called {options['by']}.")
         try:
-            self.stdout.write(_do(person, options["verb"], options["month"], options["reason"]))
+            self._do(person, options["verb"], options)
         except books.CloseBlocked as blocked:
             for finding in blocked.findings:
                 self.stderr.write(f"{finding.subject}: {finding.words}")
@@ -40,8 +57,22 @@ class Command(BaseCommand):
         except DomainError as refused:
             raise CommandError(refused.detail) from None
 
+    def _do(self, person: User, verb: str, options: dict[str, Any]) -> None:
+        if verb == "share":
+            pool = get_visible_pool(person, options["pool"])
+            idle, platform = options["idle"], options["platform"]
+            books.set_share_policy(actor=person, pool=pool, idle=idle, platform=platform)
+            self.stdout.write(f"{pool}: idle {pool.idle_policy}, platform {pool.platform_policy}.")
+        elif verb == "export":
+            rows = focus_rows(
+                person, options["month"], version=options["focus"], issuer=options["issuer"]
+            )
+            csv.writer(sys.stdout).writerows(rows)
+        else:
+            self.stdout.write(_move(person, verb, options["month"], options.get("reason", "")))
 
-def _do(person: User, verb: str, month: str, reason: str) -> str:
+
+def _move(person: User, verb: str, month: str, reason: str) -> str:
     if verb == "soft-close":
         return f"{month} is {books.soft_close_period(actor=person, period=month).state}."
     if verb == "reopen":
