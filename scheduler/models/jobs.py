@@ -107,6 +107,12 @@ class Job(models.Model):
         return f"#{self.pk} {self.name}"
 
     @property
+    def nodes_words(self) -> str:
+        """Such as "8 nodes", or "2 to 8 nodes" of an elastic job."""
+        least = f"{self.nodes_min} to " if self.nodes_min < self.nodes else ""
+        return f"{least}{self.nodes} node{'' if self.nodes == 1 else 's'}"
+
+    @property
     def gpus(self) -> int:
         """Devices in all."""
         return self.nodes * self.gpus_per_node

@@ -101,6 +101,7 @@ class JobRow(serializers.Serializer[Any]):
     pool = serializers.CharField()
     tier = serializers.ChoiceField([tier.name.lower() for tier in Tier])
     nodes = serializers.IntegerField()
+    nodes_min = serializers.IntegerField()
     gpus_per_node = serializers.IntegerField()
     gpus = serializers.IntegerField()
     gpu_model = serializers.CharField()
@@ -200,6 +201,7 @@ def show_row(job: Job, unreachable: Iterable[int] = ()) -> dict[str, Any]:
         "pool": job.pool.name,
         "tier": Tier(job.tier).name.lower(),
         "nodes": job.nodes,
+        "nodes_min": job.nodes_min,
         "gpus_per_node": job.gpus_per_node,
         "gpus": job.gpus,
         "gpu_model": job.gpu_model,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.agent.gpus.face import Fault, GpuProblem, Holding
+from scheduler.agent.gpus.links import link_groups
 from scheduler.states import HARDWARE_XIDS, Trouble
 from scheduler.wire.messages import DeviceFacts, DeviceSample
 
@@ -38,6 +39,7 @@ class NvmlGpus:
                 f"NVML does not answer ({error}). Install the NVIDIA driver and check that "
                 "`nvidia-smi` works, or start with --simulated-gpus N to try without."
             ) from None
+        self._link_groups = link_groups(pynvml, self._devices)
         self._events = self._listen()
 
     def inventory(self) -> tuple[DeviceFacts, ...]:
@@ -51,6 +53,7 @@ class NvmlGpus:
             index=index,
             model=_text(self._nvml.nvmlDeviceGetName(device)),
             memory_mib=self._nvml.nvmlDeviceGetMemoryInfo(device).total // _MIB,
+            link_group=self._link_groups[index],
         )
 
     def sample(self, holders: Mapping[str, Holding]) -> tuple[DeviceSample, ...]:
