@@ -33,6 +33,7 @@ class SchedulerConf:
     preempt: bool
     min_run_s: int
     rest_s: int
+    heads: int
     allow_file_git: bool
     currency: str
 
@@ -43,7 +44,7 @@ class SchedulerConf:
     @property
     def policy(self) -> Policy:
         """The dials of a scheduling cycle."""
-        policy = Policy(placement=PlacementRule(self.placement))
+        policy = Policy(placement=PlacementRule(self.placement), heads=self.heads)
         if not self.preempt:
             return policy
         return replace(policy, preempts=True, min_run_s=self.min_run_s, rest_s=self.rest_s)

@@ -12,7 +12,7 @@ import numpy as np
 
 from portal.bench.figures import machine, tell
 from portal.embedded.places import StackProblem
-from scheduler.engine.policy import Order, Policy
+from scheduler.engine.policy import DEFAULT_POLICY, Order, Policy
 from scheduler.simulator.calibration import Oracle, calibration_of
 from scheduler.simulator.figures import figures_of
 from scheduler.simulator.guard import Guard
@@ -39,6 +39,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--policy", choices=[*Order], default=Order.FIFO, help="who is next")
     parser.add_argument(
         "--preempt", action="store_true", help="live jobs may be stopped for others"
+    )
+    parser.add_argument(
+        "--heads",
+        type=int,
+        default=DEFAULT_POLICY.heads,
+        help="for how many jobs of a pool room is kept at most; default %(default)s",
     )
     parser.add_argument(
         "--no-guard",
@@ -88,6 +94,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         "trace": Path(options["trace"]).name,
         "policy": options["policy"],
         "durations": options["durations"],
+        "heads": options["heads"],
         "seed": options["seed"],
         "is_preemptive": policy.preempts,
         "is_guarded": is_guarded,
@@ -108,11 +115,14 @@ def _policy(options: dict[str, Any]) -> Policy:
             f"--preempt with --policy {options['policy']} would stop nobody, because the jobs of a "
             "trace are of one tier; use shortest or las"
         )
+    if options["heads"] < 1:
+        raise StackProblem("--heads must be at least 1")
     return Policy(
         order=Order(options["policy"]),
         head_patience_s=0,
         backfill_slack_s=0,
         preempts=options["preempt"],
+        heads=options["heads"],
     )
 
 

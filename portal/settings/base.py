@@ -261,6 +261,7 @@ TRAINYARD = {
     "preempt": env.flag("TRAINYARD_PREEMPT", False),
     "min_run_s": env.whole("TRAINYARD_MIN_RUN_S", 600, low=0, high=30 * 86400),
     "rest_s": env.whole("TRAINYARD_REST_S", 1800, low=0, high=30 * 86400),
+    "heads": env.whole("TRAINYARD_HEADS", 2, low=1, high=16),
     "allow_file_git": env.flag("TRAINYARD_ALLOW_FILE_GIT", False),
     "currency": env.text("TRAINYARD_CURRENCY", "EUR"),
 }

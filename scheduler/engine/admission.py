@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.engine.board import Board
-from scheduler.engine.gang import choose_nodes, holds_gang, start_gang
+from scheduler.engine.gang import choose_nodes, holds_gang, shares_of, start_gang
 from scheduler.engine.grouping import group_rows
+from scheduler.engine.keeping.heads import Heads
 from scheduler.engine.plan import Resize, Start, Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.claiming import take_cleared
 from scheduler.engine.preempting.resizing import Elastic
 from scheduler.engine.preempting.targeting import Targeting
-from scheduler.engine.reservation import Head, earliest_start, keep_for
 from scheduler.engine.shaping.sizes import least_size
 from scheduler.engine.sharing.fairshare import Key, Line, units_of
 from scheduler.engine.sharing.quota import Gate, kinds_for_accounts, worst_case_s
@@ -55,7 +55,7 @@ class _Stream:
 
 
 class Admission:
-    """A *place* is a position in `order`; `heads` has the protected head of each pool."""
+    """A *place* is a position in `order`; `started` are the waiting rows of `starts`."""
 
     def __init__(
         self, board: Board, classes: Classes, line: Line, gate: Gate, policy: Policy
@@ -67,16 +67,17 @@ class Admission:
         self.order = line.order
         self.policy = policy
         self.starts: list[Start] = []
+        self.started: list[int] = []
         self.stops: list[Stop] = []
         self.resizes: list[Resize] = []
         self._elastic: Elastic | None = None
-        self.heads: dict[int, Head] = {}
+        self.heads = Heads(board, policy)
         self._targeting: Targeting | None = None
         self.is_started = flags(np.zeros(len(self.order)))
         size = len(classes.requests)
         self._closed: Flags = flags(np.zeros(size))
-        # Classes that fit but for a reservation: only who ends in time may still start.
-        self._is_short_only: Flags = flags(np.zeros(size))
+        # Classes that fit but for what is kept: only who is gone by then may still start.
+        self._gone_by_s: Floats = floats(np.full(size, np.inf))
         self._kind_of: Ints | None = None
 
     def place(self, placed: Iterable[tuple[int, Ints]]) -> None:
@@ -96,6 +97,8 @@ class Admission:
         back.
         """
         self._closed[list(ruled_out)] = True
+        is_open = ~self.is_started & ~self._closed[self.classes.of_job[self.order]]
+        self.heads.recall(self.classes, self.order[is_open])
         heap = []
         for number, stream in enumerate(streams := self._streams()):
             turn = self._next(stream, 0)
@@ -153,14 +156,14 @@ class Admission:
         """Which of these jobs are of an open class, end in time if they must, and are paid for."""
         class_of = stream.class_of[turns]
         is_open = ~self._closed[class_of]
+        must_end = is_open & np.isfinite(self._gone_by_s[class_of])
+        if must_end.any():
+            rows = self.order[stream.places[turns]][must_end]
+            is_open[must_end] = self.heads.gone_s(rows) <= self._gone_by_s[class_of[must_end]]
+        # Who was promised a start may have a place of his own.
+        is_open |= self.heads.are_promised(self.order[stream.places[turns]])
         if stream.closed is not None:
             is_open &= ~stream.closed[class_of]
-        must_end = is_open & self._is_short_only[class_of]
-        if must_end.any():
-            rows = self.order[stream.places[turns]]
-            for pool, head in self.heads.items():
-                mine = must_end & (self.board.snapshot.waiting.pool[rows] == pool)
-                is_open[mine] = self._ends_before(head, rows[mine])
         if stream.cost_s is not None:
             is_open &= stream.cost_s[turns] <= self.gate.left_s(stream.account)
         return flags(is_open)
@@ -169,27 +172,28 @@ class Admission:
         """Start the job if it may and fits; else close what cannot start any more."""
         class_row, place = int(stream.class_of[turn]), int(stream.places[turn])
         request, row = self.classes.requests[class_row], int(self.order[place])
+        who = self.heads.seeker(row, request)
         if self.gate.bars(request, stream.account):
             self._close_for(stream, class_row)
             return
         limit_s = int(self.board.snapshot.waiting.time_limit_s[row])
         request = self.gate.sized(request, stream.account, limit_s)
-        head = self.heads.get(request.pool)
-        nodes = choose_nodes(self.board, request, past_reservations=True)
-        if nodes is None:
-            if self._clear(place, row, request):
-                return
-            if head is None:
-                self._protect(row, request)
+        nodes = choose_nodes(self.board, request)
+        fits = nodes is not None
+        who = replace(who, request=request)
+        beside = self.board.keeping.binding(who, float(self.heads.gone_s(ints([row]))[0]))
+        if fits and beside:
+            nodes = choose_nodes(self.board, request, beside)
+        if nodes is not None:
+            self._start(place, row, request, nodes, uses_spare=bool(beside))
+            self.heads.note_passing(who)
+        elif (not fits and self._clear(place, row, request)) or self.heads.protect(who):
+            self.heads.note_passing(who)
+        elif fits:
+            last_s = max((one.from_s for one in beside), default=-np.inf)
+            self._gone_by_s[class_row] = min(self._gone_by_s[class_row], last_s)
+        else:
             self._closed[class_row] = True
-            return
-        is_short = head is not None and bool(self._ends_before(head, ints([row]))[0])
-        if head is not None and not is_short:
-            nodes = choose_nodes(self.board, request, past_reservations=False)
-        if nodes is None:
-            self._is_short_only[class_row] = True
-            return
-        self._start(place, row, request, nodes, uses_spare=not is_short)
 
     def _close_for(self, stream: _Stream, class_row: int) -> None:
         """Accounts look at pool, model and GPUs alone: all classes like it are closed for it."""
@@ -211,10 +215,13 @@ class Admission:
         job, run_s = int(snapshot.waiting.id[row]), float(snapshot.waiting.remaining_s[row])
         until_s = snapshot.now_s + run_s
         start = start_gang(self.board, job, request, nodes, until_s, uses_spare=uses_spare)
+        gone_s = float(self.heads.gone_s(ints([row]))[0])
+        self.board.keeping.charge(request.pool, shares_of(request, nodes), gone_s)
         self._count(place, row, request, start)
 
     def _count(self, place: int, row: int, request: Request, start: Start) -> None:
         self.starts.append(start)
+        self.started.append(row)
         self.is_started[place] = True
         self.line.charge(int(self.line.sharers[row]), units_of(start))
         waiting = self.board.snapshot.waiting
@@ -260,20 +267,3 @@ class Admission:
         self.resizes += found
         targeting.is_gone[np.isin(running.jobs.id, [resize.job for resize in found])] = True
         return bool(found)
-
-    def _protect(self, row: int, request: Request) -> None:
-        """Keep room for the job if its patience ran out and time limits free enough some day."""
-        snapshot = self.board.snapshot
-        waited_s = snapshot.now_s - float(snapshot.waiting.queued_at_s[row])
-        if waited_s < self.policy.head_patience_s or self.policy.rearranges:
-            return
-        start = earliest_start(self.board, request)
-        if start is not None:
-            keep_for(self.board, request, start)
-            self.heads[request.pool] = Head(row, int(snapshot.waiting.tier[row]), start)
-
-    def _ends_before(self, head: Head, rows: Ints) -> Flags:
-        """Which waiting rows are gone before the head needs its nodes."""
-        snapshot = self.board.snapshot
-        ends_s = snapshot.now_s + snapshot.waiting.remaining_s[rows]
-        return flags(ends_s + self.policy.backfill_slack_s <= head.start.start_s)

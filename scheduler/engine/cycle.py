@@ -12,9 +12,10 @@ from scheduler.engine.board import Board
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.explaining import explain_waits, rule_out
 from scheduler.engine.explaining.standing import standings
+from scheduler.engine.keeping.timeline import reservations_of, timeline_of
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.packing.scoring import packing_for
-from scheduler.engine.plan import Plan, Reservation, Resize, Stop, Verdict
+from scheduler.engine.plan import Plan, Resize, Stop, Verdict
 from scheduler.engine.policy import DEFAULT_POLICY, Policy
 from scheduler.engine.preempting.claiming import is_claimant, settle_claims
 from scheduler.engine.preempting.resizing import grow_jobs
@@ -33,7 +34,7 @@ class Decision:
     board: Board
     classes: Classes
     ruled_out: Mapping[int, Verdict]
-    heads: Mapping[int, Head]
+    heads: Mapping[int, Sequence[Head]]
     gate: Gate
 
 
@@ -76,21 +77,15 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
     left = line.order[line.line_up(ints(np.flatnonzero(~admission.is_started)))]
     # Who is being stopped does not wait yet.
     left = left[left < len(snapshot.waiting)]
-    waits = explain_waits(board, classes, left, ruled_out, admission.heads, gate)
+    waits = explain_waits(board, classes, left, ruled_out, admission.heads.by_pool, gate)
     stood = standings(after, classes, policy, line.order, admission.is_started, ruled_out)
-    reservations = tuple(
-        Reservation(
-            job=int(snapshot.waiting.id[head.row]),
-            nodes=tuple(snapshot.nodes.id[head.start.nodes].tolist()),
-            start_s=head.start.start_s,
-        )
-        for _, head in sorted(admission.heads.items())
-    )
+    reservations = reservations_of(after, admission.heads.by_pool)
     starts = (*settled.starts, *admission.starts)
     stops = (*room.stops, *admission.stops)
     resizes = _resizes(board, policy, admission, left, stops)
-    plan = Plan(starts, stops, settled.waits.join(waits), reservations, stood, resizes)
-    return Decision(plan, board, classes, ruled_out, admission.heads, gate)
+    slots = timeline_of(board, admission.starts, admission.started)
+    plan = Plan(starts, stops, settled.waits.join(waits), reservations, stood, resizes, slots)
+    return Decision(plan, board, classes, ruled_out, admission.heads.by_pool, gate)
 
 
 def _resizes(

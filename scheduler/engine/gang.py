@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from scheduler.engine.board import Board
+from scheduler.engine.board.kept import Kept
 from scheduler.engine.placement import eligible_nodes, pick_devices, rank_nodes
 from scheduler.engine.plan import PlannedPlacement, Start
 from scheduler.engine.shaping.nodes import group_of, take_nodes
@@ -12,18 +15,19 @@ from scheduler.engine.shaping.topology import REQUIRED, count_groups
 from scheduler.engine.snapshot import NONE, Ints, Request, Snapshot, ints
 
 
-def choose_nodes(board: Board, request: Request, *, past_reservations: bool) -> Ints | None:
+def choose_nodes(board: Board, request: Request, beside: Sequence[Kept] = ()) -> Ints | None:
     """The node rows of every share in the order of ranks, or None if not all of them fit now.
 
-    An elastic job takes as many nodes as it can have. Licences count as well as nodes.
+    They fit together with all of `beside`, when that begins. An elastic job takes as many nodes as
+    it can have. Licences count as well as nodes.
     """
-    if not board.licences.hold(request, past_reservations=past_reservations):
+    if not board.licences.hold(request, past_reservations=not beside):
         return None
-    return find_nodes(board, request, past_reservations=past_reservations)
+    return find_nodes(board, request, beside)
 
 
 def find_nodes(
-    board: Board, request: Request, *, past_reservations: bool, past_tenants: bool = False
+    board: Board, request: Request, beside: Sequence[Kept] = (), *, past_tenants: bool = False
 ) -> Ints | None:
     """As `choose_nodes`, licences aside. `past_tenants`: as if tenants did not mind each other.
 
@@ -35,9 +39,7 @@ def find_nodes(
         return rank_nodes(board, part, rows)
 
     for shape in request.shapes():
-        fit = eligible_nodes(
-            board, shape, past_reservations=past_reservations, past_tenants=past_tenants
-        )
+        fit = eligible_nodes(board, shape, beside, past_tenants=past_tenants)
         fit[chosen] = False
         rows = ints(np.flatnonzero(fit))
         if request.part_gpus and request.topology and request.spread == REQUIRED:
@@ -66,23 +68,33 @@ def holds_gang(board: Board, request: Request, nodes: Ints) -> bool:
     for shape in request.shapes():
         chosen = nodes[first : first + shape.nodes]
         first += shape.nodes
-        if not board.fits(shape, past_reservations=True)[chosen].all():
+        if not board.fits(shape)[chosen].all():
             return False
     return True
+
+
+def shares_of(request: Request, nodes: Ints) -> list[tuple[int, Request]]:
+    """Each node row, in the order of ranks, with the share it gets."""
+    whole, *part = request.shapes()
+    return [
+        (node, part[0] if part and rank >= request.nodes else whole)
+        for rank, node in enumerate(nodes.tolist())
+    ]
 
 
 def start_gang(
     board: Board, job: int, request: Request, nodes: Ints, until_s: float, *, uses_spare: bool
 ) -> Start:
-    """Charge the board with every share of the job and say where it runs."""
+    """Charge the board with every share of the job and say where it runs.
+
+    `uses_spare` is false for a job that is gone before any licence kept for a head is needed.
+    """
     snapshot = board.snapshot
     board.licences.take(request, until_s, uses_spare=uses_spare)
     placements = []
-    whole, *part = request.shapes()
-    for rank, node in enumerate(nodes.tolist()):
-        shape = part[0] if part and rank >= request.nodes else whole
+    for rank, (node, shape) in enumerate(shares_of(request, nodes)):
         device_rows = pick_devices(board, shape, node)
-        board.charge(node, device_rows, shape, until_s, uses_spare=uses_spare)
+        board.charge(node, device_rows, shape, until_s)
         placements.append(
             PlannedPlacement(
                 node=int(snapshot.nodes.id[node]),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from scheduler.engine.board import Board, Supply
+from scheduler.engine.board.kept import Kept
 from scheduler.engine.shaping.nodes import holds_shape
 from scheduler.engine.snapshot import NONE, WHOLE_MILLI, Flags, Ints, Request, Snapshot, ints
 
@@ -39,14 +41,19 @@ def has_nodes(board: Board, request: Request, gpus: Supply, among: Flags) -> boo
 
 
 def eligible_nodes(
-    board: Board, request: Request, *, past_reservations: bool, past_tenants: bool = False
+    board: Board, request: Request, beside: Sequence[Kept] = (), *, past_tenants: bool = False
 ) -> Flags:
     """Nodes that may hold one share now: room, right pool, and not where it just failed.
+
+    Room for it and for all of `beside`, when that begins.
 
     The node where the job failed last is avoided only if enough others could hold it, so that a
     pool of one node does not wait for ever.
     """
-    fit = board.fits(request, past_reservations=past_reservations, past_tenants=past_tenants)
+    fit = board.fits(request, past_tenants=past_tenants)
+    if beside:
+        cut = board.cards.on_node if board.cards.matter else None
+        fit &= board.keeping.allows(request, beside, cut)
     return without_avoided(board, request, fit)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -98,6 +99,31 @@ class Reservation:
     job: int
     nodes: tuple[int, ...]
     start_s: float
+
+
+class SlotKind(StrEnum):
+    """Why a slot of the timeline is taken."""
+
+    START = "start"
+    HEAD = "head"
+    BOOKING = "booking"
+    MAINTENANCE = "maintenance"
+    HEADROOM = "headroom"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What is planned where, from and to; times in seconds since 1970, no end is infinite.
+
+    `owner`: the id of the job that starts now or is planned, of the booking or of the maintenance
+    window; of the pool's row for headroom.
+    """
+
+    kind: SlotKind
+    owner: int
+    nodes: tuple[int, ...]
+    from_s: float
+    until_s: float
 
 
 class Forecast:
@@ -199,7 +225,8 @@ class Plan:
     """Every waiting job is in exactly one of `starts` and `waits`.
 
     `standings`: where those that start stood in the order, by job. `resizes`: live elastic jobs
-    that restart with more nodes or fewer.
+    that restart with more nodes or fewer. `timeline`: what starts now, what is planned for heads,
+    and what the calendar keeps.
     """
 
     starts: tuple[Start, ...]
@@ -208,6 +235,7 @@ class Plan:
     reservations: tuple[Reservation, ...] = ()
     standings: Mapping[int, Standing] = field(default_factory=dict)
     resizes: tuple[Resize, ...] = ()
+    timeline: tuple[Slot, ...] = ()
 
     def iter_waits(self) -> Iterator[Wait]:
         """The waits one by one, in queue order within each pool."""

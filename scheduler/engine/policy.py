@@ -37,7 +37,8 @@ class Policy:
     """`order`: who is next within a tier. `head_patience_s`: how long a job that does not fit lets
     others pass it before its pool keeps nodes for it. `backfill_slack_s`: how much earlier than the
     protected head's start a passing job must be gone; covers the time of starting and stopping.
-    `placement`: which of the nodes that hold a job it takes.
+    `heads`: for how many jobs of a pool room is kept at most. `placement`: which of the nodes that
+    hold a job it takes.
     `preempts`: live jobs may be stopped for others. With the orders `shortest` and `las` who runs
     is chosen anew in every cycle, and nobody is kept room for; with the others a job may stop those
     of lower tiers, and only if it cannot start otherwise. `min_run_s`: how long every job may run
@@ -57,12 +58,15 @@ class Policy:
     rest_s: float = 0.0
     resizes: bool = False
     half_life_s: float = 7 * 86_400.0
+    heads: int = 1
 
     def __post_init__(self) -> None:
         if not self.head_patience_s >= 0:
             raise ValueError("head_patience_s must be zero or more seconds")
         if not self.backfill_slack_s >= 0:
             raise ValueError("backfill_slack_s must be zero or more seconds")
+        if not self.heads >= 1:
+            raise ValueError("heads must be one or more")
         if not self.min_run_s >= 0:
             raise ValueError("min_run_s must be zero or more seconds")
         if not self.rest_s >= 0:

@@ -1,17 +1,43 @@
-"""Room that is kept for a job that has waited too long, and when it can start there."""
+"""When and where a job that has to wait can start at the latest, and the room kept for it then.
+
+With several heads this is conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 12(6), 2001,
+section 2): each has a planned start, and others may pass only if none of them moves; with one it is
+EASY.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from scheduler.engine.board import Board
+from scheduler.engine.board.kept import Kept, hold, need_of
 from scheduler.engine.board.supply import is_picky
+from scheduler.engine.gang import shares_of
 from scheduler.engine.placement import is_capable, without_avoided
+from scheduler.engine.plan import SlotKind
 from scheduler.engine.shaping.nodes import group_of, soonest_nodes
+from scheduler.engine.shaping.sizes import least_size
 from scheduler.engine.shaping.topology import REQUIRED
-from scheduler.engine.snapshot import NONE, Flags, Floats, Ints, Request, flags, ints, running_sum
+from scheduler.engine.snapshot import (
+    NONE,
+    Flags,
+    Floats,
+    Ints,
+    Request,
+    flags,
+    floats,
+    ints,
+    running_sum,
+)
+
+# Cells of nodes with something kept times moments looked at; beyond that fewer moments are, which
+# may plan a start later than need be, never earlier.
+MAX_CELLS = 400_000
+# Moments at which enough nodes are open, yet perhaps too far apart.
+MOST_MOMENTS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,28 +50,192 @@ class EarliestStart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Head:
-    """The waiting job (row) for which a pool keeps room."""
+    """The waiting job (row) for which a pool keeps room; it is gone again by `until_s`."""
 
     row: int
     tier: int
     start: EarliestStart
+    until_s: float = np.inf
 
 
-def earliest_start(board: Board, request: Request) -> EarliestStart | None:
-    """The nodes where the job can start soonest; None if time limits alone never free enough."""
-    chosen, start_s = ints([]), board.snapshot.now_s
-    for shape in request.shapes():
-        ready_s = ready_times(board, shape)
-        ready_s[chosen] = np.inf
-        if request.part_gpus and request.topology and len(chosen):
-            _only_beside(board, request, chosen, ready_s)
-        soonest = soonest_nodes(board.snapshot, shape, ready_s)
+def earliest_start(
+    board: Board, request: Request, stay_s: float = np.inf, beside: Sequence[Kept] = ()
+) -> EarliestStart | None:
+    """The nodes where the job can start soonest; None if time limits alone never free enough.
+
+    It stays for `stay_s` and leaves all of `beside` what it needs.
+    """
+    licensed_s = board.licences.ready_s(request)
+    if not np.isfinite(licensed_s):
+        return None
+    ready_s = [ready_times(board, shape) for shape in request.shapes()]
+    if not beside:
+        soonest = _soonest(board, request, ready_s)
         if soonest is None:
             return None
-        start_s = max(start_s, float(ready_s[soonest].max()))
+        return EarliestStart(soonest.nodes, max(soonest.start_s, licensed_s))
+    claimed = np.unique(np.concatenate([one.nodes for one in beside]))
+    moments = _moments(board, ready_s, claimed, beside)
+    moments = np.unique(np.append(moments[moments > licensed_s], licensed_s))
+    open_at = [
+        _open_at(board, shape, ready, claimed, moments, stay_s, beside)
+        for shape, ready in zip(request.shapes(), ready_s, strict=True)
+    ]
+    for moment in _likely(board, request, ready_s, claimed, moments, open_at)[:MOST_MOMENTS]:
+        then_s = [ready.copy() for ready in ready_s]
+        for ready, is_open in zip(then_s, open_at, strict=True):
+            ready[claimed[~is_open[:, moment]]] = np.inf
+            ready[ready > moments[moment]] = np.inf
+        found = _soonest(board, request, then_s)
+        if found is not None:
+            return EarliestStart(found.nodes, float(moments[moment]))
+    return None
+
+
+def can_start(
+    board: Board, request: Request, start: EarliestStart, stay_s: float, beside: Sequence[Kept]
+) -> bool:
+    """Whether the job can start on these very nodes then, and leave all of `beside` its own."""
+    moment, first = floats([start.start_s]), 0
+    for shape in request.shapes():
+        nodes = np.sort(start.nodes[first : first + shape.nodes])
+        first += shape.nodes
+        ready_s = ready_times(board, shape)
+        if not _open_at(board, shape, ready_s, nodes, moment, stay_s, beside).all():
+            return False
+    return True
+
+
+def kept_for(board: Board, request: Request, head: Head, *, is_promise: bool = False) -> Kept:
+    """What is kept for a head: its shares, from its start until it is gone."""
+    order = np.argsort(head.start.nodes)
+    nodes, shares = head.start.nodes[order], shares_of(request, head.start.nodes)
+    need = np.array([need_of(shape) for _, shape in shares], dtype=np.int64).T
+    from_s = head.start.start_s
+    return Kept(
+        kind=SlotKind.HEAD,
+        owner=head.row,
+        pool=request.pool,
+        nodes=nodes,
+        need=need[:, order],
+        from_s=from_s,
+        until_s=head.until_s,
+        free_then=free_at(board, request, nodes, floats([from_s]))[:, :, 0],
+        is_promise=is_promise,
+        is_whole=request.is_exclusive,
+        tenant=request.tenant,
+    )
+
+
+def free_at(board: Board, request: Request, nodes: Ints, moments: Floats) -> Ints:
+    """Amounts free on `nodes` (rows, ascending) for the request by moment, what is kept aside.
+
+    Jobs are taken to end at their limits, those beyond it now.
+    """
+    holder, cpus, memory_mib, until_s = board.holders()
+    here = np.flatnonzero(np.isin(holder, nodes))
+    at = np.searchsorted(nodes, holder[here])
+    when = np.searchsorted(moments, until_s[here], side="left")
+    freed = (_held_gpus(board, request, len(holder)), cpus, memory_mib, board.held_scratch_mib())
+    free = (
+        _whole_free(board, request),
+        board.cpus_free,
+        board.memory_free_mib,
+        board.scratch_free_mib,
+    )
+    amounts = np.zeros((len(free), len(nodes), len(moments) + 1), dtype=np.int64)
+    for axis, (now, then) in enumerate(zip(free, freed, strict=True)):
+        np.add.at(amounts[axis], (at, when), then[here])
+        amounts[axis, :, 0] += now[nodes]
+    return np.asarray(amounts.cumsum(axis=2)[:, :, :-1])
+
+
+def _open_at(
+    board: Board,
+    shape: Request,
+    ready_s: Floats,
+    nodes: Ints,
+    moments: Floats,
+    stay_s: float,
+    beside: Sequence[Kept],
+) -> Flags:
+    """Node by moment: whether one share that starts then can stay. Nodes and moments ascend."""
+    is_open: Flags = np.asarray(np.less_equal.outer(ready_s[nodes], moments))
+    free = free_at(board, shape, nodes, moments)
+    shared = np.zeros_like(is_open)
+    for one in beside:
+        active = one.is_active(moments)
+        if active.any():
+            taken = one.taken_from(nodes)
+            free[:, :, active] -= taken[:, :, None]
+            shared |= np.logical_and.outer((taken > 0).any(axis=0), active)
+    # Where nothing is kept then, being ready is enough.
+    is_open &= ~shared | hold(free, shape)
+    for one in beside:
+        shut = flags((moments < one.from_s) & (one.from_s < moments + stay_s))
+        tight = one.nodes
+        if one.is_whole or shape.is_exclusive or _minds(board, shape, one):
+            shut |= one.is_active(moments)
+        else:
+            tight = one.nodes[~hold(one.spare(beside), shape)]
+        at = np.flatnonzero(np.isin(nodes, tight))
+        is_open[at[:, None], np.flatnonzero(shut)] = False
+    return is_open
+
+
+def _minds(board: Board, shape: Request, one: Kept) -> bool:
+    """On cut cards, what is to spare for one tenant is not for another."""
+    return board.cards.matter and one.tenant != shape.tenant
+
+
+def _moments(
+    board: Board, ready_s: Sequence[Floats], claimed: Ints, beside: Sequence[Kept]
+) -> Floats:
+    """When a start may become possible: something ends, or is kept no more."""
+    now_s = board.snapshot.now_s
+    holder, _, _, until_s = board.holders()
+    ends_s = np.concatenate([*ready_s, until_s[np.isin(holder, claimed)]])
+    ends_s = np.unique(ends_s[np.isfinite(ends_s) & (ends_s > now_s)])
+    most = max(1, MAX_CELLS // max(1, len(claimed)))
+    if len(ends_s) > most:
+        ends_s = ends_s[np.linspace(0, len(ends_s) - 1, most).astype(np.int64)]
+    gone_s = [one.until_s for one in beside if now_s < one.until_s < np.inf]
+    return np.unique(np.concatenate([[now_s], ends_s, gone_s]))
+
+
+def _likely(
+    board: Board,
+    request: Request,
+    ready_s: Sequence[Floats],
+    claimed: Ints,
+    moments: Floats,
+    open_at: Sequence[Flags],
+) -> Ints:
+    """The moments at which enough nodes are open, wherever they are."""
+    elsewhere = np.ones(len(ready_s[0]), dtype=np.bool_)
+    elsewhere[claimed] = False
+    counts = [
+        np.searchsorted(np.sort(ready[elsewhere]), moments, side="right") + is_open.sum(axis=0)
+        for ready, is_open in zip(ready_s, open_at, strict=True)
+    ]
+    size = least_size(board.snapshot, request)
+    # What holds a whole share holds the part too, so the part needs one node more.
+    return ints(np.flatnonzero((counts[0] >= size) & (counts[-1] >= size + len(counts) - 1)))
+
+
+def _soonest(board: Board, request: Request, ready_s: Sequence[Floats]) -> EarliestStart | None:
+    """The nodes that are ready first. Changes `ready_s`."""
+    chosen, start_s = ints([]), board.snapshot.now_s
+    for shape, ready in zip(request.shapes(), ready_s, strict=True):
+        ready[chosen] = np.inf
+        if request.part_gpus and request.topology and len(chosen):
+            _only_beside(board, request, chosen, ready)
+        soonest = soonest_nodes(board.snapshot, shape, ready)
+        if soonest is None:
+            return None
+        start_s = max(start_s, float(ready[soonest].max()))
         chosen = np.concatenate([chosen, np.sort(soonest)])
-    start_s = max(start_s, board.licences.ready_s(request))
-    return EarliestStart(chosen, start_s) if np.isfinite(start_s) else None
+    return EarliestStart(chosen, start_s)
 
 
 def _only_beside(board: Board, request: Request, chosen: Ints, ready_s: Floats) -> None:
@@ -53,41 +243,6 @@ def _only_beside(board: Board, request: Request, chosen: Ints, ready_s: Floats) 
     if request.spread == REQUIRED:
         group = group_of(board.snapshot, request)
         ready_s[group != group[chosen[0]]] = np.inf
-
-
-def keep_for(board: Board, request: Request, start: EarliestStart) -> None:
-    """Limit what others may take of these nodes to what the job leaves over when it starts.
-
-    Chosen anew in every cycle, yet its start never moves back: the nodes of the last cycle can
-    still be chosen, since whatever was let onto them leaves room for the job at that time.
-    """
-    node, cpus, memory_mib, until_s = board.holders()
-    gone = until_s <= start.start_s
-    size = len(board.snapshot.nodes.id)
-    gpus = _held_gpus(board, request, len(node))
-
-    def at_start(free: Ints, held: Ints, need: int) -> Ints:
-        freed = np.bincount(node[gone], weights=held[gone], minlength=size)
-        return ints(free + freed.astype(np.int64) - need)
-
-    board.reserved_pools.add(request.pool)
-    board.licences.keep(request, start.start_s)
-    board.is_kept[start.nodes] = True
-    board.kept_tenant[start.nodes] = request.tenant
-    scratch_mib = board.held_scratch_mib()
-    first = 0
-    for shape in request.shapes():
-        kept = start.nodes[first : first + shape.nodes]
-        first += shape.nodes
-        spare_gpus = at_start(_whole_free(board, request), gpus, shape.gpus)
-        board.spare_gpus[kept] = spare_gpus[kept]
-        board.spare_cpus[kept] = at_start(board.cpus_free, cpus, shape.cpus)[kept]
-        spare_mib = at_start(board.memory_free_mib, memory_mib, shape.memory_mib)
-        board.spare_memory_mib[kept] = spare_mib[kept]
-        spare_scratch = at_start(board.scratch_free_mib, scratch_mib, shape.scratch_mib)
-        board.spare_scratch_mib[kept] = spare_scratch[kept]
-        if request.is_exclusive:
-            board.spare_gpus[kept] = NONE
 
 
 def ready_times(board: Board, request: Request) -> Floats:
@@ -113,7 +268,7 @@ def ready_times(board: Board, request: Request) -> Floats:
     if request.is_exclusive or board.is_closed.any():
         enough &= _is_last(node) | ~(board.is_closed[node] | request.is_exclusive)
     np.minimum.at(ready_s, node[enough], until_s[enough])
-    ready_s[board.fits(request, past_reservations=True)] = now_s
+    ready_s[board.fits(request)] = now_s
     ready_s[~capable] = np.inf
     return ready_s
 

@@ -12,7 +12,8 @@ from django.db import connection
 
 from scheduler.conf import load_conf
 from scheduler.engine.cycle import plan_cycle
-from scheduler.engine.plan import Plan
+from scheduler.engine.keeping.promises import with_promises
+from scheduler.engine.plan import Plan, Reservation
 from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, ints
 from scheduler.loop.committing import WaitMemory, commit_starts, commit_waits
@@ -68,7 +69,10 @@ class _Watch:
 
 @dataclass(slots=True)
 class Scheduler:
-    """The loop's state between cycles: who it is, its lease, and what it wrote last."""
+    """The loop's state between cycles: who it is, its lease, what it wrote and planned last.
+
+    `kept`: what heads were promised. A new lease holder starts without; it plans them anew.
+    """
 
     holder: str
     policy: Policy = field(default_factory=lambda: load_conf().policy)
@@ -78,6 +82,7 @@ class Scheduler:
     reaped_at: datetime | None = None
     records: list[CycleRecord] = field(default_factory=list)
     recorded_at: datetime | None = None
+    kept: tuple[Reservation, ...] = ()
 
     def run_cycle(self, now: datetime) -> CycleOutcome:
         """One round. An exception leaves the lease as it is; the next round tries again.
@@ -106,7 +111,9 @@ class Scheduler:
             loaded = loaded.with_running(rest_s=self.policy.rest_s, now=now)
         load_ms = watch.lap_ms()
         snapshot = self.memories.add_to(loaded.snapshot, self.policy, now=now)
+        snapshot = with_promises(snapshot, self.kept)
         plan = plan_or_hold(snapshot, self.policy, now=now)
+        self.kept = plan.reservations
         plan_ms = watch.lap_ms()
         try:
             starts, rooms = split_starts(plan, loaded.snapshot)
@@ -187,6 +194,7 @@ class Scheduler:
         self.lease = None
         # Another scheduler may write reasons meanwhile; what this one remembers is void.
         self.memory = WaitMemory()
+        self.kept = ()
 
 
 def _is_due(last: datetime | None, every: timedelta, now: datetime) -> bool:

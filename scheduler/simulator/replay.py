@@ -10,7 +10,8 @@ from typing import TypeAlias
 import numpy as np
 
 from scheduler.engine.cycle import plan_cycle
-from scheduler.engine.plan import Plan
+from scheduler.engine.keeping.promises import with_promises
+from scheduler.engine.plan import Plan, Reservation
 from scheduler.engine.policy import Order, Policy
 from scheduler.engine.snapshot import Floats, Snapshot, ints
 from scheduler.simulator.hazards import Hazards, next_bin_s
@@ -73,6 +74,7 @@ class Replay:
         self._arrived = 0
         self._ends: list[tuple[float, int]] = []
         self._sinks_s = np.inf
+        self._kept: tuple[Reservation, ...] = ()
 
     def next_s(self) -> float:
         """When the next job arrives or ends or sinks a bin; infinite when all is done."""
@@ -113,8 +115,9 @@ class Replay:
 
     def _decide(self) -> None:
         world = self.world
-        snapshot = world.snapshot(may_stop=self.policy.preempts)
+        snapshot = with_promises(world.snapshot(may_stop=self.policy.preempts), self._kept)
         plan = plan_cycle(snapshot, self.policy)
+        self._kept = plan.reservations
         self._watch(snapshot, plan)
         for row in world.apply(plan):
             self._expect_end(row)

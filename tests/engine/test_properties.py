@@ -134,7 +134,7 @@ def test_classes_decide_the_same_as_one_job_after_the_other(snapshot: Snapshot) 
     for row in order_waiting(snapshot).tolist():
         class_row = int(classes.of_job[row])
         request = classes.requests[class_row]
-        nodes = choose_nodes(board, request, past_reservations=False)
+        nodes = choose_nodes(board, request)
         if class_row not in ruled_out and nodes is not None:
             number = int(snapshot.waiting.id[row])
             expected.append(start_gang(board, number, request, nodes, 0.0, uses_spare=True))

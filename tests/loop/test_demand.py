@@ -60,13 +60,13 @@ def test_models_that_nobody_has_are_left_out(cluster, alice, project):
 
 
 def test_the_setting_chooses_the_rule(cluster, alice, project, settings):
-    assert Scheduler(holder="one").policy == DEFAULT_POLICY
+    assert Scheduler(holder="one").policy.placement is DEFAULT_POLICY.placement
     settings.TRAINYARD = {**settings.TRAINYARD, "placement": "pack"}
     assert load_conf().policy.placement is PlacementRule.PACK
     job = submit(alice, project)
     scheduler = Scheduler(holder="two")
     assert scheduler.run_cycle(at(1)).started == 1
-    assert scheduler.demand.counted_at == at(1)
+    assert scheduler.memories.demand.counted_at == at(1)
     job.refresh_from_db()
     assert job.state == JobState.STARTING
 

@@ -65,12 +65,13 @@ def blocking_facts(decision: Decision, policy: Policy, job: int) -> Blocking | N
     row = int(rows[0])
     class_row = int(decision.classes.of_job[row])
     request = decision.classes.requests[class_row]
-    head = decision.heads.get(request.pool)
-    if head is not None:
-        ends_s = snapshot.now_s + float(snapshot.waiting.remaining_s[row])
-        passes = ends_s + policy.backfill_slack_s <= head.start.start_s
-        head = None if passes or head.row == row else head
-    case = Case(decision.board, request, class_row, ints([row]), head, gate=decision.gate)
+    gone_s = snapshot.now_s + float(snapshot.waiting.remaining_s[row]) + policy.backfill_slack_s
+    heads = tuple(
+        head
+        for head in decision.heads.get(request.pool, ())
+        if head.row != row and gone_s > head.start.start_s
+    )
+    case = Case(decision.board, request, class_row, ints([row]), heads, gate=decision.gate)
     asked = [check for check in CHECKS if not check.by_account or _has_account(decision, row)]
     checks = tuple(_result(check, case) for check in asked) if wait else ()
     holders, others = _holders(decision, request)

@@ -4,7 +4,7 @@
 is on which card (`cards.py`), and licences (`licences.py`).
 """
 
-from scheduler.engine.board.core import UNLIMITED, Board, Packer
+from scheduler.engine.board.core import Board, Packer
 from scheduler.engine.board.supply import Supply
 
-__all__ = ["UNLIMITED", "Board", "Packer", "Supply"]
+__all__ = ["Board", "Packer", "Supply"]

@@ -8,6 +8,7 @@ import numpy as np
 
 from scheduler.engine.board.cards import Cards
 from scheduler.engine.board.claims import keep_claims
+from scheduler.engine.board.kept import Keeping
 from scheduler.engine.board.licences import Licences
 from scheduler.engine.board.supply import Supply, count_devices, is_picky, serves_kind
 from scheduler.engine.snapshot import (
@@ -23,8 +24,6 @@ from scheduler.engine.snapshot import (
     ints,
 )
 
-UNLIMITED = np.iinfo(np.int64).max
-
 
 class Packer(Protocol):
     """Prefers nodes and shared devices by what else fits afterwards."""
@@ -39,9 +38,9 @@ class Board:
     `free_gpus[model]` counts the devices that are wholly free and of a model, or of a set of
     models, by node; `free_gpus[NONE]`, the last row, counts those of any model. `free_milli` is
     what a device still offers, `largest_share` the most that one shareable device of a node does,
-    by model as above. `spare_*` is what jobs may take of a node beside a reservation; a share
-    counts there as a device. `changes` counts by node how often it was charged. `residents` counts
-    who is on a node, `is_closed` says that it is somebody's alone.
+    by model as above. `keeping` is the room kept from some time on. `changes` counts by node how
+    often it was charged. `residents` counts who is on a node, `is_closed` says that it is
+    somebody's alone.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -71,13 +70,7 @@ class Board:
         self.has_failures = bool(nodes.failures.any())
         self.changes: Ints = np.zeros(size, dtype=np.int64)
         self.in_pool: Flags = nodes.pool == np.arange(len(snapshot.pools))[:, None]
-        self.reserved_pools: set[int] = set()
-        self.spare_gpus: Ints = np.full(size, UNLIMITED)
-        self.spare_cpus: Ints = np.full(size, UNLIMITED)
-        self.spare_memory_mib: Ints = np.full(size, UNLIMITED)
-        self.spare_scratch_mib: Ints = np.full(size, UNLIMITED)
-        self.is_kept: Flags = np.zeros(size, dtype=np.bool_)
-        self.kept_tenant: Ints = np.full(size, NONE)
+        self.keeping = Keeping(size)
         self.holder: Ints = _last_holders(snapshot)
         self._begin: Ints = ints(np.searchsorted(devices.node, np.arange(size)))
         self._end: Ints = ints(np.searchsorted(devices.node, np.arange(size), side="right"))
@@ -104,10 +97,8 @@ class Board:
             return here
         return flags(here & masks[request.mask])
 
-    def fits(
-        self, request: Request, *, past_reservations: bool = False, past_tenants: bool = False
-    ) -> Flags:
-        """Nodes whose free capacity holds one share of the request now.
+    def fits(self, request: Request, *, past_tenants: bool = False) -> Flags:
+        """Nodes whose free capacity holds one share of the request now, what is kept aside.
 
         `past_tenants`: as if tenants did not mind each other.
         """
@@ -123,8 +114,6 @@ class Board:
             fit &= ~self.is_closed
         if request.is_exclusive:
             fit &= self.residents == 0
-        if not past_reservations and request.pool in self.reserved_pools:
-            fit &= self._leaves_enough(request)
         return np.asarray(fit)
 
     def _have_gpus(self, request: Request, past_tenants: bool) -> Flags:
@@ -134,22 +123,6 @@ class Board:
         if request.is_share:
             return flags(self.largest_share[request.model] >= request.gpu_milli)
         return flags(self.free_gpus[request.model] >= request.gpus)
-
-    def _leaves_enough(self, request: Request) -> Flags:
-        """Nodes where the request takes nothing that is kept for a head."""
-        enough = (
-            (self.spare_gpus >= request.gpus)
-            & (self.spare_cpus >= request.cpus)
-            & (self.spare_memory_mib >= request.memory_mib)
-        )
-        if request.scratch_mib:
-            enough &= self.spare_scratch_mib >= request.scratch_mib
-        if request.is_exclusive:
-            enough &= ~self.is_kept
-        if self.cards.matter:
-            # On a cut card, what is to spare for one tenant is not for another.
-            enough &= ~self.is_kept | ~self.cards.on_node | (self.kept_tenant == request.tenant)
-        return flags(enough)
 
     def may_serve(self, request: Request, rows: slice = slice(None)) -> Flags:
         """Devices (`rows` of them) of a kind that the request takes, whoever holds them."""
@@ -186,13 +159,8 @@ class Board:
         node = self.snapshot.devices.node[room]
         return ints(np.bincount(node, minlength=len(self.changes)))
 
-    def charge(
-        self, node: int, device_rows: Ints, request: Request, until_s: float, *, uses_spare: bool
-    ) -> None:
-        """Take devices, cpus and memory of a node until `until_s`.
-
-        `uses_spare` is false for a job that is gone before the reservations begin.
-        """
+    def charge(self, node: int, device_rows: Ints, request: Request, until_s: float) -> None:
+        """Take devices, cpus and memory of a node until `until_s`."""
         devices = self.snapshot.devices
         whole = device_rows[self.is_free[device_rows]]
         self.is_free[device_rows] = False
@@ -211,11 +179,6 @@ class Board:
         self.changes[node] += 1
         self.cpus_free[node] -= request.cpus
         self.memory_free_mib[node] -= request.memory_mib
-        if uses_spare and self.spare_gpus[node] != UNLIMITED:
-            self.spare_gpus[node] -= len(device_rows)
-            self.spare_cpus[node] -= request.cpus
-            self.spare_memory_mib[node] -= request.memory_mib
-            self.spare_scratch_mib[node] -= request.scratch_mib
 
     def keep(
         self, node: int, device_rows: Ints, *, cpus: int, memory_mib: int, until_s: float

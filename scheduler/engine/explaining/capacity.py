@@ -45,7 +45,7 @@ def find_fragmented(case: Case) -> Finding | None:
 
 def find_unisolated(case: Case) -> Finding | None:
     """It would fit if other tenants were not on the cards."""
-    if not _fits(case) or find_nodes(case.board, case.request, past_reservations=True) is not None:
+    if not _fits(case) or find_nodes(case.board, case.request) is not None:
         return None
     return Finding(_facts(case, _fit(case), _free(case)))
 
@@ -76,12 +76,12 @@ def find_unlicensed(case: Case) -> Finding | None:
 
 def _fits(case: Case) -> bool:
     """Whether it fits now, other tenants and licences aside."""
-    fitting = find_nodes(case.board, case.request, past_reservations=True, past_tenants=True)
+    fitting = find_nodes(case.board, case.request, past_tenants=True)
     return fitting is not None
 
 
 def _fit(case: Case) -> Flags:
-    return eligible_nodes(case.board, case.request, past_reservations=True, past_tenants=True)
+    return eligible_nodes(case.board, case.request, past_tenants=True)
 
 
 def _are_enough(case: Case, fit: Flags) -> bool:

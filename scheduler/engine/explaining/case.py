@@ -17,7 +17,7 @@ class Case:
     """One class of equal requests, on the board as it is then.
 
     `rows`: the waiting jobs of the class (rows of `Waiting`) that no check has explained yet; empty
-    while whole classes are ruled out before the admission. `head`: for whom its pool keeps room.
+    while whole classes are ruled out before the admission. `heads`: for whom its pool keeps room.
     `next_free_at`: the minute by which the next devices of its pool come free, None if nobody
     knows. `class_row`: of `Classes.requests`. `gate`: what accounts may still start, None while
     whole classes are ruled out.
@@ -27,7 +27,7 @@ class Case:
     request: Request
     class_row: int
     rows: Ints = field(default_factory=lambda: ints([]))
-    head: Head | None = None
+    heads: tuple[Head, ...] = ()
     next_free_at: int | None = None
     gate: Gate | None = None
 

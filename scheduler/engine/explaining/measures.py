@@ -47,14 +47,15 @@ def measure_room(case: Case) -> tuple[str, str]:
 
 def measure_head(case: Case) -> tuple[str, str]:
     """For whom room is kept."""
-    if case.head is None:
+    if not case.heads:
         return "no job ahead that room is kept for", "none"
-    head = int(case.board.snapshot.waiting.id[case.head.row])
-    return "no job ahead that room is kept for", f"job {head}"
+    jobs = case.board.snapshot.waiting.id[[head.row for head in case.heads]].tolist()
+    words = f"job{'s' if len(jobs) > 1 else ''} {', '.join(map(str, jobs))}"
+    return "no job ahead that room is kept for", words
 
 
 def _nodes_with_room(case: Case) -> str:
-    fit = eligible_nodes(case.board, case.request, past_reservations=True)
+    fit = eligible_nodes(case.board, case.request)
     return f"{_nodes(int(np.count_nonzero(fit)))} with room"
 
 

@@ -49,7 +49,7 @@ def explain_waits(
     classes: Classes,
     left: Ints,
     ruled_out: Mapping[int, Verdict],
-    heads: Mapping[int, Head],
+    heads: Mapping[int, Sequence[Head]],
     gate: Gate,
 ) -> Waits:
     """The waits of the rows `left`, which are in order, on the board as the admission left it.
@@ -69,8 +69,8 @@ def explain_waits(
             told.tell(rows, ruled_out[class_row])
             continue
         request = classes.requests[class_row]
-        head, free_at = heads.get(request.pool), next_free.get(request.pool)
-        case = Case(board, request, class_row, left[rows], head, free_at, gate)
+        first, free_at = tuple(heads.get(request.pool, ())), next_free.get(request.pool)
+        case = Case(board, request, class_row, left[rows], first, free_at, gate)
         told.tell_all(rows, _verdicts(case, [c for c in CHECKS if not c.by_account]))
     may_start = ~np.isin(class_of, list(ruled_out)) & ~is_kept_back
     ahead = np.zeros(len(left), dtype=np.int64)
@@ -85,7 +85,7 @@ def _forecast(
     left: Ints,
     verdict_of: Ints,
     verdicts: Sequence[Verdict],
-    heads: Mapping[int, Head],
+    heads: Mapping[int, Sequence[Head]],
 ) -> Forecast:
     """The starts of those who wait for room, worked out when somebody asks for one."""
     for_room = [row for row, v in enumerate(verdicts) if v.reason in FORECAST_REASONS]

@@ -4,23 +4,41 @@ from __future__ import annotations
 
 from scheduler.engine.explaining.case import Case, Finding
 from scheduler.engine.explaining.words import name_words
+from scheduler.engine.gang import choose_nodes
+from scheduler.engine.plan import SlotKind
+from scheduler.engine.reservation import Head
 from scheduler.engine.snapshot import flags
 
 
 def find_outranked(case: Case) -> Finding | None:
     """The head is of a higher tier."""
-    if case.head is None:
+    head = _in_the_way(case)
+    if head is None:
         return None
     tier = case.board.snapshot.waiting.tier[case.rows]
-    return Finding(_facts(case, case.head.row), flags(tier < case.head.tier))
+    return Finding(_facts(case, head.row), flags(tier < head.tier))
 
 
 def find_delaying(case: Case) -> Finding | None:
     """The head is of its own tier."""
-    if case.head is None:
+    head = _in_the_way(case)
+    if head is None:
         return None
     # The head itself delays nobody: what it waits for comes later in the precedence.
-    return Finding(_facts(case, case.head.row), flags(case.rows != case.head.row))
+    return Finding(_facts(case, head.row), flags(case.rows != head.row))
+
+
+def _in_the_way(case: Case) -> Head | None:
+    """The first head beside which, and those before it, the class does not fit."""
+    if len(case.heads) < 2:
+        return case.heads[0] if case.heads else None
+    kept = case.board.keeping.of_pool(case.request.pool)
+    for number, head in enumerate(case.heads, start=1):
+        owners = {other.row for other in case.heads[:number]}
+        beside = [one for one in kept if one.kind is SlotKind.HEAD and one.owner in owners]
+        if choose_nodes(case.board, case.request, beside) is None:
+            return head
+    return case.heads[-1]
 
 
 def _facts(case: Case, head_row: int) -> dict[str, object]:

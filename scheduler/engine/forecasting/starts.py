@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from scheduler.engine.board import Board
+from scheduler.engine.board.kept import Seeker
 from scheduler.engine.forecasting.line import Line
 from scheduler.engine.placement import is_capable, without_avoided
 from scheduler.engine.reservation import Head, earliest_start, ready_times
@@ -28,7 +29,7 @@ LAID_OUT = 400
 
 
 def forecast_starts(
-    board: Board, classes: Classes, rows: Ints, heads: Mapping[int, Head]
+    board: Board, classes: Classes, rows: Ints, heads: Mapping[int, Sequence[Head]]
 ) -> tuple[Floats, Floats]:
     """p50 and p90 of the starts of the waiting `rows`, which are in order; NaN where unknown.
 
@@ -42,7 +43,7 @@ def forecast_starts(
         at = np.flatnonzero(pools == pool)
         share = _usual_share(board.snapshot, pool)
         late_s = _PoolLine(board, classes, pool, 1.0, learns=False).starts(rows[at])
-        late_s[:1] = _first_start(board, classes, int(rows[at[0]]), heads.get(pool))
+        late_s[:1] = _first_start(board, classes, int(rows[at[0]]), heads.get(pool, ()))
         learns = share != 1.0 or bool(np.isfinite(board.snapshot.waiting.learnt_s[rows[at]]).any())
         soon_s = late_s
         if learns:
@@ -56,10 +57,13 @@ def _usual_share(snapshot: Snapshot, pool: int) -> float:
     return 1.0 if snapshot.run_share is None else float(snapshot.run_share[pool])
 
 
-def _first_start(board: Board, classes: Classes, row: int, head: Head | None) -> float:
-    if head is not None and head.row == row:
-        return head.start.start_s
-    start = earliest_start(board, classes.requests[int(classes.of_job[row])])
+def _first_start(board: Board, classes: Classes, row: int, heads: Sequence[Head]) -> float:
+    for head in heads:
+        if head.row == row:
+            return head.start.start_s
+    request = classes.requests[int(classes.of_job[row])]
+    stay_s = float(board.snapshot.waiting.remaining_s[row])
+    start = earliest_start(board, request, stay_s, board.keeping.binding(Seeker(row, request)))
     return np.inf if start is None else start.start_s
 
 
@@ -126,9 +130,7 @@ class _PoolLine:
         """By node of the pool: from when on cpus and memory allow a share; infinite for never."""
         board = self._board
         capable = without_avoided(board, request, is_capable(board, request, board.offered_gpus))
-        short_of_host = (board.free_gpus[request.model] >= request.gpus) & ~board.fits(
-            request, past_reservations=True
-        )
+        short_of_host = (board.free_gpus[request.model] >= request.gpus) & ~board.fits(request)
         now_s = board.snapshot.now_s
         from_s = np.full(len(capable), now_s)
         if (short_of_host & capable).any():

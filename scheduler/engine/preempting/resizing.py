@@ -72,7 +72,7 @@ class Elastic:
     def shrink_for(self, job: int, request: Request, tier: int) -> list[Resize]:
         """Whose nodes make room for the waiting job, which is of this tier; none if not enough."""
         board, snapshot = self.board, self.board.snapshot
-        fit = board.fits(request, past_reservations=True)
+        fit = board.fits(request)
         missing = least_size(snapshot, request) - int(np.count_nonzero(fit))
         able = is_capable(board, request, board.offered_gpus) & snapshot.nodes.takes_work
         offers = []

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.engine.board import UNLIMITED, Board
+from scheduler.engine.board import Board
 from scheduler.engine.placement import is_capable, without_avoided
 from scheduler.engine.plan import Stop
 from scheduler.engine.policy import Policy
@@ -142,7 +142,7 @@ class Targeting:
         board = self.board
         is_open = is_capable(board, shape, board.offered_gpus) & board.snapshot.nodes.takes_work
         is_open = without_avoided(board, shape, flags(is_open)).copy()
-        is_open &= board.spare_gpus == UNLIMITED
+        is_open &= ~board.keeping.nodes()
         is_open[taken] = False
         return flags(is_open)
 

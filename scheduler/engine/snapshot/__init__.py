@@ -5,6 +5,7 @@ Times are seconds since 1970, sizes MiB. -1 stands for "none".
 """
 
 from scheduler.engine.snapshot.accounts import Accounts, Limits
+from scheduler.engine.snapshot.calendar import Promises
 from scheduler.engine.snapshot.claims import Claims
 from scheduler.engine.snapshot.cluster import (
     ISOLATIONS,
@@ -59,6 +60,7 @@ __all__ = [
     "Ints",
     "Limits",
     "Nodes",
+    "Promises",
     "Request",
     "Running",
     "Slices",

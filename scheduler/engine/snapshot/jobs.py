@@ -48,6 +48,8 @@ class Waiting(Table):
     `isolation` (row of `ISOLATIONS`) at least. `tenant`: whose job it is; it takes a card with
     others only if it and all of them share (`shares_cards`). `prefers`: the order of its model set
     is one of preference.
+    Calendar: `booking` is the row of `Bookings` it belongs to, -1 for none; `uses_headroom` says
+    that what is kept for production is open to it.
     """
 
     USUAL: ClassVar[Mapping[str, int | float | bool]] = {
@@ -73,6 +75,8 @@ class Waiting(Table):
         "prefers": False,
         "account": NONE,
         "sharer": NONE,
+        "booking": NONE,
+        "uses_headroom": False,
     }
 
     id: Ints
@@ -108,6 +112,8 @@ class Waiting(Table):
     prefers: Flags
     account: Ints
     sharer: Ints
+    booking: Ints
+    uses_headroom: Flags
 
     def __len__(self) -> int:
         return len(self.id)
@@ -185,6 +191,8 @@ class Request:
     tenant: int = NONE
     shares_cards: bool = False
     prefers: bool = False
+    booking: int = NONE
+    uses_headroom: bool = False
 
     @property
     def least_nodes(self) -> int:

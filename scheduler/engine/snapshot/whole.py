@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from scheduler.engine.snapshot.accounts import Accounts, Limits
+from scheduler.engine.snapshot.calendar import Promises, no_promises
 from scheduler.engine.snapshot.claims import Claims, no_claims
 from scheduler.engine.snapshot.cluster import Devices, Held, Nodes, Slices, Tokens
 from scheduler.engine.snapshot.columns import NONE, Flags, Floats, Ints, floats, ints
@@ -33,6 +34,7 @@ class Snapshot:
     `missing_mib`: by dataset and node what would have to be copied there first.
     `accounts` share the cluster within `limits`, `account_names` names them; empty: nobody is kept
     from anything.
+    `promises`: what the last cycle planned for protected heads; empty if nobody remembers.
     """
 
     now_s: float
@@ -62,6 +64,7 @@ class Snapshot:
     accounts: Accounts = field(default_factory=lambda: Accounts.of(parent=ints([])))
     limits: Limits = field(default_factory=lambda: Limits.of(account=ints([])))
     account_names: tuple[str, ...] = ()
+    promises: Promises = field(default_factory=no_promises)
 
     def accepts(self) -> Flags:
         """By row of a `model` column, the last for any, whether it takes each model."""

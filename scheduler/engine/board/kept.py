@@ -1,0 +1,173 @@
+"""Room that is kept from some time on: for whom, on which nodes, from when and until when.
+
+Free capacity of a node only grows as jobs end, except where something that is kept begins. So a
+job that fits now, and at the beginning of everything kept before its own end, fits all the way.
+The step function of free capacity need be known at those moments only: as many as things are
+kept, however many jobs run.
+
+Amounts are arrays whose first axis is GPUs, cpus, memory, scratch; the second is nodes, and a
+third, if there is one, moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scheduler.engine.plan import SlotKind
+from scheduler.engine.snapshot import NONE, Flags, Floats, Ints, Request, flags, ints
+
+
+def need_of(request: Request) -> Ints:
+    """What one share takes of a node."""
+    return ints([request.gpus, request.cpus, request.memory_mib, request.scratch_mib])
+
+
+def hold(amounts: Ints, request: Request) -> Flags:
+    """Where one share fits into the amounts."""
+    need = need_of(request).reshape(-1, *[1] * (amounts.ndim - 1))
+    return np.asarray((amounts >= need).all(axis=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Seeker:
+    """A waiting job (row) that looks for room; `is_promised`: a start in an
+    earlier cycle, which it may have lost since."""
+
+    row: int
+    request: Request
+    is_promised: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Kept:
+    """Amounts `need` of `nodes` (rows, ascending) from `from_s` until `until_s`.
+
+    `owner`: the waiting row of a head, else the row in its table of the calendar. `is_promise`:
+    from an earlier cycle, for a job whose turn has not come yet. `free_then`: what the nodes have
+    free at `from_s`, other things kept aside; starts are charged to it. `is_whole`: it leaves
+    nothing to others, whatever is free. `tenant`: whose cards the nodes' are then.
+    """
+
+    kind: SlotKind
+    owner: int
+    pool: int
+    nodes: Ints
+    need: Ints
+    from_s: float
+    until_s: float
+    free_then: Ints
+    is_promise: bool = False
+    is_whole: bool = False
+    tenant: int = NONE
+    overlaps: list[tuple[Kept, Ints]] = field(default_factory=list)
+
+    def binds(self, who: Seeker) -> bool:
+        """Whether this waiting job has to leave it alone.
+
+        A promise whose turn has not come yet may be taken by who comes first in order, but not by
+        another that was promised a start as well and only wants a better one.
+        """
+        if self.kind is SlotKind.HEAD:
+            return self.owner != who.row and (who.is_promised or not self.is_promise)
+        if self.kind is SlotKind.BOOKING:
+            return self.owner != who.request.booking
+        return self.kind is SlotKind.MAINTENANCE or not who.request.uses_headroom
+
+    def spare(self, beside: Sequence[Kept]) -> Ints:
+        """By node, what is left at `from_s` of it and of those `beside` it."""
+        left = self.free_then - self.need
+        for other, taken in self.overlaps:
+            if other in beside:
+                left = left - taken
+        return left
+
+    def is_active(self, at_s: Floats) -> Flags:
+        """At which of these moments it holds."""
+        return flags((self.from_s <= at_s) & (at_s < self.until_s))
+
+    def taken_from(self, nodes: Ints) -> Ints:
+        """What it takes of each of these nodes (rows, any order)."""
+        taken = np.zeros((len(self.need), len(nodes)), dtype=np.int64)
+        at = np.minimum(np.searchsorted(self.nodes, nodes), max(0, len(self.nodes) - 1))
+        shared = np.flatnonzero(self.nodes[at] == nodes) if len(self.nodes) else ints([])
+        taken[:, shared] = self.need[:, at[shared]]
+        return taken
+
+
+class Keeping:
+    """All that is kept on a cluster of `size` nodes; changes as heads are found and jobs start."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._by_pool: dict[int, list[Kept]] = {}
+
+    def __iter__(self) -> Iterator[Kept]:
+        return (one for kept in self._by_pool.values() for one in kept)
+
+    def of_pool(self, pool: int) -> Sequence[Kept]:
+        """In the order in which it was entered."""
+        return self._by_pool.get(pool, ())
+
+    def nodes(self) -> Flags:
+        """Nodes of which anything is kept."""
+        chosen = np.zeros(self._size, dtype=np.bool_)
+        for one in self:
+            chosen[one.nodes] = True
+        return chosen
+
+    def binding(self, who: Seeker, until_s: float = np.inf) -> list[Kept]:
+        """What a job that is there until then has to leave alone."""
+        kept = self.of_pool(who.request.pool)
+        return [one for one in kept if one.from_s < until_s and one.binds(who)]
+
+    def allows(self, request: Request, beside: Sequence[Kept], cut: Flags | None) -> Flags:
+        """Nodes where one share leaves all of `beside` what it needs when it begins.
+
+        `cut`: nodes with cards that tenants do not share, None if there are none.
+        """
+        allowed = np.ones(self._size, dtype=np.bool_)
+        for one in beside:
+            if one.is_whole or request.is_exclusive:
+                allowed[one.nodes] = False
+                continue
+            allowed[one.nodes] &= hold(one.spare(beside), request)
+            if cut is not None and one.tenant != request.tenant:
+                # On a cut card, what is to spare for one tenant is not for another.
+                allowed[one.nodes] &= ~cut[one.nodes]
+        return allowed
+
+    def enter(self, one: Kept) -> None:
+        """Keep it from now on, and note how it and the others meet."""
+        for other in self.of_pool(one.pool):
+            _meet(one, other)
+            _meet(other, one)
+        self._by_pool.setdefault(one.pool, []).append(one)
+
+    def withdraw(self, one: Kept) -> None:
+        """Keep it no more."""
+        self._by_pool[one.pool].remove(one)
+        for other in self._by_pool[one.pool]:
+            other.overlaps = [pair for pair in other.overlaps if pair[0] is not one]
+        one.overlaps = []
+
+    def charge(self, pool: int, shares: Iterable[tuple[int, Request]], until_s: float) -> None:
+        """A job has started on these nodes and is gone by `until_s`."""
+        kept = [one for one in self.of_pool(pool) if one.from_s < until_s]
+        if not kept:
+            return
+        for node, share in shares:
+            for one in kept:
+                at = int(np.searchsorted(one.nodes, node))
+                if at < len(one.nodes) and one.nodes[at] == node:
+                    one.free_then[:, at] -= need_of(share)
+
+
+def _meet(one: Kept, other: Kept) -> None:
+    """If the other holds when `one` begins, note what it takes of the nodes of both."""
+    if other.from_s <= one.from_s < other.until_s:
+        taken = other.taken_from(one.nodes)
+        if taken.any():
+            one.overlaps.append((other, taken))

@@ -1,0 +1,1 @@
+"""The time to come: room kept for heads, bookings and maintenance, and what was promised before."""

@@ -1,0 +1,75 @@
+"""Several protected heads: each a drawing of who is planned where and when."""
+
+from __future__ import annotations
+
+from scheduler.engine.cycle import plan_cycle
+from scheduler.engine.keeping.promises import with_promises
+from scheduler.engine.plan import Plan, Reservation, SlotKind
+from scheduler.engine.policy import Policy
+from scheduler.states import WaitReason
+from tests.builders import NOW_S, draw, job, picture
+
+TWO = Policy(heads=2, backfill_slack_s=0)
+WIDE = [job(5, "1x4", waited=900), job(6, "1x4", waited=800)]
+
+
+def planned(plan: Plan) -> list[tuple[int, tuple[int, ...], float]]:
+    return [(r.job, r.nodes, r.start_s - NOW_S) for r in plan.reservations]
+
+
+def test_the_second_head_has_the_next_best_node() -> None:
+    snapshot = draw("a 1...", "b 2...", jobs=WIDE, ends={1: 500, 2: 900})
+    assert planned(plan_cycle(snapshot, TWO)) == [(5, (101,), 500), (6, (102,), 900)]
+    assert planned(plan_cycle(snapshot)) == [(5, (101,), 500)]
+
+
+def test_the_second_head_follows_the_first_where_that_is_sooner() -> None:
+    jobs = [job(5, "1x4", waited=900, limit_s=300), job(6, "1x4", waited=800)]
+    snapshot = draw("a 1...", "b 2...", jobs=jobs, ends={1: 500, 2: 900})
+    assert planned(plan_cycle(snapshot, TWO)) == [(5, (101,), 500), (6, (101,), 800)]
+
+
+def test_nobody_passes_who_would_delay_the_second_head() -> None:
+    jobs = [*WIDE, job(7, "1x2", limit_s=901), job(8, "1x1", limit_s=900)]
+    snapshot = draw("a 1111", "b 2...", jobs=jobs, ends={1: 500, 2: 900})
+    plan = plan_cycle(snapshot, TWO)
+    assert picture(snapshot, plan) == ["1111", "28.."]
+    reasons = {wait.job: (wait.reason, wait.facts.get("head")) for wait in plan.iter_waits()}
+    assert reasons[7] == (WaitReason.BACKFILL_WOULD_DELAY_HEAD, 6)
+    # With one head the same job passes.
+    assert picture(snapshot, plan_cycle(snapshot, Policy(backfill_slack_s=0))) == ["1111", "2778"]
+
+
+def test_a_small_head_fits_before_a_wide_one_if_it_is_gone_in_time() -> None:
+    jobs = [job(5, "1x4", waited=900), job(6, "1x2", waited=800, limit_s=300)]
+    snapshot = draw("a 1112", jobs=jobs, ends={1: 100, 2: 500})
+    assert planned(plan_cycle(snapshot, TWO)) == [(5, (101,), 500), (6, (101,), 100)]
+
+
+def test_a_promise_is_kept_though_the_first_head_finds_a_better_place() -> None:
+    """Node b comes free early. Head 5 would take it, and 6, which fits there only, would wait."""
+    jobs = [job(5, "1x2", waited=900), job(6, "1x4", waited=800)]
+    told = (Reservation(5, (101,), NOW_S + 300), Reservation(6, (102,), NOW_S + 400))
+    snapshot = draw("a 11", "b 2222", jobs=jobs, ends={1: 300, 2: 200})
+    assert planned(plan_cycle(snapshot, TWO)) == [(5, (102,), 200), (6, (102,), 3800)]
+    remembered = with_promises(snapshot, told)
+    assert planned(plan_cycle(remembered, TWO)) == [(5, (101,), 300), (6, (102,), 200)]
+
+
+def test_a_promise_whose_node_failed_is_planned_anew() -> None:
+    told = (Reservation(5, (101,), NOW_S + 100), Reservation(6, (102,), NOW_S + 300))
+    lines = ("a 1111 silent", "b 2222", "c 3333")
+    snapshot = draw(*lines, jobs=WIDE, ends={1: 100, 2: 300, 3: 600})
+    # 6 keeps what it was told, though 5 comes first and has to look elsewhere.
+    plan = plan_cycle(with_promises(snapshot, told), TWO)
+    assert planned(plan) == [(5, (103,), 600), (6, (102,), 300)]
+
+
+def test_the_timeline_has_starts_and_heads() -> None:
+    jobs = [job(5, "1x4", waited=900), job(7, limit_s=60)]
+    snapshot = draw("a 1...", jobs=jobs, ends={1: 500})
+    rows = [
+        (s.kind, s.owner, s.nodes, s.from_s - NOW_S, s.until_s - NOW_S)
+        for s in plan_cycle(snapshot, TWO).timeline
+    ]
+    assert rows == [(SlotKind.START, 7, (101,), 0, 60), (SlotKind.HEAD, 5, (101,), 500, 4100)]
