@@ -13,6 +13,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.explaining import rule_out
 from scheduler.engine.gang import choose_nodes, start_gang
+from scheduler.engine.keeping.promises import with_promises
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.plan import Plan
 from scheduler.engine.policy import Policy
@@ -82,6 +83,21 @@ def test_every_job_gets_exactly_one_verdict(snapshot: Snapshot) -> None:
     plan = plan_cycle(snapshot)
     answered = [start.job for start in plan.starts] + [wait.job for wait in plan.iter_waits()]
     assert sorted(answered) == sorted(snapshot.waiting.id.tolist())
+
+
+@given(snapshots(), snapshots(), st.integers(2, 4), st.sampled_from([0, 60]))
+def test_with_several_heads_and_any_promises_every_job_gets_one_verdict(
+    snapshot: Snapshot, earlier: Snapshot, heads: int, slack: int
+) -> None:
+    """The earlier plan was made for another cluster, so that its promises may make no sense."""
+    policy = Policy(heads=heads, backfill_slack_s=slack)
+    told = plan_cycle(earlier, policy).reservations
+    remembered = with_promises(snapshot, told)
+    plan = plan_cycle(remembered, policy)
+    answered = [start.job for start in plan.starts] + [wait.job for wait in plan.iter_waits()]
+    assert sorted(answered) == sorted(snapshot.waiting.id.tolist())
+    again = with_promises(_with_starts(snapshot, plan), plan.reservations)
+    assert plan_cycle(again, policy).starts == ()
 
 
 @given(snapshots())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from scheduler.engine.explaining.case import Case, Finding
 from scheduler.engine.explaining.words import name_words
 from scheduler.engine.gang import choose_nodes
@@ -19,13 +21,21 @@ def find_outranked(case: Case) -> Finding | None:
     return Finding(_facts(case, head.row), flags(tier < head.tier))
 
 
-def find_delaying(case: Case) -> Finding | None:
-    """The head is of its own tier."""
+def find_delaying(case: Case) -> Sequence[Finding] | None:
+    """The head is of its own tier; or it is a head itself, and another is in its way."""
+    kept = case.board.keeping.of_pool(case.request.pool)
     head = _in_the_way(case)
-    if head is None:
+    promised = [one.owner for one in kept if one.is_promise]
+    owners = [other.row for other in case.heads] + promised
+    if not owners:
         return None
-    # The head itself delays nobody: what it waits for comes later in the precedence.
-    return Finding(_facts(case, head.row), flags(case.rows != head.row))
+    first = head.row if head is not None else owners[0]
+    # A head delays not itself: another one does, or what comes later in the precedence.
+    found = [Finding(_facts(case, first), flags(case.rows != first))]
+    others = [row for row in owners if row != first]
+    if others and choose_nodes(case.board, case.request) is not None:
+        found.append(Finding(_facts(case, others[0]), flags(case.rows == first)))
+    return found
 
 
 def _in_the_way(case: Case) -> Head | None:
