@@ -15,6 +15,7 @@ from scheduler.engine.policy import DEFAULT_POLICY
 from scheduler.engine.snapshot import Snapshot
 from scheduler.states import WaitReason
 from tests.builders import NOW_S, draw, job
+from tests.engine.shaping import in_racks, licensed, shaped
 from tests.engine.test_properties import snapshots
 
 
@@ -127,3 +128,29 @@ def test_the_question_leaves_the_snapshot_as_it_is() -> None:
 
 def _columns(table) -> list:
     return [getattr(table, name) for name in table.__slots__]
+
+
+def test_racks_licences_and_other_tenants_are_measured_too() -> None:
+    lines = ["a ..", "b 11", "c .. ..", "d 22"]
+    snapshot = licensed(
+        in_racks(draw(*lines, jobs=[job(5, "2x2")]), "aabb"),
+        {"sim": 3},
+        {5: {"sim": 2}},
+        used=[(1, "sim", 2, 60)],
+    )
+    found = blocked(shaped(snapshot, near={5: "rack required"}))
+    failing = {one.reason: (one.need, one.have) for one in found.checks if not one.is_ok}
+    where = "with room in one rack"
+    assert failing == {
+        WaitReason.TOPOLOGY_FRAGMENTED: (f"2 nodes {where}", f"1 node {where}"),
+        WaitReason.LICENCE_WAIT: ("2 sim", "1 of 3 free"),
+    }
+    cut = shaped(
+        draw("a 9...", jobs=[job(5, "1x2")]),
+        jobs={"tenant": {5: 1}},
+        held={"tenant": {9: 0}},
+        devices={"card": [0] * 4},
+    )
+    failing = {one.reason: (one.need, one.have) for one in blocked(cut).checks if not one.is_ok}
+    need = "2 GPUs free on cards its team may use"
+    assert failing == {WaitReason.ISOLATION_CONFLICT: (need, "0 free")}

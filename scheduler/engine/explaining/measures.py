@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.engine.explaining.case import Case
-from scheduler.engine.explaining.words import gpu_words, model_words, need_words
+from scheduler.engine.explaining.words import gpu_words, model_words, need_words, spread_words
 from scheduler.engine.placement import eligible_nodes, is_capable
+from scheduler.engine.shaping.nodes import group_of
+from scheduler.engine.shaping.sizes import least_size
+from scheduler.engine.shaping.topology import PREFERRED, best_count, count_groups
+from scheduler.engine.snapshot import NONE, ints
 
 
 def measure_capable(case: Case) -> tuple[str, str]:
@@ -28,7 +32,8 @@ def measure_in_order(case: Case) -> tuple[str, str]:
     """Large enough nodes that take work now."""
     board, request = case.board, case.request
     capable = is_capable(board, request, board.offered_gpus) & board.snapshot.nodes.takes_work
-    return f"{_nodes(request.nodes)} in order", f"{int(np.count_nonzero(capable))} in order"
+    least = least_size(board.snapshot, request)
+    return f"{_nodes(least)} in order", f"{int(np.count_nonzero(capable))} in order"
 
 
 def measure_free(case: Case) -> tuple[str, str]:
@@ -41,8 +46,35 @@ def measure_free(case: Case) -> tuple[str, str]:
 
 
 def measure_room(case: Case) -> tuple[str, str]:
-    """Nodes that hold a share now."""
-    return f"{_nodes(case.request.nodes)} with room", _nodes_with_room(case)
+    """Nodes that hold a share now, in one rack or in equal parts if it asks for that."""
+    snapshot, request = case.board.snapshot, case.request
+    need = f"{_nodes(least_size(snapshot, request))} with room"
+    if not request.topology or request.spread == PREFERRED:
+        return need, _nodes_with_room(case)
+    fit = eligible_nodes(case.board, request)
+    counts = count_groups(group_of(snapshot, request), ints(np.flatnonzero(fit)))
+    best, where = best_count(counts, request.nodes, request.spread), spread_words(request)
+    return f"{need} {where}", f"{_nodes(best)} with room {where}"
+
+
+def measure_cards(case: Case) -> tuple[str, str]:
+    """Free devices on cards that its tenant may come to."""
+    board, request = case.board, case.request
+    free = int(board.free_of(request)[board.in_pool[request.pool]].sum())
+    asked = gpu_words(request.gpus * request.least_nodes, model_words(board, request))
+    return f"{asked} free on cards its team may use", f"{free} free"
+
+
+def measure_licences(case: Case) -> tuple[str, str]:
+    """Tokens of its licences."""
+    board, snapshot = case.board, case.board.snapshot
+    if case.request.licences == NONE:
+        return "no licence", "none"
+    needs, free = board.licences.needs[case.request.licences], board.licences.free
+    rows = np.flatnonzero(needs).tolist()
+    asked = [f"{needs[row]} {snapshot.licences[row]}" for row in rows]
+    there = [f"{free[row]} of {snapshot.licence_total[row]} free" for row in rows]
+    return ", ".join(asked), ", ".join(there)
 
 
 def measure_head(case: Case) -> tuple[str, str]:

@@ -20,8 +20,8 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(WaitReason.CAPACITY_BUSY, capacity.find_busy, measures.measure_free),
     Check(WaitReason.TOPOLOGY_FRAGMENTED, capacity.find_fragmented, measures.measure_room),
-    Check(WaitReason.ISOLATION_CONFLICT, capacity.find_unisolated),
+    Check(WaitReason.ISOLATION_CONFLICT, capacity.find_unisolated, measures.measure_cards),
     Check(WaitReason.BEHIND_HIGHER_PRIORITY, waiting_line.find_outranked, measures.measure_head),
     Check(WaitReason.BACKFILL_WOULD_DELAY_HEAD, waiting_line.find_delaying, measures.measure_head),
-    Check(WaitReason.LICENCE_WAIT, capacity.find_unlicensed),
+    Check(WaitReason.LICENCE_WAIT, capacity.find_unlicensed, measures.measure_licences),
 )

@@ -72,9 +72,10 @@ class Elastic:
     def shrink_for(self, job: int, request: Request, tier: int) -> list[Resize]:
         """Whose nodes make room for the waiting job, which is of this tier; none if not enough."""
         board, snapshot = self.board, self.board.snapshot
-        fit = board.fits(request)
+        fit = board.fits(request) & ~board.keeping.nodes()
         missing = least_size(snapshot, request) - int(np.count_nonzero(fit))
         able = is_capable(board, request, board.offered_gpus) & snapshot.nodes.takes_work
+        able &= ~board.keeping.nodes()
         offers = []
         for row in np.flatnonzero(self.is_open & (self.jobs.tier < tier)).tolist():
             least = least_size(snapshot, self.request(row))
@@ -103,7 +104,7 @@ class Elastic:
         taken = np.zeros(len(snapshot.nodes.id), dtype=np.bool_)
         for row in np.flatnonzero(self.is_open & ~crowded[self.jobs.pool]).tolist():
             request, mine = self.request(row), self.nodes(row)
-            free = board.fits(request) & ~taken
+            free = board.fits(request) & ~taken & ~board.keeping.nodes()
             free[mine] = True
             rows = ints(np.flatnonzero(free))
             best = self._best_size(row, request, rows)
