@@ -14,7 +14,9 @@ from scheduler.engine.keeping.promises import with_promises
 from scheduler.engine.plan import Plan, Reservation
 from scheduler.engine.policy import Order, Policy
 from scheduler.engine.snapshot import Floats, Snapshot, ints
+from scheduler.simulator.events import ClusterEvent, in_order
 from scheduler.simulator.hazards import Hazards, next_bin_s
+from scheduler.simulator.teams import Teams, Use
 from scheduler.simulator.workload import Workload
 from scheduler.simulator.world import World
 
@@ -36,11 +38,13 @@ def no_limit(_world: World, _ended: Sequence[int]) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What became of each job of a workload."""
+    """What became of each job of a workload; `held_s` is how long it held its GPUs."""
 
     end_s: Floats
     waited_s: Floats
+    held_s: Floats
     preemptions: int
+    failures: int
     cycles: int
 
 
@@ -52,7 +56,8 @@ class Replay:
     """A world, the policy it obeys, and what happens next.
 
     `watch` is shown every snapshot and its plan. `limit` says before each decision how long a job
-    may wait until it goes first; it is told which jobs have just ended.
+    may wait until it goes first; it is told which jobs have just ended. `teams` share the pool;
+    `events` happen to its nodes.
     """
 
     def __init__(
@@ -63,27 +68,37 @@ class Replay:
         *,
         watch: Watch = _look_away,
         limit: Limit = no_limit,
+        teams: Teams | None = None,
+        events: Sequence[ClusterEvent] = (),
     ) -> None:
         # Who is told how long jobs run need not learn it.
         learns = policy.order is Order.LAS or bool(np.isinf(workload.declared_s).any())
-        self.world = World(workload, nodes, Hazards(workload.gpus) if learns else None)
+        hazards = Hazards(workload.gpus) if learns else None
+        use = None if teams is None else Use(teams, policy.half_life_s)
+        self.world = World(workload, nodes, hazards, use)
         self.policy = policy
         self.cycles = 0
         self._watch = watch
         self._limit = limit
         self._arrived = 0
+        self._events = in_order(events, nodes)
+        self._happened = 0
         self._ends: list[tuple[float, int]] = []
         self._sinks_s = np.inf
         self._kept: tuple[Reservation, ...] = ()
 
     def next_s(self) -> float:
-        """When the next job arrives or ends or sinks a bin; infinite when all is done."""
-        return min(self._arrives_s(), self._ends_s(), self._sinks_s)
+        """When the next job arrives or ends or sinks a bin, or a node changes while jobs are there;
+        infinite when all is done.
+        """
+        next_s = min(self._arrives_s(), self._ends_s(), self._sinks_s)
+        is_over = next_s == np.inf and not self.world.is_waiting.any()
+        return next_s if is_over else min(next_s, self._happens_s())
 
     def step(self) -> None:
         """Go to the next event and decide.
 
-        1. Jobs whose work is done end; arriving jobs wait.
+        1. Jobs whose work is done end; nodes change; arriving jobs wait.
         2. The engine decides, if anybody waits, and the world obeys.
         """
         world = self.world
@@ -92,6 +107,10 @@ class Replay:
         while self._ends_s() <= world.now_s:
             ended.append(heapq.heappop(self._ends)[1])
             world.end(ended[-1])
+        while self._happens_s() <= world.now_s:
+            event = self._events[self._happened]
+            world.change_node(event.node, event.what)
+            self._happened += 1
         while self._arrives_s() <= world.now_s:
             world.arrive(self._arrived)
             self._arrived += 1
@@ -111,7 +130,10 @@ class Replay:
         waiting = int(self.world.is_waiting.sum())
         if waiting:
             raise ReplayStuck(f"{waiting} jobs were never started")
-        return Outcome(self.world.end_s, self.world.waited_s, self.world.stops, self.cycles)
+        world = self.world
+        return Outcome(
+            world.end_s, world.waited_s, world.held_s, world.stops, world.failures, self.cycles
+        )
 
     def _decide(self) -> None:
         world = self.world
@@ -139,6 +161,9 @@ class Replay:
         submit_s = self.world.workload.submit_s
         return float(submit_s[self._arrived]) if self._arrived < len(submit_s) else np.inf
 
+    def _happens_s(self) -> float:
+        return self._events[self._happened].at_s if self._happened < len(self._events) else np.inf
+
     def _ends_s(self) -> float:
         """The next end; what was noted for jobs that were stopped or corrected since is dropped."""
         world = self.world
@@ -157,9 +182,11 @@ def replay(
     *,
     watch: Watch = _look_away,
     limit: Limit = no_limit,
+    teams: Teams | None = None,
+    events: Sequence[ClusterEvent] = (),
 ) -> Outcome:
     """Run all jobs to their ends. Raises ReplayStuck, PlanRefused."""
-    run = Replay(workload, nodes, policy, watch=watch, limit=limit)
+    run = Replay(workload, nodes, policy, watch=watch, limit=limit, teams=teams, events=events)
     while run.next_s() < np.inf:
         run.step()
     return run.outcome()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Workload:
     """Jobs by time of submit. `declared_s` is what is said about `run_s` beforehand.
 
     A job of up to `gpus_per_node` GPUs sits on one node; a larger one takes whole nodes and a part.
-    `tier`: None if all are normal, as in traces.
+    `tier`: None if all are normal, as in traces. `team`: whose job, from 0; None if nobody asks.
     """
 
     gpus_per_node: int
@@ -32,9 +32,26 @@ class Workload:
     declared_s: Floats
     gpus: Ints
     tier: Ints | None = None
+    team: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.gpus)
+
+    def teams(self) -> Ints:
+        """By job; all of one team if nobody asks."""
+        return ints(np.zeros(len(self))) if self.team is None else self.team
+
+    def take(self, rows: Ints) -> Workload:
+        """These jobs alone."""
+        return replace(
+            self,
+            submit_s=self.submit_s[rows],
+            run_s=self.run_s[rows],
+            declared_s=self.declared_s[rows],
+            gpus=self.gpus[rows],
+            tier=None if self.tier is None else self.tier[rows],
+            team=None if self.team is None else self.team[rows],
+        )
 
     def columns(self) -> Waiting:
         """Every job as a waiting one; job ids count from 1 in the order of submit."""

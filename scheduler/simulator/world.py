@@ -8,14 +8,12 @@ import numpy as np
 
 from scheduler.engine.plan import Plan, Start, Stop
 from scheduler.engine.snapshot import (
-    NODE_STATES,
     NONE,
     Devices,
     Flags,
     Floats,
     Held,
     Ints,
-    Nodes,
     Running,
     Snapshot,
     Waiting,
@@ -23,9 +21,10 @@ from scheduler.engine.snapshot import (
     floats,
     ints,
 )
+from scheduler.simulator.events import Happening, changed_nodes, equal_nodes
 from scheduler.simulator.hazards import Hazards
+from scheduler.simulator.teams import Use, account_of
 from scheduler.simulator.workload import Workload
-from scheduler.states import NodeState
 
 # What a run that outlives its declaration is taken to need still: half of what it has run.
 OVERRUN_SHARE, OVERRUN_S = 0.5, 60.0
@@ -49,10 +48,17 @@ class World:
     `left_s`, `ran_s` and `waited_s`: the work a job truly still had, what it had run and what it
     had waited at `since_s`, when it last began to wait or to run; `stopped_s`: when it was last
     stopped for another. `owed_s`: extra work of all its
-    restarts. `ends_s`: when its work will be done, if it runs. Node and device ids are rows plus 1.
+    restarts. `ends_s`: when its work will be done, if it runs. `held_s`: how long it held its GPUs.
+    Node and device ids are rows plus 1.
     """
 
-    def __init__(self, workload: Workload, nodes: int, hazards: Hazards | None = None) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        nodes: int,
+        hazards: Hazards | None = None,
+        use: Use | None = None,
+    ) -> None:
         size, per_node = len(workload), workload.gpus_per_node
         self.workload = workload
         self.hazards = hazards
@@ -64,7 +70,9 @@ class World:
         self.ends_s: Floats = floats(np.full(size, np.inf))
         self.since_s: Floats = workload.submit_s.copy()
         self.stopped_s: Floats = floats(np.full(size, -np.inf))
+        self.held_s: Floats = floats(np.zeros(size))
         self.stops = 0
+        self.failures = 0
         self.is_waiting: Flags = flags(np.zeros(size))
         self.running: dict[int, tuple[Share, ...]] = {}
         self.holder: Ints = ints(np.full(nodes * per_node, NONE))
@@ -72,9 +80,13 @@ class World:
         self.run_share = 1.0
         self.owed_s: Floats = floats(np.zeros(size))
         self._restart_cost_s = workload.restart_cost_s()
+        self.use = use
+        self._team = workload.teams()
         self._jobs = workload.columns()
+        if use is not None:
+            self._jobs = replace(self._jobs, account=account_of(self._team))
         self._learnt_s: Floats = floats(np.full(size, np.inf))
-        self._nodes = _equal_nodes(nodes)
+        self._nodes = equal_nodes(nodes)
         self._node_of_device: Ints = ints(np.repeat(np.arange(nodes), per_node))
 
     def snapshot(self, *, may_stop: bool = False) -> Snapshot:
@@ -82,6 +94,7 @@ class World:
         rows = ints(np.flatnonzero(self.is_waiting))
         self._learn(rows)
         held, holder_row = self._held()
+        shared = {} if self.use is None else self.use.tables(self.now_s)
         return Snapshot(
             now_s=self.now_s,
             pools=("pool",),
@@ -95,6 +108,7 @@ class World:
             wait_limit_s=floats([self.wait_limit_s]),
             running=self.live() if may_stop else None,
             run_share=floats([self.run_share]),
+            **shared,
         )
 
     def expected_s(self, rows: Ints) -> Floats:
@@ -145,14 +159,32 @@ class World:
         row = stop.job - 1
         if row not in self.running:
             raise PlanRefused(f"job {stop.job} stops but does not run")
-        self.ran_s[row] += self.now_s - self.since_s[row]
         self.owed_s[row] += self._restart_cost_s[row]
         self.left_s[row] = self.ends_s[row] - self.now_s + self._restart_cost_s[row]
-        self.since_s[row] = self.now_s
         self.stopped_s[row] = self.now_s
-        self.is_waiting[row] = True
         self.stops += 1
+        self._wait_again(row)
+
+    def change_node(self, node: int, what: Happening) -> list[int]:
+        """Something happens to a node (row); returns the rows of the jobs that fail by it.
+
+        They wait again and have all to do that they had to do when they started.
+        """
+        self._nodes = changed_nodes(self._nodes, node, what)
+        failed = []
+        if what is Happening.LOSE:
+            failed = [r for r, owned in self.running.items() if node in {s.node for s in owned}]
+        for row in failed:
+            self.owed_s[row] += self.now_s - self.since_s[row]
+            self.failures += 1
+            self._wait_again(row)
+        return failed
+
+    def _wait_again(self, row: int) -> None:
+        self.ran_s[row] += self.now_s - self.since_s[row]
         self._release(row)
+        self.since_s[row] = self.now_s
+        self.is_waiting[row] = True
 
     def _start(self, start: Start) -> None:
         row = start.job - 1
@@ -177,6 +209,12 @@ class World:
         self.ends_s[row] = self.now_s + self.left_s[row]
 
     def _release(self, row: int) -> None:
+        """Take its devices back; `since_s` is still when it started."""
+        held_s = self.now_s - float(self.since_s[row])
+        self.held_s[row] += held_s
+        if self.use is not None:
+            gpu_s = held_s * int(self.workload.gpus[row])
+            self.use.add(int(self._team[row]), gpu_s, self.now_s)
         for share in self.running.pop(row):
             self.holder[share.devices] = NONE
 
@@ -196,6 +234,7 @@ class World:
             cpus=zeros,
             memory_mib=zeros,
             until_s=self.now_s + self.expected_s(rows),
+            account=self._jobs.account[rows],
         )
         return held, holder_row
 
@@ -234,17 +273,3 @@ class World:
             holder=holder_row,
             is_shareable=flags(np.zeros(size)),
         )
-
-
-def _equal_nodes(count: int) -> Nodes:
-    zeros = ints(np.zeros(count))
-    return Nodes.of(
-        id=ints(np.arange(1, count + 1)),
-        pool=zeros,
-        state=ints(np.full(count, NODE_STATES.index(NodeState.READY))),
-        takes_work=flags(np.ones(count)),
-        cpus_total=zeros,
-        cpus_free=zeros,
-        memory_total_mib=zeros,
-        memory_free_mib=zeros,
-    )
