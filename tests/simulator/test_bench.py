@@ -48,7 +48,7 @@ def test_preemption_is_counted(trace):
         (["--pools", "c=3"], "no job of the trace"),
         (["--pools", "1", "--gpus-per-node", "0"], "--gpus-per-node"),
         (["--pools", "1", "--gpus-per-node", "1"], "no job of the trace fits"),
-        (["--pools", "1", "--durations", "maybe"], "exact, hidden or noisy"),
+        (["--pools", "1", "--durations", "maybe"], "exact, hidden, noisy:F or padded:F"),
         (["--pools", "1", "--policy", "fifo", "--preempt"], "shortest or las"),
     ],
 )

@@ -58,7 +58,7 @@ def test_declared_durations_are_true_hidden_or_noisy_by_the_seed():
 
 @pytest.mark.parametrize("word", ["perhaps", "noisy", "noisy:x", "noisy:0.5", "exact:2"])
 def test_unknown_durations_are_refused(word):
-    with pytest.raises(TraceInvalid, match="exact, hidden or noisy"):
+    with pytest.raises(TraceInvalid, match="exact, hidden, noisy:F or padded:F"):
         declared_s(parse_trace(TEXT.splitlines()), word, 1)
 
 
