@@ -113,6 +113,7 @@ def test_without_a_price_a_month_stays_open(root, yard):
 def test_a_gap_in_the_segments_keeps_a_month_open(root, yard):
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
             cursor.execute("ALTER TABLE scheduler_devicesegment DISABLE TRIGGER USER")
         cursor.execute("DELETE FROM scheduler_devicesegment WHERE bucket = 'run'")
     with pytest.raises(books.CloseBlocked) as blocked:

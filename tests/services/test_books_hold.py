@@ -72,6 +72,7 @@ def test_a_tail_that_was_cut_off_is_found(root, yard):
 def spoil(statement: str) -> None:
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
             for table in ("ledgerentry", "usageline"):
                 cursor.execute(f"ALTER TABLE scheduler_{table} DISABLE TRIGGER USER")
         cursor.execute(statement)
