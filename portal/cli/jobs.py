@@ -98,6 +98,12 @@ def why(
     print_line(f"Job {job} is {found['state']}: {found['sentence']}{place}")
     if found["wait"] and found["end"]:
         print_line(f"The last attempt: {found['end']['sentence']}")
+    saved = found.get("checkpoint")
+    if saved:
+        print_line(
+            f"Last checkpoint: step {saved['step']}, attempt {saved['attempt']}, on "
+            f"{saved['node']}, {ago(saved['taken_at'])} ago."
+        )
     triage = found.get("triage")
     if triage:
         _print_triage(triage)

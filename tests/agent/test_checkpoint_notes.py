@@ -165,6 +165,7 @@ def test_all_ranks_of_a_gang_take_the_offer_or_nothing(tmp_path: Path) -> None:
     gone = replace(older, path=f"{tmp_path}/gone")
     found = resume(tmp_path, gone, is_gang=True)
     assert (found.path, found.confirmed) == ("", None)
+    assert found.mark == confirm(tmp_path).mark, "the note is known, so it is not told as new"
     assert "step 11 is of no use here: gone" in found.problem
 
 

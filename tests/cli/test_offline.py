@@ -17,6 +17,8 @@ from portal.cli.output import clean, harmless, span
         (["nonsense"], 2),
         (["cancel", "x"], 2),
         (["cancel", "-5"], 2),
+        (["pause", "x"], 2),
+        (["resume", "1"], 4),
         (["logs", "1", "--rank", "-1"], 2),
         (["submit"], 2),
         (["submit", "/no/such/file.yaml"], 4),

@@ -23,7 +23,7 @@ from portal.api.v1.job_shapes import (
 )
 from scheduler.models import Attempt, Job, JobEvent
 from scheduler.selectors import jobs as select
-from scheduler.selectors.checkpoints import saved_by
+from scheduler.selectors.checkpoints import latest_saved, saved_by
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.triage import diagnosis_of, latest_diagnosis
 from scheduler.states import FINAL_JOB_STATES, EndReason, end_sentence
@@ -38,6 +38,7 @@ class Why(serializers.Serializer[Any]):
     wait = Wait(allow_null=True)
     end = End(allow_null=True)
     triage = Triage(allow_null=True)
+    checkpoint = Checkpoint(allow_null=True)
 
 
 class Event(serializers.Serializer[Any]):
@@ -127,6 +128,7 @@ class JobWhy(ApiView):
                 "wait": show_wait(job),
                 "end": show_end(job),
                 "triage": show_triage(latest_diagnosis(viewer, job)),
+                "checkpoint": show_checkpoint(latest_saved(viewer, job)),
             }
         )
 

@@ -211,8 +211,9 @@ def _find(folder: int, request: CheckRequest) -> Finding:
     A crash may come between a note and its confirmation, so the note can be the newer one.
     """
     offer, place = request.offer, request.folder
-    own = Finding()
-    if not (offer and request.only_offer):
+    if offer and request.only_offer:
+        own = Finding(_present_mark(folder))
+    else:
         own = _confirm(folder, place)
         if own.confirmed and (offer is None or own.confirmed.step >= offer.step):
             return own
@@ -222,6 +223,12 @@ def _find(folder: int, request: CheckRequest) -> Finding:
     if found.confirmed or not own.path:
         return replace(found, mark=own.mark)
     return own
+
+
+def _present_mark(folder: int) -> str:
+    with suppress(OSError):
+        return mark_of(os.stat(NOTE_FILE, dir_fd=folder, follow_symlinks=False))
+    return ""
 
 
 def _prove_offer(folder: int, place: str, offer: Checkpoint) -> Finding:
