@@ -14,6 +14,7 @@ WORDS: Mapping[str, str] = {
     "running": "Running",
     "stop_requested": "Asked to stop",
     "checkpoint": "Checkpoint confirmed",
+    "checkpoint_unread": "The last checkpoint could not be read in time",
     "resumed": "Resumed from a checkpoint",
     "starts_anew": "Starts anew",
     "paused": "Paused",

@@ -22,6 +22,8 @@ _HEARD = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUAR
 _LIMIT_SLACK_S = 60
 # A kill that has not worked for so long will not.
 _UNSTOPPABLE_S = 90
+# A large checkpoint takes minutes to read back; no device is held meanwhile.
+_UNREAD_S = 600
 
 
 def mark_silent(*, now: datetime) -> int:
@@ -151,11 +153,18 @@ def stop_overdue(*, now: datetime) -> int:
 
 
 def finish_undrained(*, now: datetime) -> int:
-    """Ended attempts whose log never arrived in full end all the same, and say so."""
+    """Ended attempts whose log never arrived in full, or whose last checkpoint was never read, end
+    all the same, and say so.
+    """
     patience = timedelta(seconds=load_conf().log_drain_s)
-    waiting = Attempt.objects.filter(
-        state__in=LIVE_ATTEMPT_STATES, released_at__lt=now - patience
-    ).values_list("pk", flat=True)
+    still_read = Placement.objects.filter(
+        checkpoint_pending=True, attempt__released_at__gte=now - timedelta(seconds=_UNREAD_S)
+    ).values("attempt_id")
+    waiting = (
+        Attempt.objects.filter(state__in=LIVE_ATTEMPT_STATES, released_at__lt=now - patience)
+        .exclude(pk__in=still_read)
+        .values_list("pk", flat=True)
+    )
     count = 0
     for attempt_id in waiting:
         with transaction.atomic():
@@ -164,13 +173,16 @@ def finish_undrained(*, now: datetime) -> int:
                 continue
             placements = list(attempt.placements.select_related("node").order_by("rank"))
             missing = sum(max(0, (p.log_expected or 0) - p.log_size) for p in placements)
-            transitions.record_event(
-                attempt.job,
-                "log_incomplete",
-                now=now,
-                attempt=attempt,
-                detail={"missing_bytes": missing},
-            )
+            if missing:
+                transitions.record_event(
+                    attempt.job,
+                    "log_incomplete",
+                    now=now,
+                    attempt=attempt,
+                    detail={"missing_bytes": missing},
+                )
+            if any(p.checkpoint_pending for p in placements):
+                transitions.record_event(attempt.job, "checkpoint_unread", now=now, attempt=attempt)
             end_attempt(attempt, placements, now=now)
             count += 1
     return count

@@ -260,6 +260,9 @@ def test_a_checkpoint_that_is_never_read_does_not_hold_the_job_for_ever(
 
     job, attempt = run(cluster, alice, project)
     preempt(cluster, attempt, now=60, checkpoint_pending=True)
-    assert finish_undrained(now=at(61 + settings.TRAINYARD["log_drain_s"] + 1)) == 1
+    assert finish_undrained(now=at(61 + settings.TRAINYARD["log_drain_s"] + 1)) == 0
+    assert finish_undrained(now=at(61 + 601)) == 1
     job.refresh_from_db()
     assert job.state == "queued"
+    kinds = set(job.events.values_list("kind", flat=True))
+    assert "checkpoint_unread" in kinds and "log_incomplete" not in kinds
