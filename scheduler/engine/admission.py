@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.engine.board import Board
+from scheduler.engine.board.kept import Seeker
 from scheduler.engine.gang import choose_nodes, holds_gang, shares_of, start_gang
 from scheduler.engine.grouping import group_rows
 from scheduler.engine.keeping.heads import Heads
@@ -84,7 +85,14 @@ class Admission:
         """Start the jobs (rows) that have their nodes already, if their devices are there."""
         for row, nodes in placed:
             request = self.classes.requests[int(self.classes.of_job[row])]
-            if holds_gang(self.board, request, nodes) and self._is_allowed(row, request):
+            beside = self.board.keeping.binding(
+                Seeker(row, request), float(self.heads.gone_s(ints([row]))[0])
+            )
+            # So far that is maintenance alone, which leaves nothing of its nodes.
+            is_kept = any(np.isin(one.nodes, nodes).any() for one in beside)
+            if is_kept or not holds_gang(self.board, request, nodes):
+                continue
+            if self._is_allowed(row, request):
                 place = int(np.flatnonzero(self.order == row)[0])
                 self._start(place, row, request, nodes, uses_spare=False)
 

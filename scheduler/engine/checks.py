@@ -40,6 +40,9 @@ def check_snapshot(snapshot: Snapshot) -> None:
     for row, members in enumerate(snapshot.model_sets):
         if not members or not all(0 <= model < len(snapshot.models) for model in members):
             raise SnapshotInvalid(f"model_sets row {row} has a value that makes no sense")
+    windows = snapshot.windows
+    _need("windows.node", _rows(windows.node, len(nodes.id)))
+    _need("windows.from_s", windows.from_s < windows.until_s)
     _need("held.node", _rows(held.node, len(nodes.id)))
     _need("held.until_s", ~np.isnan(held.until_s))
     if snapshot.wait_limit_s is not None:

@@ -12,6 +12,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.explaining import explain_waits, rule_out
 from scheduler.engine.explaining.standing import standings
+from scheduler.engine.keeping.calendar import keep_windows
 from scheduler.engine.keeping.timeline import reservations_of, timeline_of
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.packing.scoring import packing_for
@@ -64,6 +65,8 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
     room = make_room(snapshot, policy)
     after = room.snapshot
     board = Board(after)
+    board.keeping.slack_s = policy.backfill_slack_s
+    keep_windows(board)
     settled = settle_claims(board, claimants)
     board.packer = packing_for(policy.placement, board)
     classes = classes_of(after.waiting)

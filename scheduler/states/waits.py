@@ -74,7 +74,9 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
         "{used} of {limit} GPUs are taken, the job wants {gpus}."
     ),
     WaitReason.POOL_CLOSED: "Queue {queue} is paused by an operator.",
-    WaitReason.MAINTENANCE_CONFLICT: "Would run into maintenance at {begin}.",
+    WaitReason.MAINTENANCE_CONFLICT: (
+        "It would cross the maintenance from {begin} to {until}{remedy}."
+    ),
     WaitReason.RESERVATION_CONFLICT: "The GPUs are booked from {begin}.",
     WaitReason.NODES_UNHEALTHY: (
         "Needs {need}; {down} of {nodes} nodes in pool {pool} take no work now ({states})."

@@ -98,9 +98,13 @@ class Kept:
 
 
 class Keeping:
-    """All that is kept on a cluster of `size` nodes; changes as heads are found and jobs start."""
+    """All that is kept on a cluster of `size` nodes; changes as heads are found and jobs start.
+
+    `slack_s`: how much earlier than something kept begins others have to be gone.
+    """
 
     def __init__(self, size: int) -> None:
+        self.slack_s = 0.0
         self._size = size
         self._by_pool: dict[int, list[Kept]] = {}
 

@@ -3,7 +3,7 @@ and one row here, where `WaitReason` has it; a measure says what is needed and t
 
 from __future__ import annotations
 
-from scheduler.engine.explaining import accounts, capacity, measures, nodes, waiting_line
+from scheduler.engine.explaining import accounts, calendar, capacity, measures, nodes, waiting_line
 from scheduler.engine.explaining.case import Check
 from scheduler.states import WaitReason
 
@@ -15,6 +15,7 @@ CHECKS: tuple[Check, ...] = (
     Check(WaitReason.QUOTA_HARD, accounts.find_over_limit, by_account=True),
     Check(WaitReason.QUOTA_BORROW_LIMIT, accounts.find_over_borrowing, by_account=True),
     Check(WaitReason.POOL_CLOSED, nodes.find_closed, measures.measure_queue, rules_out=True),
+    Check(WaitReason.MAINTENANCE_CONFLICT, calendar.find_maintenance),
     Check(
         WaitReason.NODES_UNHEALTHY, nodes.find_unhealthy, measures.measure_in_order, rules_out=True
     ),

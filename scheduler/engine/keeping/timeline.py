@@ -25,7 +25,8 @@ def timeline_of(board: Board, starts: Iterable[Start], started: Sequence[int]) -
 
 
 def _slot(snapshot: Snapshot, one: Kept) -> Slot:
-    owner = int(snapshot.waiting.id[one.owner])
+    table = snapshot.windows if one.kind is SlotKind.MAINTENANCE else snapshot.waiting
+    owner = int(table.id[one.owner])
     nodes = tuple(snapshot.nodes.id[one.nodes].tolist())
     return Slot(one.kind, owner, nodes, one.from_s, one.until_s)
 

@@ -5,7 +5,7 @@ Times are seconds since 1970, sizes MiB. -1 stands for "none".
 """
 
 from scheduler.engine.snapshot.accounts import Accounts, Limits
-from scheduler.engine.snapshot.calendar import Promises
+from scheduler.engine.snapshot.calendar import Promises, Windows
 from scheduler.engine.snapshot.claims import Claims
 from scheduler.engine.snapshot.cluster import (
     ISOLATIONS,
@@ -69,6 +69,7 @@ __all__ = [
     "Table",
     "Tokens",
     "Waiting",
+    "Windows",
     "classes_of",
     "flags",
     "floats",

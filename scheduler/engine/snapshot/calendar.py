@@ -1,4 +1,4 @@
-"""What is planned: starts promised in an earlier cycle."""
+"""What is planned: starts promised in an earlier cycle, and maintenance."""
 
 from __future__ import annotations
 
@@ -22,3 +22,21 @@ class Promises(Table):
 def no_promises() -> Promises:
     """Nobody was promised anything."""
     return Promises(ints([]), ints([]), floats([]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows(Table):
+    """Maintenance: one row per window and node (row). No job may be on the node meanwhile.
+
+    `id` is the window's; who runs already when it is planned may still be there.
+    """
+
+    id: Ints
+    node: Ints
+    from_s: Floats
+    until_s: Floats
+
+
+def no_windows() -> Windows:
+    """No maintenance is planned."""
+    return Windows(ints([]), ints([]), floats([]), floats([]))

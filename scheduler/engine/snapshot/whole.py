@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from scheduler.engine.snapshot.accounts import Accounts, Limits
-from scheduler.engine.snapshot.calendar import Promises, no_promises
+from scheduler.engine.snapshot.calendar import Promises, Windows, no_promises, no_windows
 from scheduler.engine.snapshot.claims import Claims, no_claims
 from scheduler.engine.snapshot.cluster import Devices, Held, Nodes, Slices, Tokens
 from scheduler.engine.snapshot.columns import NONE, Flags, Floats, Ints, floats, ints
@@ -35,6 +35,7 @@ class Snapshot:
     `accounts` share the cluster within `limits`, `account_names` names them; empty: nobody is kept
     from anything.
     `promises`: what the last cycle planned for protected heads; empty if nobody remembers.
+    `windows`: when which nodes are in maintenance.
     """
 
     now_s: float
@@ -65,6 +66,7 @@ class Snapshot:
     limits: Limits = field(default_factory=lambda: Limits.of(account=ints([])))
     account_names: tuple[str, ...] = ()
     promises: Promises = field(default_factory=no_promises)
+    windows: Windows = field(default_factory=no_windows)
 
     def accepts(self) -> Flags:
         """By row of a `model` column, the last for any, whether it takes each model."""
