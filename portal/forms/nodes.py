@@ -7,6 +7,8 @@ from typing import Any, cast
 
 from django import forms
 
+from scheduler.models import Node
+
 
 class DrainForm(forms.Form):
     """Why a node is to take no more work."""
@@ -22,6 +24,37 @@ class DrainForm(forms.Form):
         required=False,
         help_text="They get their stop signal and grace to save, and queue again in their place.",
     )
+
+
+class PlaceForm(forms.Form):
+    """Where the node stands and what it has; the services check the names."""
+
+    rack = forms.CharField(label="Rack", max_length=63, required=False)
+    block = forms.CharField(
+        label="Block", max_length=63, required=False, help_text="Racks with a fast network."
+    )
+    labels = forms.CharField(
+        label="Labels",
+        max_length=2000,
+        required=False,
+        help_text="What jobs may ask for, all of them: network=ib, disk=nvme.",
+        widget=forms.TextInput(attrs={"placeholder": "network=ib, disk=nvme"}),
+    )
+
+    @classmethod
+    def of_node(cls, node: Node) -> PlaceForm:
+        """Filled with what is known."""
+        labels = ", ".join(f"{label}={value}" for label, value in sorted(node.labels.items()))
+        return cls(initial={"rack": node.rack, "block": node.block, "labels": labels})
+
+    def clean_labels(self) -> dict[str, str]:
+        """By label its value."""
+        parts = [one.strip() for one in self.cleaned_data["labels"].split(",") if one.strip()]
+        pairs = [one.partition("=") for one in parts]
+        wrong = next((one for one, pair in zip(parts, pairs, strict=True) if not pair[2]), None)
+        if wrong is not None:
+            raise forms.ValidationError(f"{wrong[:40]} is not a label; write network=ib.")
+        return {label.strip(): value.strip() for label, _, value in pairs}
 
 
 class EnrolForm(forms.Form):

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.permissions import can
 from portal.forms.filters import unknown_parameters
-from portal.forms.nodes import DrainForm
+from portal.forms.nodes import DrainForm, PlaceForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.event_lines import event_line
 from portal.pages.job_tabs import read_since
@@ -28,8 +28,10 @@ from scheduler.selectors.cluster import (
     pool_summaries,
 )
 from scheduler.selectors.telemetry import node_series
+from scheduler.services.errors import Invalid
 from scheduler.services.nodes import drain_node, resume_node, retire_node
 from scheduler.services.nodes.health import act_on_device
+from scheduler.services.sites.places import label_node, place_node
 from scheduler.states import DeviceHealth, NodeState
 
 EVENTS_SHOWN = 50
@@ -148,6 +150,7 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
         "may_drain": node.state in DRAINABLE and node.drain_requested_at is None,
         "may_stop_jobs": node.state == NodeState.DRAINING and bool(view.held),
         "may_retire": not view.held,
+        "place_form": PlaceForm.of_node(node),
         "drain_form": DrainForm(),
         "now": now,
     }
@@ -195,6 +198,27 @@ def node_drain(request: HttpRequest, name: str) -> HttpResponseBase:
         return f"Node {name} drains: running work goes on, new work goes elsewhere."
 
     form.is_valid()
+    return said_and_back(request, act, "nodes:detail", name)
+
+
+@page("POST")
+def node_place(request: HttpRequest, name: str) -> HttpResponseBase:
+    """Say where the node stands and what it has."""
+    viewer = viewer_of(request)
+    node, form = get_visible_node(viewer, name), PlaceForm(request.POST)
+
+    def act() -> str:
+        if not form.is_valid():
+            raise Invalid(" ".join(str(words[0]) for words in form.errors.values()))
+        place_node(
+            actor=viewer,
+            node=node,
+            rack=form.cleaned_data["rack"],
+            block=form.cleaned_data["block"],
+        )
+        label_node(actor=viewer, node=node, labels=form.cleaned_data["labels"])
+        return f"Node {name}: place and labels are noted."
+
     return said_and_back(request, act, "nodes:detail", name)
 
 

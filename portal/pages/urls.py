@@ -56,6 +56,7 @@ node_urls = [
     path("nodes/<str:name>/resume/", nodes.node_resume, name="resume"),
     path("nodes/<str:name>/gpus/<int:index>/", nodes.node_device, name="device"),
     path("nodes/<str:name>/retire/", nodes.node_retire, name="retire"),
+    path("nodes/<str:name>/place/", nodes.node_place, name="place"),
 ]
 
 team_urls = [

@@ -80,6 +80,7 @@ ROWS: tuple[Row, ...] = (
     _post("nodes:resume", _OPERATES, "node"),
     _post("nodes:device", _OPERATES, "node", "index", action="quarantine", reason="fan"),
     _post("nodes:retire", _OPERATES, "node"),
+    _post("nodes:place", _OPERATES, "node"),
     _get("teams:list", _ALL),
     _post("teams:list", "403 403 403 403 302 403 302", name="Robots"),
     _get("teams:detail", _TEAM, "team"),

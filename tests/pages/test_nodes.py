@@ -151,3 +151,23 @@ def test_enrolment_is_for_operators(client, alice, yard):
     data = {"new_pool": "1", "pool-name": "mine"}
     assert client.post(reverse("nodes:enrol"), data).status_code == 403
     assert not Pool.objects.filter(name="mine").exists()
+
+
+def test_an_operator_notes_where_a_node_stands(client, operator, yard):
+    client.force_login(operator)
+    told = {"rack": "r1", "block": "b1", "labels": "network=ib, disk=nvme"}
+    page = client.post(reverse("nodes:place", args=["n1"]), told, follow=True)
+    text = page.content.decode()
+    assert "place and labels are noted" in text and "rack r1, block b1" in text
+    node = Node.objects.get(name="n1")
+    assert node.labels == {"network": "ib", "disk": "nvme"}
+    assert 'value="disk=nvme, network=ib"' in text
+
+
+@pytest.mark.parametrize("labels", ["network", "Network=ib", "rack=r2"])
+def test_labels_that_make_no_sense_are_refused_with_the_remedy(client, operator, yard, labels):
+    client.force_login(operator)
+    told = {"rack": "", "block": "", "labels": labels}
+    text = client.post(reverse("nodes:place", args=["n1"]), told, follow=True).content.decode()
+    assert "network=ib" in text or "another label" in text
+    assert Node.objects.get(name="n1").labels == {}
