@@ -8,12 +8,13 @@ from typing import Any
 
 from django.conf import settings
 
-from scheduler.engine.policy import PlacementRule, Policy
+from scheduler.engine.policy import Order, PlacementRule, Policy
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConf:
-    """Times in seconds, sizes in MiB; `placement` is the word of a `PlacementRule`.
+    """Times in seconds, sizes in MiB; `order` and `placement` are words of `Order` and
+    `PlacementRule`.
 
     `preempt`: a job may stop others of lower tiers, once they ran for `min_run_s` and if they were
     not stopped within `rest_s`.
@@ -29,6 +30,7 @@ class SchedulerConf:
     log_drain_s: int
     log_cap_mib: int
     sample_retention_s: int
+    order: str
     placement: str
     preempt: bool
     min_run_s: int
@@ -44,7 +46,9 @@ class SchedulerConf:
     @property
     def policy(self) -> Policy:
         """The dials of a scheduling cycle."""
-        policy = Policy(placement=PlacementRule(self.placement), heads=self.heads)
+        policy = Policy(
+            order=Order(self.order), placement=PlacementRule(self.placement), heads=self.heads
+        )
         if not self.preempt:
             return policy
         return replace(policy, preempts=True, min_run_s=self.min_run_s, rest_s=self.rest_s)

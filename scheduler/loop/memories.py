@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from scheduler.engine.policy import PlacementRule, Policy
+from scheduler.engine.policy import Order, PlacementRule, Policy
 from scheduler.engine.snapshot import Snapshot
 from scheduler.loop.demand import DemandMemory
+from scheduler.loop.learning import LearntMemory
 from scheduler.loop.run_shares import RunShareMemory
 
 
@@ -16,11 +17,14 @@ class Memories:
     """Each counts again when its figures are too old; a new one counts at once."""
 
     demand: DemandMemory = field(default_factory=DemandMemory)
+    learnt: LearntMemory = field(default_factory=LearntMemory)
     run_shares: RunShareMemory = field(default_factory=RunShareMemory)
 
     def add_to(self, snapshot: Snapshot, policy: Policy, *, now: datetime) -> Snapshot:
         """The snapshot with all that this policy uses."""
         snapshot = self.run_shares.add_to(snapshot, now=now)
+        if policy.order in (Order.SHORTEST, Order.LAS):
+            snapshot = self.learnt.add_to(snapshot, now=now)
         if policy.placement is PlacementRule.TIGHT:
             return snapshot
         return self.demand.add_to(snapshot, now=now)

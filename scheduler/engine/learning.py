@@ -1,0 +1,59 @@
+"""How long a job will probably run, as told by those that were alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import numpy as np
+
+from scheduler.engine.snapshot.columns import Floats, floats
+
+# Fewer than so many runs tell nothing; then those that are alike in less are asked.
+LEAST_RUNS = 3
+
+# Project, entry point, GPUs of all shares.
+Kind: TypeAlias = tuple[int, str, int]
+
+
+def entry_point(command: Iterable[str], script: str) -> str:
+    """What a job runs: the first two words of its command, or of the first line of its script.
+
+    Options and comments are passed over: `python -u train.py --lr 1` is `python train.py`.
+    """
+    words = [str(word) for word in command]
+    if not words:
+        lines = (line.strip() for line in script.splitlines())
+        words = next((line.split() for line in lines if line and not line.startswith("#")), [])
+    return " ".join([word for word in words if not word.startswith("-")][:2])[:128]
+
+
+class RunTimes:
+    """Run times of ended jobs in seconds: of one kind, of a project with as many GPUs, of as many
+    GPUs, of all; the first of these that has `LEAST_RUNS` longer than the job has run tells.
+    """
+
+    def __init__(self, runs: Iterable[tuple[Kind, float]] = ()) -> None:
+        found: dict[tuple[object, ...], list[float]] = {}
+        for kind, run_s in runs:
+            for level in _levels(kind):
+                found.setdefault(level, []).append(run_s)
+        self._runs: dict[tuple[object, ...], Floats] = {
+            level: floats(np.sort(runs)) for level, runs in found.items()
+        }
+
+    def ahead_s(self, kind: Kind, attained_s: float) -> float:
+        """The median run time still ahead of a job that has run so long; infinite if unknown."""
+        for level in _levels(kind):
+            runs = self._runs.get(level)
+            if runs is None:
+                continue
+            longer = runs[np.searchsorted(runs, attained_s, side="right") :]
+            if len(longer) >= LEAST_RUNS:
+                return max(1.0, float(np.median(longer)) - attained_s)
+        return float("inf")
+
+
+def _levels(kind: Kind) -> tuple[tuple[object, ...], ...]:
+    project, _, gpus = kind
+    return kind, (project, gpus), (gpus,), ()

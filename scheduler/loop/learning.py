@@ -1,0 +1,138 @@
+"""How long jobs probably run and may wait: what the orders `shortest` and `las` need to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from scheduler.engine.learning import Kind, RunTimes, entry_point
+from scheduler.engine.snapshot import NONE, Floats, Snapshot, Waiting, floats
+from scheduler.engine.worth import gpus_of
+from scheduler.models import Attempt, Job
+from scheduler.states import AttemptState, EndReason, JobState
+
+# The latest so many ended attempts tell.
+LEARN_FROM = 5_000
+LEARN_EVERY = timedelta(minutes=10)
+_CHUNK = 500
+_KIND_FIELDS = ("project_id", "nodes", "gpus_per_node", "spec__command", "spec__script")
+# A job goes first once it has waited so much longer than the largest backlog would take, the
+# figures of `scheduler/simulator/guard.py`, and never before this.
+PATIENCE, BACKLOG_WEIGHT, LEAST_WAIT_S = 1.35, 1.25, 3600.0
+
+
+@dataclass(slots=True)
+class LearntMemory:
+    """Run times as read last, the kinds of the jobs that wait or run, backlogs by pool name.
+
+    The largest backlog is that since the scheduler started: too small at first, which lets those
+    who have waited go first too early rather than too late.
+    """
+
+    times: RunTimes = field(default_factory=RunTimes)
+    kind_of: dict[int, Kind] = field(default_factory=dict)
+    backlog_s: dict[str, float] = field(default_factory=dict)
+    learnt_at: datetime | None = None
+
+    def add_to(self, snapshot: Snapshot, *, now: datetime) -> Snapshot:
+        """The snapshot with `learnt_s` of all jobs and the pools' `wait_limit_s`."""
+        if self.learnt_at is None or not timedelta(0) <= now - self.learnt_at < LEARN_EVERY:
+            self.times, self.learnt_at = RunTimes(_ended_runs()), now
+        self._know(snapshot)
+        ran_s = _ran_before() if len(self.kind_of) else {}
+        running = snapshot.running
+        if running is not None:
+            running = replace(running, jobs=self._learn(running.jobs, ran_s))
+        return replace(
+            snapshot,
+            waiting=self._learn(snapshot.waiting, ran_s),
+            running=running,
+            wait_limit_s=self._wait_limits(snapshot),
+        )
+
+    def _know(self, snapshot: Snapshot) -> None:
+        """Read the kinds of new jobs, forget those that are gone; nothing if there are none."""
+        ids = set(snapshot.waiting.id.tolist())
+        if snapshot.running is not None:
+            ids |= set(snapshot.running.jobs.id.tolist())
+        for gone in self.kind_of.keys() - ids:
+            del self.kind_of[gone]
+        new = sorted(ids - self.kind_of.keys())
+        for first in range(0, len(new), _CHUNK):
+            rows = Job.objects.filter(pk__in=new[first : first + _CHUNK])
+            for pk, *fields in rows.values_list("pk", *_KIND_FIELDS):
+                self.kind_of[pk] = _kind(fields)
+
+    def _learn(self, jobs: Waiting, ran_s: Mapping[int, float]) -> Waiting:
+        before_s = floats([ran_s.get(job, 0.0) for job in jobs.id.tolist()])
+        jobs = replace(jobs, attained_s=jobs.attained_s + before_s)
+        known: dict[tuple[Kind, float], float] = {}
+        learnt_s = []
+        for job, attained_s in zip(jobs.id.tolist(), jobs.attained_s.tolist(), strict=True):
+            kind = self.kind_of.get(job)
+            if kind is None:
+                learnt_s.append(np.inf)
+                continue
+            if (kind, attained_s) not in known:
+                known[kind, attained_s] = self.times.ahead_s(kind, attained_s)
+            learnt_s.append(known[kind, attained_s])
+        return replace(jobs, learnt_s=floats(learnt_s))
+
+    def _wait_limits(self, snapshot: Snapshot) -> Floats:
+        limits_s = []
+        for name, ahead_s in zip(snapshot.pools, backlogs_s(snapshot).tolist(), strict=True):
+            self.backlog_s[name] = max(self.backlog_s.get(name, 0.0), ahead_s)
+            limits_s.append(max(LEAST_WAIT_S, PATIENCE * BACKLOG_WEIGHT * self.backlog_s[name]))
+        return floats(limits_s)
+
+
+def backlogs_s(snapshot: Snapshot) -> Floats:
+    """By pool: GPU seconds that are held or waited for by their limits, over all its GPUs."""
+    devices, held, waiting, pools = (
+        snapshot.devices,
+        snapshot.held,
+        snapshot.waiting,
+        len(snapshot.pools),
+    )
+    pool_of_device = snapshot.nodes.pool[devices.node]
+    gpus = np.bincount(pool_of_device, minlength=pools)
+    used = devices.holder != NONE
+    left_s = np.maximum(0.0, held.until_s[devices.holder[used]] - snapshot.now_s)
+    ahead = np.bincount(pool_of_device[used], weights=left_s, minlength=pools)
+    waits = waiting.remaining_s * gpus_of(waiting)
+    ahead = ahead + np.bincount(waiting.pool, weights=waits, minlength=pools)
+    return floats(ahead / np.maximum(gpus, 1))
+
+
+def _ended_runs() -> Iterable[tuple[Kind, float]]:
+    """Kind and run time of the latest attempts that ended well; one query."""
+    ended = Attempt.objects.filter(
+        state=AttemptState.ENDED, end_reason=EndReason.COMPLETED, started_at__isnull=False
+    ).order_by("-pk")
+    names = [f"job__{name}" for name in _KIND_FIELDS]
+    for began, over, *fields in ended.values_list("started_at", "ended_at", *names)[:LEARN_FROM]:
+        yield _kind(fields), max(1.0, (over - began).total_seconds())
+
+
+def _ran_before() -> dict[int, float]:
+    """By job that waits or runs again: seconds that its earlier attempts ran; one query."""
+    earlier = Attempt.objects.filter(
+        job__state__in=(JobState.QUEUED, JobState.STARTING, JobState.RUNNING),
+        state=AttemptState.ENDED,
+        started_at__isnull=False,
+    ).values_list("job_id", "started_at", "ended_at")
+    ran_s: dict[int, float] = {}
+    for job, began, over in earlier:
+        if began and over:
+            ran_s[job] = ran_s.get(job, 0.0) + max(0.0, (over - began).total_seconds())
+    return ran_s
+
+
+def _kind(fields: Sequence[object]) -> Kind:
+    project, nodes, gpus, command, script = fields
+    words = command if isinstance(command, list) else []
+    entry = entry_point(words, script if isinstance(script, str) else "")
+    return int(str(project)), entry, int(str(nodes)) * int(str(gpus))
