@@ -38,6 +38,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(nodes.app, name="nodes")
+app.add_typer(jobs.sets, name="sets")
 
 
 def run(words: Sequence[str]) -> int:

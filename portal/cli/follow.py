@@ -9,12 +9,22 @@ import typer
 
 from portal.cli.client import Api
 from portal.cli.config import load_config
-from portal.cli.exits import TIMED_OUT, TRY_AGAIN, UNREACHABLE, Failure, code_of_end
+from portal.cli.exits import (
+    CANCELLED,
+    OK,
+    TIMED_OUT,
+    TRY_AGAIN,
+    UNREACHABLE,
+    USER_FAILURE,
+    Failure,
+    code_of_end,
+)
 from portal.cli.output import LogWriter, print_json, print_line, say
 from portal.cli.session import AsJson
 
 HOLD_LOG_S = 20
 HOLD_JOB_S = 60
+SET_EVERY_S = 2.0
 GIVE_UP_S = 300.0
 
 Number = Annotated[int, typer.Argument(min=1, metavar="JOB", help="The job's number.")]
@@ -220,3 +230,28 @@ class _Patience:
             raise failure
         time.sleep(self._pause_s)
         self._pause_s = min(10.0, self._pause_s * 2)
+
+
+def until_set_end(api: Api, number: int) -> dict[str, Any]:
+    """The array once all its tasks have ended; asked for every few seconds."""
+    patience = _Patience()
+    while True:
+        try:
+            one: dict[str, Any] = api.get(f"/sets/{number}/")
+        except Failure as failure:
+            patience.bear(failure)
+            continue
+        patience.renew()
+        if one["finished"] == one["size"]:
+            return one
+        time.sleep(SET_EVERY_S)
+
+
+def finish_set(one: dict[str, Any], *, as_json: bool) -> None:
+    """Say how the array ended: 0 if all tasks succeeded, 1 if one failed, 130 if cancelled."""
+    if as_json:
+        print_json(one)
+    else:
+        counts = ", ".join(f"{count} {state}" for state, count in one["counts"].items() if count)
+        print_line(f"Set {one['id']} has ended: {counts}.")
+    raise typer.Exit({"succeeded": OK, "failed": USER_FAILURE}.get(one["state"], CANCELLED))

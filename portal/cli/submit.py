@@ -71,6 +71,10 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
 def _stay(api: Api, job: dict[str, Any], *, is_followed: bool, as_json: bool) -> None:
     """Wait for the job's end and leave with the exit code that mirrors it."""
     say_submitted(job, quiet=as_json)
+    if job["set"]:
+        if is_followed:
+            say("An array has a log for each task; this waits for the end of all.")
+        follow.finish_set(follow.until_set_end(api, job["set"]), as_json=as_json)
     if is_followed:
         follow.follow(api, job["id"])
     follow.finish(follow.until_end(api, job["id"]), as_json=as_json)
@@ -82,6 +86,10 @@ def say_submitted(job: dict[str, Any], *, quiet: bool) -> None:
     if quiet:
         say(line)
         return
+    if job.get("set"):
+        print_line(f"Array {job['set']} is submitted; its first task is job {job['id']}.")
+        say(f"See how far it is: trainyard sets show {job['set']}")
+        return
     print_line(line)
     say(f"Follow it: trainyard logs -f {job['id']}")
 
@@ -91,7 +99,8 @@ def _show_quote(quote_: dict[str, Any], as_json: bool) -> None:
         print_json(quote_)
         return
     free = f"{quote_['free_gpus']} of {quote_['total_gpus']} are free"
-    print_line(f"It is valid. {quote_['gpus']} GPUs in pool {quote_['pool']}; {free},")
+    tasks = f"{quote_['tasks']} tasks of " if quote_["tasks"] > 1 else ""
+    print_line(f"It is valid. {tasks}{quote_['gpus']} GPUs in pool {quote_['pool']}; {free},")
     print_line(f"{quote_['jobs_ahead']} jobs are ahead of it.")
     cost = money(quote_["worst_case_cost"], quote_["currency"])
     print_line(f"At most it costs {cost}, if it runs until its time limit.")

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from scheduler.spec import units
 from scheduler.states import JobState
 
-KEYS = ("state", "team", "project", "user", "pool", "created")
+KEYS = ("state", "team", "project", "user", "pool", "set", "created")
 STATE_GROUPS: Mapping[str, tuple[str, ...]] = {
     "live": (JobState.STARTING, JobState.RUNNING, JobState.STOPPING),
     "waiting": (JobState.HELD, JobState.QUEUED),
@@ -43,6 +43,7 @@ class JobQuery:
     project: str = ""
     owner: str = ""
     pool: str = ""
+    job_set: int = 0
     created_since: datetime | None = None
     words: str = ""
     chips: list[Chip] = field(default_factory=list)
@@ -93,6 +94,11 @@ def _apply(query: JobQuery, key: str, value: str, now: datetime) -> None:
             query.created_since = now - age
         except (ValueError, OverflowError):
             query.problems.append(f"created: {value[:40]!r} is not an age; write it like 7d or 2h.")
+    elif key == "set":
+        if not re.fullmatch(r"[1-9][0-9]{0,17}", value, re.ASCII):
+            query.problems.append(f"set: {value[:40]!r} is not a number; write it like set:5.")
+        else:
+            query.job_set = int(value)
     elif not _NAME.fullmatch(value):
         query.problems.append(
             f"{key}: {value[:40]!r} is not a name; write it like {key}:{_EXAMPLES[key]}."
@@ -107,6 +113,7 @@ _EXAMPLES = {
     "project": "vision/digits",
     "user": "me",
     "pool": "default",
+    "set": "5",
     "created": "7d",
 }
 

@@ -25,7 +25,7 @@ from scheduler.models import Job
 from scheduler.selectors.cluster import PoolSummary, pool_summaries
 from scheduler.selectors.jobs import clone_document, get_visible_job
 from scheduler.services.jobs import submit_job
-from scheduler.services.quotes import preview_job
+from scheduler.services.submitting.quotes import preview_job
 from scheduler.spec import SpecInvalid
 
 DEFAULT_POOL = "default"
@@ -45,6 +45,8 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
         form = _form(projects, pools, data=request.POST)
         wants_check = "check" in request.POST or request.GET.get("part") == "summary"
         if not wants_check and form.is_valid() and (job := _submitted(viewer, form)):
+            if job.job_set_id:
+                return redirect("sets:detail", job.job_set_id)
             return redirect("jobs:detail", job.pk)
         context = _checked(viewer, form) if wants_check else {}
     else:

@@ -12,7 +12,7 @@ from portal.pages.showcase import showcase
 from scheduler.states import JobState, WaitReason
 
 _STATES = {
-    JobState.HELD: "waits for a person to release it",
+    JobState.HELD: "waits for a person, a time or another job; its page says which",
     JobState.QUEUED: "waits for the scheduler; its page says why",
     JobState.STARTING: "has its GPUs; the nodes prepare code and folders",
     JobState.RUNNING: "runs on all its nodes",
@@ -28,6 +28,9 @@ _REASONS = {
     WaitReason.HELD_BY_USER: "somebody of the team holds it; release it",
     WaitReason.HELD_BY_ADMIN: "an operator holds it; ask why",
     WaitReason.PAUSED: "somebody of the team paused it; resume it and it goes on",
+    WaitReason.DEPENDENCY_WAIT: "other jobs must start or end first; then it is let go by itself",
+    WaitReason.BEGIN_TIME: "it was asked to start later; then it takes its place in the line",
+    WaitReason.ARRAY_LIMIT: "its array runs as many tasks at a time as it may; the next follows",
     WaitReason.POOL_CLOSED: "an operator has paused the queue",
     WaitReason.NODES_UNHEALTHY: "it would fit, but nodes of the pool take no work now",
     WaitReason.CAPACITY_BUSY: "other jobs hold the GPUs; it starts when enough are free",

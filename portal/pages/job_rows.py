@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from accounts.models import User
 from scheduler.models import Job
 from scheduler.selectors.jobs import end_sentence_of, unreachable_job_ids, wait_sentence_of
+from scheduler.selectors.sets import SetView, set_views
 from scheduler.selectors.usage import costs_so_far
 from scheduler.states import FINAL_JOB_STATES
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """`elapsed` is the running time so far; `cost` None when it is not for this viewer."""
+    """`elapsed` is the running time so far; `cost` None when it is not for this viewer.
+
+    With a `view` the job is one task that stands for its whole set.
+    """
 
     job: Job
     is_unreachable: bool
     elapsed: timedelta | None
     cost: Decimal | None
     sentence: str
+    view: SetView | None = None
+
+
+def rows_and_sets(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[JobRow]:
+    """As `job_rows`, tasks of sets as their set; two queries more for each set."""
+    jobs = list(jobs)
+    views = set_views(viewer, {j.job_set for j in jobs if j.job_set is not None}, now=now)
+    rows = job_rows(viewer, jobs, now=now)
+    return [replace(row, view=views.get(row.job.job_set_id or 0)) for row in rows]
 
 
 def job_rows(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[JobRow]:

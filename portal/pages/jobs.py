@@ -19,10 +19,16 @@ from portal.forms.filters import (
 )
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.job_page import job_frame, overview
-from portal.pages.job_rows import job_rows
+from portal.pages.job_rows import job_rows, rows_and_sets
 from portal.pages.logs import EMBEDDED, LogAsk, log_view
 from scheduler.selectors.cluster import visible_pools
-from scheduler.selectors.jobs import JobFilter, filter_jobs, get_visible_job, visible_jobs
+from scheduler.selectors.jobs import (
+    JobFilter,
+    filter_jobs,
+    get_visible_job,
+    one_of_each_set,
+    visible_jobs,
+)
 from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job
 from scheduler.states import JobState
 
@@ -57,10 +63,12 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
             before, top = (mark, top) if name == "cursor" else (before, mark)
     every = visible_jobs(viewer)
     found = filter_jobs(every, _filter_of(query), viewer) if not problems else every.none()
+    found = found if query.job_set else one_of_each_set(found)
     shown = found.filter(pk__lt=before) if before else found
     shown = shown.filter(pk__lte=top) if top else shown
     jobs = list(shown.order_by("-pk")[: PAGE_SIZE + 1])
-    rows = job_rows(viewer, jobs[:PAGE_SIZE], now=now)
+    listed = job_rows if query.job_set else rows_and_sets
+    rows = listed(viewer, jobs[:PAGE_SIZE], now=now)
     first = top or (jobs[0].pk if jobs else 0)
     context = {
         "rows": rows,
@@ -95,6 +103,7 @@ def _filter_of(query: JobQuery) -> JobFilter:
         owner=query.owner,
         pool=query.pool,
         text=query.words,
+        job_set=query.job_set,
         submitted_since=query.created_since,
     )
 

@@ -20,6 +20,7 @@ from portal.pages import (
     tokens,
     welcome,
 )
+from portal.pages.sets import detail as set_pages
 
 job_urls = [
     path("", jobs.job_list, name="list"),
@@ -39,6 +40,12 @@ job_urls = [
     path("<int:pk>/hold/", jobs.job_hold, name="hold"),
     path("<int:pk>/pause/", jobs.job_pause, name="pause"),
     path("<int:pk>/release/", jobs.job_release, name="release"),
+]
+
+set_urls = [
+    path("<int:pk>/", set_pages.set_detail, name="detail"),
+    path("<int:pk>/cancel/", set_pages.set_cancel, name="cancel"),
+    path("<int:pk>/rerun/", set_pages.set_rerun, name="rerun"),
 ]
 
 queue_urls = [
@@ -101,6 +108,7 @@ account_urls = [each for each in allauth_urls.urlpatterns if each.name in _ACCOU
 urlpatterns = [
     path("", home.home, name="home"),
     path("jobs/", include((job_urls, "jobs"))),
+    path("sets/", include((set_urls, "sets"))),
     path("queue/", include((queue_urls, "queue"))),
     path("cluster/", include((node_urls, "nodes"))),
     path("teams/", include((team_urls, "teams"))),

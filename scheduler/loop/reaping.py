@@ -18,6 +18,7 @@ def reap(*, now: datetime) -> int:
     5. Nodes that do not end what they were asked to stop: out of service.
     6. Draining nodes that run nothing any more: drained.
     7. Rooms kept for jobs that will not take them up: given back.
+    8. Held jobs whose begin time has come, or that nobody let go: into the line.
     """
     return (
         reaping.mark_silent(now=now)
@@ -28,4 +29,6 @@ def reap(*, now: datetime) -> int:
         + reaping.quarantine_unstoppable(now=now)
         + reaping.finish_drains(now=now)
         + drop_claims(now=now)
+        + reaping.release_due(now=now)
+        + reaping.heal_held(now=now)
     )

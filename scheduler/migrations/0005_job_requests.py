@@ -9,6 +9,10 @@ def fill_from_what_is_there(apps, schema_editor):
     jobs = apps.get_model("scheduler", "Job").objects
     jobs.update(nodes_min=models.F("nodes"))
     jobs.filter(tier=30).update(preemptible=False)
+    if schema_editor.connection.vendor == "postgresql":
+        # Else the checks of foreign keys, put off until the end, forbid to alter the table further.
+        schema_editor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        schema_editor.execute("SET CONSTRAINTS ALL DEFERRED")
 
 
 class Migration(migrations.Migration):

@@ -14,9 +14,10 @@ from scheduler.models.books import (
 from scheduler.models.claims import Claim
 from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
-from scheduler.models.jobs import Job, SubmitKey
+from scheduler.models.jobs import Dependency, Job, SubmitKey
 from scheduler.models.queues import Queue
 from scheduler.models.segments import DeviceSegment
+from scheduler.models.sets import JobSet
 from scheduler.models.telemetry import DeviceSample, HostSample
 from scheduler.models.usage import UsageEntry
 
@@ -26,12 +27,14 @@ __all__ = [
     "Attempt",
     "Claim",
     "CycleRecord",
+    "Dependency",
     "Device",
     "DeviceSample",
     "DeviceSegment",
     "HostSample",
     "Job",
     "JobEvent",
+    "JobSet",
     "LedgerEntry",
     "LedgerHead",
     "Licence",

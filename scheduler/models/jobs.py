@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 
 from scheduler.models.cluster import Pool
 from scheduler.models.queues import Queue
-from scheduler.states import JobState, WaitReason
+from scheduler.models.sets import JobSet
+from scheduler.states import DependencyKind, JobState, WaitReason
 
 
 class Job(models.Model):
@@ -17,8 +19,10 @@ class Job(models.Model):
     documents. `nodes` are the most it takes, `nodes_min` the fewest it runs on; `gpu_milli` is
     asked of each device, 1000 being a whole one. `is_shaped`: it asks for more than numbers of
     nodes, GPUs, cpus and memory, so that a cycle reads the other columns of few jobs only.
-    `queued_at` is the time of submit and survives retries and preemption: waiting never lowers a
-    job's place. `version` counts moves, for optimistic locking by clients.
+    `queued_at` is since when it waits its turn: the submit, or the later moment at which begin time
+    and dependencies let it go. It survives retries and preemption: waiting never lowers a job's
+    place. `version` counts moves, for optimistic locking by clients. `is_singleton`: waits for the
+    owner's earlier jobs of the same name.
     """
 
     project = models.ForeignKey("accounts.Project", on_delete=models.PROTECT, related_name="jobs")
@@ -30,6 +34,10 @@ class Job(models.Model):
     cloned_from = models.ForeignKey(
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="clones"
     )
+    job_set = models.ForeignKey(
+        JobSet, on_delete=models.PROTECT, null=True, blank=True, related_name="tasks"
+    )
+    array_index = models.PositiveIntegerField(null=True, blank=True)
     name = models.CharField(max_length=128)
     spec = models.JSONField()
     tier = models.SmallIntegerField()
@@ -60,6 +68,7 @@ class Job(models.Model):
     min_runtime_s = models.PositiveIntegerField(default=0)
     booking = models.CharField(max_length=63, blank=True)
     begin_at = models.DateTimeField(null=True, blank=True)
+    is_singleton = models.BooleanField(default=False)
 
     state = models.CharField(max_length=16, default=JobState.QUEUED)
     version = models.PositiveIntegerField(default=1)
@@ -71,6 +80,7 @@ class Job(models.Model):
     exit_code = models.IntegerField(null=True, blank=True)
     user_retries_used = models.PositiveSmallIntegerField(default=0)
     free_retries_used = models.PositiveSmallIntegerField(default=0)
+    submitted_at = models.DateTimeField(default=timezone.now)
     queued_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -85,6 +95,26 @@ class Job(models.Model):
                 fields=["pool", "-tier", "queued_at", "id"],
                 condition=models.Q(state=JobState.QUEUED),
                 name="job_queue_order",
+            ),
+            models.Index(
+                fields=["begin_at"],
+                condition=models.Q(state=JobState.HELD, begin_at__isnull=False),
+                name="job_held_until",
+            ),
+            models.Index(
+                fields=["owner", "name"],
+                condition=models.Q(state=JobState.HELD, is_singleton=True),
+                name="job_held_singleton",
+            ),
+            models.Index(
+                fields=["job_set", "array_index"],
+                condition=models.Q(state=JobState.HELD, job_set__isnull=False),
+                name="job_held_task",
+            ),
+            models.Index(
+                fields=["job_set", "-id"],
+                condition=models.Q(job_set__isnull=False),
+                name="job_by_set",
             ),
         ]
         constraints = [
@@ -101,6 +131,11 @@ class Job(models.Model):
                 ),
                 name="job_sizes_positive",
             ),
+            models.UniqueConstraint(
+                fields=["job_set", "array_index"],
+                condition=models.Q(job_set__isnull=False),
+                name="one_task_per_index",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -116,6 +151,26 @@ class Job(models.Model):
     def gpus(self) -> int:
         """Devices in all."""
         return self.nodes * self.gpus_per_node
+
+
+class Dependency(models.Model):
+    """`job` waits for an end of `on`, which is always the older of the two: no circle can arise."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="dependencies")
+    on = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="dependents")
+    kind = models.CharField(max_length=16)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "on", "kind"], name="dependency_once"),
+            models.CheckConstraint(
+                condition=models.Q(job__gt=models.F("on")), name="dependency_on_an_older_job"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(kind__in=[str(kind) for kind in DependencyKind]),
+                name="dependency_kind_known",
+            ),
+        ]
 
 
 class SubmitKey(models.Model):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 
 from accounts.errors import NotFound
 from accounts.models import User
@@ -14,6 +14,7 @@ from accounts.permissions import can, is_operator, projects_visible_to
 from scheduler.models import Allocation, Attempt, Job, JobEvent, Placement
 from scheduler.spec import JobSpec
 from scheduler.states import (
+    AUTOMATIC_HOLDS,
     FINAL_JOB_STATES,
     LIVE_JOB_STATES,
     WAITING_JOB_STATES,
@@ -38,12 +39,13 @@ class JobFilter:
     owner: str = ""
     pool: str = ""
     text: str = ""
+    job_set: int = 0
     submitted_since: datetime | None = None
 
 
 def visible_jobs(viewer: User) -> QuerySet[Job]:
     """Jobs of the projects the viewer may see; operators see that every job exists."""
-    jobs = Job.objects.select_related("project__team", "owner", "pool", "queue")
+    jobs = Job.objects.select_related("project__team", "owner", "pool", "queue", "job_set")
     if not viewer.is_authenticated:
         return jobs.none()
     if is_operator(viewer):
@@ -75,8 +77,10 @@ def filter_jobs(jobs: QuerySet[Job], wanted: JobFilter, viewer: User) -> QuerySe
         jobs = jobs.filter(owner__username=wanted.owner)
     if wanted.pool:
         jobs = jobs.filter(pool__name=wanted.pool)
+    if wanted.job_set:
+        jobs = jobs.filter(job_set=wanted.job_set)
     if wanted.submitted_since:
-        jobs = jobs.filter(queued_at__gte=wanted.submitted_since)
+        jobs = jobs.filter(submitted_at__gte=wanted.submitted_since)
     if wanted.text:
         match = Q(name__icontains=wanted.text)
         if wanted.text.lstrip("#").isascii() and wanted.text.lstrip("#").isdigit():
@@ -84,6 +88,12 @@ def filter_jobs(jobs: QuerySet[Job], wanted: JobFilter, viewer: User) -> QuerySe
             match |= Q(pk=number) if number <= MAX_PK else Q()
         jobs = jobs.filter(match)
     return jobs
+
+
+def one_of_each_set(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    """Of the tasks of a set among `jobs` the latest alone, which stands for all of them."""
+    later = jobs.order_by().filter(job_set=OuterRef("job_set"), pk__gt=OuterRef("pk"))
+    return jobs.filter(Q(job_set__isnull=True) | ~Exists(later.values("pk")))
 
 
 def job_events(viewer: User, job: Job) -> QuerySet[JobEvent]:
@@ -122,11 +132,12 @@ def job_actions(viewer: User, job: Job) -> set[str]:
     actions = set()
     if may_act and job.state not in FINAL_JOB_STATES:
         actions.add("cancel")
-    if may_act and job.state == JobState.QUEUED:
+    waits_by_itself = job.state == JobState.HELD and job.wait_reason in AUTOMATIC_HOLDS
+    if may_act and (job.state == JobState.QUEUED or waits_by_itself):
         actions.add("hold")
     if may_act and job.state in (JobState.STARTING, JobState.RUNNING):
         actions.add("pause")
-    if may_act and job.state == JobState.HELD:
+    if may_act and job.state == JobState.HELD and not waits_by_itself:
         actions.add("release")
     if can(viewer, "read_log", job.project):
         actions.add("clone")

@@ -16,7 +16,7 @@ from accounts.models import Rate, User
 from accounts.permissions import can, projects_visible_to
 from accounts.selectors import rates_over
 from scheduler.conf import load_conf
-from scheduler.models import Allocation, Job, UsageEntry
+from scheduler.models import Allocation, Job, JobSet, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.states import FINAL_JOB_STATES
 
@@ -97,6 +97,16 @@ def costs_so_far(viewer: User, jobs: Iterable[Job], *, now: datetime) -> dict[in
     for allocation, _, cost in _unaccrued(still_open, now):
         costs[allocation.placement.attempt.job_id] += cost
     return costs
+
+
+def cost_of_set(job_set: JobSet, *, now: datetime) -> Decimal:
+    """What all tasks of a set have cost until now; the caller has asked `may_see_cost` of one."""
+    charged = UsageEntry.objects.filter(job__job_set=job_set).aggregate(Sum("cost"))["cost__sum"]
+    still_open = Allocation.objects.filter(
+        placement__attempt__job__job_set=job_set, placement__attempt__ended_at__isnull=True
+    )
+    running = (cost for _, _, cost in _unaccrued(still_open, now))
+    return sum(running, charged or Decimal(0))
 
 
 def _unaccrued(

@@ -9,6 +9,7 @@ from django.db import transaction
 
 from accounts.models import User
 from scheduler.services.jobs import MAX_KEY, Submitted, submit_job
+from scheduler.services.submitting.naming import in_order, with_numbers
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 
 MAX_JOBS = 100
@@ -24,6 +25,7 @@ def submit_jobs(
 ) -> list[Submitted]:
     """Accept all of `specs`, at most MAX_JOBS, or none; problems are named `jobs[3].field`.
 
+    They may wait for each other by name (`depends_on`); a circle is refused and printed.
     With a key the n-th job is remembered under `key:n`, so repeating the call repeats nothing.
     """
     if len(specs) > MAX_JOBS:
@@ -33,13 +35,29 @@ def submit_jobs(
         raise SpecInvalid(
             [SpecProblem("idempotency_key", f"is longer than the {limit} characters of a bulk")]
         )
-    submitted = []
-    for index, spec in enumerate(specs):
+    _refuse_arrays(specs)
+    submitted: dict[int, Submitted] = {}
+    number_of: dict[str, int] = {}
+    for index in in_order(specs):
         key = f"{idempotency_key}:{index}" if idempotency_key else ""
+        spec = with_numbers(specs[index], number_of)
         try:
-            submitted.append(submit_job(actor=actor, spec=spec, idempotency_key=key, now=now))
+            done = submit_job(actor=actor, spec=spec, idempotency_key=key, now=now)
         except SpecInvalid as error:
             raise SpecInvalid(
                 [SpecProblem(f"jobs[{index}].{one.field}", one.message) for one in error.problems]
             ) from None
-    return submitted
+        submitted[index] = done
+        number_of[spec.name] = done.job.pk
+    return [submitted[index] for index in range(len(specs))]
+
+
+def _refuse_arrays(specs: Sequence[JobSpec]) -> None:
+    words = "is one of several jobs; submit an array by itself"
+    problems = [
+        SpecProblem(f"jobs[{index}].array", words)
+        for index, spec in enumerate(specs)
+        if spec.array is not None
+    ]
+    if problems:
+        raise SpecInvalid(problems)

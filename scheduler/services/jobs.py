@@ -10,10 +10,9 @@ from datetime import datetime, timedelta
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from accounts.models import Project, User
+from accounts.models import User
 from accounts.permissions import can
-from scheduler import events
-from scheduler.models import Job, Queue, SubmitKey
+from scheduler.models import Job, JobSet, SubmitKey
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import (
@@ -22,17 +21,22 @@ from scheduler.services.errors import (
     IdempotencyConflict,
     StaleVersion,
 )
+from scheduler.services.holding.following import followers_of, lock_sets
+from scheduler.services.holding.moves import move_held, reconsider
+from scheduler.services.holding.obstacles import Obstacle, obstacles_of
 from scheduler.services.stopping import request_stop
-from scheduler.services.submitting.columns import columns_of
+from scheduler.services.submitting.opening import Target, open_job
 from scheduler.services.submitting.targets import resolve_target
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.states import (
+    AUTOMATIC_HOLDS,
     FINAL_JOB_STATES,
     LIVE_JOB_STATES,
     PAUSES,
     EndReason,
     JobState,
     WaitReason,
+    wait_sentence,
 )
 
 KEY_LIFE = timedelta(hours=24)
@@ -53,12 +57,13 @@ def submit_job(
     spec: JobSpec,
     idempotency_key: str = "",
     cloned_from: Job | None = None,
+    rerun_of: JobSet | None = None,
     now: datetime | None = None,
 ) -> Submitted:
     """Accept a job, or say what is wrong with it; once accepted it is never lost.
 
-    Raises SpecInvalid for anything a person can mend, IdempotencyConflict when the key came with
-    another spec.
+    Of an array the first task is returned; its set is `job_set`. Raises SpecInvalid for anything a
+    person can mend, IdempotencyConflict when the key came with another spec.
     """
     now = now or timezone.now()
     if len(idempotency_key) > MAX_KEY:
@@ -66,10 +71,11 @@ def submit_job(
     digest = _digest(spec)
     if idempotency_key and (known := _known(actor, idempotency_key, digest, now)):
         return Submitted(known, is_new=False)
-    project, queue = resolve_target(actor, spec)
+    project, queue = resolve_target(actor, spec, now)
+    target = Target(actor, project, queue, now, cloned_from, rerun_of)
     try:
         with transaction.atomic():
-            job = _open_job(actor, spec, project, queue, cloned_from, now)
+            job = open_job(target, spec)
             if idempotency_key:
                 SubmitKey.objects.create(
                     user=actor,
@@ -103,35 +109,6 @@ def _known(actor: User, key: str, digest: str, now: datetime) -> Job | None:
             field="idempotency_key",
         )
     return found.job
-
-
-def _open_job(
-    actor: User,
-    spec: JobSpec,
-    project: Project,
-    queue: Queue,
-    cloned_from: Job | None,
-    now: datetime,
-) -> Job:
-    state = JobState.HELD if spec.hold else JobState.QUEUED
-    who = actor.get_full_name()
-    job = Job.objects.create(
-        project=project,
-        owner=actor,
-        pool=queue.pool,
-        queue=queue,
-        cloned_from=cloned_from,
-        **columns_of(spec),
-        state=state,
-        wait_reason=WaitReason.HELD_BY_USER if spec.hold else WaitReason.EVALUATING,
-        wait_facts={"who": who} if spec.hold else {},
-        queued_at=now,
-    )
-    transitions.record_event(job, "submitted", now=now, actor=actor, to=state)
-    transitions.tell_of_job(job, queue.pool.name)
-    if not spec.hold:
-        events.wake_scheduler_on_commit()
-    return job
 
 
 def _checked(actor: User, job: Job, version: int | None) -> bool:
@@ -192,15 +169,20 @@ def cancel_job(
 def hold_job(
     *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
 ) -> Job:
-    """Keep a queued job from starting until it is released."""
+    """Keep a waiting job from starting until it is released, also past its begin time."""
     now = now or timezone.now()
     job = _locked(job)
     as_operator = _checked(actor, job, version)
-    if job.state == JobState.HELD:
+    if job.state == JobState.HELD and job.wait_reason not in AUTOMATIC_HOLDS:
         return job
-    if job.state != JobState.QUEUED:
+    if job.state not in (JobState.QUEUED, JobState.HELD):
         raise Conflict(f"Only a queued job can be held; this one is {job.state}.")
     reason = WaitReason.HELD_BY_ADMIN if as_operator else WaitReason.HELD_BY_USER
+    facts = {"who": actor.get_full_name(), "detail": "ask them to release it"}
+    if job.state == JobState.HELD:
+        move_held([job], Obstacle(reason, dict(facts)), now=now, actor=actor)
+        job.refresh_from_db()
+        return job
     transitions.move_job(
         job,
         JobState.HELD,
@@ -208,7 +190,7 @@ def hold_job(
         kind="held",
         actor=actor,
         wait_reason=reason,
-        wait_facts={"who": actor.get_full_name(), "detail": "ask them to release it"},
+        wait_facts=facts,
     )
     return job
 
@@ -246,7 +228,11 @@ def pause_job(
 def release_job(
     *, actor: User, job: Job, version: int | None = None, now: datetime | None = None
 ) -> Job:
-    """Let a held or paused job start; what an operator holds only an operator releases."""
+    """Let a held or paused job start; what an operator holds only an operator releases.
+
+    It then waits for its dependencies, begin time and array as if it had never been held; what is
+    held by these alone is released by itself (Conflict).
+    """
     now = now or timezone.now()
     job = _locked(job)
     as_operator = _checked(actor, job, version)
@@ -258,7 +244,17 @@ def release_job(
         as_operator or can(actor, "operate", None)
     ):
         raise Forbidden("An operator holds this job; only an operator may release it.")
-    transitions.move_job(job, JobState.QUEUED, now=now, kind="released", actor=actor)
+    if job.wait_reason in AUTOMATIC_HOLDS:
+        raise Conflict(
+            f"{wait_sentence(job.wait_reason, job.wait_facts)} It is released by itself then; "
+            "to start it sooner, clone it without that."
+        )
+    lock_sets([job.pk])
+    obstacle = obstacles_of([job], now=now)[job.pk]
+    move_held([job], obstacle, now=now, actor=actor)
+    job.refresh_from_db()
+    if job.state in FINAL_JOB_STATES:
+        reconsider(followers_of([job]), now=now)
     return job
 
 

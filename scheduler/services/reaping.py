@@ -14,6 +14,8 @@ from scheduler.conf import load_conf
 from scheduler.models import Attempt, Node, Placement
 from scheduler.services import transitions
 from scheduler.services.attempts import abandon_placements, end_attempt, locked_live_attempt
+from scheduler.services.holding.following import forgotten, overdue
+from scheduler.services.holding.moves import reconsider
 from scheduler.services.stopping import request_stop
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState
 
@@ -82,6 +84,24 @@ def finish_drains(*, now: datetime) -> int:
                 node, NodeState.DRAINED, now=now, kind="drained", reason=node.state_reason
             )
     return count
+
+
+def release_due(*, now: datetime) -> int:
+    """Held jobs whose begin time has come wait for room from now on."""
+    due = overdue(now)
+    if not due:
+        return 0
+    with transaction.atomic():
+        return reconsider(due, now=now)
+
+
+def heal_held(*, now: datetime) -> int:
+    """Held jobs that the end of another should have let go, and did not; two queries."""
+    found = forgotten()
+    if not found:
+        return 0
+    with transaction.atomic():
+        return reconsider(found, now=now)
 
 
 def revoke_unaccepted(*, now: datetime) -> int:

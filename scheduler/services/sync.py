@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from scheduler import events
-from scheduler.models import Allocation, Attempt, Node, Placement
+from scheduler.models import Allocation, Attempt, Job, Node, Placement
 from scheduler.services import transitions
 from scheduler.services.errors import Invalid
 from scheduler.services.nodes.health import due_checks, judge_clock, take_checks, take_troubles
@@ -117,7 +117,9 @@ def current_reply(
         Placement.objects.filter(
             node=node, ended_at__isnull=True, attempt__state__in=LIVE_ATTEMPT_STATES
         )
-        .select_related("attempt__job__project__team", "attempt__resumes", "node")
+        .select_related(
+            "attempt__job__project__team", "attempt__job__job_set", "attempt__resumes", "node"
+        )
         .order_by("attempt_id")
     )
     uuids: dict[int, list[str]] = {}
@@ -176,7 +178,7 @@ def _assignment(
         rank=placement.rank,
         addresses=addresses,
         device_uuids=device_uuids,
-        launch=_launch(spec),
+        launch=_launch(spec, job),
         master_port=attempt.master_port if placement.rank else None,
         resume_from=attempt.resumes.checkpoint_path if attempt.resumes else "",
         resume=_resume(attempt.resumes),
@@ -203,10 +205,10 @@ def _resume(earlier: Attempt | None) -> Checkpoint | None:
     )
 
 
-def _launch(spec: JobSpec) -> Launch:
+def _launch(spec: JobSpec, job: Job) -> Launch:
     return Launch(
         command=spec.command,
-        env=dict(spec.env),
+        env={**spec.env, **_of_array(job)},
         working_dir=spec.working_dir,
         code=Code(
             script=spec.script,
@@ -222,3 +224,14 @@ def _launch(spec: JobSpec) -> Launch:
         stop_signal=str(spec.stop.signal),
         stop_grace_s=spec.stop.grace,
     )
+
+
+def _of_array(job: Job) -> dict[str, str]:
+    """What tells a task of an array which one it is; a user's variable never has such a name."""
+    if job.job_set is None:
+        return {}
+    return {
+        "TRAINYARD_ARRAY_ID": str(job.job_set.pk),
+        "TRAINYARD_ARRAY_INDEX": str(job.array_index),
+        "TRAINYARD_ARRAY_SIZE": str(job.job_set.size),
+    }

@@ -1,12 +1,13 @@
 """The only writers of state. Every move is legal, guarded, recorded and told.
 
+Held jobs are moved many at a time, by `scheduler/services/holding/moves.py`.
 A move is an `UPDATE … WHERE state IN (expected)`; zero rows mean another hand was faster, which
 is a normal answer (False), not an error. Each function belongs inside the caller's transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,16 @@ from django.db.models import F
 from accounts.models import User
 from scheduler import events
 from scheduler.ledger.periods import PERIOD_MOVES, PeriodState
-from scheduler.models import Attempt, Device, Job, JobEvent, Node, NodeEvent, Period
+from scheduler.models import Attempt, Device, Job, Node, Period
+from scheduler.services.history import (
+    change_desired,
+    record_event,
+    record_node_event,
+    tell_of_job,
+    tell_of_node,
+)
+from scheduler.services.holding.following import followers_of
+from scheduler.services.holding.moves import reconsider
 from scheduler.services.timeline.segments import (
     follow_attempt,
     follow_devices,
@@ -32,6 +42,21 @@ from scheduler.states import (
     NodeState,
     WaitReason,
 )
+
+__all__ = [
+    "IllegalMove",
+    "change_desired",
+    "move_attempt",
+    "move_device",
+    "move_job",
+    "move_jobs_to_starting",
+    "move_node",
+    "move_period",
+    "record_event",
+    "record_node_event",
+    "tell_of_job",
+    "tell_of_node",
+]
 
 
 class IllegalMove(RuntimeError):
@@ -73,6 +98,8 @@ def move_job(
     tell_of_job(job)
     if to is JobState.QUEUED:
         events.wake_scheduler_on_commit()
+    if to in FINAL_JOB_STATES or to in (JobState.RUNNING, JobState.HELD):
+        reconsider(followers_of([job]), now=now)
     return True
 
 
@@ -177,70 +204,3 @@ def move_period(period: Period, to: PeriodState, **fields: Any) -> None:
         raise IllegalMove(f"period {period.name}: {came_from} -> {to}")
     Period.objects.filter(pk=period.pk, state=came_from).update(state=to, **fields)
     period.refresh_from_db()
-
-
-def record_event(
-    job: Job,
-    kind: str,
-    *,
-    now: datetime,
-    actor: User | None = None,
-    attempt: Attempt | None = None,
-    came_from: str = "",
-    to: str = "",
-    detail: Mapping[str, object] | None = None,
-) -> None:
-    """One line of the job's history."""
-    JobEvent.objects.create(
-        job=job,
-        attempt=attempt,
-        at=now,
-        actor=actor,
-        kind=kind,
-        from_state=came_from,
-        to_state=to,
-        detail=dict(detail or {}),
-    )
-
-
-def record_node_event(
-    node: Node,
-    kind: str,
-    *,
-    now: datetime,
-    actor: User | None = None,
-    came_from: str = "",
-    to: str = "",
-    detail: str = "",
-) -> None:
-    """One line of the node's history."""
-    NodeEvent.objects.create(
-        node=node,
-        at=now,
-        actor=actor,
-        kind=kind,
-        from_state=came_from,
-        to_state=to,
-        detail={"reason": detail} if detail else {},
-    )
-
-
-def tell_of_job(job: Job, pool_name: str = "") -> None:
-    """Hint at a changed job to its page, its project's lists and its pool's queue."""
-    events.publish_on_commit(f"job:{job.pk}")
-    events.publish_on_commit(f"project:{job.project_id}")
-    events.publish_on_commit(f"queue:{pool_name or job.pool.name}")
-
-
-def tell_of_node(node_id: int) -> None:
-    """Hint at a changed node to people and to its own held sync."""
-    events.publish_on_commit("nodes")
-    events.publish_on_commit(f"node:{node_id}")
-
-
-def change_desired(node_ids: Iterable[int]) -> None:
-    """What these nodes should run has changed: raise their revision and wake their sync."""
-    ids = sorted(set(node_ids))
-    Node.objects.filter(pk__in=ids).update(desired_revision=F("desired_revision") + 1)
-    for node_id in ids:
-        tell_of_node(node_id)

@@ -16,9 +16,6 @@ from scheduler.spec.values import WHOLE_MILLI
 NOT_YET: Mapping[str, Callable[[JobSpec], bool]] = {
     "gpu_milli": lambda spec: spec.gpu_milli < WHOLE_MILLI,
     "booking": lambda spec: bool(spec.booking),
-    "begin": lambda spec: spec.begin is not None,
-    "depends_on": lambda spec: bool(spec.depends_on),
-    "array": lambda spec: spec.array is not None,
 }
 
 

@@ -74,7 +74,7 @@ def _read(item: object) -> Iterable[Dependency]:
     if not isinstance(item, str):
         raise ValueError(f"{str(item)[:40]!r} is not a dependency; {DEPENDENCY_HELP}")
     kind, colon, rest = item.strip().partition(":")
-    if not colon:
+    if not colon and kind not in _KINDS:
         kind, rest = (SINGLETON, "") if kind == SINGLETON else ("afterok", kind)
     jobs = rest.split(":") if rest else [""]
     return [_dependency(kind.strip(), job.strip()) for job in jobs]

@@ -40,6 +40,7 @@ from scheduler.states.troubles import (
     trouble_of,
 )
 from scheduler.states.waits import (
+    AUTOMATIC_HOLDS,
     WAIT_SENTENCES,
     DependencyKind,
     WaitReason,
@@ -49,6 +50,7 @@ from scheduler.states.waits import (
 
 __all__ = [
     "ATTEMPT_MOVES",
+    "AUTOMATIC_HOLDS",
     "END_RULES",
     "FAILURE_WORDS",
     "FINAL_JOB_STATES",

@@ -72,6 +72,7 @@ class EndReason(StrEnum):
     SETUP_FAILED = "setup_failed"
     NODE_DRAINED = "node_drained"
     INFEASIBLE = "infeasible"
+    DEPENDENCY_NEVER = "dependency_never"
     PAUSED_BY_USER = "paused_by_user"
     PAUSED_BY_ADMIN = "paused_by_admin"
 
@@ -200,6 +201,14 @@ END_RULES: Mapping[EndReason, EndRule] = {
     ),
     EndReason.PAUSED_BY_ADMIN: EndRule(
         JobState.HELD, FailureClass.NONE, True, False, False, "Paused by operator {who}."
+    ),
+    EndReason.DEPENDENCY_NEVER: EndRule(
+        JobState.CANCELLED,
+        FailureClass.NONE,
+        False,
+        False,
+        False,
+        "Its dependency can never be met: it waited for job {job} {wanted}, which has {state}.",
     ),
 }
 

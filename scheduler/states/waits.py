@@ -21,6 +21,7 @@ class WaitReason(StrEnum):
     PAUSED = "paused"
     DEPENDENCY_WAIT = "dependency_wait"
     BEGIN_TIME = "begin_time"
+    ARRAY_LIMIT = "array_limit"
     QUOTA_HARD = "quota_hard"
     QUOTA_BORROW_LIMIT = "quota_borrow_limit"
     POOL_CLOSED = "pool_closed"
@@ -37,6 +38,12 @@ class WaitReason(StrEnum):
     LICENCE_WAIT = "licence_wait"
     AUTOSCALE_PROVISIONING = "autoscale_provisioning"
     EVALUATING = "evaluating"
+
+
+# Held for one of these, a job is let go without anybody's hand.
+AUTOMATIC_HOLDS = frozenset(
+    {WaitReason.DEPENDENCY_WAIT, WaitReason.BEGIN_TIME, WaitReason.ARRAY_LIMIT}
+)
 
 
 class DependencyKind(StrEnum):
@@ -64,8 +71,11 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
     WaitReason.HELD_BY_USER: "Held by {who}. Release it to let it start.",
     WaitReason.HELD_BY_ADMIN: "Held by operator {who}: {detail}",
     WaitReason.PAUSED: "Paused by {who}. {detail}Resume it to let it go on in its old place.",
-    WaitReason.DEPENDENCY_WAIT: "Waits for job {job}.",
+    WaitReason.DEPENDENCY_WAIT: "Waits for {jobs}.",
     WaitReason.BEGIN_TIME: "Starts no earlier than {begin}.",
+    WaitReason.ARRAY_LIMIT: (
+        "At most {limit} tasks of its array run at a time; it follows when one of them ends."
+    ),
     WaitReason.QUOTA_HARD: (
         "{account} may have {limit} {cap}; it has {used}, the job wants {gpus} more."
     ),

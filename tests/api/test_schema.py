@@ -71,7 +71,14 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
     scenes.write_log(cluster.node(1), attempt, b"one\n")
     other = scenes.submit(alice, project, name="waits")
     caller = program(root)
-    values = {"{other}": str(other.pk), "{id}": str(job.pk), "{name}": "n1", "{pool}": "default"}
+    job_set = scenes.submit(alice, project, array="0-3%2").job_set
+    values = {
+        "sets/{id}": f"sets/{job_set.pk}",
+        "{other}": str(other.pk),
+        "{id}": str(job.pk),
+        "{name}": "n1",
+        "{pool}": "default",
+    }
     checked = 0
     for address, verbs in schema()["paths"].items():
         if "get" not in verbs or address.startswith(("/api/v1/tokens", "/api/v1/schema")):

@@ -10,7 +10,7 @@ from scheduler.engine.checks import check_snapshot
 from scheduler.loop.loading import load_snapshot
 from scheduler.models import Allocation, Attempt
 from scheduler.selectors.usage import job_cost
-from scheduler.services.quotes import preview_job
+from scheduler.services.submitting.quotes import preview_job
 from scheduler.spec import SpecInvalid, parse_spec
 from tests import scenes
 from tests.scenes import NOON, at, ended, running, submit, sync

@@ -14,6 +14,7 @@ from accounts.services import invite, issue_token
 from portal.pages import urls
 from tests.pages.matrix import OPEN_ROUTES, PERSONAS, ROWS, Row
 from tests.pages.yard import build_yard
+from tests.scenes import submit
 
 pytestmark = pytest.mark.django_db
 
@@ -53,6 +54,7 @@ def things(people, root, alice, bob, lead, team, project):
         "running": yard.running.pk,
         "queued": yard.queued.pk,
         "held": yard.held.pk,
+        "job_set": submit(alice, project, array="0-3%2").job_set.pk,
         "pool": "default",
         "node": "n1",
         "index": 0,

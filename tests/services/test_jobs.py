@@ -7,7 +7,7 @@ import pytest
 from scheduler.models import Job
 from scheduler.services.errors import Conflict, Forbidden, IdempotencyConflict, StaleVersion
 from scheduler.services.jobs import cancel_job, hold_job, release_job, submit_job
-from scheduler.services.quotes import preview_job
+from scheduler.services.submitting.quotes import preview_job
 from scheduler.spec import SpecInvalid, parse_spec
 from scheduler.states import JobState
 from tests import scenes

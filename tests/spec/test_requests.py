@@ -161,8 +161,7 @@ def test_a_field_that_is_not_honoured_is_refused_by_name(field):
     asked = {
         "gpu_milli": "0.5", "gpu_memory": "1GiB", "gpu_models": "A", "nodes": "1..2",
         "exclusive": True, "licences": "a", "constraints": "a=b", "exclude_nodes": "n1",
-        "topology": "rack", "scratch": "1GiB", "booking": "b", "begin": "2027-01-01",
-        "depends_on": "afterok:1", "array": "0-3",
+        "topology": "rack", "scratch": "1GiB", "booking": "b",
     }  # fmt: skip
     spec = parse_spec({**GOOD, field: asked[field]})
     assert [problem.field for problem in not_yet(spec)] == [field]

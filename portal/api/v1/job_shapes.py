@@ -15,7 +15,7 @@ from scheduler.selectors import jobs as select
 from scheduler.selectors.checkpoints import Saved, latest_saved
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.triage import Diagnosis, latest_diagnosis
-from scheduler.services.quotes import Quote
+from scheduler.services.submitting.quotes import Quote
 from scheduler.spec import JobSpec
 from scheduler.states import (
     END_RULES,
@@ -111,6 +111,9 @@ class JobRow(serializers.Serializer[Any]):
     version = serializers.IntegerField()
     wait = Wait(allow_null=True)
     end = End(allow_null=True)
+    set = serializers.IntegerField(allow_null=True)
+    array_index = serializers.IntegerField(allow_null=True)
+    submitted_at = serializers.DateTimeField()
     queued_at = serializers.DateTimeField()
     started_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
@@ -145,6 +148,7 @@ class QuoteShape(serializers.Serializer[Any]):
 
     spec = serializers.DictField()
     pool = serializers.CharField()
+    tasks = serializers.IntegerField()
     gpus = serializers.IntegerField()
     free_gpus = serializers.IntegerField()
     total_gpus = serializers.IntegerField()
@@ -211,6 +215,9 @@ def show_row(job: Job, unreachable: Iterable[int] = ()) -> dict[str, Any]:
         "version": job.version,
         "wait": show_wait(job),
         "end": show_end(job),
+        "set": job.job_set_id,
+        "array_index": job.array_index,
+        "submitted_at": job.submitted_at,
         "queued_at": job.queued_at,
         "started_at": job.started_at,
         "ended_at": job.ended_at,

@@ -36,9 +36,10 @@ from portal.api.v1.job_shapes import (
 )
 from scheduler.models import Job
 from scheduler.selectors import jobs as select
+from scheduler.selectors.jobs import MAX_PK
 from scheduler.services import jobs as services
 from scheduler.services.bulk import MAX_JOBS, submit_jobs
-from scheduler.services.quotes import preview_job
+from scheduler.services.submitting.quotes import preview_job
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, parse_spec
 
 _VERSION = re.compile(r'(?:W/)?"?(\d{1,9})"?', re.ASCII)
@@ -56,6 +57,7 @@ FILTERS = (
     Query("owner", str, "A user name, or me for yourself."),
     Query("pool", str, "A pool's name."),
     Query("text", str, "Part of the name, or the job's number."),
+    Query("set", int, "The number of an array: its tasks."),
 )
 
 
@@ -152,6 +154,7 @@ class Jobs(ApiView):
             owner=sent.get("owner", "").strip(),
             pool=sent.get("pool", "").strip(),
             text=sent.get("text", "").strip(),
+            job_set=whole(request, "set", 0, low=1, high=MAX_PK),
         )
         jobs = select.filter_jobs(select.visible_jobs(viewer), wanted, viewer)
         return Response(page_of(request, jobs, show_rows))

@@ -6,7 +6,7 @@ from django.urls import URLPattern, path
 
 from portal.api.docs import Schema
 from portal.api.holding import holding
-from portal.api.v1 import cluster, costs, job_answers, job_output, job_parts, jobs, people
+from portal.api.v1 import cluster, costs, job_answers, job_output, job_parts, jobs, people, sets
 from portal.api.v1.rules import licences
 
 urlpatterns: list[URLPattern] = [
@@ -29,6 +29,10 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<int:pk>/log/raw/", holding(job_output.JobLogRaw.as_view()), name="job_log_raw"),
     path("jobs/<int:pk>/samples/", job_output.JobSamples.as_view(), name="job_samples"),
     path("jobs/<int:pk>/cost/", job_output.JobCostView.as_view(), name="job_cost"),
+    path("sets/", sets.Sets.as_view(), name="sets"),
+    path("sets/<int:pk>/", sets.SetByNumber.as_view(), name="set"),
+    path("sets/<int:pk>/cancel/", sets.SetCancel.as_view(), name="set_cancel"),
+    path("sets/<int:pk>/rerun/", sets.SetRerun.as_view(), name="set_rerun"),
     path("pools/", cluster.PoolList.as_view(), name="pools"),
     path("nodes/", cluster.NodeList.as_view(), name="nodes"),
     path("nodes/tokens/", cluster.NodeTokens.as_view(), name="node_tokens"),

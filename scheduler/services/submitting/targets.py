@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from accounts.models import Project, User
 from accounts.permissions import can
 from accounts.selectors import get_visible_project
@@ -13,11 +15,14 @@ from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, units
 from scheduler.spec.not_yet import not_yet
 
 DEFAULT_POOL = "default"
+FARTHEST_BEGIN = timedelta(days=366)
 
 
-def resolve_target(actor: User, spec: JobSpec) -> tuple[Project, Queue]:
+def resolve_target(actor: User, spec: JobSpec, now: datetime) -> tuple[Project, Queue]:
     """The project and queue a spec names, checked for this actor; raises SpecInvalid."""
     problems = [*not_yet(spec), *_unlicensed(spec)]
+    if spec.begin is not None and spec.begin - now > FARTHEST_BEGIN:
+        problems.append(SpecProblem("begin", "lies more than a year ahead; choose a nearer time"))
     project = None
     try:
         project = get_visible_project(actor, spec.project)

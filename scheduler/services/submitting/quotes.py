@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
@@ -14,6 +15,7 @@ from scheduler.conf import load_conf
 from scheduler.models import Device, Job
 from scheduler.money import cost_of
 from scheduler.selectors.cluster import pool_summaries
+from scheduler.services.submitting.order import resolve_order
 from scheduler.services.submitting.targets import resolve_target
 from scheduler.spec import JobSpec
 from scheduler.states import JobState
@@ -24,11 +26,12 @@ class Quote:
     """`worst_case_cost`: all devices for the whole time limit at the dearest fitting rate.
 
     Nothing for a job without GPUs. None when no fitting device is registered, hence no rate known.
-    `jobs_ahead` counts queued
+    Of an array it is that of all `tasks`; `gpus` are those of one. `jobs_ahead` counts queued
     jobs of the same or a higher tier.
     """
 
     pool: str
+    tasks: int
     gpus: int
     free_gpus: int
     total_gpus: int
@@ -42,7 +45,9 @@ class Quote:
 def preview_job(*, actor: User, spec: JobSpec, now: datetime | None = None) -> Quote:
     """Check a spec as `submit_job` would and say what to expect; raises SpecInvalid."""
     now = now or timezone.now()
-    _, queue = resolve_target(actor, spec)
+    _, queue = resolve_target(actor, spec, now)
+    with transaction.atomic():
+        resolve_order(actor, spec)
     pool = queue.pool
     summary = pool_summaries(actor, only=[pool.name])[0]
     fitting = Device.objects.filter(node__pool=pool, is_present=True)
@@ -55,6 +60,7 @@ def preview_job(*, actor: User, spec: JobSpec, now: datetime | None = None) -> Q
     ahead = Job.objects.filter(pool=pool, state=JobState.QUEUED, tier__gte=spec.tier_number)
     return Quote(
         pool=pool.name,
+        tasks=_tasks(spec),
         gpus=spec.gpus,
         free_gpus=summary.free,
         total_gpus=summary.total,
@@ -69,4 +75,9 @@ def preview_job(*, actor: User, spec: JobSpec, now: datetime | None = None) -> Q
 def _most(spec: JobSpec, price: Decimal | None) -> Decimal | None:
     if not spec.gpus:
         return Decimal(0)
-    return cost_of(spec.gpus * spec.time_limit, price) if price is not None else None
+    seconds = _tasks(spec) * spec.gpus * spec.time_limit
+    return cost_of(seconds, price) if price is not None else None
+
+
+def _tasks(spec: JobSpec) -> int:
+    return len(spec.array.indexes) if spec.array else 1

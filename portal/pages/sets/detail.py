@@ -1,0 +1,72 @@
+"""One array: how far it is, its tasks, and its two buttons."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils import timezone
+
+from portal.forms.filters import unknown_parameters
+from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.job_rows import job_rows
+from scheduler.selectors.sets import get_visible_set, set_actions, set_views, tasks_of
+from scheduler.services.sets import cancel_set, rerun_failed
+
+PAGE_SIZE = 50
+_LAST = 10**9
+
+
+@page("GET")
+def set_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """The sums of the array and its tasks by index, so many at a time; `?from=` is an index."""
+    viewer, now = viewer_of(request), timezone.now()
+    job_set = get_visible_set(viewer, pk)
+    view = set_views(viewer, [job_set], now=now)[pk]
+    asked = request.GET.get("from", "")
+    first = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else 0
+    tasks = list(tasks_of(viewer, job_set).filter(array_index__gte=first)[: PAGE_SIZE + 1])
+    context = {
+        "view": view,
+        "job_set": job_set,
+        "actions": set_actions(viewer, view),
+        "counts": [(str(state), count) for state, count in view.counts.items() if count],
+        "rows": job_rows(viewer, tasks[:PAGE_SIZE], now=now),
+        "next_from": tasks[PAGE_SIZE].array_index if len(tasks) > PAGE_SIZE else None,
+        "is_first": not first,
+        "reruns": job_set.reruns.order_by("pk"),
+        "unknown": unknown_parameters(request.GET, ("from", "part")),
+        "now": now,
+    }
+    template = "sets/detail.html"
+    return render(request, f"{template}#live" if request.GET.get("part") else template, context)
+
+
+@page("POST")
+def set_cancel(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """End every task that has not ended."""
+    viewer = viewer_of(request)
+    job_set = get_visible_set(viewer, pk)
+
+    def act() -> str:
+        tasks = cancel_set(actor=viewer, job_set=job_set)
+        if not tasks:
+            return f"All tasks of set {pk} had ended before."
+        return f"Set {pk}: {tasks} tasks are cancelled or have time to save their work."
+
+    return said_and_back(request, act, "sets:detail", pk)
+
+
+@page("POST")
+def set_rerun(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Run the failed tasks again, as a new array; its page follows."""
+    viewer = viewer_of(request)
+    job_set = get_visible_set(viewer, pk)
+    made: list[int] = []
+
+    def act() -> str:
+        again = rerun_failed(actor=viewer, job_set=job_set)
+        made.append(again.pk)
+        return f"Set {again.pk} runs the {again.size} failed tasks of set {pk} again."
+
+    answer = said_and_back(request, act, "sets:detail", pk)
+    return redirect("sets:detail", made[0]) if made else answer

@@ -1,0 +1,131 @@
+"""Arrays, for a viewer: what their tasks are at, when they are done, what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, QuerySet
+
+from accounts.errors import NotFound
+from accounts.models import User
+from accounts.permissions import can, is_operator, projects_visible_to
+from scheduler.models import Job, JobSet
+from scheduler.selectors.jobs import MAX_PK
+from scheduler.selectors.usage import cost_of_set
+from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class SetView:
+    """A set and the sums of its tasks.
+
+    `counts`: tasks by state, each state named. `done_at` is when the last task is likely to end,
+    None if that cannot be said; then `done_why` says why. `cost` is None for those who may not
+    see it.
+    """
+
+    job_set: JobSet
+    state: str
+    counts: Mapping[str, int]
+    done_at: datetime | None
+    done_why: str
+    cost: Decimal | None
+
+    @property
+    def finished(self) -> int:
+        """Tasks that have ended, however."""
+        return sum(self.counts[state] for state in FINAL_JOB_STATES)
+
+
+def visible_sets(viewer: User) -> QuerySet[JobSet]:
+    """Sets of the projects the viewer may see; operators see that every set exists."""
+    sets = JobSet.objects.select_related("project__team", "owner", "rerun_of")
+    if not viewer.is_authenticated:
+        return sets.none()
+    return sets if is_operator(viewer) else sets.filter(project__in=projects_visible_to(viewer))
+
+
+def get_visible_set(viewer: User, pk: int) -> JobSet:
+    """Raises NotFound for a missing and for a foreign set alike."""
+    found = visible_sets(viewer).filter(pk=pk).first() if 0 < pk <= MAX_PK else None
+    if found is None:
+        raise NotFound("There is no such set of jobs for you.")
+    return found
+
+
+def tasks_of(viewer: User, job_set: JobSet) -> QuerySet[Job]:
+    """The tasks by index."""
+    get_visible_set(viewer, job_set.pk)
+    tasks = Job.objects.filter(job_set=job_set).order_by("array_index")
+    return tasks.select_related("project__team", "owner", "pool", "queue", "job_set")
+
+
+def set_actions(viewer: User, view: SetView) -> set[str]:
+    """What the viewer may do to the set now: cancel, rerun."""
+    job_set = view.job_set
+    is_mine = job_set.owner_id == viewer.pk and can(viewer, "submit_job", job_set.project)
+    may_act = is_mine or can(viewer, "manage_project", job_set.project) or is_operator(viewer)
+    actions = set()
+    if may_act and view.finished < job_set.size:
+        actions.add("cancel")
+    if may_act and view.counts[JobState.FAILED] and can(viewer, "submit_job", job_set.project):
+        actions.add("rerun")
+    return actions
+
+
+def set_views(viewer: User, sets: Iterable[JobSet], *, now: datetime) -> dict[int, SetView]:
+    """The sets by number; two queries for all, two more for the cost of each."""
+    sets = list(sets)
+    tasks = Job.objects.filter(job_set__in=sets).order_by()
+    counts: dict[int, dict[str, int]] = {s.pk: dict.fromkeys(JobState, 0) for s in sets}
+    for number, state, count in tasks.values_list("job_set", "state").annotate(Count("pk")):
+        counts[number][state] = count
+    took = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
+    ended = tasks.filter(state=JobState.SUCCEEDED, started_at__isnull=False)
+    means = dict(ended.values_list("job_set").annotate(mean=Avg(took)))
+    return {s.pk: _view(viewer, s, counts[s.pk], mean=means.get(s.pk), now=now) for s in sets}
+
+
+def _view(
+    viewer: User,
+    job_set: JobSet,
+    counts: Mapping[str, int],
+    *,
+    mean: timedelta | None,
+    now: datetime,
+) -> SetView:
+    done_at, why = _estimate(counts, mean, now)
+    sees_cost = job_set.owner_id == viewer.pk or can(viewer, "view_costs", job_set.project)
+    cost = cost_of_set(job_set, now=now) if sees_cost else None
+    return SetView(job_set, state_of(counts), counts, done_at, why, cost)
+
+
+def state_of(counts: Mapping[str, int]) -> str:
+    """One word for the set: what moves wins over what waits, what failed over what went well."""
+    if any(counts[state] for state in LIVE_JOB_STATES):
+        return JobState.RUNNING
+    for state in (JobState.QUEUED, JobState.HELD, JobState.FAILED, JobState.CANCELLED):
+        if counts[state]:
+            return state
+    return JobState.SUCCEEDED
+
+
+def _estimate(
+    counts: Mapping[str, int], mean: timedelta | None, now: datetime
+) -> tuple[datetime | None, str]:
+    """When the last task ends if as many run as now, each as long as those that succeeded.
+
+    The running ones count whole: half of them are through on average, and the last is not.
+    """
+    left = sum(count for state, count in counts.items() if state not in FINAL_JOB_STATES)
+    live = sum(counts[state] for state in LIVE_JOB_STATES)
+    if not left:
+        return None, "all tasks have ended"
+    if mean is None:
+        return None, "no task has succeeded yet, so none has shown how long it takes"
+    if not live:
+        return None, "none of its tasks runs now"
+    return now + mean * -(-left // live), ""

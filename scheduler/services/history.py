@@ -1,0 +1,79 @@
+"""What happened, as rows and as hints: for the history of jobs and nodes, and for who watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from django.db.models import F
+
+from accounts.models import User
+from scheduler import events
+from scheduler.models import Attempt, Job, JobEvent, Node, NodeEvent
+
+
+def record_event(
+    job: Job,
+    kind: str,
+    *,
+    now: datetime,
+    actor: User | None = None,
+    attempt: Attempt | None = None,
+    came_from: str = "",
+    to: str = "",
+    detail: Mapping[str, object] | None = None,
+) -> None:
+    """One line of the job's history."""
+    JobEvent.objects.create(
+        job=job,
+        attempt=attempt,
+        at=now,
+        actor=actor,
+        kind=kind,
+        from_state=came_from,
+        to_state=to,
+        detail=dict(detail or {}),
+    )
+
+
+def record_node_event(
+    node: Node,
+    kind: str,
+    *,
+    now: datetime,
+    actor: User | None = None,
+    came_from: str = "",
+    to: str = "",
+    detail: str = "",
+) -> None:
+    """One line of the node's history."""
+    NodeEvent.objects.create(
+        node=node,
+        at=now,
+        actor=actor,
+        kind=kind,
+        from_state=came_from,
+        to_state=to,
+        detail={"reason": detail} if detail else {},
+    )
+
+
+def tell_of_job(job: Job, pool_name: str = "") -> None:
+    """Hint at a changed job to its page, its project's lists and its pool's queue."""
+    events.publish_on_commit(f"job:{job.pk}")
+    events.publish_on_commit(f"project:{job.project_id}")
+    events.publish_on_commit(f"queue:{pool_name or job.pool.name}")
+
+
+def tell_of_node(node_id: int) -> None:
+    """Hint at a changed node to people and to its own held sync."""
+    events.publish_on_commit("nodes")
+    events.publish_on_commit(f"node:{node_id}")
+
+
+def change_desired(node_ids: Iterable[int]) -> None:
+    """What these nodes should run has changed: raise their revision and wake their sync."""
+    ids = sorted(set(node_ids))
+    Node.objects.filter(pk__in=ids).update(desired_revision=F("desired_revision") + 1)
+    for node_id in ids:
+        tell_of_node(node_id)

@@ -1,0 +1,1 @@
+"""What keeps a job held until something happens by itself: begin time, dependencies, throttle."""

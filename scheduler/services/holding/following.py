@@ -1,0 +1,106 @@
+"""Whose obstacle may be gone, now that a job has moved; reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from django.db.models import Exists, OuterRef, Q
+
+from scheduler.models import Dependency, Job, JobSet
+from scheduler.services.holding.obstacles import active_tasks
+from scheduler.states import FINAL_JOB_STATES, JobState, WaitReason
+
+# So many are let go with one look; the next second brings the next.
+MAX_HEALED = 2_000
+
+
+def followers_of(jobs: Sequence[Job]) -> list[int]:
+    """The held jobs to look at again after these have ended, started or been held."""
+    moved = jobs
+    found = set(
+        Dependency.objects.filter(on__in=moved, job__state=JobState.HELD).values_list(
+            "job_id", flat=True
+        )
+    )
+    over = [job for job in moved if job.state in FINAL_JOB_STATES]
+    for owner, name in {(job.owner_id, job.name) for job in over}:
+        found.update(
+            Job.objects.filter(
+                state=JobState.HELD, is_singleton=True, owner=owner, name=name
+            ).values_list("pk", flat=True)
+        )
+    gone = [job for job in moved if job.state in FINAL_JOB_STATES or job.state == JobState.HELD]
+    sets = {job.job_set_id for job in gone if job.job_set_id}
+    lock_sets(job.pk for job in gone if job.job_set_id)
+    for number in sets:
+        found.update(_next_tasks(number))
+    return sorted(found)
+
+
+def lock_sets(job_ids: Iterable[int]) -> None:
+    """Lock the throttled sets of these jobs, so that their room is given away once.
+
+    Sets are always locked before the held tasks that are let go.
+    """
+    sets = set(
+        Job.objects.filter(pk__in=list(job_ids), job_set__max_parallel__gt=0)
+        .order_by()
+        .values_list("job_set", flat=True)
+    )
+    if sets:
+        list(JobSet.objects.select_for_update().filter(pk__in=sets).order_by("pk"))
+
+
+def _next_tasks(number: int) -> list[int]:
+    """The tasks that the throttle of a set has room for now."""
+    limit = (
+        JobSet.objects.filter(pk=number, max_parallel__gt=0)
+        .values_list("max_parallel", flat=True)
+        .first()
+    )
+    if limit is None:
+        return []
+    room = limit - active_tasks([number]).get(number, 0)
+    held = Job.objects.filter(
+        job_set=number, state=JobState.HELD, wait_reason=WaitReason.ARRAY_LIMIT
+    )
+    return list(held.order_by("array_index").values_list("pk", flat=True)[: max(0, room)])
+
+
+def overdue(now: datetime) -> list[int]:
+    """Held jobs whose begin time has come; one query, by the index of begin times."""
+    due = Job.objects.filter(
+        state=JobState.HELD, wait_reason=WaitReason.BEGIN_TIME, begin_at__lte=now
+    )
+    return list(due.order_by("begin_at").values_list("pk", flat=True)[:MAX_HEALED])
+
+
+def forgotten() -> list[int]:
+    """Held jobs whose dependencies are decided, or whose set has room, and that nobody let go.
+
+    That takes a race or a crash between two moves; there are none in the usual course.
+    """
+    mine = Dependency.objects.filter(job=OuterRef("pk"))
+    is_over = Q(on__state__in=FINAL_JOB_STATES)
+    is_met = (
+        Q(kind="afterany") & is_over
+        | Q(kind="afterok", on__state=JobState.SUCCEEDED)
+        | Q(kind="afternotok") & is_over & ~Q(on__state=JobState.SUCCEEDED)
+        | Q(kind="after") & (is_over | Q(on__started_at__isnull=False))
+    )
+    earlier = Job.objects.filter(
+        owner=OuterRef("owner"), name=OuterRef("name"), pk__lt=OuterRef("pk")
+    ).exclude(state__in=FINAL_JOB_STATES)
+    waits = Job.objects.filter(state=JobState.HELD, wait_reason=WaitReason.DEPENDENCY_WAIT)
+    decided = waits.filter(
+        Exists(mine.filter(is_over).exclude(is_met))
+        | (~Exists(mine.exclude(is_met)) & (Q(is_singleton=False) | ~Exists(earlier)))
+    )
+    found = list(decided.values_list("pk", flat=True)[:MAX_HEALED])
+    throttled = Job.objects.filter(
+        state=JobState.HELD, wait_reason=WaitReason.ARRAY_LIMIT, job_set__isnull=False
+    )
+    for number in throttled.order_by().values_list("job_set_id", flat=True).distinct():
+        found += _next_tasks(number)
+    return found

@@ -1,0 +1,156 @@
+"""Why a held job may not wait for room yet; reads only, for many jobs at once.
+
+Each obstacle is looked up in the order of its reason's precedence, so that a job shows the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Count, Q
+
+from scheduler.models import Dependency, Job, JobSet
+from scheduler.states import FINAL_JOB_STATES, DependencyKind, JobState, WaitReason
+
+_SHOWN = 3
+_WANTED: Mapping[str, str] = {
+    DependencyKind.AFTER: "to start",
+    DependencyKind.AFTEROK: "to succeed",
+    DependencyKind.AFTERNOTOK: "to fail",
+    DependencyKind.AFTERANY: "to end",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What is in the way: why it waits, or, `is_final`, why it can never start."""
+
+    reason: WaitReason
+    facts: dict[str, object] = field(default_factory=dict)
+    is_final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """One end of another job that is waited for; `None` state: for an earlier namesake."""
+
+    kind: str
+    job: int
+    state: str
+    has_started: bool
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the dependency is fulfilled for good."""
+        is_over = self.state in FINAL_JOB_STATES
+        if self.kind == DependencyKind.AFTER:
+            return is_over or self.has_started
+        if self.kind == DependencyKind.AFTEROK:
+            return self.state == JobState.SUCCEEDED
+        if self.kind == DependencyKind.AFTERNOTOK:
+            return is_over and self.state != JobState.SUCCEEDED
+        return is_over
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether it can never be fulfilled any more."""
+        return self.state in FINAL_JOB_STATES and not self.is_met
+
+
+def dependency_obstacle(needed: Iterable[Needed], *, namesakes: int = 0) -> Obstacle | None:
+    """The obstacle that dependencies are, None if all are met.
+
+    `namesakes` counts the owner's earlier jobs of the same name that a singleton waits for.
+    """
+    ordered = sorted(needed, key=lambda one: one.job)
+    broken = next((one for one in ordered if one.is_impossible), None)
+    if broken is not None:
+        facts = {"job": broken.job, "state": broken.state, "wanted": _WANTED[broken.kind]}
+        return Obstacle(WaitReason.DEPENDENCY_WAIT, facts, is_final=True)
+    missing = [one for one in ordered if not one.is_met]
+    if not missing and not namesakes:
+        return None
+    words = [f"job {one.job} {_WANTED[one.kind]}" for one in missing[:_SHOWN]]
+    if len(missing) > _SHOWN:
+        words.append(f"{len(missing) - _SHOWN} more")
+    if namesakes:
+        words.append(f"{namesakes} earlier job{'s' * (namesakes > 1)} of the same name to end")
+    return Obstacle(
+        WaitReason.DEPENDENCY_WAIT,
+        {"jobs": ", ".join(words), "numbers": [one.job for one in missing]},
+    )
+
+
+def begin_obstacle(begin_at: datetime | None, now: datetime) -> Obstacle | None:
+    """The obstacle that a begin time in the future is."""
+    if begin_at is None or begin_at <= now:
+        return None
+    words = begin_at.strftime("%Y-%m-%d %H:%M UTC")
+    return Obstacle(WaitReason.BEGIN_TIME, {"begin": words})
+
+
+def limit_obstacle(limit: int) -> Obstacle:
+    """The obstacle that the throttle of an array is."""
+    return Obstacle(WaitReason.ARRAY_LIMIT, {"limit": limit})
+
+
+def obstacles_of(jobs: Sequence[Job], *, now: datetime) -> dict[int, Obstacle | None]:
+    """What keeps each of these held jobs, None if nothing does any more.
+
+    A constant number of queries, and one more for each singleton. Of a throttled set only as many
+    tasks are free as there is room for, the lowest indexes first.
+    """
+    needed: dict[int, list[Needed]] = defaultdict(list)
+    rows = Dependency.objects.filter(job__in=jobs).values_list(
+        "job_id", "kind", "on_id", "on__state", "on__started_at"
+    )
+    for job_id, kind, on, state, started_at in rows:
+        needed[job_id].append(Needed(kind, on, state, started_at is not None))
+    found: dict[int, Obstacle | None] = {}
+    for job in jobs:
+        namesakes = earlier_namesakes(job.owner_id, job.name, job.pk) if job.is_singleton else 0
+        found[job.pk] = dependency_obstacle(needed[job.pk], namesakes=namesakes) or begin_obstacle(
+            job.begin_at, now
+        )
+    free = [job for job in jobs if found[job.pk] is None and job.job_set_id is not None]
+    return found | _throttled(free)
+
+
+def earlier_namesakes(owner_id: int, name: str, before: int | None = None) -> int:
+    """How many of the owner's jobs of this name, older than `before`, have not ended."""
+    open_jobs = Job.objects.filter(owner=owner_id, name=name).exclude(state__in=FINAL_JOB_STATES)
+    return (open_jobs.filter(pk__lt=before) if before else open_jobs).count()
+
+
+def _throttled(tasks: Iterable[Job]) -> dict[int, Obstacle]:
+    """Those of the tasks that the throttle of their set leaves no room for."""
+    by_set: dict[int, list[Job]] = defaultdict(list)
+    for task in tasks:
+        by_set[task.job_set_id or 0].append(task)
+    if not by_set:
+        return {}
+    limits = dict(
+        JobSet.objects.filter(pk__in=by_set, max_parallel__gt=0).values_list("pk", "max_parallel")
+    )
+    active = Counter(active_tasks(limits)) if limits else Counter()
+    found = {}
+    for number, limit in limits.items():
+        ordered = sorted(by_set[number], key=lambda task: task.array_index or 0)
+        for task in ordered[max(0, limit - active[number]) :]:
+            found[task.pk] = limit_obstacle(limit)
+    return found
+
+
+def active_tasks(sets: Iterable[int]) -> dict[int, int]:
+    """By set: how many of its tasks wait for room or run."""
+    is_over = Q(state__in=(*FINAL_JOB_STATES, JobState.HELD))
+    return dict(
+        Job.objects.filter(job_set__in=list(sets))
+        .exclude(is_over)
+        .order_by()
+        .values_list("job_set")
+        .annotate(Count("pk"))
+    )

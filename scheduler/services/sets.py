@@ -1,0 +1,91 @@
+"""Arrays as a whole: cancel what is left, run again what failed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.permissions import can
+from scheduler.models import Job, JobSet
+from scheduler.services.errors import Conflict, Forbidden
+from scheduler.services.holding.following import followers_of
+from scheduler.services.holding.moves import cancel_waiting, reconsider
+from scheduler.services.jobs import cancel_job, submit_job
+from scheduler.spec import JobSpec, parse_spec
+from scheduler.spec.order import write_range
+from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, EndReason, JobState
+
+
+def acts_as_operator(actor: User, job_set: JobSet) -> bool:
+    """Whether the actor acts as an operator; raises Forbidden when the actor may not act at all."""
+    if job_set.owner_id == actor.pk and can(actor, "submit_job", job_set.project):
+        return False
+    if can(actor, "manage_project", job_set.project):
+        return False
+    if can(actor, "operate", None):
+        return True
+    raise Forbidden("Only the set's owner, a team lead or an operator may do this.")
+
+
+def cancel_set(*, actor: User, job_set: JobSet, now: datetime | None = None) -> int:
+    """End every task early; returns how many had not ended. A no-op when all have.
+
+    The waiting tasks go first and in one transaction, so that none of them starts meanwhile; each
+    running one is then asked to stop by itself.
+    """
+    now = now or timezone.now()
+    as_operator = acts_as_operator(actor, job_set)
+    reason = EndReason.CANCELLED_BY_ADMIN if as_operator else EndReason.CANCELLED_BY_USER
+    with transaction.atomic():
+        waiting = list(
+            Job.objects.select_for_update(of=("self",))
+            .filter(job_set=job_set, state__in=WAITING_JOB_STATES)
+            .select_related("pool")
+            .order_by("pk")
+        )
+        facts = {"who": actor.get_full_name()}
+        cancel_waiting(waiting, reason=reason, facts=facts, now=now, actor=actor)
+        reconsider(followers_of(waiting), now=now)
+    live = Job.objects.filter(job_set=job_set).exclude(state__in=FINAL_JOB_STATES)
+    for job in (running := list(live.select_related("project__team", "owner"))):
+        cancel_job(actor=actor, job=job, now=now)
+    return len(waiting) + len(running)
+
+
+def rerun_failed(*, actor: User, job_set: JobSet, now: datetime | None = None) -> JobSet:
+    """A new set of the indexes whose tasks have failed; those that run again already are left out.
+
+    The new tasks wait neither for a begin time nor for what the old ones had waited for.
+    """
+    now = now or timezone.now()
+    acts_as_operator(actor, job_set)
+    if not can(actor, "read_log", job_set.project):
+        raise Forbidden("Only those who may see what the set runs can run it again.")
+    with transaction.atomic():
+        # Two presses at once make one set.
+        JobSet.objects.select_for_update().get(pk=job_set.pk)
+        failed = set(_indexes(job_set.tasks.filter(state=JobState.FAILED)))
+        again = Job.objects.filter(job_set__rerun_of=job_set).exclude(state=JobState.FAILED)
+        left = failed - set(_indexes(again))
+        if not left:
+            words = "run again already" if failed else "none of its tasks has failed"
+            raise Conflict(f"There is nothing to run again: {words}.")
+        spec = _again(job_set, left)
+        first = submit_job(actor=actor, spec=spec, rerun_of=job_set, now=now).job
+    assert first.job_set is not None
+    return first.job_set
+
+
+def _indexes(tasks: QuerySet[Job]) -> list[int]:
+    return [index for index in tasks.values_list("array_index", flat=True) if index is not None]
+
+
+def _again(job_set: JobSet, indexes: set[int]) -> JobSpec:
+    document = JobSpec.model_validate(job_set.spec).document()
+    document |= {"begin": None, "depends_on": [], "hold": False}
+    array = {"range": write_range(indexes), "max_parallel": job_set.max_parallel}
+    return parse_spec({**document, "array": array})

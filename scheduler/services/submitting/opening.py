@@ -1,0 +1,115 @@
+"""A checked spec to rows: one job, or a set with a job for each index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from accounts.models import Project, User
+from scheduler import events
+from scheduler.models import Dependency, Job, JobEvent, JobSet, Queue
+from scheduler.services import transitions
+from scheduler.services.holding.obstacles import Obstacle, begin_obstacle, limit_obstacle
+from scheduler.services.submitting.columns import columns_of
+from scheduler.services.submitting.order import Order, resolve_order
+from scheduler.spec import JobSpec
+from scheduler.spec.order import write_range
+from scheduler.states import JobState, WaitReason
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Who submits, on whose bill, into which line, when, and from which job or set it comes."""
+
+    actor: User
+    project: Project
+    queue: Queue
+    now: datetime
+    cloned_from: Job | None = None
+    rerun_of: JobSet | None = None
+
+
+def open_job(target: Target, spec: JobSpec) -> Job:
+    """Write the job, or the set and its tasks: then the first of them is returned.
+
+    1. What is in its way: a hold, dependencies, its begin time; of an array also the throttle.
+    2. The rows: held or queued, with what they wait for and their first event.
+    """
+    order = resolve_order(target.actor, spec)
+    obstacle = _held_by(target, spec) or order.obstacle or begin_obstacle(spec.begin, target.now)
+    if spec.array is not None:
+        return _open_set(target, spec, order, obstacle)
+    job = Job.objects.create(**_fields(target, spec, order), **_state(obstacle))
+    Dependency.objects.bulk_create(order.rows([job]))
+    _record(target, [job])
+    return job
+
+
+def _held_by(target: Target, spec: JobSpec) -> Obstacle | None:
+    who = {"who": target.actor.get_full_name()}
+    return Obstacle(WaitReason.HELD_BY_USER, dict(who)) if spec.hold else None
+
+
+def _fields(target: Target, spec: JobSpec, order: Order) -> dict[str, Any]:
+    return {
+        **columns_of(spec),
+        "project": target.project,
+        "owner": target.actor,
+        "pool": target.queue.pool,
+        "queue": target.queue,
+        "cloned_from": target.cloned_from,
+        "is_singleton": order.is_singleton,
+        "submitted_at": target.now,
+        "queued_at": target.now,
+    }
+
+
+def _state(obstacle: Obstacle | None) -> dict[str, Any]:
+    if obstacle is None:
+        return {"state": JobState.QUEUED, "wait_reason": WaitReason.EVALUATING}
+    held = {"wait_reason": obstacle.reason, "wait_facts": obstacle.facts}
+    return {"state": JobState.HELD, **held}
+
+
+def _open_set(target: Target, spec: JobSpec, order: Order, obstacle: Obstacle | None) -> Job:
+    assert spec.array is not None
+    indexes, limit = spec.array.indexes, spec.array.max_parallel
+    job_set = JobSet.objects.create(
+        project=target.project,
+        owner=target.actor,
+        name=spec.name,
+        spec=spec.document(),
+        range=write_range(indexes),
+        size=len(indexes),
+        max_parallel=limit,
+        rerun_of=target.rerun_of,
+        created_at=target.now,
+    )
+    # A task's own spec is that of one job: its clone is no array again.
+    common = _fields(target, spec.model_copy(update={"array": None}), order)
+    free, behind = _state(obstacle), _state(obstacle or limit_obstacle(limit))
+    tasks = Job.objects.bulk_create(
+        Job(
+            **common,
+            **(behind if limit and place >= limit else free),
+            job_set=job_set,
+            array_index=index,
+        )
+        for place, index in enumerate(indexes)
+    )
+    Dependency.objects.bulk_create(order.rows(tasks))
+    _record(target, tasks)
+    return tasks[0]
+
+
+def _record(target: Target, jobs: Sequence[Job]) -> None:
+    """The first event of each, one hint for all, and a wake if any may start."""
+    JobEvent.objects.bulk_create(
+        JobEvent(job=job, at=target.now, actor=target.actor, kind="submitted", to_state=job.state)
+        for job in jobs
+    )
+    transitions.tell_of_job(jobs[0], target.queue.pool.name)
+    if any(job.state == JobState.QUEUED for job in jobs):
+        events.wake_scheduler_on_commit()

@@ -1,0 +1,115 @@
+"""Arrays, dependencies and begin times over REST."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.models import Job
+from tests.api.conftest import fields_of, problem_of
+from tests.scenes import ended, running, start, sync
+
+pytestmark = pytest.mark.django_db
+
+
+def test_an_array_is_submitted_read_rerun_and_cancelled(program, alice, cluster, spec):
+    caller = program(alice)
+    first = caller.post("/jobs/", {**spec, "array": "0-3%2"}).json()
+    assert (first["array_index"], first["state"]) == (0, "queued")
+    number = first["set"]
+    shown = caller.get(f"/sets/{number}/").json()
+    assert (shown["size"], shown["max_parallel"], shown["range"]) == (4, 2, "0-3")
+    assert (shown["counts"]["queued"], shown["counts"]["held"]) == (2, 2)
+    assert shown["actions"] == ["cancel"]
+    tasks = caller.get(f"/jobs/?set={number}").json()["items"]
+    assert [task["array_index"] for task in tasks] == [3, 2, 1, 0]
+    assert tasks[0]["wait"]["reason"] == "array_limit"
+
+    attempt = start(Job.objects.get(pk=first["id"]), cluster.node(1))
+    sync(cluster.node(1), running(attempt))
+    sync(cluster.node(1), ended(attempt, reason="exit_code", exit_code=3))
+    made = caller.post(f"/sets/{number}/rerun/")
+    assert made.status_code == 201, made.content
+    assert (made.json()["range"], made.json()["rerun_of"]) == ("0", number)
+    assert made["Location"] == f"/api/v1/sets/{made.json()['id']}/"
+    problem_of(caller.post(f"/sets/{number}/rerun/"), 409)
+
+    done = caller.post(f"/sets/{number}/cancel/").json()
+    assert (done["tasks"], done["set"]["state"]) == (3, "failed")
+    assert [one["id"] for one in caller.get("/sets/").json()["items"]] == [
+        made.json()["id"], number]  # fmt: skip
+
+
+def test_foreign_sets_and_jobs_look_missing(program, alice, carol, other_project, cluster, spec):
+    mine = program(alice).post("/jobs/", {**spec, "array": "0-1"}).json()
+    stranger = program(carol)
+    for path in (f"/sets/{mine['set']}/", "/sets/987654/"):
+        problem_of(stranger.get(path), 404)
+    problem_of(stranger.post(f"/sets/{mine['set']}/cancel/"), 404)
+    assert stranger.get("/sets/").json()["items"] == []
+    assert stranger.get(f"/jobs/?set={mine['set']}").json()["items"] == []
+    theirs = {**spec, "project": other_project.path}
+    found = [
+        problem_of(stranger.post("/jobs/", {**theirs, "depends_on": number}), 422)["errors"]
+        for number in (mine["id"], 987654)
+    ]
+    assert found[0][0]["message"].replace(str(mine["id"]), "N") == found[1][0]["message"].replace(
+        "987654", "N"
+    )
+
+
+def test_dependencies_and_begin_are_told_with_their_reason(program, alice, cluster, spec):
+    caller = program(alice)
+    first = caller.post("/jobs/", spec).json()
+    second = caller.post("/jobs/", {**spec, "depends_on": f"afterany:{first['id']}"}).json()
+    assert second["wait"]["sentence"] == f"Waits for job {first['id']} to end."
+    problem_of(caller.post(f"/jobs/{second['id']}/release/"), 409)
+    caller.post(f"/jobs/{first['id']}/cancel/")
+    assert caller.get(f"/jobs/{second['id']}/").json()["state"] == "queued"
+    doomed = problem_of(
+        caller.post("/jobs/", {**spec, "depends_on": f"afterok:{first['id']}"}), 422
+    )
+    assert "cancelled already" in doomed["errors"][0]["message"]
+    quote = caller.post("/jobs/?dry_run=1", {**spec, "array": "0-9"}).json()
+    assert quote["tasks"] == 10
+
+
+def test_a_circle_of_a_bulk_is_printed(program, alice, cluster, spec):
+    jobs = [
+        {**spec, "name": "a", "depends_on": "afterok:b"},
+        {**spec, "name": "b", "depends_on": [{"kind": "afterany", "job": "a"}]},
+    ]
+    found = problem_of(program(alice).post("/jobs/bulk/", {"jobs": jobs}), 422)
+    assert "a -> b -> a" in (words := found["errors"][0]["message"]) or "b -> a -> b" in words
+    reply = program(alice).post("/jobs/bulk/", {"jobs": [jobs[0], {**spec, "name": "b"}]})
+    assert reply.status_code == 201, reply.content
+    waits, free = (Job.objects.get(pk=pk) for pk in reply.json()["ids"])
+    assert (waits.state, free.state) == ("held", "queued")
+    arrays = problem_of(
+        program(alice).post("/jobs/bulk/", {"jobs": [{**spec, "array": "0-3"}]}), 422
+    )
+    assert fields_of(arrays) == {"jobs[0].array"}
+
+
+@pytest.mark.parametrize("query", ["set=0", "set=x", "set=-1", "set=99999999999999999999"])
+def test_odd_set_numbers_are_refused(program, alice, query):
+    problem_of(program(alice).get(f"/jobs/?{query}"), 400, "bad_query")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("gpu_milli", "0.5"),
+        ("exclusive", True),
+        ("licences", {"solver": 1}),
+        ("constraints", ["a=b"]),
+        ("booking", "exam"),
+    ],
+)
+def test_what_is_not_honoured_yet_is_refused_by_name(program, alice, cluster, spec, field, value):
+    from scheduler.spec.not_yet import NOT_YET
+
+    reply = program(alice).post("/jobs/", {**spec, field: value})
+    if field in NOT_YET:
+        assert fields_of(problem_of(reply, 422)) == {field}
+    else:
+        assert reply.status_code in (201, 422)

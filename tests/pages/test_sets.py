@@ -1,0 +1,151 @@
+"""Pages of arrays: one row in the list, its own page, its buttons; the composer's new fields."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from scheduler.models import Job, JobSet
+from tests import scenes
+from tests.pages.test_compose import form_data
+from tests.pages.yard import build_yard
+from tests.scenes import submit
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def yard(root, alice, project):
+    return build_yard(root, alice, project)
+
+
+@pytest.fixture
+def job_set(yard, alice, project):
+    return submit(alice, project, name="sweep", array="0-99%10").job_set
+
+
+def test_the_list_shows_a_set_as_one_row_that_opens(client, alice, yard, job_set):
+    client.force_login(alice)
+    page = client.get(reverse("jobs:list"))
+    rows = [row for row in page.context["rows"] if row.view]
+    assert [row.view.job_set for row in rows] == [job_set]
+    text = page.content.decode()
+    assert reverse("sets:detail", args=[job_set.pk]) in text
+    assert "0 of 100 ended" in text
+    assert text.count("sweep") < 5
+    opened = client.get(reverse("jobs:list"), {"q": f"set:{job_set.pk} state:queued"})
+    assert len(opened.context["rows"]) == 10
+    assert not any(row.view for row in opened.context["rows"])
+    odd = client.get(reverse("jobs:list"), {"q": "set:x"})
+    assert "not a number" in odd.content.decode()
+
+
+def test_the_page_of_a_set(client, alice, carol, yard, job_set):
+    client.force_login(alice)
+    page = client.get(reverse("sets:detail", args=[job_set.pk]))
+    text = page.content.decode()
+    assert "0-99" in text and "at most 10" in text and "no task has succeeded yet" in text
+    assert len(page.context["rows"]) == 50
+    more = client.get(reverse("sets:detail", args=[job_set.pk]), {"from": "50"})
+    assert [row.job.array_index for row in more.context["rows"]] == list(range(50, 100))
+    part = client.get(reverse("sets:detail", args=[job_set.pk]), {"part": "live"})
+    assert "<html" not in part.content.decode()
+    task = job_set.tasks.get(array_index=7)
+    assert (
+        f"set {job_set.pk}" in client.get(reverse("jobs:detail", args=[task.pk])).content.decode()
+    )
+    client.force_login(carol)
+    for name, send in (("detail", client.get), ("cancel", client.post), ("rerun", client.post)):
+        assert send(reverse(f"sets:{name}", args=[job_set.pk])).status_code == 404
+
+
+def test_the_buttons_of_a_set(client, alice, yard, job_set):
+    client.force_login(alice)
+    back = client.post(reverse("sets:rerun", args=[job_set.pk]), follow=True)
+    assert "nothing to run again" in back.content.decode()
+    Job.objects.filter(job_set=job_set, array_index__lt=3).update(
+        state="failed", end_reason="exit_code"
+    )
+    again = client.post(reverse("sets:rerun", args=[job_set.pk]))
+    made = JobSet.objects.latest("pk")
+    assert again.url == reverse("sets:detail", args=[made.pk])
+    assert made.range == "0-2"
+    back = client.post(reverse("sets:cancel", args=[job_set.pk]), follow=True)
+    assert "97 tasks are cancelled" in back.content.decode()
+
+
+def test_a_job_that_begins_later_says_when(client, alice, project, yard):
+    job = submit(alice, project, begin="2026-11-20T20:00:00Z")
+    client.force_login(alice)
+    text = client.get(reverse("jobs:detail", args=[job.pk])).content.decode()
+    assert "Starts no earlier than 2026-11-20 20:00 UTC." in text
+    assert "not before" in text
+
+
+def test_the_composer_submits_an_array(client, alice, project, yard):
+    client.force_login(alice)
+    data = form_data(project, array_range="0-4", array_parallel="2", gpus_per_node="0")
+    made = client.post(reverse("jobs:submit"), data)
+    job_set = JobSet.objects.get()
+    assert made.url == reverse("sets:detail", args=[job_set.pk])
+    assert (job_set.size, job_set.max_parallel, job_set.tasks.first().gpus) == (5, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("nodes", "8..2", "2..8"),
+        ("begin", "soon", "2026-12-31"),
+        ("depends_on", "afterok:987654", "no job 987654"),
+        ("depends_on", "afterwards:1", "afterok"),
+        ("array_range", "x", "0-99"),
+        ("array_parallel", "many", "whole number"),
+        ("gpu_milli", "2", "0.25"),
+        ("topology_level", "planet", "Select a valid choice"),
+        ("licences", "Big=1", "lower-case"),
+        ("constraints", "x", "label=value"),
+        ("exclude_nodes", "../x", "name of a node"),
+        ("gpus_per_node", "-1", "at least 0"),
+        ("min_runtime", "9h", "time limit"),
+        ("node_sizes", "2,4", "2..8"),
+        ("fallback_after", "1h", "two or more"),
+        ("gpu_memory", "big", "16GB"),
+        ("scratch", "-1", "16GB"),
+        ("booking", "A B", "lower-case"),
+    ],
+)
+def test_bad_values_are_named_at_their_field(client, alice, project, yard, field, value, words):
+    client.force_login(alice)
+    page = client.post(reverse("jobs:submit"), form_data(project, **{field: value}))
+    assert page.status_code == 200
+    errors = page.context["form"].errors
+    assert words in str(errors[field]), errors
+    assert not JobSet.objects.exists()
+
+
+def test_a_clone_prefills_the_new_fields(client, alice, project, yard):
+    first = yard.running
+    job = submit(alice, project, gpus_per_node=0, depends_on=f"afterany:{first.pk}",
+                 preemptible=False, min_runtime="10m", begin="2026-11-20T11:00Z")  # fmt: skip
+    client.force_login(alice)
+    form = client.get(reverse("jobs:submit"), {"clone": job.pk}).context["form"]
+    shown = {name: form[name].value() for name in (
+        "gpus_per_node", "depends_on", "preemptible", "min_runtime", "begin", "nodes")}  # fmt: skip
+    assert shown == {
+        "gpus_per_node": 0, "depends_on": f"afterany:{first.pk}", "preemptible": "false",
+        "min_runtime": "10m", "begin": "2026-11-20T11:00:00Z", "nodes": 1}  # fmt: skip
+    data = {bound.name: bound.value() for bound in form}
+    data = {name: value for name, value in data.items() if value not in (None, "", False, "false")}
+    data |= {"gpus_per_node": "0", "preemptible": "false"}
+    made = client.post(reverse("jobs:submit"), data)
+    assert made.status_code == 302, made.context["form"].errors
+    assert Job.objects.latest("pk").spec == job.spec
+
+
+def test_advanced_parts_open_when_they_are_used(client, alice, project, yard):
+    client.force_login(alice)
+    text = client.get(reverse("jobs:submit")).content.decode()
+    closed = text.count("<details open")
+    job = submit(alice, project, begin=scenes.NOON.isoformat())
+    text = client.get(reverse("jobs:submit"), {"clone": job.pk}).content.decode()
+    assert text.count("<details open") > closed
