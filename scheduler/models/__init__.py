@@ -11,6 +11,7 @@ from scheduler.models.books import (
     StatementLine,
     UsageLine,
 )
+from scheduler.models.calendar import MaintenanceWindow
 from scheduler.models.claims import Claim
 from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
@@ -39,6 +40,7 @@ __all__ = [
     "LedgerHead",
     "Licence",
     "LogChunk",
+    "MaintenanceWindow",
     "Node",
     "NodeEvent",
     "NodeToken",

@@ -1,4 +1,6 @@
-"""The waiting line, for a viewer: own jobs in full, others without name or owner."""
+"""The waiting line, for a viewer: own jobs in full, others without name or owner; and what keeps
+nodes from it, planned maintenance.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,10 @@ from datetime import datetime
 
 from django.db.models import Q
 
+from accounts.errors import NotFound
 from accounts.models import User
 from accounts.permissions import is_operator, projects_visible_to
-from scheduler.models import Job, Pool, Queue
+from scheduler.models import Job, MaintenanceWindow, Node, Pool, Queue
 from scheduler.states import JobState, wait_sentence
 
 
@@ -68,3 +71,32 @@ def queues_of(viewer: User, pool: Pool) -> list[Queue]:
     if not viewer.is_authenticated:
         return []
     return list(pool.queues.all())
+
+
+@dataclass(frozen=True, slots=True)
+class WindowView:
+    """A window, and the names of its nodes; none means all of the pool."""
+
+    window: MaintenanceWindow
+    nodes: tuple[str, ...]
+
+
+def window_views(viewer: User, *, now: datetime) -> list[WindowView]:
+    """Those that are not over or cancelled; everybody who is signed in may see them."""
+    windows = list(
+        MaintenanceWindow.objects.filter(until_at__gt=now, cancelled_at=None).select_related("pool")
+    )
+    named = {pk for window in windows for pk in window.nodes}
+    names = dict(Node.objects.filter(pk__in=named).values_list("pk", "name"))
+    return [
+        WindowView(window, tuple(sorted(names[pk] for pk in window.nodes if pk in names)))
+        for window in windows
+    ]
+
+
+def get_visible_window(viewer: User, pk: int) -> MaintenanceWindow:
+    """Raises NotFound."""
+    found = MaintenanceWindow.objects.filter(pk=pk).first()
+    if found is None:
+        raise NotFound()
+    return found

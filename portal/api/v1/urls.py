@@ -7,7 +7,7 @@ from django.urls import URLPattern, path
 from portal.api.docs import Schema
 from portal.api.holding import holding
 from portal.api.v1 import cluster, costs, job_answers, job_output, job_parts, jobs, people, sets
-from portal.api.v1.rules import licences
+from portal.api.v1.rules import licences, windows
 
 urlpatterns: list[URLPattern] = [
     path("jobs/", jobs.Jobs.as_view(), name="jobs"),
@@ -43,6 +43,8 @@ urlpatterns: list[URLPattern] = [
     path("nodes/<str:name>/retire/", cluster.NodeRetire.as_view(), name="node_retire"),
     path("nodes/<str:name>/place/", cluster.NodePlace.as_view(), name="node_place"),
     path("nodes/<str:name>/labels/", cluster.NodeLabels.as_view(), name="node_labels"),
+    path("windows/", windows.WindowList.as_view(), name="windows"),
+    path("windows/<int:pk>/cancel/", windows.WindowCancel.as_view(), name="window_cancel"),
     path("licences/", licences.LicenceList.as_view(), name="licences"),
     path("licences/<str:name>/remove/", licences.LicenceRemove.as_view(), name="licence_remove"),
     path("queue/<slug:pool>/", cluster.QueueByPool.as_view(), name="queue"),

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from accounts.models import Project
 from scheduler.engine.snapshot import NONE, Snapshot, flags
+from scheduler.loop.loading.calendar import load_windows
 from scheduler.loop.loading.claims import with_claims
 from scheduler.loop.loading.cluster import (
     as_held,
@@ -66,6 +67,7 @@ def load_snapshot(now: datetime) -> Loaded:
     2. Nodes that are not retired, and their devices.
     3. Open allocations with their placements: what is held, and until when.
     4. Rooms that are kept for jobs while others make them.
+       Maintenance windows that are not over.
     5. Queued jobs, and the nodes where they failed last.
     6. What few of them ask for beside; licences, and which nodes failed lately. Teams are read
        only where a card has several holders.
@@ -96,6 +98,7 @@ def load_snapshot(now: datetime) -> Loaded:
         held=as_held(shares, team_of),
         waiting=waiting,
         claims=claims,
+        windows=load_windows(node_rows, now),
     )
     limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows))
     snapshot = replace(snapshot, **limits, **load_licences(wishes))

@@ -1,0 +1,82 @@
+"""Maintenance windows: planned ahead, so that no job is in the way when they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.models import User
+from scheduler import events
+from scheduler.models import MaintenanceWindow, Node, Pool
+from scheduler.services.errors import Conflict, Invalid
+from scheduler.services.nodes import require_operator
+from scheduler.states import NodeState
+
+FARTHEST = timedelta(days=366)
+
+
+@transaction.atomic
+def plan_window(
+    *,
+    actor: User,
+    pool: Pool,
+    from_at: datetime,
+    until_at: datetime,
+    nodes: Sequence[str] = (),
+    reason: str = "",
+    now: datetime | None = None,
+) -> MaintenanceWindow:
+    """No job starts that would still be on these nodes then; no node named means all of the pool.
+
+    Jobs that run already are left alone. Raises Forbidden, Invalid.
+    """
+    require_operator(actor)
+    now = now or timezone.now()
+    for field, moment in (("from_at", from_at), ("until_at", until_at)):
+        if timezone.is_naive(moment):
+            raise Invalid("Give the time with its zone, such as 2026-11-27T18:00Z.", field=field)
+    if until_at <= from_at:
+        raise Invalid("The window must end after it begins.", field="until_at")
+    if until_at <= now:
+        raise Invalid("The window is over already; choose an end in the future.", field="until_at")
+    if until_at > now + FARTHEST:
+        raise Invalid("Plan no further ahead than a year.", field="until_at")
+    known = dict(
+        Node.objects.filter(pool=pool, name__in=nodes)
+        .exclude(state=NodeState.RETIRED)
+        .values_list("name", "pk")
+    )
+    missing = sorted(set(nodes) - known.keys())
+    if missing:
+        named = ", ".join(missing[:5])
+        raise Invalid(f"Pool {pool.name} has no node {named}; check the spelling.", field="nodes")
+    window = MaintenanceWindow.objects.create(
+        pool=pool,
+        nodes=sorted(known.values()),
+        from_at=from_at,
+        until_at=until_at,
+        reason=reason,
+        created_by=actor,
+    )
+    events.wake_scheduler_on_commit()
+    return window
+
+
+@transaction.atomic
+def cancel_window(
+    *, actor: User, window: MaintenanceWindow, now: datetime | None = None
+) -> MaintenanceWindow:
+    """Call it off, or end it before its time; twice is a no-op. Raises Forbidden, Conflict."""
+    require_operator(actor)
+    now = now or timezone.now()
+    window = MaintenanceWindow.objects.select_for_update().get(pk=window.pk)
+    if window.cancelled_at is None:
+        if window.until_at <= now:
+            raise Conflict("The window is over already; there is nothing to cancel.")
+        window.cancelled_at = now
+        window.save(update_fields=["cancelled_at"])
+        events.wake_scheduler_on_commit()
+    return window
