@@ -38,6 +38,13 @@ def get_visible_team(viewer: User, slug: str) -> Team:
     return team
 
 
+def every_project() -> list[tuple[int, int, str]]:
+    """Id, team id and `team/project` of all projects, for the scheduler, which serves everybody;
+    no page may use it."""
+    rows = Project.objects.order_by("pk").values_list("pk", "team_id", "team__slug", "slug")
+    return [(pk, team_id, f"{team}/{slug}") for pk, team_id, team, slug in rows]
+
+
 def visible_projects(viewer: User) -> QuerySet[Project]:
     """The projects of these teams."""
     return projects_visible_to(viewer)

@@ -45,7 +45,7 @@ class SchedulerConf:
 
     @property
     def policy(self) -> Policy:
-        """The dials of a scheduling cycle."""
+        """The dials of a scheduling cycle, unless an operator has set a rule."""
         policy = Policy(
             order=Order(self.order), placement=PlacementRule(self.placement), heads=self.heads
         )

@@ -75,6 +75,11 @@ class Policy:
             raise ValueError("half_life_s must be a number of seconds above zero")
 
     @property
+    def memory_s(self) -> float | None:
+        """The half-life, if past use counts at all."""
+        return self.half_life_s if self.order is Order.FAIR else None
+
+    @property
     def rearranges(self) -> bool:
         """Whether all who run are chosen anew: the order says who gains by running now."""
         return self.preempts and self.order in (Order.SHORTEST, Order.LAS)

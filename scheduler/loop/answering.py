@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from accounts.models import User
-from scheduler.conf import load_conf
 from scheduler.engine.asking import Answer, Blocking, blocking_facts, what_if
 from scheduler.engine.cycle import decide
 from scheduler.engine.policy import Policy
@@ -17,6 +16,7 @@ from scheduler.loop.loading import load_snapshot
 from scheduler.loop.memories import Memories
 from scheduler.models import Job, Pool, Queue
 from scheduler.selectors.jobs import visible_jobs
+from scheduler.services.sharing.policies import policy_in_force
 from scheduler.states import JobState
 
 
@@ -65,8 +65,9 @@ class JobAnswer:
 
 def picture(now: datetime) -> tuple[Snapshot, Policy]:
     """What a cycle would decide on now, and by which policy."""
-    policy = load_conf().policy
-    return Memories().add_to(load_snapshot(now).snapshot, policy, now=now), policy
+    policy = policy_in_force()
+    loaded = load_snapshot(now, half_life_s=policy.memory_s)
+    return Memories().add_to(loaded.snapshot, policy, now=now), policy
 
 
 def ask(job: Job, *, now: datetime) -> JobAnswer | None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from django.db import connection
 
-from scheduler.conf import load_conf
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.keeping.promises import with_promises
 from scheduler.engine.plan import Plan, Reservation
@@ -24,12 +23,15 @@ from scheduler.loop.memories import Memories
 from scheduler.loop.reaping import reap
 from scheduler.models import CycleRecord
 from scheduler.services.placing import LeaseLost, hold_poisoned
+from scheduler.services.sharing.past_use import count_past_use
+from scheduler.services.sharing.policies import policy_in_force
 
 logger = logging.getLogger(__name__)
 
 # What time brings about is looked for once a second, however often a wake calls for a decision.
 REAP_EVERY = timedelta(seconds=1)
 RECORD_EVERY = timedelta(seconds=1)
+COUNT_EVERY = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +74,16 @@ class Scheduler:
     """The loop's state between cycles: who it is, its lease, what it wrote and planned last.
 
     `kept`: what heads were promised. A new lease holder starts without; it plans them anew.
+    Without a `policy` of its own it follows the rule in force.
     """
 
     holder: str
-    policy: Policy = field(default_factory=lambda: load_conf().policy)
+    policy: Policy | None = None
     lease: Lease | None = None
     memory: WaitMemory = field(default_factory=WaitMemory)
     memories: Memories = field(default_factory=Memories)
     reaped_at: datetime | None = None
+    counted_at: datetime | None = None
     records: list[CycleRecord] = field(default_factory=list)
     recorded_at: datetime | None = None
     kept: tuple[Reservation, ...] = ()
@@ -106,13 +110,14 @@ class Scheduler:
         assert self.lease is not None
         reaped = self._reap(now)
         watch.lap_ms()
-        loaded = load_snapshot(now)
-        if self.policy.preempts:
-            loaded = loaded.with_running(rest_s=self.policy.rest_s, now=now)
+        policy = self._policy(now)
+        loaded = load_snapshot(now, half_life_s=policy.memory_s)
+        if policy.preempts:
+            loaded = loaded.with_running(rest_s=policy.rest_s, now=now)
         load_ms = watch.lap_ms()
-        snapshot = self.memories.add_to(loaded.snapshot, self.policy, now=now)
+        snapshot = self.memories.add_to(loaded.snapshot, policy, now=now)
         snapshot = with_promises(snapshot, self.kept)
-        plan = plan_or_hold(snapshot, self.policy, now=now)
+        plan = plan_or_hold(snapshot, policy, now=now)
         self.kept = plan.reservations
         plan_ms = watch.lap_ms()
         try:
@@ -153,6 +158,14 @@ class Scheduler:
             return 0
         self.reaped_at = now
         return reap(now=now)
+
+    def _policy(self, now: datetime) -> Policy:
+        """The policy of this cycle; past use is counted once a minute if it looks at that."""
+        policy = self.policy or policy_in_force()
+        if policy.memory_s is not None and _is_due(self.counted_at, COUNT_EVERY, now):
+            self.counted_at = now
+            count_past_use(now=now, half_life_s=policy.memory_s)
+        return policy
 
     def _record(self, outcome: CycleOutcome, now: datetime) -> None:
         """Keep what happened, and write what was kept once a second."""

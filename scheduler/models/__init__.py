@@ -19,19 +19,32 @@ from scheduler.models.jobs import Dependency, Job, SubmitKey
 from scheduler.models.queues import Queue
 from scheduler.models.segments import DeviceSegment
 from scheduler.models.sets import JobSet
+from scheduler.models.sharing import (
+    Account,
+    Budget,
+    BudgetHold,
+    Grant,
+    PastUse,
+    Quota,
+    SchedulingRule,
+)
 from scheduler.models.telemetry import DeviceSample, HostSample
 from scheduler.models.usage import UsageEntry
 
 __all__ = [
+    "Account",
     "Adjustment",
     "Allocation",
     "Attempt",
+    "Budget",
+    "BudgetHold",
     "Claim",
     "CycleRecord",
     "Dependency",
     "Device",
     "DeviceSample",
     "DeviceSegment",
+    "Grant",
     "HostSample",
     "Job",
     "JobEvent",
@@ -44,12 +57,15 @@ __all__ = [
     "Node",
     "NodeEvent",
     "NodeToken",
+    "PastUse",
     "Period",
     "PeriodClose",
     "Placement",
     "Pool",
     "Queue",
+    "Quota",
     "SchedulerLease",
+    "SchedulingRule",
     "StartForecast",
     "Statement",
     "StatementLine",

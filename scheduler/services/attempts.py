@@ -11,6 +11,7 @@ from scheduler.models import Attempt, Job, Placement
 from scheduler.services import transitions, usage
 from scheduler.services.checkpoints.losses import lost_work
 from scheduler.services.placing import release_devices
+from scheduler.services.sharing.guard import settle_budgets
 from scheduler.services.stopping import request_stop
 from scheduler.services.verdicts import triage, verdict
 from scheduler.states import (
@@ -120,6 +121,7 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
         return
     if not rule.billable:
         usage.refund_attempt(attempt)
+    settle_budgets(attempt, now=now)
     detail = {"attempt": attempt.number, "reason": reason, **facts}
     _conclude(job, attempt, reason, then, detail, now, started_at)
 

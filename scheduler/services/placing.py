@@ -23,6 +23,7 @@ from scheduler.models import (
 )
 from scheduler.services import transitions
 from scheduler.services.checkpoints.resuming import Offer, resume_offers
+from scheduler.services.sharing.guard import LimitReached, charge_starts, release_held
 from scheduler.services.timeline.segments import follow_devices
 from scheduler.states import JobState, NodeState, WaitReason
 
@@ -57,19 +58,20 @@ def start_attempts(starts: Sequence[Start], *, lease_token: int, now: datetime) 
     1. Check that the lease is still ours, inside the transaction.
     2. Move the jobs that still wait; the room that was kept for them is theirs now.
     3. Write their attempts, placements and allocations in three statements.
-    4. If a device was taken meanwhile, the constraint refuses all; then try one by one and drop
-       only what is refused. The next cycle sees the truth.
+    4. Count them against the limits of their accounts.
+    5. If a device was taken or a limit lowered meanwhile, all are refused; then try one by one and
+       drop only what is refused. The next cycle sees the truth.
     """
     if not starts:
         return []
     try:
         return _start_all(starts, lease_token=lease_token, now=now)
-    except IntegrityError:
+    except (IntegrityError, LimitReached):
         started: list[int] = []
         for start in starts:
             try:
                 started += _start_all([start], lease_token=lease_token, now=now)
-            except IntegrityError:
+            except (IntegrityError, LimitReached):
                 continue
         return started
 
@@ -82,7 +84,7 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
     moved = transitions.move_jobs_to_starting([start.job_id for start in starts], now=now)
     Claim.objects.filter(job_id__in=moved).delete()
     kept = [start for start in starts if start.job_id in moved]
-    jobs = Job.objects.select_related("pool").in_bulk([start.job_id for start in kept])
+    jobs = Job.objects.select_related("pool", "project").in_bulk([s.job_id for s in kept])
     numbers = dict(
         Attempt.objects.filter(job_id__in=moved)
         .values_list("job_id")
@@ -101,6 +103,8 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
         )
         for start in kept
     )
+    devices = {s.job_id: [pk for p in s.placements for pk in p.device_ids] for s in kept}
+    charge_starts(attempts, jobs, devices, now=now)
     _place(kept, attempts, now)
     _record_starts(kept, attempts, jobs, now)
     transitions.change_desired(p.node_id for start in kept for p in start.placements)
@@ -206,7 +210,8 @@ def hold_poisoned(job_ids: Collection[int], *, detail: str, now: datetime) -> in
 def release_devices(placement: Placement, *, now: datetime) -> None:
     """Close the placement's open allocations; who waits for the devices is looked at at once."""
     held = Allocation.objects.filter(placement=placement, released_at__isnull=True)
-    devices = list(held.values_list("device_id", flat=True))
-    if devices and held.update(released_at=now):
-        follow_devices(devices, now=now, cause="released")
+    models = dict(held.values_list("device_id", "device__model"))
+    if models and held.update(released_at=now):
+        follow_devices(list(models), now=now, cause="released")
+        release_held(placement, models.values())
         events.wake_scheduler_on_commit()

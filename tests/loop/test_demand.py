@@ -11,7 +11,7 @@ from portal.settings import env
 from scheduler.conf import load_conf
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.packing.mix import typical_mix
-from scheduler.engine.policy import DEFAULT_POLICY, PlacementRule
+from scheduler.engine.policy import DEFAULT_POLICY, Order, PlacementRule
 from scheduler.loop.cycle import Scheduler
 from scheduler.loop.demand import COUNT_EVERY, WINDOW, DemandMemory
 from scheduler.loop.loading import load_snapshot
@@ -60,7 +60,8 @@ def test_models_that_nobody_has_are_left_out(cluster, alice, project):
 
 
 def test_the_setting_chooses_the_rule(cluster, alice, project, settings):
-    assert Scheduler(holder="one").policy.placement is DEFAULT_POLICY.placement
+    assert load_conf().policy.order is Order.FAIR
+    assert load_conf().policy.placement is DEFAULT_POLICY.placement
     settings.TRAINYARD = {**settings.TRAINYARD, "placement": "pack"}
     assert load_conf().policy.placement is PlacementRule.PACK
     job = submit(alice, project)

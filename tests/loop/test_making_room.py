@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from scheduler.conf import load_conf
 from scheduler.engine.policy import Order, Policy
 from scheduler.loop import cycle as loop_cycle
 from scheduler.loop.cycle import Scheduler
@@ -105,8 +106,8 @@ def test_equals_wait_and_say_so(scheduler, full, alice, project):
 
 def test_by_default_nobody_is_stopped(full, scheduler, alice, project):
     submit(alice, project, tier="production", gpus_per_node=2, now=at(90))
-    assert not loop_cycle.load_conf().policy.preempts
-    scheduler.policy = loop_cycle.load_conf().policy
+    assert not load_conf().policy.preempts
+    scheduler.policy = load_conf().policy
     assert turn(scheduler, 5000).stopped == 0
 
 
@@ -192,9 +193,9 @@ def test_a_room_that_breaks_is_given_up(scheduler, full, root, alice, project, w
 def test_nothing_is_ordered_without_the_lease(scheduler, full, alice, project, monkeypatch):
     submit(alice, project, tier="urgent", gpus_per_node=2, now=at(90))
 
-    def slow(now):
+    def slow(now, **more):
         SchedulerLease.objects.update(token=99, holder="other", expires_at=at(1000))
-        return load_snapshot(now)
+        return load_snapshot(now, **more)
 
     monkeypatch.setattr(loop_cycle, "load_snapshot", slow)
     assert not turn(scheduler, 100).has_lease

@@ -7,7 +7,7 @@ from django.urls import URLPattern, path
 from portal.api.docs import Schema
 from portal.api.holding import holding
 from portal.api.v1 import cluster, costs, job_answers, job_output, job_parts, jobs, people, sets
-from portal.api.v1.rules import licences, windows
+from portal.api.v1.rules import licences, policies, quotas, windows
 
 urlpatterns: list[URLPattern] = [
     path("jobs/", jobs.Jobs.as_view(), name="jobs"),
@@ -55,6 +55,12 @@ urlpatterns: list[URLPattern] = [
     path("rates/proposals/", costs.RateProposals.as_view(), name="rate_proposals"),
     path("rates/<int:pk>/approve/", costs.RateApprove.as_view(), name="rate_approve"),
     path("rates/<int:pk>/decline/", costs.RateDecline.as_view(), name="rate_decline"),
+    path("rules/quotas/", quotas.QuotaList.as_view(), name="quotas"),
+    path("rules/quotas/<int:pk>/", quotas.QuotaByNumber.as_view(), name="quota"),
+    path("rules/quotas/<int:pk>/grants/", quotas.QuotaGrants.as_view(), name="quota_grants"),
+    path("rules/grants/<int:pk>/revoke/", quotas.GrantRevoke.as_view(), name="grant_revoke"),
+    path("rules/budgets/", quotas.BudgetList.as_view(), name="budgets"),
+    path("rules/policies/", policies.PolicyList.as_view(), name="policies"),
     path("me/", people.WhoAmI.as_view(), name="me"),
     path("projects/", people.ProjectList.as_view(), name="projects"),
     path("tokens/", people.TokenList.as_view(), name="tokens"),

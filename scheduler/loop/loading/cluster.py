@@ -20,6 +20,7 @@ from scheduler.engine.snapshot import (
     floats,
     ints,
 )
+from scheduler.loop.loading.accounts import Owners
 from scheduler.loop.loading.columns import Columns, ModelRows, columns_of
 from scheduler.loop.loading.labels import places_of
 from scheduler.models import Allocation, Device, Node, Placement
@@ -41,6 +42,7 @@ class Share:
     until_s: float
     scratch_mib: int
     project: int
+    owner: int
     shares_cards: bool
     is_exclusive: bool
 
@@ -56,6 +58,7 @@ _SHARE_FIELDS = (
     f"{_JOB}time_limit_s",
     f"{_JOB}scratch_mib",
     f"{_JOB}project_id",
+    f"{_JOB}owner_id",
     f"{_JOB}share_cards",
     f"{_JOB}exclusive",
 )
@@ -141,7 +144,7 @@ def load_devices(node_row: dict[int, int], holder: dict[int, int], models: Model
     )
 
 
-def as_held(shares: Sequence[Share], team_of: Mapping[int, int]) -> Held:
+def as_held(shares: Sequence[Share], team_of: Mapping[int, int], owners: Owners) -> Held:
     """The placements of `load_shares` as the engine sees them; `team_of` by project."""
     return Held.of(
         job=ints([share.job for share in shares]),
@@ -153,6 +156,10 @@ def as_held(shares: Sequence[Share], team_of: Mapping[int, int]) -> Held:
         tenant=ints([team_of.get(share.project, NONE) for share in shares]),
         shares_cards=flags([share.shares_cards for share in shares]),
         is_exclusive=flags([share.is_exclusive for share in shares]),
+        account=owners.of(share.project for share in shares),
+        sharer=owners.sharers(
+            (share.project for share in shares), (share.owner for share in shares)
+        ),
     )
 
 

@@ -23,6 +23,10 @@ class ModelRows:
         """The row of the model a job asks for; an empty name takes any."""
         return self.of(name) if name else NONE
 
+    def rows(self) -> dict[str, int]:
+        """The row of each model met so far."""
+        return dict(self._row)
+
     def names(self) -> tuple[str, ...]:
         return tuple(self._row)
 

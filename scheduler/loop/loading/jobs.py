@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scheduler.engine.snapshot import NONE, Waiting, floats, ints
+from scheduler.loop.loading.accounts import Owners
 from scheduler.loop.loading.columns import Columns, ModelRows, columns_of
 from scheduler.models import Job, Placement
 from scheduler.states import END_RULES, FailureClass, JobState
@@ -31,6 +32,7 @@ JOB_FIELDS = (
     "time_limit_s",
     "wait_reason",
     "project_id",
+    "owner_id",
 )
 
 
@@ -61,6 +63,7 @@ def as_waiting(
     models: ModelRows,
     avoided: dict[int, int],
     team_of: Mapping[int, int],
+    owners: Owners,
 ) -> Waiting:
     """The jobs of `load_jobs` as the engine sees them, what `wishes.py` reads aside."""
     return Waiting.of(
@@ -78,4 +81,6 @@ def as_waiting(
         avoid_node=ints([avoided.get(key, NONE) for key in jobs["pk"]]),
         remaining_s=floats(jobs["time_limit_s"]),
         tenant=ints([team_of.get(key, NONE) for key in jobs["project_id"]]),
+        account=owners.of(jobs["project_id"]),
+        sharer=owners.sharers(jobs["project_id"], jobs["owner_id"]),
     )

@@ -10,6 +10,7 @@ import numpy as np
 from django.db.models import Max
 
 from scheduler.engine.snapshot import NONE, Running, floats
+from scheduler.loop.loading.accounts import Owners
 from scheduler.loop.loading.columns import ModelRows, columns_of
 from scheduler.loop.loading.jobs import JOB_FIELDS, as_waiting
 from scheduler.models import Attempt
@@ -24,6 +25,7 @@ def load_running(
     pool_row: Mapping[int, int],
     queue_row: Mapping[int, int],
     models: tuple[str, ...],
+    owners: Owners,
     *,
     rest_s: float,
     now: datetime,
@@ -43,7 +45,7 @@ def load_running(
     )
     rows = columns_of(live, (*JOB_FIELDS, *_ATTEMPT_FIELDS, "min_runtime_s"))
     known = ModelRows(models)
-    jobs = as_waiting(rows, dict(pool_row), dict(queue_row), known, {}, {})
+    jobs = as_waiting(rows, dict(pool_row), dict(queue_row), known, {}, {}, owners)
     # Nothing that is present is of a model nobody has; what runs there now may not be moved.
     model = np.where(jobs.model < len(models), jobs.model, NONE)
     ran_s = floats([(now - at).total_seconds() if at else 0.0 for at in rows["started_at"]])

@@ -6,15 +6,16 @@ devices, everybody else only gives them back, and the commit is guarded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from accounts.models import Project
 from scheduler.engine.snapshot import NONE, Snapshot, flags
+from scheduler.loop.loading.accounts import NOBODY, Owners, load_limits, load_owners
 from scheduler.loop.loading.calendar import load_windows
 from scheduler.loop.loading.claims import with_claims
 from scheduler.loop.loading.cluster import (
+    Share,
     as_held,
     as_nodes,
     load_devices,
@@ -22,7 +23,7 @@ from scheduler.loop.loading.cluster import (
     load_nodes,
     load_shares,
 )
-from scheduler.loop.loading.columns import ModelRows
+from scheduler.loop.loading.columns import Columns, ModelRows
 from scheduler.loop.loading.jobs import as_waiting, load_avoided, load_jobs
 from scheduler.loop.loading.labels import labels_of
 from scheduler.loop.loading.licences import load_licences
@@ -45,6 +46,7 @@ class Loaded:
     wait_reasons: tuple[str, ...]
     pool_row: Mapping[int, int] = field(default_factory=dict)
     queue_row: Mapping[int, int] = field(default_factory=dict)
+    owners: Owners = NOBODY
 
     def with_running(self, *, rest_s: float, now: datetime) -> Loaded:
         """The same with the live jobs that may be stopped; two queries more.
@@ -55,13 +57,13 @@ class Loaded:
         """
         snapshot = self.snapshot
         running = load_running(
-            self.pool_row, self.queue_row, snapshot.models, rest_s=rest_s, now=now
+            self.pool_row, self.queue_row, snapshot.models, self.owners, rest_s=rest_s, now=now
         )
         return replace(self, snapshot=replace(snapshot, running=running))
 
 
-def load_snapshot(now: datetime) -> Loaded:
-    """Everything the engine needs to know about this moment.
+def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
+    """Everything the engine needs to know about this moment; past use only with a half-life.
 
     1. Pools and queues, for names and pauses.
     2. Nodes that are not retired, and their devices.
@@ -69,8 +71,9 @@ def load_snapshot(now: datetime) -> Loaded:
     4. Rooms that are kept for jobs while others make them.
        Maintenance windows that are not over.
     5. Queued jobs, and the nodes where they failed last.
-    6. What few of them ask for beside; licences, and which nodes failed lately. Teams are read
-       only where a card has several holders.
+    6. Whose they are, what that account may hold, and what it used before.
+    7. What few of them ask for beside; licences, and which nodes failed lately. Teams tell
+       tenants apart only where a card has several holders.
     """
     pools = list(Pool.objects.order_by("pk").values_list("pk", "name"))
     queues = list(Queue.objects.order_by("pk").values_list("pk", "name", "is_paused"))
@@ -82,10 +85,11 @@ def load_snapshot(now: datetime) -> Loaded:
     job_rows = load_jobs()
     models = ModelRows()
     claims, devices = with_claims(load_devices(node_row, holder, models), node_row, now)
+    owners = load_owners(_owners(job_rows, shares), now=now, half_life_s=half_life_s)
     has_slots = bool((devices.card != NONE).any())
-    team_of = dict(Project.objects.values_list("pk", "team_id")) if has_slots else {}
+    team_of = owners.team_of if has_slots else {}
     avoided = load_avoided(node_row)
-    waiting = as_waiting(job_rows, pool_row, queue_row, models, avoided, team_of)
+    waiting = as_waiting(job_rows, pool_row, queue_row, models, avoided, team_of, owners)
     wishes = load_wishes(now, models)
     snapshot = Snapshot(
         now_s=now.timestamp(),
@@ -95,11 +99,20 @@ def load_snapshot(now: datetime) -> Loaded:
         models=models.names(),
         nodes=as_nodes(node_rows, pool_row, shares, load_failures(now - FAILED_LATELY)),
         devices=devices,
-        held=as_held(shares, team_of),
+        held=as_held(shares, team_of, owners),
         waiting=waiting,
         claims=claims,
+        accounts=owners.accounts,
+        account_names=owners.names,
+        limits=load_limits(owners, pool_row, models.rows(), now=now),
         windows=load_windows(node_rows, now),
     )
     limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows))
     snapshot = replace(snapshot, **limits, **load_licences(wishes))
-    return Loaded(snapshot, tuple(job_rows["wait_reason"]), pool_row, queue_row)
+    return Loaded(snapshot, tuple(job_rows["wait_reason"]), pool_row, queue_row, owners)
+
+
+def _owners(jobs: Columns, shares: Iterable[Share]) -> Iterator[tuple[int, int]]:
+    """Project and owner of every job that waits or holds something."""
+    yield from zip(jobs["project_id"], jobs["owner_id"], strict=True)
+    yield from ((share.project, share.owner) for share in shares)

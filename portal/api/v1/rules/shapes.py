@@ -1,0 +1,156 @@
+"""Shapes of quotas, grants, budgets and policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from scheduler.models import Budget, Grant, Quota
+from scheduler.selectors.sharing import grants_of, owner_path
+
+_GPUS: dict[str, Any] = {"min_value": 0, "max_value": 1_000_000}
+_OPTIONAL: dict[str, Any] = {"required": False, "allow_null": True, "default": None}
+
+
+class GrantShape(serializers.Serializer[Any]):
+    """GPUs added for a time; a revoked one does not count any more."""
+
+    id = serializers.IntegerField()
+    guaranteed = serializers.IntegerField()
+    borrow_limit = serializers.IntegerField()
+    maximum = serializers.IntegerField()
+    valid_from = serializers.DateTimeField()
+    valid_until = serializers.DateTimeField()
+    reason = serializers.CharField()
+    revoked_at = serializers.DateTimeField(allow_null=True)
+
+
+class QuotaShape(serializers.Serializer[Any]):
+    """`owner` is a team, a `team/project`, or empty for the organisation; null sets no limit."""
+
+    id = serializers.IntegerField()
+    owner = serializers.CharField(allow_blank=True)
+    pool = serializers.CharField(allow_blank=True)
+    gpu_model = serializers.CharField(allow_blank=True)
+    guaranteed = serializers.IntegerField()
+    borrow_limit = serializers.IntegerField(allow_null=True)
+    lend_limit = serializers.IntegerField(allow_null=True)
+    maximum = serializers.IntegerField(allow_null=True)
+    held = serializers.IntegerField()
+    borrowed = serializers.IntegerField()
+    grants = GrantShape(many=True)
+
+
+class Quotas(serializers.Serializer[Any]):
+    """Quotas you may see."""
+
+    items = QuotaShape(many=True)
+
+
+class QuotaBody(serializers.Serializer[Any]):
+    """An empty pool or model means any."""
+
+    owner = serializers.CharField(max_length=130, allow_blank=True)
+    pool = serializers.CharField(max_length=63, required=False, default="", allow_blank=True)
+    gpu_model = serializers.CharField(max_length=96, required=False, default="", allow_blank=True)
+    guaranteed = serializers.IntegerField(**_GPUS, required=False, default=0)
+    borrow_limit = serializers.IntegerField(**_GPUS, **_OPTIONAL)
+    lend_limit = serializers.IntegerField(**_GPUS, **_OPTIONAL)
+    maximum = serializers.IntegerField(**_GPUS, **_OPTIONAL)
+
+
+class GrantBody(serializers.Serializer[Any]):
+    """What to add to a quota, and from when until right before when."""
+
+    guaranteed = serializers.IntegerField(**_GPUS, required=False, default=0)
+    borrow_limit = serializers.IntegerField(**_GPUS, required=False, default=0)
+    maximum = serializers.IntegerField(**_GPUS, required=False, default=0)
+    valid_from = serializers.DateTimeField()
+    valid_until = serializers.DateTimeField()
+    reason = serializers.CharField(max_length=255, required=False, default="", allow_blank=True)
+
+
+class BudgetShape(serializers.Serializer[Any]):
+    """GPU-seconds of a period: given, committed by what runs, spent by what has ended."""
+
+    id = serializers.IntegerField()
+    owner = serializers.CharField(allow_blank=True)
+    gpu_seconds = serializers.IntegerField()
+    committed_s = serializers.IntegerField()
+    spent_s = serializers.IntegerField()
+    valid_from = serializers.DateTimeField()
+    valid_until = serializers.DateTimeField()
+
+
+class Budgets(serializers.Serializer[Any]):
+    """Budgets you may see."""
+
+    items = BudgetShape(many=True)
+
+
+class BudgetBody(serializers.Serializer[Any]):
+    """GPU-hours for a period; replaces the budget of just this period."""
+
+    owner = serializers.CharField(max_length=130, allow_blank=True)
+    gpu_hours = serializers.IntegerField(min_value=0, max_value=10**9)
+    valid_from = serializers.DateTimeField()
+    valid_until = serializers.DateTimeField()
+
+
+class PolicyShape(serializers.Serializer[Any]):
+    """Who is next; null and empty mean what is usual."""
+
+    name = serializers.CharField()
+    half_life_s = serializers.FloatField(allow_null=True)
+    head_patience_s = serializers.FloatField(allow_null=True)
+    placement = serializers.CharField(allow_blank=True)
+    preempts = serializers.BooleanField()
+    created_at = serializers.DateTimeField()
+
+
+class Policies(serializers.Serializer[Any]):
+    """The policy in force first; without any row the settings of the server hold."""
+
+    in_force = serializers.CharField()
+    items = PolicyShape(many=True)
+
+
+class PolicyBody(serializers.Serializer[Any]):
+    """A new policy, in force at once. What would have no effect is refused."""
+
+    name = serializers.CharField(max_length=16)
+    half_life_s = serializers.FloatField(**_OPTIONAL)
+    head_patience_s = serializers.FloatField(**_OPTIONAL)
+    placement = serializers.CharField(max_length=16, required=False, default="", allow_blank=True)
+    preempts = serializers.BooleanField(required=False, default=False)
+
+
+def show_grant(grant: Grant) -> dict[str, Any]:
+    """As `GrantShape`."""
+    return dict(GrantShape(grant).data)
+
+
+def show_quota(quota: Quota) -> dict[str, Any]:
+    """As `QuotaShape`."""
+    return {
+        "id": quota.pk,
+        "owner": owner_path(quota),
+        "pool": quota.pool.name if quota.pool else "",
+        "gpu_model": quota.gpu_model,
+        "guaranteed": quota.guaranteed,
+        "borrow_limit": quota.borrow_limit,
+        "lend_limit": quota.lend_limit,
+        "maximum": quota.maximum,
+        "held": quota.held,
+        "borrowed": max(0, quota.held - quota.guaranteed),
+        "grants": [show_grant(grant) for grant in grants_of(quota)],
+    }
+
+
+def show_budget(budget: Budget) -> dict[str, Any]:
+    """As `BudgetShape`."""
+    names = ("gpu_seconds", "committed_s", "spent_s", "valid_from", "valid_until")
+    figures = {name: getattr(budget, name) for name in names}
+    shown = {"id": budget.pk, "owner": owner_path(budget), **figures}
+    return dict(BudgetShape(shown).data)

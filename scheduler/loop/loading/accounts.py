@@ -1,0 +1,132 @@
+"""Who shares the cluster: teams, projects and people as a tree, and their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from accounts.selectors import every_project
+from scheduler.engine.snapshot import NONE, Accounts, Ints, Limits, floats, ints
+from scheduler.models import Account, Budget, Quota
+from scheduler.services.sharing.effective import effective_of
+from scheduler.services.sharing.past_use import decayed_use
+from scheduler.services.sharing.tree import ROOT_KEY
+
+# In the tree people stand beside the projects of their team: they share, projects are limited.
+_PERSON = "team:{}:user:{}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Owners:
+    """The tree as the engine sees it, and whose each project and person is in it.
+
+    Who has come since it was read is nobody's, until the next cycle.
+    """
+
+    accounts: Accounts
+    names: tuple[str, ...]
+    row_of: dict[str, int]
+    team_of: dict[int, int]
+    has_rules: bool
+
+    def of(self, projects: Iterable[int]) -> Ints:
+        """By job the row of its project; `projects` are ids."""
+        return ints([self.row_of.get(f"project:{project}", NONE) for project in projects])
+
+    def sharers(self, projects: Iterable[int], people: Iterable[int]) -> Ints:
+        """By job the row of its owner in the team that pays for it."""
+        pairs = zip(projects, people, strict=True)
+        keys = (_PERSON.format(self.team_of.get(project), person) for project, person in pairs)
+        return ints([self.row_of.get(key, NONE) for key in keys])
+
+
+NOBODY = Owners(Accounts.of(parent=ints([])), (), {}, {}, has_rules=False)
+
+
+def load_owners(
+    jobs: Iterable[tuple[int, int]], *, now: datetime, half_life_s: float | None
+) -> Owners:
+    """Everybody who has a job or has used something; `jobs`: project id and owner id of each.
+
+    Two queries: projects with their teams, and rules of accounts; one for past use if a half-life
+    is given; one for budgets if there are rules.
+    """
+    projects = {pk: (team, path) for pk, team, path in every_project()}
+    teams = {team: path.partition("/")[0] for team, path in projects.values()}
+    used = decayed_use(now, half_life_s) if half_life_s is not None else {}
+    pairs = {(projects[project][0], person) for project, person in jobs} | used.keys()
+    people = sorted(pair for pair in pairs if pair[0] in teams)
+    keys = [ROOT_KEY, *(f"team:{pk}" for pk in teams), *(f"project:{pk}" for pk in projects)]
+    keys += [_PERSON.format(team, person) for team, person in people]
+    row_of = {key: row for row, key in enumerate(keys)}
+    parent = [NONE] + [0] * len(teams)
+    parent += [row_of[f"team:{team}"] for team, _ in projects.values()]
+    parent += [row_of[f"team:{team}"] for team, _ in people]
+    past = [0.0] * (len(keys) - len(people)) + [used.get(pair, 0.0) for pair in people]
+    names = ["the organisation", *teams.values(), *(path for _, path in projects.values())]
+    names += [f"a member of {teams[team]}" for team, _ in people]
+    accounts, has_rules = _with_rules(row_of, parent, past, now)
+    team_of = {pk: team for pk, (team, _) in projects.items()}
+    return Owners(accounts, tuple(names), row_of, team_of, has_rules)
+
+
+def _with_rules(
+    row_of: dict[str, int], parent: list[int], past: list[float], now: datetime
+) -> tuple[Accounts, bool]:
+    """The tree with the weights, caps and budgets that are set, and whether any is."""
+    size = len(parent)
+    weight, left_s = np.ones(size), np.full(size, np.inf)
+    most_gpus, most_running = np.full(size, NONE), np.full(size, NONE)
+    names = ("key", "weight", "max_gpus_per_job", "max_running")
+    rules = list(Account.objects.values_list(*names))
+    for key, share, gpus, running in rules:
+        if (row := row_of.get(key)) is not None:
+            weight[row] = share
+            most_gpus[row] = NONE if gpus is None else gpus
+            most_running[row] = NONE if running is None else running
+    budgets = Budget.objects.filter(valid_from__lte=now, valid_until__gt=now)
+    figures = ("account__key", "gpu_seconds", "committed_s", "spent_s")
+    found = budgets.values_list(*figures) if rules else ()
+    for key, gpu_seconds, committed_s, spent_s in found:
+        if (row := row_of.get(key)) is not None:
+            left_s[row] = min(left_s[row], gpu_seconds - committed_s - spent_s)
+    accounts = Accounts.of(
+        parent=ints(parent),
+        weight=floats(weight),
+        used_gpu_s=floats(past),
+        max_gpus_per_job=ints(most_gpus),
+        max_running=ints(most_running),
+        budget_gpu_s=floats(left_s),
+    )
+    return accounts, bool(rules)
+
+
+def load_limits(
+    owners: Owners, pool_row: dict[int, int], model_row: dict[str, int], *, now: datetime
+) -> Limits:
+    """Quotas with the grants that are active now; two queries if
+    there are rules. Models nobody has limit nothing."""
+    quotas = [
+        quota
+        for quota in (Quota.objects.select_related("account") if owners.has_rules else ())
+        if quota.account.key in owners.row_of
+        and (not quota.gpu_model or quota.gpu_model in model_row)
+    ]
+    found = effective_of(quotas, now=now)
+
+    def column(name: str) -> Ints:
+        values = (getattr(found[quota.pk], name) for quota in quotas)
+        return ints([NONE if value is None else value for value in values])
+
+    return Limits.of(
+        account=ints([owners.row_of[quota.account.key] for quota in quotas]),
+        pool=ints([pool_row[q.pool_id] if q.pool_id is not None else NONE for q in quotas]),
+        model=ints([model_row[q.gpu_model] if q.gpu_model else NONE for q in quotas]),
+        guaranteed=column("guaranteed"),
+        borrow_limit=column("borrow_limit"),
+        lend_limit=column("lend_limit"),
+        maximum=column("maximum"),
+    )

@@ -1,0 +1,21 @@
+"""Quotas, budgets and rules, for a viewer."""
+
+from scheduler.selectors.sharing.limits import (
+    get_visible_owner,
+    get_visible_quota,
+    grants_of,
+    owner_path,
+    rules_so_far,
+    visible_budgets,
+    visible_quotas,
+)
+
+__all__ = [
+    "get_visible_owner",
+    "get_visible_quota",
+    "grants_of",
+    "owner_path",
+    "rules_so_far",
+    "visible_budgets",
+    "visible_quotas",
+]

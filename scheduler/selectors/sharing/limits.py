@@ -1,0 +1,78 @@
+"""Quotas, budgets and rules, for a viewer: one's own teams, everything for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db.models import Q
+
+from accounts.errors import NotFound
+from accounts.models import Project, Team, User
+from accounts.permissions import is_operator, teams_visible_to
+from accounts.selectors import get_visible_project, get_visible_team
+from scheduler.models import Budget, Grant, Quota, SchedulingRule
+
+
+def visible_quotas(viewer: User) -> Sequence[Quota]:
+    """From the root of the tree to the leaves, with their grants."""
+    return list(
+        Quota.objects.filter(_mine(viewer))
+        .select_related("account__team", "account__project__team", "pool")
+        .prefetch_related("grants")
+    )
+
+
+def visible_budgets(viewer: User) -> Sequence[Budget]:
+    """Past ones and those to come included."""
+    budgets = Budget.objects.filter(_mine(viewer))
+    return list(budgets.select_related("account__team", "account__project__team"))
+
+
+def rules_so_far(viewer: User) -> Sequence[SchedulingRule]:
+    """The rule in force first, then those before; the rules of the queue are no secret."""
+    return list(SchedulingRule.objects.select_related("created_by")[:100])
+
+
+def get_visible_quota(viewer: User, pk: int) -> Quota:
+    """Raises NotFound for a missing and for a foreign one alike."""
+    found = Quota.objects.filter(_mine(viewer), pk=pk).first()
+    if found is None:
+        raise NotFound("There is no such quota for you.")
+    return found
+
+
+def get_visible_owner(viewer: User, path: str) -> Team | Project | None:
+    """Who is meant by `team`, `team/project`, or nothing for the organisation. Raises NotFound."""
+    if not path:
+        return None
+    if is_operator(viewer):
+        team, _, project = path.partition("/")
+        found = (
+            Project.objects.filter(team__slug=team, slug=project).first()
+            if project
+            else Team.objects.filter(slug=team).first()
+        )
+        if found is None:
+            raise NotFound("There is no such team or project.")
+        return found
+    return get_visible_project(viewer, path) if "/" in path else get_visible_team(viewer, path)
+
+
+def owner_path(row: Quota | Budget) -> str:
+    """`team`, `team/project`, or nothing for the organisation."""
+    account = row.account
+    if account.project is not None:
+        return account.project.path
+    return account.team.slug if account.team is not None else ""
+
+
+def grants_of(quota: Quota) -> Sequence[Grant]:
+    """All grants ever made on it, oldest first."""
+    return list(quota.grants.all())
+
+
+def _mine(viewer: User) -> Q:
+    if is_operator(viewer):
+        return Q()
+    teams = teams_visible_to(viewer)
+    return Q(account__team__in=teams) | Q(account__project__team__in=teams)

@@ -1,0 +1,1 @@
+"""What accounts may hold, and the guard that keeps them to it."""

@@ -1,0 +1,205 @@
+"""The last word on a start: counters change in its transaction, or it does not happen.
+
+The engine has looked at the same limits, on a picture that may be a moment old. Here every count
+is raised by an UPDATE that holds only while the limit does, from the root of the tree to the
+leaves, so that two transactions can neither both take the last GPU nor wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from django.db.models import Count, F, Q, Sum
+
+from scheduler.models import (
+    Account,
+    Allocation,
+    Attempt,
+    Budget,
+    BudgetHold,
+    Device,
+    Job,
+    Placement,
+    Quota,
+    UsageEntry,
+)
+from scheduler.services.sharing.effective import Effective, effective_of
+from scheduler.services.sharing.tree import ROOT_KEY, below, lines_of, locked
+from scheduler.states import LIVE_ATTEMPT_STATES
+
+
+class LimitReached(RuntimeError):
+    """A start would take an account over a limit; nothing of its transaction may stay."""
+
+
+def charge_starts(
+    attempts: Sequence[Attempt],
+    jobs: Mapping[int, Job],
+    devices: Mapping[int, Sequence[int]],
+    *,
+    now: datetime,
+) -> None:
+    """Count new attempts in the same transaction; raises LimitReached.
+
+    `jobs` with their projects, `devices` (ids) by job. Costs one statement where nobody has rules.
+    """
+    projects = {(job.project_id, job.project.team_id) for job in jobs.values()}
+    accounts = locked(lines_of(projects))
+    if not accounts:
+        return
+    for account in accounts:
+        _check_caps(account, attempts, jobs)
+    _charge_quotas(accounts, jobs, devices, now)
+    _commit_budgets(accounts, attempts, jobs, devices, now)
+
+
+def _check_caps(account: Account, attempts: Sequence[Attempt], jobs: Mapping[int, Job]) -> None:
+    if account.max_gpus_per_job is None and account.max_running is None:
+        return
+    mine = [jobs[one.job_id] for one in attempts if _is_below(account, jobs[one.job_id])]
+    most = account.max_gpus_per_job
+    if most is not None and any(job.gpus > most for job in mine):
+        raise LimitReached(f"{account}: more than {most} GPUs for one job")
+    if account.max_running is not None and mine:
+        live = Attempt.objects.filter(
+            below(account, "job__project"), state__in=LIVE_ATTEMPT_STATES
+        ).count()
+        if live > account.max_running:
+            raise LimitReached(f"{account}: more than {account.max_running} running jobs")
+
+
+def _is_below(account: Account, job: Job) -> bool:
+    if account.project_id is not None:
+        return job.project_id == account.project_id
+    return account.team_id in (None, job.project.team_id)
+
+
+def _charge_quotas(
+    accounts: Sequence[Account],
+    jobs: Mapping[int, Job],
+    devices: Mapping[int, Sequence[int]],
+    now: datetime,
+) -> None:
+    quotas = list(Quota.objects.filter(account__in=accounts).order_by("account__depth", "pk"))
+    if not quotas:
+        return
+    of = {account.pk: account for account in accounts}
+    every = [device for ids in devices.values() for device in ids]
+    model_of = dict(Device.objects.filter(pk__in=every).values_list("pk", "model"))
+    allowed = effective_of(quotas, now=now)
+    for quota in quotas:
+        count = sum(
+            model_of[device] == (quota.gpu_model or model_of[device])
+            for job_id, ids in devices.items()
+            if _is_below(of[quota.account_id], jobs[job_id])
+            and quota.pool_id in (None, jobs[job_id].pool_id)
+            for device in ids
+        )
+        if count:
+            _raise_held(quota, count, _ceiling(of[quota.account_id], allowed[quota.pk]))
+
+
+def _ceiling(account: Account, allowed: Effective) -> int | None:
+    """The most it may hold; what a team borrows depends on its projects, as the engine knows."""
+    ceilings = [allowed.maximum]
+    if account.project_id is not None and allowed.borrow_limit is not None:
+        ceilings.append(allowed.guaranteed + allowed.borrow_limit)
+    return min((one for one in ceilings if one is not None), default=None)
+
+
+def _raise_held(quota: Quota, count: int, most: int | None) -> None:
+    row = Quota.objects.filter(pk=quota.pk)
+    if most is not None:
+        row = row.filter(held__lte=most - count)
+    if not row.update(held=F("held") + count):
+        raise LimitReached(f"{quota}: {count} more than {most} GPUs allow")
+
+
+def _commit_budgets(
+    accounts: Sequence[Account],
+    attempts: Sequence[Attempt],
+    jobs: Mapping[int, Job],
+    devices: Mapping[int, Sequence[int]],
+    now: datetime,
+) -> None:
+    """All GPUs for the whole time limit, of every budget on the way to the root."""
+    of = {account.pk: account for account in accounts}
+    budgets = Budget.objects.filter(
+        account__in=accounts, valid_from__lte=now, valid_until__gt=now
+    ).order_by("account__depth", "pk")
+    holds = []
+    for budget in budgets:
+        mine = [
+            BudgetHold(
+                attempt=one,
+                budget=budget,
+                gpu_seconds=len(devices[one.job_id]) * jobs[one.job_id].time_limit_s,
+            )
+            for one in attempts
+            if _is_below(of[budget.account_id], jobs[one.job_id])
+        ]
+        cost_s = sum(hold.gpu_seconds for hold in mine)
+        row = Budget.objects.filter(pk=budget.pk)
+        enough = Q(gpu_seconds__gte=F("committed_s") + F("spent_s") + cost_s)
+        if cost_s and not row.filter(enough).update(committed_s=F("committed_s") + cost_s):
+            raise LimitReached(f"{of[budget.account_id]}: the budget has no {cost_s} GPU-s left")
+        holds += [hold for hold in mine if hold.gpu_seconds]
+    BudgetHold.objects.bulk_create(holds)
+
+
+def release_held(placement: Placement, models: Iterable[str]) -> None:
+    """Give back devices of these models, one each; the caller has just closed their allocations."""
+    counts = Counter(models)
+    if not counts or not Quota.objects.exists():
+        return
+    job = Job.objects.select_related("project").get(attempts__placements=placement)
+    keys = lines_of([(job.project_id, job.project.team_id)])
+    quotas = Quota.objects.filter(
+        Q(pool__isnull=True) | Q(pool_id=job.pool_id), account__key__in=keys
+    )
+    for quota in quotas.order_by("account__depth", "pk"):
+        freed = counts[quota.gpu_model] if quota.gpu_model else counts.total()
+        if freed:
+            Quota.objects.filter(pk=quota.pk).update(held=F("held") - freed)
+
+
+def held_now(quota: Quota) -> int:
+    """What `held` should say: open allocations counted one by one."""
+    held = Allocation.objects.filter(
+        below(quota.account, "placement__attempt__job__project"), released_at__isnull=True
+    )
+    if quota.pool_id is not None:
+        held = held.filter(placement__attempt__job__pool_id=quota.pool_id)
+    if quota.gpu_model:
+        held = held.filter(device__model=quota.gpu_model)
+    found: int = held.aggregate(count=Count("pk"))["count"]
+    return found
+
+
+def settle_budgets(attempt: Attempt, *, now: datetime) -> None:
+    """Release what the attempt committed and spend what it took, exactly once.
+
+    What it held beyond its time limit, while it started or stopped or its node was lost, is on the
+    bill but not on the budget: that was kept for the worst case and no more.
+    """
+    holds = BudgetHold.objects.filter(attempt=attempt, settled_at__isnull=True)
+    for hold in holds.order_by("budget__account__depth", "budget_id"):
+        took_s = UsageEntry.objects.filter(attempt=attempt).aggregate(s=Sum("gpu_seconds"))["s"]
+        spent_s = min(max(0, took_s or 0), hold.gpu_seconds)
+        once = BudgetHold.objects.filter(pk=hold.pk, settled_at__isnull=True)
+        if once.update(settled_at=now, spent_s=spent_s):
+            Budget.objects.filter(pk=hold.budget_id).update(
+                committed_s=F("committed_s") - hold.gpu_seconds, spent_s=F("spent_s") + spent_s
+            )
+
+
+__all__ = [
+    "ROOT_KEY",
+    "LimitReached",
+    "charge_starts",
+    "held_now",
+    "release_held",
+    "settle_budgets",
+]

@@ -1,0 +1,184 @@
+"""Setting what accounts may hold: quotas, caps and weights. Settings without effect are refused.
+
+Lowering a limit stops nobody: it counts for what starts from then on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from accounts.models import Project, Team, User
+from scheduler import events
+from scheduler.engine.policy import Order
+from scheduler.models import Account, Pool, Quota, SchedulerLease
+from scheduler.services.errors import Invalid, NotFound
+from scheduler.services.sharing.guard import held_now
+from scheduler.services.sharing.policies import order_in_force
+from scheduler.services.sharing.rights import require_operator
+from scheduler.services.sharing.tree import account_of, children, parent_of
+
+MOST_GPUS = 1_000_000
+CAPS = ("max_gpus_per_job", "max_running", "max_pending")
+
+
+@transaction.atomic
+def set_quota(
+    *,
+    actor: User,
+    owner: Team | Project | None,
+    pool: Pool | None = None,
+    gpu_model: str = "",
+    guaranteed: int = 0,
+    borrow_limit: int | None = None,
+    lend_limit: int | None = None,
+    maximum: int | None = None,
+) -> Quota:
+    """What a team, a project or (None) the organisation may hold; replaces the row it has.
+
+    Waits for the starts under way, so that `held` begins with what is held. Raises Invalid.
+    """
+    require_operator(actor)
+    list(SchedulerLease.objects.select_for_update())
+    figures = {
+        "guaranteed": guaranteed,
+        "borrow_limit": borrow_limit,
+        "lend_limit": lend_limit,
+        "maximum": maximum,
+    }
+    _check_figures(figures)
+    account = account_of(owner)
+    scope: dict[str, Any] = {"pool": pool, "gpu_model": gpu_model.strip()}
+    _check_tree(account, scope, guaranteed, maximum)
+    quota, _ = Quota.objects.update_or_create(account=account, **scope, defaults=figures)
+    Quota.objects.filter(pk=quota.pk).update(held=held_now(quota))
+    quota.refresh_from_db()
+    events.wake_scheduler_on_commit()
+    return quota
+
+
+@transaction.atomic
+def remove_quota(*, actor: User, quota_id: int) -> None:
+    """The account has no limit of this kind any more, and no grants on it."""
+    require_operator(actor)
+    deleted, _ = Quota.objects.filter(pk=quota_id).delete()
+    if not deleted:
+        raise NotFound("There is no such quota.")
+    events.wake_scheduler_on_commit()
+
+
+def _check_figures(figures: Mapping[str, int | None]) -> None:
+    """Refuse figures that make no sense, and those that would change nothing."""
+    for field, value in figures.items():
+        if value is not None and not 0 <= value <= MOST_GPUS:
+            raise Invalid(f"Give a number of GPUs from 0 to {MOST_GPUS}.", field=field)
+    own, borrow = figures["guaranteed"] or 0, figures["borrow_limit"]
+    lend, most = figures["lend_limit"], figures["maximum"]
+    if not own and borrow is None and most is None:
+        raise Invalid(
+            "This would change nothing: give a guarantee, a borrow limit or a maximum.",
+            field="guaranteed",
+        )
+    if most is not None and most < own:
+        raise Invalid(
+            f"The maximum {most} is below the guarantee {own}, which could never be used up.",
+            field="maximum",
+        )
+    if lend is not None and lend >= own:
+        raise Invalid(
+            f"A lend limit of {lend} has no effect: only the {own} guaranteed GPUs can be lent. "
+            "Leave it out, or give less than that.",
+            field="lend_limit",
+        )
+    if borrow is not None and most is not None and own + borrow > most:
+        raise Invalid(
+            f"A borrow limit of {borrow} has no effect: the maximum {most} is reached first. "
+            f"Leave it out, or give {most - own} or less.",
+            field="borrow_limit",
+        )
+
+
+def _check_tree(
+    account: Account, scope: Mapping[str, object], guaranteed: int, maximum: int | None
+) -> None:
+    """What is guaranteed below must be guaranteed above, and no maximum lie above its parent's."""
+    parent = parent_of(account)
+    above = Quota.objects.filter(account=parent, **scope).first() if parent else None
+    siblings = Quota.objects.filter(account__in=children(parent), **scope) if parent else None
+    if above is not None and siblings is not None:
+        others = sum(one.guaranteed for one in siblings.exclude(account=account))
+        if above.guaranteed and others + guaranteed > above.guaranteed:
+            raise Invalid(
+                f"With the {others} of the others this guarantees more than the "
+                f"{above.guaranteed} of the account above. Raise that one first.",
+                field="guaranteed",
+            )
+        if maximum is not None and above.maximum is not None and maximum > above.maximum:
+            raise Invalid(
+                f"A maximum of {maximum} has no effect: that of the account above is "
+                f"{above.maximum}.",
+                field="maximum",
+            )
+    below = sum(q.guaranteed for q in Quota.objects.filter(account__in=children(account), **scope))
+    if guaranteed and guaranteed < below:
+        raise Invalid(
+            f"The accounts below are guaranteed {below}; guarantee that much or lower theirs.",
+            field="guaranteed",
+        )
+    if maximum is not None and maximum < below:
+        raise Invalid(
+            f"The accounts below are guaranteed {below}, above this maximum. Lower those first.",
+            field="maximum",
+        )
+
+
+@transaction.atomic
+def set_caps(*, actor: User, owner: Team | Project | None, **caps: int | None) -> Account:
+    """Caps on GPUs of one job, jobs running and jobs waiting; None lifts one. Raises Invalid."""
+    require_operator(actor)
+    account = account_of(owner)
+    for field, value in caps.items():
+        if field not in CAPS:
+            raise KeyError(field)
+        if value is not None and not 0 <= value <= MOST_GPUS:
+            raise Invalid(f"Give a whole number from 0 to {MOST_GPUS}.", field=field)
+        parent = parent_of(account)
+        while value is not None and parent is not None:
+            above = getattr(parent, field)
+            if above is not None and value >= above:
+                raise Invalid(
+                    f"{value} has no effect: the account above allows {above}. Caps may only "
+                    "become tighter further down.",
+                    field=field,
+                )
+            parent = parent_of(parent)
+    Account.objects.filter(pk=account.pk).update(**caps)
+    account.refresh_from_db()
+    events.wake_scheduler_on_commit()
+    return account
+
+
+@transaction.atomic
+def set_weight(*, actor: User, owner: Team | Project, weight: float) -> Account:
+    """Its share beside its siblings under the policy `fair`; 1 is what is usual. Raises Invalid."""
+    require_operator(actor)
+    if not (math.isfinite(weight) and 0 < weight <= MOST_GPUS):
+        raise Invalid("Give a weight above zero, such as 2 for twice the share.", field="weight")
+    if isinstance(owner, Project):
+        raise Invalid(
+            "A weight of a project has no effect: teams share, and people within a team.",
+            field="weight",
+        )
+    if weight != 1 and order_in_force() is not Order.FAIR:
+        raise Invalid(
+            f"A weight has no effect under {order_in_force()}. Set the policy fair first.",
+            field="weight",
+        )
+    account = account_of(owner)
+    Account.objects.filter(pk=account.pk).update(weight=weight)
+    account.refresh_from_db()
+    events.wake_scheduler_on_commit()
+    return account

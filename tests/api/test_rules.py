@@ -1,0 +1,75 @@
+"""Quotas, budgets and policies over REST."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.api.conftest import problem_of
+
+pytestmark = pytest.mark.django_db
+PERIOD = {"valid_from": "2026-11-01T00:00:00Z", "valid_until": "2999-12-01T00:00:00Z"}
+
+
+def test_an_operator_sets_a_quota_and_its_team_sees_it(
+    cluster, program, operator, alice, carol, team
+):
+    call = program(operator)
+    reply = call.post("/rules/quotas/", {"owner": team.slug, "pool": "default", "maximum": 4})
+    assert reply.status_code == 200, reply.content
+    quota = reply.json()
+    assert (quota["owner"], quota["pool"], quota["maximum"], quota["held"]) == (
+        "vision",
+        "default",
+        4,
+        0,
+    )
+    assert program(alice).get("/rules/quotas/").json()["items"] == [quota]
+    assert program(carol).get("/rules/quotas/").json()["items"] == []
+    grants = f"/rules/quotas/{quota['id']}/grants/"
+    grant = call.post(grants, {"maximum": 2, "reason": "deadline", **PERIOD}).json()
+    assert call.post(f"/rules/grants/{grant['id']}/revoke/").json()["revoked_at"]
+    problem_of(call.post(f"/rules/grants/{grant['id']}/revoke/"), 409)
+    assert (
+        call.client.delete(f"/api/v1/rules/quotas/{quota['id']}/", **call.headers).status_code
+        == 204
+    )
+
+
+def test_who_is_no_operator_sets_nothing(cluster, program, alice, lead, team):
+    for person in (alice, lead):
+        call = program(person)
+        problem_of(call.post("/rules/quotas/", {"owner": team.slug, "maximum": 4}), 403)
+        problem_of(call.post("/rules/policies/", {"name": "fifo"}), 403)
+        body = {"owner": team.slug, "gpu_hours": 5, **PERIOD}
+        problem_of(call.post("/rules/budgets/", body), 403)
+
+
+def test_bad_input_names_the_field(cluster, program, operator, team):
+    call = program(operator)
+    for body, status, field in (
+        ({"owner": team.slug, "guaranteed": 4, "maximum": 3}, 422, "maximum"),
+        ({"owner": team.slug, "maximum": -1}, 400, "maximum"),
+        ({"owner": team.slug, "maximum": 1, "pool": "none"}, 400, "pool"),
+    ):
+        found = problem_of(call.post("/rules/quotas/", body), status)
+        assert found["errors"][0]["field"] == field
+    problem_of(call.post("/rules/quotas/", {"owner": "nobody", "maximum": 1}), 404)
+    found = problem_of(call.post("/rules/policies/", {"name": "fifo", "half_life_s": 5}), 422)
+    assert found["errors"][0]["field"] == "half_life_s"
+
+
+def test_the_newest_policy_is_in_force_and_the_others_are_history(program, operator, alice):
+    call = program(operator)
+    assert call.post("/rules/policies/", {"name": "las"}).status_code == 201
+    reply = call.post("/rules/policies/", {"name": "fair", "half_life_s": 86400})
+    assert reply.json()["half_life_s"] == 86400
+    shown = program(alice).get("/rules/policies/").json()
+    assert shown["in_force"] == "fair"
+    assert [each["name"] for each in shown["items"]] == ["fair", "las"]
+
+
+def test_a_budget_is_set_and_seen(cluster, program, operator, alice, project):
+    body = {"owner": project.path, "gpu_hours": 5, **PERIOD}
+    budget = program(operator).post("/rules/budgets/", body).json()
+    assert (budget["gpu_seconds"], budget["committed_s"], budget["spent_s"]) == (18000, 0, 0)
+    assert program(alice).get("/rules/budgets/").json()["items"] == [budget]

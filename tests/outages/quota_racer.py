@@ -1,0 +1,162 @@
+"""Eight processes that start and end jobs of one team at once; see `test_quota_race`.
+
+Prepares the database, forks the racers, and prints what is left as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import random
+import time
+from datetime import timedelta
+
+import django
+
+django.setup()
+
+from django.core.management import call_command  # noqa: E402
+from django.db import connection, transaction  # noqa: E402
+from django.db.models import Sum  # noqa: E402
+from django.utils import timezone  # noqa: E402
+
+from accounts.models import Project, User  # noqa: E402
+from accounts.services import create_project, create_team  # noqa: E402
+from scheduler.models import (  # noqa: E402
+    Allocation,
+    Attempt,
+    Budget,
+    BudgetHold,
+    Job,
+    Node,
+    Quota,
+    SchedulerLease,
+)
+from scheduler.services.attempts import abandon_placements, locked_live_attempt  # noqa: E402
+from scheduler.services.bulk import submit_jobs  # noqa: E402
+from scheduler.services.placing import PlacedOn, Start, start_attempts  # noqa: E402
+from scheduler.services.sharing.grants import set_budget  # noqa: E402
+from scheduler.services.sharing.guard import held_now  # noqa: E402
+from scheduler.services.sharing.limits import set_quota  # noqa: E402
+from scheduler.spec import parse_spec  # noqa: E402
+from scheduler.states import EndReason  # noqa: E402
+from tests import factories, scenes  # noqa: E402
+
+RACERS, JOBS_EACH, STARTS_EACH, DEVICES_EACH = 8, 250, 60, 4
+MOST_GPUS, HOURS, LIMIT_S = 12, 40, 3600
+
+
+def setup() -> None:
+    """A team with 12 GPUs and 40 GPU-hours, and nodes with 32 GPUs to fight for both."""
+    root = factories.person("root", is_superuser=True)
+    team = create_team(actor=root, name="Vision")
+    create_project(actor=root, team=team, name="Digits")
+    scenes.build_cluster(root, nodes=RACERS, gpus=DEVICES_EACH)
+    SchedulerLease.objects.all().delete()
+    far = timezone.now() + timedelta(days=1)
+    # Each racer believes it is the scheduler: the lease protects nobody here.
+    SchedulerLease.objects.bulk_create(
+        SchedulerLease(name=f"racer-{number}", token=number, expires_at=far)
+        for number in range(RACERS)
+    )
+    set_quota(actor=root, owner=team, maximum=MOST_GPUS)
+    begin = timezone.now() - timedelta(days=1)
+    set_budget(actor=root, owner=team, gpu_hours=HOURS, valid_from=begin, valid_until=far)
+
+
+def race(number: int) -> int:
+    """Submit, start on one's own node whatever is free there, end some, start again.
+
+    Returns how far any count was seen above its limit.
+    """
+    root, project = User.objects.get(username="root"), Project.objects.get()
+    document = {
+        "name": "race", "project": project.path, "script": "true", "memory": "16MiB", "cpus": 1,
+        "time_limit": LIMIT_S,
+    }  # fmt: skip
+    specs = [parse_spec(document)] * 50
+    jobs = [
+        each.job.pk
+        for _ in range(JOBS_EACH // len(specs))
+        for each in submit_jobs(actor=root, specs=specs)
+    ]
+    node = Node.objects.order_by("pk")[number]
+    draws = random.Random(number)
+    worst = 0
+    for job in jobs[:STARTS_EACH]:
+        devices = _free(node)
+        if not devices:
+            _end_one(number, draws)
+            continue
+        placed = PlacedOn(node.pk, 0, devices[:1], 1, 16)
+        start_attempts([Start(job, (placed,))], lease_token=number, now=timezone.now())
+        worst = max(worst, _excess())
+        if draws.random() < 0.3:
+            _end_one(number, draws)
+    return worst
+
+
+def _free(node: Node) -> tuple[int, ...]:
+    return scenes._free(node, DEVICES_EACH)
+
+
+def _end_one(number: int, draws: random.Random) -> None:
+    node = Node.objects.order_by("pk")[number]
+    live = list(
+        Attempt.objects.filter(placements__node=node, ended_at__isnull=True).values_list(
+            "pk", flat=True
+        )
+    )
+    if live:
+        with transaction.atomic():
+            attempt = locked_live_attempt(draws.choice(live))
+            if attempt is not None:
+                placements = attempt.placements.select_related("node")
+                reason = EndReason.EXIT_CODE
+                abandon_placements(attempt, placements, reason, "raced", timezone.now())
+
+
+def _excess() -> int:
+    """How far any count is above its limit at this moment, as everybody sees it."""
+    quota, budget = Quota.objects.get(), Budget.objects.get()
+    over = budget.committed_s + budget.spent_s - budget.gpu_seconds
+    open_now = Allocation.objects.filter(released_at__isnull=True).count()
+    return max(0, quota.held - MOST_GPUS, open_now - MOST_GPUS, over)
+
+
+def judge() -> dict[str, int]:
+    """What is left, counted one by one beside what the counters say."""
+    quota, budget = Quota.objects.get(), Budget.objects.get()
+    holds = BudgetHold.objects
+    unsettled = holds.filter(settled_at__isnull=True).aggregate(s=Sum("gpu_seconds"))["s"] or 0
+    spent = holds.filter(settled_at__isnull=False).aggregate(s=Sum("spent_s"))["s"] or 0
+    return {
+        "jobs": Job.objects.count(),
+        "attempts": Attempt.objects.count(),
+        "held": quota.held,
+        "held_one_by_one": held_now(quota),
+        "committed_s": budget.committed_s,
+        "unsettled_s": unsettled,
+        "spent_s": budget.spent_s,
+        "spent_one_by_one_s": spent,
+        "limit_s": budget.gpu_seconds,
+        "live": Attempt.objects.filter(ended_at__isnull=True).count(),
+        "open_holds": holds.filter(settled_at__isnull=True).count(),
+    }
+
+
+def main() -> None:
+    """The whole race."""
+    call_command("migrate", verbosity=0)
+    setup()
+    # Each racer opens a connection of its own.
+    connection.close()
+    began = time.monotonic()
+    with multiprocessing.get_context("fork").Pool(RACERS) as pool:
+        worst = pool.map(race, range(RACERS), chunksize=1)
+    took_s = round(time.monotonic() - began, 1)
+    print(json.dumps({**judge(), "worst_excess": max(worst), "took_s": took_s}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Eight processes start and end jobs of one team at once, on PostgreSQL: no limit gives way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from portal.embedded.places import ROOT
+from portal.embedded.postgres import Cluster, NoPostgres, find_binaries
+
+RACERS, JOBS_EACH, MOST_GPUS, HOURS = 8, 250, 12, 40
+
+
+def _race(url: str) -> dict[str, int]:
+    environment = {
+        **os.environ,
+        "DATABASE_URL": url,
+        "DJANGO_SETTINGS_MODULE": "portal.settings.test",
+        "PYTHONPATH": str(ROOT),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.outages.quota_racer"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.timeout(300)
+def test_no_limit_gives_way_to_eight_at_once() -> None:
+    try:
+        find_binaries()
+    except NoPostgres as problem:
+        pytest.skip(str(problem))
+    with Cluster() as cluster:
+        left = _race(cluster.url())
+    assert left["worst_excess"] == 0
+    assert left["jobs"] == RACERS * JOBS_EACH
+    # Both limits were really met: the budget pays for as many worst cases, and more that ended.
+    assert left["attempts"] >= HOURS
+    assert left["held"] == left["held_one_by_one"] <= MOST_GPUS
+    assert left["committed_s"] == left["unsettled_s"]
+    assert left["spent_s"] == left["spent_one_by_one_s"]
+    assert left["committed_s"] + left["spent_s"] <= left["limit_s"]
+    assert left["live"] == left["open_holds"]
