@@ -249,4 +249,5 @@ def test_the_first_job_still_starts_when_one_more_device_is_free(
 def test_every_sentence_is_complete_and_every_fact_is_plain(snapshot: Snapshot) -> None:
     for wait in plan_cycle(snapshot).iter_waits():
         assert "?" not in wait_sentence(wait.reason, wait.facts)
+        assert wait.reason is not WaitReason.EVALUATING
         json.dumps(dict(wait.facts), allow_nan=False)
