@@ -227,11 +227,6 @@ def test_an_exclusive_job_is_alone(snapshot: Snapshot) -> None:
 
 
 @given(shapes())
-def test_a_plan_leaves_nothing_to_do_for_the_next_cycle(snapshot: Snapshot) -> None:
-    assert plan_cycle(after(snapshot, plan_cycle(snapshot))).starts == ()
-
-
-@given(shapes())
 def test_who_waits_without_a_head_has_no_room(snapshot: Snapshot) -> None:
     plan = plan_cycle(snapshot, PATIENT)
     assert plan_cycle(after(snapshot, plan), PATIENT).starts == ()
