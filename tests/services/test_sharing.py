@@ -16,6 +16,7 @@ from scheduler.services.sharing.guard import held_now
 from scheduler.services.sharing.limits import remove_quota, set_caps, set_quota, set_weight
 from scheduler.services.sharing.past_use import LAG, count_past_use, decayed_use
 from scheduler.services.sharing.policies import order_in_force, policy_in_force, set_policy
+from scheduler.spec import SpecInvalid
 from tests import scenes
 from tests.scenes import TOKEN, at, ended, running, start, submit, sync
 
@@ -84,6 +85,18 @@ class TestGuard:
         attempt.refresh_from_db()
         assert attempt.state == "assigned"
         assert refused(submit(alice, project), cluster.node(1))
+
+    def test_only_so_many_may_wait(self, cluster, root, team, alice, project):
+        set_caps(actor=root, owner=team, max_pending=2)
+        first = submit(alice, project)
+        submit(alice, project, hold=True)
+        with pytest.raises(SpecInvalid, match="2 are allowed; 2 wait now"):
+            submit(alice, project)
+        start(first, cluster.node(1))
+        submit(alice, project)
+        set_caps(actor=root, owner=team, max_pending=4)
+        with pytest.raises(SpecInvalid, match="array: would bring 5"):
+            submit(alice, project, array={"range": "0-2"})
 
     def test_caps_hold_for_all_below(self, cluster, root, team, alice, project):
         set_caps(actor=root, owner=team, max_running=1, max_gpus_per_job=1)

@@ -1,0 +1,28 @@
+"""How many jobs an account may have waiting: looked at when more are submitted."""
+
+from __future__ import annotations
+
+from accounts.models import Project
+from scheduler.models import Account, Job
+from scheduler.services.sharing.tree import below, lines_of
+from scheduler.spec import SpecInvalid, SpecProblem
+from scheduler.states import WAITING_JOB_STATES
+
+
+def refuse_beyond_cap(project: Project, more: int) -> None:
+    """Raises SpecInvalid if `more` jobs are too many for the project or an account above it.
+
+    Only accounts with such a cap are locked, so that two submits do not both take the last place.
+    """
+    keys = lines_of([(project.pk, project.team_id)])
+    capped = Account.objects.select_for_update().filter(key__in=keys, max_pending__isnull=False)
+    for account in capped.order_by("depth", "pk"):
+        waiting = Job.objects.filter(below(account, "project"), state__in=WAITING_JOB_STATES)
+        count, most = waiting.count(), account.max_pending or 0
+        if count + more > most:
+            whose = {0: "all teams together", 1: "your team"}.get(account.depth, "this project")
+            words = (
+                f"would bring {more + count} waiting jobs to {whose}, and {most} are allowed; "
+                f"{count} wait now. Let some start, or cancel some"
+            )
+            raise SpecInvalid([SpecProblem("array" if more > 1 else "project", words)])
