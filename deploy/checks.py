@@ -101,7 +101,7 @@ def suite(report: Report, database: str, url: str = "") -> None:
     environment = {"DATABASE_URL": url} if url else {}
     skipped = WITHOUT_DATABASE if url else ()
     ignored = [f"--ignore=tests/{name}" for name in (*ELSEWHERE, *skipped)]
-    words = ("-q", "-m", QUICK, *report.words)
+    words = ("-q", "-m", QUICK if url else f"{QUICK} and not postgres", *report.words)
     report.run(
         f"tests on {database}",
         *pytest("tests", *ignored, "-n", "2", "--dist", "loadfile", *words),

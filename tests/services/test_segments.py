@@ -213,7 +213,8 @@ def test_the_database_refuses_a_second_open_segment(cluster):
         only.save(force_insert=True)
 
 
-@pytest.mark.skipif("connection.vendor != 'postgresql'")
+@pytest.mark.postgres
+@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="PostgreSQL alone refuses this")
 class TestSecondLine:
     """What PostgreSQL refuses by itself."""
 
