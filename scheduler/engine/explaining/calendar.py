@@ -24,7 +24,7 @@ def find_maintenance(case: Case) -> Finding | None:
     board, snapshot = case.board, case.board.snapshot
     kept = board.keeping.of_pool(case.request.pool)
     windows = [one for one in kept if one.kind is SlotKind.MAINTENANCE]
-    first = _first_crossed(case, windows)
+    first = _first_crossed(case, windows) if windows else None
     if first is None:
         return None
     gone_s = snapshot.now_s + snapshot.waiting.remaining_s[case.rows] + board.keeping.slack_s
