@@ -108,7 +108,7 @@ def test_a_mistake_is_named_beside_its_field(visit):
     page.goto("/jobs/new/")
     page.get_by_label("Name").fill("mistaken")
     page.get_by_label("Command").fill("python train.py")
-    page.get_by_label("Memory").fill("lots")
+    page.get_by_label("Memory per node").fill("lots")
     page.get_by_role("button", name="Submit job").click()
     expect(page.locator("#id_memory")).to_have_attribute("aria-invalid", "true")
     assert "/jobs/new/" in page.url
