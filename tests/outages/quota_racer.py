@@ -14,6 +14,7 @@ from datetime import timedelta
 import django
 
 django.setup()
+# Models can be imported only from here on.
 
 from django.core.management import call_command  # noqa: E402
 from django.db import connection, transaction  # noqa: E402

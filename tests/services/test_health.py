@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.models import Device, Node
 from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.nodes import drain_node
 from scheduler.services.nodes.health import (
     act_on_device,
     check_device,
@@ -174,8 +175,6 @@ def test_a_wrong_clock_takes_the_node_out_until_it_is_right(node):
 
 
 def test_an_operators_drain_outweighs_a_trouble(node, root):
-    from scheduler.services.nodes import drain_node
-
     drain_node(actor=root, node=node, reason="move", now=NOON)
     tell(node, TroubleReport("disk_full"), now=at(1))
     node.refresh_from_db()
