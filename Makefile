@@ -75,7 +75,7 @@ migrations: setup-dev ## write the migrations that the models ask for
 	@exec $(MANAGE) makemigrations accounts scheduler
 
 lock: setup-dev ## resolve pyproject.toml into the two lock files
-	@$(LOCK) --extra server --extra postgres --extra agent --extra cli --extra samples \
+	@$(LOCK) --extra server --extra postgres --extra agent --extra cli --extra samples --extra reports \
 		--output-file requirements.lock >/dev/null
 	@$(LOCK) --all-extras --output-file requirements-dev.lock >/dev/null
 	@! grep -n "://" requirements.lock requirements-dev.lock
