@@ -11,6 +11,9 @@ def main() -> None:
         from django.core.management import execute_from_command_line
     except ImportError:
         sys.exit("Django is not installed here. Type 'make setup', then use .venv/bin/python.")
+    from accounts.origin import enter_origin
+
+    enter_origin("command:" + " ".join(sys.argv[1:3]))
     execute_from_command_line(sys.argv)
 
 

@@ -7,8 +7,11 @@ queue `default` does what may be late.
 from __future__ import annotations
 
 import os
+from typing import Any
 
-from celery import Celery
+from celery import Celery, signals
+
+from accounts.origin import enter_origin, leave_origin
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.embedded")
 
@@ -31,3 +34,14 @@ app.conf.beat_schedule = {
     name: {"task": name, "schedule": seconds, "options": {"expires": seconds}}
     for name, seconds in _EVERY_S.items()
 }
+
+
+@signals.task_prerun.connect
+def _enter(task_id: str, task: Any, **_: Any) -> None:
+    """What a task changes is recorded with the task's name and id."""
+    enter_origin(f"task:{task.name.rpartition('.')[2]}:{task_id}")
+
+
+@signals.task_postrun.connect
+def _leave(**_: Any) -> None:
+    leave_origin()

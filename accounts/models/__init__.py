@@ -1,5 +1,6 @@
 """The tables of *who, and on whose bill*."""
 
+from accounts.models.audit import AuditEvent, AuditHead, AuditSeal
 from accounts.models.grants import (
     ProjectGroupObjectPermission,
     ProjectUserObjectPermission,
@@ -14,6 +15,9 @@ from accounts.models.users import User
 
 __all__ = [
     "ApiToken",
+    "AuditEvent",
+    "AuditHead",
+    "AuditSeal",
     "Invitation",
     "Membership",
     "Project",

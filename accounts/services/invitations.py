@@ -14,6 +14,7 @@ from accounts.errors import Conflict, Invalid
 from accounts.models import Invitation, Role, Team, User
 from accounts.secrets import hash_secret
 from accounts.selectors import get_open_invitation
+from accounts.services.audit import Subject, record
 from accounts.services.memberships import check_role, join
 from accounts.services.people import create_user
 
@@ -55,7 +56,18 @@ def invite(
         invited_by=actor,
         expires_at=now + INVITATION_LIFE,
     )
+    record(
+        actor,
+        "invitation.send",
+        _invitation(invitation),
+        after={"email": email, "role": role, "expires_at": invitation.expires_at},
+    )
     return invitation, secret
+
+
+def _invitation(invitation: Invitation) -> Subject:
+    team = invitation.team
+    return Subject("invitation", str(invitation.pk), f"{invitation.email} to {team.slug}", team.pk)
 
 
 @transaction.atomic
@@ -68,6 +80,7 @@ def revoke_invitation(
         revoked_at=now or timezone.now()
     )
     invitation.refresh_from_db()
+    record(actor, "invitation.revoke", _invitation(invitation), before={"role": invitation.role})
     return invitation
 
 
@@ -93,5 +106,6 @@ def accept_invitation(
     if not spent.update(accepted_at=now):
         raise Conflict("This invitation has just been used.")
     if not invitation.team.memberships.filter(user=user).exists():
-        join(team=invitation.team, user=user, role=invitation.role)
+        join(actor=user, team=invitation.team, user=user, role=invitation.role)
+    record(user, "invitation.accept", _invitation(invitation), after={"role": invitation.role})
     return user

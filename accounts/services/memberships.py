@@ -7,6 +7,7 @@ from django.db import transaction
 from accounts.errors import Conflict, Forbidden, Invalid, NotFound
 from accounts.models import Membership, Role, Team, User
 from accounts.permissions import can, enter_group
+from accounts.services.audit import Subject, record
 
 
 def check_role(actor: User, team: Team, role: str) -> None:
@@ -25,16 +26,22 @@ def add_member(*, actor: User, team: Team, user: User, role: str = Role.MEMBER) 
     if team.memberships.filter(user=user).exists():
         return change_role(actor=actor, team=team, user=user, role=role)
     check_role(actor, team, role)
-    return join(team=team, user=user, role=role)
+    return join(actor=actor, team=team, user=user, role=role)
 
 
-def join(*, team: Team, user: User, role: str) -> Membership:
+def join(*, actor: User, team: Team, user: User, role: str) -> Membership:
     """Write the membership and its rights; the caller has checked who may."""
     membership, _ = Membership.objects.update_or_create(
         team=team, user=user, defaults={"role": role}
     )
     enter_group(user, team, role)
+    record(actor, "member.add", member_of(team, user), after={"role": role})
     return membership
+
+
+def member_of(team: Team, user: User) -> Subject:
+    """A person in a team, as what a change is about."""
+    return Subject("membership", f"{team.pk}/{user.pk}", f"{user.username} in {team.slug}", team.pk)
 
 
 @transaction.atomic
@@ -46,7 +53,12 @@ def change_role(*, actor: User, team: Team, user: User, role: str) -> Membership
         raise Forbidden("Only an operator may take the operator role away.")
     if role != Role.LEAD:
         _keep_a_lead(team, current)
-    return join(team=team, user=user, role=role)
+    before = {"role": current.role}
+    Membership.objects.filter(pk=current.pk).update(role=role)
+    current.role = role
+    enter_group(user, team, role)
+    record(actor, "member.change_role", member_of(team, user), before=before, after={"role": role})
+    return current
 
 
 @transaction.atomic
@@ -55,13 +67,16 @@ def remove_member(*, actor: User, team: Team, user: User) -> None:
     current = _membership(team, user)
     check_role(actor, team, current.role)
     _leave(team, current)
+    record(actor, "member.remove", member_of(team, user), before={"role": current.role})
 
 
 @transaction.atomic
 def leave_team(*, actor: User, team: Team) -> None:
     """Leave a team oneself; the last lead may not."""
-    _leave(team, _membership(team, actor))
+    current = _membership(team, actor)
+    _leave(team, current)
     enter_group(actor, team, "")
+    record(actor, "member.leave", member_of(team, actor), before={"role": current.role})
 
 
 def _membership(team: Team, user: User) -> Membership:

@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 from accounts import names
 from accounts.errors import Conflict, Invalid
 from accounts.models import User
+from accounts.services.audit import pictured, record
 
 # ASCII, so that nobody can look like somebody else; no @, so that nobody is called like another
 # person's address, with which one may sign in as well.
@@ -21,9 +22,18 @@ _RESERVED_USERNAMES = frozenset({"me", "all", "none", "anonymous"})
 
 
 def create_user(
-    *, username: str, email: str, password: str, display_name: str = "", is_superuser: bool = False
+    *,
+    username: str,
+    email: str,
+    password: str,
+    display_name: str = "",
+    is_superuser: bool = False,
+    actor: User | None = None,
 ) -> User:
-    """A new person; raises Invalid that names the field."""
+    """A new person; raises Invalid that names the field.
+
+    `actor` is who makes them; None for an invitation that is accepted and for the first one.
+    """
     if not _USERNAME.fullmatch(username):
         raise Invalid(
             "Use letters a-z, digits and . + - _ only, a letter or digit first, at most 150.",
@@ -51,6 +61,12 @@ def create_user(
     try:
         with transaction.atomic():
             user.save()
+            record(
+                actor,
+                "person.create",
+                user,
+                after=pictured(user, "username", "email", "display_name", "is_superuser"),
+            )
     except IntegrityError:
         raise Invalid("This user name or e-mail address is taken.", field="username") from None
     return user
@@ -73,6 +89,7 @@ def create_first_administrator(*, username: str, email: str, password: str) -> U
     return create_user(username=username, email=email, password=password, is_superuser=True)
 
 
+@transaction.atomic
 def change_display_name(*, actor: User, display_name: str) -> User:
     """The name shown to others; empty goes back to the user name."""
     if display_name:
@@ -80,6 +97,8 @@ def change_display_name(*, actor: User, display_name: str) -> User:
             display_name = names.clean_name(display_name)
         except ValueError as error:
             raise Invalid(str(error), field="display_name") from None
+    before = pictured(actor, "display_name")
     User.objects.filter(pk=actor.pk).update(display_name=display_name)
     actor.display_name = display_name
+    record(actor, "person.rename", actor, before=before, after=pictured(actor, "display_name"))
     return actor

@@ -12,6 +12,7 @@ from django.utils import timezone
 from accounts.errors import Conflict, Forbidden, Invalid
 from accounts.models import Rate, RateDecision, RateKind, User
 from accounts.permissions import bookkeepers, can, set_bookkeeper
+from accounts.services.audit import pictured, record
 
 _MAX_PRICE = Decimal(100_000)
 _MAX_MODEL = 96
@@ -30,8 +31,10 @@ def appoint_bookkeeper(*, actor: User, user: User, keeps: bool = True) -> None:
     if not can(actor, "administer", None):
         raise Forbidden("Only administrators appoint bookkeepers.")
     set_bookkeeper(user, keeps=keeps)
+    record(actor, "role.give" if keeps else "role.take", user, after={"keeps_books": keeps})
 
 
+@transaction.atomic
 def set_rate(
     *,
     actor: User,
@@ -52,9 +55,10 @@ def set_rate(
         rate.decision = RateDecision.PROPOSED
     else:
         rate.decided_by, rate.decided_at = actor, timezone.now()
-    return _stored(rate)
+    return _recorded(actor, "rate.set", _stored(rate))
 
 
+@transaction.atomic
 def propose_rate(
     *,
     actor: User,
@@ -79,7 +83,7 @@ def propose_rate(
         raise Invalid("Say why the past is priced anew.", field="reason")
     rate.decision, rate.proposed_by = RateDecision.PROPOSED, actor
     rate.is_restatement, rate.reason = restate, reason.strip()[:255]
-    return _stored(rate)
+    return _recorded(actor, "rate.propose", _stored(rate))
 
 
 @transaction.atomic
@@ -93,7 +97,7 @@ def approve_rate(*, actor: User, rate: Rate, now: datetime | None = None) -> Rat
         # It was meant for a moment that has passed while it waited: it holds from now on.
         rate.valid_from = now
     rate.decision, rate.decided_by, rate.decided_at = RateDecision.APPROVED, actor, now
-    return _stored(rate)
+    return _recorded(actor, "rate.approve", _stored(rate))
 
 
 @transaction.atomic
@@ -103,7 +107,7 @@ def decline_rate(*, actor: User, rate: Rate, now: datetime | None = None) -> Rat
     rate.decision, rate.decided_by = RateDecision.DECLINED, actor
     rate.decided_at = now or timezone.now()
     rate.save(update_fields=["decision", "decided_by", "decided_at"])
-    return rate
+    return _recorded(actor, "rate.decline", rate)
 
 
 def _open_proposal(actor: User, rate: Rate) -> Rate:
@@ -148,6 +152,21 @@ def _checked(
         currency=currency,
         valid_from=valid_from,
     )
+
+
+def _recorded(actor: User, action: str, rate: Rate) -> Rate:
+    state = pictured(
+        rate,
+        "device_model",
+        "kind",
+        "price_per_gpu_hour",
+        "currency",
+        "valid_from",
+        "decision",
+        "is_restatement",
+    )
+    record(actor, action, rate, after=state, reason=rate.reason)
+    return rate
 
 
 def _stored(rate: Rate) -> Rate:

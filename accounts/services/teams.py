@@ -8,6 +8,7 @@ from accounts import names
 from accounts.errors import Forbidden, Invalid
 from accounts.models import Membership, Project, Role, Team, User
 from accounts.permissions import can, enter_group, grant_project, grant_team
+from accounts.services.audit import pictured, record
 
 
 def _named(name: str, slug: str) -> tuple[str, str, str]:
@@ -39,6 +40,7 @@ def create_team(*, actor: User, name: str, slug: str = "") -> Team:
     grant_team(team)
     Membership.objects.create(team=team, user=actor, role=Role.LEAD)
     enter_group(actor, team, Role.LEAD)
+    record(actor, "team.create", team, after=pictured(team, "name", "slug"))
     return team
 
 
@@ -47,6 +49,7 @@ def rename_team(*, actor: User, team: Team, name: str) -> Team:
     """A new display name; the slug stays, because people and programs refer to it."""
     _require_lead(actor, team)
     clean, key, _ = _named(name, team.slug)
+    before = pictured(team, "name")
     try:
         with transaction.atomic():
             Team.objects.filter(pk=team.pk).update(name=clean, name_key=key)
@@ -55,6 +58,7 @@ def rename_team(*, actor: User, team: Team, name: str) -> Team:
             "There is a team with this name, or one that looks alike.", field="name"
         ) from None
     team.refresh_from_db()
+    record(actor, "team.rename", team, before=before, after=pictured(team, "name"))
     return team
 
 
@@ -79,6 +83,7 @@ def create_project(
             "The team has a project with this name, or one that looks alike.", field="name"
         ) from None
     grant_project(project)
+    record(actor, "project.create", project, after=pictured(project, "name", "slug", "description"))
     return project
 
 
@@ -87,8 +92,16 @@ def archive_project(*, actor: User, project: Project, archived: bool = True) -> 
     """An archived project takes no new jobs; its history and costs stay."""
     if not can(actor, "manage_project", project):
         raise Forbidden("Only a lead of the team may archive a project.")
+    before = pictured(project, "is_archived")
     Project.objects.filter(pk=project.pk).update(is_archived=archived)
     project.refresh_from_db()
+    record(
+        actor,
+        "project.archive" if archived else "project.reopen",
+        project,
+        before=before,
+        after=pictured(project, "is_archived"),
+    )
     return project
 
 

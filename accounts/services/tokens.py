@@ -6,12 +6,14 @@ import secrets
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from django.db import transaction
 from django.utils import timezone
 
 from accounts import names
 from accounts.errors import Invalid, NotFound
 from accounts.models import ApiToken, User
 from accounts.secrets import hash_secret
+from accounts.services.audit import pictured, record
 
 SCOPES = (
     "jobs:read",
@@ -26,6 +28,7 @@ MAX_TOKENS = 100
 _TOUCH_EVERY = timedelta(minutes=1)
 
 
+@transaction.atomic
 def issue_token(
     *,
     actor: User,
@@ -59,17 +62,21 @@ def issue_token(
         scopes=wanted,
         expires_at=now + timedelta(days=expires_in_days),
     )
+    record(actor, "token.issue", token, after=pictured(token, "name", "scopes", "expires_at"))
     return token, secret
 
 
+@transaction.atomic
 def revoke_token(*, actor: User, token: ApiToken, now: datetime | None = None) -> ApiToken:
     """End a token now; only its owner may."""
     if token.user_id != actor.pk:
         raise NotFound()
-    ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(
+    ended = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(
         revoked_at=now or timezone.now()
     )
     token.refresh_from_db()
+    if ended:
+        record(actor, "token.revoke", token, after=pictured(token, "revoked_at"))
     return token
 
 

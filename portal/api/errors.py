@@ -10,8 +10,6 @@
 from __future__ import annotations
 
 import logging
-import re
-import uuid
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -20,16 +18,15 @@ from django.core.exceptions import PermissionDenied, RequestDataTooBig, Suspicio
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from rest_framework import exceptions
-from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.errors import DomainError
+from portal.origins import request_id_of
 from scheduler.spec import SpecInvalid
 
 logger = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}", re.ASCII)
 
 
 class BadRequest(exceptions.APIException):
@@ -57,19 +54,6 @@ class TooLarge(exceptions.APIException):
 
     status_code = 413
     default_code = "too_large"
-
-
-def request_id_of(request: HttpRequest | Request | None) -> str:
-    """The caller's X-Request-ID when it is a plain one, else a new one; kept on the request."""
-    if request is None:
-        return uuid.uuid4().hex
-    inner: Any = getattr(request, "_request", request)
-    known: str = getattr(inner, "request_id", "")
-    if not known:
-        sent = inner.META.get("HTTP_X_REQUEST_ID", "")
-        known = sent if _REQUEST_ID.fullmatch(sent) else uuid.uuid4().hex
-        inner.request_id = known
-    return known
 
 
 def problem(

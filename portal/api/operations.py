@@ -24,8 +24,9 @@ from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
-from portal.api.errors import BadRequest, LengthRequired, request_id_of
+from portal.api.errors import BadRequest, LengthRequired
 from portal.api.shapes import Problem
+from portal.origins import request_id_of
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 MAX_QUERY_CHARS = 8000
