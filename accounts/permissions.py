@@ -135,6 +135,22 @@ def forget_grants(user: User) -> None:
     user.__dict__.pop("_trainyard_grants", None)
 
 
+def people_who_can(action: str, obj: Team | None) -> QuerySet[User]:
+    """Everybody who may do `action` to a team or (None) the cluster, administrators included."""
+    people = User.objects.filter(is_active=True)
+    if obj is None:
+        if action == "keep_books":
+            return bookkeepers()
+        if action not in _CLUSTER_ACTIONS:
+            raise KeyError(action)
+        operators = Q(memberships__role=Role.OPERATOR) if action == "operate" else Q()
+        return people.filter(Q(is_superuser=True) | operators).distinct()
+    groups = TeamGroupObjectPermission.objects.filter(
+        content_object=obj, permission__codename=_TEAM_ACTIONS[action]
+    ).values("group")
+    return people.filter(Q(is_superuser=True) | Q(groups__in=groups)).distinct()
+
+
 def bookkeepers() -> QuerySet[User]:
     """Everybody who may keep the books: proposes and approves prices and postings."""
     of_group = Group.objects.filter(name=BOOKKEEPERS)

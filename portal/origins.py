@@ -7,7 +7,6 @@ import uuid
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
-from django.utils.deprecation import MiddlewareMixin
 
 from accounts.origin import enter_origin, leave_origin
 
@@ -30,8 +29,11 @@ def request_id_of(request: Any) -> str:
     return known
 
 
-class OriginMiddleware(MiddlewareMixin):
-    """Says whose request is being served; a part of `portal.middleware.together`, or alone."""
+class OriginMiddleware:
+    """A part of `portal.middleware.together`: says whose request is being served."""
+
+    def __init__(self, get_response: Any) -> None:
+        self.get_response = get_response
 
     def process_request(self, request: HttpRequest) -> None:
         """From here on what is recorded names this request."""

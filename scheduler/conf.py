@@ -38,6 +38,7 @@ class SchedulerConf:
     heads: int
     allow_file_git: bool
     currency: str
+    public_url: str
 
     @property
     def node_lease(self) -> timedelta:

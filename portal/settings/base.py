@@ -266,6 +266,7 @@ TRAINYARD = {
     "heads": env.whole("TRAINYARD_HEADS", 2, low=1, high=16),
     "allow_file_git": env.flag("TRAINYARD_ALLOW_FILE_GIT", False),
     "currency": env.text("TRAINYARD_CURRENCY", "EUR"),
+    "public_url": PUBLIC_URL,
 }
 
 LOGGING: dict[str, Any] = {

@@ -17,6 +17,16 @@ from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
 from scheduler.models.jobs import Dependency, Job, SubmitKey
 from scheduler.models.queues import Queue
+from scheduler.models.requesting import (
+    GrantNotice,
+    OutboundMail,
+    QuotaRequest,
+    RequestDecision,
+    RequestEvent,
+    RequestPolicy,
+    RequestVersion,
+    WhatIf,
+)
 from scheduler.models.segments import DeviceSegment
 from scheduler.models.sets import JobSet
 from scheduler.models.sharing import (
@@ -45,6 +55,7 @@ __all__ = [
     "DeviceSample",
     "DeviceSegment",
     "Grant",
+    "GrantNotice",
     "HostSample",
     "Job",
     "JobEvent",
@@ -57,6 +68,7 @@ __all__ = [
     "Node",
     "NodeEvent",
     "NodeToken",
+    "OutboundMail",
     "PastUse",
     "Period",
     "PeriodClose",
@@ -64,6 +76,11 @@ __all__ = [
     "Pool",
     "Queue",
     "Quota",
+    "QuotaRequest",
+    "RequestDecision",
+    "RequestEvent",
+    "RequestPolicy",
+    "RequestVersion",
     "SchedulerLease",
     "SchedulingRule",
     "StartForecast",
@@ -72,4 +89,5 @@ __all__ = [
     "SubmitKey",
     "UsageEntry",
     "UsageLine",
+    "WhatIf",
 ]

@@ -16,7 +16,7 @@ from django.db.models import F
 from accounts.models import User
 from scheduler import events
 from scheduler.ledger.periods import PERIOD_MOVES, PeriodState
-from scheduler.models import Attempt, Device, Job, Node, Period
+from scheduler.models import Attempt, Device, Job, Node, Period, QuotaRequest
 from scheduler.services.history import (
     change_desired,
     record_event,
@@ -36,10 +36,12 @@ from scheduler.states import (
     FINAL_JOB_STATES,
     JOB_MOVES,
     NODE_MOVES,
+    REQUEST_MOVES,
     AttemptState,
     DeviceHealth,
     JobState,
     NodeState,
+    RequestState,
     WaitReason,
 )
 
@@ -52,6 +54,7 @@ __all__ = [
     "move_jobs_to_starting",
     "move_node",
     "move_period",
+    "move_request",
     "record_event",
     "record_node_event",
     "tell_of_job",
@@ -204,3 +207,18 @@ def move_period(period: Period, to: PeriodState, **fields: Any) -> None:
         raise IllegalMove(f"period {period.name}: {came_from} -> {to}")
     Period.objects.filter(pk=period.pk, state=came_from).update(state=to, **fields)
     period.refresh_from_db()
+
+
+def move_request(request: QuotaRequest, to: RequestState, *, version: int, **fields: Any) -> bool:
+    """Move a request for quota from just this version; False if another hand was faster.
+
+    The version goes up by one; `fields` change along.
+    """
+    came_from = RequestState(request.state)
+    if to != came_from and to not in REQUEST_MOVES[came_from]:
+        raise IllegalMove(f"request {request.pk}: {came_from} -> {to}")
+    row = QuotaRequest.objects.filter(pk=request.pk, state=came_from, version=version)
+    if not row.update(state=to, version=version + 1, **fields):
+        return False
+    request.refresh_from_db()
+    return True

@@ -35,6 +35,36 @@ def add_grant(
 ) -> Grant:
     """More GPUs from one moment until right before another. Raises Invalid, also for nothing."""
     require_operator(actor)
+    return give_grant(
+        actor=actor,
+        quota=quota,
+        valid_from=valid_from,
+        valid_until=valid_until,
+        guaranteed=guaranteed,
+        borrow_limit=borrow_limit,
+        maximum=maximum,
+        reason=reason,
+        now=now,
+    )
+
+
+@transaction.atomic
+def give_grant(
+    *,
+    actor: User,
+    quota: Quota,
+    valid_from: datetime,
+    valid_until: datetime,
+    guaranteed: int = 0,
+    borrow_limit: int = 0,
+    maximum: int = 0,
+    reason: str = "",
+    now: datetime | None = None,
+) -> Grant:
+    """As `add_grant`, for callers that have asked for the right: approvals have rules of their own.
+
+    Raises Invalid for what has no effect.
+    """
     _check_period(valid_from, valid_until, now or timezone.now())
     added = {"guaranteed": guaranteed, "borrow_limit": borrow_limit, "maximum": maximum}
     for field, value in added.items():

@@ -1,0 +1,166 @@
+"""Who asked for what, in which words, and who decided. What was submitted is never edited."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from django.conf import settings
+from django.db import models
+
+from scheduler.models.cluster import Pool
+from scheduler.models.exact import ExactAmount
+from scheduler.models.sharing import Budget, Grant
+from scheduler.states.requests import Outcome, RequestKind, RequestState
+
+_PERSON = settings.AUTH_USER_MODEL
+
+
+def _words(kind: type[StrEnum]) -> list[str]:
+    return [str(word) for word in kind]
+
+
+class RequestPolicy(models.Model):
+    """Who has to agree and how soon; the newest row of a kind holds, else the newest of any kind.
+
+    `money_limit`: what costs more a month goes to finance too. `always_admin`: a lead alone never
+    decides. `sla_hours` are for one step. Never edited.
+    """
+
+    kind = models.CharField(max_length=16, blank=True)
+    money_limit = ExactAmount(null=True, blank=True)
+    always_admin = models.BooleanField(default=False)
+    sla_hours = models.PositiveIntegerField(default=48)
+    most_days = models.PositiveIntegerField(default=365)
+    created_at = models.DateTimeField()
+    created_by = models.ForeignKey(_PERSON, on_delete=models.SET_NULL, null=True, related_name="+")
+
+    class Meta:
+        ordering = ["-id"]
+
+
+class QuotaRequest(models.Model):
+    """One request of a team or a project. State moves by service.
+
+    `version` counts every change and is the precondition of each; `revision` is the text in force.
+    `route` are the steps still to be taken, the one under way first; `policy` is what it came from.
+    `step_at` is when that step began, `due_at` when its time is over, `touched_at` when a person
+    last did anything. `granted` is empty for GPU-hours, which are added to `budget`.
+    """
+
+    team = models.ForeignKey("accounts.Team", on_delete=models.CASCADE, related_name="+")
+    project = models.ForeignKey(
+        "accounts.Project", on_delete=models.CASCADE, null=True, blank=True, related_name="+"
+    )
+    kind = models.CharField(max_length=16)
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, null=True, blank=True)
+    gpu_model = models.CharField(max_length=96, blank=True)
+    state = models.CharField(max_length=16, default=RequestState.DRAFT)
+    version = models.PositiveIntegerField(default=1)
+    revision = models.PositiveIntegerField(default=1)
+    route = models.JSONField(default=list, blank=True)
+    policy = models.ForeignKey(RequestPolicy, on_delete=models.PROTECT, null=True, blank=True)
+    asked_by = models.ForeignKey(_PERSON, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField()
+    touched_at = models.DateTimeField()
+    step_at = models.DateTimeField(null=True, blank=True)
+    due_at = models.DateTimeField(null=True, blank=True)
+    reminded_at = models.DateTimeField(null=True, blank=True)
+    escalated_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    renews = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True)
+    granted = models.OneToOneField(
+        Grant, on_delete=models.SET_NULL, null=True, blank=True, related_name="request"
+    )
+    budget = models.ForeignKey(Budget, on_delete=models.SET_NULL, null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["state", "due_at"], name="request_by_state")]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state__in=_words(RequestState)), name="request_state_known"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(kind__in=_words(RequestKind)), name="request_kind_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"REQ-{self.pk}"
+
+
+class RequestVersion(models.Model):
+    """What was asked for, in its words: GPUs, or GPU-hours, from one moment until another.
+
+    A revision is a further row; none is changed once it is submitted.
+    """
+
+    request = models.ForeignKey(QuotaRequest, on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    amount = models.PositiveIntegerField()
+    valid_from = models.DateTimeField()
+    valid_until = models.DateTimeField()
+    justification = models.TextField(max_length=4096)
+    written_by = models.ForeignKey(_PERSON, on_delete=models.PROTECT, related_name="+")
+    written_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [
+            models.UniqueConstraint(fields=["request", "number"], name="request_revision_once"),
+            models.CheckConstraint(
+                condition=models.Q(valid_from__lt=models.F("valid_until"), amount__gt=0),
+                name="request_asks_for_something",
+            ),
+        ]
+
+
+class RequestDecision(models.Model):
+    """What one person decided on one version; the database keeps a second one out."""
+
+    request = models.ForeignKey(QuotaRequest, on_delete=models.CASCADE, related_name="decisions")
+    version = models.PositiveIntegerField()
+    revision = models.PositiveIntegerField()
+    step = models.CharField(max_length=16)
+    outcome = models.CharField(max_length=16)
+    amount = models.PositiveIntegerField(null=True, blank=True)
+    valid_until = models.DateTimeField(null=True, blank=True)
+    reason_code = models.CharField(max_length=16, blank=True)
+    comment = models.TextField(max_length=4096, blank=True)
+    monthly_cost = ExactAmount(null=True, blank=True)
+    currency = models.CharField(max_length=3, blank=True)
+    decided_by = models.ForeignKey(_PERSON, on_delete=models.PROTECT, related_name="+")
+    on_behalf_of = models.ForeignKey(
+        _PERSON, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    whatif = models.ForeignKey(
+        "scheduler.WhatIf", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["request", "version"], name="request_decided_once"),
+            models.CheckConstraint(
+                condition=models.Q(outcome__in=_words(Outcome)), name="request_outcome_known"
+            ),
+        ]
+
+
+class RequestEvent(models.Model):
+    """One thing that happened to a request, comments included; append-only."""
+
+    request = models.ForeignKey(QuotaRequest, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField()
+    actor = models.ForeignKey(_PERSON, on_delete=models.SET_NULL, null=True, related_name="+")
+    on_behalf_of = models.ForeignKey(
+        _PERSON, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
+    kind = models.CharField(max_length=32)
+    from_state = models.CharField(max_length=16, blank=True)
+    to_state = models.CharField(max_length=16, blank=True)
+    text = models.TextField(blank=True, max_length=4096)
+
+    class Meta:
+        ordering = ["request_id", "id"]

@@ -1,0 +1,109 @@
+"""Who sees which requests: those who asked, those who may decide, and operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from accounts.errors import NotFound
+from accounts.models import User
+from accounts.permissions import can, teams_visible_to
+from scheduler.models import QuotaRequest, RequestDecision, RequestVersion
+from scheduler.states import OPEN_REQUEST_STATES, Outcome, RequestState
+
+_MOST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class InboxRow:
+    """A request that waits; `urgency`: late, soon or empty; `is_mine`: the viewer may decide."""
+
+    request: QuotaRequest
+    asked: RequestVersion
+    urgency: str
+    is_mine: bool
+
+
+def visible_requests(viewer: User) -> QuerySet[QuotaRequest]:
+    """Drafts are their writers' alone."""
+    rows = QuotaRequest.objects.select_related(
+        "team", "project__team", "pool", "asked_by", "granted"
+    )
+    return rows.filter(Q(asked_by=viewer) | (_others(viewer) & ~Q(state=RequestState.DRAFT)))
+
+
+def _others(viewer: User) -> Q:
+    if any(can(viewer, action, None) for action in ("administer", "keep_books", "operate")):
+        return Q()
+    return Q(team__in=teams_visible_to(viewer, "manage_team").values("pk"))
+
+
+def get_visible_request(viewer: User, pk: int) -> QuotaRequest:
+    """Raises NotFound for a missing and for a foreign one alike."""
+    found = visible_requests(viewer).filter(pk=min(pk, 2**63 - 1)).first()
+    if found is None:
+        raise NotFound("There is no such request for you.")
+    return found
+
+
+def my_requests(viewer: User) -> Sequence[tuple[QuotaRequest, RequestVersion]]:
+    """The viewer's own with the version in force, newest first."""
+    mine = list(visible_requests(viewer).filter(asked_by=viewer)[:_MOST])
+    return _with_versions(mine)
+
+
+def waiting_for(viewer: User) -> QuerySet[QuotaRequest]:
+    """Open requests whose step the viewer may take; nobody takes a step for what they asked for."""
+    steps = Q(pk__in=[])
+    teams = teams_visible_to(viewer, "manage_team").values("pk")
+    steps |= Q(state=RequestState.LEAD_REVIEW, team__in=teams)
+    if can(viewer, "administer", None):
+        steps |= Q(state=RequestState.ADMIN_REVIEW)
+    if can(viewer, "keep_books", None):
+        steps |= Q(state=RequestState.FINANCE_REVIEW)
+    agreed = RequestDecision.objects.filter(
+        request=OuterRef("pk"),
+        revision=OuterRef("revision"),
+        decided_by=viewer,
+        outcome__in=(Outcome.APPROVE, Outcome.LESS),
+    )
+    wrote = RequestVersion.objects.filter(request=OuterRef("pk"), written_by=viewer)
+    return QuotaRequest.objects.filter(steps).exclude(Exists(agreed)).exclude(Exists(wrote))
+
+
+def count_waiting_for(viewer: User) -> int:
+    """For the navigation."""
+    return waiting_for(viewer).count()
+
+
+def inbox_of(viewer: User, *, mine_only: bool, now: datetime) -> Sequence[InboxRow]:
+    """What waits, the most urgent first: for the viewer, or all the viewer may see."""
+    mine = set(waiting_for(viewer).values_list("pk", flat=True)[:_MOST])
+    rows = visible_requests(viewer).filter(state__in=OPEN_REQUEST_STATES)
+    rows = rows.exclude(state=RequestState.DRAFT)
+    if mine_only:
+        rows = rows.filter(pk__in=mine)
+    found = _with_versions(list(rows.order_by("due_at", "id")[:_MOST]))
+    return [
+        InboxRow(request, asked, _urgency(request, now), request.pk in mine)
+        for request, asked in found
+    ]
+
+
+def _urgency(request: QuotaRequest, now: datetime) -> str:
+    if request.due_at is None or request.step_at is None:
+        return ""
+    if now >= request.due_at:
+        return "late"
+    return "soon" if now >= request.step_at + (request.due_at - request.step_at) / 2 else ""
+
+
+def _with_versions(
+    requests: Sequence[QuotaRequest],
+) -> list[tuple[QuotaRequest, RequestVersion]]:
+    versions = RequestVersion.objects.filter(request__in=[one.pk for one in requests])
+    found = {(row.request_id, row.number): row for row in versions}
+    return [(one, found[one.pk, one.revision]) for one in requests]

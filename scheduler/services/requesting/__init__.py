@@ -1,0 +1,1 @@
+"""Asking for quota, deciding on it, and carrying out what was decided."""

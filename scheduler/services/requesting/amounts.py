@@ -1,0 +1,128 @@
+"""What a request amounts to: the limit it adds to, what a lead has free for it, what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from accounts.models import Project, Team
+from accounts.selectors import rates_over
+from scheduler.conf import load_conf
+from scheduler.models import Account, Budget, Device, Pool, Quota
+from scheduler.money import cost_of
+from scheduler.services.sharing.effective import Effective, effective_of
+from scheduler.states import RequestKind
+
+MONTH = timedelta(days=30)
+S_PER_HOUR = 3600
+# kind: the limit of a quota that it adds to
+FIELD_OF = {
+    RequestKind.GUARANTEED: "guaranteed",
+    RequestKind.BORROW: "borrow_limit",
+    RequestKind.MAXIMUM: "maximum",
+    RequestKind.ACCESS: "maximum",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of the first 30 days at most, at the dearest price that may apply; None: no price is set."""
+
+    monthly: Decimal | None
+    unit_price: Decimal | None
+    currency: str
+
+
+def quota_for(owner: Team | Project, pool: Pool | None, gpu_model: str) -> Quota | None:
+    """The quota of just this account, pool and model."""
+    key = f"project:{owner.pk}" if isinstance(owner, Project) else f"team:{owner.pk}"
+    return Quota.objects.filter(account__key=key, pool=pool, gpu_model=gpu_model).first()
+
+
+def limits_now(quota: Quota | None, *, now: datetime) -> Effective | None:
+    """What the quota amounts to with its active grants."""
+    return None if quota is None else effective_of([quota], now=now)[quota.pk]
+
+
+def budget_at(owner: Team | Project, moment: datetime) -> Budget | None:
+    """The budget of this account that holds at a moment."""
+    key = f"project:{owner.pk}" if isinstance(owner, Project) else f"team:{owner.pk}"
+    return Budget.objects.filter(
+        account__key=key, valid_from__lte=moment, valid_until__gt=moment
+    ).first()
+
+
+def free_envelope(
+    owner: Team | Project,
+    kind: RequestKind,
+    pool: Pool | None,
+    gpu_model: str,
+    *,
+    start: datetime,
+    now: datetime,
+) -> int | None:
+    """GPUs (or GPU-hours) a lead may give this project of what the team has; None: no limit.
+
+    Nothing for the team itself: what a team has is not its lead's to widen.
+    """
+    if isinstance(owner, Team):
+        return 0
+    if kind is RequestKind.BUDGET:
+        return _free_hours(owner, start)
+    above = limits_now(quota_for(owner.team, pool, gpu_model), now=now)
+    own = limits_now(quota_for(owner, pool, gpu_model), now=now)
+    if kind is RequestKind.GUARANTEED:
+        siblings = Quota.objects.filter(
+            account__in=Account.objects.filter(project__team_id=owner.team_id),
+            pool=pool,
+            gpu_model=gpu_model,
+        )
+        given = sum(one.guaranteed for one in effective_of(siblings, now=now).values())
+        return max(0, (above.guaranteed if above else 0) - given)
+    field = FIELD_OF[kind]
+    most = getattr(above, field) if above else None
+    return None if most is None else max(0, most - (getattr(own, field) or 0))
+
+
+def _free_hours(project: Project, moment: datetime) -> int | None:
+    budget = budget_at(project.team, moment)
+    if budget is None:
+        return None
+    of_projects = Budget.objects.filter(
+        account__project__team_id=project.team_id,
+        valid_from__lt=budget.valid_until,
+        valid_until__gt=budget.valid_from,
+    )
+    given_s = sum(one.gpu_seconds for one in of_projects)
+    return max(0, (budget.gpu_seconds - given_s) // S_PER_HOUR)
+
+
+def cost_of_asking(
+    kind: str,
+    amount: int,
+    pool: Pool | None,
+    gpu_model: str,
+    *,
+    valid_from: datetime,
+    valid_until: datetime,
+    now: datetime,
+) -> Cost:
+    """What it costs if it is used in full; a maximum is priced like what it allows."""
+    devices = Device.objects.filter(is_present=True)
+    if pool is not None:
+        devices = devices.filter(node__pool=pool)
+    models = {gpu_model} if gpu_model else set(devices.values_list("model", flat=True))
+    table = rates_over(models or {""})
+    rates = [rate for model in sorted(models or {""}) if (rate := table.at(model, now)) is not None]
+    best = max(rates, key=lambda rate: rate.price_per_gpu_hour, default=None)
+    if best is None:
+        return Cost(None, None, load_conf().currency)
+    period = valid_until - valid_from
+    first = min(period, MONTH)
+    first_s, period_s = int(first.total_seconds()), max(1, int(period.total_seconds()))
+    seconds = amount * first_s
+    if kind == RequestKind.BUDGET:
+        seconds = amount * S_PER_HOUR * first_s // period_s
+    price = best.price_per_gpu_hour
+    return Cost(cost_of(seconds, price), price, best.currency)

@@ -1,0 +1,101 @@
+"""What was agreed becomes a grant, or GPU-hours of a budget, in the transaction of the decision."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db.models import F
+
+from accounts.models import User
+from scheduler import events
+from scheduler.models import Budget, Grant, Quota, QuotaRequest, SchedulerLease
+from scheduler.services.errors import Conflict
+from scheduler.services.requesting.amounts import (
+    FIELD_OF,
+    S_PER_HOUR,
+    budget_at,
+    limits_now,
+    quota_for,
+)
+from scheduler.services.requesting.rights import owner_of
+from scheduler.services.sharing.grants import give_grant
+from scheduler.services.sharing.guard import held_now
+from scheduler.services.sharing.tree import account_of
+from scheduler.states import RequestKind
+
+
+def carry_out(
+    request: QuotaRequest,
+    *,
+    actor: User,
+    amount: int,
+    valid_from: datetime,
+    valid_until: datetime,
+    now: datetime,
+) -> dict[str, Grant | Budget]:
+    """Fields of the request to store along. Raises Conflict if it cannot be granted any more."""
+    start = max(now, valid_from)
+    if valid_until <= start:
+        raise Conflict("Its time is over; ask back for another one.", code="time_is_over")
+    if request.kind == RequestKind.BUDGET:
+        return {"budget": _add_hours(request, amount, start)}
+    grant = _grant(request, actor, amount, start, valid_until, now)
+    return {"granted": grant}
+
+
+def _add_hours(request: QuotaRequest, hours: int, start: datetime) -> Budget:
+    budget = budget_at(owner_of(request), start)
+    if budget is None:
+        raise Conflict("There is no budget any more that this could be added to.", code="no_limit")
+    Budget.objects.filter(pk=budget.pk).update(gpu_seconds=F("gpu_seconds") + hours * S_PER_HOUR)
+    events.wake_scheduler_on_commit()
+    return budget
+
+
+def _grant(
+    request: QuotaRequest,
+    actor: User,
+    amount: int,
+    start: datetime,
+    valid_until: datetime,
+    now: datetime,
+) -> Grant:
+    kind = RequestKind(request.kind)
+    quota = _quota(request, kind)
+    added = {FIELD_OF[kind]: amount}
+    limits = limits_now(quota, now=now)
+    assert limits is not None
+    if kind is RequestKind.GUARANTEED and limits.maximum is not None:
+        # A guarantee that the maximum cuts off would be none.
+        room = limits.maximum - limits.guaranteed
+        added["maximum"] = max(0, amount - room)
+    return give_grant(
+        actor=actor,
+        quota=quota,
+        valid_from=start,
+        valid_until=valid_until,
+        reason=f"{request}: {request.kind}",
+        now=now,
+        **added,
+    )
+
+
+def _quota(request: QuotaRequest, kind: RequestKind) -> Quota:
+    """The row to grant on; a first guarantee begins from one that limits nothing."""
+    owner = owner_of(request)
+    quota = quota_for(owner, request.pool, request.gpu_model)
+    if quota is None and kind is RequestKind.GUARANTEED:
+        list(SchedulerLease.objects.select_for_update())
+        quota = Quota.objects.create(
+            account=account_of(owner), pool=request.pool, gpu_model=request.gpu_model
+        )
+        Quota.objects.filter(pk=quota.pk).update(held=held_now(quota))
+        quota.refresh_from_db()
+    if quota is None or (
+        kind is not RequestKind.GUARANTEED and getattr(quota, FIELD_OF[kind]) is None
+    ):
+        raise Conflict(
+            "The limit that this would add to has been taken away; there is nothing to grant.",
+            code="no_limit",
+        )
+    return quota

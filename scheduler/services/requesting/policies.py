@@ -1,0 +1,86 @@
+"""The routing table: how soon, how long at most, and from which amount on more people decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.permissions import can
+from accounts.services.audit import pictured, record
+from scheduler.models import RequestPolicy
+from scheduler.services.errors import Forbidden, Invalid
+from scheduler.states import RequestKind
+
+# Of a month's cost, in the currency of the prices.
+USUAL_MONEY_LIMIT = Decimal(10_000)
+USUAL_SLA_HOURS, USUAL_MOST_DAYS = 48, 365
+_MOST_MONEY = Decimal(10**12)
+_LONGEST_SLA_HOURS, _LONGEST_DAYS = 24 * 90, 3660
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """What holds for one kind; `row` is None while nobody has laid anything down."""
+
+    row: RequestPolicy | None
+    money_limit: Decimal | None
+    always_admin: bool
+    sla_hours: int
+    most_days: int
+
+
+def routing_of(kind: str) -> Routing:
+    """The newest rule of this kind, else the newest for any kind, else what is usual."""
+    rows = list(RequestPolicy.objects.filter(kind__in=["", kind]).order_by("-id"))
+    rows.sort(key=lambda row: row.kind == "")
+    if not rows:
+        return Routing(None, USUAL_MONEY_LIMIT, False, USUAL_SLA_HOURS, USUAL_MOST_DAYS)
+    row = rows[0]
+    return Routing(row, row.money_limit, row.always_admin, row.sla_hours, row.most_days)
+
+
+@transaction.atomic
+def set_request_policy(
+    *,
+    actor: User,
+    kind: str = "",
+    money_limit: Decimal | None = None,
+    always_admin: bool = False,
+    sla_hours: int = USUAL_SLA_HOURS,
+    most_days: int = USUAL_MOST_DAYS,
+    now: datetime | None = None,
+) -> RequestPolicy:
+    """A new rule, in force for what is submitted from now on; administrators only.
+
+    Without a `money_limit` no amount goes to finance. Raises Invalid, Forbidden.
+    """
+    if not can(actor, "administer", None):
+        raise Forbidden("Only administrators say who decides on requests.")
+    if kind and kind not in set(RequestKind):
+        raise Invalid(f"Leave the kind empty or use one of {', '.join(RequestKind)}.", field="kind")
+    if money_limit is not None:
+        if not money_limit.is_finite() or not 0 <= money_limit <= _MOST_MONEY:
+            raise Invalid(f"Give an amount from 0 to {_MOST_MONEY}.", field="money_limit")
+        if money_limit != money_limit.quantize(Decimal("0.0001")):
+            raise Invalid("Use at most 4 decimals.", field="money_limit")
+    if not 1 <= sla_hours <= _LONGEST_SLA_HOURS:
+        raise Invalid(f"Give 1 to {_LONGEST_SLA_HOURS} hours.", field="sla_hours")
+    if not 1 <= most_days <= _LONGEST_DAYS:
+        raise Invalid(f"Give 1 to {_LONGEST_DAYS} days.", field="most_days")
+    row = RequestPolicy.objects.create(
+        kind=kind,
+        money_limit=money_limit,
+        always_admin=always_admin,
+        sla_hours=sla_hours,
+        most_days=most_days,
+        created_at=now or timezone.now(),
+        created_by=actor,
+    )
+    fields = ("kind", "money_limit", "always_admin", "sla_hours", "most_days")
+    record(actor, "policy.request_routing", row, after=pictured(row, *fields))
+    return row

@@ -1,0 +1,126 @@
+"""Who has to agree: the steps a request takes, and the way from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from scheduler.models import QuotaRequest, RequestVersion
+from scheduler.services.errors import Invalid
+from scheduler.services.requesting.amounts import cost_of_asking, free_envelope
+from scheduler.services.requesting.policies import Routing, routing_of
+from scheduler.services.requesting.rights import (
+    askers,
+    can_be_shared_out,
+    deciders,
+    have_said_yes,
+    owner_of,
+)
+from scheduler.services.requesting.timeline import note, tell_deciders
+from scheduler.services.transitions import move_request
+from scheduler.states import STATE_OF_STEP, RequestKind, RequestState, ReviewStep
+
+
+def steps_for(
+    request: QuotaRequest, asked: RequestVersion, amount: int, routing: Routing, *, now: datetime
+) -> list[ReviewStep]:
+    """Within what the team has free its lead decides; above it an administrator too; above the
+    money limit finance too. A step that nobody else could take is left out. Raises Invalid.
+    """
+    envelope = free_envelope(
+        owner_of(request),
+        RequestKind(request.kind),
+        request.pool,
+        request.gpu_model,
+        start=asked.valid_from,
+        now=now,
+    )
+    is_within = envelope is None or amount <= envelope
+    steps = [ReviewStep.LEAD]
+    if not is_within or routing.always_admin:
+        steps.append(ReviewStep.ADMIN)
+    cost = cost_of_asking(
+        request.kind,
+        amount,
+        request.pool,
+        request.gpu_model,
+        valid_from=asked.valid_from,
+        valid_until=asked.valid_until,
+        now=now,
+    ).monthly
+    if cost is not None and routing.money_limit is not None and cost > routing.money_limit:
+        steps.append(ReviewStep.FINANCE)
+    return _that_people_can_take(request, steps)
+
+
+def _that_people_can_take(request: QuotaRequest, steps: list[ReviewStep]) -> list[ReviewStep]:
+    """Leave out the lead where only the asker or administrators lead, and what is left over."""
+    out = askers(request)
+    people = {step: deciders(step, request.team) - out for step in ReviewStep}
+    # An administrator may do all that leads may; that makes no lead of them.
+    if ReviewStep.LEAD in steps and not people[ReviewStep.LEAD] - people[ReviewStep.ADMIN]:
+        steps = [step for step in steps if step is not ReviewStep.LEAD] or [ReviewStep.ADMIN]
+        if ReviewStep.ADMIN not in steps:
+            steps.insert(0, ReviewStep.ADMIN)
+    for dropped in (ReviewStep.FINANCE, ReviewStep.LEAD):
+        if not can_be_shared_out([people[step] for step in steps]) and len(steps) > 1:
+            steps = [step for step in steps if step is not dropped]
+    if not can_be_shared_out([people[step] for step in steps]):
+        raise Invalid(
+            "Nobody besides you could decide on this. Ask an administrator to appoint somebody.",
+            field="owner",
+        )
+    return steps
+
+
+def begin_review(request: QuotaRequest, *, now: datetime) -> bool:
+    """Route a submitted request by the rules of today; False if another hand was faster."""
+    asked = request.versions.get(number=request.revision)
+    routing = routing_of(request.kind)
+    steps = steps_for(request, asked, asked.amount, routing, now=now)
+    return enter_step(request, steps, routing.sla_hours, now=now, policy=routing.row)
+
+
+def enter_step(
+    request: QuotaRequest,
+    steps: Sequence[ReviewStep],
+    sla_hours: int,
+    *,
+    now: datetime,
+    **fields: object,
+) -> bool:
+    """Let the first of `steps` begin: its time runs, and those who may take it are told."""
+    came_from = request.state
+    moved = move_request(
+        request,
+        STATE_OF_STEP[steps[0]],
+        version=request.version,
+        route=[str(step) for step in steps],
+        step_at=now,
+        due_at=now + timedelta(hours=sla_hours),
+        reminded_at=None,
+        escalated_at=None,
+        **fields,
+    )
+    if moved:
+        facts = {"route": request.route, "policy": request.policy_id}
+        note(request, "routed", actor=None, now=now, came_from=came_from, facts=facts)
+        tell_deciders(request, "step", "waits for you", now=now)
+    return moved
+
+
+def still_to_do(
+    request: QuotaRequest, asked: RequestVersion, amount: int, *, now: datetime
+) -> list[ReviewStep]:
+    """The steps after the one under way. What has changed since may add some, never take any.
+
+    The same lead who agreed may have given the room away meanwhile.
+    """
+    left = [ReviewStep(step) for step in request.route[1:]]
+    if ReviewStep.ADMIN in left or request.state != RequestState.LEAD_REVIEW:
+        return left
+    routing = routing_of(request.kind)
+    needed = steps_for(request, asked, amount, routing, now=now)
+    said = have_said_yes(request)
+    more = [step for step in needed if step is not ReviewStep.LEAD and step not in left]
+    return [step for step in more if deciders(step, request.team) - said] + left

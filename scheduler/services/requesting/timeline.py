@@ -1,0 +1,107 @@
+"""The history of a request, and the mails that go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from accounts.models import User
+from accounts.services.audit import record
+from scheduler import events
+from scheduler.conf import load_conf
+from scheduler.models import OutboundMail, QuotaRequest, RequestEvent
+from scheduler.services.requesting.rights import askers, deciders
+from scheduler.states import KIND_WORDS, RequestKind, ReviewStep
+
+
+def note(
+    request: QuotaRequest,
+    kind: str,
+    *,
+    actor: User | None,
+    now: datetime,
+    came_from: str = "",
+    text: str = "",
+    on_behalf_of: User | None = None,
+    facts: Mapping[str, object] | None = None,
+) -> RequestEvent:
+    """One line of the history and one of the audit, in the caller's transaction.
+
+    `facts` are for the audit alone: what was decided on, by which rule, with which simulation.
+    """
+    events.publish_on_commit(f"user:{request.asked_by_id}")
+    after = {"state": request.state, "version": request.version, **(facts or {})}
+    record(
+        actor,
+        f"request.{kind}",
+        request,
+        before={"state": came_from} if came_from else None,
+        after=after,
+        on_behalf_of=on_behalf_of,
+        reason=text,
+        now=now,
+    )
+    return RequestEvent.objects.create(
+        request=request,
+        at=now,
+        actor=actor,
+        on_behalf_of=on_behalf_of,
+        kind=kind,
+        from_state=came_from,
+        to_state=request.state,
+        text=text,
+    )
+
+
+def title_of(request: QuotaRequest) -> str:
+    """`Guaranteed GPUs for vision/digits`."""
+    owner = request.project.path if request.project else request.team.slug
+    return f"{KIND_WORDS[RequestKind(request.kind)]} for {owner}"
+
+
+def mail(people: Iterable[int], *, key: str, subject: str, text: str, now: datetime) -> None:
+    """Write a mail for each of these people, unless this was told before; a task sends them."""
+    OutboundMail.objects.bulk_create(
+        [
+            OutboundMail(
+                key=f"{key}:{person}"[:128],
+                person_id=person,
+                subject=subject[:200],
+                text=text,
+                created_at=now,
+                not_before=now,
+            )
+            for person in sorted(set(people))
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def link_to(request: QuotaRequest) -> str:
+    """The page of the request; opening it changes nothing."""
+    return f"{load_conf().public_url}/requests/{request.pk}/"
+
+
+def tell_deciders(request: QuotaRequest, what: str, words: str, *, now: datetime) -> None:
+    """Mail those who may take the step under way."""
+    if not request.route:
+        return
+    people = deciders(ReviewStep(request.route[0]), request.team) - askers(request)
+    mail(
+        people,
+        key=f"request:{request.pk}:{request.version}:{what}",
+        subject=f"{request}: {title_of(request)} {words}",
+        text=f"{title_of(request)} {words}.\n\nLook and decide: {link_to(request)}\n",
+        now=now,
+    )
+
+
+def tell_asker(request: QuotaRequest, words: str, text: str, *, now: datetime) -> None:
+    """Mail whoever asked."""
+    mail(
+        [request.asked_by_id],
+        key=f"request:{request.pk}:{request.version}:asker",
+        subject=f"{request}: {title_of(request)} {words}",
+        text=f"{title_of(request)} {words}.\n\n{text}\n\n{link_to(request)}\n",
+        now=now,
+    )

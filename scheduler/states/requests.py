@@ -1,0 +1,126 @@
+"""What becomes of a request for quota: its states and moves, what it may ask for, how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class RequestState(StrEnum):
+    """Where a request is; what was decided and by whom are rows beside it."""
+
+    DRAFT = "draft"
+    SUBMITTED = "submitted"
+    LEAD_REVIEW = "lead_review"
+    ADMIN_REVIEW = "admin_review"
+    FINANCE_REVIEW = "finance_review"
+    NEEDS_INFO = "needs_info"
+    APPROVED = "approved"
+    PARTLY_APPROVED = "partly_approved"
+    DENIED = "denied"
+    WITHDRAWN = "withdrawn"
+    EXPIRED = "expired"
+
+
+class RequestKind(StrEnum):
+    """What is asked for: GPUs on top of a limit, GPU-hours, or a first way to a GPU model."""
+
+    GUARANTEED = "guaranteed"
+    BORROW = "borrow"
+    MAXIMUM = "maximum"
+    ACCESS = "access"
+    BUDGET = "budget"
+
+
+class ReviewStep(StrEnum):
+    """Who has to agree; a request takes its steps in this order."""
+
+    LEAD = "lead"
+    ADMIN = "admin"
+    FINANCE = "finance"
+
+
+class Outcome(StrEnum):
+    """What a decider can say. LESS: less or for a shorter time."""
+
+    APPROVE = "approve"
+    LESS = "less"
+    DENY = "deny"
+    ASK = "ask"
+
+
+class DenyReason(StrEnum):
+    """Why not; one of these goes with every denial."""
+
+    NO_CAPACITY = "no_capacity"
+    NO_BUDGET = "no_budget"
+    NOT_JUSTIFIED = "not_justified"
+    UNUSED_BEFORE = "unused_before"
+    OTHER_WAY = "other_way"
+    OTHER = "other"
+
+
+DENY_WORDS: Mapping[DenyReason, str] = {
+    DenyReason.NO_CAPACITY: "There is no capacity for it",
+    DenyReason.NO_BUDGET: "There is no money for it",
+    DenyReason.NOT_JUSTIFIED: "The justification does not carry it",
+    DenyReason.UNUSED_BEFORE: "What was granted before is not used",
+    DenyReason.OTHER_WAY: "It can be had in another way",
+    DenyReason.OTHER: "Another reason, see the comment",
+}
+
+REVIEW_STATES: Mapping[RequestState, ReviewStep] = {
+    RequestState.LEAD_REVIEW: ReviewStep.LEAD,
+    RequestState.ADMIN_REVIEW: ReviewStep.ADMIN,
+    RequestState.FINANCE_REVIEW: ReviewStep.FINANCE,
+}
+STATE_OF_STEP: Mapping[ReviewStep, RequestState] = {
+    step: state for state, step in REVIEW_STATES.items()
+}
+
+_ENDS = frozenset(
+    {
+        RequestState.APPROVED,
+        RequestState.PARTLY_APPROVED,
+        RequestState.DENIED,
+        RequestState.WITHDRAWN,
+        RequestState.EXPIRED,
+    }
+)
+_REVIEWS = frozenset(REVIEW_STATES)
+_FROM_REVIEW = _ENDS | _REVIEWS | {RequestState.NEEDS_INFO, RequestState.SUBMITTED}
+
+# A revision goes through SUBMITTED again; a step may hand on to the next one.
+REQUEST_MOVES: Mapping[RequestState, frozenset[RequestState]] = {
+    RequestState.DRAFT: frozenset(
+        {RequestState.SUBMITTED, RequestState.WITHDRAWN, RequestState.EXPIRED}
+    ),
+    RequestState.SUBMITTED: _REVIEWS,
+    **dict.fromkeys(_REVIEWS, _FROM_REVIEW),
+    RequestState.NEEDS_INFO: _REVIEWS
+    | {RequestState.SUBMITTED, RequestState.WITHDRAWN, RequestState.EXPIRED},
+    **dict.fromkeys(_ENDS, frozenset[RequestState]()),
+}
+FINAL_REQUEST_STATES = _ENDS
+OPEN_REQUEST_STATES = frozenset(RequestState) - _ENDS
+
+REQUEST_WORDS: Mapping[RequestState, str] = {
+    RequestState.DRAFT: "Draft",
+    RequestState.SUBMITTED: "Submitted",
+    RequestState.LEAD_REVIEW: "Waits for a lead",
+    RequestState.ADMIN_REVIEW: "Waits for an administrator",
+    RequestState.FINANCE_REVIEW: "Waits for finance",
+    RequestState.NEEDS_INFO: "Waits for an answer",
+    RequestState.APPROVED: "Approved",
+    RequestState.PARTLY_APPROVED: "Approved in part",
+    RequestState.DENIED: "Denied",
+    RequestState.WITHDRAWN: "Withdrawn",
+    RequestState.EXPIRED: "Expired",
+}
+KIND_WORDS: Mapping[RequestKind, str] = {
+    RequestKind.GUARANTEED: "Guaranteed GPUs",
+    RequestKind.BORROW: "GPUs to borrow",
+    RequestKind.MAXIMUM: "A higher maximum of GPUs",
+    RequestKind.ACCESS: "Access to a GPU model",
+    RequestKind.BUDGET: "GPU-hours of budget",
+}

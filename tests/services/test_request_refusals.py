@@ -1,0 +1,117 @@
+"""What cannot be asked for, and decisions that say nothing: refused by field, nothing written."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from scheduler.models import Budget, QuotaRequest, RequestDecision
+from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.requesting.policies import set_request_policy
+from scheduler.services.sharing.grants import set_budget
+from scheduler.services.sharing.limits import set_quota
+from tests import scenes
+from tests.requesting import DAY_S, ask, decide
+from tests.scenes import MODEL, at
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=1, gpus=4)
+
+
+FOREVER = {"valid_until": at(0) + timedelta(days=4000)}
+
+
+@pytest.mark.parametrize(
+    ("wish", "field"),
+    [
+        ({"amount": 0}, "amount"),
+        ({"amount": -3}, "amount"),
+        ({"amount": 10**7}, "amount"),
+        ({"valid_until": at(0)}, "valid_until"),
+        ({"valid_from": at(10), "valid_until": at(5)}, "valid_until"),
+        ({"valid_from": at(-2 * DAY_S)}, "valid_from"),
+        ({"valid_from": at(0).replace(tzinfo=None)}, "valid_from"),
+        (FOREVER, "valid_until"),
+        ({"justification": "please"}, "justification"),
+        ({"justification": "x" * 5000}, "justification"),
+        ({"gpu_model": "B9000"}, "gpu_model"),
+        ({"kind": "everything"}, "kind"),
+        ({"kind": "maximum"}, "kind"),
+        ({"kind": "borrow"}, "kind"),
+        ({"kind": "budget"}, "kind"),
+        ({"kind": "budget", "gpu_model": MODEL}, "gpu_model"),
+        ({"kind": "access"}, "gpu_model"),
+    ],
+)
+def test_what_cannot_be_granted_is_refused_by_field(
+    cluster, root, project, alice, lead, wish, field
+):
+    with pytest.raises(Invalid) as refused:
+        ask(alice, project, **wish)
+    assert refused.value.field == field
+    assert len(refused.value.detail) > 20
+    assert not QuotaRequest.objects.exists()
+
+
+def test_the_same_twice_is_refused(cluster, root, project, alice, lead):
+    ask(alice, project)
+    with pytest.raises(Invalid, match="Revise that one"):
+        ask(alice, project)
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ({"outcome": "perhaps"}, "outcome"),
+        ({"outcome": "less", "amount": 5}, "amount"),
+        ({"outcome": "less", "amount": 0}, "amount"),
+        ({"outcome": "less"}, "amount"),
+        ({"outcome": "less", "valid_until": at(31 * DAY_S)}, "valid_until"),
+        ({"outcome": "less", "valid_until": at(-5)}, "valid_until"),
+        ({"outcome": "ask"}, "comment"),
+        ({"outcome": "deny", "reason_code": "mood"}, "reason_code"),
+        ({"outcome": "deny", "reason_code": "other"}, "comment"),
+    ],
+)
+def test_a_decision_that_says_nothing_is_refused(cluster, root, project, alice, lead, said, field):
+    asked = ask(alice, project, amount=4)
+    with pytest.raises(Invalid) as refused:
+        decide(lead, asked, **said)
+    assert refused.value.field == field
+    assert not RequestDecision.objects.exists()
+
+
+def test_a_limit_that_was_taken_away_cannot_be_added_to(cluster, root, team, alice, lead):
+    quota = set_quota(actor=root, owner=team, maximum=2)
+    after = decide(lead, ask(alice, team, kind="maximum"))
+    quota.delete()
+    with pytest.raises(Conflict) as refused:
+        decide(root, after)
+    assert refused.value.code == "no_limit"
+    after.refresh_from_db()
+    assert after.state == "admin_review"
+
+
+def test_only_administrators_say_who_decides(cluster, root, lead, operator):
+    for person in (lead, operator):
+        with pytest.raises(Forbidden):
+            set_request_policy(actor=person, sla_hours=1)
+    for wrong in ({"sla_hours": 0}, {"most_days": 0}, {"kind": "x"}, {"money_limit": Decimal(-1)}):
+        with pytest.raises(Invalid):
+            set_request_policy(actor=root, **wrong)
+
+
+def test_budgets_are_untouched_by_a_denial(cluster, root, project, alice, lead):
+    set_budget(
+        actor=root, owner=project, gpu_hours=1, valid_from=at(-1), valid_until=at(99 * DAY_S),
+        now=at(0),
+    )  # fmt: skip
+    asked = ask(alice, project, kind="budget", amount=5)
+    decide(lead, asked, "deny", reason_code="no_budget")
+    assert Budget.objects.get().gpu_seconds == 3600
