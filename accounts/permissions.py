@@ -33,7 +33,7 @@ _PROJECT_ACTIONS = {
     "manage_project": "manage_project",
 }
 _TEAM_ACTIONS = {"view": "view_team", "manage_team": "manage_team", "view_costs": "view_costs"}
-_CLUSTER_ACTIONS = frozenset({"operate", "administer", "keep_books"})
+_CLUSTER_ACTIONS = frozenset({"operate", "administer", "keep_books", "read_audit"})
 # Whoever is in this group keeps the books of the whole cluster, whatever teams they are in.
 BOOKKEEPERS = "cluster:books"
 

@@ -20,6 +20,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.utils import timezone
 
+from accounts.services import sealing
 from scheduler.loop.cycle import Scheduler
 from scheduler.services import jobs, telemetry, usage
 from scheduler.services.timeline.segments import reconcile_segments
@@ -61,6 +62,12 @@ def prune_telemetry() -> int:
 def prune_submit_keys() -> int:
     """Forget idempotency keys older than a day."""
     return jobs.prune_submit_keys(now=timezone.now())
+
+
+@shared_task
+def seal_audit() -> int:
+    """Chain the audit's events that are settled."""
+    return sealing.seal_audit(now=timezone.now())
 
 
 class LoopThread(threading.Thread):

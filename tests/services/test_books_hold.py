@@ -32,7 +32,7 @@ def test_the_commands_close_and_verify(root, yard, capsys):
     call_command("books", "share", "default", by="root", idle="by_use")
     assert "idle by_use, platform none" in capsys.readouterr().out
     call_command("verify_ledger")
-    assert "The chain holds" in capsys.readouterr().out
+    assert "The chains hold" in capsys.readouterr().out
     spoil(SPOILS["amount"])
     with pytest.raises(CommandError, match="do not hold"):
         call_command("verify_ledger")
