@@ -8,30 +8,20 @@ at a repeated close nothing; after a later fact or a restated rate it is the cor
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
 from typing import Any
 
+from scheduler.ledger.costs.spare import SharePolicy, Spare, share_lines
 from scheduler.ledger.currencies import exponent_of
 from scheduler.ledger.entries import PLATFORM, RECOVERY, Entry, EntryKind, posting
 from scheduler.ledger.exact import EXACT, ZERO, plain
 from scheduler.ledger.findings import Finding, Trouble
 from scheduler.ledger.periods import differences
-from scheduler.ledger.rating import (
-    DAY_S,
-    ChargeKind,
-    Held,
-    PriceList,
-    UsageLine,
-    cut,
-    no_rate,
-    priced_line,
-    rate,
-)
-from scheduler.ledger.segments import ALLOCATED, UNALLOCATED, Bucket, Segment
-from scheduler.ledger.shares import IdlePolicy, Weights, share_out
+from scheduler.ledger.rating import ChargeKind, Held, PriceList, UsageLine, rate
+from scheduler.ledger.segments import ALLOCATED, Bucket
 
 _ENTRY_KINDS = {
     ChargeKind.IDLE_SHARE: EntryKind.IDLE_SHARE,
@@ -113,93 +103,6 @@ class Tallies:
             used = self.run_seconds.setdefault(line.pool, {})
             used[line.account] = used.get(line.account, 0) + line.gpu_seconds
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class Spare:
-    """Seconds of one UTC day, pool and flavour that no attempt held."""
-
-    day_s: int
-    pool: str
-    flavour: str
-    bucket: Bucket
-    gpu_seconds: int
-
-
-@dataclass(frozen=True, slots=True)
-class SharePolicy:
-    """How a pool splits its idle time, and the platform's: drained, down, in quarantine."""
-
-    idle: IdlePolicy = IdlePolicy.NONE
-    platform: IdlePolicy = IdlePolicy.NONE
-    guarantee_percent: int = 50
-    guaranteed: Mapping[str, int] = field(default_factory=dict)
-
-
-def share_lines(
-    spare: Iterable[Spare],
-    policies: Mapping[str, SharePolicy],
-    run_seconds: Mapping[str, Mapping[str, int]],
-    prices: PriceList,
-) -> Iterator[UsageLine | Finding]:
-    """Lines of what is shared: seconds are split first, then priced like any others.
-
-    A pool's weights are those of the whole window, so that an idle day is paid for by those who
-    used the pool on other days. A missing price is a finding.
-    """
-    for part in sorted(spare, key=lambda s: (s.day_s, s.pool, s.flavour, s.bucket)):
-        policy = policies.get(part.pool, SharePolicy())
-        if part.bucket in UNALLOCATED:
-            kind, chosen = ChargeKind.PLATFORM_SHARE, policy.platform
-        elif part.bucket is Bucket.FREE:
-            kind, chosen = ChargeKind.IDLE_SHARE, policy.idle
-        else:
-            continue
-        weights = Weights(run_seconds.get(part.pool, {}), policy.guaranteed)
-        shares, remarks = share_out(
-            part.gpu_seconds,
-            chosen,
-            weights,
-            subject=f"pool {part.pool}",
-            guarantee_percent=policy.guarantee_percent,
-        )
-        yield from remarks
-        price = prices.at(part.flavour, kind, part.day_s) if shares else None
-        if shares and price is None:
-            yield no_rate(part.flavour, kind, part.day_s)
-        elif price is not None:
-            for account in sorted(shares):
-                yield priced_line(
-                    f"share:{part.bucket}",
-                    part.day_s,
-                    account,
-                    part.pool,
-                    part.flavour,
-                    kind,
-                    price,
-                    gpu_seconds=shares[account],
-                )
-
-
-class Spares:
-    """Counts seconds of a window that nobody held, by UTC day, pool, flavour and bucket."""
-
-    def __init__(self, start_s: int, end_s: int) -> None:
-        self._start_s, self._end_s = start_s, end_s
-        self._seconds: dict[tuple[int, str, str, Bucket], int] = {}
-
-    def add(self, segment: Segment, pool: str, flavour: str) -> None:
-        """Count a segment, if nobody held it."""
-        if segment.bucket is not Bucket.FREE and segment.bucket not in UNALLOCATED:
-            return
-        end_s = self._end_s if segment.end_s is None else min(segment.end_s, self._end_s)
-        for first, until in cut(max(segment.start_s, self._start_s), end_s, ()):
-            key = (first - first % DAY_S, pool, flavour, segment.bucket)
-            self._seconds[key] = self._seconds.get(key, 0) + until - first
-
-    def found(self) -> list[Spare]:
-        """What was counted, in a fixed order."""
-        return [Spare(*key, gpu_seconds=count) for key, count in sorted(self._seconds.items())]
 
 
 @dataclass(frozen=True, slots=True)

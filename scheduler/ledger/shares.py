@@ -34,7 +34,8 @@ class IdlePolicy(StrEnum):
 class Weights:
     """What a split is weighed by, per account, in whole seconds; kept beside the result.
 
-    `used` are run seconds, `guaranteed` quota seconds. Accounts are those of either.
+    `used` are run seconds by project, `guaranteed` quota seconds by team. Accounts are those that
+    used something, and teams that were guaranteed something and used nothing.
     """
 
     used: Mapping[str, int]
@@ -42,7 +43,8 @@ class Weights:
 
     @property
     def accounts(self) -> list[str]:
-        return sorted({*self.used, *self.guaranteed})
+        seen = {name.partition("/")[0] for name in self.used}
+        return sorted({*self.used, *(name for name in self.guaranteed if name not in seen)})
 
 
 def largest_remainder(pool: int, weights: Mapping[str, int]) -> dict[str, int]:

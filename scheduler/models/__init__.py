@@ -16,6 +16,7 @@ from scheduler.models.claims import Claim
 from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
 from scheduler.models.jobs import Dependency, Job, SubmitKey
+from scheduler.models.money.terms import GuaranteeSpan, PoolTerms, Recovery, TermsDecision
 from scheduler.models.queues import Queue
 from scheduler.models.requesting import (
     GrantNotice,
@@ -56,6 +57,7 @@ __all__ = [
     "DeviceSegment",
     "Grant",
     "GrantNotice",
+    "GuaranteeSpan",
     "HostSample",
     "Job",
     "JobEvent",
@@ -74,9 +76,11 @@ __all__ = [
     "PeriodClose",
     "Placement",
     "Pool",
+    "PoolTerms",
     "Queue",
     "Quota",
     "QuotaRequest",
+    "Recovery",
     "RequestDecision",
     "RequestEvent",
     "RequestPolicy",
@@ -87,6 +91,7 @@ __all__ = [
     "Statement",
     "StatementLine",
     "SubmitKey",
+    "TermsDecision",
     "UsageEntry",
     "UsageLine",
     "WhatIf",

@@ -111,7 +111,8 @@ class LedgerEntry(models.Model):
 
 
 class PeriodClose(models.Model):
-    """What a close found and fixed; append-only. `seconds` by bucket, `findings` as remarks.
+    """What a close found and fixed; append-only. `seconds` by bucket, `findings` as remarks,
+    `shares` how each pool's spare time was split, with the weights.
 
     `control` is the control total in the currency's smallest unit, `head_*` the chain after it.
     """
@@ -123,6 +124,7 @@ class PeriodClose(models.Model):
     control = models.BigIntegerField()
     seconds = models.JSONField(default=dict)
     findings = models.JSONField(default=list)
+    shares = models.JSONField(default=list)
     lines = models.PositiveBigIntegerField()
     head_number = models.PositiveBigIntegerField()
     head_hash = models.CharField(max_length=64)

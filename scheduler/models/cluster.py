@@ -7,7 +7,6 @@ from enum import StrEnum
 from django.conf import settings
 from django.db import models
 
-from scheduler.ledger.shares import IdlePolicy
 from scheduler.states import DeviceHealth, NodeState
 
 
@@ -16,20 +15,10 @@ def _choices(enum: type[StrEnum]) -> list[tuple[str, str]]:
 
 
 class Pool(models.Model):
-    """Interchangeable nodes. People name it by its slug.
-
-    `idle_policy` says who is charged for time nobody used, `platform_policy` for drained and
-    broken time.
-    """
+    """Interchangeable nodes. People name it by its slug."""
 
     name = models.SlugField(max_length=63, unique=True)
     description = models.CharField(max_length=255, blank=True)
-    idle_policy = models.CharField(
-        max_length=16, choices=_choices(IdlePolicy), default=IdlePolicy.NONE
-    )
-    platform_policy = models.CharField(
-        max_length=16, choices=_choices(IdlePolicy), default=IdlePolicy.NONE
-    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

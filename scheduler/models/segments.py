@@ -13,8 +13,8 @@ class DeviceSegment(models.Model):
     """A device's time in one bucket, whole seconds since 1970 UTC, half-open; open without end.
 
     A device's rows touch: no gap from its first enrolment on, time out of service included. Rows
-    are only added and ended. Pool, model and project are those of their time. `tier` tells borrowed
-    from guaranteed time.
+    are only added and ended. Pool, model and project are those of their time. What of it was
+    borrowed follows from guarantees when the month is rated.
     """
 
     device = models.ForeignKey(
@@ -29,7 +29,6 @@ class DeviceSegment(models.Model):
     project = models.ForeignKey(
         "accounts.Project", on_delete=models.PROTECT, null=True, related_name="+", db_index=False
     )
-    tier = models.CharField(max_length=16, blank=True)
     cause = models.CharField(max_length=32)
     start_s = models.BigIntegerField()
     end_s = models.BigIntegerField(null=True)

@@ -13,7 +13,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from scheduler.ledger.closing import SharePolicy, Spares, Window, payer, tally
+from scheduler.ledger.closing import Window, payer, tally
+from scheduler.ledger.costs.spare import SharePolicy, Spares
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import Held, Price, PriceList, UsageLine
 from scheduler.ledger.segments import DeviceEvent, Kind, Segment, partition

@@ -9,17 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.ledger.closing import (
-    Posting,
-    SharePolicy,
-    Spare,
-    Spares,
-    Tallies,
-    Window,
-    entries_of,
-    payer,
-    tally,
-)
+from scheduler.ledger.closing import Posting, Tallies, Window, entries_of, payer, tally
+from scheduler.ledger.costs.spare import SharePolicy, Spare, Spares
 from scheduler.ledger.entries import PLATFORM, EntryKind, is_balanced, seal
 from scheduler.ledger.findings import Finding, Trouble, blocking
 from scheduler.ledger.periods import (

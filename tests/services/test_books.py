@@ -16,7 +16,6 @@ from scheduler.models import (
     Attempt,
     LedgerEntry,
     Period,
-    Pool,
     Statement,
     UsageLine,
 )
@@ -144,7 +143,10 @@ def test_what_the_platform_broke_the_platform_pays(root, yard, team):
 
 
 def test_idle_time_is_shared_where_the_pool_says_so(root, clerk, yard, team, other_team):
-    Pool.objects.update(idle_policy="by_use")
+    terms = books.propose_terms(actor=clerk, pool=yard.pool, idle="by_use")
+    with pytest.raises(Forbidden, match="another person"):
+        books.approve_terms(actor=clerk, terms=terms)
+    books.approve_terms(actor=root, terms=terms)
     with pytest.raises(books.CloseBlocked, match="idle-share"):
         close(root)
     rate = propose_rate(
@@ -160,6 +162,18 @@ def test_idle_time_is_shared_where_the_pool_says_so(root, clerk, yard, team, oth
     closed = close(root)
     shares = UsageLine.objects.filter(kind="idle-share", attempt=None)
     free = closed.seconds["free"]
+    vision, speech = sorted({line.account for line in shares})
+    assert closed.shares == [
+        {
+            "pool": str(yard.pool.pk),
+            "idle": "by_use",
+            "platform": "none",
+            "guarantee_percent": 50,
+            "seconds": {"free": free},
+            "used": {vision: 7200, speech: 3600},
+            "guaranteed": {},
+        }
+    ]
     assert sum(line.gpu_seconds for line in shares) == free
     # 2 : 1, at a tenth of the price
     assert statements(closed)[f"team:{team.pk}"] == round(720 + free * 2 / 3 / 3600 * 36)

@@ -7,6 +7,7 @@ from django.urls import URLPattern, path
 from portal.api.docs import Schema
 from portal.api.holding import holding
 from portal.api.v1 import cluster, costs, job_answers, job_output, job_parts, jobs, people, sets
+from portal.api.v1.finance import terms
 from portal.api.v1.rules import licences, policies, quotas, windows
 
 urlpatterns: list[URLPattern] = [
@@ -55,6 +56,9 @@ urlpatterns: list[URLPattern] = [
     path("rates/proposals/", costs.RateProposals.as_view(), name="rate_proposals"),
     path("rates/<int:pk>/approve/", costs.RateApprove.as_view(), name="rate_approve"),
     path("rates/<int:pk>/decline/", costs.RateDecline.as_view(), name="rate_decline"),
+    path("finance/terms/", terms.TermsList.as_view(), name="terms"),
+    path("finance/terms/<int:pk>/approve/", terms.TermsApprove.as_view(), name="terms_approve"),
+    path("finance/terms/<int:pk>/decline/", terms.TermsDecline.as_view(), name="terms_decline"),
     path("rules/quotas/", quotas.QuotaList.as_view(), name="quotas"),
     path("rules/quotas/<int:pk>/", quotas.QuotaByNumber.as_view(), name="quota"),
     path("rules/quotas/<int:pk>/grants/", quotas.QuotaGrants.as_view(), name="quota_grants"),

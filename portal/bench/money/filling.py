@@ -205,8 +205,8 @@ def _segments(
         for chunk in _chunks(rows()):
             cursor.executemany(
                 "INSERT INTO scheduler_devicesegment (device_id, pool_id, flavour, bucket, "
-                "attempt_id, project_id, tier, cause, start_s, end_s) "
-                "VALUES (%s, %s, %s, %s, %s, %s, '', 'bench', %s, %s)",
+                "attempt_id, project_id, cause, start_s, end_s) "
+                "VALUES (%s, %s, %s, %s, %s, %s, 'bench', %s, %s)",
                 chunk,
             )
             count += len(chunk)

@@ -61,8 +61,10 @@ class Command(BaseCommand):
         if verb == "share":
             pool = get_visible_pool(person, options["pool"])
             idle, platform = options["idle"], options["platform"]
-            books.set_share_policy(actor=person, pool=pool, idle=idle, platform=platform)
-            self.stdout.write(f"{pool}: idle {pool.idle_policy}, platform {pool.platform_policy}.")
+            terms = books.set_share_policy(actor=person, pool=pool, idle=idle, platform=platform)
+            self.stdout.write(f"{terms}.")
+            if terms.decision != "approved":
+                self.stdout.write(f"Another bookkeeper has to approve them (terms {terms.pk}).")
         elif verb == "export":
             rows = focus_rows(
                 person, options["month"], version=options["focus"], issuer=options["issuer"]

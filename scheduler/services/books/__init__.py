@@ -10,7 +10,12 @@ from scheduler.services.books.adjusting import (
     propose_adjustment,
 )
 from scheduler.services.books.closing import close_period, correct_period, soft_close_period
-from scheduler.services.books.policies import set_share_policy
+from scheduler.services.books.policies import (
+    approve_terms,
+    decline_terms,
+    propose_terms,
+    set_share_policy,
+)
 from scheduler.services.books.posting import CloseBlocked
 from scheduler.services.books.reopening import reopen_period
 from scheduler.services.books.verifying import LedgerReport, verify_ledger
@@ -18,11 +23,14 @@ from scheduler.services.books.verifying import LedgerReport, verify_ledger
 __all__ = [
     "CloseBlocked",
     "LedgerReport",
+    "approve_terms",
     "close_period",
     "correct_period",
     "decline_adjustment",
+    "decline_terms",
     "post_adjustment",
     "propose_adjustment",
+    "propose_terms",
     "reopen_period",
     "set_share_policy",
     "soft_close_period",

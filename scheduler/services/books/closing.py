@@ -9,9 +9,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
-from scheduler.ledger.auditing import Audit
 from scheduler.ledger.bills import Bill, draw_bills, rounding_entries
-from scheduler.ledger.closing import Posting, Tallies, Window, entries_of, tally
+from scheduler.ledger.closing import Posting, entries_of
 from scheduler.ledger.findings import Finding, blocking
 from scheduler.ledger.periods import Month, PeriodState, obstacles
 from scheduler.models import (
@@ -26,7 +25,8 @@ from scheduler.models import (
 )
 from scheduler.services import transitions
 from scheduler.services.books import reading
-from scheduler.services.books.lines import LineWriter, drop_lines
+from scheduler.services.books.counting import Counted, count_month
+from scheduler.services.books.lines import drop_lines
 from scheduler.services.books.posting import (
     CloseBlocked,
     period_named,
@@ -79,26 +79,9 @@ def close_period(*, actor: User, period: str, now: datetime | None = None) -> Pe
     is_first = row.version == 0
     if is_first:
         drop_lines(row)
-    found, tallies, findings, written = count_month(month, row, keep_lines=is_first)
-    _refuse(month, blocking([*found.findings, *findings]))
-    return _fix(row, found, tallies, findings, written, actor, now)
-
-
-def count_month(
-    month: Month, period: Period, *, keep_lines: bool = False
-) -> tuple[Audit, Tallies, list[Finding], int]:
-    """The month counted anew from its segments; lines are stored only if they are to be kept."""
-    found, spare = reading.audit_month(month)
-    window = Window(
-        start_s=month.start_s,
-        end_s=month.end_s,
-        currency=period.currency,
-        prices=reading.price_list(),
-        policies=reading.share_policies(),
-    )
-    with LineWriter(period, is_on=keep_lines) as writer:
-        tallies, findings = tally(reading.held_in(month), spare, window, writer.keep)
-    return found, tallies, findings, writer.count
+    counted = count_month(month, row, keep_lines=is_first)
+    _refuse(month, blocking(counted.findings))
+    return _fix(row, counted, actor, now)
 
 
 def correct_period(
@@ -116,8 +99,8 @@ def correct_period(
     row = period_named(str(month))
     if row.state != PeriodState.CLOSED:
         raise Conflict(f"{month} is not closed; what is known now counts when it is.")
-    found, tallies, findings, _ = count_month(month, row)
-    _refuse(month, blocking([*found.findings, *findings]))
+    counted = count_month(month, row)
+    _refuse(month, blocking(counted.findings))
     with transaction.atomic():
         # The head's lock lets one correction at a time see what is booked.
         head = LedgerHead.objects.select_for_update().get()
@@ -129,7 +112,7 @@ def correct_period(
             reason=reason.strip()[:255],
             is_correction=True,
         )
-        return post_entries(entries_of(tallies, reading.booked_for(row), where))
+        return post_entries(entries_of(counted.tallies, reading.booked_for(row), where))
 
 
 def _refuse(month: Month, findings: Sequence[Finding]) -> None:
@@ -150,20 +133,12 @@ def _first_open_before(month: Month) -> Month | None:
 
 
 @transaction.atomic
-def _fix(
-    row: Period,
-    found: Audit,
-    tallies: Tallies,
-    findings: Sequence[Finding],
-    written: int,
-    actor: User,
-    now: datetime,
-) -> PeriodClose:
+def _fix(row: Period, counted: Counted, actor: User, now: datetime) -> PeriodClose:
     period = Period.objects.select_for_update().get(pk=row.pk)
     is_first = period.version == 0
     if period.state not in (PeriodState.SOFT_CLOSED, PeriodState.REOPENED):
         raise Conflict(f"{period.name} was closed meanwhile.")
-    if is_first and UsageLine.objects.filter(period=period).count() != written:
+    if is_first and UsageLine.objects.filter(period=period).count() != counted.lines:
         raise Conflict(f"{period.name} is being closed by somebody else; try again.")
     where = Posting(
         batch=f"close {period.name} v{period.version + 1}",
@@ -172,7 +147,7 @@ def _fix(
         created_by=actor.username,
         is_correction=not is_first,
     )
-    post_entries(entries_of(tallies, reading.booked_for(period), where))
+    post_entries(entries_of(counted.tallies, reading.booked_for(period), where))
     posted = {e.number: e for e in reading.entries_named().filter(period=period)}
     control, bills = draw_bills(
         (link.entry for link in reading.chain_of(posted.values())), period.currency
@@ -185,20 +160,16 @@ def _fix(
         closed_by=actor,
         closed_at=now,
         control=control,
-        seconds={str(bucket): seconds for bucket, seconds in found.seconds.items()},
-        findings=[f"{f.subject} {f.words}" for f in findings],
-        lines=tallies_lines(tallies),
+        seconds={str(bucket): seconds for bucket, seconds in counted.audit.seconds.items()},
+        findings=[f"{f.subject} {f.words}" for f in counted.findings],
+        shares=counted.shares,
+        lines=sum(tally.lines for tally in counted.tallies.by_key.values()),
         head_number=head.number if head else 0,
         head_hash=head.hash if head else "",
     )
     _state(close, bills, posted)
     transitions.move_period(period, PeriodState.CLOSED, version=close.version)
     return close
-
-
-def tallies_lines(tallies: Tallies) -> int:
-    """How many lines were tallied."""
-    return sum(tally.lines for tally in tallies.by_key.values())
 
 
 def _state(close: PeriodClose, bills: Sequence[Bill], posted: dict[int, LedgerEntry]) -> None:

@@ -1,32 +1,146 @@
-"""Who is charged for time that nobody used, pool by pool."""
+"""Terms of pools: who pays for time nobody used, month by month; changed by two people."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
 from django.db import transaction
+from django.utils import timezone
 
 from accounts.models import User
+from accounts.permissions import bookkeepers
+from accounts.services.audit import record
+from scheduler.ledger.periods import Month, PeriodState
 from scheduler.ledger.shares import IdlePolicy
-from scheduler.models import Pool
+from scheduler.models import Period, Pool, PoolTerms, Recovery, TermsDecision
 from scheduler.services.books.posting import require_bookkeeper
-from scheduler.services.errors import Invalid
+from scheduler.services.errors import Conflict, Forbidden, Invalid
 
-# The others need guarantees, which come with quotas.
-OFFERED = (IdlePolicy.NONE, IdlePolicy.EVEN, IdlePolicy.BY_USE)
+OFFERED = tuple(IdlePolicy)
+MOST_REFUND_S = 86_400
+_FIGURES = ("idle", "platform", "guarantee_percent", "refund_s", "recovery")
+_FIRST = Month(1970, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A pool's terms in a month, as rows or the usual ones say."""
+
+    idle: str = IdlePolicy.NONE
+    platform: str = IdlePolicy.NONE
+    guarantee_percent: int = 50
+    refund_s: int = 0
+    recovery: str = Recovery.RATES
+
+
+def terms_of(month: Month) -> dict[int, Terms]:
+    """By pool: the newest approved row whose first month is not later; pools without one miss."""
+    rows = PoolTerms.objects.filter(
+        decision=TermsDecision.APPROVED, from_month__lte=str(month)
+    ).order_by("from_month", "decided_at", "pk")
+    return {row.pool_id: Terms(*(getattr(row, name) for name in _FIGURES)) for row in rows}
 
 
 @transaction.atomic
-def set_share_policy(*, actor: User, pool: Pool, idle: str = "", platform: str = "") -> Pool:
-    """Change how a pool splits its idle time, or drained and broken time; empty: as it is.
+def propose_terms(
+    *,
+    actor: User,
+    pool: Pool,
+    from_month: str = "",
+    reason: str = "",
+    now: datetime | None = None,
+    **changes: Any,
+) -> PoolTerms:
+    """Other terms from a month on that is not closed; what is not named stays as it is.
 
-    Counts for months that are not closed yet. Shares need a price of their own before a close.
+    They count once a second person agrees, or at once where nobody else keeps the books. Without
+    `from_month`: from the first month that is not closed. Raises Invalid.
     """
     require_bookkeeper(actor)
-    for field, word in (("idle", idle), ("platform", platform)):
-        if word and word not in OFFERED:
+    now = now or timezone.now()
+    month = _month(from_month)
+    known = terms_of(month).get(pool.pk, Terms())
+    figures = {name: changes.get(name, getattr(known, name)) for name in _FIGURES}
+    if unknown := sorted(set(changes) - set(_FIGURES)):
+        raise KeyError(unknown[0])
+    _check(figures)
+    row = PoolTerms(pool=pool, from_month=str(month), reason=reason.strip()[:255], **figures)
+    row.proposed_by, row.proposed_at = actor, now
+    if not bookkeepers().exclude(pk=actor.pk).exists():
+        row.decision, row.decided_by, row.decided_at = TermsDecision.APPROVED, actor, now
+    row.save()
+    before = {name: getattr(known, name) for name in _FIGURES}
+    after = {**figures, "from_month": str(month)}
+    record(actor, "share.propose", row, before=before, after=after, reason=row.reason, now=now)
+    return row
+
+
+def approve_terms(*, actor: User, terms: PoolTerms, now: datetime | None = None) -> PoolTerms:
+    """Let proposed terms hold. Raises Forbidden for who proposed them, Conflict if too late."""
+    return _decide(actor, terms, TermsDecision.APPROVED, now or timezone.now())
+
+
+def decline_terms(*, actor: User, terms: PoolTerms, now: datetime | None = None) -> PoolTerms:
+    """Turn proposed terms down; whoever proposed them may take them back so."""
+    return _decide(actor, terms, TermsDecision.DECLINED, now or timezone.now())
+
+
+@transaction.atomic
+def _decide(actor: User, terms: PoolTerms, decision: TermsDecision, now: datetime) -> PoolTerms:
+    require_bookkeeper(actor)
+    row = PoolTerms.objects.select_for_update(of=("self",)).get(pk=terms.pk)
+    if row.decision != TermsDecision.PROPOSED:
+        raise Conflict(f"These terms were {row.decision} already.")
+    if decision is TermsDecision.APPROVED:
+        if row.proposed_by_id == actor.pk:
+            raise Forbidden("You proposed these terms; another person has to approve them.")
+        if Month.parse(row.from_month) < first_open():
+            raise Conflict(f"{row.from_month} was closed meanwhile; propose them for a later one.")
+    row.decision, row.decided_by, row.decided_at = decision, actor, now
+    row.save(update_fields=["decision", "decided_by", "decided_at"])
+    verb = "approve" if decision is TermsDecision.APPROVED else "decline"
+    record(actor, f"share.{verb}", row, after={"decision": str(decision)}, now=now)
+    return row
+
+
+def first_open() -> Month:
+    """The month after the last closed one; the first there is where none was closed."""
+    closed = Period.objects.filter(state__in=(PeriodState.CLOSED, PeriodState.REOPENED))
+    last = closed.order_by("-name").values_list("name", flat=True).first()
+    return Month.parse(last).following if last else _FIRST
+
+
+def _month(text: str) -> Month:
+    earliest = first_open()
+    if not text:
+        return earliest
+    try:
+        month = Month.parse(text)
+    except ValueError as error:
+        raise Invalid(str(error), field="from_month") from None
+    if month < earliest:
+        raise Invalid(
+            f"{month} is closed; terms hold from {earliest} on at the earliest.", field="from_month"
+        )
+    return month
+
+
+def _check(figures: dict[str, Any]) -> None:
+    for field in ("idle", "platform"):
+        if figures[field] not in OFFERED:
             raise Invalid(f"Use one of {', '.join(OFFERED)}.", field=field)
-    if idle:
-        pool.idle_policy = IdlePolicy(idle)
-    if platform:
-        pool.platform_policy = IdlePolicy(platform)
-    pool.save(update_fields=["idle_policy", "platform_policy"])
-    return pool
+    percent, refund_s = figures["guarantee_percent"], figures["refund_s"]
+    if not isinstance(percent, int) or not 0 <= percent <= 100:
+        raise Invalid("Give a whole number from 0 to 100.", field="guarantee_percent")
+    if not isinstance(refund_s, int) or not 0 <= refund_s <= MOST_REFUND_S:
+        raise Invalid(f"Give whole seconds from 0 to {MOST_REFUND_S}.", field="refund_s")
+    if figures["recovery"] not in Recovery.values:
+        raise Invalid(f"Use one of {', '.join(Recovery.values)}.", field="recovery")
+
+
+def set_share_policy(*, actor: User, pool: Pool, idle: str = "", platform: str = "") -> PoolTerms:
+    """Change who pays for idle, or for drained and broken time; empty: as it is."""
+    given: dict[str, Any] = {"idle": idle, "platform": platform}
+    return propose_terms(actor=actor, pool=pool, **{k: v for k, v in given.items() if v})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -12,14 +13,17 @@ from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
 from accounts.models import Project
 from accounts.selectors import approved_rates
 from scheduler.ledger.auditing import Audit, audit
-from scheduler.ledger.closing import BookKey, SharePolicy, Spare, Spares, payer
+from scheduler.ledger.closing import BookKey, payer
+from scheduler.ledger.costs.spare import SharePolicy, Spare, Spares
 from scheduler.ledger.entries import RECOVERY, Entry, EntryKind, Sealed, project_account
 from scheduler.ledger.exact import EXACT, ZERO
 from scheduler.ledger.periods import Month
-from scheduler.ledger.rating import Held, Price, PriceList
+from scheduler.ledger.rating import BORROWED, Held, Price, PriceList
 from scheduler.ledger.segments import ALLOCATED, Bucket, Segment
 from scheduler.ledger.shares import IdlePolicy
-from scheduler.models import Device, DeviceSegment, LedgerEntry, Period, Pool
+from scheduler.ledger.tiers import Guarantee, Intervals, guaranteed_seconds, pieces
+from scheduler.models import Device, DeviceSegment, LedgerEntry, Period
+from scheduler.services.books.policies import terms_of
 from scheduler.states import END_RULES, EndReason
 
 PAGE = 20_000
@@ -41,13 +45,16 @@ def price_list() -> PriceList:
     )
 
 
-def share_policies() -> dict[str, SharePolicy]:
-    """How each pool splits what nobody held; pools by their id as text."""
+def share_policies(month: Month, guarantees: Sequence[Guarantee]) -> dict[str, SharePolicy]:
+    """How each pool splits what nobody held in a month; pools by their id as text."""
     return {
-        str(pool.pk): SharePolicy(
-            idle=IdlePolicy(pool.idle_policy), platform=IdlePolicy(pool.platform_policy)
+        str(pool): SharePolicy(
+            idle=IdlePolicy(terms.idle),
+            platform=IdlePolicy(terms.platform),
+            guarantee_percent=terms.guarantee_percent,
+            guaranteed=guaranteed_seconds(guarantees, str(pool), month.start_s, month.end_s),
         )
-        for pool in Pool.objects.all()
+        for pool, terms in terms_of(month).items()
     }
 
 
@@ -85,11 +92,12 @@ def _streams(month: Month, spares: Spares) -> Iterator[Segment]:
             yield segment
 
 
-def held_in(month: Month) -> Iterator[Held]:
-    """The month's segments that attempts held, attempt by attempt.
+def held_in(month: Month, tiers: Intervals | None = None) -> Iterator[Held]:
+    """The month's segments that attempts held, attempt by attempt; `tiers`: what was borrowed.
 
     Pages end between attempts; nothing is kept open between them, so that others may write.
     """
+    tiers = tiers or {}
     accounts = {
         pk: project_account(str(team), str(pk))
         for pk, team in Project.objects.order_by().values_list("pk", "team_id")
@@ -104,27 +112,34 @@ def held_in(month: Month) -> Iterator[Held]:
         if not page:
             return
         last = page[-1][0]
-        for attempt, pool, flavour, bucket, tier, start_s, end_s, project, reason in page:
+        for attempt, device, pool, flavour, bucket, start_s, end_s, project, reason in page:
             where = Bucket(bucket)
-            yield Held(
+            held = Held(
                 holder=str(attempt),
                 account=payer(accounts.get(project), where, is_billable=_BILLABLE[reason]),
                 pool=str(pool),
                 flavour=flavour,
                 bucket=where,
-                tier=tier,
+                tier="",
                 start_s=start_s,
                 end_s=month.end_s if end_s is None else end_s,
             )
+            times = tiers.get((attempt, device)) if where is Bucket.RUN else None
+            if times is None:
+                yield held
+            else:
+                for begin, end, is_borrowed in pieces(held.start_s, held.end_s, times):
+                    tier = BORROWED if is_borrowed else ""
+                    yield replace(held, tier=tier, start_s=begin, end_s=end)
 
 
 _BILLABLE = {"": True} | {str(reason): END_RULES[reason].billable for reason in EndReason}
 _HELD = (
     "attempt_id",
+    "device_id",
     "pool_id",
     "flavour",
     "bucket",
-    "tier",
     "start_s",
     "end_s",
     "project_id",

@@ -14,6 +14,7 @@ from scheduler.models import Budget, Grant, Quota
 from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.sharing.limits import MOST_GPUS
 from scheduler.services.sharing.rights import require_operator
+from scheduler.services.sharing.spans import begin_grant, end_grant
 from scheduler.services.sharing.tree import account_of
 
 MOST_GPU_HOURS = 10**9
@@ -89,6 +90,7 @@ def give_grant(
         reason=reason[:255],
         granted_by=actor,
     )
+    begin_grant(grant)
     events.wake_scheduler_on_commit()
     return grant
 
@@ -100,12 +102,14 @@ def revoke_grant(*, actor: User, grant_id: int, now: datetime | None = None) -> 
     grant = Grant.objects.filter(pk=grant_id).first()
     if grant is None:
         raise NotFound("There is no such grant.")
+    now = now or timezone.now()
     revoked = Grant.objects.filter(pk=grant_id, revoked_at__isnull=True).update(
-        revoked_at=now or timezone.now(), revoked_by=actor
+        revoked_at=now, revoked_by=actor
     )
     if not revoked:
         raise Conflict("This grant has been revoked already.")
     grant.refresh_from_db()
+    end_grant(grant, now=now)
     events.wake_scheduler_on_commit()
     return grant
 

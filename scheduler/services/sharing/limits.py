@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 
 from accounts.models import Project, Team, User
 from scheduler import events
@@ -19,6 +21,7 @@ from scheduler.services.errors import Invalid, NotFound
 from scheduler.services.sharing.guard import held_now
 from scheduler.services.sharing.policies import order_in_force
 from scheduler.services.sharing.rights import require_operator
+from scheduler.services.sharing.spans import end_quota, follow_quota
 from scheduler.services.sharing.tree import account_of, children, parent_of
 
 MOST_GPUS = 1_000_000
@@ -36,6 +39,7 @@ def set_quota(
     borrow_limit: int | None = None,
     lend_limit: int | None = None,
     maximum: int | None = None,
+    now: datetime | None = None,
 ) -> Quota:
     """What a team, a project or (None) the organisation may hold; replaces the row it has.
 
@@ -56,17 +60,19 @@ def set_quota(
     quota, _ = Quota.objects.update_or_create(account=account, **scope, defaults=figures)
     Quota.objects.filter(pk=quota.pk).update(held=held_now(quota))
     quota.refresh_from_db()
+    follow_quota(quota, now=now or timezone.now())
     events.wake_scheduler_on_commit()
     return quota
 
 
 @transaction.atomic
-def remove_quota(*, actor: User, quota_id: int) -> None:
+def remove_quota(*, actor: User, quota_id: int, now: datetime | None = None) -> None:
     """The account has no limit of this kind any more, and no grants on it."""
     require_operator(actor)
     deleted, _ = Quota.objects.filter(pk=quota_id).delete()
     if not deleted:
         raise NotFound("There is no such quota.")
+    end_quota(quota_id, now=now or timezone.now())
     events.wake_scheduler_on_commit()
 
 

@@ -1,0 +1,1 @@
+"""Money beside prices: one file a noun."""

@@ -1,0 +1,227 @@
+"""Guaranteed against borrowed: which devices a team holds above its guarantee, second by second.
+
+At every instant the devices a team holds are looked at in order: older attempt first, then by
+device. Each is guaranteed while a guarantee that covers it has room, the most particular guarantee
+first (pool and flavour, pool, flavour, any); else it is borrowed. Where nobody is guaranteed
+anything at that instant nothing is lent, so nothing is borrowed either.
+
+The sweep looks again only when something changes: a device taken or given back, a guarantee that
+begins or ends. `tests/ledger/test_tiers.py` compares it with looking at every second anew.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+Cell = tuple[str, str]
+Intervals = dict[tuple[int, int], list[tuple[int, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """GPUs a team can claim back within `[start_s, end_s)`; empty pool or flavour: any.
+
+    Those of one scope add up: a quota, and the grants on it.
+    """
+
+    team: str
+    pool: str
+    flavour: str
+    gpus: int
+    start_s: int
+    end_s: int | None = None
+
+    def covers(self, cell: Cell) -> bool:
+        """Whether it counts for a pool and flavour."""
+        return self.pool in ("", cell[0]) and self.flavour in ("", cell[1])
+
+    def holds_at(self, at_s: int) -> bool:
+        """Whether it is in force at a second."""
+        return self.start_s <= at_s and (self.end_s is None or at_s < self.end_s)
+
+
+class Stay(NamedTuple):
+    """A device held by an attempt, seconds; attempts are numbered by age."""
+
+    attempt: int
+    device: int
+    pool: str
+    flavour: str
+    start_s: int
+    end_s: int
+
+
+@dataclass(slots=True)
+class _Held:
+    """What an attempt holds now: devices by cell, and what each took of which guarantee."""
+
+    devices: dict[Cell, list[int]] = field(default_factory=dict)
+    took: dict[Cell, int] = field(default_factory=dict)
+
+
+def borrowed(
+    stays: Iterable[Stay], team: str, guarantees: Sequence[Guarantee], start_s: int, end_s: int
+) -> Intervals:
+    """When each (attempt, device) of a team was borrowed, within a window, in order of time."""
+    given = [g for g in guarantees if g.gpus > 0]
+    if not given:
+        return {}
+    sweep = _Sweep(team, given)
+    for at_s, changes in groupby(_changes(stays, given, start_s, end_s), key=lambda c: c[0]):
+        sweep.step(at_s, list(changes))
+    sweep.finish(end_s)
+    return sweep.found
+
+
+_ENDS, _STARTS, _MOVES = 0, 1, 2
+_Change = tuple[int, int, Stay | None]
+
+
+def _changes(
+    stays: Iterable[Stay], guarantees: Sequence[Guarantee], start_s: int, end_s: int
+) -> list[_Change]:
+    """Everything that changes, in order of time; what lies outside the window is clipped."""
+    found: list[_Change] = [(start_s, _MOVES, None)]
+    for stay in stays:
+        begin, end = max(stay.start_s, start_s), min(stay.end_s, end_s)
+        if begin < end:
+            found += [(begin, _STARTS, stay), (end, _ENDS, stay)]
+    moments = {g.start_s for g in guarantees} | {g.end_s for g in guarantees if g.end_s is not None}
+    found += [(moment, _MOVES, None) for moment in moments if start_s < moment < end_s]
+    found.sort(key=lambda change: change[:2])
+    return found
+
+
+class _Sweep:
+    """The state between two changes. `left`: room in the team's guarantees, by scope."""
+
+    def __init__(self, team: str, guarantees: Sequence[Guarantee]) -> None:
+        self.found: Intervals = {}
+        self._team = team
+        self._guarantees = guarantees
+        self._in_force: list[Guarantee] = []
+        self._order: list[int] = []
+        self._held: dict[int, _Held] = {}
+        self._left: dict[Cell, int] = {}
+        self._since: dict[tuple[int, int], int] = {}
+
+    def step(self, at_s: int, changes: Sequence[_Change]) -> None:
+        """Apply all changes of one second; who is older than all that changed keeps its tier.
+
+        The youngest that comes takes what is left. While nobody borrows and there is one guarantee
+        only, who goes gives back what it took. In every other case the team is looked at anew.
+        """
+        is_simple = True
+        ending = [stay for _, kind, stay in changes if kind == _ENDS and stay is not None]
+        starting = [stay for _, kind, stay in changes if kind == _STARTS and stay is not None]
+        if any(kind == _MOVES for _, kind, _ in changes):
+            self._in_force = [g for g in self._guarantees if g.holds_at(at_s)]
+            is_simple = False
+        is_simple = self._take_away(ending, at_s) and is_simple
+        oldest_new = self._order[-1] if self._order else -1
+        new = self._bring(starting)
+        is_simple = is_simple and all(attempt > oldest_new for attempt in new)
+        if not is_simple:
+            self._left = {}
+            for g in self._in_force:
+                if g.team == self._team:
+                    scope = (g.pool, g.flavour)
+                    self._left[scope] = self._left.get(scope, 0) + g.gpus
+        for attempt in new if is_simple else self._order:
+            self._assign(attempt, at_s)
+
+    def finish(self, end_s: int) -> None:
+        """Close what is still borrowed at the window's end."""
+        for key in list(self._since):
+            self._close(key, end_s)
+
+    def _take_away(self, ending: Sequence[Stay], at_s: int) -> bool:
+        """Returns whether everybody else's tier stays as it is."""
+        is_simple = not ending or (not self._since and len(self._left) <= 1)
+        for stay in ending:
+            self._close((stay.attempt, stay.device), at_s)
+            held = self._held[stay.attempt]
+            cell = (stay.pool, stay.flavour)
+            held.devices[cell].remove(stay.device)
+            if not held.devices[cell]:
+                del held.devices[cell]
+            if not held.devices:
+                del self._held[stay.attempt]
+                self._order.pop(bisect_left(self._order, stay.attempt))
+                for scope, count in held.took.items():
+                    self._left[scope] = self._left.get(scope, 0) + count
+        gone = {stay.attempt for stay in ending}
+        return is_simple and not any(attempt in self._held for attempt in gone)
+
+    def _bring(self, starting: Sequence[Stay]) -> list[int]:
+        """Returns the attempts that hold more than before, the oldest first."""
+        for stay in starting:
+            if stay.attempt not in self._held:
+                self._held[stay.attempt] = _Held()
+                insort(self._order, stay.attempt)
+            devices = self._held[stay.attempt].devices
+            insort(devices.setdefault((stay.pool, stay.flavour), []), stay.device)
+        return sorted({stay.attempt for stay in starting})
+
+    def _assign(self, attempt: int, at_s: int) -> None:
+        """Give an attempt what is left, cell by cell."""
+        held = self._held[attempt]
+        held.took = {}
+        for cell, devices in sorted(held.devices.items()):
+            count = self._guaranteed(cell, len(devices), held.took)
+            for device in devices[:count]:
+                self._close((attempt, device), at_s)
+            for device in devices[count:]:
+                self._since.setdefault((attempt, device), at_s)
+
+    def _guaranteed(self, cell: Cell, wanted: int, took: dict[Cell, int]) -> int:
+        if not any(g.covers(cell) for g in self._in_force):
+            return wanted
+        given = 0
+        pool, flavour = cell
+        for scope in ((pool, flavour), (pool, ""), ("", flavour), ("", "")):
+            part = min(wanted - given, self._left.get(scope, 0))
+            if part > 0:
+                self._left[scope] -= part
+                took[scope] = took.get(scope, 0) + part
+                given += part
+        return given
+
+    def _close(self, key: tuple[int, int], at_s: int) -> None:
+        since = self._since.pop(key, None)
+        if since is not None and since < at_s:
+            self.found.setdefault(key, []).append((since, at_s))
+
+
+def pieces(
+    start_s: int, end_s: int, intervals: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int, bool]]:
+    """`[start_s, end_s)` cut at these intervals; True: within one. They are in order of time."""
+    at_s = start_s
+    for begin, end in intervals:
+        if end <= at_s or begin >= end_s:
+            continue
+        if at_s < begin:
+            yield at_s, begin, False
+        yield max(begin, at_s), min(end, end_s), True
+        at_s = min(end, end_s)
+    if at_s < end_s:
+        yield at_s, end_s, False
+
+
+def guaranteed_seconds(
+    guarantees: Iterable[Guarantee], pool: str, start_s: int, end_s: int
+) -> dict[str, int]:
+    """GPU-seconds each team was guaranteed of a pool in a window; any pool counts for each."""
+    found: dict[str, int] = {}
+    for g in guarantees:
+        if g.pool in ("", pool):
+            until = end_s if g.end_s is None else min(g.end_s, end_s)
+            seconds = g.gpus * max(0, until - max(g.start_s, start_s))
+            if seconds:
+                found[g.team] = found.get(g.team, 0) + seconds
+    return found
