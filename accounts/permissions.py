@@ -1,9 +1,10 @@
-"""Who may do what: the only door to django-guardian.
+"""Who may do what: the one policy function, and the only door to django-guardian.
 
-Rights hang on groups, one for each team and role (`team:<id>:<role>`); a membership puts a person
-into its group. Operators act on the whole cluster, whatever team made them operators. Superusers
-may do everything. Answers are read from the database once per user object, so a request sees one
-consistent picture and the next one sees every change.
+What a role may do stands in `accounts/policy.py`. A role in a team gives its rights through a group
+(`team:<id>:<role>`), a role of the organisation through another (`organisation:<role>`);
+memberships and role grants put people into them. Superusers, the administrators, may do everything.
+Answers are read from the database once per user object, so a request sees one consistent picture
+and the next one sees every change.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from django.db.models import Q, QuerySet
 from guardian.shortcuts import assign_perm
 
 from accounts.models import (
-    Membership,
+    OrganisationRole,
     Project,
     ProjectGroupObjectPermission,
     Role,
@@ -23,40 +24,17 @@ from accounts.models import (
     TeamGroupObjectPermission,
     User,
 )
-
-# action: permission, by kind of object
-_PROJECT_ACTIONS = {
-    "view": "view_project",
-    "submit_job": "submit_job",
-    "read_log": "read_log",
-    "view_costs": "view_costs",
-    "manage_project": "manage_project",
-}
-_TEAM_ACTIONS = {"view": "view_team", "manage_team": "manage_team", "view_costs": "view_costs"}
-_CLUSTER_ACTIONS = frozenset({"operate", "administer", "keep_books", "read_audit"})
-# Whoever is in this group keeps the books of the whole cluster, whatever teams they are in.
-BOOKKEEPERS = "cluster:books"
-
-_WORKS = ("view_project", "submit_job", "read_log", "view_costs")
-PROJECT_RIGHTS: dict[str, tuple[str, ...]] = {
-    Role.MEMBER: _WORKS,
-    Role.LEAD: (*_WORKS, "manage_project"),
-    Role.FINANCE: ("view_project", "view_costs"),
-    Role.OPERATOR: _WORKS,
-}
-TEAM_RIGHTS: dict[str, tuple[str, ...]] = {
-    Role.MEMBER: ("view_team",),
-    Role.LEAD: ("view_team", "manage_team", "view_costs"),
-    Role.FINANCE: ("view_team", "view_costs"),
-    Role.OPERATOR: ("view_team",),
-}
+from accounts.policy import COLUMNS, ORGANISATION, TEAM, actions_of, full_name, roles_for
 
 
 @dataclass(frozen=True, slots=True)
 class _Grants:
+    """What one person has: (object id, action) pairs of own teams, and columns that count
+    everywhere."""
+
     projects: frozenset[tuple[int, str]]
     teams: frozenset[tuple[int, str]]
-    is_operator: bool
+    everywhere: frozenset[str]
 
 
 def can(user: User | AnonymousUser, action: str, obj: Project | Team | None) -> bool:
@@ -64,24 +42,25 @@ def can(user: User | AnonymousUser, action: str, obj: Project | Team | None) -> 
 
     Raises KeyError for an action that does not exist: a typing error must not read as "no".
     """
-    if obj is None and action not in _CLUSTER_ACTIONS:
-        raise KeyError(action)
-    needed = ""
-    if isinstance(obj, Project):
-        needed = _PROJECT_ACTIONS[action]
-    elif isinstance(obj, Team):
-        needed = _TEAM_ACTIONS[action]
+    kind = _kind_of(obj)
+    roles = roles_for(kind, action)
     if isinstance(user, AnonymousUser) or not user.is_active:
         return False
     if user.is_superuser:
         return True
+    grants = _grants(user)
+    if roles & grants.everywhere:
+        return True
     if obj is None:
-        if action == "keep_books":
-            return user.groups.filter(name=BOOKKEEPERS).exists()
-        return action == "operate" and _grants(user).is_operator
-    if isinstance(obj, Project):
-        return (obj.pk, needed) in _grants(user).projects
-    return (obj.pk, needed) in _grants(user).teams
+        return False
+    held = grants.projects if isinstance(obj, Project) else grants.teams
+    return (obj.pk, full_name(kind, action)) in held
+
+
+def _kind_of(obj: Project | Team | None) -> str:
+    if obj is None:
+        return "cluster"
+    return "project" if isinstance(obj, Project) else "team"
 
 
 def is_operator(user: User | AnonymousUser) -> bool:
@@ -92,21 +71,21 @@ def is_operator(user: User | AnonymousUser) -> bool:
 def projects_visible_to(user: User | AnonymousUser, action: str = "view") -> QuerySet[Project]:
     """The projects on which `user` may do `action`."""
     projects = Project.objects.select_related("team")
+    needed = full_name("project", action)
     if isinstance(user, AnonymousUser) or not user.is_active:
         return projects.none()
-    if user.is_superuser:
+    if user.is_superuser or roles_for("project", action) & _grants(user).everywhere:
         return projects
-    needed = _PROJECT_ACTIONS[action]
     return projects.filter(pk__in=[pk for pk, right in _grants(user).projects if right == needed])
 
 
 def teams_visible_to(user: User | AnonymousUser, action: str = "view") -> QuerySet[Team]:
     """The teams on which `user` may do `action`."""
+    needed = full_name("team", action)
     if isinstance(user, AnonymousUser) or not user.is_active:
         return Team.objects.none()
-    if user.is_superuser:
+    if user.is_superuser or roles_for("team", action) & _grants(user).everywhere:
         return Team.objects.all()
-    needed = _TEAM_ACTIONS[action]
     return Team.objects.filter(pk__in=[pk for pk, right in _grants(user).teams if right == needed])
 
 
@@ -124,10 +103,21 @@ def _grants(user: User) -> _Grants:
                     "content_object_id", "permission__codename"
                 )
             ),
-            is_operator=Membership.objects.filter(user=user, role=Role.OPERATOR).exists(),
+            everywhere=_everywhere(user.groups.values_list("name", flat=True)),
         )
         user._trainyard_grants = cached  # type: ignore[attr-defined]
     return cached
+
+
+def _everywhere(groups: QuerySet[Group, str]) -> frozenset[str]:
+    """The columns that count for the whole cluster; operators of a team run all of it."""
+    found = set()
+    for name in groups:
+        if name.startswith(ORGANISATION):
+            found.add(name)
+        elif name.startswith(TEAM) and name.endswith(f":{Role.OPERATOR}"):
+            found.add(ORGANISATION + OrganisationRole.OPERATOR)
+    return frozenset(found & set(COLUMNS))
 
 
 def forget_grants(user: User) -> None:
@@ -137,53 +127,50 @@ def forget_grants(user: User) -> None:
 
 def people_who_can(action: str, obj: Team | None) -> QuerySet[User]:
     """Everybody who may do `action` to a team or (None) the cluster, administrators included."""
-    people = User.objects.filter(is_active=True)
-    if obj is None:
-        if action == "keep_books":
-            return bookkeepers()
-        if action not in _CLUSTER_ACTIONS:
-            raise KeyError(action)
-        operators = Q(memberships__role=Role.OPERATOR) if action == "operate" else Q()
-        return people.filter(Q(is_superuser=True) | operators).distinct()
-    groups = TeamGroupObjectPermission.objects.filter(
-        content_object=obj, permission__codename=_TEAM_ACTIONS[action]
-    ).values("group")
-    return people.filter(Q(is_superuser=True) | Q(groups__in=groups)).distinct()
+    kind = _kind_of(obj)
+    roles = roles_for(kind, action)
+    who = Q(is_superuser=True)
+    who |= Q(groups__name__in=[role for role in roles if role.startswith(ORGANISATION)])
+    if ORGANISATION + OrganisationRole.OPERATOR in roles:
+        who |= Q(memberships__role=Role.OPERATOR)
+    if obj is not None:
+        rows = TeamGroupObjectPermission.objects.filter(
+            content_object=obj, permission__codename=full_name(kind, action)
+        )
+        who |= Q(groups__in=rows.values("group"))
+    return User.objects.filter(who, is_active=True).distinct()
 
 
-def bookkeepers() -> QuerySet[User]:
-    """Everybody who may keep the books: proposes and approves prices and postings."""
-    of_group = Group.objects.filter(name=BOOKKEEPERS)
-    return User.objects.filter(
-        Q(is_superuser=True) | Q(groups__in=of_group), is_active=True
-    ).distinct()
-
-
-def set_bookkeeper(user: User, *, keeps: bool) -> None:
-    """Put the user into the group of bookkeepers, or take the user out."""
-    group = Group.objects.get_or_create(name=BOOKKEEPERS)[0]
-    (user.groups.add if keeps else user.groups.remove)(group)
+def enter_organisation(user: User, role: str, *, holds: bool) -> None:
+    """Give or take the rights of a role of the organisation; the caller has checked who may."""
+    if role == OrganisationRole.ADMIN:
+        User.objects.filter(pk=user.pk).update(is_superuser=holds, is_staff=holds)
+        user.is_superuser = user.is_staff = holds
+    else:
+        group = Group.objects.get_or_create(name=ORGANISATION + role)[0]
+        (user.groups.add if holds else user.groups.remove)(group)
+    forget_grants(user)
 
 
 def group_of(team: Team, role: str) -> Group:
     """The group whose rights a membership in this role gives."""
-    return Group.objects.get_or_create(name=f"team:{team.pk}:{role}")[0]
+    return Group.objects.get_or_create(name=f"{TEAM}{team.pk}:{role}")[0]
 
 
 def grant_team(team: Team) -> None:
     """Give each role's group its rights on a new team."""
-    for role, rights in TEAM_RIGHTS.items():
+    for role in Role.values:
         group = group_of(team, role)
-        for right in rights:
-            assign_perm(right, group, team)
+        for action in actions_of("team", TEAM + role):
+            assign_perm(action, group, team)
 
 
 def grant_project(project: Project) -> None:
     """Give each role's group its rights on a new project."""
-    for role, rights in PROJECT_RIGHTS.items():
+    for role in Role.values:
         group = group_of(project.team, role)
-        for right in rights:
-            assign_perm(right, group, project)
+        for action in actions_of("project", TEAM + role):
+            assign_perm(action, group, project)
 
 
 def enter_group(user: User, team: Team, role: str) -> None:

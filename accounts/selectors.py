@@ -9,15 +9,17 @@ from datetime import datetime
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from accounts.errors import NotFound
+from accounts.errors import Forbidden, NotFound
 from accounts.models import (
     ApiToken,
     Invitation,
     Membership,
+    OrganisationRole,
     Project,
     Rate,
     RateDecision,
     RateKind,
+    RoleGrant,
     Team,
     User,
 )
@@ -120,8 +122,8 @@ def approved_rates() -> QuerySet[Rate]:
 
 
 def proposed_rates(viewer: User) -> QuerySet[Rate]:
-    """Prices that wait for a second person; nobody's for those who do not keep the books."""
-    if not can(viewer, "keep_books", None):
+    """Prices that wait for a second person; for those who keep or audit the books."""
+    if not can(viewer, "read_books", None):
         return Rate.objects.none()
     return (
         Rate.objects.filter(decision=RateDecision.PROPOSED)
@@ -178,4 +180,36 @@ def get_open_invitation(secret: str, *, now: datetime | None = None) -> Invitati
     )
     if found is None:
         raise NotFound("This invitation is used, expired or withdrawn. Ask for a new one.")
+    return found
+
+
+def role_grants(viewer: User) -> list[RoleGrant]:
+    """Who holds which role of the organisation, and what waits for a second person; by name.
+
+    For those who read settings. Administrators that nobody appointed, the first one above all, are
+    in the list without a giver.
+    """
+    if not can(viewer, "read_settings", None):
+        raise Forbidden("Only those who run, pay for or audit the cluster see who holds its roles.")
+    grants = list(RoleGrant.objects.select_related("user", "given_by", "confirmed_by"))
+    appointed = {grant.user_id for grant in grants if grant.role == OrganisationRole.ADMIN}
+    grants += [
+        RoleGrant(
+            user=user,
+            role=OrganisationRole.ADMIN,
+            given_at=user.date_joined,
+            confirmed_at=user.date_joined,
+        )
+        for user in User.objects.filter(is_superuser=True).exclude(pk__in=appointed)
+    ]
+    return sorted(grants, key=lambda grant: (grant.role, grant.user.username))
+
+
+def get_person(viewer: User, username: str) -> User:
+    """Somebody by user name, for administrators, who appoint. Raises NotFound."""
+    if not can(viewer, "administer_cluster", None):
+        raise Forbidden("Only administrators give and take roles of the organisation.")
+    found = User.objects.filter(username__iexact=username).first()
+    if found is None:
+        raise NotFound("There is nobody with this user name.", field="username")
     return found

@@ -9,6 +9,7 @@ from accounts.models.grants import (
 )
 from accounts.models.projects import Project
 from accounts.models.rates import Rate, RateDecision, RateKind
+from accounts.models.roles import OrganisationRole, RoleGrant
 from accounts.models.teams import Invitation, Membership, Role, Team
 from accounts.models.tokens import ApiToken
 from accounts.models.users import User
@@ -20,6 +21,7 @@ __all__ = [
     "AuditSeal",
     "Invitation",
     "Membership",
+    "OrganisationRole",
     "Project",
     "ProjectGroupObjectPermission",
     "ProjectUserObjectPermission",
@@ -27,6 +29,7 @@ __all__ = [
     "RateDecision",
     "RateKind",
     "Role",
+    "RoleGrant",
     "Team",
     "TeamGroupObjectPermission",
     "TeamUserObjectPermission",

@@ -27,6 +27,7 @@ class Project(models.Model):
         permissions = [
             ("submit_job", "Can submit jobs"),
             ("read_log", "Can read logs and specs of jobs"),
+            ("read_metrics", "Can read what the GPUs of jobs did"),
             ("view_costs", "Can see what the project costs"),
             ("manage_project", "Can change the project and stop anybody's jobs in it"),
         ]

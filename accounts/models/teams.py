@@ -19,6 +19,9 @@ class Team(models.Model):
         permissions = [
             ("manage_team", "Can change members and projects"),
             ("view_costs", "Can see what the team costs"),
+            ("manage_service_accounts", "Can make and end accounts of programs"),
+            ("approve_requests", "Can decide on the team's requests"),
+            ("delegate_rights", "Can let others act for oneself in the team"),
         ]
 
     def __str__(self) -> str:

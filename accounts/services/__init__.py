@@ -10,6 +10,7 @@ from accounts.services.rates import (
     propose_rate,
     set_rate,
 )
+from accounts.services.roles import confirm_role, give_role, take_role
 from accounts.services.teams import archive_project, create_project, create_team, rename_team
 from accounts.services.tokens import SCOPES, authenticate_token, issue_token, revoke_token
 
@@ -23,11 +24,13 @@ __all__ = [
     "authenticate_token",
     "change_display_name",
     "change_role",
+    "confirm_role",
     "create_first_administrator",
     "create_project",
     "create_team",
     "create_user",
     "decline_rate",
+    "give_role",
     "invite",
     "issue_token",
     "leave_team",
@@ -37,4 +40,5 @@ __all__ = [
     "revoke_invitation",
     "revoke_token",
     "set_rate",
+    "take_role",
 ]

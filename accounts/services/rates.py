@@ -10,9 +10,10 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from accounts.errors import Conflict, Forbidden, Invalid
-from accounts.models import Rate, RateDecision, RateKind, User
-from accounts.permissions import bookkeepers, can, set_bookkeeper
+from accounts.models import OrganisationRole, Rate, RateDecision, RateKind, User
+from accounts.permissions import can, people_who_can
 from accounts.services.audit import pictured, record
+from accounts.services.roles import give_role, take_role
 
 _MAX_PRICE = Decimal(100_000)
 _MAX_MODEL = 96
@@ -25,13 +26,12 @@ def _require_bookkeeper(actor: User) -> None:
         raise Forbidden("Only those who keep the books may do this. Ask an administrator.")
 
 
-@transaction.atomic
 def appoint_bookkeeper(*, actor: User, user: User, keeps: bool = True) -> None:
-    """Let `user` keep the books, or no longer; for administrators."""
-    if not can(actor, "administer", None):
-        raise Forbidden("Only administrators appoint bookkeepers.")
-    set_bookkeeper(user, keeps=keeps)
-    record(actor, "role.give" if keeps else "role.take", user, after={"keeps_books": keeps})
+    """Let `user` keep the books, or no longer: the organisation's role of finance."""
+    if keeps:
+        give_role(actor=actor, user=user, role=OrganisationRole.FINANCE)
+    else:
+        take_role(actor=actor, user=user, role=OrganisationRole.FINANCE)
 
 
 @transaction.atomic
@@ -51,7 +51,7 @@ def set_rate(
         raise Forbidden("Only administrators set prices.")
     rate = _checked(device_model, "", price_per_gpu_hour, currency, valid_from or timezone.now())
     rate.proposed_by = actor
-    if bookkeepers().exclude(pk=actor.pk).exists():
+    if people_who_can("keep_books", None).exclude(pk=actor.pk).exists():
         rate.decision = RateDecision.PROPOSED
     else:
         rate.decided_by, rate.decided_at = actor, timezone.now()

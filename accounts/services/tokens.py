@@ -22,6 +22,8 @@ SCOPES = (
     "nodes:read",
     "nodes:write",
     "costs:read",
+    "people:read",
+    "people:write",
 )
 MAX_DAYS = 365
 MAX_TOKENS = 100

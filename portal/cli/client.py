@@ -98,6 +98,8 @@ class Api:
         )
 
     def _json(self, answer: httpx.Response) -> Any:
+        if answer.status_code == httpx.codes.NO_CONTENT:
+            return None
         try:
             return answer.json()
         except ValueError:

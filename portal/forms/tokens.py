@@ -13,6 +13,8 @@ _WORDS = {
     "nodes:read": "see nodes and queues",
     "nodes:write": "drain and resume nodes, issue enrolment tokens (operators)",
     "costs:read": "see costs",
+    "people:read": "see teams, roles and who acts for whom",
+    "people:write": "give and take roles, move teams (as far as you may)",
 }
 
 

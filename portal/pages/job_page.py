@@ -24,7 +24,7 @@ from scheduler.selectors.jobs import (
     wait_sentence_of,
 )
 from scheduler.selectors.queues import position_in_queue
-from scheduler.selectors.telemetry import job_series
+from scheduler.selectors.telemetry import job_series, may_read_metrics
 from scheduler.selectors.triage import Diagnosis, diagnosis_of, title_of
 from scheduler.selectors.usage import job_cost, may_see_cost
 from scheduler.states import (
@@ -84,6 +84,7 @@ def job_frame(viewer: User, job: Job) -> dict[str, Any]:
         "is_unreachable": bool(unreachable_job_ids([job])),
         "may_read": may_read_inside(viewer, job),
         "may_see_cost": may_see_cost(viewer, job),
+        "may_measure": may_read_metrics(viewer, job),
         "stop": job.spec.get("stop", {}),
         "is_paused": shown_state_of(job) == "paused",
         "saved": latest_saved(viewer, job),
@@ -95,7 +96,7 @@ def overview(viewer: User, job: Job, *, now: datetime) -> dict[str, Any]:
     """The whole overview."""
     frame = job_frame(viewer, job)
     attempts = list(attempts_of(viewer, job))
-    series = job_series(viewer, job) if attempts else []
+    series = job_series(viewer, job) if attempts and frame["may_measure"] else []
     cost = job_cost(viewer, job, now=now) if frame["may_see_cost"] else None
     events = list(job_events(viewer, job).reverse()[:EVENTS_SHOWN])
     return frame | {

@@ -76,6 +76,8 @@ def read_attempt(request: HttpRequest) -> tuple[int | None, str]:
 def job_metrics(request: HttpRequest, pk: int) -> HttpResponseBase:
     """Charts of every granted GPU, each with its table."""
     viewer, job, context = _frame(request, pk, "metrics")
+    if not context["may_measure"]:
+        raise Forbidden("Your role may see this job, but not what its GPUs do.")
     attempt, problem = read_attempt(request)
     attempts = list(attempts_of(viewer, job))
     if attempt is not None and attempt not in {one.number for one in attempts}:

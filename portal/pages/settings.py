@@ -9,6 +9,7 @@ from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from accounts.errors import DomainError
+from accounts.permissions import can
 from accounts.services import change_display_name
 from portal.forms.tokens import ProfileForm
 from portal.pages.access import page, takes, viewer_of
@@ -31,7 +32,12 @@ def profile(request: HttpRequest) -> HttpResponseBase:
         except DomainError as refused:
             form.add_error("display_name", refused.detail)
     memberships = viewer.memberships.select_related("team").order_by("team__slug")
-    return render(request, "settings/profile.html", {"form": form, "memberships": memberships})
+    context = {
+        "form": form,
+        "memberships": memberships,
+        "may_see_roles": can(viewer, "read_settings", None),
+    }
+    return render(request, "settings/profile.html", context)
 
 
 @takes("POST")

@@ -20,6 +20,7 @@ from portal.pages import (
     tokens,
     welcome,
 )
+from portal.pages.people import roles
 from portal.pages.sets import detail as set_pages
 
 job_urls = [
@@ -83,6 +84,12 @@ team_urls = [
     path("<slug:slug>/leave/", teams.team_leave, name="leave"),
 ]
 
+role_urls = [
+    path("", roles.role_list, name="list"),
+    path("confirm/", roles.role_confirm, name="confirm"),
+    path("take/", roles.role_take, name="take"),
+]
+
 token_urls = [
     path("", tokens.token_list, name="list"),
     path("<int:pk>/revoke/", tokens.token_revoke, name="revoke"),
@@ -114,6 +121,7 @@ urlpatterns = [
     path("teams/", include((team_urls, "teams"))),
     path("invitations/<str:secret>/", invitations.invitation_accept, name="invitation"),
     path("usage/", include(([path("", costs.cost_overview, name="overview")], "costs"))),
+    path("settings/roles/", include((role_urls, "roles"))),
     path("settings/tokens/", include((token_urls, "tokens"))),
     path("settings/profile/", settings.profile, name="profile"),
     path("settings/theme/", settings.theme, name="theme"),

@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 
 from accounts.errors import NotFound
 from accounts.models import User
-from accounts.permissions import can, is_operator, projects_visible_to
+from accounts.permissions import can, projects_visible_to
 from scheduler.models import Allocation, Attempt, Job, JobEvent, Placement
 from scheduler.spec import JobSpec
 from scheduler.states import (
@@ -44,11 +44,12 @@ class JobFilter:
 
 
 def visible_jobs(viewer: User) -> QuerySet[Job]:
-    """Jobs of the projects the viewer may see; operators see that every job exists."""
+    """Jobs of the projects the viewer may see; who runs or pays for the cluster sees that every
+    job exists."""
     jobs = Job.objects.select_related("project__team", "owner", "pool", "queue", "job_set")
     if not viewer.is_authenticated:
         return jobs.none()
-    if is_operator(viewer):
+    if can(viewer, "see_jobs", None):
         return jobs
     return jobs.filter(project__in=projects_visible_to(viewer))
 
@@ -128,7 +129,7 @@ def latest_attempt_number(job: Job) -> int | None:
 def job_actions(viewer: User, job: Job) -> set[str]:
     """What the viewer may do to the job now: cancel, hold, pause, release, clone."""
     is_mine = job.owner_id == viewer.pk and can(viewer, "submit_job", job.project)
-    may_act = is_mine or can(viewer, "manage_project", job.project) or is_operator(viewer)
+    may_act = is_mine or can(viewer, "manage_project", job.project) or can(viewer, "operate", None)
     actions = set()
     if may_act and job.state not in FINAL_JOB_STATES:
         actions.add("cancel")

@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from accounts.errors import NotFound
 from accounts.models import User
-from accounts.permissions import is_operator, projects_visible_to
+from accounts.permissions import can, projects_visible_to
 from scheduler.models import Job, MaintenanceWindow, Node, Pool, Queue
 from scheduler.states import JobState, wait_sentence
 
@@ -37,7 +37,7 @@ def queue_rows(viewer: User, pool: Pool, *, limit: int = 500) -> list[QueueRow]:
         .select_related("project__team", "owner", "pool")
         .order_by("-tier", "queued_at", "id")[:limit]
     )
-    sees_all = is_operator(viewer)
+    sees_all = can(viewer, "see_jobs", None)
     visible = set() if sees_all else set(projects_visible_to(viewer).values_list("pk", flat=True))
     rows = []
     for position, job in enumerate(ordered, start=1):

@@ -11,7 +11,7 @@ from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Qu
 
 from accounts.errors import NotFound
 from accounts.models import User
-from accounts.permissions import can, is_operator, projects_visible_to
+from accounts.permissions import can, projects_visible_to
 from scheduler.models import Job, JobSet
 from scheduler.selectors.jobs import MAX_PK
 from scheduler.selectors.usage import cost_of_set
@@ -41,11 +41,14 @@ class SetView:
 
 
 def visible_sets(viewer: User) -> QuerySet[JobSet]:
-    """Sets of the projects the viewer may see; operators see that every set exists."""
+    """Sets of the projects the viewer may see; who runs or pays for the cluster sees that every
+    set exists."""
     sets = JobSet.objects.select_related("project__team", "owner", "rerun_of")
     if not viewer.is_authenticated:
         return sets.none()
-    return sets if is_operator(viewer) else sets.filter(project__in=projects_visible_to(viewer))
+    if can(viewer, "see_jobs", None):
+        return sets
+    return sets.filter(project__in=projects_visible_to(viewer))
 
 
 def get_visible_set(viewer: User, pk: int) -> JobSet:
@@ -67,7 +70,9 @@ def set_actions(viewer: User, view: SetView) -> set[str]:
     """What the viewer may do to the set now: cancel, rerun."""
     job_set = view.job_set
     is_mine = job_set.owner_id == viewer.pk and can(viewer, "submit_job", job_set.project)
-    may_act = is_mine or can(viewer, "manage_project", job_set.project) or is_operator(viewer)
+    may_act = (
+        is_mine or can(viewer, "manage_project", job_set.project) or can(viewer, "operate", None)
+    )
     actions = set()
     if may_act and view.finished < job_set.size:
         actions.add("cancel")

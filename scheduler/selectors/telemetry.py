@@ -8,7 +8,9 @@ from typing import Any, cast
 
 from django.db.models import QuerySet
 
+from accounts.errors import Forbidden
 from accounts.models import User
+from accounts.permissions import can
 from scheduler.models import DeviceSample, Job, Node
 from scheduler.selectors.jobs import get_visible_job
 
@@ -34,11 +36,21 @@ class DeviceSeries:
     temperature_c: list[float] = field(default_factory=list)
 
 
+def may_read_metrics(viewer: User, job: Job) -> bool:
+    """Whether readings of its GPUs may be shown; finance and auditors may not see them."""
+    return can(viewer, "read_metrics", job.project)
+
+
 def job_series(
     viewer: User, job: Job, *, attempt_number: int | None = None, since: datetime | None = None
 ) -> list[DeviceSeries]:
-    """The devices of one attempt, the latest by default; raises NotFound for a foreign job."""
+    """The devices of one attempt, the latest by default.
+
+    Raises NotFound for a foreign job, Forbidden for a role that sees jobs but not what they do.
+    """
     get_visible_job(viewer, job.pk)
+    if not may_read_metrics(viewer, job):
+        raise Forbidden("Your role may see this job, but not what its GPUs do.")
     attempts = job.attempts.order_by("-number")
     if attempt_number is not None:
         attempts = attempts.filter(number=attempt_number)

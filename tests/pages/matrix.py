@@ -33,12 +33,14 @@ class Row:
 #             alice bob lead fin  op carol root
 _ALL = "       200 200 200 200 200 200 200"
 _SEES = "      200 200 200 200 200 404 200"
+_MEASURES = "  200 200 200 403 200 404 200"
 _COSTS = "     200 200 200 200 403 404 200"
 _READS = "     200 200 200 403 403 404 200"
 _TEAM = "      200 200 200 200 404 404 200"
 _LEADS = "     403 403 302 403 404 404 302"
 _MOVES = "     302 403 302 403 302 404 302"
 _OPERATES = "  403 403 403 403 302 403 302"
+_ADMIN = "     403 403 403 403 403 403 302"
 _SELF = "      302 302 302 302 302 302 302"
 
 
@@ -58,8 +60,8 @@ ROWS: tuple[Row, ...] = (
     _get("jobs:why", _SEES, "queued"),
     _get("jobs:options", _SEES, "queued"),
     _get("jobs:events", _SEES, "running"),
-    _get("jobs:metrics", _SEES, "running"),
-    _get("jobs:series", _SEES, "running"),
+    _get("jobs:metrics", _MEASURES, "running"),
+    _get("jobs:series", _MEASURES, "running"),
     _get("jobs:cost", _COSTS, "running"),
     _get("jobs:spec", _READS, "running"),
     _get("jobs:logs", _READS, "running"),
@@ -103,6 +105,10 @@ ROWS: tuple[Row, ...] = (
     _post("teams:leave", "302 302 302 302 404 404 302", "team"),
     _get("invitation", _ALL, "secret"),
     _get("costs:overview", _ALL),
+    _get("roles:list", "403 403 403 403 200 403 200"),
+    _post("roles:list", _ADMIN, username="bob", role="auditor"),
+    _post("roles:confirm", _ADMIN, username="waiting", role="admin"),
+    _post("roles:take", _ADMIN, username="clerk", role="finance"),
     _get("tokens:list", _ALL),
     _post("tokens:revoke", "302 404 404 404 404 404 404", "token"),
     _get("profile", _ALL),

@@ -10,8 +10,9 @@ from django.db import transaction
 from django.test import Client
 from django.urls import URLPattern, URLResolver, reverse
 
-from accounts.services import invite, issue_token
+from accounts.services import give_role, invite, issue_token
 from portal.pages import urls
+from tests.factories import person
 from tests.pages.matrix import OPEN_ROUTES, PERSONAS, ROWS, Row
 from tests.pages.yard import build_yard
 from tests.scenes import submit
@@ -50,6 +51,9 @@ def things(people, root, alice, bob, lead, team, project):
     yard = build_yard(root, alice, project)
     invitation, secret = invite(actor=lead, team=team, email="somebody@example.org")
     token, _ = issue_token(actor=alice, name="laptop", scopes=["jobs:read"])
+    give_role(actor=root, user=person("clerk"), role="finance")
+    second = person("second", is_superuser=True)
+    give_role(actor=second, user=person("waiting"), role="admin")
     return {
         "running": yard.running.pk,
         "queued": yard.queued.pk,

@@ -8,6 +8,7 @@ from portal.api.docs import Schema
 from portal.api.holding import holding
 from portal.api.v1 import cluster, costs, job_answers, job_output, job_parts, jobs, people, sets
 from portal.api.v1.finance import terms
+from portal.api.v1.organisation import roles
 from portal.api.v1.rules import licences, policies, quotas, windows
 
 urlpatterns: list[URLPattern] = [
@@ -65,6 +66,9 @@ urlpatterns: list[URLPattern] = [
     path("rules/grants/<int:pk>/revoke/", quotas.GrantRevoke.as_view(), name="grant_revoke"),
     path("rules/budgets/", quotas.BudgetList.as_view(), name="budgets"),
     path("rules/policies/", policies.PolicyList.as_view(), name="policies"),
+    path("roles/", roles.RoleList.as_view(), name="roles"),
+    path("roles/confirm/", roles.RoleConfirm.as_view(), name="role_confirm"),
+    path("roles/take/", roles.RoleTake.as_view(), name="role_take"),
     path("me/", people.WhoAmI.as_view(), name="me"),
     path("projects/", people.ProjectList.as_view(), name="projects"),
     path("tokens/", people.TokenList.as_view(), name="tokens"),

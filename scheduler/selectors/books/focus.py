@@ -62,13 +62,13 @@ class _Books:
 def focus_rows(
     viewer: User, period: str, *, version: str = DEFAULT_VERSION, issuer: str = "Trainyard"
 ) -> Iterator[list[str]]:
-    """Header and rows of a closed month in a fixed order; for those who keep the books.
+    """Header and rows of a closed month in a fixed order; for those who keep or audit the books.
 
     Lines first, in the order in which they were written, then entries without lines. Raises
     Forbidden, NotFound, Conflict for a month that is not closed, ValueError for a version.
     """
-    if not can(viewer, "keep_books", None):
-        raise Forbidden("Only those who keep the books export them. Ask an administrator.")
+    if not can(viewer, "read_books", None):
+        raise Forbidden("Only those who keep or audit the books export them. Ask an administrator.")
     row = Period.objects.filter(name=period).first()
     if row is None:
         raise NotFound("There are no books for this month.")

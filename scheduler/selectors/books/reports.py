@@ -99,7 +99,7 @@ def team_statement(viewer: User, team: Team, period: str) -> tuple[list[Statemen
 
     Raises NotFound for others, as for a team that does not exist; Conflict before the close.
     """
-    if not (can(viewer, "keep_books", None) or can(viewer, "view_costs", team)):
+    if not can(viewer, "view_costs", team):
         raise NotFound("There is no such statement for you.")
     row = Period.objects.filter(name=period).first()
     close = PeriodClose.objects.filter(period=row).order_by("-version").first() if row else None
@@ -131,9 +131,10 @@ def team_statement(viewer: User, team: Team, period: str) -> tuple[list[Statemen
 
 
 def capacity(viewer: User, period: str) -> tuple[list[CapacityRow], list[Check]]:
-    """What devices did in a month, by UTC day, pool and flavour; for operators and bookkeepers."""
-    if not (can(viewer, "keep_books", None) or can(viewer, "operate", None)):
-        raise Forbidden("Only operators and those who keep the books may see this.")
+    """What devices did in a month, by UTC day, pool and flavour; for who runs or
+    pays for the cluster."""
+    if not can(viewer, "read_usage", None):
+        raise Forbidden("Only operators and those who keep or audit the books may see this.")
     try:
         month = Month.parse(period)
     except ValueError as error:
@@ -172,8 +173,10 @@ def _side(entry: LedgerEntry) -> tuple[str, int]:
 
 
 def _period(viewer: User, period: str) -> Period:
-    if not can(viewer, "keep_books", None):
-        raise Forbidden("Only those who keep the books may see them. Ask an administrator.")
+    if not can(viewer, "read_books", None):
+        raise Forbidden(
+            "Only those who keep or audit the books may see them. Ask an administrator."
+        )
     row = Period.objects.filter(name=period).first()
     if row is None:
         raise NotFound("There are no books for this month.")

@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from accounts.errors import NotFound
 from accounts.models import Project, Team, User
-from accounts.permissions import is_operator, teams_visible_to
+from accounts.permissions import can, teams_visible_to
 from accounts.selectors import get_visible_project, get_visible_team
 from scheduler.models import Budget, Grant, Quota, SchedulingRule
 
@@ -45,7 +45,7 @@ def get_visible_owner(viewer: User, path: str) -> Team | Project | None:
     """Who is meant by `team`, `team/project`, or nothing for the organisation. Raises NotFound."""
     if not path:
         return None
-    if is_operator(viewer):
+    if can(viewer, "read_settings", None):
         team, _, project = path.partition("/")
         found = (
             Project.objects.filter(team__slug=team, slug=project).first()
@@ -72,7 +72,7 @@ def grants_of(quota: Quota) -> Sequence[Grant]:
 
 
 def _mine(viewer: User) -> Q:
-    if is_operator(viewer):
+    if can(viewer, "read_settings", None):
         return Q()
     teams = teams_visible_to(viewer)
     return Q(account__team__in=teams) | Q(account__project__team__in=teams)

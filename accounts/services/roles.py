@@ -1,0 +1,124 @@
+"""Roles of the organisation: given and taken by administrators, an administrator's by two."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from accounts.errors import Conflict, Forbidden, Invalid, NotFound
+from accounts.models import OrganisationRole, RoleGrant, User
+from accounts.permissions import can, enter_organisation
+from accounts.services.audit import record
+
+_WORDS = ", ".join(OrganisationRole.values)
+
+
+@transaction.atomic
+def give_role(*, actor: User, user: User, role: str, now: datetime | None = None) -> RoleGrant:
+    """Let `user` hold a role of the organisation; who holds it already keeps it.
+
+    Nobody gives themselves one. While there is another administrator besides the actor, a new
+    administrator waits for their `confirm_role`. An auditor holds no other role: who audits
+    changes nothing.
+    """
+    _check(actor, role)
+    if user.pk == actor.pk:
+        raise Forbidden("Nobody gives a role to themselves. Ask another administrator.")
+    if not user.is_active:
+        raise Invalid("This account is not active.", field="username")
+    there = _locked(user)
+    if role in there:
+        return there[role]
+    _keep_auditors_apart(role, set(there))
+    now = now or timezone.now()
+    waits = role == OrganisationRole.ADMIN and _administrators().exclude(pk=actor.pk).exists()
+    grant = RoleGrant.objects.create(
+        user=user,
+        role=role,
+        given_by=actor,
+        given_at=now,
+        confirmed_by=None if waits else actor,
+        confirmed_at=None if waits else now,
+    )
+    if not waits:
+        enter_organisation(user, role, holds=True)
+    record(actor, "role.propose" if waits else "role.give", user, after={"role": role})
+    return grant
+
+
+@transaction.atomic
+def confirm_role(*, actor: User, user: User, role: str, now: datetime | None = None) -> RoleGrant:
+    """Let a grant that waits for a second person hold; not by the one who gave it."""
+    _check(actor, role)
+    grant = _locked(user).get(role)
+    if grant is None:
+        raise NotFound("Nobody gave this person this role.")
+    if grant.confirmed_at is not None:
+        raise Conflict("This role is confirmed already.")
+    if actor.pk in (grant.given_by_id, user.pk):
+        raise Forbidden("Another administrator has to confirm this role.")
+    grant.confirmed_by, grant.confirmed_at = actor, now or timezone.now()
+    grant.save(update_fields=["confirmed_by", "confirmed_at"])
+    enter_organisation(user, role, holds=True)
+    record(actor, "role.confirm", user, after={"role": role})
+    return grant
+
+
+@transaction.atomic
+def take_role(*, actor: User, user: User, role: str) -> None:
+    """End a role, or withdraw one that waits; access ends with the next request."""
+    _check(actor, role)
+    grant = _locked(user).get(role)
+    if grant is None:
+        raise NotFound("This person does not hold this role.")
+    if role == OrganisationRole.ADMIN and grant.confirmed_at is not None:
+        others = _administrators().exclude(pk=user.pk)
+        if not others.exists():
+            raise Conflict("This is the last administrator. Make somebody else one first.")
+    grant.delete()
+    if grant.confirmed_at is not None:
+        enter_organisation(user, role, holds=False)
+    record(
+        actor, "role.take" if grant.confirmed_at else "role.withdraw", user, before={"role": role}
+    )
+
+
+def _check(actor: User, role: str) -> None:
+    if role not in OrganisationRole.values:
+        raise Invalid(f"Choose one of {_WORDS}.", field="role")
+    if not can(actor, "administer_cluster", None):
+        raise Forbidden("Only administrators give and take roles of the organisation.")
+
+
+def _administrators() -> QuerySet[User]:
+    return User.objects.filter(is_superuser=True, is_active=True)
+
+
+def _locked(user: User, now: datetime | None = None) -> dict[str, RoleGrant]:
+    """The person's grants by role, after a lock on the person and on all administrators, so that
+    two who take each other's role leave one behind."""
+    wanted = Q(pk=user.pk) | Q(is_superuser=True)
+    for one in User.objects.select_for_update(no_key=True).filter(wanted).order_by("pk"):
+        if one.pk == user.pk:
+            user.is_superuser = one.is_superuser
+    there = {grant.role: grant for grant in RoleGrant.objects.filter(user=user)}
+    if user.is_superuser and OrganisationRole.ADMIN not in there:
+        # The first administrator was made on the server itself, by nobody.
+        now = now or timezone.now()
+        there[OrganisationRole.ADMIN] = RoleGrant.objects.create(
+            user=user, role=OrganisationRole.ADMIN, given_at=now, confirmed_at=now
+        )
+    return there
+
+
+def _keep_auditors_apart(role: str, there: set[str]) -> None:
+    auditor = OrganisationRole.AUDITOR
+    if role == auditor and there:
+        raise Conflict(
+            f"An auditor changes nothing: take the roles {', '.join(sorted(there))} away first."
+        )
+    if auditor in there:
+        raise Conflict("An auditor changes nothing: take the auditor role away first.")

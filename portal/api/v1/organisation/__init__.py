@@ -1,0 +1,1 @@
+"""Roles, teams and accounts over REST."""
