@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import typer
 
-from portal.cli import checkpoint, follow, jobs, nodes, people, session, submit
+from portal.cli import checkpoint, follow, jobs, nodes, session, submit
 from portal.cli.exits import OK, Failure
 from portal.cli.output import print_failure
+from portal.cli.people import roles
 
 app = typer.Typer(
     name="trainyard",
@@ -39,7 +40,7 @@ for command in (
     app.command()(command)
 app.add_typer(nodes.app, name="nodes")
 app.add_typer(jobs.sets, name="sets")
-app.add_typer(people.roles, name="roles")
+app.add_typer(roles.app, name="roles")
 
 
 def run(words: Sequence[str]) -> int:

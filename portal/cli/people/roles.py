@@ -1,4 +1,4 @@
-"""People: roles of the organisation."""
+"""Roles of the organisation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from portal.cli.config import load_config
 from portal.cli.output import ago, print_json, print_line, print_table
 from portal.cli.session import AsJson
 
-roles = typer.Typer(
+app = typer.Typer(
     help="List roles of the organisation; give or take one (administrators).",
     invoke_without_command=True,
 )
@@ -20,7 +20,7 @@ Role = Annotated[str, typer.Argument(help="admin, finance, operator or auditor."
 _HEADS = ("PERSON", "ROLE", "GIVEN BY", "GIVEN", "STATE")
 
 
-@roles.callback()
+@app.callback()
 def list_roles(context: typer.Context, as_json: AsJson = False) -> None:
     """List roles of the organisation; give or take one (administrators)."""
     if context.invoked_subcommand:
@@ -43,7 +43,7 @@ def list_roles(context: typer.Context, as_json: AsJson = False) -> None:
     print_table(_HEADS, rows, "Nobody holds a role.")
 
 
-@roles.command()
+@app.command()
 def give(username: Username, role: Role, as_json: AsJson = False) -> None:
     """Give somebody a role (administrators)."""
     with Api(load_config()) as api:
@@ -56,7 +56,7 @@ def give(username: Username, role: Role, as_json: AsJson = False) -> None:
         print_line(f"{found['username']} will be {found['role']} once another one confirms it.")
 
 
-@roles.command()
+@app.command()
 def confirm(username: Username, role: Role, as_json: AsJson = False) -> None:
     """Confirm a role that another administrator gave."""
     with Api(load_config()) as api:
@@ -67,7 +67,7 @@ def confirm(username: Username, role: Role, as_json: AsJson = False) -> None:
     print_line(f"{found['username']} is {found['role']} now.")
 
 
-@roles.command()
+@app.command()
 def take(username: Username, role: Role) -> None:
     """Take a role away, or withdraw one that waits (administrators)."""
     with Api(load_config()) as api:

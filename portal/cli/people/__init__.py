@@ -1,0 +1,1 @@
+"""Commands about people: roles of the organisation."""
