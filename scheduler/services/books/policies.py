@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.permissions import bookkeepers
+from accounts.permissions import people_who_can
 from accounts.services.audit import record
 from scheduler.ledger.periods import Month, PeriodState
 from scheduler.ledger.shares import IdlePolicy
@@ -68,7 +68,7 @@ def propose_terms(
     _check(figures)
     row = PoolTerms(pool=pool, from_month=str(month), reason=reason.strip()[:255], **figures)
     row.proposed_by, row.proposed_at = actor, now
-    if not bookkeepers().exclude(pk=actor.pk).exists():
+    if not people_who_can("keep_books", None).exclude(pk=actor.pk).exists():
         row.decision, row.decided_by, row.decided_at = TermsDecision.APPROVED, actor, now
     row.save()
     before = {name: getattr(known, name) for name in _FIGURES}
