@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -19,8 +18,9 @@ from scheduler.engine.preempting.claiming import take_cleared
 from scheduler.engine.preempting.resizing import Elastic
 from scheduler.engine.preempting.targeting import Targeting
 from scheduler.engine.shaping.sizes import least_size
-from scheduler.engine.sharing.fairshare import Key, Line, units_of
+from scheduler.engine.sharing.fairshare import Line, units_of
 from scheduler.engine.sharing.quota import Gate, kinds_for_accounts, worst_case_s
+from scheduler.engine.sharing.turns import Turns
 from scheduler.engine.snapshot import (
     NONE,
     Classes,
@@ -41,7 +41,7 @@ _STRIDE = 64
 
 
 class _Stream:
-    """The jobs of one account in their order; `closed` has the classes it may not start.
+    """The jobs that one account rules and one takes the turns of, in order; tried up to `turn`.
 
     `cost_s`: GPU-seconds of each at worst, None if nobody has a budget.
     """
@@ -51,8 +51,13 @@ class _Stream:
         self.sharer = sharer
         self.places = places
         self.class_of = class_of
-        self.closed: Flags | None = None
         self.cost_s: Floats | None = None
+        self.turn = 0
+
+    @property
+    def place(self) -> int:
+        """Of the job whose turn it is."""
+        return int(self.places[self.turn])
 
 
 class Admission:
@@ -80,6 +85,9 @@ class Admission:
         # Classes that fit but for what is kept: only who is gone by then may still start.
         self._gone_by_s: Floats = floats(np.full(size, np.inf))
         self._kind_of: Ints | None = None
+        # Classes that an account's limits stop.
+        self._closed_for: dict[int, Flags] = {}
+        self._cost_per_s: Floats | None = None
 
     def place(self, placed: Iterable[tuple[int, Ints]]) -> None:
         """Start the jobs (rows) that have their nodes already, if their devices are there."""
@@ -97,68 +105,68 @@ class Admission:
                 self._start(place, row, request, nodes, uses_spare=False)
 
     def admit(self, ruled_out: Iterable[int]) -> None:
-        """Try the first job of every account, the one whose turn it is first.
+        """Try the first job of every account, the one whose turn it is first; tier by tier.
 
         Equals trying every job in order: a class that does not fit is closed for the rest of the
         cycle, because the board only shrinks, and so is one that an account's limits stop, because
-        accounts only fill up. Shares only grow, so a key that has grown since it was noted is put
-        back.
+        accounts only fill up.
         """
         self._closed[list(ruled_out)] = True
         is_open = ~self.is_started & ~self._closed[self.classes.of_job[self.order]]
         self.heads.recall(self.classes, self.order[is_open])
-        heap = []
-        for number, stream in enumerate(streams := self._streams()):
-            turn = self._next(stream, 0)
-            if turn >= 0:
-                heap.append((self._key(stream, turn), number, turn))
-        heapq.heapify(heap)
-        while heap:
-            key, number, turn = heapq.heappop(heap)
-            stream = streams[number]
-            if self._may_try(stream, turn) and self._key(stream, turn) == key:
-                self._try(stream, turn)
-                turn += 1
-            turn = self._next(stream, turn)
-            if turn >= 0:
-                heapq.heappush(heap, (self._key(stream, turn), number, turn))
+        for streams in self._streams():
+            turns = Turns(self.line.shares)
+            for number, stream in enumerate(streams):
+                if self._advance(stream):
+                    turns.add(stream.sharer, stream.place, number)
+            while (found := turns.first()) is not None:
+                stream = streams[found]
+                if self._may_try(stream):
+                    self._try(stream)
+                    stream.turn += 1
+                turns.move(stream.sharer, stream.place if self._advance(stream) else None)
 
-    def _streams(self) -> list[_Stream]:
-        places = ints(np.flatnonzero(~self.is_started))
-        rows, waiting = self.order[places], self.board.snapshot.waiting
-        class_of = self.classes.of_job[rows]
-        if not len(self.board.snapshot.accounts):
-            return [_Stream(NONE, NONE, places, class_of)]
-        account, sharer = waiting.account[rows], self.line.sharers[rows]
-        streams = []
-        for _, members in rows_by_group(group_rows([account, sharer])[1]):
+    def _streams(self) -> Iterator[list[_Stream]]:
+        """By group of places that compare, what is left of each account in it."""
+        places, line = ints(np.flatnonzero(~self.is_started)), self.line
+        rows = self.order[places]
+        account = self.gate.ruled_by[self.board.snapshot.waiting.account[rows]]
+        sharer = line.turn_takers(places)
+        group = ints(np.zeros(len(places))) if line.shares is None else line.group[places]
+        class_of, streams, last = self.classes.of_job[rows], list[_Stream](), NONE
+        for _, members in rows_by_group(group_rows([group, account, sharer])[1]):
             first = members[0]
+            if streams and group[first] != last:
+                yield streams
+                streams = []
+            last = group[first]
             whose = int(account[first]), int(sharer[first])
-            stream = _Stream(*whose, places[members], class_of[members])
+            streams.append(_Stream(*whose, places[members], class_of[members]))
             if self.gate.has_budgets:
-                least = [self.gate.least_milli(request) for request in self.classes.requests]
-                per_s = floats([worst_case_s(milli, 1) for milli in least])
-                limits_s = waiting.time_limit_s[rows[members]]
-                stream.cost_s = floats(per_s[stream.class_of] * limits_s)
-            streams.append(stream)
-        return streams
+                streams[-1].cost_s = self._costs_s(rows[members], class_of[members])
+        yield streams
 
-    def _key(self, stream: _Stream, turn: int) -> Key:
-        return self.line.key(int(stream.places[turn]), stream.sharer)
+    def _costs_s(self, rows: Ints, class_of: Ints) -> Floats:
+        """By job: GPU-seconds at worst."""
+        if self._cost_per_s is None:
+            least = [self.gate.least_milli(request) for request in self.classes.requests]
+            self._cost_per_s = floats([worst_case_s(milli, 1) for milli in least])
+        return floats(self._cost_per_s[class_of] * self.board.snapshot.waiting.time_limit_s[rows])
 
-    def _may_try(self, stream: _Stream, turn: int) -> bool:
-        return bool(self._open(stream, slice(turn, turn + 1))[0])
+    def _may_try(self, stream: _Stream) -> bool:
+        return bool(self._open(stream, slice(stream.turn, stream.turn + 1))[0])
 
-    def _next(self, stream: _Stream, turn: int) -> int:
-        """The first turn from this one on that may be tried, -1 if there is none."""
+    def _advance(self, stream: _Stream) -> bool:
+        """Go on to the first turn from this one on that may be tried; false if there is none."""
         stride = _STRIDE
-        while turn < len(stream.places):
-            found = np.flatnonzero(self._open(stream, slice(turn, turn + stride)))
+        while stream.turn < len(stream.places):
+            found = np.flatnonzero(self._open(stream, slice(stream.turn, stream.turn + stride)))
             if len(found):
-                return turn + int(found[0])
-            turn += stride
+                stream.turn += int(found[0])
+                return True
+            stream.turn += stride
             stride *= 2
-        return -1
+        return False
 
     def _open(self, stream: _Stream, turns: slice) -> Flags:
         """Which of these jobs are of an open class, end in time if they must, and are paid for."""
@@ -169,20 +177,22 @@ class Admission:
             rows = self.order[stream.places[turns]][must_end]
             is_open[must_end] = self.heads.gone_s(rows) <= self._gone_by_s[class_of[must_end]]
         # Who was promised a start may have a place of his own.
-        is_open |= self.heads.are_promised(self.order[stream.places[turns]])
-        if stream.closed is not None:
-            is_open &= ~stream.closed[class_of]
+        if self.heads.has_promised:
+            is_open |= self.heads.are_promised(self.order[stream.places[turns]])
+        closed = self._closed_for.get(stream.account)
+        if closed is not None:
+            is_open &= ~closed[class_of]
         if stream.cost_s is not None:
             is_open &= stream.cost_s[turns] <= self.gate.left_s(stream.account)
         return flags(is_open)
 
-    def _try(self, stream: _Stream, turn: int) -> None:
+    def _try(self, stream: _Stream) -> None:
         """Start the job if it may and fits; else close what cannot start any more."""
-        class_row, place = int(stream.class_of[turn]), int(stream.places[turn])
+        class_row, place = int(stream.class_of[stream.turn]), stream.place
         request, row = self.classes.requests[class_row], int(self.order[place])
         who = self.heads.seeker(row, request)
         if self.gate.bars(request, stream.account):
-            self._close_for(stream, class_row)
+            self._close_for(stream.account, class_row)
             return
         limit_s = int(self.board.snapshot.waiting.time_limit_s[row])
         request = self.gate.sized(request, stream.account, limit_s)
@@ -199,16 +209,18 @@ class Admission:
             self.heads.note_passing(who)
         elif fits:
             last_s = max((one.from_s for one in beside), default=-np.inf)
-            self._gone_by_s[class_row] = min(self._gone_by_s[class_row], last_s)
+            gone_by_s = min(self._gone_by_s[class_row], last_s)
+            self._gone_by_s[self.classes.alike(class_row)] = gone_by_s
         else:
-            self._closed[class_row] = True
+            self._closed[self.classes.alike(class_row)] = True
 
-    def _close_for(self, stream: _Stream, class_row: int) -> None:
+    def _close_for(self, account: int, class_row: int) -> None:
         """Accounts look at pool, model and GPUs alone: all classes like it are closed for it."""
         if self._kind_of is None:
             self._kind_of = kinds_for_accounts(self.gate, self.classes.requests)
         alike = flags(self._kind_of == self._kind_of[class_row])
-        stream.closed = alike if stream.closed is None else flags(stream.closed | alike)
+        closed = self._closed_for.get(account)
+        self._closed_for[account] = alike if closed is None else flags(closed | alike)
 
     def _is_allowed(self, row: int, request: Request) -> bool:
         waiting = self.board.snapshot.waiting

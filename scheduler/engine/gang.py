@@ -10,7 +10,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.board.kept import Kept
 from scheduler.engine.placement import eligible_nodes, pick_devices, rank_nodes
 from scheduler.engine.plan import PlannedPlacement, Start
-from scheduler.engine.shaping.nodes import group_of, take_nodes
+from scheduler.engine.shaping.nodes import group_of, holds_shape, take_nodes
 from scheduler.engine.shaping.topology import REQUIRED, count_groups
 from scheduler.engine.snapshot import NONE, Ints, Request, Snapshot, ints
 
@@ -50,6 +50,23 @@ def find_nodes(
         # Ranks follow the rows of nodes, so that neighbours in rank are neighbours in the rack.
         chosen = np.concatenate([chosen, np.sort(best)])
     return chosen
+
+
+def has_room(
+    board: Board, request: Request, beside: Sequence[Kept] = (), *, past_tenants: bool = False
+) -> bool:
+    """Whether `find_nodes` would find any, without choosing among them."""
+    if request.part_gpus:
+        return find_nodes(board, request, beside, past_tenants=past_tenants) is not None
+    fit = eligible_nodes(board, request, beside, past_tenants=past_tenants)
+    return holds_shape(board.snapshot, request, ints(np.flatnonzero(fit)))
+
+
+def can_start(board: Board, request: Request, beside: Sequence[Kept] = ()) -> bool:
+    """Whether `choose_nodes` would find any, without choosing among them."""
+    return board.licences.hold(request, past_reservations=not beside) and has_room(
+        board, request, beside
+    )
 
 
 def _where_all_fit(snapshot: Snapshot, request: Request, rows: Ints, chosen: Ints) -> Ints:

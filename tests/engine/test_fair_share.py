@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.policy import Order, Policy
-from scheduler.engine.sharing.fairshare import Line, needs_of
+from scheduler.engine.sharing.fairshare import Line, Units, needs_of
+from scheduler.engine.sharing.turns import Turns
 from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, floats, ints
 from scheduler.states import Tier
 from tests.builders import draw, job, picture
@@ -146,20 +147,48 @@ def test_with_one_account_fair_equals_fifo(snapshot: Snapshot, used: int) -> Non
     assert verdict_list(plan_cycle(alone, FAIR)) == verdict_list(plan_cycle(snapshot, Policy()))
 
 
-@given(owned())
-def test_the_line_equals_admitting_one_after_the_other(snapshot: Snapshot) -> None:
-    """What `line_up` sorts is what the least key would give if every job started."""
-    order = order_waiting(snapshot, Order.FAIR)
-    line, greedy = (Line(snapshot, FAIR, order) for _ in range(2))
-    lined_up = line.line_up(ints(np.arange(len(order)))).tolist()
-    left, turns = set(range(len(order))), []
-    needs = needs_of(snapshot, order).tolist()
+def by_looking_at_all(line: Line, needs: list[Units], left: set[int]) -> list[int]:
+    """The simple way: whose scores from the top are least is next, is charged, and so on."""
+    assert line.shares is not None
+    takers = line.turn_takers(ints(np.arange(len(line.order)))).tolist()
+    turns: list[int] = []
     while left:
-        place = min(left, key=lambda p: greedy.key(p, int(greedy.sharers[order[p]])))
-        left.remove(place)
+        scores = line.shares.scores
+        place = min(left, key=lambda p: (int(line.group[p]), scores(takers[p]), p))
+        left = left - {place}
         turns.append(place)
-        greedy.charge(int(greedy.sharers[order[place]]), tuple(needs[place]))
-    assert lined_up == turns
+        line.charge(int(line.sharers[line.order[place]]), needs[place])
+    return turns
+
+
+@given(owned(), st.sampled_from([None, 300.0]))
+def test_the_line_equals_admitting_one_after_the_other(
+    snapshot: Snapshot, wait_limit_s: float | None
+) -> None:
+    """What `line_up` sorts, and what `Turns` keeps up, is what looking at all of them gives."""
+    if wait_limit_s is not None:
+        limits_s = floats([wait_limit_s] * len(snapshot.pools))
+        snapshot = replace(snapshot, wait_limit_s=limits_s)
+    order = order_waiting(snapshot, Order.FAIR)
+    line, other, greedy = (Line(snapshot, FAIR, order) for _ in range(3))
+    places = ints(np.arange(len(order)))
+    needs: list[Units] = [(gpu, cpu, mib) for gpu, cpu, mib in needs_of(snapshot, order).tolist()]
+    simple = by_looking_at_all(greedy, needs, set(range(len(order))))
+    assert line.line_up(places).tolist() == simple
+    found: list[int] = []
+    takers = other.turn_takers(places)
+    for group in np.unique(other.group).tolist():
+        turns, rest = Turns(other.shares), dict[int, list[int]]()
+        for place in np.flatnonzero(other.group == group).tolist():
+            rest.setdefault(int(takers[place]), []).append(place)
+        for taker, waiting in rest.items():
+            turns.add(taker, waiting[0], taker)
+        while (whose := turns.first()) is not None:
+            place = rest[whose].pop(0)
+            found.append(place)
+            other.charge(int(other.sharers[order[place]]), needs[place])
+            turns.move(whose, rest[whose][0] if rest[whose] else None)
+    assert found == simple
 
 
 @given(owned(), st.randoms(use_true_random=False))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scheduler.engine.board import Board
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.explaining import rule_out
-from scheduler.engine.gang import choose_nodes, start_gang
+from scheduler.engine.gang import can_start, choose_nodes, start_gang
 from scheduler.engine.keeping.promises import with_promises
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.plan import Plan
@@ -251,3 +251,32 @@ def test_every_sentence_is_complete_and_every_fact_is_plain(snapshot: Snapshot) 
         assert "?" not in wait_sentence(wait.reason, wait.facts)
         assert wait.reason is not WaitReason.EVALUATING
         json.dumps(dict(wait.facts), allow_nan=False)
+
+
+@given(snapshots())
+def test_jobs_of_several_queues_are_explained_as_if_each_had_its_own_cycle(
+    snapshot: Snapshot,
+) -> None:
+    """Classes that differ in their queue alone are decided and explained together. Renaming the
+    queues so that no two jobs share one, unless it is paused, changes nothing but the name."""
+    waiting, size = snapshot.waiting, len(snapshot.waiting)
+    apart = replace(
+        snapshot,
+        queues=tuple(f"own-{row}" for row in range(size)),
+        queue_is_paused=snapshot.queue_is_paused[waiting.queue],
+        waiting=replace(waiting, queue=ints(range(size))),
+    )
+    one, other = plan_cycle(snapshot), plan_cycle(apart)
+    assert (one.starts, one.reservations) == (other.starts, other.reservations)
+    for wait, alone in zip(one.iter_waits(), other.iter_waits(), strict=True):
+        row = int(np.flatnonzero(waiting.id == wait.job)[0])
+        facts = {**alone.facts, "queue": snapshot.queues[int(waiting.queue[row])]}
+        assert (wait.job, wait.reason, dict(wait.facts)) == (alone.job, alone.reason, facts)
+        assert alone.facts["queue"] == f"own-{row}"
+
+
+@given(snapshots())
+def test_asking_whether_it_can_start_equals_choosing_its_nodes(snapshot: Snapshot) -> None:
+    board = Board(snapshot)
+    for request in classes_of(snapshot.waiting).requests:
+        assert can_start(board, request) == (choose_nodes(board, request) is not None)

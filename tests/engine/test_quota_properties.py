@@ -177,3 +177,18 @@ def test_every_job_has_one_answer_and_a_whole_sentence(snapshot: Snapshot) -> No
     assert sorted(answered) == sorted(snapshot.waiting.id.tolist())
     for wait in plan.iter_waits():
         assert "?" not in wait_sentence(wait.reason, wait.facts)
+
+
+@given(limited())
+def test_who_has_no_rules_is_ruled_by_the_next_above(snapshot: Snapshot) -> None:
+    """Asking the account that rules it equals asking the account itself."""
+    gate, waiting = Gate(snapshot), snapshot.waiting
+    classes = classes_of(waiting)
+    for row, account in enumerate(waiting.account.tolist()):
+        request, limit_s = classes.requests[classes.of_job[row]], int(waiting.time_limit_s[row])
+        ruler = int(gate.ruled_by[account])
+        assert gate.bars(request, account) == gate.bars(request, ruler)
+        assert gate.over_quota(request, account) == gate.over_quota(request, ruler)
+        over = (gate.over_budget(request, one, limit_s) for one in (account, ruler))
+        assert next(over) == next(over)
+        assert gate.is_guaranteed(request, account) == gate.is_guaranteed(request, ruler)

@@ -5,17 +5,19 @@ Columns only, no database. Everything is drawn with one seed, so that a figure c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from scheduler.engine.snapshot import (
     NODE_STATES,
     NONE,
+    Accounts,
     Devices,
     Floats,
     Held,
     Ints,
+    Limits,
     Nodes,
     Running,
     Snapshot,
@@ -32,6 +34,7 @@ CPUS_PER_GPU, MIB_PER_GPU = 12, 122_880
 # GPUs of the jobs that run side by side on one node of eight, and how often; 0 is part of a gang.
 MIXES = ((0,), (8,), (4, 4), (4, 2, 2), (2, 2, 2, 2), (4, 2, 1, 1), (1,) * 8)
 MIX_SHARES = (0.25, 0.2, 0.15, 0.1, 0.1, 0.1, 0.1)
+PEOPLE_PER_TEAM, USED_GPU_S = 10, 1e6
 # What waits: nodes, GPUs on each, and how often.
 SHAPES = ((1, 1), (1, 2), (1, 4), (1, 8), (2, 8), (4, 8), (16, 8))
 SHAPE_SHARES = (0.35, 0.15, 0.15, 0.2, 0.08, 0.05, 0.02)
@@ -39,7 +42,11 @@ SHAPE_SHARES = (0.35, 0.15, 0.15, 0.2, 0.08, 0.05, 0.02)
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """`running` is the part of the nodes in use; `pending` jobs wait in `queues`."""
+    """`running` is the part of the nodes in use; `pending` jobs wait in `queues`.
+
+    `accounts`: so many people and teams whose jobs they are, 0 for nobody's; `quotas`: the teams
+    are guaranteed equal parts of the cluster.
+    """
 
     nodes: int
     gpus_per_node: int
@@ -47,13 +54,15 @@ class Sizes:
     pending: int
     queues: int
     seed: int = 42
+    accounts: int = 0
+    quotas: bool = False
 
 
 def crowded(sizes: Sizes) -> Snapshot:
     """One pool of equal nodes, the used ones full; nobody who waits outranks one who runs."""
     draws = np.random.default_rng(sizes.seed)
     shares = _shares(draws, sizes)
-    return Snapshot(
+    snapshot = Snapshot(
         now_s=NOW_S,
         pools=("pool",),
         queues=tuple(f"queue-{number}" for number in range(sizes.queues)),
@@ -70,6 +79,34 @@ def crowded(sizes: Sizes) -> Snapshot:
         ),
         waiting=_waiting(draws, sizes, first_id=len(shares.ran_s) + 1),
         running=_running(shares, sizes),
+    )
+    return _owned(snapshot, sizes) if sizes.accounts > 1 else snapshot
+
+
+def _owned(snapshot: Snapshot, sizes: Sizes) -> Snapshot:
+    """Ten to a team, and each has used something; jobs are dealt out at random."""
+    draws = np.random.default_rng(sizes.seed + 1)
+    teams = -(-sizes.accounts // PEOPLE_PER_TEAM)
+    people = max(1, sizes.accounts - teams)
+    first = 1 + teams
+    parents = [NONE] + [0] * teams + [1 + person % teams for person in range(people)]
+    used_gpu_s = draws.exponential(USED_GPU_S, size=people)
+    waiting, held = snapshot.waiting, snapshot.held
+    owner = draws.integers(first, first + people, size=int(waiting.id.max()) + 1)
+    part = sizes.nodes * sizes.gpus_per_node // teams
+    has_quota = sizes.quotas and part > 0
+    return replace(
+        snapshot,
+        accounts=Accounts.of(
+            parent=ints(parents), used_gpu_s=floats([*[0.0] * first, *used_gpu_s])
+        ),
+        account_names=tuple(f"account-{row}" for row in range(len(parents))),
+        limits=Limits.of(
+            account=ints(range(1, first) if has_quota else []),
+            guaranteed=ints([part] * (teams if has_quota else 0)),
+        ),
+        waiting=replace(waiting, account=ints(owner[waiting.id])),
+        held=replace(held, account=ints(owner[held.job])),
     )
 
 

@@ -49,7 +49,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     snapshot = with_gang(crowded(sizes), nodes)
     policy = replace(load_conf().policy, preempts=True)
     tell(f"{len(snapshot.held.job)} shares held, a gang of {nodes} nodes wants in")
-    plan, took_ms = timed(snapshot, policy, options["runs"])
+    plan, took_ms, _ = timed(snapshot, policy, options["runs"])
     assert snapshot.running is not None
     gpus = snapshot.running.jobs.nodes * snapshot.running.jobs.gpus_per_node
     stopped = np.isin(snapshot.running.jobs.id, [stop.job for stop in plan.stops])

@@ -41,7 +41,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     racks = ints(np.arange(nodes) // size)
     snapshot = replace(snapshot, nodes=replace(snapshot.nodes, rack=racks))
     tell(f"{nodes} nodes in {options['racks']} racks, {options['gangs']} gangs wait")
-    plan, took_ms = timed(snapshot, load_conf().policy, options["runs"])
+    plan, took_ms, _ = timed(snapshot, load_conf().policy, options["runs"])
     spans = _racks_of_gangs(snapshot, plan)
     placed_nodes = sum(len(start.placements) for start in plan.starts)
     free = int((np.bincount(snapshot.held.node, minlength=nodes) == 0).sum())

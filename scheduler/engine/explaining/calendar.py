@@ -9,7 +9,7 @@ import numpy as np
 from scheduler.engine.board.kept import Kept
 from scheduler.engine.explaining.case import Case, Finding
 from scheduler.engine.explaining.words import name_words
-from scheduler.engine.gang import choose_nodes, find_nodes
+from scheduler.engine.gang import can_start, has_room
 from scheduler.engine.placement import has_nodes
 from scheduler.engine.plan import SlotKind
 from scheduler.engine.snapshot import flags
@@ -33,7 +33,7 @@ def find_maintenance(case: Case) -> Finding | None:
         return None
     limit_s = int(first.from_s - snapshot.now_s - board.keeping.slack_s)
     beside = [one for one in kept if one.from_s < first.from_s and not one.is_promise]
-    would_fit = limit_s > 0 and choose_nodes(board, case.request, beside) is not None
+    would_fit = limit_s > 0 and can_start(board, case.request, beside)
     remedy = f"; with a limit of {_duration(limit_s)} it could start now" if would_fit else ""
     facts = {
         **name_words(board, case.request),
@@ -49,11 +49,11 @@ def find_maintenance(case: Case) -> Finding | None:
 
 def _first_crossed(case: Case, windows: Sequence[Kept]) -> Kept | None:
     """The earliest window that no job of the class may still meet; None if there is none."""
-    has_room = find_nodes(case.board, case.request) is not None
+    fits_now = has_room(case.board, case.request)
     for window in sorted(windows, key=lambda one: one.from_s):
         met = [one for one in windows if one.from_s <= window.from_s]
-        if has_room:
-            is_open = find_nodes(case.board, case.request, met) is not None
+        if fits_now:
+            is_open = has_room(case.board, case.request, met)
         else:
             among = case.board.snapshot.nodes.takes_work.copy()
             among[np.concatenate([one.nodes for one in met])] = False

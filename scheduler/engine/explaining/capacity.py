@@ -6,7 +6,7 @@ import numpy as np
 
 from scheduler.engine.explaining.case import Case, Finding
 from scheduler.engine.explaining.words import name_words, need_words, spread_words
-from scheduler.engine.gang import find_nodes
+from scheduler.engine.gang import has_room
 from scheduler.engine.placement import eligible_nodes
 from scheduler.engine.shaping.nodes import group_of
 from scheduler.engine.shaping.sizes import least_size
@@ -45,7 +45,7 @@ def find_fragmented(case: Case) -> Finding | None:
 
 def find_unisolated(case: Case) -> Finding | None:
     """It would fit if other tenants were not on the cards."""
-    if not _fits(case) or find_nodes(case.board, case.request) is not None:
+    if not _fits(case) or has_room(case.board, case.request):
         return None
     return Finding(_facts(case, _fit(case), _free(case)))
 
@@ -76,8 +76,9 @@ def find_unlicensed(case: Case) -> Finding | None:
 
 def _fits(case: Case) -> bool:
     """Whether it fits now, other tenants and licences aside."""
-    fitting = find_nodes(case.board, case.request, past_tenants=True)
-    return fitting is not None
+    if "fits" not in case.memo:
+        case.memo["fits"] = has_room(case.board, case.request, past_tenants=True)
+    return bool(case.memo["fits"])
 
 
 def _fit(case: Case) -> Flags:

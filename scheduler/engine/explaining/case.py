@@ -20,7 +20,7 @@ class Case:
     while whole classes are ruled out before the admission. `heads`: for whom its pool keeps room.
     `next_free_at`: the minute by which the next devices of its pool come free, None if nobody
     knows. `class_row`: of `Classes.requests`. `gate`: what accounts may still start, None while
-    whole classes are ruled out.
+    whole classes are ruled out. `memo`: what several checks ask about it, worked out once.
     """
 
     board: Board
@@ -30,6 +30,7 @@ class Case:
     heads: tuple[Head, ...] = ()
     next_free_at: int | None = None
     gate: Gate | None = None
+    memo: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +54,7 @@ class Check:
     before the admission, and such classes are not tried. Others are asked on the board as the
     admission left it. `by_account`: it looks at what an account has, not at the board; the rows of
     its case belong to one account and ask for equal GPUs, and may be of several classes.
+    `by_queue`: it looks at the queue; all others find the same for classes that differ in theirs.
 
     What a check finds holds by itself, whatever those before it say, since a person is shown all
     that fail. `measure`: what is needed and what is there, in words, asked only for one job;
@@ -64,3 +66,4 @@ class Check:
     measure: Callable[[Case], tuple[str, str]] = lambda _case: ("", "")
     rules_out: bool = False
     by_account: bool = False
+    by_queue: bool = False

@@ -14,7 +14,13 @@ CHECKS: tuple[Check, ...] = (
     Check(WaitReason.BUDGET_EXHAUSTED, accounts.find_over_budget, by_account=True),
     Check(WaitReason.QUOTA_HARD, accounts.find_over_limit, by_account=True),
     Check(WaitReason.QUOTA_BORROW_LIMIT, accounts.find_over_borrowing, by_account=True),
-    Check(WaitReason.POOL_CLOSED, nodes.find_closed, measures.measure_queue, rules_out=True),
+    Check(
+        WaitReason.POOL_CLOSED,
+        nodes.find_closed,
+        measures.measure_queue,
+        rules_out=True,
+        by_queue=True,
+    ),
     Check(WaitReason.MAINTENANCE_CONFLICT, calendar.find_maintenance),
     Check(
         WaitReason.NODES_UNHEALTHY, nodes.find_unhealthy, measures.measure_in_order, rules_out=True

@@ -21,6 +21,7 @@ from scheduler.engine.snapshot import (
     Classes,
     Floats,
     Ints,
+    Request,
     floats,
     ints,
     rows_by_group,
@@ -28,18 +29,24 @@ from scheduler.engine.snapshot import (
 from scheduler.states import WaitReason
 
 _NEVER = WaitReason.INFEASIBLE_EVER
+_BY_ACCOUNT = [check for check in CHECKS if check.by_account]
+_BY_BOARD = [check for check in CHECKS if not check.by_account]
 
 
 def rule_out(board: Board, classes: Classes) -> dict[int, Verdict]:
     """Classes that cannot start whatever becomes free, by class, highest precedence first."""
     verdicts = {}
     checks = [check for check in CHECKS if check.rules_out]
+    known: dict[tuple[int, WaitReason], Sequence[Finding]] = {}
     for class_row, request in enumerate(classes.requests):
-        case = Case(board, request, class_row)
+        case, room = Case(board, request, class_row), int(classes.room[class_row])
         for check in checks:
-            findings = findings_of(check, case)
+            findings = None if check.by_queue else known.get((room, check.reason))
+            if findings is None:
+                findings = known[room, check.reason] = findings_of(check, case)
             if findings:
-                verdicts[class_row] = Verdict(check.reason, findings[0].facts)
+                verdict = Verdict(check.reason, findings[0].facts)
+                verdicts[class_row] = _in_queue(board, verdict, request)
                 break
     return verdicts
 
@@ -54,7 +61,8 @@ def explain_waits(
 ) -> Waits:
     """The waits of the rows `left`, which are in order, on the board as the admission left it.
 
-    A class has one verdict, unless a check concerns some of its jobs only.
+    Classes that differ in their queue alone are explained together, and have one verdict unless a
+    check concerns some of their jobs only.
     """
     waiting = board.snapshot.waiting
     class_of = classes.of_job[left]
@@ -62,21 +70,34 @@ def explain_waits(
     _tell_accounts(board, classes, left, ruled_out, gate, told)
     is_kept_back = told.verdict_of != NONE
     next_free = _next_free(board)
-    open_rows = ints(np.flatnonzero(~is_kept_back))
-    for class_row, at in rows_by_group(class_of[open_rows]):
+    is_ruled_out = np.isin(class_of, list(ruled_out))
+    never = ints(np.flatnonzero(~is_kept_back & is_ruled_out))
+    for class_row, at in rows_by_group(class_of[never]):
+        told.tell(never[at], ruled_out[class_row])
+    may_start = ~is_ruled_out & ~is_kept_back
+    open_rows = ints(np.flatnonzero(may_start))
+    for _, at in rows_by_group(classes.room[class_of[open_rows]]):
         rows = open_rows[at]
-        if class_row in ruled_out:
-            told.tell(rows, ruled_out[class_row])
-            continue
+        class_row = int(class_of[rows[0]])
         request = classes.requests[class_row]
         first, free_at = tuple(heads.get(request.pool, ())), next_free.get(request.pool)
         case = Case(board, request, class_row, left[rows], first, free_at, gate)
-        told.tell_all(rows, _verdicts(case, [c for c in CHECKS if not c.by_account]))
-    may_start = ~np.isin(class_of, list(ruled_out)) & ~is_kept_back
+        for within, verdict in _verdicts(case, _BY_BOARD):
+            for member, some in rows_by_group(class_of[rows[within]]):
+                whose = classes.requests[member]
+                told.tell(rows[within][some], _in_queue(board, verdict, whose))
     ahead = np.zeros(len(left), dtype=np.int64)
     ahead[may_start] = count_ahead(waiting.pool[left[may_start]])
     forecast = _forecast(board, classes, left, told.verdict_of, told.verdicts, heads)
     return Waits(waiting.id[left], told.verdict_of, ints(ahead), tuple(told.verdicts), forecast)
+
+
+def _in_queue(board: Board, verdict: Verdict, request: Request) -> Verdict:
+    """The verdict on a class, as another one that waits in this request's queue is told it."""
+    name = board.snapshot.queues[request.queue]
+    if verdict.facts.get("queue", name) == name:
+        return verdict
+    return Verdict(verdict.reason, {**verdict.facts, "queue": name})
 
 
 def _forecast(
@@ -129,9 +150,9 @@ def _tell_accounts(
     """
     if gate.is_open or not len(left):
         return
-    checks = [check for check in CHECKS if check.by_account]
     never = [row for row, verdict in ruled_out.items() if verdict.reason is _NEVER]
-    class_of, account = classes.of_job[left], board.snapshot.waiting.account[left]
+    class_of = classes.of_job[left]
+    account = gate.ruled_by[board.snapshot.waiting.account[left]]
     asked = ints(np.flatnonzero((account != NONE) & ~np.isin(class_of, never)))
     kind_of = group_rows([ints(column) for column in _kinds(classes)])[1]
     pair_of = group_rows([kind_of[class_of[asked]], account[asked]])[1]
@@ -139,7 +160,7 @@ def _tell_accounts(
         rows = asked[at]
         class_row = int(class_of[rows[0]])
         case = Case(board, classes.requests[class_row], class_row, left[rows], gate=gate)
-        told.tell_all(rows, _verdicts(case, checks))
+        told.tell_all(rows, _verdicts(case, _BY_ACCOUNT))
 
 
 def _kinds(classes: Classes) -> list[tuple[int, ...]]:
@@ -151,12 +172,14 @@ def _kinds(classes: Classes) -> list[tuple[int, ...]]:
 def _verdicts(case: Case, checks: Sequence[Check]) -> list[tuple[Ints, Verdict]]:
     """Each verdict with the positions in `case.rows` that it is for; the first check decides."""
     found: list[tuple[Ints, Verdict]] = []
-    open_at = ints(np.arange(len(case.rows)))
+    rows, open_at = case.rows, ints(np.arange(len(case.rows)))
     for check in checks:
         if check.rules_out:
             continue
         left = np.ones(len(open_at), dtype=np.bool_)
-        for finding in findings_of(check, replace(case, rows=case.rows[open_at])):
+        if len(open_at) < len(case.rows):
+            case = replace(case, rows=rows[open_at])
+        for finding in findings_of(check, case):
             concerns = left if finding.concerns is None else finding.concerns
             if concerns.any():
                 found.append((open_at[concerns], Verdict(check.reason, finding.facts)))

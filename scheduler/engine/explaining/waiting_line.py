@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scheduler.engine.explaining.case import Case, Finding
 from scheduler.engine.explaining.words import name_words
-from scheduler.engine.gang import choose_nodes
+from scheduler.engine.gang import can_start
 from scheduler.engine.plan import SlotKind
 from scheduler.engine.reservation import Head
 from scheduler.engine.snapshot import flags
@@ -33,7 +33,7 @@ def find_delaying(case: Case) -> Sequence[Finding] | None:
     # A head delays not itself: another one does, or what comes later in the precedence.
     found = [Finding(_facts(case, first), flags(case.rows != first))]
     others = [row for row in owners if row != first]
-    if others and choose_nodes(case.board, case.request) is not None:
+    if others and can_start(case.board, case.request):
         found.append(Finding(_facts(case, others[0]), flags(case.rows == first)))
     return found
 
@@ -46,7 +46,7 @@ def _in_the_way(case: Case) -> Head | None:
     for number, head in enumerate(case.heads, start=1):
         owners = {other.row for other in case.heads[:number]}
         beside = [one for one in kept if one.kind is SlotKind.HEAD and one.owner in owners]
-        if choose_nodes(case.board, case.request, beside) is None:
+        if not can_start(case.board, case.request, beside):
             return head
     return case.heads[-1]
 

@@ -46,10 +46,13 @@ class Heads:
         self._was_promised = np.isin(snapshot.waiting.id, snapshot.promises.job)
         self._promised = recall(self._board, classes, order, self._policy.backfill_slack_s)
 
+    @property
+    def has_promised(self) -> bool:
+        """Whether anybody has a promise who was not tried yet."""
+        return bool(self._promised)
+
     def are_promised(self, rows: Ints) -> Flags:
         """Which of these waiting rows have a promise and were not tried yet."""
-        if not self._promised:
-            return flags(np.zeros(len(rows)))
         return np.isin(rows, list(self._promised))
 
     def seeker(self, row: int, request: Request) -> Seeker:

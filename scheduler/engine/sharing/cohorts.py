@@ -67,6 +67,12 @@ class Cohorts:
             kept_below[parent] += self.keeps[row]
             taken_below[parent] += max(0, self.taken[row] - self.keeps[row])
 
+    def are_limited(self) -> Flags:
+        """By account, whether it has a guarantee, also one given further down, or a limit."""
+        own = np.array(self.guaranteed) > 0
+        own |= np.array(self.borrow_limit) != NONE
+        return np.asarray(own | (np.array(self.maximum) != NONE))
+
     def borrows(self, row: int) -> int:
         """What the account has beyond its own, from outside of it."""
         return max(0, self.taken[row] - self.own[row]) if self.tree.parent[row] != NONE else 0
@@ -82,7 +88,10 @@ class Cohorts:
 
         Within the guarantee of an account nobody above is asked whether anything is idle: what is
         lent comes back, by itself or by preemption. The limits of those above hold all the same.
+        Who asks for nothing is short of nothing.
         """
+        if not milli:
+            return None
         need, is_own = milli, False
         for row in self.tree.way_up(account):
             most = self.maximum[row]

@@ -19,12 +19,11 @@ import numpy as np
 from scheduler.engine.plan import Start
 from scheduler.engine.policy import Order, Policy
 from scheduler.engine.sharing.tree import Tree, held_milli, sharers_of
-from scheduler.engine.snapshot import NONE, Floats, Ints, Snapshot, floats, ints
+from scheduler.engine.snapshot import NONE, Flags, Floats, Ints, Snapshot, flags, floats, ints
 
 Scores: TypeAlias = tuple[float, ...]
 # GPUs in millionths, CPUs, MiB.
 Units: TypeAlias = tuple[int, int, int]
-Key: TypeAlias = tuple[int, Scores, int]
 
 # GPUs are counted in millionths, so that past use adds up exactly in whatever order it comes.
 MICRO_PER_GPU = 1_000_000
@@ -51,7 +50,7 @@ class Shares:
 
     def scores(self, sharer: int) -> Scores:
         """Of the account and those above it, the root's first; empty for no account."""
-        return tuple(self._score(row) for row in reversed(self.tree.way_up(sharer)))
+        return tuple(self.score(row) for row in reversed(self.tree.way_up(sharer)))
 
     def charge(self, sharer: int, need: Units) -> None:
         """Count a job that starts."""
@@ -60,19 +59,20 @@ class Shares:
             for axis in range(3):
                 taken[axis] += need[axis]
 
-    def _score(self, row: int) -> float:
+    def score(self, row: int) -> float:
+        """Dominant share over weight, the least is next."""
         gpus, cpus, memory = self.taken[row]
         per_gpu, per_cpu, per_mib = self._parts
         return max(gpus * per_gpu, cpus * per_cpu, memory * per_mib) / self._weight[row]
 
-    def line_up(self, group: Ints, sharers: Ints, needs: Ints) -> Ints:
+    def line_up(self, group: Ints, sharers: Ints, needs: Ints, by_age: Flags) -> Ints:
         """The order in which jobs would start if all of them fitted, as positions.
 
         The jobs come in order of `group` (equal groups compete), then of age; `needs` has a row of
-        units for each. Equals: start the first job of the account with the least scores, charge it,
-        and so on. The score a job would find at its turn is that of what comes before it in its
-        account, so accounts are merged level by level, the deepest first (start tags of fair
-        queueing: Goyal, Vin, Cheng, SIGCOMM'96, section 2).
+        units for each; those `by_age` ask for no share. Equals: start the first job of the account
+        with the least scores, charge it, and so on. The score a job would find at its turn is that
+        of what comes before it in its account, so accounts are merged level by level, the deepest
+        first (start tags of fair queueing: Goyal, Vin, Cheng, SIGCOMM'96, section 2).
         """
         levels = self._levels(sharers)
         age = np.arange(len(sharers))
@@ -82,7 +82,7 @@ class Shares:
             order = np.lexsort((*keys, group, account))
             tag = floats(np.empty(len(order)))
             tag[order] = self._tags(account[order], needs[order])
-            keys.append(tag)
+            keys.append(floats(np.where(by_age, -1.0, tag)))
         return ints(np.lexsort((*keys, group)))
 
     def _levels(self, sharers: Ints) -> Ints:
@@ -108,7 +108,8 @@ class Shares:
 class Line:
     """The waiting jobs in `order`, and whose turn it is as jobs are admitted.
 
-    A *place* is a position in `order`. Without fair share the key of a place never changes.
+    A *place* is a position in `order`. `group`: by place, which tier it is in and who of that goes
+    first by age alone, as a number that grows; turns compare within a group.
     """
 
     def __init__(self, snapshot: Snapshot, policy: Policy, order: Ints) -> None:
@@ -117,15 +118,13 @@ class Line:
         self.sharers = sharers_of(snapshot.waiting)
         is_fair = policy.order is Order.FAIR and len(snapshot.accounts) > 0
         self.shares = Shares(snapshot, policy.half_life_s) if is_fair else None
-        self._group, self._is_overdue = self._groups()
+        self.group, self._is_overdue = self._groups()
 
-    def key(self, place: int, sharer: int) -> Key:
-        """The least key is next; keys only grow."""
+    def turn_takers(self, places: Ints) -> Ints:
+        """By place, whose share says when its turn is; -1 where age alone does."""
         if self.shares is None:
-            return (0, (), place)
-        group = int(self._group[place])
-        scores = () if self._is_overdue[place] else self.shares.scores(sharer)
-        return (group, scores, place)
+            return ints(np.full(len(places), NONE))
+        return ints(np.where(self._is_overdue[places], NONE, self.sharers[self.order[places]]))
 
     def charge(self, sharer: int, need: Units) -> None:
         """Count a job that starts."""
@@ -136,14 +135,13 @@ class Line:
         """These places, which come in order, by the turns their jobs would have from now on."""
         if self.shares is None or not len(places):
             return places
-        rows = self.order[places]
-        sharers = ints(np.where(self._is_overdue[places], NONE, self.sharers[rows]))
-        found = self.shares.line_up(self._group[places], sharers, needs_of(self.snapshot, rows))
+        needs = needs_of(self.snapshot, self.order[places])
+        whose, by_age = self.sharers[self.order[places]], self._is_overdue[places]
+        found = self.shares.line_up(self.group[places], whose, needs, by_age)
         return ints(places[found])
 
-    def _groups(self) -> tuple[Ints, Ints]:
-        """By place: which tier it is in and who of that goes first by age alone, as a number that
-        grows; and whether it is one of those."""
+    def _groups(self) -> tuple[Ints, Flags]:
+        """By place: the group, and whether it has waited too long to be asked for its share."""
         waiting = self.snapshot.waiting
         tier = waiting.tier[self.order]
         overdue = np.zeros(len(self.order), dtype=np.bool_)
@@ -151,7 +149,7 @@ class Line:
             waited_s = self.snapshot.now_s - waiting.queued_at_s
             overdue = (waited_s > self.snapshot.wait_limit_s[waiting.pool])[self.order]
         changes = (np.diff(tier) != 0) | (np.diff(overdue) != 0)
-        return ints(np.cumsum(np.concatenate([[0], changes])[: len(tier)])), ints(overdue)
+        return ints(np.cumsum(np.concatenate([[0], changes])[: len(tier)])), flags(overdue)
 
 
 def _totals(snapshot: Snapshot) -> Floats:

@@ -12,7 +12,8 @@ from scheduler.engine.grouping import group_rows
 from scheduler.engine.plan import Start
 from scheduler.engine.shaping.sizes import least_size, sizes_of
 from scheduler.engine.sharing.cohorts import Bound, Cohorts, Shortage
-from scheduler.engine.sharing.tree import Tree, held_milli
+from scheduler.engine.sharing.holdings import Scope, cohorts_of, jobs_held
+from scheduler.engine.sharing.tree import Tree
 from scheduler.engine.snapshot import (
     NONE,
     WHOLE_MILLI,
@@ -29,8 +30,6 @@ _S_PER_HOUR = 3600
 # The largest borrowers are named, not all.
 _BORROWERS_NAMED = 5
 
-# A pool and a model, -1 for any.
-Scope: TypeAlias = tuple[int, int]
 Barrier: TypeAlias = tuple[Scope, Cohorts, Shortage]
 
 
@@ -53,8 +52,8 @@ class Gate:
         accounts = snapshot.accounts
         self.snapshot = snapshot
         self.tree = Tree(accounts.parent)
-        self.cohorts: dict[Scope, Cohorts] = _cohorts(snapshot, self.tree)
-        self.running: list[int] = self.tree.roll_up(_jobs_held(snapshot)).tolist()
+        self.cohorts: dict[Scope, Cohorts] = cohorts_of(snapshot, self.tree)
+        self.running: list[int] = self.tree.roll_up(jobs_held(snapshot)).tolist()
         self._most_gpus: list[int] = accounts.max_gpus_per_job.tolist()
         self._most_jobs: list[int] = accounts.max_running.tolist()
         self._left_s: list[float] = accounts.budget_gpu_s.tolist()
@@ -69,9 +68,25 @@ class Gate:
         largest = np.zeros(len(snapshot.pools), dtype=np.int64)
         np.maximum.at(largest, nodes.pool, on_node)
         self._largest_node: list[int] = largest.tolist()
+        self.ruled_by: Ints = self._find_rulers(snapshot)
         # What was asked since something started.
         self._answers: dict[tuple[int, int, int, int], Refusal | None] = {}
         self._device_order = np.argsort(snapshot.devices.id)
+
+    def _find_rulers(self, snapshot: Snapshot) -> Ints:
+        """By account, the nearest on its way up that has a rule or takes part in one; else the top.
+
+        All below it without rules of their own may start just the same. The last row is nobody's.
+        """
+        accounts, size = snapshot.accounts, len(snapshot.accounts)
+        has_rule = accounts.max_gpus_per_job != NONE
+        has_rule |= (accounts.max_running != NONE) | np.isfinite(accounts.budget_gpu_s)
+        for cohorts in self.cohorts.values():
+            has_rule |= cohorts.are_limited()
+        rulers = [NONE] * (size + 1)
+        for row, parent in enumerate(self.tree.parent):
+            rulers[row] = row if has_rule[row] or parent == NONE else rulers[parent]
+        return ints(rulers)
 
     def bars(self, request: Request, account: int) -> bool:
         """Whether a cap or a limit keeps the account from starting the job now, budgets aside."""
@@ -255,37 +270,6 @@ def kinds_for_accounts(gate: Gate, requests: Sequence[Request]) -> Ints:
 def worst_case_s(milli: int, time_limit_s: int) -> float:
     """GPU-seconds that a job holds at most: all its GPUs for its whole time limit."""
     return milli / WHOLE_MILLI * time_limit_s
-
-
-def _cohorts(snapshot: Snapshot, tree: Tree) -> dict[Scope, Cohorts]:
-    """By pool and model that some limit is for: what is held and may be."""
-    limits = snapshot.limits
-    first, scope_of = group_rows([limits.pool, limits.model])
-    holder, device, milli = held_milli(snapshot)
-    account = snapshot.held.account[holder]
-    pool_of = snapshot.nodes.pool[snapshot.devices.node]
-    found = {}
-    for number, row in enumerate(first.tolist()):
-        pool, model = int(limits.pool[row]), int(limits.model[row])
-        here = np.ones(len(pool_of), dtype=np.bool_)
-        if pool != NONE:
-            here &= pool_of == pool
-        if model != NONE:
-            here &= snapshot.devices.model == model
-        counted = here[device] & (account != NONE)
-        held = np.zeros(len(snapshot.accounts), dtype=np.int64)
-        np.add.at(held, account[counted], milli[counted])
-        capacity = int(here.sum()) * WHOLE_MILLI
-        found[pool, model] = Cohorts(tree, limits.take(scope_of == number), held, capacity)
-    return found
-
-
-def _jobs_held(snapshot: Snapshot) -> Ints:
-    """By account: jobs of its own that hold something."""
-    held = snapshot.held
-    _, first = np.unique(held.job, return_index=True)
-    account = held.account[first]
-    return ints(np.bincount(account[account != NONE], minlength=len(snapshot.accounts)))
 
 
 def _gpus(milli: int) -> int | float:

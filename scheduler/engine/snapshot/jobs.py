@@ -240,10 +240,18 @@ class Demand(Table):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Classes:
-    """Equal requests as one: `requests[of_job[row]]` is what waiting row `row` asks for."""
+    """Equal requests as one: `requests[of_job[row]]` is what waiting row `row` asks for.
+
+    `room`: by class a number, the same for those that differ in nothing but their queue.
+    """
 
     requests: tuple[Request, ...]
     of_job: Ints
+    room: Ints
+
+    def alike(self, row: int) -> Flags:
+        """The classes that fit where this one does."""
+        return np.asarray(self.room == self.room[row])
 
 
 def classes_of(waiting: Waiting) -> Classes:
@@ -251,5 +259,8 @@ def classes_of(waiting: Waiting) -> Classes:
     names = ["gpus_per_node" if f.name == "gpus" else f.name for f in fields(Request)]
     columns = [getattr(waiting, name) for name in names]
     first, of_job = group_rows(columns)
-    table = zip(*(column[first].tolist() for column in columns), strict=True)
-    return Classes(tuple(Request(*row) for row in table), of_job)
+    columns = [column[first] for column in columns]
+    table = zip(*(column.tolist() for column in columns), strict=True)
+    queue = names.index("queue")
+    room = group_rows(columns[:queue] + columns[queue + 1 :])[1]
+    return Classes(tuple(Request(*row) for row in table), of_job, room)
