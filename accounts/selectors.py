@@ -106,6 +106,15 @@ class RateTable:
                 return rates[place - 1]
         return None
 
+    def dearest(self, model: str, start: datetime, end: datetime) -> Rate | None:
+        """The highest price of `model` in `[start, end)`, as known now; None if it has none yet."""
+        if self.at(model, start) is None:
+            return None
+        changes = (rate.valid_from for name in (model, "") for rate in self._by_model.get(name, []))
+        moments = [start, *(change for change in changes if start < change < end)]
+        found = [rate for moment in moments if (rate := self.at(model, moment)) is not None]
+        return max(found, key=lambda rate: rate.price_per_gpu_hour, default=None)
+
 
 def rates_over(models: Iterable[str]) -> RateTable:
     """All general prices of these models, and the fallback's, over all time."""

@@ -43,7 +43,7 @@ _STRIDE = 64
 class _Stream:
     """The jobs that one account rules and one takes the turns of, in order; tried up to `turn`.
 
-    `cost_s`: GPU-seconds of each at worst, None if nobody has a budget.
+    `cost_s`: GPU-seconds of each at worst, `price` of each; None if nobody has a budget.
     """
 
     def __init__(self, account: int, sharer: int, places: Ints, class_of: Ints) -> None:
@@ -52,6 +52,7 @@ class _Stream:
         self.places = places
         self.class_of = class_of
         self.cost_s: Floats | None = None
+        self.price: Floats | None = None
         self.turn = 0
 
     @property
@@ -88,6 +89,7 @@ class Admission:
         # Classes that an account's limits stop.
         self._closed_for: dict[int, Flags] = {}
         self._cost_per_s: Floats | None = None
+        self._price_of: Floats | None = None
 
     def place(self, placed: Iterable[tuple[int, Ints]]) -> None:
         """Start the jobs (rows) that have their nodes already, if their devices are there."""
@@ -144,6 +146,7 @@ class Admission:
             streams.append(_Stream(*whose, places[members], class_of[members]))
             if self.gate.has_budgets:
                 streams[-1].cost_s = self._costs_s(rows[members], class_of[members])
+                streams[-1].price = self._prices(class_of[members])
         yield streams
 
     def _costs_s(self, rows: Ints, class_of: Ints) -> Floats:
@@ -152,6 +155,13 @@ class Admission:
             least = [self.gate.least_milli(request) for request in self.classes.requests]
             self._cost_per_s = floats([worst_case_s(milli, 1) for milli in least])
         return floats(self._cost_per_s[class_of] * self.board.snapshot.waiting.time_limit_s[rows])
+
+    def _prices(self, class_of: Ints) -> Floats:
+        """By job: what a second of one of its GPUs costs at most."""
+        if self._price_of is None:
+            purse = self.gate.purse
+            self._price_of = floats([purse.price(request) for request in self.classes.requests])
+        return floats(self._price_of[class_of])
 
     def _may_try(self, stream: _Stream) -> bool:
         return bool(self._open(stream, slice(stream.turn, stream.turn + 1))[0])
@@ -182,8 +192,9 @@ class Admission:
         closed = self._closed_for.get(stream.account)
         if closed is not None:
             is_open &= ~closed[class_of]
-        if stream.cost_s is not None:
-            is_open &= stream.cost_s[turns] <= self.gate.left_s(stream.account)
+        if stream.cost_s is not None and stream.price is not None:
+            cost_s, price = stream.cost_s[turns], stream.price[turns]
+            is_open &= self.gate.purse.pay_for(stream.account, cost_s, price)
         return flags(is_open)
 
     def _try(self, stream: _Stream) -> None:
@@ -225,8 +236,7 @@ class Admission:
     def _is_allowed(self, row: int, request: Request) -> bool:
         waiting = self.board.snapshot.waiting
         account, limit_s = int(waiting.account[row]), int(waiting.time_limit_s[row])
-        cost_s = worst_case_s(self.gate.least_milli(request), limit_s)
-        return not self.gate.bars(request, account) and cost_s <= self.gate.left_s(account)
+        return not self.gate.bars(request, account) and self.gate.is_paid(request, account, limit_s)
 
     def _start(
         self, place: int, row: int, request: Request, nodes: Ints, *, uses_spare: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from scheduler.services import reaping
+from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.preempting.claims import drop_claims
 
 
@@ -19,6 +20,7 @@ def reap(*, now: datetime) -> int:
     6. Draining nodes that run nothing any more: drained.
     7. Rooms kept for jobs that will not take them up: given back.
     8. Held jobs whose begin time has come, or that nobody let go: into the line.
+    9. Budgets: alerts, hard stops, what is carried over.
     """
     return (
         reaping.mark_silent(now=now)
@@ -31,4 +33,5 @@ def reap(*, now: datetime) -> int:
         + drop_claims(now=now)
         + reaping.release_due(now=now)
         + reaping.heal_held(now=now)
+        + watch_budgets(now=now)
     )

@@ -32,12 +32,16 @@ from scheduler.models.segments import DeviceSegment
 from scheduler.models.sets import JobSet
 from scheduler.models.sharing import (
     Account,
+    AlertAction,
     Budget,
+    BudgetAlert,
     BudgetHold,
+    Enforcement,
     Grant,
     PastUse,
     Quota,
     SchedulingRule,
+    Threshold,
 )
 from scheduler.models.telemetry import DeviceSample, HostSample
 from scheduler.models.usage import UsageEntry
@@ -45,9 +49,11 @@ from scheduler.models.usage import UsageEntry
 __all__ = [
     "Account",
     "Adjustment",
+    "AlertAction",
     "Allocation",
     "Attempt",
     "Budget",
+    "BudgetAlert",
     "BudgetHold",
     "Claim",
     "CycleRecord",
@@ -55,6 +61,7 @@ __all__ = [
     "Device",
     "DeviceSample",
     "DeviceSegment",
+    "Enforcement",
     "Grant",
     "GrantNotice",
     "GuaranteeSpan",
@@ -92,6 +99,7 @@ __all__ = [
     "StatementLine",
     "SubmitKey",
     "TermsDecision",
+    "Threshold",
     "UsageEntry",
     "UsageLine",
     "WhatIf",

@@ -108,18 +108,65 @@ class Grant(models.Model):
         ]
 
 
-class Budget(models.Model):
-    """GPU-seconds an account may use from `valid_from` until right before `valid_until`.
+class Enforcement(models.TextChoices):
+    """What a budget does to jobs."""
 
-    A start commits its worst case; at its end that is released and what it really took is spent.
+    WARN = "warn", "Warn: counts, and stops nobody"
+    RESERVE = "reserve", "Reserve: a job starts only if its worst case fits"
+    HARD_STOP = "hard_stop", "Hard stop: once it is used up, jobs stop after a grace time"
+
+
+class AlertAction(models.TextChoices):
+    """What an alert does beside telling people."""
+
+    NOTIFY = "notify", "Tell people"
+    BLOCK_SUBMITS = "block_submits", "Refuse new jobs"
+    BORROWED_ONLY = "borrowed_only", "Start jobs on borrowed GPUs only"
+
+
+class Threshold(models.TextChoices):
+    """When an alert fires: per cent of a budget that are used, or will be."""
+
+    HALF = "50", "50 % used"
+    MOST = "80", "80 % used"
+    ALL = "100", "100 % used"
+    FORECAST = "forecast", "100 % forecast"
+
+
+class Budget(models.Model):
+    """GPU-seconds or money of an account from `valid_from` until right before `valid_until`.
+
+    Money is in steps (`scheduler.money`). A start commits its worst case; at its end that is
+    released and what it really took is spent. `version` counts changes; `carried` is the part of
+    the limit left over from the budget before; `spent_out_at`: when a hard stop was reached.
+    `action` is taken when the alert of `action_at` fires.
     """
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="budgets")
-    gpu_seconds = models.PositiveBigIntegerField()
+    gpu_seconds = models.PositiveBigIntegerField(null=True, blank=True)
+    money = models.PositiveBigIntegerField(null=True, blank=True)
+    currency = models.CharField(max_length=3, blank=True)
     valid_from = models.DateTimeField()
     valid_until = models.DateTimeField()
+    enforcement = models.CharField(
+        max_length=16, choices=Enforcement.choices, default=Enforcement.RESERVE
+    )
+    grace_s = models.PositiveIntegerField(default=600)
+    carry_percent = models.PositiveSmallIntegerField(default=0)
+    carried = models.PositiveBigIntegerField(default=0)
+    action = models.CharField(
+        max_length=16, choices=AlertAction.choices, default=AlertAction.NOTIFY
+    )
+    action_at = models.CharField(max_length=16, choices=Threshold.choices, default=Threshold.ALL)
+    version = models.PositiveIntegerField(default=1)
     committed_s = models.PositiveBigIntegerField(default=0)
     spent_s = models.PositiveBigIntegerField(default=0)
+    committed_money = models.PositiveBigIntegerField(default=0)
+    spent_money = models.PositiveBigIntegerField(default=0)
+    spent_out_at = models.DateTimeField(null=True, blank=True)
+    carried_on_at = models.DateTimeField(null=True, blank=True)
+    looked_at = models.DateTimeField(null=True, blank=True)
+    foreseen_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["account__depth", "id"]
@@ -130,24 +177,80 @@ class Budget(models.Model):
             ),
             # The databases agree on no unsigned type.
             models.CheckConstraint(
-                condition=models.Q(committed_s__gte=0, spent_s__gte=0),
+                condition=models.Q(
+                    committed_s__gte=0, spent_s__gte=0, committed_money__gte=0, spent_money__gte=0
+                ),
                 name="budget_counts_from_zero",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(gpu_seconds__isnull=False, money__isnull=True)
+                | (
+                    models.Q(gpu_seconds__isnull=True, money__isnull=False) & ~models.Q(currency="")
+                ),
+                name="budget_in_one_measure",
             ),
         ]
 
+    @property
+    def is_money(self) -> bool:
+        """Whether it is in money, else it is in GPU-seconds."""
+        return self.money is not None
+
+    @property
+    def limit(self) -> int:
+        """In its own measure, as are the next two: GPU-seconds, or steps of money."""
+        return self.money if self.money is not None else self.gpu_seconds or 0
+
+    @property
+    def committed(self) -> int:
+        """Kept for the worst case of what runs."""
+        return self.committed_money if self.is_money else self.committed_s
+
+    @property
+    def spent(self) -> int:
+        """Taken by what has ended."""
+        return self.spent_money if self.is_money else self.spent_s
+
 
 class BudgetHold(models.Model):
-    """What an attempt has committed of a budget, and once it has ended, what it spent of that."""
+    """What an attempt has committed of a budget, and once it has ended, what it spent of that.
+
+    `money` in steps, 0 for a budget in GPU-seconds.
+    """
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="budget_holds")
     budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="holds")
     gpu_seconds = models.PositiveBigIntegerField()
+    money = models.PositiveBigIntegerField(default=0)
     spent_s = models.PositiveBigIntegerField(null=True, blank=True)
+    spent_money = models.PositiveBigIntegerField(null=True, blank=True)
     settled_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["attempt", "budget"], name="budget_hold_once")
+        ]
+
+
+class BudgetAlert(models.Model):
+    """A threshold that a version of a budget has reached: once, however often it is looked at.
+
+    `used` is in the budget's own measure; `told_at`: when people were told.
+    """
+
+    budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="alerts")
+    version = models.PositiveIntegerField()
+    threshold = models.CharField(max_length=16, choices=Threshold.choices)
+    used = models.PositiveBigIntegerField()
+    at = models.DateTimeField()
+    told_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["budget", "version", "threshold"], name="budget_alert_once"
+            )
         ]
 
 

@@ -11,7 +11,7 @@ from scheduler.models import Attempt, Job, Placement
 from scheduler.services import transitions, usage
 from scheduler.services.checkpoints.losses import lost_work
 from scheduler.services.placing import release_devices
-from scheduler.services.sharing.guard import settle_budgets
+from scheduler.services.sharing.committing import settle_budgets
 from scheduler.services.stopping import request_stop
 from scheduler.services.verdicts import triage, verdict
 from scheduler.states import (
@@ -30,7 +30,7 @@ from scheduler.states import (
 )
 
 # These ends are the platform's own doing; they may happen any number of times.
-_WITHOUT_LIMIT = frozenset({EndReason.PREEMPTED, EndReason.NODE_DRAINED})
+_WITHOUT_LIMIT = frozenset({EndReason.PREEMPTED, EndReason.NODE_DRAINED, EndReason.BUDGET_SPENT})
 _REPORTED = (
     "reported started_at ended_at exit_code end_reason detail log_expected checkpoint_pending"
 ).split()

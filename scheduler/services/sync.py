@@ -187,10 +187,12 @@ def _assignment(
 
 
 def _told_reason(placement: Placement) -> EndReason:
-    """Agents of protocol 1 know no pause; what follows from one is not theirs to know."""
+    """Agents of protocol 1 know no pause, and none knows of budgets; what follows from a stop is
+    not theirs to know."""
     reason = EndReason(placement.attempt.stop_reason)
     is_old = placement.node.protocol < 2
-    return EndReason.PREEMPTED if is_old and reason in PAUSES else reason
+    is_new_to_it = (is_old and reason in PAUSES) or reason is EndReason.BUDGET_SPENT
+    return EndReason.PREEMPTED if is_new_to_it else reason
 
 
 def _resume(earlier: Attempt | None) -> Checkpoint | None:

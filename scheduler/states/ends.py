@@ -75,6 +75,7 @@ class EndReason(StrEnum):
     DEPENDENCY_NEVER = "dependency_never"
     PAUSED_BY_USER = "paused_by_user"
     PAUSED_BY_ADMIN = "paused_by_admin"
+    BUDGET_SPENT = "budget_spent"
 
 
 PAUSES = frozenset({EndReason.PAUSED_BY_USER, EndReason.PAUSED_BY_ADMIN})
@@ -195,6 +196,15 @@ END_RULES: Mapping[EndReason, EndRule] = {
         False,
         False,
         "No node of the pool can ever hold this job: {detail}",
+    ),
+    EndReason.BUDGET_SPENT: EndRule(
+        JobState.FAILED,
+        FailureClass.NONE,
+        True,
+        False,
+        True,
+        "A budget was used up, and the time to save the work is over; the job waits again in its "
+        "old place until there is a budget for it.",
     ),
     EndReason.PAUSED_BY_USER: EndRule(
         JobState.HELD, FailureClass.NONE, True, False, False, "Paused by {who}."

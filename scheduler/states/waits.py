@@ -65,8 +65,7 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
     WaitReason.POLICY_DENIED: "A rule forbids it: {detail}",
     WaitReason.APPROVAL_WAIT: "Waits for approval by {who}.",
     WaitReason.BUDGET_EXHAUSTED: (
-        "The budget of {account} has {have_gpu_hours} GPU-hours left; "
-        "the job may take {need_gpu_hours}."
+        "The budget of {account} has {left} left; the job may take {asks}."
     ),
     WaitReason.HELD_BY_USER: "Held by {who}. Release it to let it start.",
     WaitReason.HELD_BY_ADMIN: "Held by operator {who}: {detail}",

@@ -35,6 +35,7 @@ ADVICE: Mapping[str, str] = {
     "for a `kill` or a timeout in the job itself.",
     "memory_limit": "Ask for more memory, load less at a time, or use fewer loader workers.",
     "time_limit": "Clone the job with a longer limit; go on from its last checkpoint.",
+    "budget_spent": "Ask for a larger budget; it waits again and goes on from its checkpoint.",
     "preempted": "Nothing to do: it waits again in its old place and goes on from its checkpoint.",
     "node_lost": "Nothing to do: the job goes to another node, free of charge.",
     "node_drained": "Nothing to do: it waits again in its old place.",

@@ -10,6 +10,7 @@ import multiprocessing
 import random
 import time
 from datetime import timedelta
+from decimal import Decimal
 
 import django
 
@@ -36,7 +37,7 @@ from scheduler.models import (  # noqa: E402
 from scheduler.services.attempts import abandon_placements, locked_live_attempt  # noqa: E402
 from scheduler.services.bulk import submit_jobs  # noqa: E402
 from scheduler.services.placing import PlacedOn, Start, start_attempts  # noqa: E402
-from scheduler.services.sharing.grants import set_budget  # noqa: E402
+from scheduler.services.sharing.budgets import set_budget  # noqa: E402
 from scheduler.services.sharing.guard import held_now  # noqa: E402
 from scheduler.services.sharing.limits import set_quota  # noqa: E402
 from scheduler.spec import parse_spec  # noqa: E402
@@ -45,10 +46,15 @@ from tests import factories, scenes  # noqa: E402
 
 RACERS, JOBS_EACH, STARTS_EACH, DEVICES_EACH = 8, 250, 60, 4
 MOST_GPUS, HOURS, LIMIT_S = 12, 10, 3600
+# At 3.60 an hour that is a little less than the ten hours.
+MONEY = Decimal("35.00")
 
 
 def setup() -> None:
-    """A team with 12 GPUs and 10 GPU-hours, and nodes with 32 GPUs to fight for both."""
+    """A team with 12 GPUs, 10 GPU-hours and as much money, and 32 GPUs to fight for them.
+
+    The organisation has the hours, the team the money: each start commits both.
+    """
     root = factories.person("root", is_superuser=True)
     team = create_team(actor=root, name="Vision")
     create_project(actor=root, team=team, name="Digits")
@@ -62,13 +68,14 @@ def setup() -> None:
     )
     set_quota(actor=root, owner=team, maximum=MOST_GPUS)
     begin = timezone.now() - timedelta(days=1)
-    set_budget(actor=root, owner=team, gpu_hours=HOURS, valid_from=begin, valid_until=far)
+    set_budget(actor=root, owner=None, gpu_hours=HOURS, valid_from=begin, valid_until=far)
+    set_budget(actor=root, owner=team, amount=MONEY, valid_from=begin, valid_until=far)
 
 
 def race(number: int) -> tuple[int, int, int]:
     """Submit, start on one's own node whatever is free there, end some, start again.
 
-    Returns the most that was seen: of a count above its limit, of GPUs held, of the budget taken.
+    Returns the most that was seen: of a count above its limit, of GPUs held, of the money taken.
     """
     root, project = User.objects.get(username="root"), Project.objects.get()
     document = {
@@ -118,12 +125,13 @@ def _end_one(number: int, draws: random.Random) -> None:
 
 
 def _seen() -> tuple[int, int, int]:
-    """How far any count is above its limit at this moment, as everybody sees it, GPUs, budget."""
-    quota, budget = Quota.objects.get(), Budget.objects.get()
-    taken_s = budget.committed_s + budget.spent_s
+    """How far any count is above its limit at this moment, as everybody sees it, GPUs, money."""
+    quota = Quota.objects.get()
+    hours, money = Budget.objects.order_by("account__depth")
     open_now = Allocation.objects.filter(released_at__isnull=True).count()
-    over = max(0, quota.held - MOST_GPUS, open_now - MOST_GPUS, taken_s - budget.gpu_seconds)
-    return over, quota.held, taken_s
+    over = max(0, quota.held - MOST_GPUS, open_now - MOST_GPUS)
+    over = max(over, *(one.committed + one.spent - one.limit for one in (hours, money)))
+    return over, quota.held, money.committed + money.spent
 
 
 def _larger(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -132,8 +140,17 @@ def _larger(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int
 
 def judge() -> dict[str, int]:
     """What is left, counted one by one beside what the counters say."""
-    quota, budget = Quota.objects.get(), Budget.objects.get()
-    holds = BudgetHold.objects
+    quota = Quota.objects.get()
+    hours, budget = Budget.objects.order_by("account__depth")
+    holds = BudgetHold.objects.filter(budget=budget)
+    money = {
+        "committed": budget.committed,
+        "unsettled": holds.filter(settled_at__isnull=True).aggregate(s=Sum("money"))["s"] or 0,
+        "spent": budget.spent,
+        "settled": holds.filter(settled_at__isnull=False).aggregate(s=Sum("spent_money"))["s"] or 0,
+        "limit": budget.limit,
+    }
+    budget, holds = hours, BudgetHold.objects.filter(budget=hours)
     unsettled = holds.filter(settled_at__isnull=True).aggregate(s=Sum("gpu_seconds"))["s"] or 0
     spent = holds.filter(settled_at__isnull=False).aggregate(s=Sum("spent_s"))["s"] or 0
     return {
@@ -145,9 +162,10 @@ def judge() -> dict[str, int]:
         "unsettled_s": unsettled,
         "spent_s": budget.spent_s,
         "spent_one_by_one_s": spent,
-        "limit_s": budget.gpu_seconds,
+        "limit_s": budget.limit,
         "live": Attempt.objects.filter(ended_at__isnull=True).count(),
         "open_holds": holds.filter(settled_at__isnull=True).count(),
+        **{f"{name}_money": figure for name, figure in money.items()},
     }
 
 
@@ -161,7 +179,7 @@ def main() -> None:
     with multiprocessing.get_context("fork").Pool(RACERS) as pool:
         seen = pool.map(race, range(RACERS), chunksize=1)
     took_s = round(time.monotonic() - began, 1)
-    names = ("worst_excess", "most_held", "most_taken_s")
+    names = ("worst_excess", "most_held", "most_taken_money")
     most = dict(zip(names, (max(column) for column in zip(*seen, strict=True)), strict=True))
     print(json.dumps({**judge(), **most, "took_s": took_s}))
 

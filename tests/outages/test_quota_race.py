@@ -13,6 +13,8 @@ from portal.embedded.places import ROOT
 from portal.embedded.postgres import Cluster, NoPostgres, find_binaries
 
 RACERS, JOBS_EACH, MOST_GPUS, HOUR_S = 8, 250, 12, 3600
+# 3.60 an hour.
+STEPS_PER_S = 36_000
 
 
 def _race(url: str) -> dict[str, int]:
@@ -45,8 +47,11 @@ def test_no_limit_gives_way_to_eight_at_once() -> None:
         left = _race(cluster.url())
     assert left["worst_excess"] == 0
     assert left["jobs"] == RACERS * JOBS_EACH
-    # The budget is the tighter of the two, and it was really met: once no start more was paid for.
-    assert left["limit_s"] - left["most_taken_s"] < HOUR_S
+    # Money is the tightest of the three, and it was really met: once no start more was paid for.
+    assert left["limit_money"] - left["most_taken_money"] < HOUR_S * STEPS_PER_S
+    assert left["committed_money"] == left["unsettled_money"]
+    assert left["spent_money"] == left["settled_money"]
+    assert left["committed_money"] + left["spent_money"] <= left["limit_money"]
     assert left["held"] == left["held_one_by_one"] <= MOST_GPUS
     assert left["committed_s"] == left["unsettled_s"]
     assert left["spent_s"] == left["spent_one_by_one_s"]

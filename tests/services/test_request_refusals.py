@@ -10,7 +10,7 @@ import pytest
 from scheduler.models import Budget, QuotaRequest, RequestDecision
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.requesting.policies import set_request_policy
-from scheduler.services.sharing.grants import set_budget
+from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.limits import set_quota
 from tests import scenes
 from tests.requesting import DAY_S, ask, decide

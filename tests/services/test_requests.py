@@ -19,8 +19,8 @@ from scheduler.services.requesting.asking import (
     withdraw_request,
 )
 from scheduler.services.requesting.policies import set_request_policy
+from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.effective import effective_of
-from scheduler.services.sharing.grants import set_budget
 from scheduler.services.sharing.limits import set_quota
 from tests import factories, scenes
 from tests.requesting import DAY_S, WORDS, ask, decide

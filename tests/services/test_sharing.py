@@ -10,8 +10,9 @@ from scheduler.engine.policy import Order
 from scheduler.models import Budget, BudgetHold, PastUse, Quota, SchedulingRule, UsageEntry
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.placing import PlacedOn, Start, start_attempts
+from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.effective import effective_of
-from scheduler.services.sharing.grants import add_grant, revoke_grant, set_budget
+from scheduler.services.sharing.grants import add_grant, revoke_grant
 from scheduler.services.sharing.guard import held_now
 from scheduler.services.sharing.limits import remove_quota, set_caps, set_quota, set_weight
 from scheduler.services.sharing.past_use import LAG, count_past_use, decayed_use

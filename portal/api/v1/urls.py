@@ -9,7 +9,7 @@ from portal.api.holding import holding
 from portal.api.v1 import cluster, costs, job_answers, job_output, job_parts, jobs, people, sets
 from portal.api.v1.finance import terms
 from portal.api.v1.organisation import roles
-from portal.api.v1.rules import licences, policies, quotas, windows
+from portal.api.v1.rules import budgets, licences, policies, quotas, windows
 
 urlpatterns: list[URLPattern] = [
     path("jobs/", jobs.Jobs.as_view(), name="jobs"),
@@ -64,7 +64,8 @@ urlpatterns: list[URLPattern] = [
     path("rules/quotas/<int:pk>/", quotas.QuotaByNumber.as_view(), name="quota"),
     path("rules/quotas/<int:pk>/grants/", quotas.QuotaGrants.as_view(), name="quota_grants"),
     path("rules/grants/<int:pk>/revoke/", quotas.GrantRevoke.as_view(), name="grant_revoke"),
-    path("rules/budgets/", quotas.BudgetList.as_view(), name="budgets"),
+    path("rules/budgets/", budgets.BudgetList.as_view(), name="budgets"),
+    path("rules/budgets/<int:pk>/remove/", budgets.BudgetRemove.as_view(), name="budget_remove"),
     path("rules/policies/", policies.PolicyList.as_view(), name="policies"),
     path("roles/", roles.RoleList.as_view(), name="roles"),
     path("roles/confirm/", roles.RoleConfirm.as_view(), name="role_confirm"),

@@ -22,6 +22,7 @@ def check_accounts(snapshot: Snapshot) -> None:
     _need("accounts.max_running", accounts.max_running >= NONE)
     # A budget that was lowered below what is committed has less than nothing left.
     _need("accounts.budget_gpu_s", ~np.isnan(accounts.budget_gpu_s))
+    _need("accounts.budget_money", ~np.isnan(accounts.budget_money))
     _need("limits.account", (limits.account >= 0) & (limits.account < size))
     _need("limits.pool", _rows(limits.pool, len(snapshot.pools)), "is no pool")
     _need("limits.model", _rows(limits.model, len(snapshot.models)), "is no model")

@@ -13,6 +13,7 @@ from scheduler.engine.plan import Start
 from scheduler.engine.shaping.sizes import least_size, sizes_of
 from scheduler.engine.sharing.cohorts import Bound, Cohorts, Shortage
 from scheduler.engine.sharing.holdings import Scope, cohorts_of, jobs_held
+from scheduler.engine.sharing.purse import Purse
 from scheduler.engine.sharing.tree import Tree
 from scheduler.engine.snapshot import (
     NONE,
@@ -26,7 +27,6 @@ from scheduler.engine.snapshot import (
 )
 from scheduler.states import WaitReason
 
-_S_PER_HOUR = 3600
 # The largest borrowers are named, not all.
 _BORROWERS_NAMED = 5
 
@@ -56,11 +56,11 @@ class Gate:
         self.running: list[int] = self.tree.roll_up(jobs_held(snapshot)).tolist()
         self._most_gpus: list[int] = accounts.max_gpus_per_job.tolist()
         self._most_jobs: list[int] = accounts.max_running.tolist()
-        self._left_s: list[float] = accounts.budget_gpu_s.tolist()
+        self.purse = Purse(snapshot, self.tree)
         self._has_caps = bool((accounts.max_gpus_per_job != NONE).any()) or bool(
             (accounts.max_running != NONE).any()
         )
-        self.has_budgets = bool(np.isfinite(accounts.budget_gpu_s).any())
+        self.has_budgets = self.purse.has_budgets
         self.is_open = not (self.cohorts or self._has_caps or self.has_budgets)
         self._accepts = snapshot.accepts()
         nodes = snapshot.nodes
@@ -81,6 +81,7 @@ class Gate:
         accounts, size = snapshot.accounts, len(snapshot.accounts)
         has_rule = accounts.max_gpus_per_job != NONE
         has_rule |= (accounts.max_running != NONE) | np.isfinite(accounts.budget_gpu_s)
+        has_rule |= np.isfinite(accounts.budget_money)
         for cohorts in self.cohorts.values():
             has_rule |= cohorts.are_limited()
         rulers = [NONE] * (size + 1)
@@ -98,10 +99,9 @@ class Gate:
         """An elastic request with no more nodes than the account may start; others as they are."""
         if self.is_open or account == NONE or not request.nodes_min:
             return request
-        left_s = self.left_s(account)
         for nodes in sizes_of(self.snapshot, request, request.nodes):
             milli = self._milli(request, nodes)
-            if worst_case_s(milli, time_limit_s) > left_s:
+            if not self.purse.pays(account, worst_case_s(milli, time_limit_s), request):
                 continue
             if self._barrier(request, account, milli) is None:
                 return replace(request, nodes=nodes)
@@ -119,26 +119,21 @@ class Gate:
             per_node = self._largest_node[request.pool]
         return (nodes * per_node + request.part_gpus) * request.gpu_milli
 
-    def left_s(self, account: int) -> float:
-        """GPU-seconds that the account and all above it have left, at most."""
-        if not self.has_budgets:
-            return np.inf
-        return min((self._left_s[row] for row in self.tree.way_up(account)), default=np.inf)
+    def is_paid(self, request: Request, account: int, time_limit_s: int) -> bool:
+        """Whether its worst case, all GPUs for the whole time limit, is within every budget."""
+        cost_s = worst_case_s(self.least_milli(request), time_limit_s)
+        return self.purse.pays(account, cost_s, request)
 
     def over_budget(self, request: Request, account: int, time_limit_s: int) -> Refusal | None:
-        """Whether its worst case, all GPUs for the whole time limit, is more than is left."""
+        """Which budget its worst case is more than, with what it needs and what is left."""
         if not self.has_budgets:
             return None
         need_s = worst_case_s(self.least_milli(request), time_limit_s)
-        for row in self.tree.way_up(account):
-            if need_s > self._left_s[row]:
-                facts = {
-                    "account": self._name(row),
-                    "need_gpu_hours": round(need_s / _S_PER_HOUR, 2),
-                    "have_gpu_hours": round(max(0.0, self._left_s[row]) / _S_PER_HOUR, 2),
-                }
-                return Refusal(WaitReason.BUDGET_EXHAUSTED, facts)
-        return None
+        found = self.purse.shortage(account, need_s, request)
+        if found is None:
+            return None
+        facts = {"account": self._name(found.account), **found.facts}
+        return Refusal(WaitReason.BUDGET_EXHAUSTED, facts)
 
     def over_quota(self, request: Request, account: int) -> Refusal | None:
         """Which cap on its shape or which limit on what accounts hold is in the way, if any."""
@@ -193,10 +188,10 @@ class Gate:
     def _count(self, request: Request, account: int, time_limit_s: int, models: Ints) -> None:
         """Enter a job with the models of its devices."""
         self._answers.clear()
-        cost_s = worst_case_s(len(models) * request.gpu_milli, time_limit_s)
+        each_s = worst_case_s(request.gpu_milli, time_limit_s)
+        self.purse.take(account, models, each_s)
         for row in self.tree.way_up(account):
             self.running[row] += 1
-            self._left_s[row] -= cost_s
         for model, count in enumerate(np.bincount(models).tolist()):
             for (pool, limited), cohorts in self.cohorts.items():
                 if count and pool in (NONE, request.pool) and limited in (NONE, model):

@@ -18,7 +18,8 @@ class Accounts(Table):
     `parent` is a row before this one, -1 for none. `weight` is the share beside its siblings.
     `used_gpu_s`: past use in GPU-seconds, decayed until now, of this account without those below.
     `max_gpus_per_job` and `max_running` (jobs) are -1 without a cap; they hold for all below.
-    `budget_gpu_s`: GPU-seconds that nobody has used or committed yet, infinite without a budget.
+    `budget_gpu_s`: GPU-seconds that nobody has used or committed yet, infinite without a budget;
+    `budget_money`: the same in the unit of the snapshot's prices.
     """
 
     USUAL: ClassVar[Mapping[str, int | float | bool]] = {
@@ -27,6 +28,7 @@ class Accounts(Table):
         "max_gpus_per_job": NONE,
         "max_running": NONE,
         "budget_gpu_s": np.inf,
+        "budget_money": np.inf,
     }
 
     parent: Ints
@@ -35,6 +37,7 @@ class Accounts(Table):
     max_gpus_per_job: Ints
     max_running: Ints
     budget_gpu_s: Floats
+    budget_money: Floats
 
     def __len__(self) -> int:
         return len(self.parent)

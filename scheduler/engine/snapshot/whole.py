@@ -36,6 +36,8 @@ class Snapshot:
     from anything.
     `promises`: what the last cycle planned for protected heads; empty if nobody remembers.
     `windows`: when which nodes are in maintenance.
+    `prices`, by model: what a second of a GPU costs at most, infinite where nobody knows; None if
+    no budget is in money. `money`: the unit of prices in words, and how many make one of it.
     """
 
     now_s: float
@@ -67,6 +69,8 @@ class Snapshot:
     account_names: tuple[str, ...] = ()
     promises: Promises = field(default_factory=no_promises)
     windows: Windows = field(default_factory=no_windows)
+    prices: Floats | None = None
+    money: tuple[str, float] = ("", 1.0)
 
     def accepts(self) -> Flags:
         """By row of a `model` column, the last for any, whether it takes each model."""

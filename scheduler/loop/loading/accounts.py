@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 
 from accounts.selectors import every_project
+from scheduler.conf import load_conf
 from scheduler.engine.snapshot import NONE, Accounts, Ints, Limits, floats, ints
-from scheduler.models import Account, Budget, Quota
+from scheduler.models import Account, AlertAction, Budget, Enforcement, Quota
+from scheduler.money import STEPS
+from scheduler.services.sharing.alerts import alerted
+from scheduler.services.sharing.committing import in_force
 from scheduler.services.sharing.effective import effective_of
 from scheduler.services.sharing.past_use import decayed_use
+from scheduler.services.sharing.prices import dearest_steps
 from scheduler.services.sharing.tree import ROOT_KEY
 
 # In the tree people stand beside the projects of their team: they share, projects are limited.
@@ -78,7 +84,8 @@ def _with_rules(
 ) -> tuple[Accounts, bool]:
     """The tree with the weights, caps and budgets that are set, and whether any is."""
     size = len(parent)
-    weight, left_s = np.ones(size), np.full(size, np.inf)
+    weight = np.ones(size)
+    left_s, left_money = np.full(size, np.inf), np.full(size, np.inf)
     most_gpus, most_running = np.full(size, NONE), np.full(size, NONE)
     names = ("key", "weight", "max_gpus_per_job", "max_running")
     rules = list(Account.objects.values_list(*names))
@@ -87,12 +94,12 @@ def _with_rules(
             weight[row] = share
             most_gpus[row] = NONE if gpus is None else gpus
             most_running[row] = NONE if running is None else running
-    budgets = Budget.objects.filter(valid_from__lte=now, valid_until__gt=now)
-    figures = ("account__key", "gpu_seconds", "committed_s", "spent_s")
-    found = budgets.values_list(*figures) if rules else ()
-    for key, gpu_seconds, committed_s, spent_s in found:
-        if (row := row_of.get(key)) is not None:
-            left_s[row] = min(left_s[row], gpu_seconds - committed_s - spent_s)
+    for budget in in_force(now).select_related("account") if rules else ():
+        row, left = row_of.get(budget.account.key), _left(budget)
+        if row is None or left is None:
+            continue
+        column = left_money if budget.is_money else left_s
+        column[row] = min(column[row], left)
     accounts = Accounts.of(
         parent=ints(parent),
         weight=floats(weight),
@@ -100,22 +107,50 @@ def _with_rules(
         max_gpus_per_job=ints(most_gpus),
         max_running=ints(most_running),
         budget_gpu_s=floats(left_s),
+        budget_money=floats(left_money),
     )
     return accounts, bool(rules)
+
+
+def _left(budget: Budget) -> int | None:
+    """In its own measure; None for one that keeps nobody from starting."""
+    if budget.enforcement == Enforcement.RESERVE:
+        return budget.limit - budget.committed - budget.spent
+    if budget.enforcement == Enforcement.HARD_STOP and budget.spent_out_at is not None:
+        return 0
+    return None
+
+
+def load_prices(owners: Owners, models: Iterable[str], *, now: datetime) -> dict[str, Any]:
+    """`prices` and `money` of the snapshot; one query, none while no budget is in money."""
+    if not np.isfinite(owners.accounts.budget_money).any():
+        return {}
+    names = list(models)
+    steps = dearest_steps(names, now=now)
+    prices = [np.inf if (price := steps[name]) is None else price for name in names]
+    return {"prices": floats(prices), "money": (load_conf().currency, float(STEPS))}
 
 
 def load_limits(
     owners: Owners, pool_row: dict[int, int], model_row: dict[str, int], *, now: datetime
 ) -> Limits:
-    """Quotas with the grants that are active now; two queries if
-    there are rules. Models nobody has limit nothing."""
+    """Quotas with the grants that are active now; three queries if there are rules.
+
+    Models nobody has limit nothing. Who may start on borrowed GPUs only, by an alert of a budget,
+    has no guarantee for what starts now.
+    """
     quotas = [
         quota
-        for quota in (Quota.objects.select_related("account") if owners.has_rules else ())
+        for quota in (Quota.objects.select_related("account__project") if owners.has_rules else ())
         if quota.account.key in owners.row_of
         and (not quota.gpu_model or quota.gpu_model in model_row)
     ]
     found = effective_of(quotas, now=now)
+    for key in alerted(AlertAction.BORROWED_ONLY, now) if quotas else ():
+        for quota in quotas:
+            account = quota.account
+            if account.key == key or (account.project and key == f"team:{account.project.team_id}"):
+                found[quota.pk] = replace(found[quota.pk], guaranteed=0, lend_limit=None)
 
     def column(name: str) -> Ints:
         values = (getattr(found[quota.pk], name) for quota in quotas)

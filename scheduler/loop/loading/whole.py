@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from scheduler.engine.snapshot import NONE, Snapshot, flags
-from scheduler.loop.loading.accounts import NOBODY, Owners, load_limits, load_owners
+from scheduler.loop.loading.accounts import NOBODY, Owners, load_limits, load_owners, load_prices
 from scheduler.loop.loading.calendar import load_windows
 from scheduler.loop.loading.claims import with_claims
 from scheduler.loop.loading.cluster import (
@@ -106,6 +106,7 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
         account_names=owners.names,
         limits=load_limits(owners, pool_row, models.rows(), now=now),
         windows=load_windows(node_rows, now),
+        **load_prices(owners, models.names(), now=now),
     )
     limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows))
     snapshot = replace(snapshot, **limits, **load_licences(wishes))

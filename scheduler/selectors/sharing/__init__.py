@@ -1,6 +1,7 @@
 """Quotas, budgets and rules, for a viewer."""
 
 from scheduler.selectors.sharing.limits import (
+    get_visible_budget,
     get_visible_owner,
     get_visible_quota,
     grants_of,
@@ -11,6 +12,7 @@ from scheduler.selectors.sharing.limits import (
 )
 
 __all__ = [
+    "get_visible_budget",
     "get_visible_owner",
     "get_visible_quota",
     "grants_of",

@@ -16,7 +16,7 @@ from scheduler.models import Budget, Grant, Quota, SchedulingRule
 def visible_quotas(viewer: User) -> Sequence[Quota]:
     """From the root of the tree to the leaves, with their grants."""
     return list(
-        Quota.objects.filter(_mine(viewer))
+        Quota.objects.filter(mine(viewer))
         .select_related("account__team", "account__project__team", "pool")
         .prefetch_related("grants")
     )
@@ -24,7 +24,7 @@ def visible_quotas(viewer: User) -> Sequence[Quota]:
 
 def visible_budgets(viewer: User) -> Sequence[Budget]:
     """Past ones and those to come included."""
-    budgets = Budget.objects.filter(_mine(viewer))
+    budgets = Budget.objects.filter(mine(viewer))
     return list(budgets.select_related("account__team", "account__project__team"))
 
 
@@ -35,10 +35,21 @@ def rules_so_far(viewer: User) -> Sequence[SchedulingRule]:
 
 def get_visible_quota(viewer: User, pk: int) -> Quota:
     """Raises NotFound for a missing and for a foreign one alike."""
-    found = Quota.objects.filter(_mine(viewer), pk=pk).first()
+    found = Quota.objects.filter(mine(viewer), pk=pk).first()
     if found is None:
         raise NotFound("There is no such quota for you.")
     return found
+
+
+def get_visible_budget(viewer: User, pk: int) -> Budget:
+    """Raises NotFound for a missing and for a foreign one alike."""
+    found = Budget.objects.filter(mine(viewer), pk=pk).select_related(
+        "account__team", "account__project__team"
+    )
+    budget = found.first()
+    if budget is None:
+        raise NotFound("There is no such budget for you.")
+    return budget
 
 
 def get_visible_owner(viewer: User, path: str) -> Team | Project | None:
@@ -71,7 +82,8 @@ def grants_of(quota: Quota) -> Sequence[Grant]:
     return list(quota.grants.all())
 
 
-def _mine(viewer: User) -> Q:
+def mine(viewer: User) -> Q:
+    """Rows of accounts that the viewer may see: of one's own teams, for some of all."""
     if can(viewer, "read_settings", None):
         return Q()
     teams = teams_visible_to(viewer)

@@ -46,10 +46,13 @@ def limits_now(quota: Quota | None, *, now: datetime) -> Effective | None:
 
 
 def budget_at(owner: Team | Project, moment: datetime) -> Budget | None:
-    """The budget of this account that holds at a moment."""
+    """The budget of this account in GPU-hours that holds at a moment."""
     key = f"project:{owner.pk}" if isinstance(owner, Project) else f"team:{owner.pk}"
     return Budget.objects.filter(
-        account__key=key, valid_from__lte=moment, valid_until__gt=moment
+        account__key=key,
+        valid_from__lte=moment,
+        valid_until__gt=moment,
+        gpu_seconds__isnull=False,
     ).first()
 
 
@@ -91,11 +94,12 @@ def _free_hours(project: Project, moment: datetime) -> int | None:
         return None
     of_projects = Budget.objects.filter(
         account__project__team_id=project.team_id,
+        gpu_seconds__isnull=False,
         valid_from__lt=budget.valid_until,
         valid_until__gt=budget.valid_from,
     )
-    given_s = sum(one.gpu_seconds for one in of_projects)
-    return max(0, (budget.gpu_seconds - given_s) // S_PER_HOUR)
+    given_s = sum(one.limit for one in of_projects)
+    return max(0, (budget.limit - given_s) // S_PER_HOUR)
 
 
 def cost_of_asking(

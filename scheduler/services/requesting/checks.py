@@ -11,7 +11,7 @@ from accounts.models import Project, Team
 from scheduler.models import Device, Pool, Quota
 from scheduler.services.errors import Invalid
 from scheduler.services.requesting.amounts import FIELD_OF, budget_at, limits_now, quota_for
-from scheduler.services.sharing.grants import MOST_GPU_HOURS
+from scheduler.services.sharing.budgets import MOST_GPU_HOURS
 from scheduler.services.sharing.limits import MOST_GPUS
 from scheduler.states import RequestKind
 

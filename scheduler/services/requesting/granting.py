@@ -47,7 +47,13 @@ def _add_hours(request: QuotaRequest, hours: int, start: datetime) -> Budget:
     budget = budget_at(owner_of(request), start)
     if budget is None:
         raise Conflict("There is no budget any more that this could be added to.", code="no_limit")
-    Budget.objects.filter(pk=budget.pk).update(gpu_seconds=F("gpu_seconds") + hours * S_PER_HOUR)
+    # Another version: its alerts go off anew, and a hard stop is looked at anew.
+    Budget.objects.filter(pk=budget.pk).update(
+        gpu_seconds=F("gpu_seconds") + hours * S_PER_HOUR,
+        version=F("version") + 1,
+        spent_out_at=None,
+        looked_at=None,
+    )
     events.wake_scheduler_on_commit()
     return budget
 

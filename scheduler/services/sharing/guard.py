@@ -11,20 +11,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, F, Q
 
 from scheduler.models import (
     Account,
     Allocation,
     Attempt,
-    Budget,
-    BudgetHold,
     Device,
     Job,
     Placement,
     Quota,
-    UsageEntry,
 )
+from scheduler.services.sharing.committing import BudgetReached, WorstCase, commit_budgets
 from scheduler.services.sharing.effective import Effective, effective_of
 from scheduler.services.sharing.tree import ROOT_KEY, below, lines_of, locked
 from scheduler.states import LIVE_ATTEMPT_STATES
@@ -125,28 +123,15 @@ def _commit_budgets(
     now: datetime,
 ) -> None:
     """All GPUs for the whole time limit, of every budget on the way to the root."""
-    of = {account.pk: account for account in accounts}
-    budgets = Budget.objects.filter(
-        account__in=accounts, valid_from__lte=now, valid_until__gt=now
-    ).order_by("account__depth", "pk")
-    holds = []
-    for budget in budgets:
-        mine = [
-            BudgetHold(
-                attempt=one,
-                budget=budget,
-                gpu_seconds=len(devices[one.job_id]) * jobs[one.job_id].time_limit_s,
-            )
-            for one in attempts
-            if _is_below(of[budget.account_id], jobs[one.job_id])
-        ]
-        cost_s = sum(hold.gpu_seconds for hold in mine)
-        row = Budget.objects.filter(pk=budget.pk)
-        enough = Q(gpu_seconds__gte=F("committed_s") + F("spent_s") + cost_s)
-        if cost_s and not row.filter(enough).update(committed_s=F("committed_s") + cost_s):
-            raise LimitReached(f"{of[budget.account_id]}: the budget has no {cost_s} GPU-s left")
-        holds += [hold for hold in mine if hold.gpu_seconds]
-    BudgetHold.objects.bulk_create(holds)
+    cases = []
+    for one in attempts:
+        job = jobs[one.job_id]
+        keys = frozenset(lines_of([(job.project_id, job.project.team_id)]))
+        cases.append(WorstCase(one, keys, devices[one.job_id], job.time_limit_s))
+    try:
+        commit_budgets(accounts, cases, now=now)
+    except BudgetReached as reached:
+        raise LimitReached(str(reached)) from None
 
 
 def release_held(placement: Placement, models: Iterable[str]) -> None:
@@ -178,28 +163,10 @@ def held_now(quota: Quota) -> int:
     return found
 
 
-def settle_budgets(attempt: Attempt, *, now: datetime) -> None:
-    """Release what the attempt committed and spend what it took, exactly once.
-
-    What it held beyond its time limit, while it started or stopped or its node was lost, is on the
-    bill but not on the budget: that was kept for the worst case and no more.
-    """
-    holds = BudgetHold.objects.filter(attempt=attempt, settled_at__isnull=True)
-    for hold in holds.order_by("budget__account__depth", "budget_id"):
-        took_s = UsageEntry.objects.filter(attempt=attempt).aggregate(s=Sum("gpu_seconds"))["s"]
-        spent_s = min(max(0, took_s or 0), hold.gpu_seconds)
-        once = BudgetHold.objects.filter(pk=hold.pk, settled_at__isnull=True)
-        if once.update(settled_at=now, spent_s=spent_s):
-            Budget.objects.filter(pk=hold.budget_id).update(
-                committed_s=F("committed_s") - hold.gpu_seconds, spent_s=F("spent_s") + spent_s
-            )
-
-
 __all__ = [
     "ROOT_KEY",
     "LimitReached",
     "charge_starts",
     "held_now",
     "release_held",
-    "settle_budgets",
 ]

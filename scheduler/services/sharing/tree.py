@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from accounts.models import Project, Team
 from scheduler.models import Account
+from scheduler.selectors.sharing.reach import below
 
 ROOT_KEY = "org"
 
@@ -43,15 +44,6 @@ def locked(keys: Iterable[str]) -> list[Account]:
     )
 
 
-def below(account: Account, to_project: str) -> Q:
-    """The rows of `account` and all below it; `to_project` is the way to a row's project."""
-    if account.project_id is not None:
-        return Q(**{f"{to_project}_id": account.project_id})
-    if account.team_id is not None:
-        return Q(**{f"{to_project}__team_id": account.team_id})
-    return Q()
-
-
 def children(account: Account) -> QuerySet[Account]:
     """The accounts right below that have rules of their own."""
     if account.depth == 0:
@@ -69,3 +61,6 @@ def parent_of(account: Account) -> Account | None:
         return Account.objects.filter(key=ROOT_KEY).first()
     assert account.project is not None
     return Account.objects.filter(key=f"team:{account.project.team_id}").first()
+
+
+__all__ = ["ROOT_KEY", "account_of", "below", "children", "lines_of", "locked", "parent_of"]

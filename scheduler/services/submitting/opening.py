@@ -12,6 +12,7 @@ from scheduler import events
 from scheduler.models import Dependency, Job, JobEvent, JobSet, Queue
 from scheduler.services import transitions
 from scheduler.services.holding.obstacles import Obstacle, begin_obstacle, limit_obstacle
+from scheduler.services.sharing.alerts import refuse_blocked
 from scheduler.services.sharing.waiting_room import refuse_beyond_cap
 from scheduler.services.submitting.columns import columns_of
 from scheduler.services.submitting.order import Order, resolve_order
@@ -35,12 +36,13 @@ class Target:
 def open_job(target: Target, spec: JobSpec) -> Job:
     """Write the job, or the set and its tasks: then the first of them is returned.
 
-    Raises SpecInvalid for an order that cannot be, and beyond what may wait.
+    Raises SpecInvalid for an order that cannot be, beyond what may wait or a budget lets in.
 
     1. What is in its way: a hold, dependencies, its begin time; of an array also the throttle.
     2. The rows: held or queued, with what they wait for and their first event.
     """
     order = resolve_order(target.actor, spec)
+    refuse_blocked(target.project, target.now)
     refuse_beyond_cap(target.project, len(spec.array.indexes) if spec.array else 1)
     obstacle = _held_by(target, spec) or order.obstacle or begin_obstacle(spec.begin, target.now)
     if spec.array is not None:

@@ -1,4 +1,4 @@
-"""`/rules/quotas/`, `/rules/grants/`, `/rules/budgets/`."""
+"""`/rules/quotas/` and `/rules/grants/`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ from rest_framework.response import Response
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
 from portal.api.v1.rules.shapes import (
-    BudgetBody,
-    Budgets,
-    BudgetShape,
     GrantBody,
     GrantShape,
     QuotaBody,
     Quotas,
     QuotaShape,
-    show_budget,
     show_grant,
     show_quota,
 )
 from scheduler.selectors import sharing as select
 from scheduler.selectors.cluster import get_visible_pool
 from scheduler.services.errors import NotFound
-from scheduler.services.sharing.grants import add_grant, revoke_grant, set_budget
+from scheduler.services.sharing.grants import add_grant, revoke_grant
 from scheduler.services.sharing.limits import remove_quota, set_quota
 
 
@@ -89,24 +85,3 @@ class GrantRevoke(ApiView):
         body_of(request)
         grant = revoke_grant(actor=viewer_of(request), grant_id=min(pk, 2**63 - 1))
         return Response(show_grant(grant))
-
-
-class BudgetList(ApiView):
-    """`/rules/budgets/`."""
-
-    @operation("budgets_list", "Budgets of GPU-hours", scope="jobs:read", reply=Budgets)
-    def get(self, request: Request) -> Response:
-        budgets = select.visible_budgets(viewer_of(request))
-        return Response({"items": [show_budget(budget) for budget in budgets]})
-
-    @operation(
-        "budgets_set",
-        "Set a budget (operators)",
-        scope="nodes:write",
-        body=BudgetBody,
-        reply=BudgetShape,
-    )
-    def post(self, request: Request) -> Response:
-        sent, actor = body_of(request, BudgetBody), viewer_of(request)
-        sent["owner"] = select.get_visible_owner(actor, sent["owner"])
-        return Response(show_budget(set_budget(actor=actor, **sent)))

@@ -1,4 +1,4 @@
-"""Shapes of quotas, grants, budgets and policies."""
+"""Shapes of quotas, grants and policies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from scheduler.models import Budget, Grant, Quota
+from scheduler.models import Grant, Quota
 from scheduler.selectors.sharing import grants_of, owner_path
 
 _GPUS: dict[str, Any] = {"min_value": 0, "max_value": 1_000_000}
@@ -71,33 +71,6 @@ class GrantBody(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=255, required=False, default="", allow_blank=True)
 
 
-class BudgetShape(serializers.Serializer[Any]):
-    """GPU-seconds of a period: given, committed by what runs, spent by what has ended."""
-
-    id = serializers.IntegerField()
-    owner = serializers.CharField(allow_blank=True)
-    gpu_seconds = serializers.IntegerField()
-    committed_s = serializers.IntegerField()
-    spent_s = serializers.IntegerField()
-    valid_from = serializers.DateTimeField()
-    valid_until = serializers.DateTimeField()
-
-
-class Budgets(serializers.Serializer[Any]):
-    """Budgets you may see."""
-
-    items = BudgetShape(many=True)
-
-
-class BudgetBody(serializers.Serializer[Any]):
-    """GPU-hours for a period; replaces the budget of just this period."""
-
-    owner = serializers.CharField(max_length=130, allow_blank=True)
-    gpu_hours = serializers.IntegerField(min_value=0, max_value=10**9)
-    valid_from = serializers.DateTimeField()
-    valid_until = serializers.DateTimeField()
-
-
 class PolicyShape(serializers.Serializer[Any]):
     """Who is next; null and empty mean what is usual."""
 
@@ -146,11 +119,3 @@ def show_quota(quota: Quota) -> dict[str, Any]:
         "borrowed": max(0, quota.held - quota.guaranteed),
         "grants": [show_grant(grant) for grant in grants_of(quota)],
     }
-
-
-def show_budget(budget: Budget) -> dict[str, Any]:
-    """As `BudgetShape`."""
-    names = ("gpu_seconds", "committed_s", "spent_s", "valid_from", "valid_until")
-    figures = {name: getattr(budget, name) for name in names}
-    shown = {"id": budget.pk, "owner": owner_path(budget), **figures}
-    return dict(BudgetShape(shown).data)

@@ -1,0 +1,117 @@
+"""What the budgets of accounts have left, in GPU-seconds and in money."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.engine.sharing.tree import Tree
+from scheduler.engine.snapshot import Flags, Floats, Ints, Request, Snapshot, flags, floats
+
+_S_PER_HOUR = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """The account whose budget is too small; `facts` are plain JSON values."""
+
+    account: int
+    facts: Mapping[str, object]
+
+
+class Purse:
+    """What is left while jobs are admitted: it only gets less.
+
+    A job is priced by the dearest GPU it might get, because its devices are not chosen yet; what it
+    takes is priced by what it got. Money is in whole units of the snapshot, so that nothing of it
+    is lost to rounding.
+    """
+
+    def __init__(self, snapshot: Snapshot, tree: Tree) -> None:
+        accounts = snapshot.accounts
+        self._snapshot = snapshot
+        self._tree = tree
+        self._left_s: list[float] = accounts.budget_gpu_s.tolist()
+        self._left_money: list[float] = accounts.budget_money.tolist()
+        self._has_money = bool(np.isfinite(accounts.budget_money).any())
+        self.has_budgets = self._has_money or bool(np.isfinite(accounts.budget_gpu_s).any())
+        self._price_of: dict[tuple[int, int], float] = {}
+
+    def price(self, request: Request) -> float:
+        """What a second of one of its GPUs costs at most; infinite if nobody knows."""
+        prices = self._snapshot.prices
+        if not self._has_money or prices is None:
+            return 0.0
+        asked = request.pool, request.model
+        if asked not in self._price_of:
+            devices, nodes = self._snapshot.devices, self._snapshot.nodes
+            here = np.unique(devices.model[nodes.pool[devices.node] == request.pool])
+            fitting = here[self._snapshot.accepts()[request.model][here]]
+            self._price_of[asked] = float(prices[fitting].max(initial=0.0))
+        return self._price_of[asked]
+
+    def pays(self, account: int, cost_s: float, request: Request) -> bool:
+        """Whether the account and all above it have so many GPU-seconds left."""
+        if not self.has_budgets:
+            return True
+        return bool(
+            self.pay_for(account, np.asarray([cost_s]), np.asarray([self.price(request)]))[0]
+        )
+
+    def pay_for(self, account: int, cost_s: Floats, price: Floats) -> Flags:
+        """For each of these costs in GPU-seconds, at a price each, whether it is paid for."""
+        way_up = list(self._tree.way_up(account))
+        left_s = min((self._left_s[row] for row in way_up), default=np.inf)
+        is_paid = cost_s <= left_s
+        if self._has_money:
+            left = min((self._left_money[row] for row in way_up), default=np.inf)
+            is_paid = is_paid & (_money(cost_s, price) <= left)
+        return flags(is_paid)
+
+    def shortage(self, account: int, cost_s: float, request: Request) -> Lack | None:
+        """The first budget on the way up that does not pay for it."""
+        price = self.price(request)
+        cost = float(_money(floats([cost_s]), floats([price]))[0])
+        for row in self._tree.way_up(account):
+            if cost_s > self._left_s[row]:
+                return Lack(row, _in_hours(cost_s, self._left_s[row]))
+            if cost > self._left_money[row]:
+                return Lack(row, self._in_money(cost, self._left_money[row]))
+        return None
+
+    def take(self, account: int, models: Ints, each_s: float) -> None:
+        """Count GPUs of these models, each for so many seconds."""
+        prices = self._snapshot.prices
+        cost = 0.0
+        if self._has_money and prices is not None:
+            cost = float(_money(floats(np.full(len(models), each_s)), floats(prices[models])).sum())
+        for row in self._tree.way_up(account):
+            self._left_s[row] -= len(models) * each_s
+            self._left_money[row] -= cost
+
+    def _in_money(self, cost: float, left: float) -> dict[str, object]:
+        word, unit = self._snapshot.money
+        asks = f"{cost / unit:.2f} {word}".strip()
+        if not np.isfinite(cost):
+            asks = "an amount nobody knows, because no price is set for its GPUs"
+        return {"asks": asks, "left": f"{max(0.0, left) / unit:.2f} {word}".strip()}
+
+
+def _in_hours(cost_s: float, left_s: float) -> dict[str, object]:
+    need = round(cost_s / _S_PER_HOUR, 2)
+    have = round(max(0.0, left_s) / _S_PER_HOUR, 2)
+    return {
+        "need_gpu_hours": need,
+        "have_gpu_hours": have,
+        "asks": f"{need:g} GPU-hours",
+        "left": f"{have:g} GPU-hours",
+    }
+
+
+def _money(cost_s: Floats, price: Floats) -> Floats:
+    """Their product; nothing costs nothing, even where no price is known."""
+    amounts = np.zeros(len(cost_s))
+    np.multiply(cost_s, price, out=amounts, where=cost_s > 0)
+    return floats(amounts)

@@ -1,0 +1,16 @@
+"""Which rows an account stands for: its own and those of all below it."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+
+from scheduler.models import Account
+
+
+def below(account: Account, to_project: str) -> Q:
+    """The rows of `account` and all below it; `to_project` is the way to a row's project."""
+    if account.project_id is not None:
+        return Q(**{f"{to_project}_id": account.project_id})
+    if account.team_id is not None:
+        return Q(**{f"{to_project}__team_id": account.team_id})
+    return Q()

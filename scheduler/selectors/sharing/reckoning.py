@@ -1,0 +1,108 @@
+"""What budgets have used at a moment, and where that leads: actual, committed, foreseen.
+
+All figures are whole numbers in the budget's own measure: GPU-seconds, or steps of money.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from django.db.models import Sum
+from django.db.models.functions import TruncDate
+
+from scheduler.models import Budget, BudgetHold, UsageEntry
+from scheduler.money import steps_per_s
+from scheduler.selectors.sharing.reach import below
+
+# What the same weekday of the last four weeks took tells what it will take.
+LOOK_BACK = timedelta(days=28)
+_WEEKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`used`: what has ended and what runs, so far; `kept`: what the running may still take."""
+
+    used: int
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """At the end of the period: `low` if things go on as before, `high` with all that is kept.
+
+    `out_on`: the day on which `low` reaches the limit, None if it does not.
+    """
+
+    low: int
+    high: int
+    out_on: date | None
+
+
+def standings(budgets: Iterable[Budget], *, now: datetime) -> dict[int, Standing]:
+    """By id; one query. What runs is counted by its share of what it has committed."""
+    by_id = {budget.pk: budget for budget in budgets}
+    used = {pk: budget.spent for pk, budget in by_id.items()}
+    kept = dict.fromkeys(by_id, 0)
+    holds = BudgetHold.objects.filter(budget_id__in=by_id, settled_at__isnull=True)
+    rows = holds.values_list(
+        "budget_id",
+        "gpu_seconds",
+        "money",
+        "attempt__assigned_at",
+        "attempt__released_at",
+        "attempt__job__time_limit_s",
+    )
+    for pk, gpu_seconds, money, begun, released, limit_s in rows:
+        worst = money if by_id[pk].is_money else gpu_seconds
+        held_s = max(0, int(((released or now) - begun).total_seconds()))
+        so_far = worst * held_s // max(1, limit_s)
+        used[pk] += so_far
+        kept[pk] += max(0, worst - so_far)
+    return {pk: Standing(used[pk], kept[pk]) for pk in by_id}
+
+
+def foresee(budget: Budget, standing: Standing, *, now: datetime) -> Foresight:
+    """Used so far plus, for each day that is left, the mean of its weekday; one query.
+
+    A day that has begun counts by the part of it that is left.
+    """
+    by_day = daily_use(budget, since=now - LOOK_BACK, until=now)
+    mean = [0.0] * 7
+    for day, amount in by_day.items():
+        mean[day.weekday()] += amount / _WEEKS
+    used, out_on = float(standing.used), None
+    day = now.date()
+    last = budget.valid_until
+    while True:
+        begins = datetime(day.year, day.month, day.day, tzinfo=now.tzinfo)
+        if begins >= last:
+            break
+        ends = min(begins + timedelta(days=1), last)
+        part = (ends - max(begins, now)).total_seconds() / 86_400
+        used += mean[day.weekday()] * max(0.0, part)
+        if out_on is None and used >= budget.limit:
+            out_on = day
+        day += timedelta(days=1)
+    low = int(used)
+    return Foresight(low, low + standing.kept, out_on)
+
+
+def daily_use(budget: Budget, *, since: datetime, until: datetime) -> dict[date, int]:
+    """By UTC day what the account was charged; one query, sums of whole numbers."""
+    entries = UsageEntry.objects.filter(
+        below(budget.account, "project"), period_start__gte=since, period_start__lt=until
+    )
+    rows = (
+        entries.order_by()
+        .annotate(day=TruncDate("period_start"))
+        .values_list("day", "unit_price")
+        .annotate(s=Sum("gpu_seconds"))
+    )
+    found: dict[date, int] = {}
+    for day, price, seconds in rows:
+        amount = seconds * steps_per_s(price) if budget.is_money else seconds
+        found[day] = found.get(day, 0) + amount
+    return found

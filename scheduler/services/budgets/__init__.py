@@ -1,0 +1,1 @@
+"""Budgets while time goes by: watched, and people told."""

@@ -1,0 +1,260 @@
+"""Setting budgets: who may, what is refused, and what a new one begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.models import Project, Team, User
+from accounts.permissions import can
+from accounts.services import audit
+from scheduler import events
+from scheduler.conf import load_conf
+from scheduler.ledger.currencies import exponent_of
+from scheduler.models import (
+    Account,
+    AlertAction,
+    Budget,
+    Enforcement,
+    SchedulerLease,
+    Threshold,
+)
+from scheduler.money import from_steps, steps_of
+from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
+from scheduler.services.sharing.committing import begin_budget
+from scheduler.services.sharing.tree import account_of, children, parent_of
+
+MOST_GPU_HOURS = 10**9
+MOST_MONEY = Decimal(10) ** 10
+LONGEST_GRACE_S = 24 * 3600
+_S_PER_HOUR = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRules:
+    """How a budget is kept: its words as in `Budget`, `grace_s` seconds, per cent carried over."""
+
+    enforcement: str = Enforcement.RESERVE
+    grace_s: int = 600
+    carry_percent: int = 0
+    action: str = AlertAction.NOTIFY
+    action_at: str = Threshold.ALL
+
+
+@transaction.atomic
+def set_budget(
+    *,
+    actor: User,
+    owner: Team | Project | None,
+    valid_from: datetime,
+    valid_until: datetime,
+    gpu_hours: int | None = None,
+    amount: Decimal | None = None,
+    rules: BudgetRules | None = None,
+    version: int | None = None,
+    now: datetime | None = None,
+) -> Budget:
+    """GPU-hours or money for a period; replaces the one of just this period. Raises Invalid.
+
+    A new one begins with what was used in its period before, and holds the worst case of what
+    runs. A budget below what is used and committed stops nobody, unless it is to stop; it lets
+    nobody start. `version`: of the budget that was read, 0 for none; raises Conflict if it has
+    changed since.
+    """
+    now, rules = now or timezone.now(), rules or BudgetRules()
+    require_setter(actor, owner, is_money=amount is not None)
+    check_period(valid_from, valid_until, now)
+    limits = _limits(gpu_hours, amount)
+    _check_rules(rules)
+    list(SchedulerLease.objects.select_for_update())
+    account = account_of(owner)
+    period: dict[str, Any] = {"valid_from": valid_from, "valid_until": valid_until}
+    budget = Budget.objects.select_for_update().filter(account=account, **period).first()
+    check_version(version, budget.version if budget else 0)
+    _refuse_overlap(account, period)
+    _check_envelope(account, period, limits, is_bound=not _rules_all(actor, limits))
+    before = _picture(budget) if budget else None
+    if budget is None:
+        budget = Budget(account=account, **period, **limits, **_columns(rules))
+        budget.save()
+        begin_budget(budget, now=now)
+    else:
+        _change(budget, limits, rules)
+    audit.record(actor, "budget.set", _subject(budget), before=before, after=_picture(budget))
+    events.wake_scheduler_on_commit()
+    return budget
+
+
+@transaction.atomic
+def remove_budget(*, actor: User, budget: Budget, version: int | None = None) -> None:
+    """The account has no budget for this period any more. Raises Conflict for a stale version."""
+    found = Budget.objects.select_for_update().filter(pk=budget.pk).first()
+    if found is None:
+        raise NotFound("There is no such budget.")
+    account = found.account
+    require_setter(actor, account.project or account.team, is_money=found.is_money)
+    check_version(version, found.version)
+    audit.record(actor, "budget.remove", _subject(found), before=_picture(found))
+    found.delete()
+    events.wake_scheduler_on_commit()
+
+
+def require_setter(actor: User, owner: Team | Project | None, *, is_money: bool) -> None:
+    """Money is for those who keep the books, GPU-hours for operators, projects also for leads of
+    their team; raises Forbidden for everybody else."""
+    if can(actor, "keep_books" if is_money else "operate", None):
+        return
+    if isinstance(owner, Project) and can(actor, "manage_team", owner.team):
+        return
+    who = "those who keep the books" if is_money else "operators and administrators"
+    raise Forbidden(f"Only {who} set this budget; leads set those of their team's projects.")
+
+
+def check_version(read: int | None, is_now: int) -> None:
+    """Raises Conflict if what was read is not what is there now."""
+    if read is not None and read != is_now:
+        raise Conflict(
+            "Somebody changed this meanwhile. Look at it as it is now, then decide again.",
+            code="stale_version",
+            facts={"version": is_now},
+        )
+
+
+def check_period(valid_from: datetime, valid_until: datetime, now: datetime) -> None:
+    """Raises Invalid for a period without zone, without length, or that is over."""
+    for field, moment in (("valid_from", valid_from), ("valid_until", valid_until)):
+        if timezone.is_naive(moment):
+            raise Invalid("Give a time with its zone, such as 2026-12-01T00:00:00Z.", field=field)
+    if valid_from >= valid_until:
+        raise Invalid("It must end after it begins.", field="valid_until")
+    if valid_until <= now:
+        raise Invalid("It is over already and would have no effect.", field="valid_until")
+
+
+def _limits(gpu_hours: int | None, amount: Decimal | None) -> dict[str, Any]:
+    """The columns of the limit; raises Invalid."""
+    if (gpu_hours is None) == (amount is None):
+        raise Invalid("Give either GPU-hours or an amount of money.", field="gpu_hours")
+    if amount is None:
+        if not 0 < (gpu_hours or 0) <= MOST_GPU_HOURS:
+            raise Invalid(f"Give GPU-hours from 1 to {MOST_GPU_HOURS}.", field="gpu_hours")
+        return {"gpu_seconds": (gpu_hours or 0) * _S_PER_HOUR, "money": None, "currency": ""}
+    currency = load_conf().currency
+    places = exponent_of(currency)
+    if not amount.is_finite() or not 0 < amount <= MOST_MONEY:
+        raise Invalid(f"Give an amount above 0 and up to {MOST_MONEY:f}.", field="amount")
+    if amount != round(amount, places):
+        words = f"at most {places} decimals" if places else "no decimals"
+        raise Invalid(f"Use {words}: the smallest coin of {currency}.", field="amount")
+    return {"gpu_seconds": None, "money": steps_of(amount), "currency": currency}
+
+
+def _check_rules(rules: BudgetRules) -> None:
+    for field, word, known in (
+        ("enforcement", rules.enforcement, Enforcement.values),
+        ("action", rules.action, AlertAction.values),
+        ("action_at", rules.action_at, Threshold.values),
+    ):
+        if word not in known:
+            raise Invalid(f"Choose one of {', '.join(known)}.", field=field)
+    if not 0 <= rules.grace_s <= LONGEST_GRACE_S:
+        raise Invalid(f"Give seconds from 0 to {LONGEST_GRACE_S}.", field="grace_s")
+    if not 0 <= rules.carry_percent <= 100:
+        raise Invalid("Give per cent from 0 to 100.", field="carry_percent")
+
+
+def _columns(rules: BudgetRules) -> dict[str, Any]:
+    return {name: getattr(rules, name) for name in BudgetRules.__dataclass_fields__}
+
+
+def _picture(budget: Budget) -> dict[str, Any]:
+    names = ("gpu_seconds", "currency", "valid_from", "valid_until", "version")
+    shown = {**audit.pictured(budget, *names), **_pictured_rules(budget)}
+    return shown | ({"amount": from_steps(budget.limit)} if budget.is_money else {})
+
+
+def _pictured_rules(budget: Budget) -> dict[str, Any]:
+    return {name: getattr(budget, name) for name in BudgetRules.__dataclass_fields__}
+
+
+def _subject(budget: Budget) -> audit.Subject:
+    account = budget.account
+    team = account.team_id or (account.project.team_id if account.project else None)
+    label = f"{account.key} {budget.valid_from:%Y-%m-%d} - {budget.valid_until:%Y-%m-%d}"
+    return audit.Subject("budget", str(budget.pk), label, team)
+
+
+def _refuse_overlap(account: Account, period: Mapping[str, Any]) -> None:
+    begins, ends = period["valid_from"], period["valid_until"]
+    beside = Budget.objects.filter(account=account, valid_from__lt=ends, valid_until__gt=begins)
+    overlap = beside.exclude(**period).first()
+    if overlap is not None:
+        raise Invalid(
+            f"There is a budget from {overlap.valid_from:%Y-%m-%d %H:%M} until "
+            f"{overlap.valid_until:%Y-%m-%d %H:%M}; periods must not overlap.",
+            field="valid_from",
+        )
+
+
+def _rules_all(actor: User, limits: Mapping[str, Any]) -> bool:
+    return can(actor, "operate" if limits["money"] is None else "keep_books", None)
+
+
+def _check_envelope(
+    account: Account, period: Mapping[str, Any], limits: Mapping[str, Any], *, is_bound: bool
+) -> None:
+    """A lead gives a team's projects no more than the team has, in a period that the team's covers.
+
+    Others may: a project's budget beyond its team's is stopped by the team's.
+    """
+    if not is_bound:
+        return
+    parent, is_money = parent_of(account), limits["money"] is not None
+    field = "amount" if is_money else "gpu_hours"
+    above = Budget.objects.filter(account=parent, money__isnull=not is_money).filter(
+        valid_from__lte=period["valid_from"], valid_until__gte=period["valid_until"]
+    )
+    envelope = above.first() if parent is not None else None
+    if envelope is None:
+        raise Invalid(
+            "Your team has no budget of this kind over this whole period to give from. Ask for one "
+            "first, or choose a period within it.",
+            field=field,
+        )
+    beside = Budget.objects.filter(
+        account__in=children(parent) if parent else (),
+        money__isnull=not is_money,
+        valid_from__gte=envelope.valid_from,
+        valid_until__lte=envelope.valid_until,
+    ).exclude(account=account, **period)
+    others = sum(one.limit for one in beside)
+    asked = limits["money"] if is_money else limits["gpu_seconds"]
+    if others + asked > envelope.limit:
+        left = max(0, envelope.limit - others)
+        words = f"{from_steps(left):.2f}" if is_money else f"{left // _S_PER_HOUR} GPU-hours"
+        raise Invalid(f"Your team has {words} left to give to its projects.", field=field)
+
+
+def _change(budget: Budget, limits: Mapping[str, Any], rules: BudgetRules) -> None:
+    """Another limit and other rules; what was carried over stays on top."""
+    if budget.is_money != (limits["money"] is not None):
+        measure = "money" if budget.is_money else "GPU-hours"
+        raise Invalid(
+            f"This budget is in {measure}. Remove it first to set one in the other measure.",
+            field="amount" if limits["money"] is not None else "gpu_hours",
+        )
+    measure = "money" if budget.is_money else "gpu_seconds"
+    fields = {**_columns(rules), "version": budget.version + 1}
+    fields[measure] = limits[measure] + budget.carried
+    # Alerts are looked at anew, and so is whether it still has to stop anybody.
+    fields |= {"looked_at": None, "foreseen_at": None}
+    if limits[measure] + budget.carried > budget.limit:
+        fields["spent_out_at"] = None
+    Budget.objects.filter(pk=budget.pk).update(**fields)
+    budget.refresh_from_db()

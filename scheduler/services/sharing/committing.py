@@ -1,0 +1,180 @@
+"""Budgets at a start and at its end: commit the worst case, release it once, spend what was taken.
+
+A new budget begins with what its period has used already, and holds what runs.
+
+Called in the transaction of the start, under the locks of the accounts from the root down, and in
+the transaction that ends the attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import F, Q, QuerySet, Sum
+
+from scheduler.models import Account, Attempt, Budget, BudgetHold, Device, Enforcement, UsageEntry
+from scheduler.money import steps_per_s
+from scheduler.services.sharing.prices import dearest_steps
+from scheduler.services.sharing.tree import below
+from scheduler.states import LIVE_ATTEMPT_STATES
+
+
+class BudgetReached(RuntimeError):
+    """A start would take an account over its budget; nothing of its transaction may stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorstCase:
+    """An attempt's accounts (keys), its devices (ids) and its time limit in seconds."""
+
+    attempt: Attempt
+    keys: frozenset[str]
+    devices: Sequence[int]
+    limit_s: int
+
+    @property
+    def gpu_seconds(self) -> int:
+        """All devices for the whole time limit."""
+        return len(self.devices) * self.limit_s
+
+
+def in_force(now: datetime) -> QuerySet[Budget]:
+    """Budgets of the periods that run now, from the root down."""
+    budgets = Budget.objects.filter(valid_from__lte=now, valid_until__gt=now)
+    return budgets.order_by("account__depth", "pk")
+
+
+def commit_budgets(
+    accounts: Sequence[Account], cases: Sequence[WorstCase], *, now: datetime
+) -> None:
+    """Commit each start's worst case to every budget on its way to the root.
+
+    Raises BudgetReached where a budget that reserves has less left, one that stops is used up, or
+    no price is known for one in money. One statement where there is no budget.
+    """
+    key_of = {account.pk: account.key for account in accounts}
+    budgets = list(in_force(now).filter(account__in=accounts))
+    has_money = any(budget.is_money for budget in budgets)
+    steps = _steps_of(cases, now) if has_money else {}
+    holds = []
+    for budget in budgets:
+        key = key_of[budget.account_id]
+        mine = [one for one in cases if key in one.keys and one.gpu_seconds]
+        if not mine:
+            continue
+        money = [_money(one, budget, steps) for one in mine]
+        _take(budget, key, sum(one.gpu_seconds for one in mine), sum(money))
+        holds += [
+            BudgetHold(
+                attempt=one.attempt, budget=budget, gpu_seconds=one.gpu_seconds, money=amount
+            )
+            for one, amount in zip(mine, money, strict=True)
+        ]
+    BudgetHold.objects.bulk_create(holds)
+
+
+def _take(budget: Budget, key: str, gpu_seconds: int, money: int) -> None:
+    """Raise the counts, by an UPDATE that holds only while the budget lets it."""
+    row = Budget.objects.filter(pk=budget.pk)
+    if budget.enforcement == Enforcement.HARD_STOP:
+        row = row.filter(spent_out_at__isnull=True)
+    elif budget.enforcement == Enforcement.RESERVE and budget.is_money:
+        row = row.filter(Q(money__gte=F("committed_money") + F("spent_money") + money))
+    elif budget.enforcement == Enforcement.RESERVE:
+        row = row.filter(Q(gpu_seconds__gte=F("committed_s") + F("spent_s") + gpu_seconds))
+    if not row.update(
+        committed_s=F("committed_s") + gpu_seconds, committed_money=F("committed_money") + money
+    ):
+        raise BudgetReached(f"{key}: its budget does not pay for {gpu_seconds} GPU-s more")
+
+
+def _money(case: WorstCase, budget: Budget, steps: Mapping[int, int | None]) -> int:
+    """The case in steps of money; 0 for a budget in GPU-seconds."""
+    if not budget.is_money:
+        return 0
+    prices = [steps[device] for device in case.devices]
+    if None in prices and budget.enforcement != Enforcement.WARN:
+        raise BudgetReached("no price is set for its GPUs, and its budget is in money")
+    return sum(price or 0 for price in prices) * case.limit_s
+
+
+def _steps_of(cases: Iterable[WorstCase], now: datetime) -> dict[int, int | None]:
+    """By device: steps of money per second; two queries."""
+    devices = {device for case in cases for device in case.devices}
+    model_of = dict(Device.objects.filter(pk__in=devices).values_list("pk", "model"))
+    prices = dearest_steps(model_of.values(), now=now)
+    return {device: prices[model] for device, model in model_of.items()}
+
+
+def settle_budgets(attempt: Attempt, *, now: datetime) -> None:
+    """Release what the attempt committed and spend what it took, exactly once.
+
+    Of a budget that reserves it spends at most what it had committed: what an attempt held beyond
+    its time limit, while it started or stopped or its node was lost, is on the bill and not on the
+    budget. What was refunded is not spent.
+    """
+    holds = BudgetHold.objects.filter(attempt=attempt, settled_at__isnull=True)
+    holds = holds.select_related("budget")
+    for hold in holds.order_by("budget__account__depth", "budget_id"):
+        used_s, used_money = used_by(UsageEntry.objects.filter(attempt=attempt))
+        if hold.budget.enforcement == Enforcement.RESERVE:
+            used_s, used_money = min(used_s, hold.gpu_seconds), min(used_money, hold.money)
+        if not hold.budget.is_money:
+            used_money = 0
+        once = BudgetHold.objects.filter(pk=hold.pk, settled_at__isnull=True)
+        if once.update(settled_at=now, spent_s=used_s, spent_money=used_money):
+            Budget.objects.filter(pk=hold.budget_id).update(
+                committed_s=F("committed_s") - hold.gpu_seconds,
+                spent_s=F("spent_s") + used_s,
+                committed_money=F("committed_money") - hold.money,
+                spent_money=F("spent_money") + used_money,
+            )
+
+
+def used_by(entries: QuerySet[UsageEntry]) -> tuple[int, int]:
+    """GPU-seconds and steps of money of charged time, refunds taken off; exact, one query."""
+    rows = entries.order_by().values_list("unit_price").annotate(s=Sum("gpu_seconds"))
+    found = [(seconds, steps_per_s(price)) for price, seconds in rows]
+    gpu_seconds = sum(seconds for seconds, _ in found)
+    return max(0, gpu_seconds), max(0, sum(seconds * steps for seconds, steps in found))
+
+
+def begin_budget(budget: Budget, *, now: datetime) -> None:
+    """What was used in its period so far is spent; what runs now is held at its worst."""
+    ended = UsageEntry.objects.filter(
+        below(budget.account, "project"),
+        period_start__gte=budget.valid_from,
+        period_start__lt=budget.valid_until,
+    ).exclude(attempt__state__in=LIVE_ATTEMPT_STATES)
+    spent_s, spent_money = used_by(ended)
+    holds = _holds_of_running(budget, now) if budget.valid_from <= now < budget.valid_until else []
+    BudgetHold.objects.bulk_create(holds)
+    Budget.objects.filter(pk=budget.pk).update(
+        spent_s=spent_s,
+        spent_money=spent_money if budget.is_money else 0,
+        committed_s=sum(hold.gpu_seconds for hold in holds),
+        committed_money=sum(hold.money for hold in holds),
+    )
+    budget.refresh_from_db()
+
+
+def _holds_of_running(budget: Budget, now: datetime) -> list[BudgetHold]:
+    attempts = Attempt.objects.filter(
+        below(budget.account, "job__project"), state__in=LIVE_ATTEMPT_STATES
+    )
+    rows = list(
+        attempts.filter(placements__allocations__isnull=False).values_list(
+            "pk", "job__time_limit_s", "placements__allocations__device__model"
+        )
+    )
+    steps = dearest_steps({model for _, _, model in rows}, now=now) if budget.is_money else {}
+    holds: dict[int, BudgetHold] = {}
+    for attempt, limit_s, model in rows:
+        hold = holds.setdefault(
+            attempt, BudgetHold(attempt_id=attempt, budget=budget, gpu_seconds=0)
+        )
+        hold.gpu_seconds += limit_s
+        hold.money += (steps.get(model) or 0) * limit_s
+    return list(holds.values())
