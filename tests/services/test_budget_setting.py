@@ -8,7 +8,8 @@ from decimal import Decimal
 import pytest
 
 from accounts.models import AuditEvent
-from accounts.permissions import set_bookkeeper
+from accounts.permissions import forget_grants
+from accounts.services import appoint_bookkeeper
 from scheduler.models import Budget
 from scheduler.money import from_steps, steps_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid
@@ -36,7 +37,7 @@ def money(root, team):
 
 
 class TestWho:
-    def test_money_is_for_those_who_keep_the_books(self, operator, finance, team, alice):
+    def test_money_is_for_those_who_keep_the_books(self, root, operator, finance, team, alice):
         def give(actor):
             return set_budget(
                 actor=actor, owner=team, amount=Decimal(5), valid_from=FROM, valid_until=UNTIL,
@@ -46,7 +47,8 @@ class TestWho:
         for actor in (operator, finance, alice):
             with pytest.raises(Forbidden):
                 give(actor)
-        set_bookkeeper(finance, keeps=True)
+        appoint_bookkeeper(actor=root, user=finance)
+        forget_grants(finance)
         assert give(finance).currency == "EUR"
         assert AuditEvent.objects.filter(action="budget.set", actor=finance).count() == 1
 
