@@ -22,7 +22,8 @@ from accounts.origin import current_origin
 # The first word of an action says whose concern it is, beside the team's.
 AREAS = {
     **dict.fromkeys(
-        ("booking", "device", "licence", "node", "policy", "pool", "queue", "window"), "cluster"
+        ("booking", "device", "licence", "node", "policy", "pool", "queue", "quota", "window"),
+        "cluster",
     ),
     **dict.fromkeys(
         ("adjustment", "asset", "budget", "export", "period", "rate", "refund", "share"), "money"

@@ -8,6 +8,7 @@ from datetime import datetime
 from django.db.models import F
 
 from accounts.models import User
+from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Attempt, Job, JobEvent, Node, NodeEvent
 
@@ -34,6 +35,16 @@ def record_event(
         to_state=to,
         detail=dict(detail or {}),
     )
+    audit_act_on(job, kind, now=now, actor=actor, came_from=came_from, to=to)
+
+
+def audit_act_on(
+    job: Job, kind: str, *, now: datetime, actor: User | None, came_from: str = "", to: str = ""
+) -> None:
+    """What somebody does to another person's job goes into the audit too."""
+    if actor is not None and actor.pk != job.owner_id:
+        states = ({"state": str(came_from)}, {"state": str(to)}) if to else (None, None)
+        record(actor, f"job.{kind}", job, before=states[0], after=states[1], now=now)
 
 
 def record_node_event(
@@ -46,7 +57,7 @@ def record_node_event(
     to: str = "",
     detail: str = "",
 ) -> None:
-    """One line of the node's history."""
+    """One line of the node's history; what a person did goes into the audit too."""
     NodeEvent.objects.create(
         node=node,
         at=now,
@@ -56,6 +67,17 @@ def record_node_event(
         to_state=to,
         detail={"reason": detail} if detail else {},
     )
+    if actor is not None:
+        states = ({"state": str(came_from)}, {"state": str(to)}) if to else (None, None)
+        record(
+            actor,
+            f"node.{kind}",
+            node,
+            before=states[0],
+            after=states[1],
+            reason=detail,
+            now=now,
+        )
 
 
 def tell_of_job(job: Job, pool_name: str = "") -> None:

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.permissions import can
+from accounts.services.audit import record
 from scheduler.models import Job, JobSet
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.holding.following import followers_of
@@ -49,6 +50,8 @@ def cancel_set(*, actor: User, job_set: JobSet, now: datetime | None = None) -> 
         )
         facts = {"who": actor.get_full_name()}
         cancel_waiting(waiting, reason=reason, facts=facts, now=now, actor=actor)
+        if actor.pk != job_set.owner_id:
+            record(actor, "set.cancel", job_set, after={"waiting_tasks": len(waiting)}, now=now)
         reconsider(followers_of(waiting), now=now)
     live = Job.objects.filter(job_set=job_set).exclude(state__in=FINAL_JOB_STATES)
     for job in (running := list(live.select_related("project__team", "owner"))):
@@ -76,6 +79,8 @@ def rerun_failed(*, actor: User, job_set: JobSet, now: datetime | None = None) -
             raise Conflict(f"There is nothing to run again: {words}.")
         spec = _again(job_set, left)
         first = submit_job(actor=actor, spec=spec, rerun_of=job_set, now=now).job
+        if actor.pk != job_set.owner_id:
+            record(actor, "set.rerun", job_set, after={"indexes": write_range(left)}, now=now)
     assert first.job_set is not None
     return first.job_set
 

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import Project, User
+from accounts.services.audit import Subject, record
 from scheduler.conf import load_conf
 from scheduler.ledger.entries import RECOVERY, Entry, EntryKind, posting, project_account
 from scheduler.ledger.exact import plain
@@ -20,6 +21,7 @@ from scheduler.services.errors import Conflict, Forbidden, Invalid
 _MOST = Decimal(10) ** 12
 
 
+@transaction.atomic
 def propose_adjustment(
     *, actor: User, project: Project, amount: Decimal, reason: str, now: datetime | None = None
 ) -> Adjustment:
@@ -33,7 +35,7 @@ def propose_adjustment(
         raise Invalid("Use at most 15 decimals.", field="amount") from None
     if not reason.strip():
         raise Invalid("Say what the amount is for.", field="reason")
-    return Adjustment.objects.create(
+    adjustment = Adjustment.objects.create(
         project=project,
         amount=amount,
         currency=load_conf().currency,
@@ -41,6 +43,16 @@ def propose_adjustment(
         proposed_by=actor,
         proposed_at=now or timezone.now(),
     )
+    _record(actor, "adjustment.propose", adjustment, now)
+    return adjustment
+
+
+def _record(actor: User, action: str, adjustment: Adjustment, now: datetime | None) -> None:
+    project = adjustment.project
+    label = f"adjustment {adjustment.pk} of {project.path}"
+    after = {"amount": adjustment.amount, "currency": adjustment.currency}
+    about = Subject("adjustment", str(adjustment.pk), label, project.team_id)
+    record(actor, action, about, after=after, reason=adjustment.reason, now=now)
 
 
 @transaction.atomic
@@ -74,6 +86,7 @@ def post_adjustment(
     )
     adjustment.entry, adjustment.decided_by, adjustment.decided_at = entry, actor, now
     adjustment.save(update_fields=["entry", "decided_by", "decided_at"])
+    _record(actor, "adjustment.post", adjustment, now)
     return adjustment
 
 
@@ -85,6 +98,7 @@ def decline_adjustment(
     adjustment = _open(actor, adjustment)
     adjustment.decided_by, adjustment.decided_at = actor, now or timezone.now()
     adjustment.save(update_fields=["decided_by", "decided_at"])
+    _record(actor, "adjustment.decline", adjustment, now)
     return adjustment
 
 

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
+from accounts.services.audit import record
 from scheduler.ledger.bills import Bill, draw_bills, rounding_entries
 from scheduler.ledger.closing import Posting, entries_of
 from scheduler.ledger.findings import Finding, blocking
@@ -52,6 +53,8 @@ def soft_close_period(*, actor: User, period: str, now: datetime | None = None) 
     if row.state != PeriodState.OPEN:
         return row
     transitions.move_period(row, PeriodState.SOFT_CLOSED, soft_closed_at=now or timezone.now())
+    state = {"state": str(PeriodState.SOFT_CLOSED)}
+    record(actor, "period.soft_close", row, before={"state": "open"}, after=state, now=now)
     return row
 
 
@@ -112,7 +115,10 @@ def correct_period(
             reason=reason.strip()[:255],
             is_correction=True,
         )
-        return post_entries(entries_of(counted.tallies, reading.booked_for(row), where))
+        posted = post_entries(entries_of(counted.tallies, reading.booked_for(row), where))
+        after = {"entries": len(posted), "booked_in": str(here)}
+        record(actor, "period.correct", row, after=after, reason=reason.strip(), now=now)
+        return posted
 
 
 def _refuse(month: Month, findings: Sequence[Finding]) -> None:
@@ -169,6 +175,8 @@ def _fix(row: Period, counted: Counted, actor: User, now: datetime) -> PeriodClo
     )
     _state(close, bills, posted)
     transitions.move_period(period, PeriodState.CLOSED, version=close.version)
+    after = {"version": close.version, "control": control, "entries": len(posted)}
+    record(actor, "period.close", period, after=after, now=now)
     return close
 
 

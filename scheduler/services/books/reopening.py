@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 
 from accounts.models import User
+from accounts.services.audit import record
 from scheduler.ledger.periods import PeriodState
 from scheduler.models import Period
 from scheduler.services import transitions
@@ -29,8 +30,12 @@ def reopen_period(*, actor: User, period: str, reason: str = "") -> Period:
             raise Invalid("Say why the month has to be reopened.", field="reason")
         row.reopen_proposed_by, row.reopen_reason = actor, reason.strip()[:255]
         row.save(update_fields=["reopen_proposed_by", "reopen_reason"])
+        record(actor, "period.propose_reopening", row, reason=row.reopen_reason)
         return row
     if row.reopen_proposed_by_id == actor.pk:
         raise Conflict("You proposed to reopen it; another person has to agree.")
+    before = {"state": row.state, "version": row.version}
     transitions.move_period(row, PeriodState.REOPENED, reopen_proposed_by=None)
+    after = {"state": str(PeriodState.REOPENED)}
+    record(actor, "period.reopen", row, before=before, after=after, reason=row.reopen_reason)
     return row

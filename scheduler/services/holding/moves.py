@@ -14,7 +14,7 @@ from django.db.models import F
 from accounts.models import User
 from scheduler import events
 from scheduler.models import Job, JobEvent
-from scheduler.services.history import tell_of_job
+from scheduler.services.history import audit_act_on, tell_of_job
 from scheduler.services.holding.following import followers_of, lock_sets
 from scheduler.services.holding.obstacles import Obstacle, obstacles_of
 from scheduler.states import (
@@ -101,6 +101,7 @@ def move_held(
     for job in jobs:
         job.state = to
         tell_of_job(job)
+        audit_act_on(job, kind, now=now, actor=actor)
     return True
 
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.permissions import can
 from accounts.secrets import hash_secret
+from accounts.services.audit import Subject, record
 from scheduler import events
 from scheduler.models import Node, NodeToken, Placement, Pool, Queue
 from scheduler.services import transitions
@@ -48,9 +49,11 @@ def create_pool(*, actor: User, name: str, description: str = "") -> Pool:
     except IntegrityError:
         raise Invalid(f"There is a pool named {name} already.", field="name") from None
     Queue.objects.create(pool=pool, name="default")
+    record(actor, "pool.create", pool, after={"description": description})
     return pool
 
 
+@transaction.atomic
 def issue_node_token(
     *, actor: User, pool: Pool, minutes: int = 15, now: datetime | None = None
 ) -> tuple[NodeToken, str]:
@@ -66,6 +69,8 @@ def issue_node_token(
         created_by=actor,
         expires_at=now + timedelta(minutes=minutes),
     )
+    about = Subject("nodetoken", str(token.pk), f"enrolment into {pool.name}")
+    record(actor, "node.issue_token", about, after={"expires_at": token.expires_at}, now=now)
     return token, secret
 
 
@@ -104,6 +109,8 @@ def enrol_node(*, request: EnrolRequest, now: datetime | None = None) -> EnrolRe
     store_host(node, request.host)
     store_devices(node, request.devices, now=now)
     NodeToken.objects.filter(pk=token.pk).update(node=node)
+    after = {"pool": token.pool.name, "agent_version": node.agent_version}
+    record(None, "node.enrol", node, on_behalf_of=token.created_by, after=after, now=now)
     transitions.tell_of_node(node.pk)
     events.wake_scheduler_on_commit()
     return EnrolReply(node_id=node.pk, name=node.name, pool=token.pool.name, node_token=secret)

@@ -8,12 +8,13 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
+from accounts.services.audit import pictured, record
 from scheduler import events
 from scheduler.models import Grant, Quota
 from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.sharing.budgets import check_period
 from scheduler.services.sharing.limits import MOST_GPUS
-from scheduler.services.sharing.rights import require_operator
+from scheduler.services.sharing.rights import about_quota, require_operator
 from scheduler.services.sharing.spans import begin_grant, end_grant
 
 
@@ -87,6 +88,8 @@ def give_grant(
         granted_by=actor,
     )
     begin_grant(grant)
+    period = {"valid_from": valid_from, "valid_until": valid_until}
+    record(actor, "quota.grant", about_quota(quota), after={**added, **period}, reason=reason)
     events.wake_scheduler_on_commit()
     return grant
 
@@ -106,6 +109,8 @@ def revoke_grant(*, actor: User, grant_id: int, now: datetime | None = None) -> 
         raise Conflict("This grant has been revoked already.")
     grant.refresh_from_db()
     end_grant(grant, now=now)
+    before = pictured(grant, "guaranteed", "borrow_limit", "maximum", "valid_from", "valid_until")
+    record(actor, "quota.revoke_grant", about_quota(grant.quota), before=before)
     events.wake_scheduler_on_commit()
     return grant
 

@@ -14,13 +14,14 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import Project, Team, User
+from accounts.services.audit import pictured, record
 from scheduler import events
 from scheduler.engine.policy import Order
 from scheduler.models import Account, Pool, Quota, SchedulerLease
 from scheduler.services.errors import Invalid, NotFound
 from scheduler.services.sharing.guard import held_now
 from scheduler.services.sharing.policies import order_in_force
-from scheduler.services.sharing.rights import require_operator
+from scheduler.services.sharing.rights import about, about_quota, require_operator
 from scheduler.services.sharing.spans import end_quota, follow_quota
 from scheduler.services.sharing.tree import account_of, children, parent_of
 
@@ -57,10 +58,13 @@ def set_quota(
     account = account_of(owner)
     scope: dict[str, Any] = {"pool": pool, "gpu_model": gpu_model.strip()}
     _check_tree(account, scope, guaranteed, maximum)
+    before = Quota.objects.filter(account=account, **scope).values(*figures).first()
     quota, _ = Quota.objects.update_or_create(account=account, **scope, defaults=figures)
     Quota.objects.filter(pk=quota.pk).update(held=held_now(quota))
     quota.refresh_from_db()
     follow_quota(quota, now=now or timezone.now())
+    where = {"pool": pool and pool.name, "gpu_model": quota.gpu_model}
+    record(actor, "quota.set", about_quota(quota), before=before, after={**figures, **where})
     events.wake_scheduler_on_commit()
     return quota
 
@@ -69,10 +73,14 @@ def set_quota(
 def remove_quota(*, actor: User, quota_id: int, now: datetime | None = None) -> None:
     """The account has no limit of this kind any more, and no grants on it."""
     require_operator(actor)
-    deleted, _ = Quota.objects.filter(pk=quota_id).delete()
-    if not deleted:
+    quota = Quota.objects.select_related("account", "pool").filter(pk=quota_id).first()
+    if quota is None:
         raise NotFound("There is no such quota.")
     end_quota(quota_id, now=now or timezone.now())
+    figures = ("guaranteed", "borrow_limit", "lend_limit", "maximum", "gpu_model")
+    before = pictured(quota, *figures) | {"pool": quota.pool and quota.pool.name}
+    record(actor, "quota.remove", about_quota(quota), before=before)
+    quota.delete()
     events.wake_scheduler_on_commit()
 
 
@@ -161,8 +169,10 @@ def set_caps(*, actor: User, owner: Team | Project | None, **caps: int | None) -
                     field=field,
                 )
             parent = parent_of(parent)
+    before = pictured(account, *caps)
     Account.objects.filter(pk=account.pk).update(**caps)
     account.refresh_from_db()
+    record(actor, "quota.set_caps", about(account), before=before, after=caps)
     events.wake_scheduler_on_commit()
     return account
 
@@ -184,7 +194,9 @@ def set_weight(*, actor: User, owner: Team | Project, weight: float) -> Account:
             field="weight",
         )
     account = account_of(owner)
+    before = {"weight": account.weight}
     Account.objects.filter(pk=account.pk).update(weight=weight)
     account.refresh_from_db()
+    record(actor, "quota.set_weight", about(account), before=before, after={"weight": weight})
     events.wake_scheduler_on_commit()
     return account

@@ -9,6 +9,7 @@ from datetime import timedelta
 from django.db import transaction
 
 from accounts.models import User
+from accounts.services.audit import Subject, pictured, record
 from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.engine.policy import Order, PlacementRule, Policy
@@ -63,6 +64,8 @@ def set_policy(
     order = Order(name)
     _check_half_life(order, half_life_s)
     _check_patience(order, head_patience_s, preempts)
+    fields = ("name", "half_life_s", "head_patience_s", "placement", "preempts")
+    last = SchedulingRule.objects.first()
     rule = SchedulingRule.objects.create(
         name=name,
         half_life_s=half_life_s,
@@ -70,6 +73,13 @@ def set_policy(
         placement=placement,
         preempts=preempts,
         created_by=actor,
+    )
+    record(
+        actor,
+        "policy.set",
+        Subject("schedulingrule", str(rule.pk), f"scheduling by {name}"),
+        before=pictured(last, *fields) if last else None,
+        after=pictured(rule, *fields),
     )
     events.wake_scheduler_on_commit()
     return rule

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 
 from accounts.models import User
+from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Licence
 from scheduler.selectors.licences import asking_jobs
@@ -28,7 +29,9 @@ def set_licence(*, actor: User, name: str, total: int) -> Licence:
         raise Invalid(f"name {error}.", field="name") from None
     if not 0 <= total <= MAX_TOTAL:
         raise Invalid(f"Choose 0 to {MAX_TOTAL} tokens.", field="total")
+    before = Licence.objects.filter(name=name).values("total").first()
     licence, _ = Licence.objects.update_or_create(name=name, defaults={"total": total})
+    record(actor, "licence.set", licence, before=before, after={"total": total})
     events.wake_scheduler_on_commit()
     return licence
 
@@ -45,4 +48,5 @@ def remove_licence(*, actor: User, licence: Licence) -> None:
             "none start, and remove it once they have ended.",
             code="licence_in_use",
         )
+    record(actor, "licence.remove", licence, before={"total": licence.total})
     licence.delete()

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
+from accounts.services.audit import Subject, record
 from scheduler import events
 from scheduler.models import MaintenanceWindow, Node, Pool
 from scheduler.services.errors import Conflict, Invalid
@@ -61,8 +62,14 @@ def plan_window(
         reason=reason,
         created_by=actor,
     )
+    after = {"from_at": from_at, "until_at": until_at, "nodes": sorted(known)}
+    record(actor, "window.plan", _subject(window, pool), after=after, reason=reason, now=now)
     events.wake_scheduler_on_commit()
     return window
+
+
+def _subject(window: MaintenanceWindow, pool: Pool) -> Subject:
+    return Subject("maintenancewindow", str(window.pk), f"maintenance of {pool.name}")
 
 
 @transaction.atomic
@@ -78,5 +85,7 @@ def cancel_window(
             raise Conflict("The window is over already; there is nothing to cancel.")
         window.cancelled_at = now
         window.save(update_fields=["cancelled_at"])
+        after = {"cancelled_at": now}
+        record(actor, "window.cancel", _subject(window, window.pool), after=after, now=now)
         events.wake_scheduler_on_commit()
     return window

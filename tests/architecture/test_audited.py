@@ -1,0 +1,54 @@
+"""What a person changes is on record: services with an actor record, or say here why not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.architecture.calls import Function, functions, reaches
+
+RECORD = "accounts.services.audit.record"
+EVERY = functions()
+# Each with its reason; an entry that is not needed any more fails.
+NOT_RECORDED = {
+    "scheduler.services.bulk.submit_jobs": "one's own jobs; each has its history from the first",
+    "scheduler.services.holding.moves.cancel_waiting": "cancel_set records the set as a whole",
+    "scheduler.services.jobs.submit_job": "one's own job; it has a history of its own",
+}
+
+
+def told(start: str) -> bool:
+    return any(
+        isinstance(found, Function) and found.name == RECORD for found in reaches(start, EVERY)
+    )
+
+
+def writes(start: str) -> bool:
+    return any(isinstance(found, Function) and found.writes for found in reaches(start, EVERY))
+
+
+ACTING = sorted(
+    name
+    for name, function in EVERY.items()
+    if function.has_actor
+    and not function.name.rpartition(".")[2].startswith("_")
+    and not name.startswith("accounts.services.audit.")
+    and writes(name)
+)
+
+
+def test_there_are_services_to_look_at():
+    assert len(ACTING) > 40
+    assert told("accounts.services.teams.rename_team")
+
+
+@pytest.mark.parametrize("name", ACTING)
+def test_a_service_with_an_actor_records(name):
+    if name in NOT_RECORDED:
+        assert not told(name), f"{name} records; take it off the list"
+    else:
+        assert told(name), f"{name} changes something and records nothing"
+
+
+def test_the_list_names_services_that_are_there():
+    assert NOT_RECORDED.keys() <= set(ACTING)
+    assert all(len(reason) > 10 for reason in NOT_RECORDED.values())
