@@ -30,6 +30,7 @@ _EVERY_S = {
     "scheduler.tasks.accrue_usage": 3600,
     "scheduler.tasks.prune_telemetry": 600,
     "scheduler.tasks.prune_submit_keys": 3600,
+    "scheduler.tasks.reconcile_books": 86_400,
 }
 app.conf.beat_schedule = {
     name: {"task": name, "schedule": seconds, "options": {"expires": seconds}}

@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from accounts.services import sealing
 from scheduler.loop.cycle import Scheduler
-from scheduler.services import jobs, telemetry, usage
+from scheduler.services import books, jobs, telemetry, usage
 from scheduler.services.timeline.segments import reconcile_segments
 
 logger = logging.getLogger(__name__)
@@ -68,6 +68,12 @@ def prune_submit_keys() -> int:
 def seal_audit() -> int:
     """Chain the audit's events that are settled."""
     return sealing.seal_audit(now=timezone.now())
+
+
+@shared_task
+def reconcile_books() -> bool:
+    """Nightly: whether what was measured, booked, billed and shown still ties together."""
+    return books.reconcile_books(now=timezone.now()).holds
 
 
 class LoopThread(threading.Thread):

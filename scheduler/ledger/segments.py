@@ -37,7 +37,7 @@ IN_SERVICE = ALLOCATED | IDLE | UNALLOCATED
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is true of a device at a moment. `holder` is an attempt, `reserved_for` a team.
+    """What is true of a device at a moment. `holder` is an attempt, `reserved_for` a project.
 
     `is_preparing`: the holder's program does not run: it is being set up, stopped or cleaned up.
     `is_silent`: its node is not heard; `is_down`: its node is lost, or the card is missing.
@@ -55,7 +55,7 @@ class Facts:
 
 
 def bucket_of(facts: Facts) -> tuple[Bucket, str]:
-    """Bucket and holder (attempt or team, or nobody) of a device's time under these facts.
+    """Bucket and holder (attempt or project, or nobody) of a device's time under these facts.
 
     A held device is allocated whatever else is true of it: nobody else could have had it.
     """

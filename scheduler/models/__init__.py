@@ -16,6 +16,7 @@ from scheduler.models.claims import Claim
 from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
 from scheduler.models.jobs import Dependency, Job, SubmitKey
+from scheduler.models.money.checks import Reconciliation
 from scheduler.models.money.terms import GuaranteeSpan, PoolTerms, Recovery, TermsDecision
 from scheduler.models.queues import Queue
 from scheduler.models.requesting import (
@@ -87,6 +88,7 @@ __all__ = [
     "Queue",
     "Quota",
     "QuotaRequest",
+    "Reconciliation",
     "Recovery",
     "RequestDecision",
     "RequestEvent",

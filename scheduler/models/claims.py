@@ -12,8 +12,8 @@ class Claim(models.Model):
     """One device that the job will have on one of its nodes, once those who hold it have left.
 
     All claims of a job together are its room: `rank`, `cpus` and `memory_mib` are those of the
-    share that the device belongs to. What a claim promises is no allocation: nobody is charged for
-    it, and it is void from `expires_at` on.
+    share that the device belongs to. What a claim promises is no allocation; a device that is
+    free meanwhile is reserved for the job's project. It is void from `expires_at` on.
     """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="claims")

@@ -13,8 +13,9 @@ class DeviceSegment(models.Model):
     """A device's time in one bucket, whole seconds since 1970 UTC, half-open; open without end.
 
     A device's rows touch: no gap from its first enrolment on, time out of service included. Rows
-    are only added and ended. Pool, model and project are those of their time. What of it was
-    borrowed follows from guarantees when the month is rated.
+    are only added and ended. Pool, model and project are those of their time; time reserved and not
+    used carries the project it is kept for. What of it was borrowed follows from guarantees when
+    the month is rated.
     """
 
     device = models.ForeignKey(

@@ -82,7 +82,7 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
         raise LeaseLost(f"lease token {lease_token} is no longer valid")
     starts = _on_ready_nodes(starts)
     moved = transitions.move_jobs_to_starting([start.job_id for start in starts], now=now)
-    Claim.objects.filter(job_id__in=moved).delete()
+    was_kept = _take_up_rooms(moved)
     kept = [start for start in starts if start.job_id in moved]
     jobs = Job.objects.select_related("pool", "project").in_bulk([s.job_id for s in kept])
     numbers = dict(
@@ -105,7 +105,7 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
     )
     devices = {s.job_id: [pk for p in s.placements for pk in p.device_ids] for s in kept}
     charge_starts(attempts, jobs, devices, now=now)
-    _place(kept, attempts, now)
+    _place(kept, attempts, was_kept, now)
     _record_starts(kept, attempts, jobs, now)
     transitions.change_desired(p.node_id for start in kept for p in start.placements)
     return [start.job_id for start in kept]
@@ -142,7 +142,18 @@ def _on_ready_nodes(starts: Sequence[Start]) -> list[Start]:
     return [s for s in starts if not any(placed.node_id in gone for placed in s.placements)]
 
 
-def _place(kept: Sequence[Start], attempts: Sequence[Attempt], now: datetime) -> None:
+def _take_up_rooms(job_ids: Collection[int]) -> list[int]:
+    """What was kept for these jobs is kept no more; returns the devices."""
+    claims = Claim.objects.filter(job_id__in=job_ids)
+    devices = list(claims.values_list("device_id", flat=True))
+    if devices:
+        claims.delete()
+    return devices
+
+
+def _place(
+    kept: Sequence[Start], attempts: Sequence[Attempt], was_kept: Sequence[int], now: datetime
+) -> None:
     pairs = [
         (placed, attempt)
         for start, attempt in zip(kept, attempts, strict=True)
@@ -163,11 +174,8 @@ def _place(kept: Sequence[Start], attempts: Sequence[Attempt], now: datetime) ->
         for (placed, _), placement in zip(pairs, placements, strict=True)
         for device_id in placed.device_ids
     )
-    follow_devices(
-        (device_id for placed, _ in pairs for device_id in placed.device_ids),
-        now=now,
-        cause="assigned",
-    )
+    taken = [device_id for placed, _ in pairs for device_id in placed.device_ids]
+    follow_devices([*taken, *was_kept], now=now, cause="assigned")
 
 
 def _record_starts(

@@ -11,7 +11,14 @@ from scheduler.engine.policy import Order, Policy
 from scheduler.loop import cycle as loop_cycle
 from scheduler.loop.cycle import Scheduler
 from scheduler.loop.loading import load_snapshot
-from scheduler.models import Allocation, Attempt, Claim, Device, Node, SchedulerLease
+from scheduler.models import (
+    Allocation,
+    Attempt,
+    Claim,
+    Device,
+    Node,
+    SchedulerLease,
+)
 from scheduler.services.jobs import cancel_job
 from scheduler.services.nodes import drain_node
 from scheduler.states import DeviceHealth, EndReason, JobState, WaitReason, end_sentence

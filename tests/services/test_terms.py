@@ -8,11 +8,13 @@ from decimal import Decimal
 import pytest
 
 from accounts.services import approve_rate, propose_rate
-from scheduler.models import Account, GuaranteeSpan, PoolTerms, UsageLine
+from scheduler.models import Account, Claim, Device, GuaranteeSpan, PoolTerms, UsageLine
+from scheduler.selectors.books.focus import focus_rows
 from scheduler.services import books
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.sharing.grants import add_grant, revoke_grant
 from scheduler.services.sharing.limits import remove_quota, set_quota
+from scheduler.services.timeline.segments import follow_devices
 from tests import scenes
 from tests.scenes import NOON, at
 from tests.services.test_books import DECEMBER, clerk, close, statements, yard
@@ -61,6 +63,19 @@ def test_what_was_guaranteed_when_outlives_quotas_and_grants(root, team, project
     assert spans(team) == [(2, 1, 10), (4, 10, 60), (1, 20, 40), (3, 50, 60)]
 
 
+def priced(clerk, root, kind, price, model=""):
+    rate = propose_rate(
+        actor=clerk,
+        device_model=model,
+        kind=kind,
+        price_per_gpu_hour=Decimal(price),
+        valid_from=NOON - timedelta(days=1),
+        restate=True,
+        reason="test",
+    )
+    approve_rate(actor=root, rate=rate)
+
+
 @pytest.fixture
 def borrowing(root, clerk, yard, alice, project, team):
     """Vision is guaranteed one card and runs on two: job 1 for 1 h, job 2 for 2 h, from 3 h on."""
@@ -94,26 +109,8 @@ def test_what_lies_above_the_guarantee_is_borrowed(root, borrowing, team, other_
 def test_borrowed_time_has_a_price_of_its_own_and_the_past_does_not_move(
     root, clerk, borrowing, team, other_team
 ):
-    rate = propose_rate(
-        actor=clerk,
-        device_model="",
-        kind="run-borrowed",
-        price_per_gpu_hour=Decimal("9"),
-        valid_from=NOON - timedelta(days=1),
-        restate=True,
-        reason="borrowing",
-    )
-    approve_rate(actor=root, rate=rate)
-    rate = propose_rate(
-        actor=clerk,
-        device_model=scenes.MODEL,
-        kind="run-borrowed",
-        price_per_gpu_hour=Decimal("1"),
-        valid_from=NOON - timedelta(days=1),
-        restate=True,
-        reason="borrowing",
-    )
-    approve_rate(actor=root, rate=rate)
+    priced(clerk, root, "run-borrowed", "9")
+    priced(clerk, root, "run-borrowed", "1", scenes.MODEL)
     closed = close(root)
     assert statements(closed) == {f"team:{team.pk}": 1540, f"team:{other_team.pk}": 100}
     Account.objects.all().delete()
@@ -129,16 +126,7 @@ def test_idle_time_by_guarantee_goes_to_who_was_guaranteed(root, clerk, yard, te
         actor=clerk, pool=yard.pool, idle="hybrid", guarantee_percent=75, reason="as agreed"
     )
     books.approve_terms(actor=root, terms=terms)
-    rate = propose_rate(
-        actor=clerk,
-        device_model="",
-        kind="idle-share",
-        price_per_gpu_hour=Decimal("0.36"),
-        valid_from=NOON - timedelta(days=1),
-        restate=True,
-        reason="shares begin",
-    )
-    approve_rate(actor=root, rate=rate)
+    priced(clerk, root, "idle-share", "0.36")
     closed = close(root)
     free = closed.seconds["free"]
     shares = seconds("idle-share")
@@ -149,6 +137,38 @@ def test_idle_time_by_guarantee_goes_to_who_was_guaranteed(root, clerk, yard, te
     span = 10 * 86_400 + 43_200
     assert note["guaranteed"] == {f"team:{team.pk}": 2 * span, f"team:{other_team.pk}": span}
     assert note["guarantee_percent"] == 75
+
+
+def test_what_is_kept_and_not_used_is_paid_by_whom_it_is_kept_for(
+    root, clerk, yard, alice, project, team, other_team
+):
+    """Reserved idle time needs a price of its own; without one the month stays open (F26)."""
+    job = scenes.submit(alice, project)
+    device = Device.objects.get(node=yard.node(2))
+    claim = Claim.objects.create(
+        job=job,
+        node=yard.node(2),
+        device=device,
+        rank=0,
+        cpus=1,
+        memory_mib=1,
+        expires_at=at(10**6),
+    )
+    follow_devices([device.pk], now=at(7_200), cause="kept")
+    claim.delete()
+    follow_devices([device.pk], now=at(10_800), cause="room_lost")
+    with pytest.raises(books.CloseBlocked, match="reserved-idle has no price"):
+        close(root)
+    priced(clerk, root, "reserved-idle", "1.80")
+    closed = close(root)
+    assert closed.seconds["reserved_idle"] == 3_600
+    assert statements(closed) == {f"team:{team.pk}": 720 + 180, f"team:{other_team.pk}": 360}
+    (line,) = UsageLine.objects.filter(kind="reserved-idle")
+    assert (line.holder, line.attempt) == (f"reserved:{project.pk}", None)
+    rows = list(focus_rows(root, "2026-11"))
+    (row,) = (dict(zip(rows[0], r, strict=True)) for r in rows[1:] if line.holder in r)
+    assert (row["CapacityReservationStatus"], row["ResourceType"]) == ("Unused", "GPU Reservation")
+    assert books.reconcile_books(now=DECEMBER).holds
 
 
 class TestTerms:

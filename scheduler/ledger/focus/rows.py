@@ -144,6 +144,13 @@ def line_row(line: UsageLine, owner: Owner, booked: Booked, issuer: Issuer) -> R
         "x_JobId": owner.job_id or None,
         "x_UserPseudonym": owner.pseudonym or None,
     }
+    if line.kind is ChargeKind.RESERVED_IDLE:
+        row |= {
+            "CapacityReservationId": line.holder,
+            "CapacityReservationStatus": "Unused",
+            "ResourceId": line.holder,
+            "ResourceType": "GPU Reservation",
+        }
     if is_share:
         row["AllocatedMethodId"] = _METHODS[line.kind]
         row["AllocatedResourceId"] = row["ResourceId"]

@@ -37,6 +37,7 @@ class Command(BaseCommand):
             if verb == "export":
                 words.add_argument("--focus", choices=VERSIONS, default=DEFAULT_VERSION)
                 words.add_argument("--issuer", default="Trainyard", help="who writes the bills")
+        verbs.add_parser("reconcile", help="what is done every night, now; fails where it differs")
         share = verbs.add_parser("share", help="who pays for a pool's idle and broken time")
         share.add_argument("pool")
         share.add_argument("--by", required=True, help="user name of a bookkeeper")
@@ -45,6 +46,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Fails with what stands in the way."""
+        if options["verb"] == "reconcile":
+            self._reconcile()
+            return
         person = person_named(options["by"])
         if person is None:
             raise CommandError(f"There is nobody called {options['by']}.")
@@ -56,6 +60,14 @@ class Command(BaseCommand):
             raise CommandError(f"{options['month']} cannot be closed yet.") from None
         except DomainError as refused:
             raise CommandError(refused.detail) from None
+
+    def _reconcile(self) -> None:
+        run = books.reconcile_books()
+        for check in run.checks:
+            held = "holds" if check["holds"] else f"does not hold: {check['words']}"
+            self.stdout.write(f"{check['what']}: {held}")
+        if not run.holds:
+            raise CommandError("The books do not tie together; see above.")
 
     def _do(self, person: User, verb: str, options: dict[str, Any]) -> None:
         if verb == "share":

@@ -17,6 +17,7 @@ from scheduler.services.books.policies import (
     set_share_policy,
 )
 from scheduler.services.books.posting import CloseBlocked
+from scheduler.services.books.reconciling import reconcile_books
 from scheduler.services.books.reopening import reopen_period
 from scheduler.services.books.verifying import LedgerReport, verify_ledger
 
@@ -31,6 +32,7 @@ __all__ = [
     "post_adjustment",
     "propose_adjustment",
     "propose_terms",
+    "reconcile_books",
     "reopen_period",
     "set_share_policy",
     "soft_close_period",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from scheduler.ledger.auditing import Audit
@@ -40,6 +41,7 @@ def count_month(month: Month, period: Period, *, keep_lines: bool = False) -> Co
     )
     with LineWriter(period, is_on=keep_lines) as writer:
         held = reading.held_in(month, borrowed_in(month, given))
+        held = chain(held, reading.reserved_in(month))
         tallies, findings = tally(held, spare, window, writer.keep)
     notes = share_notes(spare, window.policies, tallies.run_seconds)
     return Counted(found, tallies, [*found.findings, *findings], writer.count, notes)

@@ -133,6 +133,25 @@ def held_in(month: Month, tiers: Intervals | None = None) -> Iterator[Held]:
                     yield replace(held, tier=tier, start_s=begin, end_s=end)
 
 
+def reserved_in(month: Month) -> Iterator[Held]:
+    """The month's segments that were kept for somebody and not used, project by project."""
+    teams = dict(Project.objects.order_by().values_list("pk", "team_id"))
+    rows = _within(month).filter(bucket=str(Bucket.RESERVED_IDLE)).order_by("project_id", "id")
+    fields = ("project_id", "pool_id", "flavour", "start_s", "end_s")
+    for project, pool, flavour, start_s, end_s in rows.values_list(*fields).iterator(PAGE):
+        team = teams.get(project)
+        yield Held(
+            holder=f"reserved:{project}",
+            account=None if team is None else project_account(str(team), str(project)),
+            pool=str(pool),
+            flavour=flavour,
+            bucket=Bucket.RESERVED_IDLE,
+            tier="",
+            start_s=start_s,
+            end_s=month.end_s if end_s is None else end_s,
+        )
+
+
 _BILLABLE = {"": True} | {str(reason): END_RULES[reason].billable for reason in EndReason}
 _HELD = (
     "attempt_id",

@@ -29,20 +29,25 @@ class LedgerReport:
 
 def verify_ledger() -> LedgerReport:
     """Read everything and count it again; constant memory."""
+    count, broken, unbalanced = check_chain()
+    breaks = [*broken, *unbalanced]
+    lines = 0
+    for period in Period.objects.exclude(version=0):
+        found, seen = check_lines(period)
+        breaks += found
+        lines += seen
+        breaks += check_statements(period)
+    return LedgerReport(count, lines, tuple(breaks))
+
+
+def check_chain() -> tuple[int, list[str], list[str]]:
+    """How many entries hold, where the chain is broken first, and which do not balance."""
     head = LedgerHead.objects.order_by("pk").first()
     balance = _Balance()
     count, _, broken = verify(
         balance.watch(chain_of(entries_named().iterator(PAGE))), head=head.hash if head else GENESIS
     )
-    breaks = [broken.words] if broken else []
-    breaks += balance.breaks
-    lines = 0
-    for period in Period.objects.exclude(version=0):
-        found, seen = _check_lines(period)
-        breaks += found
-        lines += seen
-        breaks += _check_statements(period)
-    return LedgerReport(count, lines, tuple(breaks))
+    return count, [broken.words] if broken else [], balance.breaks
 
 
 class _Balance:
@@ -58,7 +63,7 @@ class _Balance:
             yield sealed
 
 
-def _check_lines(period: Period) -> tuple[list[str], int]:
+def check_lines(period: Period) -> tuple[list[str], int]:
     """The lines of a month against what their entries sealed."""
     digests: dict[BookKey, Any] = {}
     seen = 0
@@ -101,7 +106,7 @@ def stored_lines(period: Period) -> Iterator[Line]:
         last = page[-1].pk
 
 
-def _check_statements(period: Period) -> list[str]:
+def check_statements(period: Period) -> list[str]:
     """Parts add up to statements, statements to the control total, rounding is less than a coin."""
     breaks = []
     for close in PeriodClose.objects.filter(period=period).prefetch_related("statements__parts"):

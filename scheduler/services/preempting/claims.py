@@ -10,6 +10,7 @@ from django.db.models import Q
 from scheduler import events
 from scheduler.models import Claim, Job
 from scheduler.services import transitions
+from scheduler.services.timeline.segments import follow_devices
 from scheduler.states import DeviceHealth, JobState, NodeState
 
 
@@ -34,7 +35,10 @@ def drop_claims(*, now: datetime) -> int:
 
 
 def _drop(job_id: int, now: datetime) -> None:
-    Claim.objects.filter(job_id=job_id).delete()
+    claims = Claim.objects.filter(job_id=job_id)
+    devices = list(claims.values_list("device_id", flat=True))
+    claims.delete()
+    follow_devices(devices, now=now, cause="room_lost")
     job = Job.objects.select_related("pool").get(pk=job_id)
     if job.state == JobState.QUEUED:
         transitions.record_event(job, "room_lost", now=now)

@@ -13,6 +13,7 @@ from scheduler.models import Attempt, Claim, Job, SchedulerLease
 from scheduler.services import transitions
 from scheduler.services.placing import LeaseLost, PlacedOn
 from scheduler.services.stopping import request_stop
+from scheduler.services.timeline.segments import follow_devices
 from scheduler.services.waits import record_waits
 from scheduler.states import AttemptState, EndReason, JobState, WaitReason
 
@@ -70,7 +71,7 @@ def _order(room: Room, lease_token: int, now: datetime) -> int:
     if job.state not in _CLAIMANTS and not moves_itself:
         return 0
     grace_s = max((attempt.stop_grace_s for attempt in attempts), default=0)
-    _keep(room, now + timedelta(seconds=grace_s) + CLAIM_SLACK)
+    _keep(room, now + timedelta(seconds=grace_s) + CLAIM_SLACK, now)
     facts = {victim.job_id: victim.facts for victim in room.victims}
     asked = [
         attempt.job_id
@@ -88,8 +89,8 @@ def _order(room: Room, lease_token: int, now: datetime) -> int:
     return len(asked)
 
 
-def _keep(room: Room, expires_at: datetime) -> None:
-    Claim.objects.bulk_create(
+def _keep(room: Room, expires_at: datetime, now: datetime) -> None:
+    claims = Claim.objects.bulk_create(
         Claim(
             job_id=room.job_id,
             node_id=placed.node_id,
@@ -102,6 +103,7 @@ def _keep(room: Room, expires_at: datetime) -> None:
         for placed in room.placements
         for device_id in placed.device_ids
     )
+    follow_devices((claim.device_id for claim in claims), now=now, cause="kept")
 
 
 def _tell(job: Job, asked: Sequence[int], now: datetime) -> None:

@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from django.db.models import F, FilteredRelation, Q, QuerySet
 from django.db.models.functions import Greatest
 
-from scheduler.ledger.segments import Bucket, Facts, bucket_of
+from scheduler.ledger.segments import ALLOCATED, Bucket, Facts, bucket_of
 from scheduler.models import Device, DeviceSegment
 from scheduler.states import AttemptState, DeviceHealth, NodeState
 
@@ -32,10 +32,12 @@ _READ = {
     "attempt": "held__placement__attempt_id",
     "attempt_state": "held__placement__attempt__state",
     "project": "held__placement__attempt__job__project_id",
+    "reserved_for": "claim__job__project_id",
     "open": "current__pk",
     "open_from": "current__start_s",
     "open_bucket": "current__bucket",
     "open_attempt": "current__attempt_id",
+    "open_project": "current__project_id",
     "open_pool": "current__pool_id",
     "open_flavour": "current__flavour",
 }
@@ -114,12 +116,22 @@ def _rows(devices: QuerySet[Device]) -> Iterator[dict[str, Any]]:
 def _due(row: dict[str, Any], now_s: int, cause: str) -> DeviceSegment | None:
     """The segment that begins now; None where the open one goes on."""
     bucket, holder = bucket_of(_facts(row))
-    attempt = int(holder) if holder else None
+    attempt = int(holder) if bucket in ALLOCATED else None
+    project = int(holder) if bucket is Bucket.RESERVED_IDLE else None
+    if attempt is not None:
+        project = row["project"]
     if row["open"] is None and bucket is Bucket.OUT:
         return None
-    if row["open"] is not None and (bucket, attempt, row["pool"], row["model"]) == (
+    if row["open"] is not None and (
+        bucket,
+        attempt,
+        project,
+        row["pool"],
+        row["model"],
+    ) == (
         row["open_bucket"],
         row["open_attempt"],
+        row["open_project"],
         row["open_pool"],
         row["open_flavour"],
     ):
@@ -130,7 +142,7 @@ def _due(row: dict[str, Any], now_s: int, cause: str) -> DeviceSegment | None:
         flavour=row["model"],
         bucket=bucket,
         attempt_id=attempt,
-        project_id=row["project"] if attempt else None,
+        project_id=project,
         cause=cause,
         # A clock that went back must not make a segment end before it began.
         start_s=max(now_s, row["open_from"] or now_s),
@@ -142,6 +154,7 @@ def _facts(row: dict[str, Any]) -> Facts:
     return Facts(
         in_service=node != NodeState.RETIRED,
         holder=str(row["attempt"] or ""),
+        reserved_for=str(row["reserved_for"] or ""),
         is_preparing=row["attempt_state"] != AttemptState.RUNNING,
         is_silent=node == NodeState.SILENT,
         is_down=node == NodeState.LOST or not row["is_present"] or row["health"] in _DOWN,
