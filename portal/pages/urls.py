@@ -21,6 +21,7 @@ from portal.pages import (
     welcome,
 )
 from portal.pages.people import roles
+from portal.pages.finance import reports as finance_reports
 from portal.pages.sets import detail as set_pages
 
 job_urls = [
@@ -90,6 +91,11 @@ role_urls = [
     path("take/", roles.role_take, name="take"),
 ]
 
+finance_urls = [
+    path("", finance_reports.index, name="index"),
+    path("reports/<slug:slug>/", finance_reports.report, name="report"),
+]
+
 token_urls = [
     path("", tokens.token_list, name="list"),
     path("<int:pk>/revoke/", tokens.token_revoke, name="revoke"),
@@ -122,6 +128,7 @@ urlpatterns = [
     path("invitations/<str:secret>/", invitations.invitation_accept, name="invitation"),
     path("usage/", include(([path("", costs.cost_overview, name="overview")], "costs"))),
     path("settings/roles/", include((role_urls, "roles"))),
+    path("finance/", include((finance_urls, "finance"))),
     path("settings/tokens/", include((token_urls, "tokens"))),
     path("settings/profile/", settings.profile, name="profile"),
     path("settings/theme/", settings.theme, name="theme"),

@@ -61,6 +61,12 @@ def lines_before(number: int) -> int:
 
 
 @register.filter
+def words(name: object) -> str:
+    """A name of the code as words: `soft_closed` → `soft closed`."""
+    return str(name).replace("_", " ")
+
+
+@register.filter
 def initials(user: Any) -> str:
     """One or two capitals for the round mark of a person."""
     words = (user.get_full_name() or user.get_username()).replace(".", " ").split()

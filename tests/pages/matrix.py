@@ -109,6 +109,8 @@ ROWS: tuple[Row, ...] = (
     _post("roles:list", _ADMIN, username="bob", role="auditor"),
     _post("roles:confirm", _ADMIN, username="waiting", role="admin"),
     _post("roles:take", _ADMIN, username="clerk", role="finance"),
+    _get("finance:index", _ALL),
+    _get("finance:report", "403 403 200 200 403 403 200", "report"),
     _get("tokens:list", _ALL),
     _post("tokens:revoke", "302 404 404 404 404 404 404", "token"),
     _get("profile", _ALL),

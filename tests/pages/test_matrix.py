@@ -68,6 +68,7 @@ def things(people, root, alice, bob, lead, team, project):
         "invitation": invitation.pk,
         "secret": secret,
         "token": token.pk,
+        "report": "period-summary",
     }
 
 

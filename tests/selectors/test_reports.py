@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
-from accounts.errors import Conflict, Forbidden, NotFound
-from scheduler.ledger.segments import Bucket
-from scheduler.selectors.books import reports
+from accounts.errors import Forbidden, Invalid, NotFound
+from scheduler.models import Adjustment, LedgerEntry, UsageLine
+from scheduler.models.exact import ExactSum
+from scheduler.selectors.books.catalogue import REPORTS, open_report, reports_for
+from scheduler.selectors.books.frame import Ask, Bound, Check
 from scheduler.services import books
 from tests.scenes import at
-from tests.services.test_books import clerk, close, yard
+from tests.services.test_books import LATER, clerk, close, yard
 
 pytestmark = pytest.mark.django_db
 __all__ = ["clerk", "yard"]
+NOVEMBER = "2026-11"
 
 
 @pytest.fixture
@@ -26,50 +30,149 @@ def closed(root, clerk, yard, project):
     return close(root)
 
 
-def test_a_summary_ties_to_ledger_and_statements(root, closed, project):
-    rows, checks = reports.period_summary(root, "2026-11")
-    assert len(checks) == 3 and reports.holding(checks)
-    (mine,) = [r for r in rows if r.account.endswith(f"project:{project.pk}")]
-    assert mine.by_kind == {"run-guaranteed": Decimal("7.2"), "adjustment": Decimal("-0.333")}
-    assert (mine.gpu_seconds, mine.total) == (7_200, Decimal("6.867"))
+def opened(viewer, slug, **narrowed):
+    """Rows as dictionaries, and the sheet."""
+    report, sheet = open_report(viewer, slug, Ask(NOVEMBER, **narrowed))
+    names = [column.name for column in report.columns]
+    return [dict(zip(names, row.cells, strict=True)) for row in sheet.rows(0)], sheet
+
+
+def test_every_report_ties_and_adds_up_to_its_totals(root, closed, alice):
+    attempt = UsageLine.objects.exclude(attempt=None).values_list("attempt_id", flat=True).first()
+    for slug, report in REPORTS.items():
+        narrowed = {"attempt": attempt} if slug == "segments" else {}
+        rows, sheet = opened(root, slug, **narrowed)
+        assert sheet.checks, slug
+        assert all(check.holds for check in sheet.checks), (slug, sheet.checks)
+        for name, value in sheet.totals.items():
+            assert sum(row[name] or 0 for row in rows) == value, (slug, name)
+        assert {c.name for c in report.columns if c.is_summed} >= set(sheet.totals)
+
+
+def test_a_summary_has_hours_and_amounts_by_kind(root, closed, project):
+    rows, sheet = opened(root, "period-summary")
+    assert len(sheet.checks) == 3
+    (mine,) = [row for row in rows if row["account"].endswith(f"project:{project.pk}")]
+    assert (mine["guaranteed_gpu_seconds"], mine["guaranteed_amount"]) == (7_200, Decimal("7.2"))
+    assert (mine["adjustments"], mine["total"]) == (Decimal("-0.333"), Decimal("6.867"))
+    # What is owed to the cent is the rounding's business, on the team's own account.
+    assert sheet.totals["total"] == Decimal("10.47")
 
 
 def test_a_check_compares_to_the_last_digit():
-    wrong = reports.Check("a = b", Decimal("1.00"), Decimal("1.000000000000001"))
-    assert not reports.holding([wrong])
-    assert reports.holding([reports.Check("a = b", Decimal("1.00"), 1)])
+    assert not Check("a = b", Decimal("1.00"), Decimal("1.000000000000001")).holds
+    assert Check("a = b", Decimal("1.00"), 1).holds
+    assert Bound("a at most b", 1, 2).holds and not Bound("a at most b", 3, 2).holds
 
 
 def test_a_statement_is_its_lines(root, closed, team, lead, finance):
     for viewer in (root, lead, finance):
-        rows, checks = reports.team_statement(viewer, team, "2026-11")
-        assert [(r.kind, r.units) for r in rows] == [("adjustment", -33), ("usage", 720)]
-        assert len(checks) == 2 and reports.holding(checks)
+        rows, sheet = opened(viewer, "team-statement", team="vision")
+        found = sorted((row["kind"], row["billed"]) for row in rows)
+        assert found == [("adjustment", Decimal("-0.33")), ("usage", Decimal("7.20"))]
+        assert all(check.holds for check in sheet.checks)
 
 
-def test_a_statement_is_for_the_teams_own(closed, team, carol, alice):
-    for viewer in (carol, alice):
+def test_costs_of_jobs_belong_to_their_owners(root, closed, alice, bob, lead, carol):
+    rows, _ = opened(root, "job-cost")
+    assert [row["amount"] for row in rows] == [Decimal("7.2"), Decimal("3.6")]
+    assert opened(lead, "job-cost")[0][0]["person"] == "alice"
+    (mine,) = opened(alice, "job-cost")[0]
+    assert (mine["person"], mine["amount"]) == ("alice", Decimal("7.2"))
+    assert [row["amount"] for row in opened(carol, "job-cost")[0]] == [Decimal("3.6")]
+    assert opened(bob, "job-cost")[0] == []
+
+
+def test_who_keeps_the_books_reads_pseudonyms(clerk, closed):
+    rows, _ = opened(clerk, "job-cost")
+    assert all(len(row["person"]) == 16 and row["person"] != "alice" for row in rows)
+
+
+def test_a_foreign_team_is_no_team(lead, closed):
+    for slug in ("period-summary", "team-statement", "job-cost", "adjustments", "quota-use"):
         with pytest.raises(NotFound):
-            reports.team_statement(viewer, team, "2026-11")
+            opened(lead, slug, team="speech")
+    assert {row["team"] for row in opened(lead, "period-summary")[0]} == {"vision"}
 
 
-def test_an_open_month_has_no_statement(root, yard, team):
-    with pytest.raises(Conflict, match="not closed"):
-        reports.team_statement(root, team, "2026-11")
+def test_reports_are_for_those_they_are_for(alice, lead, operator, root, closed):
+    def slugs(viewer):
+        return {report.slug for report in reports_for(viewer)}
+
+    assert slugs(alice) == {"job-cost", "idle-waste", "unit-cost"}
+    assert "capacity" in slugs(operator) and "team-statement" not in slugs(operator)
+    assert "capacity" not in slugs(lead) and "team-statement" in slugs(lead)
+    assert len(slugs(root)) == 11
+    for viewer, slug in ((alice, "period-summary"), (lead, "capacity"), (lead, "rate-variance")):
+        with pytest.raises(Forbidden):
+            opened(viewer, slug)
 
 
-def test_capacity_is_the_identity_day_by_day(root, operator, yard):
-    rows, checks = reports.capacity(operator, "2026-11")
-    assert len(checks) == 2 and reports.holding(checks)
+def test_wrong_questions_are_refused(root, closed):
+    for narrowed in ({"sort": "nothing"}, {"sku": "x"}):
+        with pytest.raises(Invalid):
+            opened(root, "period-summary", **narrowed)
+    with pytest.raises(Invalid, match="order of the ledger"):
+        opened(root, "job-cost", sort="amount")
+    for slug, period in (("nothing", NOVEMBER), ("capacity", "2026-13"), ("capacity", "x")):
+        with pytest.raises(NotFound):
+            open_report(root, slug, Ask(period))
+
+
+def test_an_open_month_says_so(root, yard):
+    rows, sheet = opened(root, "team-statement")
+    assert rows == [] and "not closed" in sheet.remarks[0]
+
+
+def test_capacity_is_the_identity_day_by_day(operator, yard):
+    rows, _ = opened(operator, "capacity")
     # Two cards from noon of the 20th to the end of the month.
     assert len(rows) == 11
-    assert rows[0].seconds == {Bucket.RUN: 3 * 3_600, Bucket.FREE: 2 * 43_200 - 3 * 3_600}
-    assert {row.rolled.in_service for row in rows[1:]} == {2 * 86_400}
+    assert rows[0]["run_gpu_seconds"] == 3 * 3_600
+    assert rows[0]["free_gpu_seconds"] == 2 * 43_200 - 3 * 3_600
+    assert {row["in_service_gpu_seconds"] for row in rows[1:]} == {2 * 86_400}
 
 
-def test_the_books_are_not_for_everybody(closed, alice, lead):
-    for viewer in (alice, lead):
-        with pytest.raises(Forbidden):
-            reports.period_summary(viewer, "2026-11")
-        with pytest.raises(Forbidden):
-            reports.capacity(viewer, "2026-11")
+def test_a_month_that_lasts_ends_now(operator, yard):
+    now = int(datetime(2026, 11, 21, 6, tzinfo=UTC).timestamp())
+    rows, _ = opened(operator, "capacity", now_s=now)
+    assert [row["in_service_gpu_seconds"] for row in rows] == [2 * 43_200, 2 * 6 * 3_600]
+
+
+def test_a_corrected_month_is_restated(root, clerk, closed, project):
+    books.reopen_period(actor=clerk, period=NOVEMBER, reason="forgot a credit")
+    books.reopen_period(actor=root, period=NOVEMBER)
+    adjustment = books.propose_adjustment(
+        actor=clerk, project=project, amount=Decimal("-1"), reason="credit", now=at(9)
+    )
+    books.post_adjustment(actor=root, adjustment=adjustment, now=at(10))
+    close(root, now=LATER)
+    rows, sheet = opened(root, "restatements")
+    assert [(r["before"], r["after"], r["delta"]) for r in rows] == [
+        (Decimal("6.87"), Decimal("5.87"), Decimal(-1))
+    ]
+    assert rows[0]["cause"] == "forgot a credit"
+    assert all(check.holds for check in sheet.checks)
+
+
+def test_quota_use_has_means_and_peaks(root, yard):
+    rows, _ = opened(root, "quota-use", team="vision")
+    (day,) = rows
+    assert (day["peak_gpus"], day["used_gpu_seconds"]) == (1, 7_200)
+    assert day["mean_gpus"] == Decimal("0.08")
+
+
+def test_work_without_a_label_is_not_dropped(root, closed):
+    rows, _ = opened(root, "unit-cost")
+    assert [(row["label"], row["runs"]) for row in rows] == [("(unlabelled)", 2)]
+
+
+def test_sums_of_texts_are_exact(root, closed):
+    for model in (UsageLine, LedgerEntry):
+        summed = model.objects.aggregate(amount=ExactSum("amount"))["amount"]
+        assert summed == sum(row.amount for row in model.objects.all())
+    Adjustment.objects.update(amount=Decimal("-0.000000100000001"))
+    negative = Adjustment.objects.aggregate(amount=ExactSum("amount"))["amount"]
+    assert negative == Decimal("-0.000000100000001")
+    none = LedgerEntry.objects.filter(pk=0).aggregate(amount=ExactSum("amount"))["amount"]
+    assert none is None

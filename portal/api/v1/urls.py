@@ -10,6 +10,8 @@ from portal.api.v1 import cluster, costs, job_answers, job_output, job_parts, jo
 from portal.api.v1.finance import terms
 from portal.api.v1.organisation import roles
 from portal.api.v1.rules import budgets, licences, policies, quotas, windows
+from portal.api.v1.finance import reports
+from portal.api.v1.rules import licences, policies, quotas, windows
 
 urlpatterns: list[URLPattern] = [
     path("jobs/", jobs.Jobs.as_view(), name="jobs"),
@@ -70,6 +72,9 @@ urlpatterns: list[URLPattern] = [
     path("roles/", roles.RoleList.as_view(), name="roles"),
     path("roles/confirm/", roles.RoleConfirm.as_view(), name="role_confirm"),
     path("roles/take/", roles.RoleTake.as_view(), name="role_take"),
+    path("finance/reports/", reports.ReportList.as_view(), name="reports"),
+    path("finance/reports/<slug:slug>/", reports.ReportBySlug.as_view(), name="report"),
+    path("finance/reports/<slug:slug>/file/", reports.ReportFile.as_view(), name="report_file"),
     path("me/", people.WhoAmI.as_view(), name="me"),
     path("projects/", people.ProjectList.as_view(), name="projects"),
     path("tokens/", people.TokenList.as_view(), name="tokens"),

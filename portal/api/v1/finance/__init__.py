@@ -1,1 +1,1 @@
-"""Money beside prices: one file a noun."""
+"""Money for programs: prices and terms beside each other, reports and their files."""

@@ -1,0 +1,182 @@
+"""The reports of the books: the rows of their pages, and the same files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponseBase
+from django.utils import timezone
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.api.errors import BadRequest
+from portal.api.operations import ApiView, Query, operation, whole
+from portal.api.shapes import viewer_of
+from portal.reports import files
+from portal.reports.asks import Wish, parse_wish
+from portal.reports.cells import exact_text, json_cell
+from portal.reports.opened import page_of
+from portal.reports.streams import StreamedFile
+from scheduler.selectors.books.catalogue import open_report, reports_for
+from scheduler.selectors.books.frame import Form
+from scheduler.selectors.books.overview import last_closed_month
+
+MAX_ROWS = 1000
+_FORMS = tuple(str(form) for form in Form)
+_FILES = ("csv", "xlsx", "parquet")
+_NARROW = (
+    Query("period", str, "The month, such as 2026-11; the last closed one by default."),
+    Query("team", str, "Slug of a team."),
+    Query("project", str, "team/project."),
+    Query("sku", str, "flavour:kind."),
+    Query("rate", str, "Number of a rate."),
+    Query("attempt", int, "Number of an attempt."),
+    Query("label", str, "Key of the label of unit-cost."),
+    Query("sort", str, "A column, with - in front for falling order."),
+)
+
+
+class ColumnShape(serializers.Serializer[Any]):
+    """A column: amounts, prices, hours and percentages are exact decimals, as text."""
+
+    name = serializers.CharField()
+    title = serializers.CharField()
+    form = serializers.ChoiceField(_FORMS)
+
+
+class ReportShape(serializers.Serializer[Any]):
+    """A report one may open. `takes`: what it can be narrowed by."""
+
+    slug = serializers.CharField()
+    title = serializers.CharField()
+    about = serializers.CharField()
+    grain = serializers.CharField()
+    takes = serializers.ListField(child=serializers.CharField())
+    columns = ColumnShape(many=True)
+
+
+class Reports(serializers.Serializer[Any]):
+    """The reports one may open."""
+
+    items = ReportShape(many=True)
+
+
+class CheckShape(serializers.Serializer[Any]):
+    """Two figures that have to be the same (or, for a bound, not above)."""
+
+    check = serializers.CharField()
+    left = serializers.CharField()
+    right = serializers.CharField()
+    unit = serializers.CharField()
+    holds = serializers.BooleanField()
+
+
+class ReportRows(serializers.Serializer[Any]):
+    """A part of a report; go on with `after` = `next_after` until that is null."""
+
+    slug = serializers.CharField()
+    period = serializers.CharField()
+    period_version = serializers.IntegerField()
+    period_state = serializers.CharField()
+    currency = serializers.CharField()
+    columns = serializers.ListField(child=serializers.CharField())
+    rows = serializers.ListField(child=serializers.ListField())
+    totals = serializers.DictField(child=serializers.CharField())
+    checks = CheckShape(many=True)
+    next_after = serializers.IntegerField(allow_null=True)
+
+
+class ReportList(ApiView):
+    """`/finance/reports/`."""
+
+    @operation("reports_list", "Reports you may open", scope="costs:read", reply=Reports)
+    def get(self, request: Request) -> Response:
+        items = [
+            {
+                "slug": report.slug,
+                "title": report.title,
+                "about": report.about,
+                "grain": report.grain,
+                "takes": sorted(report.takes),
+                "columns": [
+                    {"name": c.name, "title": c.title, "form": str(c.form)} for c in report.columns
+                ],
+            }
+            for report in reports_for(viewer_of(request))
+        ]
+        return Response({"items": items})
+
+
+class ReportBySlug(ApiView):
+    """`/finance/reports/<slug>/`."""
+
+    @operation(
+        "reports_rows",
+        "Rows of a report",
+        scope="costs:read",
+        query=[
+            *_NARROW,
+            Query("after", int, "Where to go on: next_after of the part before."),
+            Query("limit", int, f"How many rows, 1 to {MAX_ROWS}; 100 by default."),
+        ],
+        reply=ReportRows,
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        wish = _wish(request)
+        limit = whole(request, "limit", 100, low=1, high=MAX_ROWS)
+        report, sheet = open_report(viewer_of(request), slug, wish.ask)
+        rows, following = page_of(sheet, wish.after, limit)
+        return Response(
+            {
+                "slug": report.slug,
+                "period": wish.ask.period,
+                "period_version": sheet.version,
+                "period_state": sheet.state,
+                "currency": sheet.currency,
+                "columns": [column.name for column in report.columns],
+                "rows": [[json_cell(cell) for cell in row.cells] for row in rows],
+                "totals": {name: exact_text(value) for name, value in sheet.totals.items()},
+                "checks": files.check_shapes(sheet),
+                "next_after": following,
+            }
+        )
+
+
+class ReportFile(ApiView):
+    """`/finance/reports/<slug>/file/`."""
+
+    @operation(
+        "reports_file",
+        "A report as a file",
+        scope="costs:read",
+        query=[
+            *_NARROW,
+            Query("format", str, "csv by default.", choices=files.FORMATS),
+            Query("of", str, "Whose manifest: the file format.", choices=_FILES),
+            Query("bom", str, "0: CSV without a byte order mark.", choices=("0", "1")),
+            Query("separator", str, "Of a CSV.", choices=("comma", "semicolon")),
+            Query("raw", str, "1: no guard before texts like formulas.", choices=("0", "1")),
+        ],
+        reply=bytes,
+    )
+    def get(self, request: Request, slug: str) -> HttpResponseBase:
+        """CSV, XLSX, Parquet, or the manifest of one of them: rows, totals, SHA-256, checks."""
+        wish = _wish(request)
+        form = wish.form or "csv"
+        report, sheet = open_report(viewer_of(request), slug, wish.ask)
+        if form == "manifest":
+            files.require_format(wish.of)
+            return Response(files.manifest(report, wish.ask, sheet, wish.of, wish.style))
+        files.require_format(form)
+        blocks = files.file_blocks(report, sheet, form, wish.style, files.Tally())
+        name = files.file_name(report, wish.ask, form)
+        return StreamedFile(blocks, name=name, content_type=files.TYPES[form])
+
+
+def _wish(request: Request) -> Wish:
+    wish = parse_wish(request.query_params.dict(), now=timezone.now(), period=last_closed_month())
+    if wish.problems:
+        detail = "; ".join(f"{name}: {words}" for name, words in wish.problems)
+        raise BadRequest(f"{detail}.", code="bad_query", errors=wish.problems)
+    return wish

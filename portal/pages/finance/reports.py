@@ -1,0 +1,111 @@
+"""The index of finance and one page for all reports; the same address gives the files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.utils import timezone
+
+from accounts.errors import Invalid
+from portal.forms.filters import unknown_parameters
+from portal.pages.access import page, viewer_of
+from portal.reports import files
+from portal.reports.asks import FILTERS, PARAMETERS, Wish, parse_wish
+from portal.reports.cells import exact_text, shown
+from portal.reports.figures import report_figure
+from portal.reports.opened import PAGE_ROWS, check_words, page_of, shown_rows
+from portal.reports.streams import StreamedFile
+from scheduler.selectors.books.catalogue import open_report, report_named, reports_for
+from scheduler.selectors.books.frame import Ask, Report, Sheet
+from scheduler.selectors.books.overview import books_overview, last_closed_month
+
+_FORMAT_WORDS = (("csv", "CSV"), ("xlsx", "XLSX"), ("parquet", "Parquet"), ("manifest", "Manifest"))
+
+
+@page("GET")
+def index(request: HttpRequest) -> HttpResponseBase:
+    """Months, their state and control totals; the reports the viewer may open."""
+    viewer, now = viewer_of(request), timezone.now()
+    overview = books_overview(viewer, now)
+    context = {
+        "reports": reports_for(viewer),
+        "overview": overview,
+        "last": next((month for month in overview.months if month.version), None),
+        "now": now,
+    }
+    return render(request, "finance/index.html", context)
+
+
+@page("GET")
+def report(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """`?period=2026-11&team=…&sort=-total&after=…`; `?format=csv|xlsx|parquet|manifest`."""
+    viewer, now = viewer_of(request), timezone.now()
+    wish = parse_wish(request.GET, now=now, period=last_closed_month())
+    found, problems = report_named(slug), [f"{name}: {words}." for name, words in wish.problems]
+    try:
+        found, sheet = open_report(viewer, slug, wish.ask)
+        if wish.form and not problems:
+            return file_of(found, wish, sheet)
+    except (Invalid, files.Unavailable) as refused:
+        problems.append(f"{refused.field}: {refused.detail}")
+        sheet = Sheet(lambda after: iter(()), {}, ())
+    context = {
+        **_table(found, wish, sheet),
+        "report": found,
+        "ask": wish.ask,
+        "sheet": sheet,
+        "checks": [(check.holds, check_words(check)) for check in sheet.checks],
+        "problems": problems,
+        "unknown": unknown_parameters(request.GET, PARAMETERS),
+        "formats": _FORMAT_WORDS,
+        "fields": [(n, getattr(wish.ask, n) or "") for n in FILTERS if n in found.takes],
+        "after": wish.after,
+        "overview": books_overview(viewer, now),
+        "now": now,
+    }
+    return render(request, "finance/report.html", context)
+
+
+def _table(found: Report, wish: Wish, sheet: Sheet) -> dict[str, Any]:
+    """A page of rows, its foot, its picture and the place to go on from."""
+    rows, following = page_of(sheet, wish.after)
+    columns = [column for column in found.columns if not column.is_file_only]
+    foot = [
+        (c, shown(c, sheet.totals[c.name]), exact_text(sheet.totals[c.name]))
+        if c.name in sheet.totals
+        else (c, "", "")
+        for c in columns
+    ]
+    return {
+        "columns": [(column, _sort_of(found, wish.ask, column.name)) for column in columns],
+        "rows": list(shown_rows(found, wish.ask, rows)),
+        "foot": foot if sheet.totals else (),
+        "figure": report_figure(found, sheet),
+        "following": following,
+        "page_rows": PAGE_ROWS,
+    }
+
+
+def _sort_of(found: Report, ask: Ask, name: str) -> tuple[str, str]:
+    """What a click on a header sorts by, and which way it is sorted now."""
+    if found.is_streamed:
+        return "", ""
+    if ask.sort == f"-{name}":
+        return name, "descending"
+    return f"-{name}", "ascending" if ask.sort == name else ""
+
+
+def file_of(found: Report, wish: Wish, sheet: Sheet) -> HttpResponseBase:
+    """The report as a file; raises Unavailable for a format that is not installed."""
+    name = files.file_name(found, wish.ask, wish.form)
+    if wish.form == "manifest":
+        files.require_format(wish.of)
+        text = files.manifest_text(files.manifest(found, wish.ask, sheet, wish.of, wish.style))
+        answer = HttpResponse(text, content_type=files.TYPES["manifest"])
+        answer["Content-Disposition"] = f'attachment; filename="{name}"'
+        return answer
+    files.require_format(wish.form)
+    blocks = files.file_blocks(found, sheet, wish.form, wish.style, files.Tally())
+    return StreamedFile(blocks, name=name, content_type=files.TYPES[wish.form])

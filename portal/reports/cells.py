@@ -1,0 +1,63 @@
+"""One cell in every shape: as files, JSON and pages say it. Never a float."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+from portal.templatetags import measures
+from scheduler.selectors.books.frame import Cell, Column, Form
+
+
+def exact_text(cell: Cell) -> str:
+    """The cell in full: decimals without exponent, moments in UTC; nothing is an empty text."""
+    if cell is None:
+        return ""
+    if isinstance(cell, Decimal):
+        return shortest(cell)
+    if isinstance(cell, datetime):
+        return cell.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if isinstance(cell, date):
+        return cell.isoformat()
+    return str(cell)
+
+
+def shortest(amount: Decimal) -> str:
+    """All digits of an amount, without exponent and without zeros that say nothing."""
+    text = format(amount, "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text in ("-0", "") else text
+
+
+def json_cell(cell: Cell) -> str | int | None:
+    """As the API sends it: whole numbers as numbers, decimals as text, so that none is rounded."""
+    return cell if cell is None or isinstance(cell, int) else exact_text(cell)
+
+
+def shown(column: Column, cell: Cell) -> str:
+    """As a page shows it: amounts to two places, seconds as hours."""
+    if cell is None or cell == "":
+        return "—"
+    if isinstance(cell, Decimal):
+        if column.form is Form.PRICE:
+            return shortest(cell).replace("-", "−")
+        return two_places(cell) + (" %" if column.form is Form.PERCENT else "")
+    if column.form is Form.SECONDS and isinstance(cell, int):
+        return (
+            as_hours(cell)
+            if column.title.endswith(" h") or "GPU-h" in column.title
+            else f"{cell:,}"
+        )
+    if isinstance(cell, datetime):
+        return cell.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return exact_text(cell).replace("_", " ") if column.form is Form.TEXT else exact_text(cell)
+
+
+def two_places(amount: Decimal) -> str:
+    """Two decimals; what is not nothing is never shown as nothing."""
+    return measures.money(amount, "").strip()
+
+
+def as_hours(seconds: int) -> str:
+    """GPU-seconds as hours; time given back has its sign."""
+    return f"−{measures.gpu_hours(-seconds)}" if seconds < 0 else measures.gpu_hours(seconds)

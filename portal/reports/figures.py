@@ -1,0 +1,92 @@
+"""The picture beside a report's table, from the same rows."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import islice
+from typing import Any
+
+from portal.templatetags import measures
+from scheduler.selectors.books.frame import Form, Report, Sheet
+
+_MOST_BARS = 20
+_MOST_ROWS = 5_000
+BAR_PX, BAR_FRAME_PX = 32, 56
+# Buckets of a day, from what was used to what was lost; each its own colour of the theme.
+_BUCKETS = ("run", "overhead", "unreachable", "reserved_idle", "free", "drained", "down")
+
+
+def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
+    """Bars of the largest, or a capacity month as stacked days; None where nothing is to draw."""
+    if report.slug == "capacity":
+        return _capacity(report, sheet)
+    if report.chart is None:
+        return None
+    names = [column.name for column in report.columns]
+    label, value = (names.index(name) for name in report.chart)
+    is_hours = report.columns[value].form is Form.SECONDS
+    sums: dict[str, Decimal] = {}
+    for row in islice(sheet.rows(0), _MOST_ROWS):
+        cell, key = row.cells[value], str(row.cells[label] or "")
+        if isinstance(cell, int | Decimal) and key:
+            sums[key] = sums.get(key, Decimal(0)) + Decimal(cell)
+    ranked = sorted(sums.items(), key=lambda pair: pair[1], reverse=True)[:_MOST_BARS]
+    if not any(amount for _, amount in ranked):
+        return None
+    unit = "GPU-h" if is_hours else sheet.currency
+    shown = list(reversed(ranked))
+    return {
+        "data": [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "x": [_drawn(amount / 3600 if is_hours else amount) for _, amount in shown],
+                "y": [measures.plain(name)[:40] for name, _ in shown],
+                "hovertemplate": f"%{{x:.2f}} {unit}<extra></extra>",
+            }
+        ],
+        "layout": {
+            "xaxis": {"rangemode": "tozero", "nticks": 6, "tickangle": 0},
+            "yaxis": {"type": "category", "automargin": True},
+            "showlegend": False,
+            "bargap": 0.35,
+            "height": BAR_FRAME_PX + BAR_PX * len(shown),
+        },
+    }
+
+
+def _capacity(report: Report, sheet: Sheet) -> dict[str, Any] | None:
+    names = [column.name for column in report.columns]
+    days: dict[str, dict[str, int]] = {}
+    for row in islice(sheet.rows(0), _MOST_ROWS):
+        sums = days.setdefault(str(row.cells[0]), {})
+        for bucket in _BUCKETS:
+            cell = row.cells[names.index(f"{bucket}_gpu_seconds")]
+            sums[bucket] = sums.get(bucket, 0) + (cell if isinstance(cell, int) else 0)
+    if not days:
+        return None
+    used = [bucket for bucket in _BUCKETS if any(sums[bucket] for sums in days.values())]
+    return {
+        "data": [
+            {
+                "type": "bar",
+                "name": bucket.replace("_", " "),
+                "x": list(days),
+                "y": [_drawn(Decimal(sums[bucket]) / 3600) for sums in days.values()],
+                "hovertemplate": f"%{{y:.1f}} h {bucket.replace('_', ' ')}<extra></extra>",
+            }
+            for bucket in used
+        ],
+        "layout": {
+            "barmode": "stack",
+            "xaxis": {"type": "date", "nticks": 6, "tickangle": 0},
+            "yaxis": {"rangemode": "tozero", "nticks": 5},
+            "showlegend": len(used) > 1,
+            "bargap": 0.2,
+        },
+    }
+
+
+def _drawn(amount: Decimal) -> float:
+    """A length on the screen: the only place where an amount becomes a float."""
+    return round(float(amount), 2)

@@ -1,0 +1,96 @@
+"""An opened report as a page and the API need it: a page of its rows, and where figures lead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import islice
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from portal.reports.cells import exact_text, shown, two_places
+from scheduler.selectors.books.frame import Ask, Cell, Check, Column, Report, Row, Sheet
+
+PAGE_ROWS = 100
+# An attempt has few rows; more with one key than this would be no page any more.
+_MOST_OF_A_KEY = 50
+_NEEDED = frozenset({"attempt", "sku", "rate"})
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCell:
+    """`value` is exact, `text` what is read; `url` leads on."""
+
+    column: Column
+    text: str
+    value: str
+    url: str = ""
+
+
+def page_of(sheet: Sheet, after: int, size: int = PAGE_ROWS) -> tuple[list[Row], int | None]:
+    """The rows behind `after`, and the key to go on from; rows of one key stay together."""
+    rows = list(islice(sheet.rows(after), size + _MOST_OF_A_KEY))
+    if len(rows) <= size:
+        return rows, None
+    last = rows[size - 1].key
+    cut = next((n for n in range(size, len(rows)) if rows[n].key != last), len(rows))
+    return rows[:cut], last if cut < len(rows) else None
+
+
+def shown_rows(report: Report, ask: Ask, rows: Iterable[Row]) -> Iterator[list[ShownCell]]:
+    """Cells of the columns a page has, with links to what is behind them."""
+    places = {column.name: place for place, column in enumerate(report.columns)}
+    visible = [(place, c) for place, c in enumerate(report.columns) if not c.is_file_only]
+    for row in rows:
+        yield [
+            ShownCell(
+                column,
+                shown(column, row.cells[place]),
+                exact_text(row.cells[place]),
+                _link(column, ask, row, places),
+            )
+            for place, column in visible
+        ]
+
+
+def _link(column: Column, ask: Ask, row: Row, places: Mapping[str, int]) -> str:
+    cell = row.cells[places[column.name]]
+    if cell is None or cell == "":
+        return ""
+    if column.is_job:
+        return reverse("jobs:detail", kwargs={"pk": cell})
+    if column.drill is None:
+        return ""
+    taken: dict[str, Cell] = {p: row.cells[places[n]] for p, n in column.drill.take.items()}
+    if any(not value for name, value in taken.items() if name in _NEEDED):
+        return ""
+    if taken.get("project"):
+        taken = {**taken, "project": f"{taken.pop('team', '')}/{taken['project']}"}
+    narrowed = {name: exact_text(value) for name, value in taken.items() if value}
+    return address(column.drill.slug, {"period": ask.period, **narrowed}) if narrowed else ""
+
+
+def address(slug: str, parameters: Mapping[str, str]) -> str:
+    """A report's page with these parameters."""
+    return f"{reverse('finance:report', kwargs={'slug': slug})}?{urlencode(parameters)}"
+
+
+def check_words(check: Check) -> str:
+    """`equals ledger: 12,345.67 EUR`, or what it is beside what it should be."""
+    left, right = (_figure(each, check.unit) for each in (check.left, check.right))
+    if check.holds:
+        return (
+            f"{check.words}: {left}"
+            if check.left == check.right
+            else f"{check.words}: {left} of {right}"
+        )
+    left, right = exact_text(check.left), exact_text(check.right)
+    return f"{check.words}: NO, {left} against {right} {check.unit}"
+
+
+def _figure(value: object, unit: str) -> str:
+    if isinstance(value, int):
+        return f"{value:,} {unit}".strip()
+    return f"{two_places(value)} {unit}".strip() if isinstance(value, Decimal) else str(value)

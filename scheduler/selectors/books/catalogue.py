@@ -1,0 +1,95 @@
+"""All reports by slug, who may open which, and the one way to open one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from accounts.errors import Forbidden, Invalid, NotFound
+from accounts.models import User
+from scheduler.selectors.books.frame import Ask, Report, Sheet, Who
+from scheduler.selectors.books.scope import Scope, scope_of
+from scheduler.selectors.books.slugs import (
+    attempts,
+    devices,
+    lines,
+    sharing,
+    statements,
+    summaries,
+    units,
+)
+
+_FOUND = (
+    *summaries.REPORTS,
+    *statements.REPORTS,
+    *attempts.REPORTS,
+    *devices.REPORTS,
+    *sharing.REPORTS,
+    *units.REPORTS,
+    *lines.REPORTS,
+)
+_ORDER = (
+    "period-summary",
+    "team-statement",
+    "job-cost",
+    "capacity",
+    "idle-waste",
+    "budget-actual",
+    "rate-variance",
+    "adjustments",
+    "restatements",
+    "quota-use",
+    "unit-cost",
+    "usage-lines",
+    "segments",
+)
+REPORTS: dict[str, Report] = {
+    slug: next(report for report in _FOUND if report.slug == slug) for slug in _ORDER
+}
+
+
+def may_open(scope: Scope, report: Report) -> bool:
+    """Whether a viewer has figures of their own in a report."""
+    return (
+        Who.OWN in report.who
+        or (Who.BOOKS in report.who and scope.is_all)
+        or (Who.TEAMS in report.who and bool(scope.teams))
+        or (Who.OPERATORS in report.who and scope.is_operator)
+    )
+
+
+def reports_for(viewer: User) -> list[Report]:
+    """The reports a viewer may open from the index, in its order."""
+    scope = scope_of(viewer)
+    return [r for r in REPORTS.values() if not r.is_trail and may_open(scope, r)]
+
+
+def report_named(slug: str) -> Report:
+    """Raises NotFound for a slug that is none."""
+    if slug not in REPORTS:
+        raise NotFound("There is no such report.")
+    return REPORTS[slug]
+
+
+def open_report(viewer: User, slug: str, ask: Ask) -> tuple[Report, Sheet]:
+    """The report as the viewer may see it: the same figures for page, API and every file.
+
+    Raises NotFound for a slug, month, team or project that is none or foreign, Forbidden for a
+    report that is not the viewer's, Invalid for a filter or an order it does not know.
+    """
+    report = report_named(slug)
+    scope = scope_of(viewer)
+    if not may_open(scope, report):
+        raise Forbidden("This report is for those who keep the books or lead teams.")
+    for name in ask.filters:
+        if name != "sort" and name not in report.takes:
+            known = ", ".join(sorted(report.takes)) or "none"
+            raise Invalid(f"This report is not narrowed by {name}; known: {known}.", field=name)
+    if ask.sort:
+        names = {column.name for column in report.columns}
+        if report.is_streamed:
+            raise Invalid("This report comes in the order of the ledger only.", field="sort")
+        if ask.sort.removeprefix("-") not in names:
+            raise Invalid(f"Sort by one of {', '.join(sorted(names))}.", field="sort")
+    if "attempt" in report.takes and report.slug == "segments" and not ask.attempt:
+        raise Invalid("Name an attempt.", field="attempt")
+    return report, report.open(replace(ask), scope)

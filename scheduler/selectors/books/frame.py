@@ -1,0 +1,213 @@
+"""The frame of a report: what page, API, CSV, XLSX and Parquet all read, so they cannot differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Flag, StrEnum, auto
+
+from scheduler.ledger.exact import EXACT, ZERO
+from scheduler.selectors.books.scope import Scope
+
+Cell = str | int | Decimal | date | datetime | None
+Cells = tuple[Cell, ...]
+
+
+class Form(StrEnum):
+    """What stands in a column: each form has one type in every file format."""
+
+    TEXT = "text"
+    COUNT = "count"
+    SECONDS = "seconds"
+    HOURS = "hours"
+    AMOUNT = "amount"
+    PRICE = "price"
+    PERCENT = "percent"
+    DAY = "day"
+    MOMENT = "moment"
+
+
+DECIMALS = frozenset({Form.HOURS, Form.AMOUNT, Form.PRICE, Form.PERCENT})
+WHOLE = frozenset({Form.COUNT, Form.SECONDS})
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """Where a figure leads: a report, with parameters taken from columns of the same row."""
+
+    slug: str
+    take: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`name` heads files, `title` the page. `is_summed`: the foot of the table adds it up.
+
+    `job` names the column with the job's number where the cell is one of a job.
+    """
+
+    name: str
+    title: str
+    form: Form = Form.TEXT
+    is_summed: bool = False
+    drill: Drill | None = None
+    is_file_only: bool = False
+    is_job: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Two figures that have to be the same; `unit` is a currency, a unit or nothing."""
+
+    words: str
+    left: Decimal | int
+    right: Decimal | int
+    unit: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether they are, to the last digit."""
+        return self.left == self.right
+
+
+@dataclass(frozen=True, slots=True)
+class Bound(Check):
+    """A figure that may not be above another."""
+
+    @property
+    def holds(self) -> bool:
+        return self.left <= self.right
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is asked of a report: a month, and what it is narrowed to; empty means all.
+
+    `sort` is a column's name, with `-` in front for falling order. `now_s` cuts what is still
+    running; 0: the month's end.
+    """
+
+    period: str
+    team: str = ""
+    project: str = ""
+    sku: str = ""
+    rate: str = ""
+    attempt: int = 0
+    label: str = ""
+    sort: str = ""
+    now_s: int = 0
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """What it is narrowed to, by parameter; for links and manifests."""
+        names = ("team", "project", "sku", "rate", "attempt", "label", "sort")
+        return {name: str(getattr(self, name)) for name in names if getattr(self, name)}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`key` grows from row to row and is the same on every reading: pages go on behind it."""
+
+    key: int
+    cells: Cells
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """An opened report. `rows(after)` streams the rows whose key is beyond `after`, in order.
+
+    `totals` are of the whole sheet by column, whatever page is shown. `version` counts the closes
+    of the month: with the same version the same rows come out.
+    """
+
+    rows: Callable[[int], Iterator[Row]]
+    totals: Mapping[str, int | Decimal]
+    checks: Sequence[Check]
+    currency: str = ""
+    version: int = 0
+    state: str = ""
+    count: int | None = None
+    remarks: Sequence[str] = field(default_factory=tuple)
+
+
+class Who(Flag):
+    """Whose figures a report has: for those who keep the books, leads, owners, operators."""
+
+    BOOKS = auto()
+    TEAMS = auto()
+    OWN = auto()
+    OPERATORS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One report: `takes` are the parameters of an `Ask` it understands beside the month.
+
+    `is_streamed` reports may be longer than memory and cannot be sorted. `chart` names the column
+    of labels and the one of values of its picture. `is_trail` reports are what figures lead to.
+    """
+
+    slug: str
+    title: str
+    about: str
+    grain: str
+    columns: tuple[Column, ...]
+    who: Who
+    open: Callable[[Ask, Scope], Sheet]
+    takes: frozenset[str] = frozenset()
+    chart: tuple[str, str] | None = None
+    is_streamed: bool = False
+    is_trail: bool = False
+
+    def column(self, name: str) -> Column:
+        """The column of this name; raises KeyError."""
+        return next(column for column in self.columns if column.name == name)
+
+
+def totals_of(columns: Sequence[Column], rows: Sequence[Cells]) -> dict[str, int | Decimal]:
+    """Sums of the summed columns, exact."""
+    found: dict[str, int | Decimal] = {}
+    for place, column in enumerate(columns):
+        if not column.is_summed:
+            continue
+        cells = [row[place] for row in rows if row[place] is not None]
+        if column.form in DECIMALS:
+            amount = ZERO
+            for cell in cells:
+                assert isinstance(cell, Decimal)
+                amount = EXACT.add(amount, cell)
+            found[column.name] = amount
+        else:
+            found[column.name] = sum(cell for cell in cells if isinstance(cell, int))
+    return found
+
+
+def listed(columns: Sequence[Column], rows: Sequence[Cells], sort: str = "") -> tuple[Row, ...]:
+    """Rows in the order asked for, numbered from 1; empty cells come last either way."""
+    ordered = list(rows)
+    name, is_falling = sort.removeprefix("-"), sort.startswith("-")
+    places = {column.name: place for place, column in enumerate(columns)}
+    if name in places:
+        place = places[name]
+        full = [row for row in ordered if row[place] is not None]
+        full.sort(key=lambda row: row[place], reverse=is_falling)  # type: ignore[arg-type,return-value]
+        ordered = full + [row for row in ordered if row[place] is None]
+    return tuple(Row(number, cells) for number, cells in enumerate(ordered, 1))
+
+
+def sheet_of(
+    columns: Sequence[Column],
+    rows: Sequence[Cells],
+    ask: Ask,
+    checks: Sequence[Check],
+    **more: object,
+) -> Sheet:
+    """A sheet of rows that are in memory."""
+    kept = listed(columns, rows, ask.sort)
+
+    def read(after: int) -> Iterator[Row]:
+        return iter(kept[max(0, after) :])
+
+    return Sheet(read, totals_of(columns, rows), tuple(checks), count=len(kept), **more)  # type: ignore[arg-type]

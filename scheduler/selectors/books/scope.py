@@ -1,0 +1,104 @@
+"""Whose figures a viewer gets, and by which names people stand in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from django.conf import settings
+
+from accounts.errors import NotFound
+from accounts.models import Team, User
+from accounts.permissions import can, teams_visible_to
+from scheduler.ledger.entries import team_of
+from scheduler.ledger.focus.rows import pseudonym
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What an account of the ledger is called: slugs of now, the key of ever."""
+
+    account: str
+    team: str = ""
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """`is_all`: every account; else the teams whose costs the viewer may see, and own jobs."""
+
+    viewer: User
+    is_all: bool
+    is_operator: bool
+    may_name_all: bool
+    teams: frozenset[int]
+    places: Mapping[str, Place] = field(default_factory=dict)
+    team_ids: Mapping[str, int] = field(default_factory=dict)
+
+    def place(self, account: str) -> Place:
+        """Team and project of an account; an account that is gone keeps its key."""
+        return self.places.get(account) or Place(account)
+
+    def shows(self, account: str) -> bool:
+        """Whether the figures of an account are the viewer's."""
+        team = team_of(account)
+        return self.is_all or (
+            team.startswith("team:") and int(team.removeprefix("team:")) in self.teams
+        )
+
+    def accounts(self, team: str = "", project: str = "") -> list[str] | None:
+        """Accounts of a team or project the viewer may see; None: no limit. Raises NotFound."""
+        if not team and not project:
+            if self.is_all:
+                return None
+            return [key for key in self.places if self.shows(key)]
+        wanted, _, name = (project or team).partition("/")
+        if wanted == "platform" and self.is_all and not project:
+            return ["platform"]
+        found = [
+            key
+            for key, place in self.places.items()
+            if place.team == wanted and (not name or place.project == name) and self.shows(key)
+        ]
+        if not found:
+            raise NotFound("There is no such team or project for you.")
+        return found
+
+    def person(self, user_id: int | None, username: str | None, account: str) -> str:
+        """A person's name where the viewer may know it, else a pseudonym."""
+        if user_id is None:
+            return ""
+        team = team_of(account).removeprefix("team:")
+        leads = team.isdecimal() and int(team) in self.teams and not self.is_all
+        if leads or self.may_name_all or user_id == self.viewer.pk:
+            return username or ""
+        return pseudonym(settings.SECRET_KEY, user_id)
+
+
+def scope_of(viewer: User) -> Scope:
+    """Read once for a report; a constant number of statements."""
+    is_all = can(viewer, "keep_books", None)
+    is_operator = can(viewer, "operate", None)
+    seen = frozenset[int]()
+    if not is_all:
+        seen = frozenset(teams_visible_to(viewer, "view_costs").values_list("pk", flat=True))
+    places: dict[str, Place] = {"platform": Place("platform", "platform")}
+    team_ids: dict[str, int] = {}
+    rows = Team.objects.order_by("pk").values_list(
+        "pk", "slug", "projects__pk", "projects__slug", named=False
+    )
+    for pk, slug, project, name in rows:
+        team_ids[slug] = pk
+        places.setdefault(f"team:{pk}", Place(f"team:{pk}", slug))
+        if project is not None:
+            key = f"team:{pk}/project:{project}"
+            places[key] = Place(key, slug, name)
+    return Scope(
+        viewer=viewer,
+        is_all=is_all,
+        is_operator=is_operator,
+        may_name_all=can(viewer, "administer", None),
+        teams=seen,
+        places=places,
+        team_ids=team_ids,
+    )

@@ -1,0 +1,1 @@
+"""The reports themselves, by what they count."""

@@ -1,0 +1,151 @@
+"""What attempts cost: a row for each attempt and account that pays for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from django.db.models import Sum
+
+from scheduler.ledger.exact import EXACT, ZERO
+from scheduler.models.exact import ExactSum
+from scheduler.selectors.books.frame import (
+    Ask,
+    Column,
+    Drill,
+    Form,
+    Report,
+    Row,
+    Sheet,
+)
+from scheduler.selectors.books.months import books_of
+from scheduler.selectors.books.scope import Scope
+from scheduler.selectors.books.slugs.lines import (
+    ANYBODY,
+    TAKES,
+    in_pages,
+    line_checks,
+    lines_asked,
+)
+
+_COSTS = (
+    Column("attempt", "Attempt", Form.COUNT),
+    Column("job", "Job", Form.COUNT, is_job=True),
+    Column("number", "Try", Form.COUNT),
+    Column("name", "Name"),
+    Column("person", "Person"),
+    Column("team", "Team"),
+    Column("project", "Project"),
+    Column("flavour", "GPU"),
+    Column("gpus", "GPUs", Form.COUNT),
+    Column("start", "Start", Form.MOMENT),
+    Column("end", "End", Form.MOMENT),
+    Column("gpu_seconds", "GPU-h", Form.SECONDS, is_summed=True),
+    Column("prices", "Per GPU-h"),
+    Column(
+        "amount", "Amount", Form.AMOUNT, is_summed=True,
+        drill=Drill("usage-lines", {"attempt": "attempt"}),
+    ),
+    Column("end_reason", "Ended"),
+    Column("exit_code", "Exit", Form.COUNT),
+    Column("currency", "Currency", is_file_only=True),
+)  # fmt: skip
+_FIELDS = (
+    "pk",
+    "holder",
+    "attempt_id",
+    "account",
+    "flavour",
+    "kind",
+    "unit_price",
+    "gpu_seconds",
+    "amount",
+    "attempt__job_id",
+    "attempt__number",
+    "attempt__job__name",
+    "attempt__job__owner_id",
+    "attempt__job__owner__username",
+    "attempt__job__gpus_per_node",
+    "attempt__job__nodes",
+    "attempt__started_at",
+    "attempt__ended_at",
+    "attempt__end_reason",
+    "attempt__exit_code",
+)
+
+
+def _job_cost(ask: Ask, scope: Scope) -> Sheet:
+    """Attempts in the order the close rated them; shares of idle time stand behind them."""
+    books = books_of(ask.period)
+    lines, accounts = lines_asked(books, ask, scope)
+    sums = lines.aggregate(amount=ExactSum("amount"), seconds=Sum("gpu_seconds"))
+    amount, seconds = sums["amount"] or ZERO, sums["seconds"] or 0
+
+    def rows(after: int) -> Iterator[Row]:
+        stream = in_pages(lines, after, *_FIELDS)
+        for _, group in groupby(stream, key=lambda line: line[1]):
+            yield from _attempt_rows(list(group), scope, books.currency)
+
+    return Sheet(
+        rows,
+        {"gpu_seconds": seconds, "amount": amount},
+        line_checks(books, ask, accounts, scope, amount, seconds),
+        currency=books.currency,
+        version=books.version,
+        state=books.state,
+        remarks=books.remarks,
+    )
+
+
+def _attempt_rows(lines: list[tuple[Any, ...]], scope: Scope, currency: str) -> Iterator[Row]:
+    """A row for each account that pays for the holder; all carry the key of the last line."""
+    key = lines[-1][0]
+    accounts: dict[str, list[tuple[Any, ...]]] = {}
+    for line in lines:
+        accounts.setdefault(line[3], []).append(line)
+    for account in sorted(accounts):
+        found, place = accounts[account], scope.place(account)
+        first = found[0]
+        job, number, name, owner, username, per_node, nodes, start, end, reason, code = first[9:]
+        prices = ", ".join(format(p.normalize(), "f") for p in sorted({line[6] for line in found}))
+        amount = ZERO
+        for line in found:
+            amount = EXACT.add(amount, line[8])
+        yield Row(
+            key,
+            (
+                first[2],
+                job,
+                number,
+                name if job is not None else f"{first[5]}, pool's share",
+                scope.person(owner, username, account),
+                place.team,
+                place.project,
+                first[4],
+                per_node * nodes if job is not None else None,
+                start,
+                end,
+                sum(line[7] for line in found),
+                prices,
+                amount,
+                reason or "",
+                code,
+                currency,
+            ),
+        )
+
+
+REPORTS = (
+    Report(
+        "job-cost",
+        "Job cost",
+        "Every attempt with its rates and its amount; researchers see their own.",
+        "attempt",
+        _COSTS,
+        ANYBODY,
+        _job_cost,
+        TAKES,
+        is_streamed=True,
+    ),
+)

@@ -1,0 +1,198 @@
+"""F15: page, API, CSV, XLSX and Parquet give the same figures; files are safe and repeatable."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import hashlib
+import io
+import json
+import re
+from decimal import Decimal
+from html import unescape
+
+import pyarrow.parquet as pq
+import pytest
+
+from accounts.services import SCOPES, issue_token
+from portal.reports.cells import exact_text
+from portal.reports.streams import StreamedFile
+from scheduler.models import Job, UsageLine
+from scheduler.selectors.books.catalogue import REPORTS
+from tests.reports.workbook import cells_of, sheet_xml
+from tests.selectors.test_reports import closed
+from tests.services.test_books import clerk, yard
+
+pytestmark = pytest.mark.django_db
+__all__ = ["clerk", "closed", "yard"]
+EVERY = [slug for slug in REPORTS if slug != "audit-extract"]
+
+
+@pytest.fixture
+def ask(client, root, closed):
+    """`ask(slug, form)`: what root gets, and `form="api"` for programs."""
+    client.force_login(root)
+    attempt = UsageLine.objects.exclude(attempt=None).order_by("pk").first().attempt_id
+
+    def send(slug, form="", **more):
+        query = {"period": "2026-11", **({"attempt": attempt} if slug == "segments" else {})}
+        if form == "api":
+            return client.get(f"/api/v1/finance/reports/{slug}/", {**query, **more})
+        query |= {"format": form} if form else {}
+        return client.get(f"/finance/reports/{slug}/", {**query, **more})
+
+    return send
+
+
+def content(reply) -> bytes:
+    assert reply.status_code == 200
+    return b"".join(reply.streaming_content) if reply.streaming else reply.content
+
+
+def numbers_of_page(reply) -> list[str]:
+    body = reply.content.decode().partition("<tbody>")[2].partition("</tbody>")[0]
+    return [unescape(value) for value in re.findall(r'<data value="([^"]*)"', body)]
+
+
+@pytest.mark.parametrize("slug", EVERY)
+def test_all_five_give_the_same_figures(ask, slug):
+    report = REPORTS[slug]
+    rows = list(csv.DictReader(io.StringIO(content(ask(slug, "csv")).decode("utf-8-sig"))))
+    api = ask(slug, "api").json()
+    sent = [dict(zip(api["columns"], row, strict=True)) for row in api["rows"]]
+    table = pq.read_table(io.BytesIO(content(ask(slug, "parquet")))).to_pylist()
+    book = cells_of(content(ask(slug, "xlsx")))
+    assert len(rows) == len(sent) == len(table) == len(book)
+    numbers = []
+    for line, row in enumerate(rows):
+        for column in report.columns:
+            name, text = column.name, row[column.name]
+            assert exact_text(sent[line][name]) == text
+            cell = table[line][name]
+            exact = f"{name}_exact"
+            if column.form == "text":
+                assert (cell or "") == text
+                assert book[line].get(name, "") == text
+            else:
+                assert exact_text(cell) == text
+                if exact in book[0]:
+                    assert book[line].get(exact, "") == text
+                    assert Decimal(book[line].get(name, "0")) == Decimal(text or "0")
+            if column.form != "text" and not column.is_file_only:
+                numbers.append(text)
+    assert numbers_of_page(ask(slug)) == numbers
+    assert all(check["holds"] for check in api["checks"]), api["checks"]
+
+
+@pytest.mark.parametrize("form", ["csv", "xlsx", "parquet"])
+def test_a_manifest_tells_what_the_file_is(ask, form):
+    sent = content(ask("team-statement", form))
+    found = json.loads(content(ask("team-statement", "manifest", of=form)))
+    assert found["sha256"] == hashlib.sha256(sent).hexdigest()
+    assert (found["bytes"], found["rows"], found["period_version"]) == (len(sent), 3, 1)
+    assert found["totals"]["billed"] == "10.47"
+    assert all(check["holds"] for check in found["checks"])
+
+
+def test_an_api_file_is_the_page_file(ask, client):
+    for form in ("csv", "manifest"):
+        path = "/api/v1/finance/reports/job-cost/file/"
+        there = client.get(path, {"period": "2026-11", "format": form})
+        here = ask("job-cost", form)
+        if form == "csv":
+            assert content(there) == content(here)
+        else:
+            assert there.json() == json.loads(content(here))
+
+
+def test_pages_of_rows_are_the_whole(ask):
+    whole = ask("job-cost", "api").json()
+    first = ask("job-cost", "api", limit="1").json()
+    rest = ask("job-cost", "api", limit="1", after=str(first["next_after"])).json()
+    assert first["rows"] + rest["rows"] == whole["rows"]
+    assert (rest["next_after"], first["totals"]) == (None, whole["totals"])
+
+
+def test_sorting_changes_the_order_and_nothing_else(ask):
+    falling = ask("period-summary", "api", sort="-total").json()
+    rising = ask("period-summary", "api", sort="total").json()
+    assert falling["rows"] == rising["rows"][::-1]
+    assert falling["totals"] == rising["totals"]
+
+
+HOSTILE = [
+    '=HYPERLINK("http://x")',
+    "＝1+1",
+    "@x",
+    "-2+3",
+    "a,b;c",
+    'say "hi"',
+    "<b>&",
+    "\u202etxt",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_stay_names(ask, name):
+    Job.objects.update(name=name)
+    (row, _) = csv.DictReader(io.StringIO(content(ask("job-cost", "csv")).decode("utf-8-sig")))
+    guard = "'" if name[0] in "=＝@-" else ""
+    assert row["name"] == guard + name
+    raw = content(ask("job-cost", "csv", raw="1", bom="0", separator="semicolon")).decode()
+    assert next(csv.DictReader(io.StringIO(raw), delimiter=";"))["name"] == name
+    xlsx = content(ask("job-cost", "xlsx"))
+    assert cells_of(xlsx)[0]["name"] == name
+    assert "<f>" not in sheet_xml(xlsx) and "hyperlink" not in sheet_xml(xlsx)
+    page = ask("job-cost").content.decode()
+    assert "<b>&" not in page and "\u202e" not in page
+
+
+def test_a_workbook_is_typed_and_its_header_stays(ask):
+    xml = sheet_xml(content(ask("team-statement", "xlsx")))
+    assert 'state="frozen"' in xml and "<f>" not in xml
+    assert re.search(r'<c r="[A-Z]+2"(?: s="\d+")?><v>[\d.]+</v>', xml)
+
+
+def test_a_missing_library_is_said_before_anything_is_sent(ask, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    page = ask("job-cost", "parquet")
+    assert page.status_code == 200 and "trainyard[parquet]" in page.content.decode()
+
+
+def test_wrong_values_are_a_page_with_words(ask, client):
+    page = ask("job-cost", after="x", format="doc", attempt="-1").content.decode()
+    for name in ("after", "format", "attempt"):
+        assert f"{name}: " in page
+    assert ask("period-summary", sort="what").status_code == 200
+    assert ask("nothing").status_code == 404
+    reply = client.get("/api/v1/finance/reports/job-cost/", {"attempt": "x"})
+    assert (reply.status_code, reply.json()["errors"][0]["field"]) == (400, "attempt")
+    assert client.get("/api/v1/finance/reports/job-cost/", {"teem": "x"}).status_code == 400
+
+
+def test_programs_need_their_scope(client, root, closed):
+    _, secret = issue_token(actor=root, name="t", scopes=["jobs:read"], expires_in_days=1)
+    headers = {"HTTP_AUTHORIZATION": f"Bearer {secret}"}
+    assert client.get("/api/v1/finance/reports/", **headers).status_code == 403
+    _, secret = issue_token(actor=root, name="u", scopes=SCOPES, expires_in_days=1)
+    items = client.get("/api/v1/finance/reports/", HTTP_AUTHORIZATION=f"Bearer {secret}").json()[
+        "items"
+    ]
+    assert "period-summary" in {item["slug"] for item in items}
+
+
+def test_an_asynchronous_server_gets_blocks_as_they_are_made():
+    taken = []
+
+    def blocks():
+        for number in range(3):
+            taken.append(number)
+            yield b"x"
+
+    async def read() -> int:
+        reply = StreamedFile(blocks(), name="x.csv", content_type="text/csv")
+        async for _ in reply:
+            return len(taken)
+        return 0
+
+    assert asyncio.run(read()) == 1
