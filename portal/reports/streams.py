@@ -22,5 +22,9 @@ class StreamedFile(StreamingHttpResponse):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         parts = iter(self)
-        while (block := await sync_to_async(next)(parts, None)) is not None:
+        while (block := await sync_to_async(_next)(parts)) is not None:
             yield block
+
+
+def _next(blocks: Iterator[bytes]) -> bytes | None:
+    return next(blocks, None)

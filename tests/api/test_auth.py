@@ -154,7 +154,14 @@ def test_every_route_is_behind_the_door(client):
     """Anonymous callers get 401 (or 405) everywhere but at the schema."""
     for pattern in get_resolver("portal.api.v1.urls").url_patterns:
         route = str(pattern.pattern)
-        for name in ("<int:pk>", "<int:other>", "<int:index>", "<str:name>", "<slug:pool>"):
+        for name in (
+            "<int:pk>",
+            "<int:other>",
+            "<int:index>",
+            "<str:name>",
+            "<slug:pool>",
+            "<slug:slug>",
+        ):
             route = route.replace(name, "1")
         reply = client.get(f"/api/v1/{route}")
         expected = {200} if route == "schema/" else {401, 405}

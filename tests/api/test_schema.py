@@ -78,6 +78,7 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
         "{id}": str(job.pk),
         "{name}": "n1",
         "{pool}": "default",
+        "{slug}": "capacity",
     }
     checked = 0
     for address, verbs in schema()["paths"].items():

@@ -14,6 +14,7 @@ from html import unescape
 import pyarrow.parquet as pq
 import pytest
 
+from accounts.models import AuditEvent
 from accounts.services import SCOPES, issue_token
 from portal.reports.cells import exact_text
 from portal.reports.streams import StreamedFile
@@ -102,7 +103,8 @@ def test_an_api_file_is_the_page_file(ask, client):
         if form == "csv":
             assert content(there) == content(here)
         else:
-            assert there.json() == json.loads(content(here))
+            assert json.loads(content(there)) == json.loads(content(here))
+    assert AuditEvent.objects.filter(action="export.report").count() == 4
 
 
 def test_pages_of_rows_are_the_whole(ask):

@@ -102,7 +102,7 @@ def test_reports_are_for_those_they_are_for(alice, lead, operator, root, closed)
     assert slugs(alice) == {"job-cost", "idle-waste", "unit-cost"}
     assert "capacity" in slugs(operator) and "team-statement" not in slugs(operator)
     assert "capacity" not in slugs(lead) and "team-statement" in slugs(lead)
-    assert len(slugs(root)) == 11
+    assert len(slugs(root)) == 12
     for viewer, slug in ((alice, "period-summary"), (lead, "capacity"), (lead, "rate-variance")):
         with pytest.raises(Forbidden):
             opened(viewer, slug)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
@@ -16,7 +16,7 @@ from portal.reports.asks import FILTERS, PARAMETERS, Wish, parse_wish
 from portal.reports.cells import exact_text, shown
 from portal.reports.figures import report_figure
 from portal.reports.opened import PAGE_ROWS, check_words, page_of, shown_rows
-from portal.reports.streams import StreamedFile
+from portal.reports.sending import send_file
 from scheduler.selectors.books.catalogue import open_report, report_named, reports_for
 from scheduler.selectors.books.frame import Ask, Report, Sheet
 from scheduler.selectors.books.overview import books_overview, last_closed_month
@@ -47,7 +47,7 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
     try:
         found, sheet = open_report(viewer, slug, wish.ask)
         if wish.form and not problems:
-            return file_of(found, wish, sheet)
+            return send_file(viewer, found, wish, sheet)
     except (Invalid, files.Unavailable) as refused:
         problems.append(f"{refused.field}: {refused.detail}")
         sheet = Sheet(lambda after: iter(()), {}, ())
@@ -95,17 +95,3 @@ def _sort_of(found: Report, ask: Ask, name: str) -> tuple[str, str]:
     if ask.sort == f"-{name}":
         return name, "descending"
     return f"-{name}", "ascending" if ask.sort == name else ""
-
-
-def file_of(found: Report, wish: Wish, sheet: Sheet) -> HttpResponseBase:
-    """The report as a file; raises Unavailable for a format that is not installed."""
-    name = files.file_name(found, wish.ask, wish.form)
-    if wish.form == "manifest":
-        files.require_format(wish.of)
-        text = files.manifest_text(files.manifest(found, wish.ask, sheet, wish.of, wish.style))
-        answer = HttpResponse(text, content_type=files.TYPES["manifest"])
-        answer["Content-Disposition"] = f'attachment; filename="{name}"'
-        return answer
-    files.require_format(wish.form)
-    blocks = files.file_blocks(found, sheet, wish.form, wish.style, files.Tally())
-    return StreamedFile(blocks, name=name, content_type=files.TYPES[wish.form])

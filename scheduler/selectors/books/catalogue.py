@@ -10,6 +10,7 @@ from scheduler.selectors.books.frame import Ask, Report, Sheet, Who
 from scheduler.selectors.books.scope import Scope, scope_of
 from scheduler.selectors.books.slugs import (
     attempts,
+    audits,
     devices,
     lines,
     sharing,
@@ -26,6 +27,7 @@ _FOUND = (
     *sharing.REPORTS,
     *units.REPORTS,
     *lines.REPORTS,
+    *audits.REPORTS,
 )
 _ORDER = (
     "period-summary",
@@ -39,6 +41,7 @@ _ORDER = (
     "restatements",
     "quota-use",
     "unit-cost",
+    "audit-extract",
     "usage-lines",
     "segments",
 )

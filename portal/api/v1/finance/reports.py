@@ -17,7 +17,7 @@ from portal.reports import files
 from portal.reports.asks import Wish, parse_wish
 from portal.reports.cells import exact_text, json_cell
 from portal.reports.opened import page_of
-from portal.reports.streams import StreamedFile
+from portal.reports.sending import send_file
 from scheduler.selectors.books.catalogue import open_report, reports_for
 from scheduler.selectors.books.frame import Form
 from scheduler.selectors.books.overview import last_closed_month
@@ -62,7 +62,7 @@ class Reports(serializers.Serializer[Any]):
     items = ReportShape(many=True)
 
 
-class CheckShape(serializers.Serializer[Any]):
+class ReportCheck(serializers.Serializer[Any]):
     """Two figures that have to be the same (or, for a bound, not above)."""
 
     check = serializers.CharField()
@@ -83,7 +83,7 @@ class ReportRows(serializers.Serializer[Any]):
     columns = serializers.ListField(child=serializers.CharField())
     rows = serializers.ListField(child=serializers.ListField())
     totals = serializers.DictField(child=serializers.CharField())
-    checks = CheckShape(many=True)
+    checks = ReportCheck(many=True)
     next_after = serializers.IntegerField(allow_null=True)
 
 
@@ -163,15 +163,8 @@ class ReportFile(ApiView):
     def get(self, request: Request, slug: str) -> HttpResponseBase:
         """CSV, XLSX, Parquet, or the manifest of one of them: rows, totals, SHA-256, checks."""
         wish = _wish(request)
-        form = wish.form or "csv"
         report, sheet = open_report(viewer_of(request), slug, wish.ask)
-        if form == "manifest":
-            files.require_format(wish.of)
-            return Response(files.manifest(report, wish.ask, sheet, wish.of, wish.style))
-        files.require_format(form)
-        blocks = files.file_blocks(report, sheet, form, wish.style, files.Tally())
-        name = files.file_name(report, wish.ask, form)
-        return StreamedFile(blocks, name=name, content_type=files.TYPES[form])
+        return send_file(viewer_of(request), report, wish, sheet)
 
 
 def _wish(request: Request) -> Wish:
