@@ -20,8 +20,8 @@ from portal.pages import (
     tokens,
     welcome,
 )
-from portal.pages.people import roles
 from portal.pages.finance import reports as finance_reports
+from portal.pages.people import roles
 from portal.pages.sets import detail as set_pages
 
 job_urls = [

@@ -7,7 +7,7 @@ from django.urls import URLPattern, path
 from portal.api.docs import Schema
 from portal.api.holding import holding
 from portal.api.v1 import cluster, costs, job_answers, job_output, job_parts, jobs, people, sets
-from portal.api.v1.finance import terms
+from portal.api.v1.finance import reports, terms
 from portal.api.v1.organisation import roles
 from portal.api.v1.rules import budgets, licences, policies, quotas, windows
 from portal.api.v1.finance import reports

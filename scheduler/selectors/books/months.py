@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from accounts.errors import NotFound
-from accounts.models import User
-from accounts.permissions import can
 from scheduler.conf import load_conf
 from scheduler.ledger.entries import RECOVERY, ROUNDING
 from scheduler.ledger.exact import EXACT
 from scheduler.ledger.periods import Month
 from scheduler.models import LedgerEntry, Period, PeriodClose
-from scheduler.selectors.books.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +88,3 @@ def effects(entries: Iterable[LedgerEntry], accounts: list[str] | None) -> Itera
         found = effect_of(entry)
         if wanted is None or found.account in wanted:
             yield found
-
-
-def months_known(viewer: User) -> list[Period]:
-    """All months of the books, the newest first; anybody signed in may know that they exist."""
-    return list(Period.objects.order_by("-name")) if viewer.is_active else []
-
-
-def may_open_books(viewer: User) -> bool:
-    """Whether the viewer keeps the books of everybody."""
-    return can(viewer, "keep_books", None)
-
-
-def scope_words(scope: Scope) -> str:
-    """Whose figures these are, for a subtitle."""
-    if scope.is_all:
-        return "the whole cluster"
-    return "your teams" if scope.teams else "your own jobs"

@@ -42,7 +42,7 @@ class Overview:
 
 def books_overview(viewer: User, now: datetime) -> Overview:
     """The last two years of months; three statements at most."""
-    keeps = can(viewer, "keep_books", None)
+    keeps = can(viewer, "read_books", None)
     current = str(Month.of(int(now.timestamp())))
     closes: dict[int, PeriodClose] = {}
     periods = list(Period.objects.order_by("-name")[:_MONTHS])

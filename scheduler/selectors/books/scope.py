@@ -25,13 +25,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`is_all`: every account; else the teams whose costs the viewer may see, and own jobs."""
+    """`is_all`: every account; else the teams whose costs the viewer may see, and own jobs.
+
+    People are named to who leads their team (`led`), to administrators and auditors.
+    """
 
     viewer: User
     is_all: bool
     is_operator: bool
     may_name_all: bool
     teams: frozenset[int]
+    led: frozenset[int]
     places: Mapping[str, Place] = field(default_factory=dict)
     team_ids: Mapping[str, int] = field(default_factory=dict)
 
@@ -69,7 +73,7 @@ class Scope:
         if user_id is None:
             return ""
         team = team_of(account).removeprefix("team:")
-        leads = team.isdecimal() and int(team) in self.teams and not self.is_all
+        leads = team.isdecimal() and int(team) in self.led
         if leads or self.may_name_all or user_id == self.viewer.pk:
             return username or ""
         return pseudonym(settings.SECRET_KEY, user_id)
@@ -77,11 +81,12 @@ class Scope:
 
 def scope_of(viewer: User) -> Scope:
     """Read once for a report; a constant number of statements."""
-    is_all = can(viewer, "keep_books", None)
-    is_operator = can(viewer, "operate", None)
-    seen = frozenset[int]()
+    is_all = can(viewer, "read_books", None)
+    is_operator = can(viewer, "read_usage", None)
+    seen, led = frozenset[int](), frozenset[int]()
     if not is_all:
         seen = frozenset(teams_visible_to(viewer, "view_costs").values_list("pk", flat=True))
+        led = frozenset(teams_visible_to(viewer, "manage_team").values_list("pk", flat=True))
     places: dict[str, Place] = {"platform": Place("platform", "platform")}
     team_ids: dict[str, int] = {}
     rows = Team.objects.order_by("pk").values_list(
@@ -97,8 +102,9 @@ def scope_of(viewer: User) -> Scope:
         viewer=viewer,
         is_all=is_all,
         is_operator=is_operator,
-        may_name_all=can(viewer, "administer", None),
+        may_name_all=can(viewer, "administer", None) or can(viewer, "read_audit", None),
         teams=seen,
+        led=led,
         places=places,
         team_ids=team_ids,
     )

@@ -37,7 +37,7 @@ def _audit_extract(ask: Ask, scope: Scope) -> Sheet:
     """Events of a month in the order they were written; bookkeepers get those of money."""
     books = books_of(ask.period)
     window = [datetime.fromtimestamp(s, UTC) for s in (books.month.start_s, books.month.end_s)]
-    wanted = Q() if can(scope.viewer, "administer", None) else Q(area="money")
+    wanted = Q() if can(scope.viewer, "read_audit", None) else Q(area="money")
     events = AuditEvent.objects.filter(wanted, at__gte=window[0], at__lt=window[1])
     seals = list(
         AuditSeal.objects.order_by("until_id").values_list("number", "from_id", "until_id")

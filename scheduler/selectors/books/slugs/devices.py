@@ -90,7 +90,6 @@ _SEGMENTS = (
     Column("gpu", "GPU", Form.COUNT),
     Column("flavour", "Model"),
     Column("bucket", "Bucket"),
-    Column("tier", "Tier"),
     Column("cause", "Why it began"),
     Column("start", "Start", Form.MOMENT),
     Column("end", "End", Form.MOMENT),
@@ -119,7 +118,7 @@ def _segments(ask: Ask, scope: Scope) -> Sheet:
             began = max(row.start_s, start_s)
             place = (row.device.node.name, row.device.index, row.flavour)
             moments = (datetime.fromtimestamp(each, UTC) for each in (began, until))
-            what = (row.bucket, row.tier, row.cause)
+            what = (row.bucket, row.cause)
             yield Row(row.pk, (row.pk, *place, *what, *moments, until - began))
 
     checks = []

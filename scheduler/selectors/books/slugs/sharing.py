@@ -10,9 +10,9 @@ from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
 
-from scheduler.ledger.rating import BORROWED, DAY_S, cut
+from scheduler.ledger.rating import DAY_S, ChargeKind, cut
 from scheduler.ledger.segments import ALLOCATED
-from scheduler.models import Budget, BudgetHold, DeviceSegment, Quota
+from scheduler.models import Budget, BudgetHold, DeviceSegment, Quota, UsageLine
 from scheduler.selectors.books.frame import (
     Ask,
     Bound,
@@ -25,7 +25,7 @@ from scheduler.selectors.books.frame import (
     Who,
     sheet_of,
 )
-from scheduler.selectors.books.months import books_of
+from scheduler.selectors.books.months import Books, books_of
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.seconds import by_day, day_of, within
 from scheduler.selectors.books.slugs.devices import end_of
@@ -176,7 +176,7 @@ def _quota_use(ask: Ask, scope: Scope) -> Sheet:
         teams = {pk: slug for pk, slug in teams.items() if slug == ask.team}
     segments = segments.filter(project__team__in=list(teams))
     used = by_day(segments, start_s, end_s, "project__team_id", "flavour")
-    borrowed = by_day(segments.filter(tier=BORROWED), start_s, end_s, "project__team_id", "flavour")
+    borrowed = _borrowed(books, scope)
     peaks = _peaks(segments, start_s, end_s)
     promised = _guarantees(teams)
     rows: list[Cells] = []
@@ -187,10 +187,10 @@ def _quota_use(ask: Ask, scope: Scope) -> Sheet:
         mean = (Decimal(used[key]) / span).quantize(Decimal("0.01"))
         rest = max(0, guaranteed * span - used[key])
         own = (day_of(day), teams[team], flavour, guaranteed, mean, peaks.get(key, 0))
-        rows.append((*own, used[key], borrowed.get(key, 0), rest))
+        rows.append((*own, used[key], borrowed.get(key, 0) if borrowed is not None else None, rest))
     in_service = sum(by_day(within(start_s, end_s).exclude(bucket="out"), start_s, end_s).values())
     checks = [Bound("use is at most capacity", sum(used.values()), in_service, "GPU-s")]
-    remark = "Guarantees are those in force now: past ones are not kept."
+    remark = "Guarantees are those of now; what was borrowed is known once the month is closed."
     return sheet_of(
         _QUOTAS, rows, ask, checks, version=books.version, state=books.state, remarks=(remark,)
     )
@@ -222,6 +222,20 @@ def _peaks(
             key = (later - later % DAY_S, team, flavour)
             peaks[key] = max(peaks.get(key, 0), standing)
     return peaks
+
+
+def _borrowed(books: Books, scope: Scope) -> dict[tuple[Any, ...], int] | None:
+    """Seconds above the guarantee by day, team and flavour, as the close rated them."""
+    if not books.version:
+        return None
+    lines = UsageLine.objects.filter(period=books.period, kind=str(ChargeKind.RUN_BORROWED))
+    found: dict[tuple[Any, ...], int] = {}
+    for day, account, flavour, seconds in (
+        lines.order_by().values_list("day_s", "account", "flavour").annotate(Sum("gpu_seconds"))
+    ):
+        key = (day, scope.team_ids.get(scope.place(account).team), flavour)
+        found[key] = found.get(key, 0) + seconds
+    return found
 
 
 def _guarantees(teams: dict[int, str]) -> dict[tuple[int, str], int]:
