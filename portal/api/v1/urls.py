@@ -10,8 +10,6 @@ from portal.api.v1 import cluster, costs, job_answers, job_output, job_parts, jo
 from portal.api.v1.finance import reports, terms
 from portal.api.v1.organisation import roles
 from portal.api.v1.rules import budgets, licences, policies, quotas, windows
-from portal.api.v1.finance import reports
-from portal.api.v1.rules import licences, policies, quotas, windows
 
 urlpatterns: list[URLPattern] = [
     path("jobs/", jobs.Jobs.as_view(), name="jobs"),

@@ -13,6 +13,7 @@ from django.db.models import Q, QuerySet, Sum
 from scheduler.ledger.rating import DAY_S, ChargeKind, cut
 from scheduler.ledger.segments import ALLOCATED
 from scheduler.models import Budget, BudgetHold, DeviceSegment, Quota, UsageLine
+from scheduler.money import from_steps
 from scheduler.selectors.books.frame import (
     Ask,
     Bound,
@@ -38,15 +39,19 @@ _BUDGETS = (
     Column("project", "Project"),
     Column("valid_from", "From", Form.MOMENT),
     Column("valid_until", "Until", Form.MOMENT),
+    Column("enforcement", "At the limit"),
     Column("budget_gpu_seconds", "Budget h", Form.SECONDS, is_summed=True),
     Column("actual_gpu_seconds", "Actual h", Form.SECONDS, is_summed=True),
     Column("committed_gpu_seconds", "Committed h", Form.SECONDS, is_summed=True),
-    Column("left_gpu_seconds", "Left h", Form.SECONDS, is_summed=True),
-    Column("used_percent", "Used", Form.PERCENT),
     Column("forecast_low_gpu_seconds", "Forecast low h", Form.SECONDS),
     Column("forecast_gpu_seconds", "Forecast h", Form.SECONDS),
     Column("forecast_high_gpu_seconds", "Forecast high h", Form.SECONDS),
     Column("variance_gpu_seconds", "Over (+) or under h", Form.SECONDS),
+    Column("budget_amount", "Budget", Form.AMOUNT),
+    Column("actual_amount", "Actual", Form.AMOUNT),
+    Column("committed_amount", "Committed", Form.AMOUNT),
+    Column("used_percent", "Used", Form.PERCENT),
+    Column("currency", "Currency"),
 )
 
 
@@ -71,17 +76,27 @@ def _budget_actual(ask: Ask, scope: Scope) -> Sheet:
         "project_id",
     )
     rows = [_budget_row(budget, scope, past, now_s) for budget in budgets]
+    return sheet_of(
+        _BUDGETS, rows, ask, _budget_checks(budgets), version=books.version, state=books.state
+    )
+
+
+def _budget_checks(budgets: list[Budget]) -> list[Check]:
+    """Counters against the holds they count; money in its own steps, so that none is rounded."""
     holds = BudgetHold.objects.filter(budget__in=[b.pk for b in budgets]).order_by()
-    spent = holds.aggregate(spent=Sum("spent_s"))["spent"] or 0
-    open_ = holds.filter(settled_at__isnull=True)
-    committed = open_.aggregate(held=Sum("gpu_seconds"))["held"] or 0
-    checks = [
-        Check("actual equals settled holds", sum(b.spent_s for b in budgets), spent, "GPU-s"),
-        Check(
-            "committed equals open holds", sum(b.committed_s for b in budgets), committed, "GPU-s"
-        ),
-    ]
-    return sheet_of(_BUDGETS, rows, ask, checks, version=books.version, state=books.state)
+    found = []
+    for is_money, unit in ((False, "GPU-s"), (True, "steps of money")):
+        own = [budget for budget in budgets if budget.is_money is is_money]
+        if is_money and not own:
+            continue
+        of_it = holds.filter(budget__in=[b.pk for b in own])
+        spent = of_it.aggregate(n=Sum("spent_money" if is_money else "spent_s"))["n"] or 0
+        kept = of_it.filter(settled_at__isnull=True)
+        committed = kept.aggregate(n=Sum("money" if is_money else "gpu_seconds"))["n"] or 0
+        actual, held = sum(b.spent for b in own), sum(b.committed for b in own)
+        found.append(Check("actual equals settled holds", actual, spent, unit))
+        found.append(Check("committed equals open holds", held, committed, unit))
+    return found
 
 
 def _is_shown(budget: Budget, ask: Ask, scope: Scope) -> bool:
@@ -113,26 +128,20 @@ def _budget_row(
     for (day, team, project), seconds in past.items():
         if account.project_id in (None, project) and account.team_id in (None, team):
             by_date[day] = by_date.get(day, 0) + seconds
-    so_far = budget.spent_s + budget.committed_s
-    lowest, mean, highest = _forecast(by_date, now_s, int(budget.valid_until.timestamp()))
     used = None
-    if budget.gpu_seconds:
-        used = (Decimal(so_far) * 100 / budget.gpu_seconds).quantize(Decimal("0.01"))
-    return (
-        budget.pk,
-        *_owner(budget, scope),
-        budget.valid_from,
-        budget.valid_until,
-        budget.gpu_seconds,
-        budget.spent_s,
-        budget.committed_s,
-        budget.gpu_seconds - so_far,
-        used,
-        so_far + lowest,
-        so_far + mean,
-        so_far + highest,
-        so_far + mean - budget.gpu_seconds,
-    )
+    if budget.limit:
+        share = Decimal(budget.spent + budget.committed) * 100 / budget.limit
+        used = share.quantize(Decimal("0.01"))
+    head = (budget.pk, *_owner(budget, scope), budget.valid_from, budget.valid_until)
+    if budget.is_money:
+        money = (from_steps(each) for each in (budget.limit, budget.spent, budget.committed))
+        hours = (None,) * 7
+        return (*head, str(budget.enforcement), *hours, *money, used, budget.currency)
+    so_far = budget.spent + budget.committed
+    lowest, mean, highest = _forecast(by_date, now_s, int(budget.valid_until.timestamp()))
+    forecast = (so_far + lowest, so_far + mean, so_far + highest, so_far + mean - budget.limit)
+    counts = (budget.limit, budget.spent, budget.committed, *forecast)
+    return (*head, str(budget.enforcement), *counts, None, None, None, used, "")
 
 
 def _forecast(by_date: dict[int, int], now_s: int, until_s: int) -> tuple[int, int, int]:
