@@ -10,8 +10,9 @@ from typing import Any
 from scheduler.models import Attempt, Job, Placement
 from scheduler.services import transitions, usage
 from scheduler.services.checkpoints.losses import lost_work
+from scheduler.services.gathering import Step, afterwards
 from scheduler.services.placing import release_devices
-from scheduler.services.sharing.committing import settle_budgets
+from scheduler.services.sharing.committing import settle_all
 from scheduler.services.stopping import request_stop
 from scheduler.services.verdicts import triage, verdict
 from scheduler.states import (
@@ -55,11 +56,15 @@ def settle(attempt: Attempt, placements: Sequence[Placement], *, now: datetime) 
         return
     if len(ended) < len(placements):
         return
+    is_whole = all(
+        p.log_size >= (p.log_expected or 0) and not p.checkpoint_pending for p in placements
+    )
     if attempt.released_at is None:
         attempt.released_at = now
-        attempt.save(update_fields=["released_at"])
+        if not is_whole:
+            attempt.save(update_fields=["released_at"])
         usage.accrue_attempt(attempt, now=now)
-    if all(p.log_size >= (p.log_expected or 0) and not p.checkpoint_pending for p in placements):
+    if is_whole:
         end_attempt(attempt, placements, now=now)
 
 
@@ -110,6 +115,7 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
         end_facts=facts,
         exit_code=exit_code,
         started_at=started_at,
+        released_at=attempt.released_at,
         failure=finding.failure,
         triage={
             "signature": finding.signature,
@@ -121,7 +127,7 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
         return
     if not rule.billable:
         usage.refund_attempt(attempt)
-    settle_budgets(attempt, now=now)
+    afterwards(Step.SETTLE, settle_all, [attempt], now=now)
     detail = {"attempt": attempt.number, "reason": reason, **facts}
     _conclude(job, attempt, reason, then, detail, now, started_at)
 
@@ -192,8 +198,17 @@ def _paused(attempt: Attempt, reason: EndReason) -> dict[str, Any]:
 def keep_report(placement: Placement) -> None:
     """Write what was reported alone: the log's size belongs to `append_log`, at work meanwhile."""
     placement.save(update_fields=_REPORTED)
-    if placement.ended_at is not None:
-        placement.refresh_from_db(fields=["log_size", "log_lines"])
+
+
+def read_log_sizes(placements: Iterable[Placement]) -> None:
+    """How much of the logs is there, read after `keep_report` locked the rows.
+
+    Whoever comes second, the end of a rank or the last of its log, so sees the other.
+    """
+    ended = {placement.pk: placement for placement in placements if placement.ended_at is not None}
+    rows = Placement.objects.filter(pk__in=list(ended))
+    for pk, size, lines in rows.values_list("pk", "log_size", "log_lines") if ended else ():
+        ended[pk].log_size, ended[pk].log_lines = size, lines
 
 
 def abandon_placements(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from django.db.models import F
@@ -11,6 +11,7 @@ from accounts.models import User
 from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Attempt, Job, JobEvent, Node, NodeEvent
+from scheduler.services.gathering import Step, afterwards
 
 
 def record_event(
@@ -25,7 +26,7 @@ def record_event(
     detail: Mapping[str, object] | None = None,
 ) -> None:
     """One line of the job's history."""
-    JobEvent.objects.create(
+    event = JobEvent(
         job=job,
         attempt=attempt,
         at=now,
@@ -35,6 +36,7 @@ def record_event(
         to_state=to,
         detail=dict(detail or {}),
     )
+    afterwards(Step.RECORD, _write, [event])
     audit_act_on(job, kind, now=now, actor=actor, came_from=came_from, to=to)
 
 
@@ -45,6 +47,10 @@ def audit_act_on(
     if actor is not None and actor.pk != job.owner_id:
         states = ({"state": str(came_from)}, {"state": str(to)}) if to else (None, None)
         record(actor, f"job.{kind}", job, before=states[0], after=states[1], now=now)
+
+
+def _write(lines: Sequence[JobEvent]) -> None:
+    JobEvent.objects.bulk_create(lines)
 
 
 def record_node_event(

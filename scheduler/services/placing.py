@@ -23,6 +23,7 @@ from scheduler.models import (
 )
 from scheduler.services import transitions
 from scheduler.services.checkpoints.resuming import Offer, resume_offers
+from scheduler.services.gathering import Step, afterwards
 from scheduler.services.sharing.guard import LimitReached, charge_starts, release_held
 from scheduler.services.timeline.segments import follow_devices
 from scheduler.states import JobState, NodeState, WaitReason
@@ -217,9 +218,22 @@ def hold_poisoned(job_ids: Collection[int], *, detail: str, now: datetime) -> in
 
 def release_devices(placement: Placement, *, now: datetime) -> None:
     """Close the placement's open allocations; who waits for the devices is looked at at once."""
-    held = Allocation.objects.filter(placement=placement, released_at__isnull=True)
-    models = dict(held.values_list("device_id", "device__model"))
-    if models and held.update(released_at=now):
-        follow_devices(list(models), now=now, cause="released")
-        release_held(placement, models.values())
-        events.wake_scheduler_on_commit()
+    afterwards(Step.RELEASE, _release_all, [placement], now=now)
+
+
+def _release_all(placements: Sequence[Placement], *, now: datetime) -> None:
+    held = Allocation.objects.filter(
+        placement__in=[one.pk for one in placements], released_at__isnull=True
+    )
+    models: dict[int, dict[int, str]] = {}
+    for placement_id, device_id, model in held.values_list(
+        "placement_id", "device_id", "device__model"
+    ):
+        models.setdefault(placement_id, {})[device_id] = model
+    if not models:
+        return
+    held.update(released_at=now)
+    devices = [device_id for of in models.values() for device_id in of]
+    afterwards(Step.FOLLOW, follow_devices, devices, now=now, cause="released")
+    release_held({pk: list(of.values()) for pk, of in models.items()})
+    events.wake_scheduler_on_commit()

@@ -10,8 +10,9 @@ from django.db import transaction
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job, Node, Placement
 from scheduler.services import transitions
-from scheduler.services.attempts import keep_report, settle
+from scheduler.services.attempts import keep_report, read_log_sizes, settle
 from scheduler.services.checkpoints.confirming import take_in_checkpoint, tells_news
+from scheduler.services.gathering import gathering
 from scheduler.services.placing import release_devices
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import AttemptReport
@@ -45,7 +46,10 @@ def report_attempts(
         elif placement.rank == report.rank and _is_news(placement, report):
             news.append(report)
     if news:
-        forget |= _take_in(node, sorted(news, key=lambda report: report.fence), now, clock_ahead_s)
+        with gathering():
+            forget |= _take_in(
+                node, sorted(news, key=lambda report: report.fence), now, clock_ahead_s
+            )
     return forget
 
 
@@ -65,7 +69,8 @@ def _take_in(
 ) -> set[int]:
     """Under the attempts' row locks, so that the last two ranks to end see each other.
 
-    Returns the fences of those that have ended for good, which nobody need report again.
+    Everything is written down first and judged afterwards, attempt by attempt. Returns the fences
+    of those that have ended for good, which nobody need report again.
     """
     locked = (
         Attempt.objects.select_for_update()
@@ -74,15 +79,22 @@ def _take_in(
         .in_bulk()
     )
     jobs = Job.objects.select_related("pool").in_bulk([a.job_id for a in locked.values()])
+    ranks: dict[int, list[Placement]] = {fence: [] for fence in locked}
+    for placement in (
+        Placement.objects.filter(attempt__in=locked).select_related("node").order_by("rank")
+    ):
+        ranks[placement.attempt_id].append(placement)
+    touched: dict[int, Placement] = {}
     for report in news:
         attempt = locked[report.fence]
         if attempt.state == AttemptState.ENDED:
             continue
         attempt.job = jobs[attempt.job_id]
-        placements = list(attempt.placements.select_related("node").order_by("rank"))
+        placements = ranks[attempt.pk]
         mine = next(p for p in placements if p.node_id == node.pk)
         if mine.ended_at is not None and not mine.checkpoint_pending:
             continue
+        touched[attempt.pk] = mine
         if mine.rank == 0:
             take_in_checkpoint(attempt, report, clock_ahead_s=clock_ahead_s, now=now)
         if mine.ended_at is None:
@@ -90,7 +102,9 @@ def _take_in(
         elif not report.checkpoint_pending:
             mine.checkpoint_pending = False
             mine.save(update_fields=["checkpoint_pending"])
-        settle(attempt, placements, now=now)
+    read_log_sizes(touched.values())
+    for fence in touched:
+        settle(locked[fence], ranks[fence], now=now)
     return {
         report.fence
         for report in news

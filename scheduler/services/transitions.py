@@ -17,6 +17,7 @@ from accounts.models import User
 from scheduler import events
 from scheduler.ledger.periods import PERIOD_MOVES, PeriodState
 from scheduler.models import Attempt, Device, Job, Node, Period, QuotaRequest
+from scheduler.services.gathering import Step, afterwards
 from scheduler.services.history import (
     change_desired,
     record_event,
@@ -27,7 +28,7 @@ from scheduler.services.history import (
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import reconsider
 from scheduler.services.timeline.segments import (
-    follow_attempt,
+    follow_attempts,
     follow_devices,
     follow_node,
 )
@@ -94,7 +95,9 @@ def move_job(
     )
     if not moved:
         return False
-    job.refresh_from_db(fields=["state", "version", *fields])
+    # As read anew, without asking: the row holds what was just written.
+    for name, value in {"state": to, "version": job.version + 1, **fields}.items():
+        setattr(job, name, value)
     record_event(
         job, kind, now=now, actor=actor, attempt=attempt, came_from=came_from, to=to, detail=detail
     )
@@ -102,8 +105,12 @@ def move_job(
     if to is JobState.QUEUED:
         events.wake_scheduler_on_commit()
     if to in FINAL_JOB_STATES or to in (JobState.RUNNING, JobState.HELD):
-        reconsider(followers_of([job]), now=now)
+        afterwards(Step.RECONSIDER, _let_followers_go, [job], now=now)
     return True
+
+
+def _let_followers_go(jobs: Sequence[Job], *, now: datetime) -> None:
+    reconsider(followers_of(jobs), now=now)
 
 
 def move_jobs_to_starting(job_ids: Sequence[int], *, now: datetime) -> set[int]:
@@ -135,7 +142,7 @@ def move_attempt(attempt: Attempt, to: AttemptState, *, now: datetime, **fields:
         for name, value in {"state": to, **fields}.items():
             setattr(attempt, name, value)
         if to in (AttemptState.RUNNING, AttemptState.STOPPING):
-            follow_attempt(attempt.pk, now=now, cause=to)
+            afterwards(Step.FOLLOW, follow_attempts, [attempt.pk], now=now, cause=str(to))
     else:
         # Only these fields: the job and its pool that were loaded along stay loaded.
         attempt.refresh_from_db(fields=["state", *fields])

@@ -6,7 +6,7 @@ of a device's successive holders add up exactly and none is counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 
@@ -18,6 +18,7 @@ from accounts.selectors import rates_over
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Attempt, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
+from scheduler.services.gathering import Step, afterwards
 
 
 def accrue_allocations(allocations: Iterable[Allocation], *, now: datetime) -> int:
@@ -70,12 +71,12 @@ def _with_owners(queryset: QuerySet[Allocation]) -> QuerySet[Allocation]:
 
 def accrue_attempt(attempt: Attempt, *, now: datetime) -> None:
     """Charge what the attempt's released devices were held for."""
-    accrue_allocations(
-        _with_owners(
-            Allocation.objects.filter(placement__attempt=attempt, released_at__isnull=False)
-        ),
-        now=now,
-    )
+    afterwards(Step.CHARGE, _accrue_all, [attempt.pk], now=now)
+
+
+def _accrue_all(attempt_ids: Sequence[int], *, now: datetime) -> None:
+    held = Allocation.objects.filter(placement__attempt__in=attempt_ids, released_at__isnull=False)
+    accrue_allocations(_with_owners(held), now=now)
 
 
 @transaction.atomic
@@ -86,8 +87,17 @@ def accrue_usage(*, now: datetime) -> int:
     )
 
 
-def refund_attempt(attempt: Attempt) -> int:
+def refund_attempt(attempt: Attempt) -> None:
     """Take back everything accrued for an attempt whose end is not billable; idempotent."""
+    afterwards(Step.REFUND, _refund_all, [attempt])
+
+
+def _refund_all(attempts: Sequence[Attempt]) -> None:
+    for attempt in attempts:
+        _refund(attempt)
+
+
+def _refund(attempt: Attempt) -> None:
     taken_back = set(
         UsageEntry.objects.filter(attempt=attempt, kind=UsageEntry.Kind.ADJUSTMENT).values_list(
             "allocation_id", "period_start"
@@ -112,4 +122,3 @@ def refund_attempt(attempt: Attempt) -> int:
         if (entry.allocation_id, entry.period_start) not in taken_back
     ]
     UsageEntry.objects.bulk_create(rows)
-    return len(rows)

@@ -23,13 +23,17 @@ def followers_of(jobs: Sequence[Job]) -> list[int]:
             "job_id", flat=True
         )
     )
-    over = [job for job in moved if job.state in FINAL_JOB_STATES]
-    for owner, name in {(job.owner_id, job.name) for job in over}:
-        found.update(
-            Job.objects.filter(
-                state=JobState.HELD, is_singleton=True, owner=owner, name=name
-            ).values_list("pk", flat=True)
+    over = {(job.owner_id, job.name) for job in moved if job.state in FINAL_JOB_STATES}
+    if over:
+        # More than asked for, by one statement; which of them fit is seen here.
+        singletons = Job.objects.filter(
+            state=JobState.HELD,
+            is_singleton=True,
+            owner__in={owner for owner, _ in over},
+            name__in={name for _, name in over},
         )
+        rows = singletons.values_list("pk", "owner_id", "name")
+        found.update(pk for pk, owner, name in rows if (owner, name) in over)
     gone = [job for job in moved if job.state in FINAL_JOB_STATES or job.state == JobState.HELD]
     sets = {job.job_set_id for job in gone if job.job_set_id}
     lock_sets(job.pk for job in gone if job.job_set_id)

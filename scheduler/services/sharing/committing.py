@@ -108,6 +108,15 @@ def _steps_of(cases: Iterable[WorstCase], now: datetime) -> dict[int, int | None
     return {device: prices[model] for device, model in model_of.items()}
 
 
+def settle_all(attempts: Sequence[Attempt], *, now: datetime) -> None:
+    """`settle_budgets` for each; one statement where no budget was committed."""
+    holds = BudgetHold.objects.filter(attempt__in=attempts, settled_at__isnull=True)
+    owing = set(holds.values_list("attempt_id", flat=True))
+    for attempt in attempts:
+        if attempt.pk in owing:
+            settle_budgets(attempt, now=now)
+
+
 def settle_budgets(attempt: Attempt, *, now: datetime) -> None:
     """Release what the attempt committed and spend what it took, exactly once.
 

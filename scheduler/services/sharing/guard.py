@@ -8,7 +8,7 @@ leaves, so that two transactions can neither both take the last GPU nor wait for
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from django.db.models import Count, F, Q
@@ -134,12 +134,19 @@ def _commit_budgets(
         raise LimitReached(str(reached)) from None
 
 
-def release_held(placement: Placement, models: Iterable[str]) -> None:
-    """Give back devices of these models, one each; the caller has just closed their allocations."""
-    counts = Counter(models)
-    if not counts or not Quota.objects.exists():
+def release_held(models: Mapping[int, Sequence[str]]) -> None:
+    """Give back the devices of placements, by id the models of each, one for each device.
+
+    The caller has just closed their allocations.
+    """
+    if not models or not Quota.objects.exists():
         return
-    job = Job.objects.select_related("project").get(attempts__placements=placement)
+    placements = Placement.objects.filter(pk__in=list(models)).order_by("pk")
+    for placement in placements.select_related("attempt__job__project"):
+        _release(placement.attempt.job, Counter(models[placement.pk]))
+
+
+def _release(job: Job, counts: Counter[str]) -> None:
     keys = lines_of([(job.project_id, job.project.team_id)])
     quotas = Quota.objects.filter(
         Q(pool__isnull=True) | Q(pool_id=job.pool_id), account__key__in=keys

@@ -7,7 +7,7 @@ change that is forgotten here cannot leave a wrong bucket behind longer than the
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -52,11 +52,11 @@ def follow_devices(ids: Iterable[int], *, now: datetime, cause: str) -> int:
     )
 
 
-def follow_attempt(attempt_id: int, *, now: datetime, cause: str) -> int:
-    """The same for the devices an attempt holds."""
+def follow_attempts(ids: Sequence[int], *, now: datetime, cause: str) -> int:
+    """The same for the devices these attempts hold."""
     return _follow(
         Device.objects.filter(
-            allocations__placement__attempt=attempt_id, allocations__released_at__isnull=True
+            allocations__placement__attempt__in=ids, allocations__released_at__isnull=True
         ),
         now,
         cause,
