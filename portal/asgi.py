@@ -2,20 +2,21 @@
 
 import os
 
+import django
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from channels.sessions import SessionMiddlewareStack
-from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.prod")
-# First: it sets Django up, and what the consumer imports needs that.
-django_application = get_asgi_application()
+# First: what the doors and the consumer import needs it.
+django.setup(set_prefix=False)
 
+from portal.doors import Doors
 from portal.live.urls import urlpatterns
 
 application = ProtocolTypeRouter(
     {
-        "http": django_application,
+        "http": Doors(nodes="/api/agent/"),
         "websocket": AllowedHostsOriginValidator(SessionMiddlewareStack(URLRouter(urlpatterns))),
     }
 )

@@ -58,6 +58,8 @@ class _Publisher:
         self._wants_wake = False
         self._ready: asyncio.Event | None = None
         self._is_sending = False
+        # Waking the thread costs a system call: once for all that it will find is enough.
+        self._is_nudged = False
         self._quiet_until = 0.0
 
     def put(self, topic: str, kind: str, ref: str | int) -> None:
@@ -65,12 +67,18 @@ class _Publisher:
             if len(self._pending) >= MAX_PENDING:
                 return
             self._pending[topic, kind] = ref
-        self._nudge()
+            is_known = self._is_nudged and self._pid == os.getpid()
+            self._is_nudged = True
+        if not is_known:
+            self._nudge()
 
     def wake(self) -> None:
         with self._lock:
             self._wants_wake = True
-        self._nudge()
+            is_known = self._is_nudged and self._pid == os.getpid()
+            self._is_nudged = True
+        if not is_known:
+            self._nudge()
 
     def _nudge(self) -> None:
         with self._lock:
@@ -108,6 +116,7 @@ class _Publisher:
             ready.clear()
             with self._lock:
                 hints, self._pending = self._pending, {}
+                self._is_nudged = False
                 wants_wake, self._wants_wake = self._wants_wake, False
                 self._is_sending = True
             try:

@@ -7,7 +7,7 @@ Every refusal is a `Refusal` with a stable code.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from accounts.errors import DomainError
 from portal.api.holding import give_back_connections
+from portal.doors import lanes
 from scheduler import events
 from scheduler.models import Node
 from scheduler.services.logs import append_log
@@ -75,13 +76,13 @@ def _refuse(error: Exception) -> HttpResponse:
     return _answer(Refusal("server_error", "Something broke on the server."), 500)
 
 
-def _answering(work: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+def _answering(work: Callable[..., HttpResponse]) -> Callable[..., Awaitable[HttpResponse]]:
     """A view that answers every exception with a Refusal."""
 
     @wraps(work)
-    def answered(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+    async def answered(request: HttpRequest, **kwargs: object) -> HttpResponse:
         try:
-            return work(request, *args, **kwargs)
+            return await _in_lane(work, request, **kwargs)
         except Exception as error:
             return _refuse(error)
 
@@ -150,15 +151,15 @@ async def sync(request: HttpRequest) -> HttpResponse:
     3. Otherwise wait for a hint without a thread or a connection, then read the truth again.
     """
     try:
-        node, message, reply = await _in_thread(_take_in, request)
+        node, message, reply = await _in_lane(_take_in, request)
         if reply is not None:
             return _answer(reply)
 
         async def is_due() -> bool:
-            return await _in_thread(desired_revision, node.pk) != message.seen_revision
+            return await _in_lane(desired_revision, node.pk) != message.seen_revision
 
         await events.wait_for_node(node.pk, is_due, min(message.hold_s, MAX_HOLD_S))
-        return _answer(await _in_thread(current_reply, node))
+        return _answer(await _in_lane(current_reply, node))
     except Exception as error:
         return _refuse(error)
 
@@ -170,13 +171,14 @@ def _take_in(request: HttpRequest) -> tuple[Node, SyncRequest, SyncReply | None]
     return node, message, sync_node(node=node, request=message)
 
 
-async def _in_thread(work: Callable[..., Result], *args: object) -> Result:
-    """Run database work in a thread and give its connection back: a hold must not keep one."""
+async def _in_lane(work: Callable[..., Result], *args: object, **kwargs: object) -> Result:
+    """Run database work in a lent thread and give both back: a hold must not keep them."""
 
     def once() -> Result:
         try:
-            return work(*args)
+            return work(*args, **kwargs)
         finally:
             give_back_connections()
 
-    return await sync_to_async(once)()
+    with lanes.one():
+        return await sync_to_async(once)()

@@ -84,8 +84,10 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 _SQLITE: dict[str, Any] = {
-    "ENGINE": "django.db.backends.sqlite3",
+    "ENGINE": "portal.embedded.sqlite",
     "NAME": str(STATE_DIR / "trainyard.sqlite3"),
+    # Threads stay, see portal/doors.py; a file that was put in place of this one is soon seen.
+    "CONN_MAX_AGE": 60,
     "OPTIONS": {
         "timeout": 20,
         "transaction_mode": "IMMEDIATE",

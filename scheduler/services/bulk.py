@@ -10,6 +10,7 @@ from django.db import transaction
 from accounts.models import User
 from scheduler.services.jobs import MAX_KEY, Submitted, submit_job
 from scheduler.services.submitting.naming import in_order, with_numbers
+from scheduler.services.submitting.targets import Seen
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 
 MAX_JOBS = 100
@@ -38,11 +39,12 @@ def submit_jobs(
     _refuse_arrays(specs)
     submitted: dict[int, Submitted] = {}
     number_of: dict[str, int] = {}
+    seen = Seen()
     for index in in_order(specs):
         key = f"{idempotency_key}:{index}" if idempotency_key else ""
         spec = with_numbers(specs[index], number_of)
         try:
-            done = submit_job(actor=actor, spec=spec, idempotency_key=key, now=now)
+            done = submit_job(actor=actor, spec=spec, idempotency_key=key, now=now, seen=seen)
         except SpecInvalid as error:
             raise SpecInvalid(
                 [SpecProblem(f"jobs[{index}].{one.field}", one.message) for one in error.problems]

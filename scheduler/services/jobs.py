@@ -26,7 +26,7 @@ from scheduler.services.holding.moves import move_held, reconsider
 from scheduler.services.holding.obstacles import Obstacle, obstacles_of
 from scheduler.services.stopping import request_stop
 from scheduler.services.submitting.opening import Target, open_job
-from scheduler.services.submitting.targets import resolve_target
+from scheduler.services.submitting.targets import Seen, resolve_target
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.states import (
     AUTOMATIC_HOLDS,
@@ -59,10 +59,12 @@ def submit_job(
     cloned_from: Job | None = None,
     rerun_of: JobSet | None = None,
     now: datetime | None = None,
+    seen: Seen | None = None,
 ) -> Submitted:
     """Accept a job, or say what is wrong with it; once accepted it is never lost.
 
-    Of an array the first task is returned; its set is `job_set`. Raises SpecInvalid for anything a
+    Of an array the first task is returned; its set is `job_set`. `seen` is what other submits of
+    the same transaction have read. Raises SpecInvalid for anything a
     person can mend, IdempotencyConflict when the key came with another spec.
     """
     now = now or timezone.now()
@@ -71,7 +73,7 @@ def submit_job(
     digest = _digest(spec)
     if idempotency_key and (known := _known(actor, idempotency_key, digest, now)):
         return Submitted(known, is_new=False)
-    project, queue = resolve_target(actor, spec, now)
+    project, queue = resolve_target(actor, spec, now, seen)
     target = Target(actor, project, queue, now, cloned_from, rerun_of)
     try:
         with transaction.atomic():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from accounts.models import Project, User
 from accounts.permissions import can
 from accounts.selectors import get_visible_project
-from scheduler.models import Queue
-from scheduler.selectors.cluster import largest_shape
+from scheduler.models import Pool, Queue
+from scheduler.selectors.cluster import Shape, largest_shape
 from scheduler.selectors.licences import licence_totals
 from scheduler.services.errors import NotFound
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, units
@@ -18,14 +19,45 @@ DEFAULT_POOL = "default"
 FARTHEST_BEGIN = timedelta(days=366)
 
 
-def resolve_target(actor: User, spec: JobSpec, now: datetime) -> tuple[Project, Queue]:
+@dataclass(slots=True)
+class Seen:
+    """What the jobs before read in the same transaction; equals reading it again for each."""
+
+    projects: dict[str, Project] = field(default_factory=dict)
+    queues: dict[str, Queue | None] = field(default_factory=dict)
+    shapes: dict[tuple[int, str], Shape] = field(default_factory=dict)
+
+    def project(self, actor: User, path: str) -> Project:
+        """Raises NotFound."""
+        if path not in self.projects:
+            self.projects[path] = get_visible_project(actor, path)
+        return self.projects[path]
+
+    def queue(self, pool: str) -> Queue | None:
+        """The pool's first queue with its pool."""
+        if pool not in self.queues:
+            queues = Queue.objects.select_related("pool").filter(pool__name=pool)
+            self.queues[pool] = queues.order_by("pk").first()
+        return self.queues[pool]
+
+    def shape(self, pool: Pool, gpu_model: str) -> Shape:
+        """The largest that the pool offers of this model."""
+        if (pool.pk, gpu_model) not in self.shapes:
+            self.shapes[pool.pk, gpu_model] = largest_shape(pool, gpu_model)
+        return self.shapes[pool.pk, gpu_model]
+
+
+def resolve_target(
+    actor: User, spec: JobSpec, now: datetime, seen: Seen | None = None
+) -> tuple[Project, Queue]:
     """The project and queue a spec names, checked for this actor; raises SpecInvalid."""
+    seen = seen or Seen()
     problems = [*not_yet(spec), *_unlicensed(spec)]
     if spec.begin is not None and spec.begin - now > FARTHEST_BEGIN:
         problems.append(SpecProblem("begin", "lies more than a year ahead; choose a nearer time"))
     project = None
     try:
-        project = get_visible_project(actor, spec.project)
+        project = seen.project(actor, spec.project)
     except NotFound:
         problems.append(SpecProblem("project", f"there is no project {spec.project} for you"))
     if project is not None and not can(actor, "submit_job", project):
@@ -33,11 +65,11 @@ def resolve_target(actor: User, spec: JobSpec, now: datetime) -> tuple[Project, 
     if project is not None and project.is_archived:
         problems.append(SpecProblem("project", f"{spec.project} is archived; choose another"))
     name = spec.pool or DEFAULT_POOL
-    queue = Queue.objects.select_related("pool").filter(pool__name=name).order_by("pk").first()
+    queue = seen.queue(name)
     if queue is None:
         problems.append(SpecProblem("pool", f"there is no pool {name}"))
     else:
-        problems += _misfits(spec, queue)
+        problems += _misfits(spec, queue, seen.shape(queue.pool, spec.gpu_model))
     if problems or project is None or queue is None:
         raise SpecInvalid(problems)
     return project, queue
@@ -59,9 +91,8 @@ def _unlicensed(spec: JobSpec) -> list[SpecProblem]:
     return problems
 
 
-def _misfits(spec: JobSpec, queue: Queue) -> list[SpecProblem]:
+def _misfits(spec: JobSpec, queue: Queue, shape: Shape) -> list[SpecProblem]:
     """Requests no registered node can ever hold; an empty pool is given the benefit of doubt."""
-    shape = largest_shape(queue.pool, spec.gpu_model)
     if not shape.nodes:
         return []
     pool, model = queue.pool.name, spec.gpu_model or "any"

@@ -1,0 +1,86 @@
+"""Django's ASGI handler on threads that stay, and a door for nodes without what pages need.
+
+Django gives each request a thread of its own and, on SQLite, a connection: opening both and
+reading the schema takes longer than most of our views. Here threads are kept and lent, one
+request at a time to each, so the promise views rely on holds as before: all of a request's
+synchronous work is done by one thread, and by no other request's while it lasts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext
+from django.core.handlers.asgi import ASGIHandler
+from django.core.handlers.exception import convert_exception_to_response
+
+# More are made when more is going on at once, and not kept.
+MOST_KEPT = 32
+
+
+class Lanes:
+    """Threads to lend, of one event loop; the one that rested longest first."""
+
+    def __init__(self) -> None:
+        self._free: deque[ThreadSensitiveContext] = deque()
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Let `sync_to_async` use one thread in this block, which is nobody else's meanwhile."""
+        lane = self._free.popleft() if self._free else ThreadSensitiveContext()
+        token = SyncToAsync.thread_sensitive_context.set(lane)
+        try:
+            yield
+        finally:
+            SyncToAsync.thread_sensitive_context.reset(token)
+            if len(self._free) < MOST_KEPT:
+                self._free.append(lane)
+            elif executor := SyncToAsync.context_to_thread_executor.pop(lane, None):
+                executor.shutdown(wait=False)
+
+
+lanes = Lanes()
+
+
+class PortalDoor(ASGIHandler):
+    """Pages and API: a lane for each request."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request."""
+        with lanes.one():
+            await self.handle(scope, receive, send)
+
+
+class NodeDoor(ASGIHandler):
+    """The calls of nodes: their token is checked by the view; cookies, sessions, languages and
+    headers for browsers are not theirs. A call that waits for news occupies no thread.
+    """
+
+    def load_middleware(self, is_async: bool = False) -> None:
+        """None of them."""
+        self._view_middleware: list[Any] = []
+        self._template_response_middleware: list[Any] = []
+        self._exception_middleware: list[Any] = []
+        self._middleware_chain = convert_exception_to_response(
+            self._get_response_async  # type: ignore[attr-defined]
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One call."""
+        await self.handle(scope, receive, send)
+
+
+class Doors:
+    """Which door a path leads to."""
+
+    def __init__(self, nodes: str) -> None:
+        self._nodes, self._prefix = NodeDoor(), nodes
+        self._portal = PortalDoor()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request."""
+        is_node = scope["path"].startswith(self._prefix)
+        await (self._nodes if is_node else self._portal)(scope, receive, send)
