@@ -7,7 +7,7 @@ Every refusal is a `Refusal` with a stable code.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import TypeVar
 
@@ -76,7 +76,9 @@ def _refuse(error: Exception) -> HttpResponse:
     return _answer(Refusal("server_error", "Something broke on the server."), 500)
 
 
-def _answering(work: Callable[..., HttpResponse]) -> Callable[..., Awaitable[HttpResponse]]:
+def _answering(
+    work: Callable[..., HttpResponse],
+) -> Callable[..., Coroutine[None, None, HttpResponse]]:
     """A view that answers every exception with a Refusal."""
 
     @wraps(work)

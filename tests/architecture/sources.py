@@ -43,6 +43,8 @@ _PARTS = (
     ("deb.", "debian.org"),
 )
 FOREIGN_WORDS = tuple(left + right for left, right in _PARTS)
+# Here Django looks for a module `base`.
+NAMED_BY_DJANGO = {Path("portal/settings"), Path("portal/embedded/sqlite")}
 
 
 @cache
@@ -149,7 +151,7 @@ def rows(path: Path, text: str) -> Iterator[str]:
 
 def names(path: Path) -> Iterator[str]:
     """File names that say nothing."""
-    if path.stem in FORBIDDEN_NAMES and path.parent != Path("portal/settings"):
+    if path.stem in FORBIDDEN_NAMES and path.parent not in NAMED_BY_DJANGO:
         yield f"{path}: name it after what it holds"
 
 
