@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import typer
@@ -11,7 +12,7 @@ from portal.cli import follow, options, spec
 from portal.cli.client import Api
 from portal.cli.config import load_config
 from portal.cli.exits import Failure
-from portal.cli.output import money, print_json, print_line, say
+from portal.cli.output import money, print_json, print_line, say, span
 from portal.cli.session import AsJson
 
 
@@ -102,5 +103,47 @@ def _show_quote(quote_: dict[str, Any], as_json: bool) -> None:
     tasks = f"{quote_['tasks']} tasks of " if quote_["tasks"] > 1 else ""
     print_line(f"It is valid. {tasks}{quote_['gpus']} GPUs in pool {quote_['pool']}; {free},")
     print_line(f"{quote_['jobs_ahead']} jobs are ahead of it.")
-    cost = money(quote_["worst_case_cost"], quote_["currency"])
+    _show_estimate(quote_)
+    cost = _price(quote_, quote_["worst_case_cost"])
     print_line(f"At most it costs {cost}, if it runs until its time limit.")
+    for one in quote_["limits"]:
+        most = "no maximum" if one["maximum"] is None else f"at most {one['maximum']}"
+        over = "; more than it may hold" if one["is_over"] else ""
+        print_line(
+            f"Quota of {one['whose']} ({one['scope']}): {one['held']} GPUs held now, "
+            f"{one['after']} after, {one['guaranteed']} guaranteed, {most}{over}."
+        )
+    for one in quote_["budgets"]:
+        after = "no price set" if one["after"] is None else f"{Decimal(one['after']):.2f}"
+        over = "; not enough" if one["is_over"] else ""
+        print_line(
+            f"Budget of {one['whose']}: {Decimal(one['left']):.2f} {one['unit']} left now, "
+            f"{after} after{over}."
+        )
+
+
+def _show_estimate(quote_: dict[str, Any]) -> None:
+    guess = quote_["estimate"]
+    if guess is None:
+        return
+    if guess["start_p50_at"] and guess["start_p90_at"]:
+        when = f"{_when(guess['start_p50_at'])} (p90 {_when(guess['start_p90_at'])})"
+        print_line(f"It starts about {when}.")
+    else:
+        print_line(guess["why"] or f"It starts about {_when(guess['start_p50_at'])}.")
+    run = f"{span(guess['run_p50_s'])} (p90 {span(guess['run_p90_s'])})"
+    print_line(f"It runs about {run}, by {guess['basis']}.")
+    if guess["cost_p50"] is not None:
+        p90 = money(guess["cost_p90"], quote_["currency"])
+        print_line(f"It costs about {money(guess['cost_p50'], quote_['currency'])} (p90 {p90}).")
+
+
+def _price(quote_: dict[str, Any], amount: Any) -> str:
+    return (
+        "an unknown amount: no price set" if amount is None else money(amount, quote_["currency"])
+    )
+
+
+def _when(text: str) -> str:
+    """A moment as people read it, in UTC, to the minute."""
+    return f"{text[:10]} {text[11:16]} UTC"

@@ -21,11 +21,11 @@ from portal.pages.access import page, viewer_of
 from portal.pages.samples import sample_document
 from portal.reports.spec_text import command_line_of, yaml_of
 from portal.templatetags.measures import device_short_name
+from scheduler.loop.quoting import quote_job
 from scheduler.models import Job
 from scheduler.selectors.cluster import PoolSummary, pool_summaries
 from scheduler.selectors.jobs import clone_document, get_visible_job
 from scheduler.services.jobs import submit_job
-from scheduler.services.submitting.quotes import preview_job
 from scheduler.spec import SpecInvalid
 
 DEFAULT_POOL = "default"
@@ -161,7 +161,7 @@ def _checked(viewer: User, form: JobForm) -> dict[str, Any]:
         "command_line": command_line_of(form.spec),
     }
     try:
-        context["quote"] = preview_job(actor=viewer, spec=form.spec)
+        context["quote"] = quote_job(actor=viewer, spec=form.spec)
     except SpecInvalid as refused:
         form.add_problems(refused)
     return context

@@ -14,6 +14,13 @@ LEAST_RUNS = 3
 
 # Project, entry point, GPUs of all shares.
 Kind: TypeAlias = tuple[int, str, int]
+# What the runs of each level have in common, as `_levels` lists them.
+_ALIKE = (
+    "of the same program on as many GPUs",
+    "of the project on as many GPUs",
+    "on as many GPUs",
+    "of all jobs",
+)
 
 
 def entry_point(command: Iterable[str], script: str) -> str:
@@ -52,6 +59,21 @@ class RunTimes:
             if len(longer) >= LEAST_RUNS:
                 return max(1.0, float(np.median(longer)) - attained_s)
         return float("inf")
+
+    def spread_s(
+        self, project: int, command: Iterable[str], script: str, gpus: int
+    ) -> tuple[float, float, int, str] | None:
+        """p50 and p90 of the run times of a new job, of how many runs, and how these are alike.
+
+        None while no level has `LEAST_RUNS`.
+        """
+        kind: Kind = project, entry_point(command, script), gpus
+        for level, alike in zip(_levels(kind), _ALIKE, strict=True):
+            runs = self._runs.get(level)
+            if runs is not None and len(runs) >= LEAST_RUNS:
+                p50_s, p90_s = np.quantile(runs, [0.5, 0.9]).tolist()
+                return p50_s, p90_s, len(runs), alike
+        return None
 
 
 def _levels(kind: Kind) -> tuple[tuple[object, ...], ...]:

@@ -107,6 +107,11 @@ def backlogs_s(snapshot: Snapshot) -> Floats:
     return floats(ahead / np.maximum(gpus, 1))
 
 
+def read_run_times() -> RunTimes:
+    """What the latest ended attempts tell; one query."""
+    return RunTimes(_ended_runs())
+
+
 def _ended_runs() -> Iterable[tuple[Kind, float]]:
     """Kind and run time of the latest attempts that ended well; one query."""
     ended = Attempt.objects.filter(

@@ -9,13 +9,11 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.models import User
-from portal.api.shapes import MONEY
 from scheduler.models import Job
 from scheduler.selectors import jobs as select
 from scheduler.selectors.checkpoints import Saved, latest_saved
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.triage import Diagnosis, latest_diagnosis
-from scheduler.services.submitting.quotes import Quote
 from scheduler.spec import JobSpec
 from scheduler.states import (
     END_RULES,
@@ -143,22 +141,6 @@ class JobPage(serializers.Serializer[Any]):
     next_cursor = serializers.CharField(allow_null=True)
 
 
-class QuoteShape(serializers.Serializer[Any]):
-    """A dry run: what a submit would meet. Nothing was written."""
-
-    spec = serializers.DictField()
-    pool = serializers.CharField()
-    tasks = serializers.IntegerField()
-    gpus = serializers.IntegerField()
-    free_gpus = serializers.IntegerField()
-    total_gpus = serializers.IntegerField()
-    jobs_ahead = serializers.IntegerField()
-    is_paused = serializers.BooleanField()
-    unit_price = serializers.DecimalField(**MONEY, allow_null=True)
-    worst_case_cost = serializers.DecimalField(**MONEY, allow_null=True)
-    currency = serializers.CharField()
-
-
 def show_wait(job: Job) -> dict[str, Any] | None:
     """Null unless the job waits."""
     if job.state not in WAITING_JOB_STATES:
@@ -248,8 +230,3 @@ def show_job(viewer: User, job: Job) -> dict[str, Any]:
         "checkpoint": show_checkpoint(latest_saved(viewer, job)),
         "spec": JobSpec.model_validate(job.spec).readable() if may_read else None,
     }
-
-
-def show_quote(quote: Quote, spec: JobSpec) -> dict[str, Any]:
-    """A dry run as QuoteShape."""
-    return dict(QuoteShape({**asdict(quote), "spec": spec.readable()}).data)

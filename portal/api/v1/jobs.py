@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from rest_framework import serializers
@@ -25,21 +25,20 @@ from portal.api.operations import (
 from portal.api.pagination import PAGE_QUERY, page_of
 from portal.api.parsing import StrictJSONParser, YAMLParser
 from portal.api.shapes import viewer_of
+from portal.api.v1.job_quotes import QuoteShape, document_of, show_quote
 from portal.api.v1.job_shapes import (
     JOB_STATES,
     JobDetail,
     JobPage,
-    QuoteShape,
     show_job,
-    show_quote,
     show_rows,
 )
+from scheduler.loop.quoting import quote_job
 from scheduler.models import Job
 from scheduler.selectors import jobs as select
 from scheduler.selectors.jobs import MAX_PK
 from scheduler.services import jobs as services
 from scheduler.services.bulk import MAX_JOBS, submit_jobs
-from scheduler.services.submitting.quotes import preview_job
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, parse_spec
 
 _VERSION = re.compile(r'(?:W/)?"?(\d{1,9})"?', re.ASCII)
@@ -110,14 +109,6 @@ def expected_version(request: Request) -> int | None:
     return int(match[1])
 
 
-def _document(sent: Any) -> Mapping[str, Any]:
-    if not isinstance(sent, Mapping):
-        raise BadRequest(
-            "The body must be one job spec: a mapping of fields to values.", code="not_an_object"
-        )
-    return sent
-
-
 def _with_version(request: Request, job: Job, status: int = 200) -> Response:
     reply = Response(show_job(viewer_of(request), job), status=status)
     reply["ETag"] = f'W/"{job.version}"'
@@ -174,9 +165,9 @@ class Jobs(ApiView):
         """201 with the job; 200 when the idempotency key had brought it before, or for a dry run
         (a Quote). 422 names every field that is wrong."""
         actor, key = viewer_of(request), idempotency_key(request)
-        spec = parse_spec(_document(request.data))
+        spec = parse_spec(document_of(request.data))
         if flag(request, "dry_run"):
-            return Response(show_quote(preview_job(actor=actor, spec=spec), spec))
+            return Response(show_quote(quote_job(actor=actor, spec=spec), spec))
         return _opened(request, services.submit_job(actor=actor, spec=spec, idempotency_key=key))
 
 

@@ -6,7 +6,17 @@ from django.urls import URLPattern, path
 
 from portal.api.docs import Schema
 from portal.api.holding import holding
-from portal.api.v1 import cluster, costs, job_answers, job_output, job_parts, jobs, people, sets
+from portal.api.v1 import (
+    cluster,
+    costs,
+    job_answers,
+    job_output,
+    job_parts,
+    job_quotes,
+    jobs,
+    people,
+    sets,
+)
 from portal.api.v1.finance import reports, terms
 from portal.api.v1.organisation import roles
 from portal.api.v1.rules import budgets, licences, policies, quotas, windows
@@ -14,6 +24,7 @@ from portal.api.v1.rules import budgets, licences, policies, quotas, windows
 urlpatterns: list[URLPattern] = [
     path("jobs/", jobs.Jobs.as_view(), name="jobs"),
     path("jobs/bulk/", jobs.JobsInBulk.as_view(), name="jobs_bulk"),
+    path("jobs/quote/", job_quotes.JobQuote.as_view(), name="job_quote"),
     path("jobs/<int:pk>/", holding(jobs.JobByNumber.as_view()), name="job"),
     path("jobs/<int:pk>/cancel/", jobs.JobCancel.as_view(), name="job_cancel"),
     path("jobs/<int:pk>/hold/", jobs.JobHold.as_view(), name="job_hold"),

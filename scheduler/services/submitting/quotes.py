@@ -15,10 +15,29 @@ from scheduler.conf import load_conf
 from scheduler.models import Device, Job
 from scheduler.money import cost_of
 from scheduler.selectors.cluster import pool_summaries
+from scheduler.selectors.sharing.after import BudgetAfter, LimitAfter
 from scheduler.services.submitting.order import resolve_order
 from scheduler.services.submitting.targets import resolve_target
 from scheduler.spec import JobSpec
 from scheduler.states import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """When it probably starts, how long it runs and what it costs: p50 and p90, of all tasks.
+
+    Of an array `start_*` is that of its first task. None: nobody knows; `why` says the reason for
+    the start, `basis` what the run time was learnt from.
+    """
+
+    start_p50_at: datetime | None
+    start_p90_at: datetime | None
+    why: str
+    run_p50_s: int
+    run_p90_s: int
+    basis: str
+    cost_p50: Decimal | None
+    cost_p90: Decimal | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +46,8 @@ class Quote:
 
     Nothing for a job without GPUs. None when no fitting device is registered, hence no rate known.
     Of an array it is that of all `tasks`; `gpus` are those of one. `jobs_ahead` counts queued
-    jobs of the same or a higher tier.
+    jobs of the same or a higher tier. `estimate`, `limits` and `budgets` are what
+    `scheduler.loop.quoting` adds: after this job, at its worst.
     """
 
     pool: str
@@ -40,6 +60,9 @@ class Quote:
     worst_case_cost: Decimal | None
     currency: str
     is_paused: bool
+    estimate: Estimate | None = None
+    limits: tuple[LimitAfter, ...] = ()
+    budgets: tuple[BudgetAfter, ...] = ()
 
 
 def preview_job(*, actor: User, spec: JobSpec, now: datetime | None = None) -> Quote:

@@ -1,0 +1,115 @@
+"""`/jobs/quote/`: what a job would meet, when it starts, what it costs, before it is submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.api.errors import BadRequest
+from portal.api.operations import ApiView, operation
+from portal.api.parsing import StrictJSONParser, YAMLParser
+from portal.api.shapes import MONEY, viewer_of
+from scheduler.loop.quoting import quote_job
+from scheduler.services.submitting.quotes import Quote
+from scheduler.spec import JobSpec, parse_spec
+
+_LEFT: dict[str, Any] = {"max_digits": 40, "decimal_places": 10}
+
+
+class EstimateShape(serializers.Serializer[Any]):
+    """p50 and p90 of start, run time and cost. Null: nobody knows, `why` says for the start.
+
+    Costs are null where no price is set. `basis`: what the run time was learnt from.
+    """
+
+    start_p50_at = serializers.DateTimeField(allow_null=True)
+    start_p90_at = serializers.DateTimeField(allow_null=True)
+    why = serializers.CharField(allow_blank=True)
+    run_p50_s = serializers.IntegerField()
+    run_p90_s = serializers.IntegerField()
+    basis = serializers.CharField()
+    cost_p50 = serializers.DecimalField(**MONEY, allow_null=True)
+    cost_p90 = serializers.DecimalField(**MONEY, allow_null=True)
+
+
+class LimitAfterShape(serializers.Serializer[Any]):
+    """A quota with the job: GPUs held now and after, of these borrowed; null sets no maximum."""
+
+    whose = serializers.CharField()
+    scope = serializers.CharField()
+    held = serializers.IntegerField()
+    after = serializers.IntegerField()
+    guaranteed = serializers.IntegerField()
+    maximum = serializers.IntegerField(allow_null=True)
+    borrowed = serializers.IntegerField()
+    is_over = serializers.BooleanField()
+
+
+class BudgetAfterShape(serializers.Serializer[Any]):
+    """A budget: left now and after the worst case, in `unit`; null if no price is set."""
+
+    whose = serializers.CharField()
+    unit = serializers.CharField()
+    left = serializers.DecimalField(**_LEFT)
+    after = serializers.DecimalField(**_LEFT, allow_null=True)
+    enforcement = serializers.CharField()
+    is_over = serializers.BooleanField()
+
+
+class QuoteShape(serializers.Serializer[Any]):
+    """A dry run: what a submit would meet. Nothing was written.
+
+    `unit_price` and costs are null where no price is set.
+    """
+
+    spec = serializers.DictField()
+    pool = serializers.CharField()
+    tasks = serializers.IntegerField()
+    gpus = serializers.IntegerField()
+    free_gpus = serializers.IntegerField()
+    total_gpus = serializers.IntegerField()
+    jobs_ahead = serializers.IntegerField()
+    is_paused = serializers.BooleanField()
+    unit_price = serializers.DecimalField(**MONEY, allow_null=True)
+    worst_case_cost = serializers.DecimalField(**MONEY, allow_null=True)
+    currency = serializers.CharField()
+    estimate = EstimateShape(allow_null=True)
+    limits = LimitAfterShape(many=True)
+    budgets = BudgetAfterShape(many=True)
+
+
+def document_of(sent: Any) -> Mapping[str, Any]:
+    """A body as one job's spec; raises BadRequest."""
+    if not isinstance(sent, Mapping):
+        raise BadRequest(
+            "The body must be one job spec: a mapping of fields to values.", code="not_an_object"
+        )
+    return sent
+
+
+class JobQuote(ApiView):
+    """`/jobs/quote/`."""
+
+    parser_classes = (StrictJSONParser, YAMLParser)
+
+    @operation(
+        "jobs_quote",
+        "Say what a job would meet, when it starts and what it costs; writes nothing",
+        scope="jobs:read",
+        body={"application/json": JobSpec, "application/yaml": JobSpec},
+        reply=QuoteShape,
+    )
+    def post(self, request: Request) -> Response:
+        """422 names every field that is wrong, as a submit would."""
+        spec = parse_spec(document_of(request.data))
+        return Response(show_quote(quote_job(actor=viewer_of(request), spec=spec), spec))
+
+
+def show_quote(quote: Quote, spec: JobSpec) -> dict[str, Any]:
+    """A dry run as QuoteShape."""
+    return dict(QuoteShape({**asdict(quote), "spec": spec.readable()}).data)
