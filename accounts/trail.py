@@ -48,7 +48,10 @@ class Key:
         """From `str(key)`; raises Invalid."""
         at, _, pk = text.rpartition("_")
         try:
-            return cls(datetime.fromisoformat(at), int(pk))
+            moment = datetime.fromisoformat(at)
+            if moment.tzinfo is None:
+                raise ValueError
+            return cls(moment, int(pk))
         except ValueError:
             raise Invalid(
                 "This is no place in the list; start at its top.", field="after"

@@ -24,6 +24,7 @@ SCOPES = (
     "costs:read",
     "people:read",
     "people:write",
+    "audit:read",
 )
 MAX_DAYS = 365
 MAX_TOKENS = 100

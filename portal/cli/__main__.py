@@ -10,7 +10,7 @@ import typer
 from portal.cli import checkpoint, follow, jobs, nodes, session, submit
 from portal.cli.exits import OK, Failure
 from portal.cli.output import print_failure
-from portal.cli.people import roles
+from portal.cli.people import audit, roles
 
 app = typer.Typer(
     name="trainyard",
@@ -36,6 +36,7 @@ for command in (
     jobs.resume,
     jobs.clone,
     checkpoint.checkpoint,
+    audit.audit,
 ):
     app.command()(command)
 app.add_typer(nodes.app, name="nodes")

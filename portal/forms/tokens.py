@@ -14,6 +14,7 @@ _WORDS = {
     "nodes:write": "drain and resume nodes, issue enrolment tokens (operators)",
     "costs:read": "see costs",
     "people:read": "see teams, roles and who acts for whom",
+    "audit:read": "read who changed what (as far as you may)",
     "people:write": "give and take roles, move teams (as far as you may)",
 }
 

@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from accounts.selectors import current_rates
+from accounts.services.audit import Subject, record
 from portal.forms.filters import Period, parse_period, unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.reports.charts import cost_chart
@@ -43,6 +44,8 @@ def cost_overview(request: HttpRequest) -> HttpResponseBase:
     rows, total = costs_by(viewer, by, start=period.start, end=period.end)
     currency = load_conf().currency
     if request.GET.get("format") == "csv" and not problems:
+        asked = {"by": by, "first": period.first, "last": period.last}
+        record(viewer, "export.costs", Subject("export", "", "costs as CSV"), after=asked)
         return _csv(rows, total, by, period, currency)
     context = {
         "rows": rows,

@@ -11,6 +11,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from accounts.errors import DomainError
 from accounts.permissions import can
 from accounts.services import change_display_name
+from accounts.trail import may_read
 from portal.forms.tokens import ProfileForm
 from portal.pages.access import page, takes, viewer_of
 from portal.pages.shell import THEME_COOKIE, THEMES
@@ -36,6 +37,7 @@ def profile(request: HttpRequest) -> HttpResponseBase:
         "form": form,
         "memberships": memberships,
         "may_see_roles": can(viewer, "read_settings", None),
+        "may_see_audit": may_read(viewer),
     }
     return render(request, "settings/profile.html", context)
 

@@ -21,7 +21,7 @@ from portal.pages import (
     welcome,
 )
 from portal.pages.finance import reports as finance_reports
-from portal.pages.people import roles
+from portal.pages.people import audit, roles
 from portal.pages.sets import detail as set_pages
 
 job_urls = [
@@ -127,6 +127,7 @@ urlpatterns = [
     path("teams/", include((team_urls, "teams"))),
     path("invitations/<str:secret>/", invitations.invitation_accept, name="invitation"),
     path("usage/", include(([path("", costs.cost_overview, name="overview")], "costs"))),
+    path("audit/", include(([path("", audit.audit_list, name="list")], "audit"))),
     path("settings/roles/", include((role_urls, "roles"))),
     path("finance/", include((finance_urls, "finance"))),
     path("settings/tokens/", include((token_urls, "tokens"))),

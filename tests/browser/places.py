@@ -25,6 +25,7 @@ def addresses(job_id: int, node: str = "alpha") -> list[str]:
         "/teams/",
         "/teams/vision/",
         "/usage/",
+        "/audit/",
         "/settings/tokens/",
         "/settings/profile/",
         "/help/",

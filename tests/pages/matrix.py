@@ -105,6 +105,7 @@ ROWS: tuple[Row, ...] = (
     _post("teams:leave", "302 302 302 302 404 404 302", "team"),
     _get("invitation", _ALL, "secret"),
     _get("costs:overview", _ALL),
+    _get("audit:list", "403 403 200 403 200 403 200"),
     _get("roles:list", "403 403 403 403 200 403 200"),
     _post("roles:list", _ADMIN, username="bob", role="auditor"),
     _post("roles:confirm", _ADMIN, username="waiting", role="admin"),

@@ -18,7 +18,7 @@ from portal.api.v1 import (
     sets,
 )
 from portal.api.v1.finance import reports, terms
-from portal.api.v1.organisation import roles
+from portal.api.v1.organisation import audit, roles
 from portal.api.v1.rules import budgets, licences, policies, quotas, windows
 
 urlpatterns: list[URLPattern] = [
@@ -78,6 +78,7 @@ urlpatterns: list[URLPattern] = [
     path("rules/budgets/", budgets.BudgetList.as_view(), name="budgets"),
     path("rules/budgets/<int:pk>/remove/", budgets.BudgetRemove.as_view(), name="budget_remove"),
     path("rules/policies/", policies.PolicyList.as_view(), name="policies"),
+    path("audit/", audit.AuditList.as_view(), name="audit"),
     path("roles/", roles.RoleList.as_view(), name="roles"),
     path("roles/confirm/", roles.RoleConfirm.as_view(), name="role_confirm"),
     path("roles/take/", roles.RoleTake.as_view(), name="role_take"),

@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from accounts.errors import DomainError
 from accounts.models import User
 from accounts.selectors import person_named
+from accounts.services.audit import Subject, record
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.focus.columns import DEFAULT_VERSION, VERSIONS
 from scheduler.selectors.books.focus import focus_rows
@@ -81,6 +82,8 @@ class Command(BaseCommand):
             rows = focus_rows(
                 person, options["month"], version=options["focus"], issuer=options["issuer"]
             )
+            month, version = options["month"], options["focus"]
+            record(person, "export.focus", Subject("period", "", month), after={"version": version})
             csv.writer(sys.stdout).writerows(rows)
         else:
             self.stdout.write(_move(person, verb, options["month"], options.get("reason", "")))

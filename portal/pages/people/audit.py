@@ -1,0 +1,98 @@
+"""The audit: who changed what, when and by which request; searched, paged by key, as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, timedelta
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+from accounts.models import AuditEvent, User
+from accounts.services.audit import Subject, record
+from accounts.trail import each_event, events_for, page_of_events, seal_state, sees_addresses
+from portal.forms.audit import PARAMETERS, AuditQuery, parse_audit_query
+from portal.forms.filters import unknown_parameters
+from portal.pages.access import page, viewer_of
+from portal.reports.diffs import changes
+from portal.reports.exports import csv_lines
+
+PAGE = 50
+# Sealing runs every few seconds; what waits longer than this is worth a look.
+LATE = timedelta(minutes=2)
+COLUMNS = (
+    "id at actor on_behalf_of action object_kind object_id object team_id before after reason "
+    "request_id ip"
+).split()
+
+
+@page("GET")
+def audit_list(request: HttpRequest) -> HttpResponseBase:
+    """`?actor=&action=&object=&text=&from=&to=`; `?format=csv` gives all of it as a file."""
+    viewer, query = viewer_of(request), parse_audit_query(request.GET)
+    problems = [f"{name}: {words}" for name, words in query.problems.items()]
+    if request.GET.get("format", "") not in ("", "html", "csv"):
+        problems.append("format: choose html or csv.")
+    if request.GET.get("format") == "csv" and not problems:
+        return _csv(viewer, query)
+    found, following = page_of_events(viewer, query.wanted, after=query.after, size=PAGE)
+    shows_ip, state, now = sees_addresses(viewer), seal_state(), timezone.now()
+    context = {
+        "rows": [
+            {
+                "event": event,
+                "changes": changes(event.before, event.after),
+                "is_sealed": event.pk <= state.until_id,
+            }
+            for event in found
+        ],
+        "next": str(following) if following else "",
+        "query": query,
+        "shows_ip": shows_ip,
+        "state": state,
+        "is_late": state.since is not None and now - state.since > LATE,
+        "problems": problems,
+        "unknown": unknown_parameters(request.GET, PARAMETERS),
+        "now": now,
+    }
+    return render(request, "people/audit.html", context)
+
+
+def _csv(viewer: User, query: AuditQuery) -> StreamingHttpResponse:
+    events_for(viewer, query.wanted)  # refuses before the answer begins
+    shows_ip = sees_addresses(viewer)
+    asked = {**query.texts, "from": query.first, "to": query.last}
+    wishes = {name: text for name, text in asked.items() if text}
+    record(viewer, "export.audit", Subject("export", "", "the audit"), after=wishes)
+
+    def lines() -> Iterator[list[Any]]:
+        for event in each_event(viewer, query.wanted):
+            yield _cells(event, shows_ip)
+
+    response = StreamingHttpResponse(
+        csv_lines(COLUMNS, lines()), content_type="text/csv; charset=utf-8"
+    )
+    name = f"audit-{query.first or 'all'}-{query.last or timezone.now().date()}.csv"
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+def _cells(event: AuditEvent, shows_ip: bool) -> list[Any]:
+    return [
+        event.pk,
+        event.at.astimezone(UTC).isoformat(),
+        event.actor_name,
+        event.on_behalf_of_name,
+        event.action,
+        event.subject_kind,
+        event.subject_id,
+        event.subject_label,
+        event.team_id or "",
+        event.before,
+        event.after,
+        event.reason,
+        event.request_id,
+        event.ip if shows_ip else "",
+    ]

@@ -1,0 +1,67 @@
+"""Before and after of an audit event, side by side."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+_LONGEST = 200
+_NOTHING = {None, "none", "empty", "no"}
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.]*\+00:00")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One field; None where it was not there before, or is not afterwards."""
+
+    field: str
+    before: str | None
+    after: str | None
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether it says only that something is not there."""
+        return {self.before, self.after} <= _NOTHING
+
+
+def changes(before: str, after: str) -> list[Change]:
+    """What is different between two states (JSON objects or empty), by field."""
+    old, new = _state(before), _state(after)
+    return [
+        Change(name, _words(old, name), _words(new, name))
+        for name in sorted(old.keys() | new.keys())
+        if name not in old or name not in new or old[name] != new[name]
+    ]
+
+
+def _state(text: str) -> dict[str, Any]:
+    if not text:
+        return {}
+    found = json.loads(text)
+    return found if isinstance(found, dict) else {"value": found}
+
+
+def _words(state: dict[str, Any], name: str) -> str | None:
+    if name not in state:
+        return None
+    text = "".join(_said(state[name]))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _said(value: Any) -> Iterator[str]:
+    """A value as people say it: yes, none, one, two."""
+    if value is None:
+        yield "none"
+    elif isinstance(value, bool):
+        yield "yes" if value else "no"
+    elif isinstance(value, list):
+        yield ", ".join("".join(_said(one)) for one in value) or "none"
+    elif isinstance(value, dict):
+        yield "; ".join(f"{key} {''.join(_said(one))}" for key, one in value.items()) or "none"
+    else:
+        text = str(value)
+        # A moment as people write it; the file and the list over REST have it in full.
+        yield text[:16].replace("T", " ") if _TIME.fullmatch(text) else text or "empty"
