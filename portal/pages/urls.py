@@ -20,6 +20,7 @@ from portal.pages import (
     tokens,
     welcome,
 )
+from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
 from portal.pages.people import audit, roles
 from portal.pages.sets import detail as set_pages
@@ -94,6 +95,8 @@ role_urls = [
 finance_urls = [
     path("", finance_reports.index, name="index"),
     path("reports/<slug:slug>/", finance_reports.report, name="report"),
+    path("focus/", finance_focus.focus_list, name="focus"),
+    path("focus/<str:period>/<str:version>/", finance_focus.focus_download, name="focus_download"),
 ]
 
 token_urls = [

@@ -8,6 +8,9 @@ from decimal import Decimal
 from portal.templatetags import measures
 from scheduler.selectors.books.frame import Cell, Column, Form
 
+# Columns whose texts are the code's own words.
+_WORDS = frozenset({"kind", "bucket", "cause", "end_reason", "enforcement", "what"})
+
 
 def exact_text(cell: Cell) -> str:
     """The cell in full: decimals without exponent, moments in UTC; nothing is an empty text."""
@@ -49,8 +52,18 @@ def shown(column: Column, cell: Cell) -> str:
             else f"{cell:,}"
         )
     if isinstance(cell, datetime):
-        return cell.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return exact_text(cell).replace("_", " ") if column.form is Form.TEXT else exact_text(cell)
+        return cell.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+    return short_text(column.name, exact_text(cell)) if isinstance(cell, str) else exact_text(cell)
+
+
+def short_text(name: str, text: str) -> str:
+    """GPU models by their short names, words of the code as words; names of people as they are."""
+    if name == "flavour":
+        return measures.device_short_name(text)
+    if name == "sku":
+        flavour, _, kind = text.rpartition(":")
+        return f"{measures.device_short_name(flavour)}, {kind}" if flavour else text
+    return text.replace("_", " ") if name in _WORDS else text
 
 
 def two_places(amount: Decimal) -> str:

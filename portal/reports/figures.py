@@ -6,6 +6,7 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
+from portal.reports.cells import short_text
 from portal.templatetags import measures
 from scheduler.selectors.books.frame import Form, Report, Sheet
 
@@ -24,10 +25,13 @@ def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
         return None
     names = [column.name for column in report.columns]
     label, value = (names.index(name) for name in report.chart)
+    team = names.index("team") if report.chart[0] == "project" else None
     is_hours = report.columns[value].form is Form.SECONDS
     sums: dict[str, Decimal] = {}
     for row in islice(sheet.rows(0), _MOST_ROWS):
         cell, key = row.cells[value], str(row.cells[label] or "")
+        if team is not None and key:
+            key = f"{row.cells[team]}/{key}"
         if isinstance(cell, int | Decimal) and key:
             sums[key] = sums.get(key, Decimal(0)) + Decimal(cell)
     ranked = sorted(sums.items(), key=lambda pair: pair[1], reverse=True)[:_MOST_BARS]
@@ -41,13 +45,13 @@ def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
                 "type": "bar",
                 "orientation": "h",
                 "x": [_drawn(amount / 3600 if is_hours else amount) for _, amount in shown],
-                "y": [measures.plain(name)[:40] for name, _ in shown],
+                "y": [measures.plain(short_text(report.chart[0], name))[:40] for name, _ in shown],
                 "hovertemplate": f"%{{x:.2f}} {unit}<extra></extra>",
             }
         ],
         "layout": {
-            "xaxis": {"rangemode": "tozero", "nticks": 6, "tickangle": 0},
-            "yaxis": {"type": "category", "automargin": True},
+            "xaxis": {"rangemode": "tozero", "nticks": 4, "tickangle": 0},
+            "yaxis": {"type": "category", "automargin": True, "dtick": 1},
             "showlegend": False,
             "bargap": 0.35,
             "height": BAR_FRAME_PX + BAR_PX * len(shown),

@@ -16,6 +16,7 @@ from scheduler.selectors.books.frame import Ask, Cell, Check, Column, Report, Ro
 PAGE_ROWS = 100
 # An attempt has few rows; more with one key than this would be no page any more.
 _MOST_OF_A_KEY = 50
+_MOST_LOOKED_AT = 5_000
 _NEEDED = frozenset({"attempt", "sku", "rate"})
 
 
@@ -39,10 +40,25 @@ def page_of(sheet: Sheet, after: int, size: int = PAGE_ROWS) -> tuple[list[Row],
     return rows[:cut], last if cut < len(rows) else None
 
 
-def shown_rows(report: Report, ask: Ask, rows: Iterable[Row]) -> Iterator[list[ShownCell]]:
-    """Cells of the columns a page has, with links to what is behind them."""
+def page_columns(report: Report, sheet: Sheet) -> tuple[list[Column], list[Column]]:
+    """The columns a page shows, and those it leaves out because nothing but zeros is in them."""
+    visible = [column for column in report.columns if not column.is_file_only]
+    if sheet.count is None or not 0 < sheet.count <= _MOST_LOOKED_AT:
+        return visible, []
     places = {column.name: place for place, column in enumerate(report.columns)}
-    visible = [(place, c) for place, c in enumerate(report.columns) if not c.is_file_only]
+    empty = [c for c in visible if c.is_summed and sheet.totals.get(c.name) == 0]
+    for row in sheet.rows(0):
+        empty = [column for column in empty if not row.cells[places[column.name]]]
+    kept = [column for column in visible if column not in empty]
+    return (kept, empty) if any(column.is_summed for column in kept) else (visible, [])
+
+
+def shown_rows(
+    report: Report, columns: Iterable[Column], ask: Ask, rows: Iterable[Row]
+) -> Iterator[list[ShownCell]]:
+    """Cells of these columns, with links to what is behind them."""
+    places = {column.name: place for place, column in enumerate(report.columns)}
+    visible = [(places[column.name], column) for column in columns]
     for row in rows:
         yield [
             ShownCell(
@@ -57,7 +73,7 @@ def shown_rows(report: Report, ask: Ask, rows: Iterable[Row]) -> Iterator[list[S
 
 def _link(column: Column, ask: Ask, row: Row, places: Mapping[str, int]) -> str:
     cell = row.cells[places[column.name]]
-    if cell is None or cell == "":
+    if not cell:
         return ""
     if column.is_job:
         return reverse("jobs:detail", kwargs={"pk": cell})

@@ -112,6 +112,9 @@ ROWS: tuple[Row, ...] = (
     _post("roles:take", _ADMIN, username="clerk", role="finance"),
     _get("finance:index", _ALL),
     _get("finance:report", "403 403 200 200 403 403 200", "report"),
+    _get("finance:focus", "403 403 403 403 403 403 200"),
+    # No month is closed in this yard, so there is nothing to take home.
+    _get("finance:focus_download", "403 403 403 403 403 403 404", "month", "focus"),
     _get("tokens:list", _ALL),
     _post("tokens:revoke", "302 404 404 404 404 404 404", "token"),
     _get("profile", _ALL),

@@ -69,6 +69,8 @@ def things(people, root, alice, bob, lead, team, project):
         "secret": secret,
         "token": token.pk,
         "report": "period-summary",
+        "month": "2026-11",
+        "focus": "1.2",
     }
 
 

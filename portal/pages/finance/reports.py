@@ -15,7 +15,7 @@ from portal.reports import files
 from portal.reports.asks import FILTERS, PARAMETERS, Wish, parse_wish
 from portal.reports.cells import exact_text, shown
 from portal.reports.figures import report_figure
-from portal.reports.opened import PAGE_ROWS, check_words, page_of, shown_rows
+from portal.reports.opened import PAGE_ROWS, check_words, page_columns, page_of, shown_rows
 from portal.reports.sending import send_file
 from scheduler.selectors.books.catalogue import open_report, report_named, reports_for
 from scheduler.selectors.books.frame import Ask, Report, Sheet
@@ -71,7 +71,7 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
 def _table(found: Report, wish: Wish, sheet: Sheet) -> dict[str, Any]:
     """A page of rows, its foot, its picture and the place to go on from."""
     rows, following = page_of(sheet, wish.after)
-    columns = [column for column in found.columns if not column.is_file_only]
+    columns, left_out = page_columns(found, sheet)
     foot = [
         (c, shown(c, sheet.totals[c.name]), exact_text(sheet.totals[c.name]))
         if c.name in sheet.totals
@@ -80,8 +80,9 @@ def _table(found: Report, wish: Wish, sheet: Sheet) -> dict[str, Any]:
     ]
     return {
         "columns": [(column, _sort_of(found, wish.ask, column.name)) for column in columns],
-        "rows": list(shown_rows(found, wish.ask, rows)),
+        "rows": list(shown_rows(found, columns, wish.ask, rows)),
         "foot": foot if sheet.totals else (),
+        "left_out": left_out,
         "figure": report_figure(found, sheet),
         "following": following,
         "page_rows": PAGE_ROWS,

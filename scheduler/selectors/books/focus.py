@@ -22,9 +22,10 @@ from scheduler.ledger.focus.rows import (
     entry_row,
     header,
     line_row,
+    moment,
     pseudonym,
 )
-from scheduler.ledger.periods import Month
+from scheduler.ledger.periods import Month, PeriodState
 from scheduler.ledger.rating import ChargeKind, UsageLine
 from scheduler.models import LedgerEntry, Period, PeriodClose, Statement
 from scheduler.models import UsageLine as StoredLine
@@ -67,14 +68,7 @@ def focus_rows(
     Lines first, in the order in which they were written, then entries without lines. Raises
     Forbidden, NotFound, Conflict for a month that is not closed, ValueError for a version.
     """
-    if not can(viewer, "read_books", None):
-        raise Forbidden("Only those who keep or audit the books export them. Ask an administrator.")
-    row = Period.objects.filter(name=period).first()
-    if row is None:
-        raise NotFound("There are no books for this month.")
-    close = PeriodClose.objects.filter(period=row).order_by("-version").first()
-    if close is None:
-        raise Conflict(f"{period} is not closed yet; close it first.")
+    row, close = _closed(viewer, period)
     names = header(version)
     return _rows(row, _load(row, close, issuer, version), names)
 
@@ -195,3 +189,38 @@ def _entry(row: LedgerEntry) -> Entry:
         reason=row.reason,
         number=row.number,
     )
+
+
+def billing_period(viewer: User, period: str, *, issuer: str = "Trainyard") -> dict[str, str]:
+    """The side file's one row: when a closed month was made and last changed, and how it stands.
+
+    Raises what `focus_rows` does.
+    """
+    row, close = _closed(viewer, period)
+    first = PeriodClose.objects.filter(period=row).order_by("version").first() or close
+    month = Month.parse(row.name)
+    return {
+        "BillingPeriodCreated": moment(int(first.closed_at.timestamp())),
+        "BillingPeriodEnd": moment(month.end_s),
+        "BillingPeriodLastUpdated": moment(int(close.closed_at.timestamp())),
+        "BillingPeriodStart": moment(month.start_s),
+        "BillingPeriodStatus": "Closed" if row.state == PeriodState.CLOSED else "Open",
+        "InvoiceIssuerName": issuer,
+    }
+
+
+def close_version(viewer: User, period: str) -> int:
+    """Which close an export is of. Raises what `focus_rows` does."""
+    return _closed(viewer, period)[1].version
+
+
+def _closed(viewer: User, period: str) -> tuple[Period, PeriodClose]:
+    if not can(viewer, "read_books", None):
+        raise Forbidden("Only those who keep or audit the books export them. Ask an administrator.")
+    row = Period.objects.filter(name=period).first()
+    if row is None:
+        raise NotFound("There are no books for this month.")
+    close = PeriodClose.objects.filter(period=row).order_by("-version").first()
+    if close is None:
+        raise Conflict(f"{period} is not closed yet; close it first.")
+    return row, close
