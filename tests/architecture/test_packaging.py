@@ -1,0 +1,153 @@
+"""Image, compose file and units: read and checked, since no container can be started in a test."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+SERVICES = COMPOSE["services"]
+OURS = ("prepare", "web", "scheduler", "background", "clock")
+KNOWN = set(re.findall(r"^#? ?([A-Z][A-Z0-9_]+)=", (DEPLOY / "env.example").read_text(), re.M))
+# Of Python and Django, not of our settings.
+FOREIGN = {"PATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "DJANGO_SETTINGS_MODULE"}
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Dockerfile's lines as (word, rest), continued lines joined, comments gone."""
+    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = [line.strip() for line in text.splitlines()]
+    return [
+        (word.upper(), rest.strip())
+        for word, _, rest in (line.partition(" ") for line in lines if line and line[0] != "#")
+    ]
+
+
+def rests(word: str) -> list[str]:
+    return [rest for first, rest in instructions() if first == word]
+
+
+def variables_of(service: str) -> set[str]:
+    return set(SERVICES[service].get("environment", {}))
+
+
+def test_the_image_is_of_one_python_and_runs_as_nobody_in_particular():
+    images = [rest.split()[0] for rest in rests("FROM")]
+    assert set(images) == {"python:3.11-slim-bookworm"}
+    words = [word for word, _ in instructions()]
+    assert rests("USER") == ["trainyard"]
+    last_change = max(index for index, word in enumerate(words) if word in ("RUN", "COPY"))
+    assert words.index("USER") > last_change, "what is copied must not belong to who runs it"
+    assert not rests("ADD")
+    assert any("--require-hashes" in rest for rest in rests("RUN"))
+    assert "HEALTHCHECK" in words
+    for rest in rests("ENV"):
+        assert not re.search(r"SECRET|PASSWORD|DATABASE_URL", rest)
+
+
+def test_what_the_image_copies_is_there_and_reaches_the_builder():
+    let_in = {
+        line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"
+    }
+    for rest in rests("COPY"):
+        if rest.startswith("--from"):
+            continue
+        *sources, _ = rest.split()
+        for source in sources:
+            assert (ROOT / source).exists(), source
+            assert source in let_in, f"{source} is held back by .dockerignore"
+    assert all((ROOT / name).exists() for name in let_in)
+
+
+def test_commands_of_the_image_are_exec_forms():
+    for word in ("CMD", "HEALTHCHECK"):
+        for rest in rests(word):
+            command = json.loads(rest[rest.index("[") :])
+            assert command[0] == "python"
+
+
+def test_every_variable_is_one_the_settings_read():
+    of_image = set(re.findall(r"([A-Z][A-Z0-9_]+)=", " ".join(rests("ENV")))) - FOREIGN
+    seen = of_image | {name for service in OURS for name in variables_of(service)}
+    unknown = {name for name in seen if name.removesuffix("_FILE") not in KNOWN}
+    assert not unknown
+    must = {"TRAINYARD_SECRET_KEY", "TRAINYARD_ALLOWED_HOSTS", "DATABASE_URL", "REDIS_URL"}
+    for service in OURS:
+        assert must <= {name.removesuffix("_FILE") for name in variables_of(service)}
+
+
+def test_every_secret_is_a_file_and_every_reference_leads_somewhere():
+    for name, service in SERVICES.items():
+        for key, text in service.get("environment", {}).items():
+            if key.endswith("_FILE"):
+                secret = str(text).rpartition("/")[2]
+                assert secret in service["secrets"], f"{name} reads {secret} and is not given it"
+            else:
+                assert "PASSWORD" not in key and "SECRET" not in key, f"{name}: {key} in the open"
+        assert set(service.get("secrets", ())) <= set(COMPOSE["secrets"])
+        assert set(service.get("depends_on", ())) <= set(SERVICES)
+        for volume in service.get("volumes", ()):
+            assert volume.partition(":")[0] in COMPOSE["volumes"]
+        assert ":" in service["image"] or service["image"] == "trainyard"
+        assert not service["image"].endswith(":latest")
+
+
+def test_our_containers_may_do_little_and_only_the_web_is_reached_from_this_machine():
+    for name in OURS:
+        service = SERVICES[name]
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+    ports = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
+    assert ports == {"web": ["127.0.0.1:8000:8000"]}
+
+
+def test_units_and_containers_start_the_same_programs():
+    """The worker and the clock: whoever changes one changes the other."""
+    unit = (DEPLOY / "systemd" / "trainyard-worker@.service").read_text()
+    of_unit = re.search(r"^ExecStart=\S+/python (.*)$", unit, re.M)
+    assert of_unit
+    for service, queue in (("scheduler", "scheduling"), ("background", "default")):
+        words = " ".join(SERVICES[service]["command"][1:])
+        assert words == of_unit[1].replace("%i", queue).replace("%H", "%h")
+    clock = (DEPLOY / "systemd" / "trainyard-beat.service").read_text()
+    of_clock = re.search(r"^ExecStart=\S+/python (.*)$", clock, re.M)
+    assert of_clock
+    assert " ".join(SERVICES["clock"]["command"][1:]) == of_clock[1]
+
+
+def test_systemd_takes_the_units(tmp_path):
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        if os.environ.get("TRAINYARD_TEST_REQUIRE_ALL"):
+            pytest.fail("systemd-analyze is missing; install Debian's package systemd")
+        pytest.skip("systemd-analyze is not installed (Debian: systemd)")
+    # Programs and units of an installed machine are not here; everything else must be right.
+    for path in (DEPLOY / "systemd").glob("*.service"):
+        text = re.sub(r"=/(opt|usr/bin/python3)\S*", "=/bin/true", path.read_text())
+        text = re.sub(r"^WorkingDirectory=.*\n", "", text, flags=re.M)
+        (tmp_path / path.name).write_text(text)
+    names = sorted(
+        path.name.replace("@.", "@scheduling.") for path in (DEPLOY / "systemd").glob("*.service")
+    )
+    done = subprocess.run(
+        [analyze, "verify", "--recursive-errors=no", *(str(tmp_path / name) for name in names)],
+        env={**os.environ, "SYSTEMD_UNIT_PATH": f"{tmp_path}:"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    ours = [
+        line for line in done.stderr.splitlines() if str(tmp_path) in line or "trainyard" in line
+    ]
+    assert done.returncode == 0 and not ours, done.stderr
