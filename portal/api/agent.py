@@ -103,6 +103,9 @@ def _body(request: HttpRequest, limit: int) -> bytes:
 
 
 def _node_of(request: HttpRequest) -> Node:
+    if settings.SECURE_SSL_REDIRECT and not request.is_secure():
+        # Not sent elsewhere, as a page would be: the token has been on the wire already.
+        raise _Refused(403, "https_required", "Use HTTPS, and a new token: this one was readable.")
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     is_plain = scheme.lower() == "bearer" and len(secret) <= 256 and secret.isascii()
     node = authenticate_node(secret) if is_plain and secret else None

@@ -12,6 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
 
 from accounts.errors import DomainError
 from accounts.models import User
@@ -73,9 +74,8 @@ class Command(BaseCommand):
         call_command("createcachetable", verbosity=0, stdout=sys.stderr)
         if not settings.DEBUG:
             call_command("collectstatic", interactive=False, verbosity=0, stdout=sys.stderr)
-        database = settings.DATABASES["default"]
-        if database["ENGINE"].endswith("sqlite3"):
-            Path(database["NAME"]).chmod(0o600)
+        if connection.vendor == "sqlite":
+            Path(settings.DATABASES["default"]["NAME"]).chmod(0o600)
 
     def _administrator(self) -> User:
         found = person_named(seeding.ADMINISTRATOR)
