@@ -9,6 +9,7 @@ from decimal import Decimal
 from scheduler.ledger.closing import Posting
 from scheduler.ledger.currencies import exponent_of, from_minor, minor_units
 from scheduler.ledger.entries import (
+    INTERNAL,
     RECOVERY,
     ROUNDING,
     Entry,
@@ -44,11 +45,13 @@ def draw_bills(entries: Iterable[Entry], currency: str) -> tuple[int, list[Bill]
     """Control total in smallest units, and bills that add up to it; entries are numbered.
 
     The control total is the exact sum rounded half to even; it is spread over the bills, and each
-    bill over its entries, by largest remainder.
+    bill over its entries, by largest remainder. What the cluster owes itself is on no bill.
     """
     exponent = exponent_of(currency)
     by_account: dict[str, dict[str, Decimal]] = {}
     for entry in entries:
+        if entry.kind in INTERNAL:
+            continue
         account = billed(entry)
         side = entry.credit if entry.debit in (RECOVERY, ROUNDING) else entry.debit
         by_account.setdefault(account, {})[f"{entry.number:012d}"] = effect(entry, side)

@@ -22,10 +22,13 @@ from scheduler.ledger.findings import Finding, Trouble
 from scheduler.ledger.periods import differences
 from scheduler.ledger.rating import ChargeKind, Held, PriceList, UsageLine, rate
 from scheduler.ledger.segments import ALLOCATED, Bucket
+from scheduler.ledger.shares import UNASSIGNED
 
 _ENTRY_KINDS = {
     ChargeKind.IDLE_SHARE: EntryKind.IDLE_SHARE,
     ChargeKind.PLATFORM_SHARE: EntryKind.PLATFORM_SHARE,
+    ChargeKind.COST_RECOVERY: EntryKind.COST_RECOVERY,
+    ChargeKind.REFUND: EntryKind.CREDIT,
 }
 
 
@@ -81,6 +84,7 @@ class Tallies:
         self.currency = currency
         self.by_key: dict[BookKey, Tally] = {}
         self.run_seconds: dict[str, dict[str, int]] = {}
+        self.charged: dict[str, Decimal] = {}
 
     def add(self, line: UsageLine) -> Finding | None:
         """Count a line; a finding where it is in another currency than the books."""
@@ -99,7 +103,10 @@ class Tallies:
         tally.amount = EXACT.add(tally.amount, line.amount)
         tally.lines += 1
         tally.digest.update(sealed_text(line))
-        if line.kind in (ChargeKind.RUN, ChargeKind.RUN_BORROWED) and line.account != PLATFORM:
+        if line.account in (PLATFORM, UNASSIGNED):
+            return None
+        self.charged[line.pool] = EXACT.add(self.charged.get(line.pool, ZERO), line.amount)
+        if line.kind in (ChargeKind.RUN, ChargeKind.RUN_BORROWED):
             used = self.run_seconds.setdefault(line.pool, {})
             used[line.account] = used.get(line.account, 0) + line.gpu_seconds
         return None

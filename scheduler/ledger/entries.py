@@ -21,6 +21,19 @@ GENESIS = "0" * 64
 RECOVERY = "recovery"
 PLATFORM = "platform"
 ROUNDING = "rounding"
+# What pools cost is owed to these; none of it is on a statement.
+EXPENSE = "expense"
+GIVEN_UP = "cost:platform"
+
+
+def cost_account(pool: str) -> str:
+    """The account of what a pool costs."""
+    return f"cost:{pool}"
+
+
+def asset_account(asset: str) -> str:
+    """The account of what is left of an asset."""
+    return f"asset:{asset}"
 
 
 def project_account(team: str, project: str) -> str:
@@ -43,6 +56,13 @@ class EntryKind(StrEnum):
     CORRECTION = "correction"
     CREDIT = "credit"
     ROUNDING = "rounding"
+    AMORTISATION = "amortisation"
+    COST = "cost"
+    COST_RECOVERY = "cost_recovery"
+
+
+# What things have cost the cluster itself; no team owes it by this entry.
+INTERNAL = frozenset({EntryKind.AMORTISATION, EntryKind.COST})
 
 
 @dataclass(frozen=True, slots=True)

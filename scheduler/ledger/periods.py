@@ -38,7 +38,7 @@ PERIOD_MOVES: Mapping[PeriodState, frozenset[PeriodState]] = {
 }
 _TAKES: Mapping[PeriodState, frozenset[EntryKind]] = {
     PeriodState.OPEN: frozenset(EntryKind) - {EntryKind.ROUNDING},
-    PeriodState.SOFT_CLOSED: frozenset(EntryKind) - {EntryKind.ADJUSTMENT, EntryKind.CREDIT},
+    PeriodState.SOFT_CLOSED: frozenset(EntryKind) - {EntryKind.ADJUSTMENT, EntryKind.COST},
     PeriodState.CLOSED: frozenset(),
     PeriodState.REOPENED: frozenset(EntryKind),
 }

@@ -32,6 +32,8 @@ class ChargeKind(StrEnum):
     RESERVED_IDLE = "reserved-idle"
     IDLE_SHARE = "idle-share"
     PLATFORM_SHARE = "platform-share"
+    COST_RECOVERY = "cost-recovery"
+    REFUND = "refund"
 
 
 # Kinds that the general price of a flavour covers; shares need a price of their own.

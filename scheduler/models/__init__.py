@@ -17,6 +17,7 @@ from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
 from scheduler.models.jobs import Dependency, Job, SubmitKey
 from scheduler.models.money.checks import Reconciliation
+from scheduler.models.money.costs import Asset, CostKind, PoolCost
 from scheduler.models.money.terms import GuaranteeSpan, PoolTerms, Recovery, TermsDecision
 from scheduler.models.queues import Queue
 from scheduler.models.requesting import (
@@ -52,11 +53,13 @@ __all__ = [
     "Adjustment",
     "AlertAction",
     "Allocation",
+    "Asset",
     "Attempt",
     "Budget",
     "BudgetAlert",
     "BudgetHold",
     "Claim",
+    "CostKind",
     "CycleRecord",
     "Dependency",
     "Device",
@@ -84,6 +87,7 @@ __all__ = [
     "PeriodClose",
     "Placement",
     "Pool",
+    "PoolCost",
     "PoolTerms",
     "Queue",
     "Quota",

@@ -15,12 +15,16 @@ _PERSON = settings.AUTH_USER_MODEL
 
 
 class Period(models.Model):
-    """A month of the books, `2026-11`. `version` counts its closes; state moves by service."""
+    """A month of the books, `2026-11`. `version` counts its closes; state moves by service.
+
+    `charging`: showback (statements inform) or chargeback (they are issued).
+    """
 
     name = models.CharField(max_length=7, unique=True)
     state = models.CharField(max_length=16, default=PeriodState.OPEN)
     version = models.PositiveIntegerField(default=0)
     currency = models.CharField(max_length=3)
+    charging = models.CharField(max_length=10, default="showback")
     soft_closed_at = models.DateTimeField(null=True)
     reopen_proposed_by = models.ForeignKey(
         _PERSON, on_delete=models.SET_NULL, null=True, related_name="+"
@@ -112,7 +116,7 @@ class LedgerEntry(models.Model):
 
 class PeriodClose(models.Model):
     """What a close found and fixed; append-only. `seconds` by bucket, `findings` as remarks,
-    `shares` how each pool's spare time was split, with the weights.
+    `shares` how each pool's spare time was split, with the weights; `recovery` what each has cost.
 
     `control` is the control total in the currency's smallest unit, `head_*` the chain after it.
     """
@@ -125,6 +129,7 @@ class PeriodClose(models.Model):
     seconds = models.JSONField(default=dict)
     findings = models.JSONField(default=list)
     shares = models.JSONField(default=list)
+    recovery = models.JSONField(default=list)
     lines = models.PositiveBigIntegerField()
     head_number = models.PositiveBigIntegerField()
     head_hash = models.CharField(max_length=64)

@@ -17,7 +17,7 @@ from portal.api.v1 import (
     people,
     sets,
 )
-from portal.api.v1.finance import reports, terms
+from portal.api.v1.finance import reports, spending, terms
 from portal.api.v1.organisation import audit, roles
 from portal.api.v1.rules import budgets, licences, policies, quotas, windows
 
@@ -68,6 +68,15 @@ urlpatterns: list[URLPattern] = [
     path("rates/proposals/", costs.RateProposals.as_view(), name="rate_proposals"),
     path("rates/<int:pk>/approve/", costs.RateApprove.as_view(), name="rate_approve"),
     path("rates/<int:pk>/decline/", costs.RateDecline.as_view(), name="rate_decline"),
+    path("finance/assets/", spending.AssetList.as_view(), name="assets"),
+    path("finance/assets/<int:pk>/approve/", spending.AssetApprove.as_view(), name="asset_approve"),
+    path("finance/assets/<int:pk>/decline/", spending.AssetDecline.as_view(), name="asset_decline"),
+    path("finance/assets/<int:pk>/retire/", spending.AssetRetire.as_view(), name="asset_retire"),
+    path("finance/costs/", spending.CostList.as_view(), name="pool_costs"),
+    path("finance/costs/<int:pk>/approve/", spending.CostApprove.as_view(), name="cost_approve"),
+    path("finance/costs/<int:pk>/decline/", spending.CostDecline.as_view(), name="cost_decline"),
+    path("finance/recovery/", spending.RecoveryByMonth.as_view(), name="recovery"),
+    path("finance/charging/<str:month>/", spending.ChargingByMonth.as_view(), name="charging"),
     path("finance/terms/", terms.TermsList.as_view(), name="terms"),
     path("finance/terms/<int:pk>/approve/", terms.TermsApprove.as_view(), name="terms_approve"),
     path("finance/terms/<int:pk>/decline/", terms.TermsDecline.as_view(), name="terms_decline"),

@@ -102,6 +102,7 @@ _STANDARD = (
 )
 _CUSTOM = (
     _may("x_AttemptNumber", Form.INTEGER),
+    _may("x_ChargebackMode"),
     _may("x_ChargeKind"),
     _may("x_CorrectsPeriod"),
     _may("x_GpuFlavor"),

@@ -32,6 +32,7 @@ class Issuer:
     cluster: str
     status: str
     version: str
+    charging: str = "showback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ def _common(issuer: Issuer, cost: Decimal, owner: Owner, booked: Booked) -> Row:
         "ServiceSubcategory": "Other (Compute)",
         "SubAccountId": owner.team_id or None,
         "SubAccountName": owner.team_name or None,
+        "x_ChargebackMode": issuer.charging,
         "x_LedgerEntryId": str(booked.entry) if booked.entry else None,
         "x_LedgerHash": booked.hash or None,
         "x_PeriodStatus": issuer.status,

@@ -1,4 +1,4 @@
-"""What the nightly reconciliation said; for those who keep the books."""
+"""What the nightly reconciliation said; for those who keep or audit the books."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from scheduler.models import Reconciliation
 
 def reconciliation(viewer: User) -> Reconciliation | None:
     """The last run, None before the first. Raises Forbidden."""
-    if not can(viewer, "keep_books", None):
-        raise Forbidden("Only those who keep the books may see this. Ask an administrator.")
+    if not can(viewer, "read_books", None):
+        raise Forbidden(
+            "Only those who keep or audit the books may see this. Ask an administrator."
+        )
     return Reconciliation.objects.order_by("-pk").first()

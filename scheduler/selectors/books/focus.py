@@ -11,7 +11,7 @@ from django.conf import settings
 from accounts.errors import Conflict, Forbidden, NotFound
 from accounts.models import Project, User
 from accounts.permissions import can
-from scheduler.ledger.entries import RECOVERY, ROUNDING, Entry, EntryKind, team_of
+from scheduler.ledger.entries import INTERNAL, RECOVERY, ROUNDING, Entry, EntryKind, team_of
 from scheduler.ledger.exact import ZERO, gpu_hours
 from scheduler.ledger.focus.columns import DEFAULT_VERSION
 from scheduler.ledger.focus.rows import (
@@ -88,7 +88,10 @@ def _rows(row: Period, books: _Books, names: list[str]) -> Iterator[list[str]]:
 
 def _entries(row: Period) -> Any:
     return (
-        LedgerEntry.objects.filter(period=row).select_related("service_period").order_by("number")
+        LedgerEntry.objects.filter(period=row)
+        .exclude(kind__in=INTERNAL)
+        .select_related("service_period")
+        .order_by("number")
     )
 
 
@@ -119,6 +122,7 @@ def _load(row: Period, close: PeriodClose, issuer: str, version: str) -> _Books:
             cluster=issuer,
             status=row.state,
             version=version,
+            charging=row.charging,
         ),
         owners=owners,
         booked=booked,

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from accounts.errors import NotFound
 from scheduler.conf import load_conf
-from scheduler.ledger.entries import RECOVERY, ROUNDING
+from scheduler.ledger.entries import INTERNAL, RECOVERY, ROUNDING
 from scheduler.ledger.exact import EXACT
 from scheduler.ledger.periods import Month
 from scheduler.models import LedgerEntry, Period, PeriodClose
@@ -82,9 +82,11 @@ def effect_of(entry: LedgerEntry) -> Effect:
 
 
 def effects(entries: Iterable[LedgerEntry], accounts: list[str] | None) -> Iterator[Effect]:
-    """Effects on these accounts, in the order of the entries."""
+    """Effects on these accounts, in the order of the entries; what no team owes is left out."""
     wanted = None if accounts is None else set(accounts)
     for entry in entries:
+        if entry.kind in INTERNAL:
+            continue
         found = effect_of(entry)
         if wanted is None or found.account in wanted:
             yield found

@@ -1,4 +1,4 @@
-"""Terms of pools, in force and proposed; for those who keep the books."""
+"""Terms of pools, in force and proposed; for those who keep or audit the books."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from scheduler.models import PoolTerms
 
 def terms_so_far(viewer: User) -> Sequence[PoolTerms]:
     """All rows, the newest first. Raises Forbidden."""
-    if not can(viewer, "keep_books", None):
-        raise Forbidden("Only those who keep the books may see them. Ask an administrator.")
+    if not can(viewer, "read_books", None):
+        raise Forbidden(
+            "Only those who keep or audit the books may see them. Ask an administrator."
+        )
     return list(PoolTerms.objects.select_related("pool", "proposed_by", "decided_by"))
 
 
 def get_visible_terms(viewer: User, pk: int) -> PoolTerms:
     """One row; raises NotFound, also for those who may not see it."""
     found = PoolTerms.objects.select_related("pool").filter(pk=pk).first()
-    if found is None or not can(viewer, "keep_books", None):
+    if found is None or not can(viewer, "read_books", None):
         raise NotFound("There are no such terms.")
     return found

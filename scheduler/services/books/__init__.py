@@ -18,22 +18,36 @@ from scheduler.services.books.policies import (
 )
 from scheduler.services.books.posting import CloseBlocked
 from scheduler.services.books.reconciling import reconcile_books
+from scheduler.services.books.recovery import set_charging
 from scheduler.services.books.reopening import reopen_period
+from scheduler.services.books.spending import (
+    approve_spending,
+    decline_spending,
+    propose_asset,
+    propose_cost,
+    retire_asset,
+)
 from scheduler.services.books.verifying import LedgerReport, verify_ledger
 
 __all__ = [
     "CloseBlocked",
     "LedgerReport",
+    "approve_spending",
     "approve_terms",
     "close_period",
     "correct_period",
     "decline_adjustment",
+    "decline_spending",
     "decline_terms",
     "post_adjustment",
     "propose_adjustment",
+    "propose_asset",
+    "propose_cost",
     "propose_terms",
     "reconcile_books",
     "reopen_period",
+    "retire_asset",
+    "set_charging",
     "set_share_policy",
     "soft_close_period",
     "verify_ledger",

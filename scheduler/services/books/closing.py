@@ -34,6 +34,7 @@ from scheduler.services.books.posting import (
     post_entries,
     require_bookkeeper,
 )
+from scheduler.services.books.recovery import amortisation
 from scheduler.services.errors import Conflict, Invalid
 
 
@@ -153,6 +154,7 @@ def _fix(row: Period, counted: Counted, actor: User, now: datetime) -> PeriodClo
         created_by=actor.username,
         is_correction=not is_first,
     )
+    post_entries(amortisation(Month.parse(period.name), where))
     post_entries(entries_of(counted.tallies, reading.booked_for(period), where))
     posted = {e.number: e for e in reading.entries_named().filter(period=period)}
     control, bills = draw_bills(
@@ -169,6 +171,7 @@ def _fix(row: Period, counted: Counted, actor: User, now: datetime) -> PeriodClo
         seconds={str(bucket): seconds for bucket, seconds in counted.audit.seconds.items()},
         findings=[f"{f.subject} {f.words}" for f in counted.findings],
         shares=counted.shares,
+        recovery=counted.recovery,
         lines=sum(tally.lines for tally in counted.tallies.by_key.values()),
         head_number=head.number if head else 0,
         head_hash=head.hash if head else "",

@@ -15,6 +15,7 @@ from scheduler.models import Period
 from scheduler.services.books import reading
 from scheduler.services.books.guarantees import borrowed_in, guarantees_in
 from scheduler.services.books.lines import LineWriter
+from scheduler.services.books.recovery import recover
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Counted:
     findings: list[Finding]
     lines: int
     shares: list[dict[str, Any]] = field(default_factory=list)
+    recovery: list[dict[str, Any]] = field(default_factory=list)
 
 
 def count_month(month: Month, period: Period, *, keep_lines: bool = False) -> Counted:
@@ -44,4 +46,12 @@ def count_month(month: Month, period: Period, *, keep_lines: bool = False) -> Co
         held = chain(held, reading.reserved_in(month))
         tallies, findings = tally(held, spare, window, writer.keep)
     notes = share_notes(spare, window.policies, tallies.run_seconds)
-    return Counted(found, tallies, [*found.findings, *findings], writer.count, notes)
+    recovery, remarks = recover(month, period, tallies)
+    return Counted(
+        audit=found,
+        tallies=tallies,
+        findings=[*found.findings, *findings, *remarks],
+        lines=writer.count,
+        shares=notes,
+        recovery=recovery,
+    )

@@ -187,7 +187,7 @@ def booked_for(period: Period) -> dict[BookKey, tuple[int, Decimal, Decimal]]:
     found: dict[BookKey, tuple[int, Decimal, Decimal]] = {}
     for entry in LedgerEntry.objects.filter(service_period=period).exclude(sku=""):
         is_owed = entry.credit == RECOVERY
-        key = BookKey(entry.debit if is_owed else entry.credit, entry.sku, str(entry.rate_id))
+        key = BookKey(entry.debit if is_owed else entry.credit, entry.sku, str(entry.rate_id or ""))
         seconds, amount, _ = found.get(key, (0, ZERO, ZERO))
         change = entry.amount if is_owed else EXACT.minus(entry.amount)
         found[key] = (

@@ -1,0 +1,98 @@
+"""What pools cost, and what of it was recovered; for those who keep or audit the books."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from accounts.errors import Conflict, Forbidden, NotFound
+from accounts.models import User
+from accounts.permissions import can
+from scheduler.models import Asset, Period, PeriodClose, Pool, PoolCost
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryRow:
+    """A pool's closed month: what it has cost, what was charged by lines, and the difference.
+
+    `mode`: by rates, or by cost; then what is missing was shared among those who ran.
+    """
+
+    pool: str
+    mode: str
+    cost: Decimal
+    charged: Decimal
+    variance: Decimal
+    percent: Decimal | None
+    run_seconds: int
+    effective_rate: Decimal | None
+
+
+def _require(viewer: User) -> None:
+    if not can(viewer, "read_books", None):
+        raise Forbidden("Only those who keep or audit the books may see this.")
+
+
+def recovery(viewer: User, period: str = "") -> list[RecoveryRow]:
+    """By pool, as the month's last close found it; without a month that of the last closed one.
+
+    Raises Forbidden, NotFound, Conflict for a month that is not closed.
+    """
+    _require(viewer)
+    if not period:
+        last = PeriodClose.objects.order_by("-pk").select_related("period").first()
+        if last is None:
+            return []
+        period = last.period.name
+    row = Period.objects.filter(name=period).first()
+    if row is None:
+        raise NotFound("There are no books for this month.")
+    close = PeriodClose.objects.filter(period=row).order_by("-version").first()
+    if close is None:
+        raise Conflict(f"{period} is not closed yet; this comes with the close.")
+    names = {str(pk): name for pk, name in Pool.objects.values_list("pk", "name")}
+    return [
+        RecoveryRow(
+            pool=names.get(note["pool"], note["pool"]),
+            mode=note["mode"],
+            cost=Decimal(note["cost"]),
+            charged=Decimal(note["charged"]),
+            variance=Decimal(note["variance"]),
+            percent=None if note["percent"] is None else Decimal(note["percent"]),
+            run_seconds=note["run_seconds"],
+            effective_rate=None
+            if note["effective_rate"] is None
+            else Decimal(note["effective_rate"]),
+        )
+        for note in close.recovery
+    ]
+
+
+def assets_so_far(viewer: User) -> Sequence[Asset]:
+    """All assets, the newest first."""
+    _require(viewer)
+    return list(Asset.objects.select_related("pool", "proposed_by", "decided_by").order_by("-pk"))
+
+
+def costs_so_far(viewer: User) -> Sequence[PoolCost]:
+    """All other costs, the newest first."""
+    _require(viewer)
+    found = PoolCost.objects.select_related("pool", "proposed_by", "decided_by")
+    return list(found.order_by("-pk"))
+
+
+def get_visible_asset(viewer: User, pk: int) -> Asset:
+    """One asset; raises NotFound, also for those who may not see it."""
+    found = Asset.objects.select_related("pool").filter(pk=pk).first()
+    if found is None or not can(viewer, "read_books", None):
+        raise NotFound("There is no such asset.")
+    return found
+
+
+def get_visible_cost(viewer: User, pk: int) -> PoolCost:
+    """One cost; raises NotFound, also for those who may not see it."""
+    found = PoolCost.objects.select_related("pool").filter(pk=pk).first()
+    if found is None or not can(viewer, "read_books", None):
+        raise NotFound("There is no such cost.")
+    return found
