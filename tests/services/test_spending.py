@@ -10,8 +10,8 @@ import pytest
 from accounts.errors import Forbidden
 from scheduler.ledger.focus.rules import check
 from scheduler.models import Asset, LedgerEntry, Period, PoolCost
-from scheduler.selectors.books.focus import focus_rows
 from scheduler.selectors.books.catalogue import REPORTS, open_report
+from scheduler.selectors.books.focus import focus_rows
 from scheduler.selectors.books.frame import Ask
 from scheduler.services import books
 from scheduler.services.errors import Conflict, Invalid
