@@ -19,6 +19,8 @@ class SchedulerConf:
     `preempt`: a job may stop others of lower tiers, once they ran for `min_run_s` and if they were
     not stopped within `rest_s`.
 
+    `booking_release_s`: a booking that nobody has used for so long is given back.
+
     `lost_after` is when a silent node's attempts may be declared dead: the supervisor on the node
     kills its attempt after `disconnect_grace_s`, and the server waits that long, plus the lease,
     plus a minute, plus one per cent for a slow clock, before it starts a second copy.
@@ -36,6 +38,7 @@ class SchedulerConf:
     min_run_s: int
     rest_s: int
     heads: int
+    booking_release_s: int
     allow_file_git: bool
     currency: str
     public_url: str

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import typer
 
 from portal.cli import checkpoint, follow, jobs, nodes, session, submit
+from portal.cli.cluster import bookings
 from portal.cli.exits import OK, Failure
 from portal.cli.output import print_failure
 from portal.cli.people import audit, roles
@@ -40,6 +41,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(nodes.app, name="nodes")
+app.add_typer(bookings.app, name="bookings")
 app.add_typer(jobs.sets, name="sets")
 app.add_typer(roles.app, name="roles")
 

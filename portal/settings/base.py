@@ -266,6 +266,7 @@ TRAINYARD = {
     "min_run_s": env.whole("TRAINYARD_MIN_RUN_S", 600, low=0, high=30 * 86400),
     "rest_s": env.whole("TRAINYARD_REST_S", 1800, low=0, high=30 * 86400),
     "heads": env.whole("TRAINYARD_HEADS", 2, low=1, high=16),
+    "booking_release_s": env.whole("TRAINYARD_BOOKING_RELEASE_S", 900, low=60, high=86400),
     "allow_file_git": env.flag("TRAINYARD_ALLOW_FILE_GIT", False),
     "currency": env.text("TRAINYARD_CURRENCY", "EUR"),
     "public_url": PUBLIC_URL,

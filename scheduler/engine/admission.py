@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.engine.board import Board
-from scheduler.engine.board.kept import Seeker
+from scheduler.engine.board.kept import Kept, Seeker
 from scheduler.engine.gang import choose_nodes, holds_gang, shares_of, start_gang
 from scheduler.engine.grouping import group_rows
 from scheduler.engine.keeping.heads import Heads
@@ -95,11 +95,9 @@ class Admission:
         """Start the jobs (rows) that have their nodes already, if their devices are there."""
         for row, nodes in placed:
             request = self.classes.requests[int(self.classes.of_job[row])]
-            beside = self.board.keeping.binding(
-                Seeker(row, request), float(self.heads.gone_s(ints([row]))[0])
-            )
-            # So far that is maintenance alone, which leaves nothing of its nodes.
-            is_kept = any(np.isin(one.nodes, nodes).any() for one in beside)
+            # Who runs was chosen past the calendar, of which nothing is left to them.
+            kept = self._beside(Seeker(row, request))
+            is_kept = any(np.isin(one.nodes, nodes).any() for one in kept)
             if is_kept or not holds_gang(self.board, request, nodes):
                 continue
             if self._is_allowed(row, request):
@@ -210,7 +208,7 @@ class Admission:
         nodes = choose_nodes(self.board, request)
         fits = nodes is not None
         who = replace(who, request=request)
-        beside = self.board.keeping.binding(who, float(self.heads.gone_s(ints([row]))[0]))
+        beside = self._beside(who)
         if fits and beside:
             nodes = choose_nodes(self.board, request, beside)
         if nodes is not None:
@@ -241,13 +239,16 @@ class Admission:
     def _start(
         self, place: int, row: int, request: Request, nodes: Ints, *, uses_spare: bool
     ) -> None:
-        snapshot = self.board.snapshot
-        job, run_s = int(snapshot.waiting.id[row]), float(snapshot.waiting.remaining_s[row])
-        until_s = snapshot.now_s + run_s
+        snapshot, job = self.board.snapshot, int(self.board.snapshot.waiting.id[row])
+        until_s = snapshot.now_s + float(snapshot.waiting.remaining_s[row])
         start = start_gang(self.board, job, request, nodes, until_s, uses_spare=uses_spare)
         gone_s = float(self.heads.gone_s(ints([row]))[0])
         self.board.keeping.charge(request.pool, shares_of(request, nodes), gone_s)
         self._count(place, row, request, start)
+
+    def _beside(self, who: Seeker) -> list[Kept]:
+        """What the job has to leave alone if it starts now."""
+        return self.board.keeping.binding(who, float(self.heads.gone_s(ints([who.row]))[0]))
 
     def _count(self, place: int, row: int, request: Request, start: Start) -> None:
         self.starts.append(start)
@@ -266,7 +267,7 @@ class Admission:
         if self._targeting is None:
             self._targeting = Targeting(self.board, running, self.policy)
         # Whom to stop is found by counting; what counts do not tell is not stopped for.
-        if not request.is_counted or self.board.cards.matter:
+        if not request.is_counted or self.board.cards.matter or request.booking != NONE:
             return False
         targeting, tier = self._targeting, int(snapshot.waiting.tier[row])
         if len(self.stops) >= MOST_STOPS or not targeting.outranks_somebody(tier):
@@ -275,7 +276,7 @@ class Admission:
             return False
         least = least_size(snapshot, request)
         request = replace(request, nodes=least, nodes_min=0) if request.nodes_min else request
-        clearing = targeting.find(request, tier)
+        clearing = targeting.find(request, tier, self._beside(Seeker(row, request)))
         if clearing is None:
             return False
         job = int(snapshot.waiting.id[row])

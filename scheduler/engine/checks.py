@@ -43,6 +43,7 @@ def check_snapshot(snapshot: Snapshot) -> None:
     windows = snapshot.windows
     _need("windows.node", _rows(windows.node, len(nodes.id)))
     _need("windows.from_s", windows.from_s < windows.until_s)
+    _check_calendar(snapshot)
     _need("held.node", _rows(held.node, len(nodes.id)))
     _need("held.until_s", ~np.isnan(held.until_s))
     if snapshot.wait_limit_s is not None:
@@ -57,6 +58,21 @@ def check_snapshot(snapshot: Snapshot) -> None:
     _check_jobs(snapshot, snapshot.waiting)
     if snapshot.running is not None:
         _check_running(snapshot, snapshot.running)
+
+
+def _check_calendar(snapshot: Snapshot) -> None:
+    bookings, booked, headroom = snapshot.bookings, snapshot.booked_nodes, snapshot.headroom
+    _need("bookings.pool", _rows(bookings.pool, len(snapshot.pools)))
+    _need("bookings.model", _models(snapshot, bookings.model))
+    _need("bookings.nodes", bookings.nodes >= 1)
+    _need("bookings.gpus_per_node", bookings.gpus_per_node >= 0)
+    _need("bookings.from_s", bookings.from_s < bookings.until_s)
+    _need("booked_nodes.booking", _rows(booked.booking, len(bookings.id)))
+    _need("booked_nodes.node", _rows(booked.node, len(snapshot.nodes.id)))
+    _need("held.booking", _rows(snapshot.held.booking, len(bookings.id), or_none=True))
+    _need("headroom.pool", _rows(headroom.pool, len(snapshot.pools)))
+    _need("headroom.model", _models(snapshot, headroom.model))
+    _need("headroom.gpus", headroom.gpus >= 1)
 
 
 def _check_running(snapshot: Snapshot, running: Running) -> None:
@@ -122,6 +138,7 @@ def _check_jobs(snapshot: Snapshot, waiting: Waiting) -> None:
         **shape_rules(snapshot, waiting),
         "account": check_job_accounts(snapshot, waiting.account),
         "sharer": check_job_accounts(snapshot, waiting.sharer),
+        "booking": _rows(waiting.booking, len(snapshot.bookings.id), or_none=True),
     }
     for name, holds in rules.items():
         if not holds.all():
@@ -139,6 +156,10 @@ def _check_lengths(snapshot: Snapshot) -> None:
         snapshot.claims,
         snapshot.demand,
         snapshot.tokens,
+        snapshot.windows,
+        snapshot.bookings,
+        snapshot.booked_nodes,
+        snapshot.headroom,
     )
     for table in tables:
         if len(table.lengths()) > 1:

@@ -12,7 +12,8 @@ from scheduler.engine.board import Board
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.explaining import explain_waits, rule_out
 from scheduler.engine.explaining.standing import standings
-from scheduler.engine.keeping.calendar import keep_windows
+from scheduler.engine.keeping.bookings import within_bookings
+from scheduler.engine.keeping.calendar import keep_calendar
 from scheduler.engine.keeping.timeline import reservations_of, timeline_of
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.packing.scoring import packing_for
@@ -60,13 +61,14 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
     9. If the policy resizes: where nobody waits, let elastic jobs have more nodes if that pays.
     """
     check_snapshot(snapshot)
+    snapshot = within_bookings(snapshot, policy.backfill_slack_s)
     claimed = is_claimant(snapshot.waiting, snapshot.claims.job)
     claimants, snapshot = snapshot.waiting.take(claimed), snapshot.only(np.flatnonzero(~claimed))
     room = make_room(snapshot, policy)
     after = room.snapshot
     board = Board(after)
     board.keeping.slack_s = policy.backfill_slack_s
-    keep_windows(board)
+    keep_calendar(board)
     settled = settle_claims(board, claimants)
     board.packer = packing_for(policy.placement, board)
     classes = classes_of(after.waiting)

@@ -11,9 +11,11 @@ import numpy as np
 from django.db import DatabaseError
 
 from scheduler.engine.explaining.standing import Standing
-from scheduler.engine.plan import Plan, Waits
+from scheduler.engine.plan import Plan, SlotKind, Waits
 from scheduler.engine.plan import Start as PlannedStart
+from scheduler.engine.snapshot import Snapshot
 from scheduler.loop.loading import Loaded
+from scheduler.services.bookings import note_nodes
 from scheduler.services.placing import (
     LeaseLost,
     PlacedOn,
@@ -143,3 +145,19 @@ def _keys(waits: Waits) -> list[tuple[int, tuple[object, ...], WaitReason]]:
         (job, (*shared[verdict], ahead, soon_s, late_s), shared[verdict][0])
         for job, verdict, ahead, soon_s, late_s in rows
     ]
+
+
+def commit_bookings(plan: Plan, snapshot: Snapshot) -> int:
+    """Write where bookings are that have moved; returns how many. Nothing else depends on it."""
+    if not len(snapshot.bookings.id):
+        return 0
+    before: dict[int, set[int]] = {pk: set() for pk in snapshot.bookings.id.tolist()}
+    rows = snapshot.booked_nodes
+    for booking, node in zip(rows.booking.tolist(), rows.node.tolist(), strict=True):
+        before[int(snapshot.bookings.id[booking])].add(int(snapshot.nodes.id[node]))
+    moved = {
+        slot.owner: list(slot.nodes)
+        for slot in plan.timeline
+        if slot.kind is SlotKind.BOOKING and set(slot.nodes) != before[slot.owner]
+    }
+    return note_nodes(moved) if moved else 0

@@ -15,7 +15,7 @@ from scheduler.engine.keeping.promises import with_promises
 from scheduler.engine.plan import Plan, Reservation
 from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, ints
-from scheduler.loop.committing import WaitMemory, commit_starts, commit_waits
+from scheduler.loop.committing import WaitMemory, commit_bookings, commit_starts, commit_waits
 from scheduler.loop.lease import Lease, acquire_lease, release_lease, renew_lease
 from scheduler.loop.loading import load_snapshot
 from scheduler.loop.making_room import commit_rooms, split_starts
@@ -129,6 +129,7 @@ class Scheduler:
         except LeaseLost:
             self._forget_lease()
             return CycleOutcome(has_lease=False)
+        commit_bookings(plan, loaded.snapshot)
         reasons = commit_waits(plan, loaded, self.memory, now=now)
         outcome = CycleOutcome(
             has_lease=True,

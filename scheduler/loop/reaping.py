@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from scheduler.services import reaping
+from scheduler.services.bookings import end_booked_jobs, release_unused
 from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.preempting.claims import drop_claims
 
@@ -21,6 +22,7 @@ def reap(*, now: datetime) -> int:
     7. Rooms kept for jobs that will not take them up: given back.
     8. Held jobs whose begin time has come, or that nobody let go: into the line.
     9. Budgets: alerts, hard stops, what is carried over.
+    10. Bookings that nobody uses: given back; jobs of those that end: stopped.
     """
     return (
         reaping.mark_silent(now=now)
@@ -34,4 +36,6 @@ def reap(*, now: datetime) -> int:
         + reaping.release_due(now=now)
         + reaping.heal_held(now=now)
         + watch_budgets(now=now)
+        + release_unused(now=now)
+        + end_booked_jobs(now=now)
     )

@@ -11,7 +11,7 @@ from scheduler.models.books import (
     StatementLine,
     UsageLine,
 )
-from scheduler.models.calendar import MaintenanceWindow
+from scheduler.models.calendar import Booking, MaintenanceWindow
 from scheduler.models.claims import Claim
 from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
@@ -55,6 +55,7 @@ __all__ = [
     "Allocation",
     "Asset",
     "Attempt",
+    "Booking",
     "Budget",
     "BudgetAlert",
     "BudgetHold",

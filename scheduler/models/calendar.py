@@ -1,11 +1,14 @@
-"""What is planned for nodes."""
+"""What is planned for nodes: maintenance, and bookings by teams."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 from django.conf import settings
 from django.db import models
 
 from scheduler.models.cluster import Pool
+from scheduler.states import BookingState
 
 
 class MaintenanceWindow(models.Model):
@@ -32,3 +35,65 @@ class MaintenanceWindow(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pool_id}: {self.from_at} to {self.until_at}"
+
+
+class Booking(models.Model):
+    """Nodes of a pool that are for the jobs of one project, or of one team, alone for a time.
+
+    `gpus_per_node` are booked of each of `nodes`, 0 for the whole of it; `gpu_model` empty takes
+    any. `node_ids`: where, as the scheduler has it now. `closed_as` says how it ended before its
+    time, empty for not at all; what time alone brings about is not written: see `state_at`.
+    """
+
+    name = models.CharField(max_length=63, blank=True)
+    project = models.ForeignKey(
+        "accounts.Project", on_delete=models.CASCADE, null=True, blank=True, related_name="bookings"
+    )
+    team = models.ForeignKey(
+        "accounts.Team", on_delete=models.CASCADE, null=True, blank=True, related_name="bookings"
+    )
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="bookings")
+    gpu_model = models.CharField(max_length=96, blank=True)
+    nodes = models.PositiveIntegerField()
+    gpus_per_node = models.PositiveIntegerField(default=0)
+    from_at = models.DateTimeField()
+    until_at = models.DateTimeField(db_index=True)
+    note = models.CharField(max_length=200, blank=True)
+    node_ids = models.JSONField(default=list, blank=True)
+    version = models.PositiveIntegerField(default=1)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    closed_at = models.DateTimeField(null=True, blank=True)
+    closed_as = models.CharField(max_length=16, blank=True)
+
+    class Meta:
+        ordering = ["from_at", "id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(from_at__lt=models.F("until_at")), name="booking_ends_later"
+            ),
+            models.CheckConstraint(condition=models.Q(nodes__gte=1), name="booking_has_nodes"),
+            models.CheckConstraint(
+                condition=models.Q(project__isnull=True, team__isnull=False)
+                | models.Q(project__isnull=False, team__isnull=True),
+                name="booking_has_one_owner",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"booking {self.pk}"
+
+    @property
+    def owner_path(self) -> str:
+        """The team, or team/project."""
+        return self.project.path if self.project else self.team.slug if self.team else ""
+
+    def state_at(self, now: datetime) -> BookingState:
+        """What it is at a moment."""
+        if self.closed_as:
+            return BookingState(self.closed_as)
+        if self.until_at <= now:
+            return BookingState.ENDED
+        return BookingState.ACTIVE if self.from_at <= now else BookingState.PLANNED

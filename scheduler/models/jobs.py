@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
+from scheduler.models.calendar import Booking
 from scheduler.models.cluster import Pool
 from scheduler.models.queues import Queue
 from scheduler.models.sets import JobSet
@@ -22,7 +23,8 @@ class Job(models.Model):
     `queued_at` is since when it waits its turn: the submit, or the later moment at which begin time
     and dependencies let it go. It survives retries and preemption: waiting never lowers a job's
     place. `version` counts moves, for optimistic locking by clients. `is_singleton`: waits for the
-    owner's earlier jobs of the same name.
+    owner's earlier jobs of the same name. `booking` is what was asked for, a name or number, and
+    `booked_in` the booking it runs inside.
     """
 
     project = models.ForeignKey("accounts.Project", on_delete=models.PROTECT, related_name="jobs")
@@ -67,6 +69,14 @@ class Job(models.Model):
     preemptible = models.BooleanField(default=True)
     min_runtime_s = models.PositiveIntegerField(default=0)
     booking = models.CharField(max_length=63, blank=True)
+    booked_in = models.ForeignKey(
+        Booking,
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        db_index=False,
+        related_name="jobs",
+    )
     begin_at = models.DateTimeField(null=True, blank=True)
     is_singleton = models.BooleanField(default=False)
 
@@ -110,6 +120,11 @@ class Job(models.Model):
                 fields=["job_set", "array_index"],
                 condition=models.Q(state=JobState.HELD, job_set__isnull=False),
                 name="job_held_task",
+            ),
+            models.Index(
+                fields=["booked_in"],
+                condition=models.Q(booked_in__isnull=False),
+                name="job_by_booking",
             ),
             models.Index(
                 fields=["job_set", "-id"],

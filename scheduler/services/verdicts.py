@@ -42,6 +42,8 @@ def verdict(
         facts |= {"beneficiary": whom} if whom else {}
     if reason is EndReason.TIME_LIMIT:
         facts["limit"] = format_duration(attempt.job.time_limit_s)
+    if reason is EndReason.BOOKING_ENDED:
+        facts["booking"] = attempt.job.booked_in_id
     if reason is EndReason.OUT_OF_MEMORY:
         facts["limit"] = format_size_mib(attempt.job.memory_mib)
     return reason, facts, culprit.exit_code if culprit else None

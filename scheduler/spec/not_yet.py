@@ -15,7 +15,6 @@ from scheduler.spec.values import WHOLE_MILLI
 
 NOT_YET: Mapping[str, Callable[[JobSpec], bool]] = {
     "gpu_milli": lambda spec: spec.gpu_milli < WHOLE_MILLI,
-    "booking": lambda spec: bool(spec.booking),
 }
 
 

@@ -76,6 +76,7 @@ class EndReason(StrEnum):
     PAUSED_BY_USER = "paused_by_user"
     PAUSED_BY_ADMIN = "paused_by_admin"
     BUDGET_SPENT = "budget_spent"
+    BOOKING_ENDED = "booking_ended"
 
 
 PAUSES = frozenset({EndReason.PAUSED_BY_USER, EndReason.PAUSED_BY_ADMIN})
@@ -219,6 +220,15 @@ END_RULES: Mapping[EndReason, EndRule] = {
         False,
         False,
         "Its dependency can never be met: it waited for job {job} {wanted}, which has {state}.",
+    ),
+    EndReason.BOOKING_ENDED: EndRule(
+        JobState.FAILED,
+        FailureClass.TIMEOUT,
+        True,
+        False,
+        False,
+        "Booking {booking}, in which it was to run, is over. Clone the job without it, or into "
+        "another one, to go on.",
     ),
 }
 

@@ -41,6 +41,16 @@ class NodeState(StrEnum):
     RETIRED = "retired"
 
 
+class BookingState(StrEnum):
+    """What a booking is. RELEASED: nobody used it, so it was given back."""
+
+    PLANNED = "planned"
+    ACTIVE = "active"
+    ENDED = "ended"
+    CANCELLED = "cancelled"
+    RELEASED = "released"
+
+
 class DeviceHealth(StrEnum):
     """Whether a device may be offered; only HEALTHY ones are."""
 

@@ -86,7 +86,7 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
     WaitReason.MAINTENANCE_CONFLICT: (
         "It would cross the maintenance from {begin} to {until}{remedy}."
     ),
-    WaitReason.RESERVATION_CONFLICT: "The GPUs are booked from {begin}.",
+    WaitReason.RESERVATION_CONFLICT: "{booked}{remedy}.",
     WaitReason.NODES_UNHEALTHY: (
         "Needs {need}; {down} of {nodes} nodes in pool {pool} take no work now ({states})."
     ),

@@ -102,7 +102,6 @@ def test_odd_set_numbers_are_refused(program, alice, query):
         ("exclusive", True),
         ("licences", {"solver": 1}),
         ("constraints", ["a=b"]),
-        ("booking", "exam"),
     ],
 )
 def test_what_is_not_honoured_yet_is_refused_by_name(program, alice, cluster, spec, field, value):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.validation import validate_schema
@@ -12,6 +14,7 @@ from drf_spectacular.validation import validate_schema
 from portal.api.docs import schema
 from portal.api.operations import ApiView
 from portal.api.v1.urls import urlpatterns
+from scheduler.services.bookings import plan_booking
 from tests import scenes
 
 
@@ -72,8 +75,18 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
     other = scenes.submit(alice, project, name="waits")
     caller = program(root)
     job_set = scenes.submit(alice, project, array="0-3%2").job_set
+    begin = timezone.now() + timedelta(hours=1)
+    booking = plan_booking(
+        actor=root,
+        owner=project,
+        pool=cluster.pool,
+        nodes=1,
+        from_at=begin,
+        until_at=begin + timedelta(hours=1),
+    )
     values = {
         "sets/{id}": f"sets/{job_set.pk}",
+        "bookings/{id}": f"bookings/{booking.pk}",
         "{other}": str(other.pk),
         "{id}": str(job.pk),
         "{name}": "n1",

@@ -19,7 +19,7 @@ from portal.api.v1 import (
 )
 from portal.api.v1.finance import reports, spending, terms
 from portal.api.v1.organisation import audit, roles
-from portal.api.v1.rules import budgets, licences, policies, quotas, windows
+from portal.api.v1.rules import bookings, budgets, licences, policies, quotas, windows
 
 urlpatterns: list[URLPattern] = [
     path("jobs/", jobs.Jobs.as_view(), name="jobs"),
@@ -58,6 +58,9 @@ urlpatterns: list[URLPattern] = [
     path("nodes/<str:name>/labels/", cluster.NodeLabels.as_view(), name="node_labels"),
     path("windows/", windows.WindowList.as_view(), name="windows"),
     path("windows/<int:pk>/cancel/", windows.WindowCancel.as_view(), name="window_cancel"),
+    path("bookings/", bookings.BookingList.as_view(), name="bookings"),
+    path("bookings/<int:pk>/", bookings.BookingByNumber.as_view(), name="booking"),
+    path("bookings/<int:pk>/cancel/", bookings.BookingCancel.as_view(), name="booking_cancel"),
     path("licences/", licences.LicenceList.as_view(), name="licences"),
     path("licences/<str:name>/remove/", licences.LicenceRemove.as_view(), name="licence_remove"),
     path("queue/<slug:pool>/", cluster.QueueByPool.as_view(), name="queue"),

@@ -90,8 +90,10 @@ class Board:
         return slice(int(self._begin[node]), int(self._end[node]))
 
     def allows(self, request: Request) -> Flags:
-        """Nodes of the request's pool that its mask does not exclude."""
+        """Nodes of the request's pool, or booking, that its mask does not exclude."""
         here: Flags = self.in_pool[request.pool]
+        if request.booking != NONE:
+            here = flags(here & self.keeping.booked_nodes(request.booking))
         masks = self.snapshot.node_masks
         if request.mask == NONE or masks is None:
             return here
@@ -114,6 +116,8 @@ class Board:
             fit &= ~self.is_closed
         if request.is_exclusive:
             fit &= self.residents == 0
+        if request.booking != NONE:
+            fit &= self.keeping.holds_inside(request, self.snapshot.now_s)
         return np.asarray(fit)
 
     def _have_gpus(self, request: Request, past_tenants: bool) -> Flags:

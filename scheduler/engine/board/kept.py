@@ -47,8 +47,9 @@ class Kept:
 
     `owner`: the waiting row of a head, else the row in its table of the calendar. `is_promise`:
     from an earlier cycle, for a job whose turn has not come yet. `free_then`: what the nodes have
-    free at `from_s`, other things kept aside; starts are charged to it. `is_whole`: it leaves
-    nothing to others, whatever is free. `tenant`: whose cards the nodes' are then.
+    free at `from_s`, other things kept aside; starts are charged to it. `used`: what those whom it
+    does not bind have of it already. `is_whole`: it leaves nothing to others, whatever is free.
+    `tenant`: whose cards the nodes' are then.
     """
 
     kind: SlotKind
@@ -62,6 +63,7 @@ class Kept:
     is_promise: bool = False
     is_whole: bool = False
     tenant: int = NONE
+    used: Ints | None = None
     overlaps: list[tuple[Kept, Ints]] = field(default_factory=list)
 
     def binds(self, who: Seeker) -> bool:
@@ -72,17 +74,26 @@ class Kept:
         """
         if self.kind is SlotKind.HEAD:
             return self.owner != who.row and (who.is_promised or not self.is_promise)
+        return not self.serves(who.request)
+
+    def serves(self, request: Request) -> bool:
+        """Whether it is kept for just such jobs: those of a booking, or who may use headroom."""
         if self.kind is SlotKind.BOOKING:
-            return self.owner != who.request.booking
-        return self.kind is SlotKind.MAINTENANCE or not who.request.uses_headroom
+            return self.owner == request.booking
+        return self.kind is SlotKind.HEADROOM and request.uses_headroom
 
     def spare(self, beside: Sequence[Kept]) -> Ints:
         """By node, what is left at `from_s` of it and of those `beside` it."""
-        left = self.free_then - self.need
+        left = self.free_then - self.left
         for other, taken in self.overlaps:
             if other in beside:
                 left = left - taken
         return left
+
+    @property
+    def left(self) -> Ints:
+        """What nobody has taken up yet of what is kept, by node."""
+        return self.need if self.used is None else np.maximum(self.need - self.used, 0)
 
     def is_active(self, at_s: Floats) -> Flags:
         """At which of these moments it holds."""
@@ -107,6 +118,7 @@ class Keeping:
         self.slack_s = 0.0
         self._size = size
         self._by_pool: dict[int, list[Kept]] = {}
+        self._booked: dict[int, Kept] = {}
 
     def __iter__(self) -> Iterator[Kept]:
         return (one for kept in self._by_pool.values() for one in kept)
@@ -115,11 +127,12 @@ class Keeping:
         """In the order in which it was entered."""
         return self._by_pool.get(pool, ())
 
-    def nodes(self) -> Flags:
-        """Nodes of which anything is kept."""
+    def nodes(self, beside: Sequence[Kept] | None = None) -> Flags:
+        """Nodes of which anything is kept; of bookings and headroom only what is `beside`."""
         chosen = np.zeros(self._size, dtype=np.bool_)
         for one in self:
-            chosen[one.nodes] = True
+            if beside is None or one in beside or one.kind in (SlotKind.HEAD, SlotKind.MAINTENANCE):
+                chosen[one.nodes] = True
         return chosen
 
     def binding(self, who: Seeker, until_s: float = np.inf) -> list[Kept]:
@@ -149,6 +162,26 @@ class Keeping:
             _meet(one, other)
             _meet(other, one)
         self._by_pool.setdefault(one.pool, []).append(one)
+        if one.kind is SlotKind.BOOKING:
+            self._booked[one.owner] = one
+
+    def booked_nodes(self, booking: int) -> Flags:
+        """The nodes of a booking (row), begun or not."""
+        chosen = np.zeros(self._size, dtype=np.bool_)
+        if booking in self._booked:
+            chosen[self._booked[booking].nodes] = True
+        return chosen
+
+    def holds_inside(self, request: Request, now_s: float) -> Flags:
+        """Where the booking of the request has room left for one share now; nowhere before it
+        begins, and when it is about to end.
+        """
+        fit = np.zeros(self._size, dtype=np.bool_)
+        one = self._booked.get(request.booking)
+        if one is not None and one.from_s <= now_s < one.until_s - self.slack_s:
+            # The whole of a node is limited by what is free of it alone.
+            fit[one.nodes] = one.is_whole or (not request.is_exclusive and hold(one.left, request))
+        return fit
 
     def withdraw(self, one: Kept) -> None:
         """Keep it no more."""
@@ -167,6 +200,8 @@ class Keeping:
                 at = int(np.searchsorted(one.nodes, node))
                 if at < len(one.nodes) and one.nodes[at] == node:
                     one.free_then[:, at] -= need_of(share)
+                    if one.used is not None and one.serves(share):
+                        one.used[:, at] += need_of(share)
 
 
 def _meet(one: Kept, other: Kept) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.engine.board.kept import Kept
+from scheduler.engine.board.kept import Kept, Seeker
 from scheduler.engine.explaining.case import Case, Finding
 from scheduler.engine.explaining.words import name_words
 from scheduler.engine.gang import can_start, has_room
 from scheduler.engine.placement import has_nodes
 from scheduler.engine.plan import SlotKind
-from scheduler.engine.snapshot import flags
+from scheduler.engine.snapshot import NONE, flags
 
 
 def find_maintenance(case: Case) -> Finding | None:
@@ -21,18 +21,79 @@ def find_maintenance(case: Case) -> Finding | None:
     That is so if the nodes with room now are all in one before the job is gone; or, though none has
     room, if too few nodes of the pool are open for as long as that.
     """
-    board, snapshot = case.board, case.board.snapshot
-    kept = board.keeping.of_pool(case.request.pool)
+    kept = case.board.keeping.of_pool(case.request.pool)
     windows = [one for one in kept if one.kind is SlotKind.MAINTENANCE]
     first = _first_crossed(case, windows) if windows else None
+    return None if first is None else _crossing(case, first)
+
+
+def find_reserved(case: Case) -> Finding | None:
+    """What has room for it is booked by others before it is gone, or kept for production.
+
+    Or it belongs to a booking that has not begun or has no room for it now.
+    """
+    if case.request.booking != NONE:
+        return _find_own(case)
+    board, who = case.board, Seeker(NONE, case.request)
+    kept = [one for one in board.keeping.binding(who) if one.kind is not SlotKind.HEAD]
+    if all(one.kind is SlotKind.MAINTENANCE for one in kept):
+        return None
+    first = _first_crossed(case, kept)
     if first is None:
         return None
+    if first.kind is SlotKind.HEADROOM:
+        headroom = int(board.snapshot.headroom.gpus[first.owner])
+        words = f"{headroom} GPUs of pool {board.snapshot.pools[first.pool]}"
+        words += " are kept for production, or for jobs that can be stopped for it"
+        facts = {**name_words(board, case.request), "headroom": headroom, "booked": words}
+        return Finding({**facts, "remedy": ""})
+    found = _crossing(case, first)
+    if found is None:
+        return None
+    begins = f"from {found.facts['begin']} " if first.from_s > board.snapshot.now_s else ""
+    words = f"The GPUs with room for it are booked {begins}until {found.facts['until']}"
+    return Finding({**found.facts, "booked": words}, found.concerns)
+
+
+def _find_own(case: Case) -> Finding | None:
+    """Why its own booking does not let it start."""
+    board, request = case.board, case.request
+    bookings, row = board.snapshot.bookings, request.booking
+    if has_room(board, request):
+        return None
+    begin, until = _moment(bookings.from_s[row]), _moment(bookings.until_s[row])
+    number, now_s = int(bookings.id[row]), board.snapshot.now_s
+    words = f"Its booking {number} has no room for it now"
+    if bookings.from_s[row] > now_s:
+        words = f"Its booking {number} begins at {begin}"
+    elif bookings.until_s[row] <= now_s + board.keeping.slack_s:
+        words = f"Its booking {number} ends at {until}"
+    return Finding(
+        {
+            **name_words(board, request),
+            "booking": number,
+            "begin": begin,
+            "until": until,
+            "begins_at": int(bookings.from_s[row]),
+            "until_at": int(bookings.until_s[row]),
+            "fits_with_limit_s": None,
+            "booked": words,
+            "remedy": "",
+        }
+    )
+
+
+def _crossing(case: Case, first: Kept) -> Finding | None:
+    """Which jobs of the case are there when it begins, and with what limit one would not be."""
+    board, snapshot = case.board, case.board.snapshot
     gone_s = snapshot.now_s + snapshot.waiting.remaining_s[case.rows] + board.keeping.slack_s
     crosses = flags(gone_s > first.from_s)
     if not crosses.any():
         return None
     limit_s = int(first.from_s - snapshot.now_s - board.keeping.slack_s)
+    kept = board.keeping.of_pool(case.request.pool)
     beside = [one for one in kept if one.from_s < first.from_s and not one.is_promise]
+    beside = [one for one in beside if not one.serves(case.request)]
     would_fit = limit_s > 0 and can_start(board, case.request, beside)
     remedy = f"; with a limit of {_duration(limit_s)} it could start now" if would_fit else ""
     facts = {
@@ -47,19 +108,20 @@ def find_maintenance(case: Case) -> Finding | None:
     return Finding(facts, crosses)
 
 
-def _first_crossed(case: Case, windows: Sequence[Kept]) -> Kept | None:
-    """The earliest window that no job of the class may still meet; None if there is none."""
+def _first_crossed(case: Case, kept: Sequence[Kept]) -> Kept | None:
+    """The earliest of these that no job of the class may still meet; None if there is none."""
     fits_now = has_room(case.board, case.request)
-    for window in sorted(windows, key=lambda one: one.from_s):
-        met = [one for one in windows if one.from_s <= window.from_s]
+    for first in sorted(kept, key=lambda one: one.from_s):
+        met = [one for one in kept if one.from_s <= first.from_s]
         if fits_now:
             is_open = has_room(case.board, case.request, met)
         else:
             among = case.board.snapshot.nodes.takes_work.copy()
-            among[np.concatenate([one.nodes for one in met])] = False
+            for one in met:
+                among[one.nodes] &= not one.is_whole
             is_open = has_nodes(case.board, case.request, case.board.offered_gpus, among)
         if not is_open:
-            return window
+            return first
     return None
 
 

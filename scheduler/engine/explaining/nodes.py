@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from scheduler.engine.board import Board
@@ -13,7 +15,8 @@ from scheduler.engine.snapshot import NODE_STATES, NONE, Flags, Request
 
 def find_infeasible(case: Case) -> Finding | None:
     """Too few nodes could hold a share even if everything were empty and in order."""
-    board, request = case.board, case.request
+    # What a booking has now says nothing about ever.
+    board, request = case.board, replace(case.request, booking=NONE)
     anywhere = board.in_pool[request.pool]
     if has_nodes(board, request, board.present_gpus, anywhere):
         return None
@@ -30,7 +33,7 @@ def find_closed(case: Case) -> Finding | None:
 
 def find_unhealthy(case: Case) -> Finding | None:
     """Enough nodes exist, too few of them take work now."""
-    board, request = case.board, case.request
+    board, request = case.board, replace(case.request, booking=NONE)
     takes_work = board.snapshot.nodes.takes_work
     if board.is_all_in_order or has_nodes(board, request, board.offered_gpus, takes_work):
         return None

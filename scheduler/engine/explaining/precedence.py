@@ -22,6 +22,7 @@ CHECKS: tuple[Check, ...] = (
         by_queue=True,
     ),
     Check(WaitReason.MAINTENANCE_CONFLICT, calendar.find_maintenance),
+    Check(WaitReason.RESERVATION_CONFLICT, calendar.find_reserved),
     Check(
         WaitReason.NODES_UNHEALTHY, nodes.find_unhealthy, measures.measure_in_order, rules_out=True
     ),

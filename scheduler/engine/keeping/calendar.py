@@ -1,4 +1,4 @@
-"""What the calendar keeps: nodes in maintenance, now or some day."""
+"""What the calendar keeps: nodes in maintenance, now or some day; bookings; headroom."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.board.kept import Kept
+from scheduler.engine.keeping.bookings import keep_bookings
+from scheduler.engine.keeping.headroom import keep_headroom
 from scheduler.engine.plan import SlotKind
 from scheduler.engine.snapshot import ints
+
+
+def keep_calendar(board: Board) -> None:
+    """Keep what is planned beside the jobs: maintenance, then bookings, then headroom."""
+    keep_windows(board)
+    keep_bookings(board)
+    keep_headroom(board)
 
 
 def keep_windows(board: Board) -> None:

@@ -75,6 +75,9 @@ class Heads:
         waited_s = now_s - float(waiting.queued_at_s[who.row])
         if waited_s < self._policy.head_patience_s or self._policy.rearranges:
             return False
+        if who.request.booking != NONE:
+            # Inside a booking its owners decide; what is booked is kept already.
+            return False
         # Licences are counted for one head alone.
         is_licensed = who.request.licences != NONE and bool(self.by_pool.get(who.request.pool))
         if is_licensed or not self._has_room_for_head(who.request.pool):

@@ -25,8 +25,12 @@ def timeline_of(board: Board, starts: Iterable[Start], started: Sequence[int]) -
 
 
 def _slot(snapshot: Snapshot, one: Kept) -> Slot:
-    table = snapshot.windows if one.kind is SlotKind.MAINTENANCE else snapshot.waiting
-    owner = int(table.id[one.owner])
+    ids = {
+        SlotKind.MAINTENANCE: snapshot.windows.id,
+        SlotKind.BOOKING: snapshot.bookings.id,
+        SlotKind.HEADROOM: snapshot.headroom.id,
+    }.get(one.kind, snapshot.waiting.id)
+    owner = int(ids[one.owner])
     nodes = tuple(snapshot.nodes.id[one.nodes].tolist())
     return Slot(one.kind, owner, nodes, one.from_s, one.until_s)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scheduler.engine.board import Board
+from scheduler.engine.board.kept import Seeker
 from scheduler.engine.placement import is_capable, without_avoided
 from scheduler.engine.snapshot import NONE, Request
 
@@ -105,6 +106,9 @@ class Floor:
         if shape not in self._capable:
             fit = is_capable(self.board, shape, self.board.offered_gpus)
             fit &= self.board.snapshot.nodes.takes_work
+            # Nobody is stopped for what the calendar keeps for others.
+            for one in self.board.keeping.binding(Seeker(NONE, shape)):
+                fit[one.nodes] = False
             self._capable[shape] = without_avoided(self.board, shape, fit).nonzero()[0].tolist()
         return self._capable[shape]
 

@@ -15,6 +15,8 @@ import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.explaining import rule_out
+from scheduler.engine.keeping.bookings import keep_bookings
+from scheduler.engine.keeping.headroom import keep_headroom
 from scheduler.engine.plan import Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.floor import Floor, Resident
@@ -68,6 +70,8 @@ class _Rearrangement:
         self.snapshot = snapshot
         self.policy = policy
         self.board = Board(snapshot)
+        keep_bookings(self.board)
+        keep_headroom(self.board)
         self.first_running = len(snapshot.waiting)
         self.jobs = snapshot.waiting.join(running.jobs)
         self.cost_s: Floats = floats(
@@ -206,7 +210,10 @@ class _Rearrangement:
         return [
             row
             for row, request in enumerate(self.classes.requests)
-            if request.is_share or not request.gpus or not request.is_counted
+            if request.is_share
+            or not request.gpus
+            or not request.is_counted
+            or request.booking != NONE
         ]
 
     def _capacity(self) -> list[int]:

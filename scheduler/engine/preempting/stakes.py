@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.engine.policy import Policy
-from scheduler.engine.snapshot import Flags, Floats, Running, flags, floats
+from scheduler.engine.snapshot import NONE, Flags, Floats, Running, flags, floats
 from scheduler.engine.worth import gpus_of
 
 # Each tier (they are ten apart) makes lost work count twice as much as the one below.
@@ -13,9 +13,13 @@ TIER_STEP, TIER_FACTOR = 10.0, 2.0
 
 
 def may_stop(running: Running, policy: Policy) -> Flags:
-    """Live jobs whose promised run time is over and that were not stopped a moment ago."""
+    """Live jobs whose promised run time is over and that were not stopped a moment ago.
+
+    Nobody is stopped for another on GPUs that were booked for it.
+    """
     has_run = running.ran_s >= np.maximum(running.least_s, policy.min_run_s)
-    return flags(has_run & (running.rested_s >= policy.rest_s))
+    is_booked = running.jobs.booking != NONE
+    return flags(has_run & (running.rested_s >= policy.rest_s) & ~is_booked)
 
 
 def lost_work_s(running: Running) -> Floats:

@@ -11,11 +11,13 @@ Williamson, SIAM J. Comput. 24, 1995, for covers chosen greedily).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from scheduler.engine.board import Board
+from scheduler.engine.board.kept import Kept
 from scheduler.engine.placement import is_capable, without_avoided
 from scheduler.engine.plan import Stop
 from scheduler.engine.policy import Policy
@@ -68,6 +70,7 @@ class Targeting:
         self.job: Ints = ints(job[is_live])
         self.node: Ints = held.node[self._held_row]
         self._span: Ints = ints(np.bincount(self.job, minlength=len(jobs)))
+        self._is_kept: Flags = board.keeping.nodes()
         self._lowest = int(jobs.tier[self._may_stop].min(initial=np.iinfo(np.int64).max))
         self._gpus: dict[int, Ints] = {}
 
@@ -75,10 +78,14 @@ class Targeting:
         """Whether a job of this tier could stop anyone at all."""
         return tier > self._lowest
 
-    def find(self, request: Request, tier: int) -> Clearing | None:
-        """Where the job can start if some of lower tiers stop; None if that is not enough."""
+    def find(self, request: Request, tier: int, beside: Sequence[Kept] = ()) -> Clearing | None:
+        """Where the job can start if some of lower tiers stop; None if that is not enough.
+
+        Nodes kept for heads or `beside` are left alone.
+        """
         if request.is_share or not request.gpus:
             return None
+        self._is_kept = self.board.keeping.nodes(beside)
         may_go = (self.running.jobs.tier < tier) & self._may_stop & ~self.is_gone
         shares = ints(np.flatnonzero(may_go[self.job]))
         picked = flags(np.zeros(len(may_go)))
@@ -142,7 +149,7 @@ class Targeting:
         board = self.board
         is_open = is_capable(board, shape, board.offered_gpus) & board.snapshot.nodes.takes_work
         is_open = without_avoided(board, shape, flags(is_open)).copy()
-        is_open &= ~board.keeping.nodes()
+        is_open &= ~self._is_kept
         is_open[taken] = False
         return flags(is_open)
 

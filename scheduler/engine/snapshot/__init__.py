@@ -5,7 +5,13 @@ Times are seconds since 1970, sizes MiB. -1 stands for "none".
 """
 
 from scheduler.engine.snapshot.accounts import Accounts, Limits
-from scheduler.engine.snapshot.calendar import Promises, Windows
+from scheduler.engine.snapshot.calendar import (
+    BookedNodes,
+    Bookings,
+    Headroom,
+    Promises,
+    Windows,
+)
 from scheduler.engine.snapshot.claims import Claims
 from scheduler.engine.snapshot.cluster import (
     ISOLATIONS,
@@ -50,12 +56,15 @@ __all__ = [
     "TOPOLOGIES",
     "WHOLE_MILLI",
     "Accounts",
+    "BookedNodes",
+    "Bookings",
     "Claims",
     "Classes",
     "Demand",
     "Devices",
     "Flags",
     "Floats",
+    "Headroom",
     "Held",
     "Ints",
     "Limits",

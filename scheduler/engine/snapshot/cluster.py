@@ -101,7 +101,8 @@ class Held(Table):
     """Every placement that holds something now. `until_s`: when its job reaches the time limit.
 
     `tenant`, `account` and `sharer` as in `Waiting`; `shares_cards`: it opted in to other tenants
-    on its card; `is_exclusive`: nobody else may come to its node.
+    on its card; `is_exclusive`: nobody else may come to its node. `booking` and `uses_headroom` as
+    in `Waiting`.
     """
 
     USUAL: ClassVar[Mapping[str, int | float | bool]] = {
@@ -111,6 +112,8 @@ class Held(Table):
         "is_exclusive": False,
         "account": NONE,
         "sharer": NONE,
+        "booking": NONE,
+        "uses_headroom": False,
     }
 
     job: Ints
@@ -124,6 +127,8 @@ class Held(Table):
     is_exclusive: Flags
     account: Ints
     sharer: Ints
+    booking: Ints
+    uses_headroom: Flags
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from scheduler.engine.snapshot.accounts import Accounts, Limits
-from scheduler.engine.snapshot.calendar import Promises, Windows, no_promises, no_windows
+from scheduler.engine.snapshot.calendar import (
+    BookedNodes,
+    Bookings,
+    Headroom,
+    Promises,
+    Windows,
+    no_booked_nodes,
+    no_bookings,
+    no_headroom,
+    no_promises,
+    no_windows,
+)
 from scheduler.engine.snapshot.claims import Claims, no_claims
 from scheduler.engine.snapshot.cluster import Devices, Held, Nodes, Slices, Tokens
 from scheduler.engine.snapshot.columns import NONE, Flags, Floats, Ints, floats, ints
@@ -35,9 +46,10 @@ class Snapshot:
     `accounts` share the cluster within `limits`, `account_names` names them; empty: nobody is kept
     from anything.
     `promises`: what the last cycle planned for protected heads; empty if nobody remembers.
-    `windows`: when which nodes are in maintenance.
     `prices`, by model: what a second of a GPU costs at most, infinite where nobody knows; None if
     no budget is in money. `money`: the unit of prices in words, and how many make one of it.
+    `windows`: when which nodes are in maintenance. `bookings`: what is booked when, `booked_nodes`:
+    on which nodes so far. `headroom`: what production can always have.
     """
 
     now_s: float
@@ -71,6 +83,9 @@ class Snapshot:
     windows: Windows = field(default_factory=no_windows)
     prices: Floats | None = None
     money: tuple[str, float] = ("", 1.0)
+    bookings: Bookings = field(default_factory=no_bookings)
+    booked_nodes: BookedNodes = field(default_factory=no_booked_nodes)
+    headroom: Headroom = field(default_factory=no_headroom)
 
     def accepts(self) -> Flags:
         """By row of a `model` column, the last for any, whether it takes each model."""

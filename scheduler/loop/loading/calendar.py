@@ -1,12 +1,39 @@
-"""Maintenance windows."""
+"""Maintenance windows and bookings."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
 
-from scheduler.engine.snapshot import Windows, floats, ints
-from scheduler.loop.loading.columns import Columns
-from scheduler.models import MaintenanceWindow
+from django.db.models import Exists, OuterRef, Q
+
+from scheduler.engine.snapshot import BookedNodes, Bookings, Windows, floats, ints
+from scheduler.loop.loading.columns import Columns, ModelRows
+from scheduler.models import Booking, Job, MaintenanceWindow
+from scheduler.states import FINAL_JOB_STATES
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calendar:
+    """What is planned for nodes: tables of the snapshot by name, and rows of bookings by id."""
+
+    tables: Mapping[str, Any]
+    booking_row: Mapping[int, int]
+
+
+def load_calendar(
+    nodes: Columns, pool_row: Mapping[int, int], models: ModelRows, now: datetime
+) -> Calendar:
+    """Two queries; `nodes` as of `load_nodes`. Call it before the models are counted."""
+    bookings, booked_nodes, booking_row = _load_bookings(nodes, pool_row, models, now)
+    tables = {
+        "windows": load_windows(nodes, now),
+        "bookings": bookings,
+        "booked_nodes": booked_nodes,
+    }
+    return Calendar(tables, booking_row)
 
 
 def load_windows(nodes: Columns, now: datetime) -> Windows:
@@ -22,3 +49,60 @@ def load_windows(nodes: Columns, now: datetime) -> Windows:
     ]
     number, node, begin, end = list(zip(*rows, strict=True)) or [()] * 4
     return Windows(ints(number), ints(node), floats(begin), floats(end))
+
+
+def _load_bookings(
+    nodes: Columns, pool_row: Mapping[int, int], models: ModelRows, now: datetime
+) -> tuple[Bookings, BookedNodes, dict[int, int]]:
+    """Those that are planned or active, where they were so far, and their rows by id.
+
+    And those that are over and have a job left, so that it starts nowhere else meanwhile.
+    """
+    node_row = {pk: row for row, pk in enumerate(nodes["pk"])}
+    left = Job.objects.filter(booked_in=OuterRef("pk")).exclude(state__in=FINAL_JOB_STATES)
+    rows = [
+        (pk, pool_row[pool], models.wanted(model), count, gpus, *_span(span), where)
+        for pk, pool, model, count, gpus, where, *span in Booking.objects.filter(
+            Q(until_at__gt=now, closed_as="") | Exists(left)
+        )
+        .order_by("pk")
+        .values_list(
+            "pk",
+            "pool_id",
+            "gpu_model",
+            "nodes",
+            "gpus_per_node",
+            "node_ids",
+            "from_at",
+            "until_at",
+            "closed_at",
+        )
+    ]
+    number, pool, model, count, gpus, begin, end, where = list(zip(*rows, strict=True)) or [()] * 8
+    known = [
+        (row, node_row[node]) for row, ids in enumerate(where) for node in ids if node in node_row
+    ]
+    booking, node = list(zip(*known, strict=True)) or [()] * 2
+    return (
+        Bookings(
+            ints(number),
+            ints(pool),
+            ints(model),
+            ints(count),
+            ints(gpus),
+            floats(begin),
+            floats(end),
+        ),
+        BookedNodes(ints(booking), ints(node)),
+        {pk: row for row, pk in enumerate(number)},
+    )
+
+
+def _span(span: list[datetime | None]) -> tuple[float, float]:
+    """From and until; what was closed before its time is over since then."""
+    from_at, until_at, closed_at = span
+    assert from_at is not None and until_at is not None
+    if closed_at is None:
+        return from_at.timestamp(), until_at.timestamp()
+    begin = min(from_at, closed_at - timedelta(seconds=1))
+    return begin.timestamp(), min(until_at, closed_at).timestamp()

@@ -45,6 +45,7 @@ class Share:
     owner: int
     shares_cards: bool
     is_exclusive: bool
+    booking: int | None
 
 
 _JOB = "attempt__job__"
@@ -61,6 +62,7 @@ _SHARE_FIELDS = (
     f"{_JOB}owner_id",
     f"{_JOB}share_cards",
     f"{_JOB}exclusive",
+    f"{_JOB}booked_in_id",
 )
 
 
@@ -144,7 +146,12 @@ def load_devices(node_row: dict[int, int], holder: dict[int, int], models: Model
     )
 
 
-def as_held(shares: Sequence[Share], team_of: Mapping[int, int], owners: Owners) -> Held:
+def as_held(
+    shares: Sequence[Share],
+    team_of: Mapping[int, int],
+    owners: Owners,
+    booking_row: Mapping[int, int],
+) -> Held:
     """The placements of `load_shares` as the engine sees them; `team_of` by project."""
     return Held.of(
         job=ints([share.job for share in shares]),
@@ -160,6 +167,7 @@ def as_held(shares: Sequence[Share], team_of: Mapping[int, int], owners: Owners)
         sharer=owners.sharers(
             (share.project for share in shares), (share.owner for share in shares)
         ),
+        booking=ints([booking_row.get(share.booking or 0, NONE) for share in shares]),
     )
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from scheduler.engine.snapshot import NONE, Snapshot, flags
+from scheduler.engine.snapshot import NONE, Snapshot, flags, ints
 from scheduler.loop.loading.accounts import NOBODY, Owners, load_limits, load_owners, load_prices
-from scheduler.loop.loading.calendar import load_windows
+from scheduler.loop.loading.calendar import load_calendar
 from scheduler.loop.loading.claims import with_claims
 from scheduler.loop.loading.cluster import (
     Share,
@@ -39,7 +39,7 @@ FAILED_LATELY = timedelta(hours=24)
 class Loaded:
     """The snapshot, and per waiting row the reason that the database shows now.
 
-    `pool_row` and `queue_row`: their rows by id.
+    `pool_row`, `queue_row` and `booking_row`: their rows by id.
     """
 
     snapshot: Snapshot
@@ -47,6 +47,7 @@ class Loaded:
     pool_row: Mapping[int, int] = field(default_factory=dict)
     queue_row: Mapping[int, int] = field(default_factory=dict)
     owners: Owners = NOBODY
+    booking_row: Mapping[int, int] = field(default_factory=dict)
 
     def with_running(self, *, rest_s: float, now: datetime) -> Loaded:
         """The same with the live jobs that may be stopped; two queries more.
@@ -59,6 +60,9 @@ class Loaded:
         running = load_running(
             self.pool_row, self.queue_row, snapshot.models, self.owners, rest_s=rest_s, now=now
         )
+        inside = dict(zip(snapshot.held.job.tolist(), snapshot.held.booking.tolist(), strict=True))
+        booking = ints([inside.get(job, NONE) for job in running.jobs.id.tolist()])
+        running = replace(running, jobs=replace(running.jobs, booking=booking))
         return replace(self, snapshot=replace(snapshot, running=running))
 
 
@@ -69,7 +73,7 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
     2. Nodes that are not retired, and their devices.
     3. Open allocations with their placements: what is held, and until when.
     4. Rooms that are kept for jobs while others make them.
-       Maintenance windows that are not over.
+       Maintenance windows and bookings that are not over.
     5. Queued jobs, and the nodes where they failed last.
     6. Whose they are, what that account may hold, and what it used before.
     7. What few of them ask for beside; licences, and which nodes failed lately. Teams tell
@@ -86,11 +90,11 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
     models = ModelRows()
     claims, devices = with_claims(load_devices(node_row, holder, models), node_row, now)
     owners = load_owners(_owners(job_rows, shares), now=now, half_life_s=half_life_s)
-    has_slots = bool((devices.card != NONE).any())
-    team_of = owners.team_of if has_slots else {}
+    team_of = owners.team_of if (devices.card != NONE).any() else {}
     avoided = load_avoided(node_row)
     waiting = as_waiting(job_rows, pool_row, queue_row, models, avoided, team_of, owners)
-    wishes = load_wishes(now, models)
+    calendar = load_calendar(node_rows, pool_row, models, now)
+    wishes = load_wishes(now, models, calendar.booking_row)
     snapshot = Snapshot(
         now_s=now.timestamp(),
         pools=tuple(name for _, name in pools),
@@ -99,18 +103,19 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
         models=models.names(),
         nodes=as_nodes(node_rows, pool_row, shares, load_failures(now - FAILED_LATELY)),
         devices=devices,
-        held=as_held(shares, team_of, owners),
+        held=as_held(shares, team_of, owners, calendar.booking_row),
         waiting=waiting,
         claims=claims,
         accounts=owners.accounts,
         account_names=owners.names,
         limits=load_limits(owners, pool_row, models.rows(), now=now),
-        windows=load_windows(node_rows, now),
         **load_prices(owners, models.names(), now=now),
+        **calendar.tables,
     )
     limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows))
     snapshot = replace(snapshot, **limits, **load_licences(wishes))
-    return Loaded(snapshot, tuple(job_rows["wait_reason"]), pool_row, queue_row, owners)
+    reasons = tuple(job_rows["wait_reason"])
+    return Loaded(snapshot, reasons, pool_row, queue_row, owners, calendar.booking_row)
 
 
 def _owners(jobs: Columns, shares: Iterable[Share]) -> Iterator[tuple[int, int]]:

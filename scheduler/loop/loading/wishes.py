@@ -39,6 +39,7 @@ _FIELDS = (
     "exclude_nodes",
     "topology_level",
     "topology_mode",
+    "booked_in_id",
 )
 _ISOLATION_ROW = {"any": 0, "timeslice": 0} | {name: row for row, name in enumerate(ISOLATIONS)}
 
@@ -72,12 +73,15 @@ class Wishes:
         self.cells.setdefault(column, {})[job] = value
 
 
-def load_wishes(now: datetime, models: ModelRows) -> Wishes:
+def load_wishes(now: datetime, models: ModelRows, booking_row: Mapping[int, int]) -> Wishes:
     """One query for the queued jobs that have any; call it before the models are counted."""
     wishes = Wishes()
     asking = Job.objects.filter(state=JobState.QUEUED, is_shaped=True).order_by("pk")
     for values in asking.values_list(*_FIELDS):
-        _read(wishes, dict(zip(_FIELDS, values, strict=True)), now, models)
+        job = dict(zip(_FIELDS, values, strict=True))
+        _read(wishes, job, now, models)
+        if job["booked_in_id"] in booking_row:
+            wishes.put("booking", job["pk"], booking_row[job["booked_in_id"]])
     return wishes
 
 

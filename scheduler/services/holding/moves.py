@@ -111,7 +111,7 @@ def cancel_waiting(
     reason: EndReason,
     facts: Mapping[str, object],
     now: datetime,
-    actor: User,
+    actor: User | None = None,
 ) -> None:
     """End waiting jobs, locked by the caller, for one reason; equals `move_job` in a loop.
 

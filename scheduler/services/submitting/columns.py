@@ -21,6 +21,7 @@ _PLAIN: Mapping[str, Any] = {
     "constraints": [],
     "exclude_nodes": [],
     "topology_level": "",
+    "booking": "",
 }
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from accounts.models import Project, User
 from scheduler import events
-from scheduler.models import Dependency, Job, JobEvent, JobSet, Queue
+from scheduler.models import Booking, Dependency, Job, JobEvent, JobSet, Queue
 from scheduler.services import transitions
+from scheduler.services.bookings.joining import resolve_booking
 from scheduler.services.holding.obstacles import Obstacle, begin_obstacle, limit_obstacle
 from scheduler.services.sharing.alerts import refuse_blocked
 from scheduler.services.sharing.waiting_room import refuse_beyond_cap
@@ -31,6 +32,7 @@ class Target:
     now: datetime
     cloned_from: Job | None = None
     rerun_of: JobSet | None = None
+    booking: Booking | None = None
 
 
 def open_job(target: Target, spec: JobSpec) -> Job:
@@ -43,6 +45,8 @@ def open_job(target: Target, spec: JobSpec) -> Job:
     """
     order = resolve_order(target.actor, spec)
     refuse_blocked(target.project, target.now)
+    booking = resolve_booking(target.actor, target.project, target.queue, spec, now=target.now)
+    target = replace(target, booking=booking)
     refuse_beyond_cap(target.project, len(spec.array.indexes) if spec.array else 1)
     obstacle = _held_by(target, spec) or order.obstacle or begin_obstacle(spec.begin, target.now)
     if spec.array is not None:
@@ -66,6 +70,7 @@ def _fields(target: Target, spec: JobSpec, order: Order) -> dict[str, Any]:
         "pool": target.queue.pool,
         "queue": target.queue,
         "cloned_from": target.cloned_from,
+        "booked_in": target.booking,
         "is_singleton": order.is_singleton,
         "submitted_at": target.now,
         "queued_at": target.now,

@@ -34,7 +34,7 @@ class Windows(serializers.Serializer[Any]):
     items = WindowShape(many=True)
 
 
-class _Zoned(serializers.DateTimeField):
+class Zoned(serializers.DateTimeField):
     """A moment with its zone."""
 
     def enforce_timezone(self, value: Any) -> Any:
@@ -52,8 +52,8 @@ class WindowBody(serializers.Serializer[Any]):
     nodes = serializers.ListField(
         child=serializers.CharField(max_length=63), required=False, max_length=4096
     )
-    from_at = _Zoned()
-    until_at = _Zoned()
+    from_at = Zoned()
+    until_at = Zoned()
     reason = serializers.CharField(max_length=200, required=False, allow_blank=True)
 
 

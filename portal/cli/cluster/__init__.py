@@ -1,0 +1,1 @@
+"""Commands about what the cluster is planned for."""

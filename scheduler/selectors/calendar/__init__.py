@@ -1,0 +1,1 @@
+"""What is planned for nodes, for a viewer."""

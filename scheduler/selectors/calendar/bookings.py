@@ -1,0 +1,117 @@
+"""Bookings for a viewer: one's own in full, of others when and how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Q, QuerySet
+
+from accounts.errors import NotFound
+from accounts.models import Project, Team, User
+from accounts.permissions import can, is_operator, projects_visible_to, teams_visible_to
+from scheduler.models import Booking, Job, Node
+from scheduler.states import FINAL_JOB_STATES, BookingState
+
+# How long those that are over are still shown.
+LATELY = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class BookingView:
+    """A booking; `is_shown`: whose it is and what for is the viewer's business, too."""
+
+    booking: Booking
+    state: BookingState
+    node_names: tuple[str, ...]
+    is_shown: bool
+    may_change: bool
+    jobs: int
+
+
+def visible_bookings(viewer: User) -> QuerySet[Booking]:
+    """Those of one's projects and teams; operators see all."""
+    bookings = Booking.objects.select_related("pool", "project__team", "team", "created_by")
+    if is_operator(viewer):
+        return bookings
+    projects, teams = projects_visible_to(viewer), teams_visible_to(viewer)
+    return bookings.filter(
+        Q(project__in=projects.values("pk"))
+        | Q(team__in=teams.values("pk"))
+        | Q(team__in=projects.values("team"))
+    )
+
+
+def get_visible_booking(viewer: User, pk: int) -> Booking:
+    """Raises NotFound, for a foreign one as well."""
+    found = visible_bookings(viewer).filter(pk=pk).first()
+    if found is None:
+        raise NotFound("There is no such booking for you.")
+    return found
+
+
+def find_open_booking(viewer: User, named: str, *, now: datetime) -> Booking | None:
+    """By number or by name, if it is planned or active and the viewer's business."""
+    bookings = visible_bookings(viewer).filter(until_at__gt=now, closed_as="")
+    if named.isascii() and named.isdigit():
+        return bookings.filter(pk=int(named)).first() if len(named) < 19 else None
+    return bookings.filter(name=named).order_by("from_at").first()
+
+
+def booking_views(viewer: User, *, now: datetime, with_past: bool = False) -> list[BookingView]:
+    """All that are planned or active, and one's own of the last days; a constant number of queries.
+
+    Everybody who is signed in sees when how much of a pool is booked.
+    """
+    is_open = Q(until_at__gt=now, closed_as="")
+    mine = set(visible_bookings(viewer).values_list("pk", flat=True))
+    lately = Q(pk__in=mine, until_at__gt=now - LATELY) if with_past else Q(pk__in=[])
+    found = list(
+        Booking.objects.filter(is_open | lately).select_related(
+            "pool", "project__team", "team", "created_by"
+        )
+    )
+    return views_of(viewer, found, now=now, mine=mine)
+
+
+def views_of(
+    viewer: User, bookings: list[Booking], *, now: datetime, mine: set[int] | None = None
+) -> list[BookingView]:
+    """These as the viewer may see them."""
+    named = {pk for booking in bookings for pk in booking.node_ids}
+    names = dict(Node.objects.filter(pk__in=named).values_list("pk", "name"))
+    jobs: dict[int, int] = {}
+    inside = Job.objects.filter(booked_in__in=bookings).exclude(state__in=FINAL_JOB_STATES)
+    for booking in inside.values_list("booked_in_id", flat=True):
+        jobs[booking] = jobs.get(booking, 0) + 1
+    operates = can(viewer, "operate", None)
+    return [
+        BookingView(
+            booking=booking,
+            state=booking.state_at(now),
+            node_names=tuple(sorted(names[pk] for pk in booking.node_ids if pk in names)),
+            is_shown=mine is None or booking.pk in mine,
+            may_change=operates or may_book(viewer, booking.project or booking.team),
+            jobs=jobs.get(booking.pk, 0),
+        )
+        for booking in bookings
+    ]
+
+
+def may_book(viewer: User, owner: Project | Team | None) -> bool:
+    """Whether the viewer books for this project or team."""
+    if owner is None:
+        return False
+    action = "manage_project" if isinstance(owner, Project) else "manage_team"
+    return can(viewer, action, owner) or can(viewer, "operate", None)
+
+
+def bookable_owners(viewer: User) -> list[Project | Team]:
+    """For whom the viewer may book: teams first, then projects."""
+    if can(viewer, "operate", None):
+        teams, projects = Team.objects.all(), Project.objects.select_related("team")
+    else:
+        teams = teams_visible_to(viewer, "manage_team")
+        projects = projects_visible_to(viewer, "manage_project")
+    live = projects.filter(is_archived=False).order_by("team__slug", "slug")
+    return [*teams.order_by("slug"), *live]

@@ -1,0 +1,122 @@
+"""Bookings that end before their time, and what becomes of the jobs inside when one is over."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.services.audit import record
+from scheduler import events
+from scheduler.conf import load_conf
+from scheduler.models import Attempt, Booking, Job
+from scheduler.services.attempts import locked_live_attempt
+from scheduler.services.bookings.fitting import open_bookings
+from scheduler.services.bookings.planning import locked, owner_of, refuse_if_over, require_booker
+from scheduler.services.holding.following import followers_of
+from scheduler.services.holding.moves import cancel_waiting, reconsider
+from scheduler.services.stopping import request_stop
+from scheduler.states import (
+    LIVE_ATTEMPT_STATES,
+    WAITING_JOB_STATES,
+    AttemptState,
+    BookingState,
+    EndReason,
+    JobState,
+)
+
+
+@transaction.atomic
+def cancel_booking(
+    *, actor: User, booking: Booking, version: int | None = None, now: datetime | None = None
+) -> Booking:
+    """Give it back: before its begin, or what is left of it; jobs inside stop as at its end.
+
+    Cancelling twice is a no-op. Raises Forbidden, StaleVersion, Conflict for one that is over.
+    """
+    require_booker(actor, owner_of(booking))
+    now = now or timezone.now()
+    booking = locked(booking, version)
+    if booking.closed_as == BookingState.CANCELLED:
+        return booking
+    refuse_if_over(booking, now)
+    _close(booking, BookingState.CANCELLED, actor=actor, now=now)
+    return booking
+
+
+def release_unused(*, now: datetime) -> int:
+    """Give back active bookings in which nothing has started for too long; returns how many.
+
+    One that a job waits in, ready to start, is not idle by its owners' fault, and stays.
+    """
+    patience = timedelta(seconds=load_conf().booking_release_s)
+    used = Attempt.objects.filter(job__booked_in=OuterRef("pk"))
+    awaited = Job.objects.filter(booked_in=OuterRef("pk"), state=JobState.QUEUED)
+    idle = Booking.objects.filter(
+        open_bookings(now), ~Exists(used), ~Exists(awaited), from_at__lte=now - patience
+    )
+    found = list(idle)
+    for booking in found:
+        with transaction.atomic():
+            fresh = locked(booking, None)
+            if not fresh.closed_as:
+                _close(fresh, BookingState.RELEASED, actor=None, now=now)
+    return len(found)
+
+
+def end_booked_jobs(*, now: datetime) -> int:
+    """Stop what runs in a booking that ends now, and cancel what waits for one that is over.
+
+    Programs are asked to stop as much earlier as others have to be gone before one begins, so that
+    the next one finds its nodes empty. Returns how many jobs.
+    """
+    slack = timedelta(seconds=load_conf().policy.backfill_slack_s)
+    running = Attempt.objects.filter(
+        Q(job__booked_in__until_at__lte=now + slack) | ~Q(job__booked_in__closed_as=""),
+        job__booked_in__isnull=False,
+        state__in=LIVE_ATTEMPT_STATES,
+    ).exclude(state=AttemptState.STOPPING)
+    count = 0
+    for pk in running.order_by("pk").values_list("pk", flat=True):
+        with transaction.atomic():
+            attempt = locked_live_attempt(pk)
+            count += attempt is not None and request_stop(
+                attempt=attempt, reason=EndReason.BOOKING_ENDED, now=now
+            )
+    return count + _cancel_late(now)
+
+
+def _cancel_late(now: datetime) -> int:
+    is_over = Q(booked_in__until_at__lte=now) | ~Q(booked_in__closed_as="")
+    late = Job.objects.filter(is_over, booked_in__isnull=False, state__in=WAITING_JOB_STATES)
+    numbers = list(late.order_by("pk").values_list("pk", flat=True))
+    if not numbers:
+        return 0
+    with transaction.atomic():
+        jobs = list(
+            Job.objects.select_for_update(of=("self",))
+            .filter(pk__in=numbers, state__in=WAITING_JOB_STATES)
+            .select_related("pool")
+            .order_by("pk")
+        )
+        by_booking: dict[int | None, list[Job]] = {}
+        for job in jobs:
+            by_booking.setdefault(job.booked_in_id, []).append(job)
+        for booking, members in by_booking.items():
+            cancel_waiting(
+                members, reason=EndReason.BOOKING_ENDED, facts={"booking": booking}, now=now
+            )
+        reconsider(followers_of(jobs), now=now)
+    return len(jobs)
+
+
+def _close(booking: Booking, how: BookingState, *, actor: User | None, now: datetime) -> None:
+    booking.closed_as, booking.closed_at = how, now
+    booking.version += 1
+    booking.save(update_fields=["closed_as", "closed_at", "version"])
+    verb = "cancel" if how is BookingState.CANCELLED else "release"
+    record(actor, f"booking.{verb}", booking, after={"closed_as": how}, now=now)
+    events.wake_scheduler_on_commit()

@@ -1,0 +1,132 @@
+"""Nodes for a booking that nobody else has then, or whom it clashes with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count, Q
+
+from scheduler.models import Booking, Device, MaintenanceWindow, Node, Pool
+from scheduler.services.errors import Conflict, Invalid
+from scheduler.states import NodeState
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be booked; `gpus_per_node` 0 for whole nodes. `instead_of`: the booking edited."""
+
+    pool: Pool
+    gpu_model: str
+    nodes: int
+    gpus_per_node: int
+    from_at: datetime
+    until_at: datetime
+    instead_of: int | None = None
+
+
+def open_bookings(now: datetime) -> Q:
+    """Those that are planned or active."""
+    return Q(until_at__gt=now, closed_as="")
+
+
+def find_nodes(wanted: Wanted, *, now: datetime, rather: Sequence[int] = ()) -> list[int]:
+    """Ids of nodes for all of the time: `rather` these, then those that take work now.
+
+    The pool is locked by the caller, so that two bookings see each other. Raises Invalid if there
+    never are enough such nodes, Conflict with what is in the way.
+    """
+    has = _gpus_by_node(wanted)
+    least = wanted.gpus_per_node or (1 if wanted.gpu_model else 0)
+    fitting = [node for node, gpus in has.items() if gpus >= least]
+    if len(fitting) < wanted.nodes:
+        raise _too_few(wanted, len(fitting))
+    bookings = _others(wanted, now)
+    windows = list(
+        MaintenanceWindow.objects.filter(
+            pool=wanted.pool,
+            cancelled_at=None,
+            from_at__lt=wanted.until_at,
+            until_at__gt=wanted.from_at,
+        )
+    )
+    closed = {node for window in windows for node in (window.nodes or fitting)}
+    taken: Counter[int] = Counter()
+    for booking in bookings:
+        for node in booking.node_ids:
+            is_whole = not (booking.gpus_per_node and wanted.gpus_per_node)
+            taken[node] += has.get(node, 0) + 1 if is_whole else booking.gpus_per_node
+    free = [node for node in fitting if node not in closed and has[node] - taken[node] >= least]
+    if len(free) < wanted.nodes:
+        in_the_way = [one for one in bookings if set(one.node_ids) & set(fitting)]
+        raise _clash(wanted, len(free), in_the_way, windows)
+    ready = _ready(free)
+    free.sort(key=lambda node: (node not in rather, node not in ready))
+    return free[: wanted.nodes]
+
+
+def _others(wanted: Wanted, now: datetime) -> list[Booking]:
+    """Open bookings of the pool at that time."""
+    found = Booking.objects.filter(
+        open_bookings(now),
+        pool=wanted.pool,
+        from_at__lt=wanted.until_at,
+        until_at__gt=wanted.from_at,
+    )
+    return [one for one in found if one.pk != wanted.instead_of]
+
+
+def _gpus_by_node(wanted: Wanted) -> dict[int, int]:
+    """GPUs of the wanted model by node of the pool; nodes without any count for whole nodes."""
+    nodes = Node.objects.filter(pool=wanted.pool).exclude(state=NodeState.RETIRED)
+    found = dict.fromkeys(nodes.order_by("name").values_list("pk", flat=True), 0)
+    devices = Device.objects.filter(node__in=found, is_present=True, slots__isnull=True)
+    if wanted.gpu_model:
+        devices = devices.filter(model=wanted.gpu_model)
+    counts = devices.order_by().values_list("node").annotate(count=Count("pk"))
+    return found | dict(counts)
+
+
+def _ready(nodes: Sequence[int]) -> set[int]:
+    """Those of them that take work now."""
+    ready = Node.objects.filter(pk__in=nodes, state=NodeState.READY)
+    return set(ready.values_list("pk", flat=True))
+
+
+def _too_few(wanted: Wanted, count: int) -> Invalid:
+    such = f" with {wanted.gpus_per_node} GPUs" if wanted.gpus_per_node else ""
+    such += f" of model {wanted.gpu_model}" if wanted.gpu_model else ""
+    return Invalid(
+        f"Pool {wanted.pool.name} has {count} nodes{such}; book fewer, or another pool.",
+        field="nodes",
+    )
+
+
+def _clash(
+    wanted: Wanted, free: int, bookings: list[Booking], windows: list[MaintenanceWindow]
+) -> Conflict:
+    """Numbers and times say enough; whose a booking is, is not everybody's business."""
+    named = [
+        f"booking {one.pk} ({one.nodes} node{'s' * (one.nodes > 1)}, {_span(one)})"
+        for one in bookings
+    ] + [f"maintenance {_span(window)}" for window in windows]
+    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+    return Conflict(
+        f"Only {free} of the {wanted.nodes} nodes are free all that time. In the way: "
+        f"{', '.join(named[:_SHOWN])}{more}. Choose another time, or fewer nodes.",
+        field="from_at",
+        code="booking_clash",
+        facts={
+            "free": free,
+            "bookings": [one.pk for one in bookings],
+            "windows": [one.pk for one in windows],
+        },
+    )
+
+
+def _span(one: Booking | MaintenanceWindow) -> str:
+    return f"{one.from_at:%Y-%m-%d %H:%M} to {one.until_at:%Y-%m-%d %H:%M} UTC"

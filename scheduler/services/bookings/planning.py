@@ -1,0 +1,214 @@
+"""Booking nodes ahead, and changing that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.models import Project, Team, User
+from accounts.permissions import can
+from accounts.services.audit import record
+from scheduler import events
+from scheduler.models import Booking, Pool
+from scheduler.services.bookings.fitting import Wanted, find_nodes, open_bookings
+from scheduler.services.errors import Conflict, Forbidden, Invalid, StaleVersion
+
+FARTHEST = timedelta(days=366)
+SHORTEST = timedelta(minutes=5)
+MOST_NODES = 4096
+MOST_GPUS = 64
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
+_SHOWN = ("from_at", "until_at", "nodes", "gpus_per_node", "gpu_model", "note", "closed_as")
+
+
+def require_booker(actor: User, owner: Project | Team) -> None:
+    """Who leads the project or team, and operators; raises Forbidden."""
+    action = "manage_project" if isinstance(owner, Project) else "manage_team"
+    if not (can(actor, action, owner) or can(actor, "operate", None)):
+        raise Forbidden("Only who leads the project or team may book for it, and operators.")
+
+
+def owner_of(booking: Booking) -> Project | Team:
+    """Whose it is."""
+    owner = booking.project or booking.team
+    assert owner is not None, "the database sees to it"
+    return owner
+
+
+@transaction.atomic
+def plan_booking(
+    *,
+    actor: User,
+    owner: Project | Team,
+    pool: Pool,
+    nodes: int,
+    from_at: datetime,
+    until_at: datetime,
+    gpus_per_node: int = 0,
+    gpu_model: str = "",
+    name: str = "",
+    note: str = "",
+    now: datetime | None = None,
+) -> Booking:
+    """So many nodes of the pool, whole or so many GPUs of each, for the owner's jobs alone.
+
+    Jobs that run there already are left alone. Raises Forbidden, Invalid, Conflict with what it
+    clashes with.
+    """
+    require_booker(actor, owner)
+    now = now or timezone.now()
+    _check_time(from_at, until_at, now)
+    if from_at < now - timedelta(minutes=1):
+        raise Invalid("It would begin in the past; choose a later time.", field="from_at")
+    _check_size(nodes, gpus_per_node)
+    if name and not (_NAME.fullmatch(name) and not name.isdigit() and len(name) <= 63):
+        raise Invalid(
+            "Use lower-case letters, digits and dashes, and not digits alone.", field="name"
+        )
+    pool = Pool.objects.select_for_update().get(pk=pool.pk)
+    wanted = Wanted(pool, gpu_model.strip(), nodes, gpus_per_node, from_at, until_at)
+    booking = Booking.objects.create(
+        name=_free_name(name, now),
+        project=owner if isinstance(owner, Project) else None,
+        team=owner if isinstance(owner, Team) else None,
+        pool=pool,
+        gpu_model=wanted.gpu_model,
+        nodes=nodes,
+        gpus_per_node=gpus_per_node,
+        from_at=from_at,
+        until_at=until_at,
+        note=note.strip()[:200],
+        node_ids=find_nodes(wanted, now=now),
+        created_by=actor,
+    )
+    record(actor, "booking.plan", booking, after=pictured(booking), now=now)
+    events.wake_scheduler_on_commit()
+    return booking
+
+
+@transaction.atomic
+def edit_booking(
+    *,
+    actor: User,
+    booking: Booking,
+    version: int | None = None,
+    changes: Mapping[str, Any],
+    now: datetime | None = None,
+) -> Booking:
+    """Another time, size or note; `version` is the one that the actor has seen.
+
+    One that has begun keeps its begin. Raises StaleVersion, Conflict, Invalid, Forbidden.
+    """
+    require_booker(actor, owner_of(booking))
+    now = now or timezone.now()
+    pool = Pool.objects.select_for_update().get(pk=booking.pool_id)
+    booking = locked(booking, version)
+    refuse_if_over(booking, now)
+    before = pictured(booking)
+    for field in ("from_at", "until_at", "nodes", "gpus_per_node", "note"):
+        if changes.get(field) is not None:
+            setattr(booking, field, changes[field])
+    after = pictured(booking)
+    if after == before:
+        return booking
+    _check_time(booking.from_at, booking.until_at, now)
+    _check_size(booking.nodes, booking.gpus_per_node)
+    if after["from_at"] != before["from_at"]:
+        begun = datetime.fromisoformat(before["from_at"]) <= now
+        if begun or booking.from_at < now:
+            words = "It has begun already." if begun else "It would begin in the past."
+            raise Invalid(f"{words} Change the end only.", field="from_at")
+    if any(after[f] != before[f] for f in ("from_at", "until_at", "nodes", "gpus_per_node")):
+        booking.node_ids = _nodes_again(booking, pool, now)
+    booking.note = booking.note.strip()[:200]
+    booking.version += 1
+    booking.save()
+    changed = {field for field in after if after[field] != before[field]}
+    record(
+        actor,
+        "booking.edit",
+        booking,
+        before={field: before[field] for field in changed},
+        after={field: after[field] for field in changed},
+        now=now,
+    )
+    events.wake_scheduler_on_commit()
+    return booking
+
+
+def locked(booking: Booking, version: int | None) -> Booking:
+    """The row as it is now, locked; raises StaleVersion."""
+    booking = Booking.objects.select_for_update(of=("self",)).get(pk=booking.pk)
+    if version is not None and booking.version != version:
+        raise StaleVersion(
+            "The booking has changed since you read it.", facts={"version": booking.version}
+        )
+    return booking
+
+
+def refuse_if_over(booking: Booking, now: datetime) -> None:
+    """Raises Conflict for one that is over."""
+    if booking.closed_as or booking.until_at <= now:
+        raise Conflict(f"The booking is {booking.state_at(now)}; it does not change any more.")
+
+
+def note_nodes(chosen: Mapping[int, list[int]]) -> int:
+    """Where the scheduler has put bookings (by id) by now; returns how many have moved."""
+    return sum(Booking.objects.filter(pk=pk).update(node_ids=nodes) for pk, nodes in chosen.items())
+
+
+def pictured(booking: Booking) -> dict[str, Any]:
+    """What a record shows of it."""
+    shown = {name: getattr(booking, name) for name in _SHOWN}
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in shown.items()
+    }
+
+
+def _nodes_again(booking: Booking, pool: Pool, now: datetime) -> list[int]:
+    """Nodes for what it is now, its own first."""
+    wanted = Wanted(
+        pool,
+        booking.gpu_model,
+        booking.nodes,
+        booking.gpus_per_node,
+        booking.from_at,
+        booking.until_at,
+        instead_of=booking.pk,
+    )
+    return find_nodes(wanted, now=now, rather=booking.node_ids)
+
+
+def _free_name(name: str, now: datetime) -> str:
+    """Jobs find a booking by its name, so of those to come only one may have it."""
+    if name and Booking.objects.filter(open_bookings(now), name=name).exists():
+        raise Invalid(f"There is a booking {name} already; choose another name.", field="name")
+    return name
+
+
+def _check_time(from_at: datetime, until_at: datetime, now: datetime) -> None:
+    for field, moment in (("from_at", from_at), ("until_at", until_at)):
+        if timezone.is_naive(moment):
+            raise Invalid("Give the time with its zone, such as 2026-11-27T18:00Z.", field=field)
+    if until_at - from_at < SHORTEST:
+        raise Invalid("It must end five minutes after it begins, or later.", field="until_at")
+    if until_at <= now:
+        raise Invalid("It would be over already; choose an end in the future.", field="until_at")
+    if until_at > now + FARTHEST:
+        raise Invalid("Book no further ahead than a year.", field="until_at")
+
+
+def _check_size(nodes: int, gpus_per_node: int) -> None:
+    if not 1 <= nodes <= MOST_NODES:
+        raise Invalid(f"Book 1 to {MOST_NODES} nodes.", field="nodes")
+    if not 0 <= gpus_per_node <= MOST_GPUS:
+        raise Invalid(
+            f"Book 1 to {MOST_GPUS} GPUs of each node, or 0 for whole nodes.",
+            field="gpus_per_node",
+        )
