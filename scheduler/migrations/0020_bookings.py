@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0003_audit'),
-        ('scheduler', '0018_reconciliation'),
+        ('scheduler', '0019_costs'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
