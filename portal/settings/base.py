@@ -260,7 +260,7 @@ TRAINYARD = {
     "log_drain_s": env.whole("TRAINYARD_LOG_DRAIN_S", 60, low=1, high=3600),
     "log_cap_mib": env.whole("TRAINYARD_LOG_CAP_MIB", 1024, low=1, high=1024 * 1024),
     "sample_retention_s": env.whole("TRAINYARD_SAMPLE_RETENTION_S", 86400, low=60),
-    "order": env.choice("TRAINYARD_ORDER", "fifo", "fair", "shortest", "las"),
+    "order": env.choice("TRAINYARD_ORDER", "fair", "fifo", "shortest", "las"),
     "placement": env.choice("TRAINYARD_PLACEMENT", "tight", "pack"),
     "preempt": env.flag("TRAINYARD_PREEMPT", False),
     "min_run_s": env.whole("TRAINYARD_MIN_RUN_S", 600, low=0, high=30 * 86400),

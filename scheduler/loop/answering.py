@@ -10,12 +10,14 @@ from typing import Any
 from accounts.models import User
 from scheduler.engine.asking import Answer, Blocking, blocking_facts, what_if
 from scheduler.engine.cycle import decide
+from scheduler.engine.explaining.standing import standing_now
 from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import Snapshot
 from scheduler.loop.loading import load_snapshot
 from scheduler.loop.memories import Memories
 from scheduler.models import Job, Pool, Queue
 from scheduler.selectors.jobs import visible_jobs
+from scheduler.selectors.standing import Precedence, precedence_of
 from scheduler.services.sharing.policies import policy_in_force
 from scheduler.states import JobState
 
@@ -93,6 +95,14 @@ def answer_for(viewer: User, job: Job, *, now: datetime) -> dict[str, Any] | Non
         return None
     seen = visible_jobs(viewer).filter(pk__in=answer.holder_ids())
     return answer.plain(set(seen.values_list("pk", flat=True)))
+
+
+def before_answer(viewer: User, job: Job, other_pk: int, *, now: datetime) -> Precedence:
+    """Why another job was started before this one; loads the line if this one still waits.
+
+    Raises NotFound.
+    """
+    return precedence_of(viewer, job, other_pk, lambda: standing_now(*picture(now), job.pk))
 
 
 def _elsewhere(job: Job) -> list[tuple[int, int]]:

@@ -68,6 +68,21 @@ def test_why_another_job_went_before(program, alice, queue):
     problem_of(caller.get(f"/jobs/{wide.pk}/before/999999/"), 404)
 
 
+def test_under_fair_share_the_shares_of_both_say_why(
+    program, alice, carol, project, other_project, cluster, scheduler
+):
+    scenes.submit(alice, project, gpus_per_node=2)
+    scheduler.run_cycle(scenes.at(1))
+    older = scenes.submit(alice, project, gpus_per_node=2, now=scenes.at(1))
+    theirs = scenes.submit(carol, other_project, gpus_per_node=2, now=scenes.at(2))
+    assert scheduler.run_cycle(scenes.at(3)).started == 1
+    found = program(alice).get(f"/jobs/{older.pk}/before/{theirs.pk}/").json()
+    assert found["code"] == "share"
+    assert found["sentence"].endswith(
+        "its team had 0 % of the cluster when it started; this job's team has now 50 %."
+    )
+
+
 def test_forecasts_are_compared_with_what_came(program, alice, queue):
     _, wide, small = queue
     told = StartForecast.objects.get(job=wide)

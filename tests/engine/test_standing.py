@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from scheduler.engine.cycle import plan_cycle
-from scheduler.engine.explaining.standing import Standing, why_before
+from scheduler.engine.explaining.standing import Standing, standing_now, why_before
+from scheduler.engine.policy import Policy
 from scheduler.states import Tier
 from tests.builders import draw, job
 
@@ -31,6 +32,26 @@ def test_the_first_factor_that_differs_says_why() -> None:
     used = [replace(found[5], order="fair", share=share) for share in ((0.5, 0.9), (0.5, 0.2))]
     assert why_before(used[1], replace(used[0], queued_at_s=0))[0] == "share"
     assert why_before(used[1], found[6])[0] == "unknown"
+
+
+def test_shares_are_compared_from_where_the_accounts_differ() -> None:
+    """What both have in common moved between the two starts, and says nothing."""
+    one = stood("a ....", jobs=[job(5)])[5]
+    early = replace(one, order="fair", share=(0.1, 0.5, 0.2))
+    late = replace(early, job=6, share=(0.4, 0.3, 0.3), queued_at_s=early.queued_at_s + 60)
+    code, words = why_before(early, late, common_levels=2, second_waits=True)
+    assert code == "share"
+    assert "its owner had 20 % of the cluster when it started" in words
+    assert "this job's owner has now 30 %" in words
+    assert why_before(early, late, common_levels=3)[0] == "age"
+    assert why_before(early, late, common_levels=1)[0] == "fitted"
+
+
+def test_a_waiting_job_stands_where_it_would_start_from() -> None:
+    snapshot = draw("a 1111", jobs=[job(5, waited=60), job(6, waited=30)])
+    now = standing_now(snapshot, Policy(), 6)
+    assert now is not None and (now.place, now.passed, now.gpus) == (2, 1, 1)
+    assert standing_now(snapshot, Policy(), 1) is None
 
 
 def test_who_passed_an_older_job_fitted_where_that_did_not() -> None:

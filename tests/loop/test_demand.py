@@ -60,7 +60,7 @@ def test_models_that_nobody_has_are_left_out(cluster, alice, project):
 
 
 def test_the_setting_chooses_the_rule(cluster, alice, project, settings):
-    assert load_conf().policy.order is Order.FIFO
+    assert load_conf().policy.order is Order.FAIR
     assert load_conf().policy.placement is DEFAULT_POLICY.placement
     settings.TRAINYARD = {**settings.TRAINYARD, "placement": "pack"}
     assert load_conf().policy.placement is PlacementRule.PACK

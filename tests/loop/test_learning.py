@@ -84,6 +84,6 @@ def test_the_short_one_goes_first_until_the_long_one_has_waited_too_long(cluster
 
 
 def test_the_setting_chooses_the_order(settings):
-    assert load_conf().policy.order is Order.FIFO
+    assert load_conf().policy.order is Order.FAIR
     settings.TRAINYARD = {**settings.TRAINYARD, "order": "las"}
     assert load_conf().policy.order is Order.LAS

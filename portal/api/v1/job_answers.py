@@ -12,10 +12,9 @@ from rest_framework.response import Response
 
 from portal.api.operations import ApiView, operation
 from portal.api.shapes import viewer_of
-from scheduler.loop.answering import answer_for
+from scheduler.loop.answering import answer_for, before_answer
 from scheduler.selectors.forecasts import cycle_times, forecast_accuracy
 from scheduler.selectors.jobs import get_visible_job
-from scheduler.selectors.standing import precedence_of
 from scheduler.states import WaitReason
 
 
@@ -137,9 +136,11 @@ class JobBefore(ApiView):
         "jobs_before", "Why another job went before it", scope="jobs:read", reply=PrecedenceShape
     )
     def get(self, request: Request, pk: int, other: int) -> Response:
-        """From what was kept at both starts; the other job needs not be yours."""
+        """From what was kept at both starts, or as this one stands now while it waits; the other
+        job needs not be yours."""
         viewer = viewer_of(request)
-        return Response(asdict(precedence_of(viewer, get_visible_job(viewer, pk), other)))
+        job = get_visible_job(viewer, pk)
+        return Response(asdict(before_answer(viewer, job, other, now=timezone.now())))
 
 
 class Scheduling(ApiView):

@@ -8,12 +8,18 @@ from typing import Any, Self
 
 import numpy as np
 
+from scheduler.engine.board import Board
+from scheduler.engine.explaining.verdicts import rule_out
 from scheduler.engine.explaining.words import span_words
+from scheduler.engine.ordering import order_waiting
 from scheduler.engine.policy import Order, Policy
 from scheduler.engine.sharing.fairshare import Shares
 from scheduler.engine.sharing.tree import sharers_of
-from scheduler.engine.snapshot import Classes, Flags, Ints, Snapshot, ints
+from scheduler.engine.snapshot import Classes, Flags, Ints, Snapshot, classes_of, flags, ints
 from scheduler.engine.worth import gpus_of, length_of
+
+# Whose share is compared on each level of the tree.
+_LEVELS = ("organisation", "team", "owner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,20 @@ def standings(
     return found
 
 
+def standing_now(snapshot: Snapshot, policy: Policy, job: int) -> Standing | None:
+    """Where a waiting job stands in this snapshot; None if it does not wait there.
+
+    `passed` counts all before it, since nobody of them has started.
+    """
+    rows = np.flatnonzero(snapshot.waiting.id == job)
+    if not len(rows):
+        return None
+    classes, order = classes_of(snapshot.waiting), order_waiting(snapshot, policy.order)
+    ruled_out = rule_out(Board(snapshot), classes)
+    is_it = flags(order == rows[0])
+    return standings(snapshot, classes, policy, order, is_it, ruled_out)[job]
+
+
 def _running_count(pool: Ints, counted: Flags) -> Ints:
     """For each place, how many counted ones of its pool stand up to it, itself included."""
     count: Ints = np.zeros(len(pool), dtype=np.int64)
@@ -103,15 +123,21 @@ def _running_count(pool: Ints, counted: Flags) -> Ints:
     return ints(count)
 
 
-def why_before(first: Standing, second: Standing) -> tuple[str, str]:
+def why_before(
+    first: Standing, second: Standing, *, common_levels: int = 1, second_waits: bool = False
+) -> tuple[str, str]:
     """Why `first` was started before `second`: a code, and a sentence that says "it" of the first.
+
+    `common_levels`: on so many levels from the top both are of one account, whose share was the
+    same for both at any moment. Otherwise shares are compared as each was noted: at a start, or
+    now for a `second` that waits.
 
     The factors are compared as the order compares them; the first that differs decides. If it
     speaks for `second`, then `first` passed it because it fitted and the other did not.
     """
     if first.pool != second.pool:
         return "pool", f"It waited for pool {first.pool}, this job for {second.pool}."
-    for code, ours, theirs, words in _factors(first, second):
+    for code, ours, theirs, words in _factors(first, second, common_levels, second_waits):
         if ours is None or theirs is None:
             return "unknown", "The pool starts by fair share, and the share of one is not known."
         if ours != theirs:
@@ -126,7 +152,9 @@ def why_before(first: Standing, second: Standing) -> tuple[str, str]:
     )
 
 
-def _factors(first: Standing, second: Standing) -> list[tuple[str, Any, Any, str]]:
+def _factors(
+    first: Standing, second: Standing, common_levels: int, second_waits: bool
+) -> list[tuple[str, Any, Any, str]]:
     """Code, the two values of which the lower goes first, and what to say if the first has it."""
     factors: list[tuple[str, Any, Any, str]] = [
         ("tier", -first.tier, -second.tier, "It is of a higher tier."),
@@ -138,8 +166,7 @@ def _factors(first: Standing, second: Standing) -> list[tuple[str, Any, Any, str
         ),
     ]
     if first.order == Order.FAIR and not first.is_overdue:
-        words = "Its account had used less of its share."
-        factors.append(("share", first.share, second.share, words))
+        factors.append(_share_factor(first, second, common_levels, second_waits))
     if first.order == second.order and not (first.is_overdue and second.is_overdue):
         words = "It has less work ahead of it, and the pool starts the shortest first."
         if first.order == Order.LAS:
@@ -155,6 +182,34 @@ def _factors(first: Standing, second: Standing) -> list[tuple[str, Any, Any, str
         )
     )
     return factors
+
+
+def _share_factor(
+    first: Standing, second: Standing, common_levels: int, second_waits: bool
+) -> tuple[str, Any, Any, str]:
+    """The shares of the accounts that differ, and the first of them that do in words."""
+    if first.share is None or second.share is None:
+        return "share", first.share, second.share, ""
+    ours, theirs = first.share[common_levels:], second.share[common_levels:]
+    differing = [
+        at for at, pair in enumerate(zip(ours, theirs, strict=False)) if len(set(pair)) > 1
+    ]
+    words = "Its account is further up."
+    if differing:
+        at = differing[0]
+        level = at + common_levels
+        who = _LEVELS[level] if level < len(_LEVELS) else "account"
+        when = "has now" if second_waits else "had at its own start"
+        words = (
+            f"By weight, and with what it used lately, its {who} had {_part(ours[at])} of the "
+            f"cluster when it started; this job's {who} {when} {_part(theirs[at])}."
+        )
+    return "share", ours, theirs, words
+
+
+def _part(score: float) -> str:
+    """A score as a part, with as many digits as tell small ones apart."""
+    return f"{100 * score:.3g} %"
 
 
 def _need_words(standing: Standing) -> str:
