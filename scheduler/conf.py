@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -16,8 +16,10 @@ class SchedulerConf:
     """Times in seconds, sizes in MiB; `order` and `placement` are words of `Order` and
     `PlacementRule`.
 
-    `preempt`: a job may stop others of lower tiers, once they ran for `min_run_s` and if they were
-    not stopped within `rest_s`.
+    `preempt`: "tiers", a job may stop others of lower tiers under the orders fair and fifo; "true",
+    under shortest and las who runs is chosen anew as well; "false", nobody is stopped. Only who ran
+    for `min_run_s` and was not stopped within `rest_s` is. `tier_ceiling`: the highest tier where
+    no operator has set one.
 
     `booking_release_s`: a booking that nobody has used for so long is given back.
 
@@ -34,11 +36,12 @@ class SchedulerConf:
     sample_retention_s: int
     order: str
     placement: str
-    preempt: bool
+    preempt: str
     min_run_s: int
     rest_s: int
     heads: int
     booking_release_s: int
+    tier_ceiling: str
     allow_file_git: bool
     currency: str
     public_url: str
@@ -50,12 +53,20 @@ class SchedulerConf:
     @property
     def policy(self) -> Policy:
         """The dials of a scheduling cycle, unless an operator has set a rule."""
-        policy = Policy(
-            order=Order(self.order), placement=PlacementRule(self.placement), heads=self.heads
+        order = Order(self.order)
+        return Policy(
+            order=order,
+            placement=PlacementRule(self.placement),
+            heads=self.heads,
+            preempts=self.preempts_under(order),
+            min_run_s=self.min_run_s,
+            rest_s=self.rest_s,
         )
-        if not self.preempt:
-            return policy
-        return replace(policy, preempts=True, min_run_s=self.min_run_s, rest_s=self.rest_s)
+
+    def preempts_under(self, order: Order) -> bool:
+        """Whether jobs may stop others under this order."""
+        by_tier = order in (Order.FAIR, Order.FIFO)
+        return self.preempt == "true" or (self.preempt == "tiers" and by_tier)
 
     @property
     def lost_after(self) -> timedelta:

@@ -262,11 +262,14 @@ TRAINYARD = {
     "sample_retention_s": env.whole("TRAINYARD_SAMPLE_RETENTION_S", 86400, low=60),
     "order": env.choice("TRAINYARD_ORDER", "fair", "fifo", "shortest", "las"),
     "placement": env.choice("TRAINYARD_PLACEMENT", "tight", "pack"),
-    "preempt": env.flag("TRAINYARD_PREEMPT", False),
+    "preempt": env.choice("TRAINYARD_PREEMPT", "tiers", "true", "false"),
     "min_run_s": env.whole("TRAINYARD_MIN_RUN_S", 600, low=0, high=30 * 86400),
     "rest_s": env.whole("TRAINYARD_REST_S", 1800, low=0, high=30 * 86400),
     "heads": env.whole("TRAINYARD_HEADS", 2, low=1, high=16),
     "booking_release_s": env.whole("TRAINYARD_BOOKING_RELEASE_S", 900, low=60, high=86400),
+    "tier_ceiling": env.choice(
+        "TRAINYARD_TIER_CEILING", "urgent", "exploratory", "normal", "production"
+    ),
     "allow_file_git": env.flag("TRAINYARD_ALLOW_FILE_GIT", False),
     "currency": env.text("TRAINYARD_CURRENCY", "EUR"),
     "public_url": PUBLIC_URL,

@@ -14,7 +14,7 @@ class Account(models.Model):
 
     Made when it gets its first one; a team or project without a row has none. `key` is "org",
     "team:<id>" or "project:<id>". `weight` is its share beside its siblings. The caps hold for all
-    below: GPUs of one job, jobs running, jobs waiting.
+    below: GPUs of one job, jobs running, jobs waiting. `priority_ceiling`: the highest tier.
     """
 
     key = models.CharField(max_length=32, unique=True, editable=False)
@@ -29,6 +29,7 @@ class Account(models.Model):
     max_gpus_per_job = models.PositiveIntegerField(null=True, blank=True)
     max_running = models.PositiveIntegerField(null=True, blank=True)
     max_pending = models.PositiveIntegerField(null=True, blank=True)
+    priority_ceiling = models.PositiveSmallIntegerField(null=True, blank=True)
 
     class Meta:
         ordering = ["depth", "id"]
@@ -276,7 +277,7 @@ class SchedulingRule(models.Model):
     half_life_s = models.FloatField(null=True, blank=True)
     head_patience_s = models.FloatField(null=True, blank=True)
     placement = models.CharField(max_length=16, blank=True)
-    preempts = models.BooleanField(default=False)
+    preempts = models.BooleanField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"

@@ -65,7 +65,32 @@ def test_the_newest_policy_is_in_force_and_the_others_are_history(program, opera
     assert reply.json()["half_life_s"] == 86400
     shown = program(alice).get("/rules/policies/").json()
     assert shown["in_force"] == "fair"
+    assert shown["source"].startswith("rule ")
+    assert (shown["dials"]["half_life_s"], shown["dials"]["preempts"]) == (86400, True)
     assert [each["name"] for each in shown["items"]] == ["fair", "las"]
+
+
+def test_without_a_rule_the_settings_hold_and_are_shown(program, alice):
+    shown = program(alice).get("/rules/policies/").json()
+    assert (shown["in_force"], shown["source"]) == ("fair", "settings of the server")
+    assert shown["dials"]["preempts"] and shown["dials"]["min_run_s"] == 600
+    assert shown["items"] == []
+
+
+def test_a_ceiling_is_set_by_operators_and_seen_by_its_team(
+    cluster, program, operator, alice, carol, team
+):
+    call = program(operator)
+    problem_of(program(alice).post("/rules/ceilings/", {"owner": "", "tier": "normal"}), 403)
+    reply = call.post("/rules/ceilings/", {"owner": team.slug, "tier": "production"})
+    assert reply.json() == {
+        "usual": "urgent",
+        "items": [{"owner": team.slug, "tier": "production"}],
+    }
+    assert program(alice).get("/rules/ceilings/").json() == reply.json()
+    assert program(carol).get("/rules/ceilings/").json()["items"] == []
+    wrong = problem_of(call.post("/rules/ceilings/", {"owner": "", "tier": "highest"}), 422)
+    assert wrong["errors"][0]["field"] == "tier"
 
 
 def test_a_budget_is_set_and_seen(cluster, program, operator, alice, project):

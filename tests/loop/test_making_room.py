@@ -21,6 +21,8 @@ from scheduler.models import (
 )
 from scheduler.services.jobs import cancel_job
 from scheduler.services.nodes import drain_node
+from scheduler.services.sharing.ceilings import set_ceiling
+from scheduler.services.sharing.policies import policy_in_force, set_policy
 from scheduler.states import DeviceHealth, EndReason, JobState, WaitReason, end_sentence
 from tests.scenes import NOON, at, ended, running, states, submit, sync
 
@@ -30,8 +32,9 @@ TIERS = Policy(preempts=True, min_run_s=60, rest_s=600)
 
 
 @pytest.fixture
-def scheduler(cluster):
-    """Lets higher tiers stop lower ones after a minute."""
+def scheduler(cluster, project, root):
+    """Lets higher tiers stop lower ones after a minute, and the project submit at all of them."""
+    set_ceiling(actor=root, owner=project, tier="production")
     return Scheduler(holder="test", policy=TIERS)
 
 
@@ -111,11 +114,29 @@ def test_equals_wait_and_say_so(scheduler, full, alice, project):
     assert equal.wait_reason == WaitReason.CAPACITY_BUSY
 
 
-def test_by_default_nobody_is_stopped(full, scheduler, alice, project):
+def test_by_default_higher_tiers_stop_lower_ones_after_ten_minutes(full, scheduler, alice, project):
     submit(alice, project, tier="production", gpus_per_node=2, now=at(90))
-    assert not load_conf().policy.preempts
-    scheduler.policy = load_conf().policy
-    assert turn(scheduler, 5000).stopped == 0
+    scheduler.policy = None
+    assert turn(scheduler, 602).stopped == 0
+    assert turn(scheduler, 603).stopped == 1
+
+
+@pytest.mark.parametrize(("word", "order", "stops"), [
+    ("tiers", "fair", True), ("tiers", "fifo", True), ("tiers", "las", False),
+    ("tiers", "shortest", False), ("true", "las", True), ("false", "fair", False),
+])  # fmt: skip
+def test_the_setting_says_under_which_orders_jobs_are_stopped(settings, word, order, stops):
+    settings.TRAINYARD = {**settings.TRAINYARD, "preempt": word, "order": order}
+    assert load_conf().policy.preempts is stops
+
+
+def test_a_rule_that_leaves_it_open_follows_the_setting(root, settings, db):
+    set_policy(actor=root, name="fifo")
+    assert policy_in_force().preempts
+    settings.TRAINYARD = {**settings.TRAINYARD, "preempt": "false"}
+    assert not policy_in_force().preempts
+    set_policy(actor=root, name="fifo", preempts=True)
+    assert policy_in_force().preempts and policy_in_force().min_run_s == 600
 
 
 def test_a_promised_minute_is_kept(scheduler, full, alice, project):

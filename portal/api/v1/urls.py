@@ -19,7 +19,7 @@ from portal.api.v1 import (
 )
 from portal.api.v1.finance import reports, spending, terms
 from portal.api.v1.organisation import audit, roles
-from portal.api.v1.rules import bookings, budgets, licences, policies, quotas, windows
+from portal.api.v1.rules import bookings, budgets, ceilings, licences, policies, quotas, windows
 
 urlpatterns: list[URLPattern] = [
     path("jobs/", jobs.Jobs.as_view(), name="jobs"),
@@ -89,6 +89,7 @@ urlpatterns: list[URLPattern] = [
     path("rules/grants/<int:pk>/revoke/", quotas.GrantRevoke.as_view(), name="grant_revoke"),
     path("rules/budgets/", budgets.BudgetList.as_view(), name="budgets"),
     path("rules/budgets/<int:pk>/remove/", budgets.BudgetRemove.as_view(), name="budget_remove"),
+    path("rules/ceilings/", ceilings.CeilingList.as_view(), name="ceilings"),
     path("rules/policies/", policies.PolicyList.as_view(), name="policies"),
     path("audit/", audit.AuditList.as_view(), name="audit"),
     path("roles/", roles.RoleList.as_view(), name="roles"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from scheduler.engine.snapshot import NONE, Running, floats
 from scheduler.loop.loading.accounts import Owners
@@ -19,6 +19,16 @@ from scheduler.states import AttemptState, EndReason
 # What preparing a job again costs beside the work it lost: fetching, starting, warming up.
 RESTART_S = 60.0
 _ATTEMPT_FIELDS = ("started_at", "checkpoint_at")
+
+
+def runs_below(tier: int) -> bool:
+    """Whether a job of a lower tier is live that lets itself be stopped. One query."""
+    return _live().filter(job__tier__lt=tier).exists()
+
+
+def _live() -> QuerySet[Attempt]:
+    live = Attempt.objects.exclude(state__in=(AttemptState.ENDED, AttemptState.STOPPING))
+    return live.filter(job__preemptible=True)
 
 
 def load_running(
@@ -36,8 +46,7 @@ def load_running(
     in full.
     """
     live = (
-        Attempt.objects.exclude(state__in=(AttemptState.ENDED, AttemptState.STOPPING))
-        .filter(job__preemptible=True)
+        _live()
         .order_by("job_id")
         .values_list(
             *(f"job__{name}" for name in JOB_FIELDS), *_ATTEMPT_FIELDS, "job__min_runtime_s"

@@ -27,7 +27,7 @@ from scheduler.loop.loading.columns import Columns, ModelRows
 from scheduler.loop.loading.jobs import as_waiting, load_avoided, load_jobs
 from scheduler.loop.loading.labels import labels_of
 from scheduler.loop.loading.licences import load_licences
-from scheduler.loop.loading.live import load_running
+from scheduler.loop.loading.live import load_running, runs_below
 from scheduler.loop.loading.wishes import load_wishes, with_wishes
 from scheduler.models import Pool, Queue
 
@@ -64,6 +64,11 @@ class Loaded:
         booking = ints([inside.get(job, NONE) for job in running.jobs.id.tolist()])
         running = replace(running, jobs=replace(running.jobs, booking=booking))
         return replace(self, snapshot=replace(snapshot, running=running))
+
+    def has_lower_tiers(self) -> bool:
+        """Whether any live job is of a lower tier than some that waits. One query."""
+        tiers = self.snapshot.waiting.tier
+        return bool(len(tiers)) and runs_below(int(tiers.max()))
 
 
 def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:

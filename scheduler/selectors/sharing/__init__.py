@@ -1,5 +1,6 @@
 """Quotas, budgets and rules, for a viewer."""
 
+from scheduler.selectors.sharing.ceilings import usual_ceiling, visible_ceilings
 from scheduler.selectors.sharing.limits import (
     get_visible_budget,
     get_visible_owner,
@@ -18,6 +19,8 @@ __all__ = [
     "grants_of",
     "owner_path",
     "rules_so_far",
+    "usual_ceiling",
     "visible_budgets",
+    "visible_ceilings",
     "visible_quotas",
 ]

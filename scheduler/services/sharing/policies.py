@@ -35,9 +35,19 @@ def policy_in_force() -> Policy:
             usual.head_patience_s if rule.head_patience_s is None else rule.head_patience_s
         ),
         placement=PlacementRule(rule.placement) if rule.placement else usual.placement,
-        preempts=rule.preempts,
+        preempts=(
+            load_conf().preempts_under(Order(rule.name)) if rule.preempts is None else rule.preempts
+        ),
         half_life_s=usual.half_life_s if rule.half_life_s is None else rule.half_life_s,
     )
+
+
+def policy_source() -> str:
+    """Where the policy in force comes from: the newest rule, else the settings; in words."""
+    rule = SchedulingRule.objects.first()
+    if rule is None:
+        return "settings of the server"
+    return f"rule {rule.pk} of {rule.created_at:%Y-%m-%d %H:%M} UTC"
 
 
 def order_in_force() -> Order:
@@ -53,9 +63,12 @@ def set_policy(
     half_life_s: float | None = None,
     head_patience_s: float | None = None,
     placement: str = "",
-    preempts: bool = False,
+    preempts: bool | None = None,
 ) -> SchedulingRule:
-    """A new rule, in force at once; earlier ones stay as history. Raises Invalid, Forbidden."""
+    """A new rule, in force at once; earlier ones stay as history. Raises Invalid, Forbidden.
+
+    It goes before the settings of the server, which fill what it leaves open.
+    """
     require_operator(actor)
     if name not in set(Order):
         raise Invalid(f"Choose one of {', '.join(Order)}.", field="name")
@@ -63,7 +76,7 @@ def set_policy(
         raise Invalid(f"Choose one of {', '.join(PLACEMENTS)}.", field="placement")
     order = Order(name)
     _check_half_life(order, half_life_s)
-    _check_patience(order, head_patience_s, preempts)
+    _check_patience(order, head_patience_s, bool(preempts))
     fields = ("name", "half_life_s", "head_patience_s", "placement", "preempts")
     last = SchedulingRule.objects.first()
     rule = SchedulingRule.objects.create(
@@ -114,4 +127,4 @@ def _check_patience(order: Order, head_patience_s: float | None, preempts: bool)
         )
 
 
-__all__ = ["PLACEMENTS", "order_in_force", "policy_in_force", "set_policy"]
+__all__ = ["PLACEMENTS", "order_in_force", "policy_in_force", "policy_source", "set_policy"]

@@ -14,6 +14,7 @@ from scheduler.services import transitions
 from scheduler.services.bookings.joining import resolve_booking
 from scheduler.services.holding.obstacles import Obstacle, begin_obstacle, limit_obstacle
 from scheduler.services.sharing.alerts import refuse_blocked
+from scheduler.services.sharing.ceilings import refuse_above_ceiling
 from scheduler.services.sharing.waiting_room import refuse_beyond_cap
 from scheduler.services.submitting.columns import columns_of
 from scheduler.services.submitting.order import Order, resolve_order
@@ -38,7 +39,8 @@ class Target:
 def open_job(target: Target, spec: JobSpec) -> Job:
     """Write the job, or the set and its tasks: then the first of them is returned.
 
-    Raises SpecInvalid for an order that cannot be, beyond what may wait or a budget lets in.
+    Raises SpecInvalid for an order that cannot be, above the highest tier, beyond what may wait or
+    a budget lets in.
 
     1. What is in its way: a hold, dependencies, its begin time; of an array also the throttle.
     2. The rows: held or queued, with what they wait for and their first event.
@@ -47,6 +49,7 @@ def open_job(target: Target, spec: JobSpec) -> Job:
     refuse_blocked(target.project, target.now)
     booking = resolve_booking(target.actor, target.project, target.queue, spec, now=target.now)
     target = replace(target, booking=booking)
+    refuse_above_ceiling(target.project, spec.tier_number)
     refuse_beyond_cap(target.project, len(spec.array.indexes) if spec.array else 1)
     obstacle = _held_by(target, spec) or order.obstacle or begin_obstacle(spec.begin, target.now)
     if spec.array is not None:

@@ -9,7 +9,7 @@ from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
 from portal.api.v1.rules.shapes import Policies, PolicyBody, PolicyShape
 from scheduler.selectors.sharing import rules_so_far
-from scheduler.services.sharing.policies import order_in_force, set_policy
+from scheduler.services.sharing.policies import policy_in_force, policy_source, set_policy
 
 
 class PolicyList(ApiView):
@@ -18,7 +18,9 @@ class PolicyList(ApiView):
     @operation("policies_list", "Who is next, and who was", scope="jobs:read", reply=Policies)
     def get(self, request: Request) -> Response:
         rules = rules_so_far(viewer_of(request))
-        return Response(Policies({"in_force": str(order_in_force()), "items": rules}).data)
+        policy, source = policy_in_force(), policy_source()
+        shown = {"in_force": str(policy.order), "source": source, "dials": policy, "items": rules}
+        return Response(Policies(shown).data)
 
     @operation(
         "policies_set",

@@ -78,14 +78,29 @@ class PolicyShape(serializers.Serializer[Any]):
     half_life_s = serializers.FloatField(allow_null=True)
     head_patience_s = serializers.FloatField(allow_null=True)
     placement = serializers.CharField(allow_blank=True)
-    preempts = serializers.BooleanField()
+    preempts = serializers.BooleanField(allow_null=True)
     created_at = serializers.DateTimeField()
 
 
+class DialsShape(serializers.Serializer[Any]):
+    """Every dial of the policy in force; times in seconds."""
+
+    order = serializers.CharField()
+    placement = serializers.CharField()
+    preempts = serializers.BooleanField()
+    min_run_s = serializers.FloatField()
+    rest_s = serializers.FloatField()
+    heads = serializers.IntegerField()
+    head_patience_s = serializers.FloatField()
+    half_life_s = serializers.FloatField()
+
+
 class Policies(serializers.Serializer[Any]):
-    """The policy in force first; without any row the settings of the server hold."""
+    """The policy in force first; without any row the settings of the server hold (`source`)."""
 
     in_force = serializers.CharField()
+    source = serializers.CharField()
+    dials = DialsShape()
     items = PolicyShape(many=True)
 
 
@@ -96,7 +111,28 @@ class PolicyBody(serializers.Serializer[Any]):
     half_life_s = serializers.FloatField(**_OPTIONAL)
     head_patience_s = serializers.FloatField(**_OPTIONAL)
     placement = serializers.CharField(max_length=16, required=False, default="", allow_blank=True)
-    preempts = serializers.BooleanField(required=False, default=False)
+    preempts = serializers.BooleanField(**_OPTIONAL)
+
+
+class CeilingShape(serializers.Serializer[Any]):
+    """The highest tier of a team, a project, or with an empty `owner` the organisation."""
+
+    owner = serializers.CharField(allow_blank=True)
+    tier = serializers.CharField()
+
+
+class Ceilings(serializers.Serializer[Any]):
+    """`usual` holds where nobody on the way up to the organisation has one."""
+
+    usual = serializers.CharField()
+    items = CeilingShape(many=True)
+
+
+class CeilingBody(serializers.Serializer[Any]):
+    """Null lifts it. What would have no effect is refused."""
+
+    owner = serializers.CharField(max_length=130, allow_blank=True)
+    tier = serializers.CharField(max_length=16, allow_null=True)
 
 
 def show_grant(grant: Grant) -> dict[str, Any]:

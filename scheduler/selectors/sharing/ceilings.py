@@ -1,0 +1,38 @@
+"""Ceilings of tiers, for a viewer: those on one's own teams and on everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db.models import Q
+
+from accounts.models import User
+from accounts.permissions import can, teams_visible_to
+from scheduler.conf import load_conf
+from scheduler.models import Account
+from scheduler.states import Tier
+
+
+def visible_ceilings(viewer: User) -> Sequence[tuple[str, str]]:
+    """Whose, as `team`, `team/project` or nothing for the organisation, and the tier. One query
+    beside that for the viewer's rights."""
+    whose = Q()
+    if not can(viewer, "read_settings", None):
+        teams = teams_visible_to(viewer)
+        whose = Q(depth=0) | Q(team__in=teams) | Q(project__team__in=teams)
+    found = Account.objects.filter(whose, priority_ceiling__isnull=False)
+    return [
+        (_path(account), Tier(account.priority_ceiling or 0).name.lower())
+        for account in found.select_related("team", "project__team")
+    ]
+
+
+def usual_ceiling() -> str:
+    """The tier that holds where no account has one."""
+    return load_conf().tier_ceiling
+
+
+def _path(account: Account) -> str:
+    if account.project is not None:
+        return account.project.path
+    return account.team.slug if account.team is not None else ""

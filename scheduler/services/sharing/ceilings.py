@@ -1,0 +1,92 @@
+"""Who may submit at which tier: a ceiling by team and project.
+
+The lowest ceiling on the way up to the organisation holds. Where nobody on the way has one, the
+server's own does (`TRAINYARD_TIER_CEILING`), so that production is open only to those an operator
+names. It counts when a job is submitted: who waits or runs already keeps its tier.
+"""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from accounts.models import Project, Team, User
+from accounts.services.audit import record
+from scheduler.conf import load_conf
+from scheduler.models import Account
+from scheduler.services.errors import Invalid
+from scheduler.services.sharing.rights import about, require_operator
+from scheduler.services.sharing.tree import ROOT_KEY, account_of, lines_of
+from scheduler.spec import SpecInvalid, SpecProblem
+from scheduler.states import Tier
+
+_WHOSE = {0: "the organisation", 1: "your team", 2: "this project"}
+
+
+def ceiling_of(owner: Team | Project | None) -> Tier:
+    """The highest tier that a team, a project or (None) anybody else may submit at. One query."""
+    return _lowest(_keys_of(owner))[0]
+
+
+def refuse_above_ceiling(project: Project, tier: int) -> None:
+    """Raises SpecInvalid if the project may not submit at this tier."""
+    ceiling, whose = _lowest(_keys_of(project))
+    if tier <= ceiling:
+        return
+    words = (
+        f"may be {_word(ceiling)} at most for {whose}; choose that or a lower one, or ask an "
+        f"operator to allow {_word(Tier(tier))}"
+    )
+    raise SpecInvalid([SpecProblem("tier", words)])
+
+
+@transaction.atomic
+def set_ceiling(*, actor: User, owner: Team | Project | None, tier: str | None) -> Account:
+    """The highest tier for all below; None lifts it. Raises Invalid for one without effect."""
+    require_operator(actor)
+    known = {_word(one): one for one in Tier}
+    if tier is not None and tier not in known:
+        raise Invalid(f"Choose one of {', '.join(known)}.", field="tier")
+    account = account_of(owner)
+    value = None if tier is None else int(known[tier])
+    above = _set_on(_keys_of(owner) - {account.key})
+    if value is not None and above and value >= min(above.values()):
+        lowest = _word(Tier(min(above.values())))
+        raise Invalid(
+            f"{tier} has no effect: {lowest} is the most that an account above allows. Ceilings "
+            "may only become lower further down.",
+            field="tier",
+        )
+    before = {"priority_ceiling": account.priority_ceiling}
+    Account.objects.filter(pk=account.pk).update(priority_ceiling=value)
+    account.refresh_from_db()
+    after = {"priority_ceiling": value}
+    record(actor, "quota.set_ceiling", about(account), before=before, after=after)
+    return account
+
+
+def _lowest(keys: set[str]) -> tuple[Tier, str]:
+    """The ceiling that holds, and whose it is in words."""
+    found = _set_on(keys)
+    if not found:
+        return Tier[load_conf().tier_ceiling.upper()], "all whom no operator allowed more"
+    depth = min(found, key=lambda one: (found[one], one))
+    return Tier(found[depth]), _WHOSE.get(depth, "this account")
+
+
+def _set_on(keys: set[str]) -> dict[int, int]:
+    """By depth, the ceilings that are set on these accounts."""
+    found = Account.objects.filter(key__in=keys, priority_ceiling__isnull=False)
+    pairs = found.values_list("depth", "priority_ceiling")
+    return {depth: ceiling for depth, ceiling in pairs if ceiling is not None}
+
+
+def _keys_of(owner: Team | Project | None) -> set[str]:
+    if owner is None:
+        return {ROOT_KEY}
+    if isinstance(owner, Team):
+        return {ROOT_KEY, f"team:{owner.pk}"}
+    return lines_of([(owner.pk, owner.team_id)])
+
+
+def _word(tier: Tier) -> str:
+    return tier.name.lower()
