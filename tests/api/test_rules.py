@@ -65,14 +65,14 @@ def test_the_newest_policy_is_in_force_and_the_others_are_history(program, opera
     assert reply.json()["half_life_s"] == 86400
     shown = program(alice).get("/rules/policies/").json()
     assert shown["in_force"] == "fair"
-    assert shown["source"].startswith("rule ")
+    assert shown["set_by"].startswith("rule ")
     assert (shown["dials"]["half_life_s"], shown["dials"]["preempts"]) == (86400, True)
     assert [each["name"] for each in shown["items"]] == ["fair", "las"]
 
 
 def test_without_a_rule_the_settings_hold_and_are_shown(program, alice):
     shown = program(alice).get("/rules/policies/").json()
-    assert (shown["in_force"], shown["source"]) == ("fair", "settings of the server")
+    assert (shown["in_force"], shown["set_by"]) == ("fair", "settings of the server")
     assert shown["dials"]["preempts"] and shown["dials"]["min_run_s"] == 600
     assert shown["items"] == []
 

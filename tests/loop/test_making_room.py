@@ -21,8 +21,8 @@ from scheduler.models import (
 )
 from scheduler.services.jobs import cancel_job
 from scheduler.services.nodes import drain_node
-from scheduler.services.sharing.ceilings import set_ceiling
 from scheduler.services.sharing.policies import policy_in_force, set_policy
+from scheduler.services.submitting.ceilings import set_ceiling
 from scheduler.states import DeviceHealth, EndReason, JobState, WaitReason, end_sentence
 from tests.scenes import NOON, at, ended, running, states, submit, sync
 
@@ -132,7 +132,6 @@ def test_the_setting_says_under_which_orders_jobs_are_stopped(settings, word, or
 
 def test_a_rule_that_leaves_it_open_follows_the_setting(root, settings, db):
     set_policy(actor=root, name="fifo")
-    assert policy_in_force().preempts
     settings.TRAINYARD = {**settings.TRAINYARD, "preempt": "false"}
     assert not policy_in_force().preempts
     set_policy(actor=root, name="fifo", preempts=True)

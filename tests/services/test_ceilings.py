@@ -7,7 +7,7 @@ import pytest
 from accounts.models import AuditEvent
 from scheduler.models import Job
 from scheduler.services.errors import Forbidden, Invalid
-from scheduler.services.sharing.ceilings import ceiling_of, set_ceiling
+from scheduler.services.submitting.ceilings import ceiling_of, set_ceiling
 from scheduler.spec import SpecInvalid
 from scheduler.states import Tier
 from tests.scenes import build_cluster, submit

@@ -14,8 +14,8 @@ from scheduler.services import transitions
 from scheduler.services.bookings.joining import resolve_booking
 from scheduler.services.holding.obstacles import Obstacle, begin_obstacle, limit_obstacle
 from scheduler.services.sharing.alerts import refuse_blocked
-from scheduler.services.sharing.ceilings import refuse_above_ceiling
 from scheduler.services.sharing.waiting_room import refuse_beyond_cap
+from scheduler.services.submitting.ceilings import refuse_above_ceiling
 from scheduler.services.submitting.columns import columns_of
 from scheduler.services.submitting.order import Order, resolve_order
 from scheduler.spec import JobSpec

@@ -9,7 +9,7 @@ from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
 from portal.api.v1.rules.shapes import CeilingBody, Ceilings
 from scheduler.selectors import sharing as select
-from scheduler.services.sharing.ceilings import set_ceiling
+from scheduler.services.submitting.ceilings import set_ceiling
 
 
 class CeilingList(ApiView):

@@ -18,8 +18,13 @@ class PolicyList(ApiView):
     @operation("policies_list", "Who is next, and who was", scope="jobs:read", reply=Policies)
     def get(self, request: Request) -> Response:
         rules = rules_so_far(viewer_of(request))
-        policy, source = policy_in_force(), policy_source()
-        shown = {"in_force": str(policy.order), "source": source, "dials": policy, "items": rules}
+        policy = policy_in_force()
+        shown = {
+            "in_force": str(policy.order),
+            "set_by": policy_source(),
+            "dials": policy,
+            "items": rules,
+        }
         return Response(Policies(shown).data)
 
     @operation(

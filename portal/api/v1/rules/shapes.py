@@ -96,10 +96,10 @@ class DialsShape(serializers.Serializer[Any]):
 
 
 class Policies(serializers.Serializer[Any]):
-    """The policy in force first; without any row the settings of the server hold (`source`)."""
+    """The policy in force first; without any row the settings of the server hold (`set_by`)."""
 
     in_force = serializers.CharField()
-    source = serializers.CharField()
+    set_by = serializers.CharField()
     dials = DialsShape()
     items = PolicyShape(many=True)
 
