@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0019_costs'),
+        ('scheduler', '0020_bookings'),
     ]
 
     operations = [
