@@ -1,21 +1,26 @@
-"""Who may do what: the one policy function, and the only door to django-guardian.
+"""Who may do what: the one policy function.
 
 What a role may do stands in `accounts/policy.py`. A role in a team gives its rights through a group
 (`team:<id>:<role>`), a role of the organisation through another (`organisation:<role>`);
 memberships and role grants put people into them. Superusers, the administrators, may do everything.
+A lead leads the teams below, too. A delegation to manage a team counts as long as its time; one to
+decide on requests does not here, because a decision names for whom it is: ask `acting_for`.
 Answers are read from the database once per user object, so a request sees one consistent picture
 and the next one sees every change.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from django.contrib.auth.models import AnonymousUser, Group
+from django.contrib.auth.models import AnonymousUser
 from django.db.models import Q, QuerySet
-from guardian.shortcuts import assign_perm
+from django.utils import timezone
 
 from accounts.models import (
+    Delegation,
+    DelegationScope,
     OrganisationRole,
     Project,
     ProjectGroupObjectPermission,
@@ -24,17 +29,32 @@ from accounts.models import (
     TeamGroupObjectPermission,
     User,
 )
-from accounts.policy import COLUMNS, ORGANISATION, TEAM, actions_of, full_name, roles_for
+from accounts.policy import (
+    COLUMNS,
+    LEAD,
+    ORGANISATION,
+    SCOPES,
+    TEAM,
+    full_name,
+    roles_for,
+)
+from accounts.trees import teams_above, teams_below
+
+# Whoever may act for somebody, ever, is in this group, so that nobody else pays a query for it.
+DEPUTIES = "deputies"
+_LEADS = re.compile(rf"{TEAM}[0-9]+:{Role.LEAD}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class _Grants:
-    """What one person has: (object id, action) pairs of own teams, and columns that count
-    everywhere."""
+    """What one person has: (object id, action) pairs of own teams, columns that count everywhere,
+    teams below those that the person leads, and for whom the person acts now."""
 
     projects: frozenset[tuple[int, str]]
     teams: frozenset[tuple[int, str]]
     everywhere: frozenset[str]
+    below: frozenset[int]
+    acts_for: tuple[Delegation, ...]
 
 
 def can(user: User | AnonymousUser, action: str, obj: Project | Team | None) -> bool:
@@ -42,6 +62,15 @@ def can(user: User | AnonymousUser, action: str, obj: Project | Team | None) -> 
 
     Raises KeyError for an action that does not exist: a typing error must not read as "no".
     """
+    if in_own_right(user, action, obj):
+        return True
+    if (_kind_of(obj), full_name(_kind_of(obj), action)) not in SCOPES[DelegationScope.MANAGE_TEAM]:
+        return False
+    return bool(acting_for(user, action, obj))
+
+
+def in_own_right(user: User | AnonymousUser, action: str, obj: Project | Team | None) -> bool:
+    """The same without what others let the user do in their place."""
     kind = _kind_of(obj)
     roles = roles_for(kind, action)
     if isinstance(user, AnonymousUser) or not user.is_active:
@@ -53,8 +82,50 @@ def can(user: User | AnonymousUser, action: str, obj: Project | Team | None) -> 
         return True
     if obj is None:
         return False
+    team = obj.team_id if isinstance(obj, Project) else obj.pk
+    if LEAD in roles and team in grants.below:
+        return True
     held = grants.projects if isinstance(obj, Project) else grants.teams
     return (obj.pk, full_name(kind, action)) in held
+
+
+def acting_for(
+    user: User | AnonymousUser, action: str, obj: Project | Team | None
+) -> tuple[User, ...]:
+    """The people in whose place `user` may do this now, by user name; not the user.
+
+    They let the user, their time runs, and they may do it in their own right: what somebody was
+    lent is not lent on.
+    """
+    kind = _kind_of(obj)
+    wanted = (kind, full_name(kind, action))
+    if isinstance(user, AnonymousUser) or not user.is_active or user.is_service:
+        return ()
+    team = obj.team_id if isinstance(obj, Project) else obj.pk if obj else None
+    now = timezone.now()
+    givers = {
+        each.giver.username: each.giver
+        for each in _grants(user).acts_for
+        if wanted in SCOPES[each.scope]
+        and each.starts_at <= now < each.ends_at
+        and each.team_id in (None, team)
+        and in_own_right(each.giver, action, obj)
+    }
+    return tuple(givers[name] for name in sorted(givers))
+
+
+def can_act_for(
+    user: User | AnonymousUser, giver: User, action: str, obj: Project | Team | None
+) -> bool:
+    """Whether `user` may do this now in the place of `giver`."""
+    return giver in acting_for(user, action, obj)
+
+
+def on_behalf_of(user: User, action: str, obj: Project | Team | None) -> User | None:
+    """In whose place the user does what `can` allows; None in the user's own right."""
+    if in_own_right(user, action, obj):
+        return None
+    return next(iter(acting_for(user, action, obj)), None)
 
 
 def _kind_of(obj: Project | Team | None) -> str:
@@ -76,7 +147,11 @@ def projects_visible_to(user: User | AnonymousUser, action: str = "view") -> Que
         return projects.none()
     if user.is_superuser or roles_for("project", action) & _grants(user).everywhere:
         return projects
-    return projects.filter(pk__in=[pk for pk, right in _grants(user).projects if right == needed])
+    mine = Q(pk__in=[pk for pk, right in _grants(user).projects if right == needed])
+    if LEAD in roles_for("project", action):
+        mine |= Q(team__in=_grants(user).below)
+    lent = Q(team__in=_teams_lent(user, "project", needed))
+    return projects.filter(mine | lent)
 
 
 def teams_visible_to(user: User | AnonymousUser, action: str = "view") -> QuerySet[Team]:
@@ -86,12 +161,39 @@ def teams_visible_to(user: User | AnonymousUser, action: str = "view") -> QueryS
         return Team.objects.none()
     if user.is_superuser or roles_for("team", action) & _grants(user).everywhere:
         return Team.objects.all()
-    return Team.objects.filter(pk__in=[pk for pk, right in _grants(user).teams if right == needed])
+    mine = {pk for pk, right in _grants(user).teams if right == needed}
+    if LEAD in roles_for("team", action):
+        mine |= _grants(user).below
+    return Team.objects.filter(pk__in=mine | _teams_lent(user, "team", needed))
+
+
+def _teams_lent(user: User, kind: str, action: str) -> set[int]:
+    """The teams where somebody lets the user do this in managing a team."""
+    if (kind, action) not in SCOPES[DelegationScope.MANAGE_TEAM]:
+        return set()
+    found: set[int] = set()
+    now = timezone.now()
+    for each in _grants(user).acts_for:
+        if each.scope == DelegationScope.MANAGE_TEAM and each.starts_at <= now < each.ends_at:
+            theirs = Team.objects.all()
+            if not each.giver.is_superuser:
+                theirs = theirs.filter(pk__in=_led_by(each.giver))
+            if each.team_id is not None:
+                theirs = theirs.filter(pk=each.team_id)
+            found |= set(theirs.values_list("pk", flat=True))
+    return found
+
+
+def _led_by(user: User) -> set[int]:
+    """The teams a person leads in their own right, those below included."""
+    grants = _grants(user)
+    return {pk for pk, right in grants.teams if right == "manage_team"} | grants.below
 
 
 def _grants(user: User) -> _Grants:
     cached: _Grants | None = getattr(user, "_trainyard_grants", None)
     if cached is None:
+        groups = set(user.groups.values_list("name", flat=True))
         cached = _Grants(
             projects=frozenset(
                 ProjectGroupObjectPermission.objects.filter(group__user=user).values_list(
@@ -103,13 +205,31 @@ def _grants(user: User) -> _Grants:
                     "content_object_id", "permission__codename"
                 )
             ),
-            everywhere=_everywhere(user.groups.values_list("name", flat=True)),
+            everywhere=_everywhere(groups),
+            below=_below(groups),
+            acts_for=_acts_for(user) if DEPUTIES in groups else (),
         )
         user._trainyard_grants = cached  # type: ignore[attr-defined]
     return cached
 
 
-def _everywhere(groups: QuerySet[Group, str]) -> frozenset[str]:
+def _below(groups: set[str]) -> frozenset[int]:
+    """The teams below those that one of these groups leads; one query, none for who leads none."""
+    led = {int(name.split(":")[1]) for name in groups if _LEADS.fullmatch(name)}
+    if not led:
+        return frozenset()
+    return frozenset(teams_below(led))
+
+
+def _acts_for(user: User) -> tuple[Delegation, ...]:
+    """Delegations that hold or will; their time is looked at whenever somebody asks."""
+    rows = Delegation.objects.select_related("giver").filter(
+        deputy=user, ended_early_at__isnull=True, ends_at__gt=timezone.now()
+    )
+    return tuple(row for row in rows if row.giver.is_active)
+
+
+def _everywhere(groups: set[str]) -> frozenset[str]:
     """The columns that count for the whole cluster; operators of a team run all of it."""
     found = set()
     for name in groups:
@@ -138,46 +258,7 @@ def people_who_can(action: str, obj: Team | None) -> QuerySet[User]:
             content_object=obj, permission__codename=full_name(kind, action)
         )
         who |= Q(groups__in=rows.values("group"))
+        if LEAD in roles:
+            above = [f"{TEAM}{pk}:{Role.LEAD}" for pk in teams_above(obj)]
+            who |= Q(groups__name__in=above)
     return User.objects.filter(who, is_active=True).distinct()
-
-
-def enter_organisation(user: User, role: str, *, holds: bool) -> None:
-    """Give or take the rights of a role of the organisation; the caller has checked who may."""
-    if role == OrganisationRole.ADMIN:
-        User.objects.filter(pk=user.pk).update(is_superuser=holds, is_staff=holds)
-        user.is_superuser = user.is_staff = holds
-    else:
-        group = Group.objects.get_or_create(name=ORGANISATION + role)[0]
-        (user.groups.add if holds else user.groups.remove)(group)
-    forget_grants(user)
-
-
-def group_of(team: Team, role: str) -> Group:
-    """The group whose rights a membership in this role gives."""
-    return Group.objects.get_or_create(name=f"{TEAM}{team.pk}:{role}")[0]
-
-
-def grant_team(team: Team) -> None:
-    """Give each role's group its rights on a new team."""
-    for role in Role.values:
-        group = group_of(team, role)
-        for action in actions_of("team", TEAM + role):
-            assign_perm(action, group, team)
-
-
-def grant_project(project: Project) -> None:
-    """Give each role's group its rights on a new project."""
-    for role in Role.values:
-        group = group_of(project.team, role)
-        for action in actions_of("project", TEAM + role):
-            assign_perm(action, group, project)
-
-
-def enter_group(user: User, team: Team, role: str) -> None:
-    """Let the user's groups in this team be exactly the role's one; an empty role: none."""
-    for other in Role.values:
-        if other != role:
-            user.groups.remove(group_of(team, other))
-    if role:
-        user.groups.add(group_of(team, role))
-    forget_grants(user)

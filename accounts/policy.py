@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from accounts.models.delegations import DelegationScope
 from accounts.models.roles import OrganisationRole
 from accounts.models.teams import Role
 
@@ -54,8 +55,22 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         "read_books": "              .   .   .   .     x   .   x",
         "keep_books": "              .   .   .   .     x   .   .",
         "read_audit": "              .   .   .   .     .   .   x",
+        "decide_spending": "         .   .   .   .     x   .   .",
+        "decide_requests": "         .   .   .   .     .   .   .",
         "administer_cluster": "      .   .   .   .     .   .   .",
     },
+}
+
+# What a delegation lets the deputy do, as far as the giver may do it in their own right.
+SCOPES: Final[dict[str, frozenset[tuple[str, str]]]] = {
+    DelegationScope.APPROVE_REQUESTS: frozenset(
+        {("team", "approve_requests"), ("cluster", "decide_requests")}
+        | {("cluster", "decide_spending")}
+    ),
+    DelegationScope.MANAGE_TEAM: frozenset(
+        {("team", "view_team"), ("team", "manage_team")}
+        | {("project", "view_project"), ("project", "manage_project")}
+    ),
 }
 
 # Shorter words for the same actions.

@@ -1,6 +1,7 @@
 """The tables of *who, and on whose bill*."""
 
 from accounts.models.audit import AuditEvent, AuditHead, AuditSeal
+from accounts.models.delegations import Delegation, DelegationScope
 from accounts.models.grants import (
     ProjectGroupObjectPermission,
     ProjectUserObjectPermission,
@@ -12,13 +13,15 @@ from accounts.models.rates import Rate, RateDecision, RateKind
 from accounts.models.roles import OrganisationRole, RoleGrant
 from accounts.models.teams import Invitation, Membership, Role, Team
 from accounts.models.tokens import ApiToken
-from accounts.models.users import User
+from accounts.models.users import User, UserKind
 
 __all__ = [
     "ApiToken",
     "AuditEvent",
     "AuditHead",
     "AuditSeal",
+    "Delegation",
+    "DelegationScope",
     "Invitation",
     "Membership",
     "OrganisationRole",
@@ -34,4 +37,5 @@ __all__ = [
     "TeamGroupObjectPermission",
     "TeamUserObjectPermission",
     "User",
+    "UserKind",
 ]

@@ -5,17 +5,32 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+# Levels of teams, the top one included.
+MAX_DEPTH = 4
+
 
 class Team(models.Model):
-    """Who shares GPUs. `name_key` is the confusable-free form that keeps names apart."""
+    """Who shares GPUs. `name_key` is the confusable-free form that keeps names apart.
+
+    Below a `parent` it is a sub-team: whoever leads the parent leads it too. There are no circles
+    and at most `MAX_DEPTH` levels; `accounts/services/teams.py` keeps it so.
+    """
 
     name = models.CharField(max_length=128)
     name_key = models.CharField(max_length=256, unique=True, editable=False)
     slug = models.SlugField(max_length=63, unique=True)
+    parent = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="children"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["slug"]
+        constraints = [
+            models.CheckConstraint(
+                condition=~models.Q(parent=models.F("pk")), name="team_not_below_itself"
+            )
+        ]
         permissions = [
             ("manage_team", "Can change members and projects"),
             ("view_costs", "Can see what the team costs"),

@@ -7,13 +7,32 @@ from django.db import models
 from django.db.models.functions import Lower
 
 
+class UserKind(models.TextChoices):
+    """Who is behind an account."""
+
+    PERSON = "person", "Person"
+    SERVICE = "service", "Service account"
+
+
 class User(AbstractUser):
-    """A person. Custom from day one, so that it can grow without a painful migration."""
+    """A person, or (`kind` service) an account of programs that belongs to `service_team`.
+
+    A service account has no password and no mail address; its only way in is a token. Custom from
+    day one, so that it can grow without a painful migration.
+    """
 
     first_name = None  # type: ignore[assignment]
     last_name = None  # type: ignore[assignment]
     display_name = models.CharField(max_length=128, blank=True)
     email = models.EmailField("email address", blank=True)
+    kind = models.CharField(max_length=8, choices=UserKind.choices, default=UserKind.PERSON)
+    service_team = models.ForeignKey(
+        "accounts.Team",
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="service_accounts",
+    )
 
     class Meta:
         constraints = [
@@ -23,7 +42,19 @@ class User(AbstractUser):
                 condition=~models.Q(email=""),
             ),
             models.UniqueConstraint(Lower("username"), name="user_username_unique"),
+            models.CheckConstraint(
+                condition=models.Q(kind="person", service_team__isnull=True)
+                | models.Q(
+                    kind="service", service_team__isnull=False, email="", is_superuser=False
+                ),
+                name="service_account_of_a_team",
+            ),
         ]
+
+    @property
+    def is_service(self) -> bool:
+        """Whether programs act under this name, and no person."""
+        return self.kind == UserKind.SERVICE
 
     def get_full_name(self) -> str:
         """The name shown to others."""

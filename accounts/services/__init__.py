@@ -1,5 +1,6 @@
 """The writes of *who, and on whose bill*: verbs, actor first, one transaction each."""
 
+from accounts.services.delegations import delegate, end_delegation
 from accounts.services.invitations import accept_invitation, invite, revoke_invitation
 from accounts.services.memberships import add_member, change_role, leave_team, remove_member
 from accounts.services.people import change_display_name, create_first_administrator, create_user
@@ -11,7 +12,13 @@ from accounts.services.rates import (
     set_rate,
 )
 from accounts.services.roles import confirm_role, give_role, take_role
-from accounts.services.teams import archive_project, create_project, create_team, rename_team
+from accounts.services.teams import (
+    archive_project,
+    create_project,
+    create_team,
+    move_team,
+    rename_team,
+)
 from accounts.services.tokens import SCOPES, authenticate_token, issue_token, revoke_token
 
 __all__ = [
@@ -30,10 +37,13 @@ __all__ = [
     "create_team",
     "create_user",
     "decline_rate",
+    "delegate",
+    "end_delegation",
     "give_role",
     "invite",
     "issue_token",
     "leave_team",
+    "move_team",
     "propose_rate",
     "remove_member",
     "rename_team",

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from accounts.errors import Conflict, Invalid
 from accounts.models import Invitation, Role, Team, User
+from accounts.permissions import on_behalf_of
 from accounts.secrets import hash_secret
 from accounts.selectors import get_open_invitation
 from accounts.services.audit import Subject, record
@@ -61,6 +62,7 @@ def invite(
         "invitation.send",
         _invitation(invitation),
         after={"email": email, "role": role, "expires_at": invitation.expires_at},
+        on_behalf_of=on_behalf_of(actor, "manage_team", team),
     )
     return invitation, secret
 

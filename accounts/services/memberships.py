@@ -5,8 +5,9 @@ from __future__ import annotations
 from django.db import transaction
 
 from accounts.errors import Conflict, Forbidden, Invalid, NotFound
+from accounts.granting import enter_group
 from accounts.models import Membership, Role, Team, User
-from accounts.permissions import can, enter_group
+from accounts.permissions import can, in_own_right, on_behalf_of
 from accounts.services.audit import Subject, record
 
 
@@ -18,6 +19,8 @@ def check_role(actor: User, team: Team, role: str) -> None:
         raise Forbidden("Only a lead of the team may change its members.")
     if role == Role.OPERATOR and not can(actor, "operate", None):
         raise Forbidden("Only an operator may make somebody an operator.")
+    if role == Role.LEAD and not in_own_right(actor, "manage_team", team):
+        raise Forbidden("Who acts for a lead makes nobody a lead. Ask the lead.")
 
 
 @transaction.atomic
@@ -26,16 +29,20 @@ def add_member(*, actor: User, team: Team, user: User, role: str = Role.MEMBER) 
     if team.memberships.filter(user=user).exists():
         return change_role(actor=actor, team=team, user=user, role=role)
     check_role(actor, team, role)
-    return join(actor=actor, team=team, user=user, role=role)
+    giver = _in_whose_place(actor, team, user)
+    return join(actor=actor, team=team, user=user, role=role, on_behalf_of=giver)
 
 
-def join(*, actor: User, team: Team, user: User, role: str) -> Membership:
+def join(
+    *, actor: User, team: Team, user: User, role: str, on_behalf_of: User | None = None
+) -> Membership:
     """Write the membership and its rights; the caller has checked who may."""
     membership, _ = Membership.objects.update_or_create(
         team=team, user=user, defaults={"role": role}
     )
     enter_group(user, team, role)
-    record(actor, "member.add", member_of(team, user), after={"role": role})
+    who = member_of(team, user)
+    record(actor, "member.add", who, after={"role": role}, on_behalf_of=on_behalf_of)
     return membership
 
 
@@ -51,13 +58,23 @@ def change_role(*, actor: User, team: Team, user: User, role: str) -> Membership
     current = _membership(team, user)
     if current.role == Role.OPERATOR and not can(actor, "operate", None):
         raise Forbidden("Only an operator may take the operator role away.")
+    giver = _in_whose_place(actor, team, user)
+    if current.role == Role.LEAD and giver is not None:
+        raise Forbidden("Who acts for a lead takes that role from nobody. Ask the lead.")
     if role != Role.LEAD:
         _keep_a_lead(team, current)
     before = {"role": current.role}
     Membership.objects.filter(pk=current.pk).update(role=role)
     current.role = role
     enter_group(user, team, role)
-    record(actor, "member.change_role", member_of(team, user), before=before, after={"role": role})
+    record(
+        actor,
+        "member.change_role",
+        member_of(team, user),
+        before=before,
+        after={"role": role},
+        on_behalf_of=giver,
+    )
     return current
 
 
@@ -66,8 +83,9 @@ def remove_member(*, actor: User, team: Team, user: User) -> None:
     """Take a person out of a team; their access ends with the next request."""
     current = _membership(team, user)
     check_role(actor, team, current.role)
+    giver, before = on_behalf_of(actor, "manage_team", team), {"role": current.role}
     _leave(team, current)
-    record(actor, "member.remove", member_of(team, user), before={"role": current.role})
+    record(actor, "member.remove", member_of(team, user), before=before, on_behalf_of=giver)
 
 
 @transaction.atomic
@@ -77,6 +95,14 @@ def leave_team(*, actor: User, team: Team) -> None:
     _leave(team, current)
     enter_group(actor, team, "")
     record(actor, "member.leave", member_of(team, actor), before={"role": current.role})
+
+
+def _in_whose_place(actor: User, team: Team, user: User) -> User | None:
+    """For whom the actor manages the team; a deputy gives themselves nothing."""
+    giver = on_behalf_of(actor, "manage_team", team)
+    if giver is not None and actor.pk == user.pk:
+        raise Forbidden("You act for somebody else here, and give yourself nothing.")
+    return giver
 
 
 def _membership(team: Team, user: User) -> Membership:

@@ -9,8 +9,9 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from accounts.errors import Conflict, Forbidden, Invalid, NotFound
+from accounts.granting import enter_organisation
 from accounts.models import OrganisationRole, RoleGrant, User
-from accounts.permissions import can, enter_organisation
+from accounts.permissions import can
 from accounts.services.audit import record
 
 _WORDS = ", ".join(OrganisationRole.values)

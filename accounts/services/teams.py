@@ -6,9 +6,12 @@ from django.db import IntegrityError, transaction
 
 from accounts import names
 from accounts.errors import Forbidden, Invalid
+from accounts.granting import enter_group, grant_project, grant_team
 from accounts.models import Membership, Project, Role, Team, User
-from accounts.permissions import can, enter_group, grant_project, grant_team
+from accounts.models.teams import MAX_DEPTH
+from accounts.permissions import can, forget_grants, in_own_right, on_behalf_of
 from accounts.services.audit import pictured, record
+from accounts.trees import height_of, teams_above, teams_below
 
 
 def _named(name: str, slug: str) -> tuple[str, str, str]:
@@ -25,14 +28,21 @@ def _named(name: str, slug: str) -> tuple[str, str, str]:
 
 
 @transaction.atomic
-def create_team(*, actor: User, name: str, slug: str = "") -> Team:
-    """A new team with the actor as its lead. For administrators and operators."""
-    if not can(actor, "operate", None):
+def create_team(*, actor: User, name: str, slug: str = "", parent: Team | None = None) -> Team:
+    """A new team with the actor as its lead; below a `parent` for who leads that one.
+
+    For administrators and operators, and for leads below their own teams.
+    """
+    if parent is not None:
+        if not in_own_right(actor, "manage_team", parent):
+            raise Forbidden("Only who leads a team makes teams below it.")
+        _check_depth(levels_above=len(teams_above(parent)) + 1, levels=1)
+    elif not can(actor, "operate", None):
         raise Forbidden("Only operators and administrators create teams. Ask one of them.")
     clean, key, clean_slug = _named(name, slug)
     try:
         with transaction.atomic():
-            team = Team.objects.create(name=clean, name_key=key, slug=clean_slug)
+            team = Team.objects.create(name=clean, name_key=key, slug=clean_slug, parent=parent)
     except IntegrityError:
         raise Invalid(
             "There is a team with this name, or one that looks alike.", field="name"
@@ -40,14 +50,72 @@ def create_team(*, actor: User, name: str, slug: str = "") -> Team:
     grant_team(team)
     Membership.objects.create(team=team, user=actor, role=Role.LEAD)
     enter_group(actor, team, Role.LEAD)
-    record(actor, "team.create", team, after=pictured(team, "name", "slug"))
+    after = pictured(team, "name", "slug") | {"parent": parent.slug if parent else ""}
+    record(actor, "team.create", team, after=after)
     return team
+
+
+@transaction.atomic
+def move_team(*, actor: User, team: Team, parent: Team | None) -> Team:
+    """Put a team below another, or (None) at the top.
+
+    For administrators; a lead of both the new parent and the team's present one (the team itself
+    while it is at the top) may put it below. The team's new leads come with the parent, the old
+    ones' rights from above end. Raises Invalid for a circle and for too many levels, both by name;
+    Forbidden. What quotas and budgets make of it is the caller's: see `scheduler`.
+    """
+    # One move at a time, else two that are fine by themselves close a circle.
+    list(Team.objects.select_for_update(no_key=True).order_by("pk").values_list("pk"))
+    team = Team.objects.select_related("parent").get(pk=team.pk)
+    _check_mover(actor, team, parent)
+    if parent is not None:
+        _check_circle(team, parent)
+        _check_depth(levels_above=len(teams_above(parent)) + 1, levels=height_of(team))
+    before = {"parent": team.parent.slug if team.parent else ""}
+    Team.objects.filter(pk=team.pk).update(parent=parent)
+    team.refresh_from_db()
+    forget_grants(actor)
+    after = {"parent": parent.slug if parent else ""}
+    record(actor, "team.move", team, before=before, after=after)
+    return team
+
+
+def _check_mover(actor: User, team: Team, parent: Team | None) -> None:
+    if can(actor, "administer_cluster", None):
+        return
+    if parent is None:
+        raise Forbidden("Only administrators take a team out from below another.")
+    for one in (team.parent or team, parent):
+        if not in_own_right(actor, "manage_team", one):
+            raise Forbidden(f"Only who leads {one.slug}, too, or an administrator may do this.")
+
+
+def _check_circle(team: Team, parent: Team) -> None:
+    if parent.pk == team.pk:
+        raise Invalid(f"{team.slug} cannot be below itself.", field="parent", code="circular_team")
+    if parent.pk in teams_below({team.pk}):
+        raise Invalid(
+            f"{team.slug} cannot be below {parent.slug}, because {parent.slug} is below "
+            f"{team.slug}. Move {parent.slug} first.",
+            field="parent",
+            code="circular_team",
+        )
+
+
+def _check_depth(*, levels_above: int, levels: int) -> None:
+    if levels_above + levels > MAX_DEPTH:
+        raise Invalid(
+            f"This would make {levels_above + levels} levels of teams; at most {MAX_DEPTH} are "
+            "allowed. Choose a parent further up.",
+            field="parent",
+            code="too_many_levels",
+        )
 
 
 @transaction.atomic
 def rename_team(*, actor: User, team: Team, name: str) -> Team:
     """A new display name; the slug stays, because people and programs refer to it."""
-    _require_lead(actor, team)
+    giver = _require_lead(actor, team)
     clean, key, _ = _named(name, team.slug)
     before = pictured(team, "name")
     try:
@@ -58,7 +126,8 @@ def rename_team(*, actor: User, team: Team, name: str) -> Team:
             "There is a team with this name, or one that looks alike.", field="name"
         ) from None
     team.refresh_from_db()
-    record(actor, "team.rename", team, before=before, after=pictured(team, "name"))
+    after = pictured(team, "name")
+    record(actor, "team.rename", team, before=before, after=after, on_behalf_of=giver)
     return team
 
 
@@ -67,7 +136,7 @@ def create_project(
     *, actor: User, team: Team, name: str, slug: str = "", description: str = ""
 ) -> Project:
     """A new project that this team pays for."""
-    _require_lead(actor, team)
+    giver = _require_lead(actor, team)
     clean, key, clean_slug = _named(name, slug)
     try:
         with transaction.atomic():
@@ -83,7 +152,8 @@ def create_project(
             "The team has a project with this name, or one that looks alike.", field="name"
         ) from None
     grant_project(project)
-    record(actor, "project.create", project, after=pictured(project, "name", "slug", "description"))
+    after = pictured(project, "name", "slug", "description")
+    record(actor, "project.create", project, after=after, on_behalf_of=giver)
     return project
 
 
@@ -101,10 +171,13 @@ def archive_project(*, actor: User, project: Project, archived: bool = True) -> 
         project,
         before=before,
         after=pictured(project, "is_archived"),
+        on_behalf_of=on_behalf_of(actor, "manage_project", project),
     )
     return project
 
 
-def _require_lead(actor: User, team: Team) -> None:
+def _require_lead(actor: User, team: Team) -> User | None:
+    """In whose place the actor leads the team; None in their own right."""
     if not can(actor, "manage_team", team):
         raise Forbidden("Only a lead of the team may do this.")
+    return on_behalf_of(actor, "manage_team", team)

@@ -22,7 +22,7 @@ FORBIDDEN_NAMES = frozenset(
 # library: the only files and folders that may import it
 DOORS = {
     "pynvml": ("scheduler/agent/gpus/nvml.py",),
-    "guardian": ("accounts/permissions.py", "accounts/models/grants.py"),
+    "guardian": ("accounts/granting.py", "accounts/models/grants.py"),
     "plotly": ("portal/reports/charts.py",),
     "channels": ("scheduler/events.py", "portal/live/", "portal/asgi.py"),
     "celery": ("scheduler/tasks.py", "portal/celery.py", "scheduler/events.py"),

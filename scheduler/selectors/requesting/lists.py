@@ -38,7 +38,7 @@ def visible_requests(viewer: User) -> QuerySet[QuotaRequest]:
 def _others(viewer: User) -> Q:
     if any(can(viewer, action, None) for action in ("administer", "keep_books", "operate")):
         return Q()
-    return Q(team__in=teams_visible_to(viewer, "manage_team").values("pk"))
+    return Q(team__in=teams_visible_to(viewer, "approve_requests").values("pk"))
 
 
 def get_visible_request(viewer: User, pk: int) -> QuotaRequest:
@@ -58,7 +58,7 @@ def my_requests(viewer: User) -> Sequence[tuple[QuotaRequest, RequestVersion]]:
 def waiting_for(viewer: User) -> QuerySet[QuotaRequest]:
     """Open requests whose step the viewer may take; nobody takes a step for what they asked for."""
     steps = Q(pk__in=[])
-    teams = teams_visible_to(viewer, "manage_team").values("pk")
+    teams = teams_visible_to(viewer, "approve_requests").values("pk")
     steps |= Q(state=RequestState.LEAD_REVIEW, team__in=teams)
     if can(viewer, "administer", None):
         steps |= Q(state=RequestState.ADMIN_REVIEW)

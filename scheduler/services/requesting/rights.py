@@ -11,9 +11,9 @@ from scheduler.services.errors import Forbidden
 from scheduler.states import ReviewStep
 
 _ACTION = {
-    ReviewStep.LEAD: "manage_team",
-    ReviewStep.ADMIN: "administer",
-    ReviewStep.FINANCE: "keep_books",
+    ReviewStep.LEAD: "approve_requests",
+    ReviewStep.ADMIN: "decide_requests",
+    ReviewStep.FINANCE: "decide_spending",
 }
 WHO = {
     ReviewStep.LEAD: "a lead of the team",

@@ -1,0 +1,37 @@
+"""The tree of teams, read whole: there are few teams, and one query tells all of it."""
+
+from __future__ import annotations
+
+from accounts.models import Team
+
+
+def teams_below(tops: set[int]) -> set[int]:
+    """Ids of all teams below these, without them; one query."""
+    found: set[int] = set()
+    rows = list(Team.objects.filter(parent__isnull=False).values_list("pk", "parent_id"))
+    level = set(tops)
+    while level:
+        level = {pk for pk, parent in rows if parent in level} - found
+        found |= level
+    return found - tops
+
+
+def teams_above(team: Team) -> list[int]:
+    """Ids from the parent to the top; one query."""
+    parents = dict(Team.objects.filter(parent__isnull=False).values_list("pk", "parent_id"))
+    found: list[int] = []
+    above = parents.get(team.pk)
+    while above is not None and above not in found:
+        found.append(above)
+        above = parents.get(above)
+    return found
+
+
+def height_of(team: Team) -> int:
+    """How many levels of teams begin with this one, itself included; one query."""
+    rows = list(Team.objects.filter(parent__isnull=False).values_list("pk", "parent_id"))
+    level, height = {team.pk}, 0
+    while level and height <= len(rows):
+        height += 1
+        level = {pk for pk, parent in rows if parent in level}
+    return height
