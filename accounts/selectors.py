@@ -6,12 +6,13 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from datetime import datetime
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from accounts.errors import Forbidden, NotFound
 from accounts.models import (
     ApiToken,
+    Delegation,
     Invitation,
     Membership,
     OrganisationRole,
@@ -25,6 +26,7 @@ from accounts.models import (
 )
 from accounts.permissions import can, projects_visible_to, teams_visible_to
 from accounts.secrets import hash_secret
+from accounts.trees import teams_above, teams_below
 
 
 def visible_teams(viewer: User) -> QuerySet[Team]:
@@ -45,6 +47,17 @@ def every_project() -> list[tuple[int, int, str]]:
     no page may use it."""
     rows = Project.objects.order_by("pk").values_list("pk", "team_id", "team__slug", "slug")
     return [(pk, team_id, f"{team}/{slug}") for pk, team_id, team, slug in rows]
+
+
+def every_team() -> list[tuple[int, str, int | None]]:
+    """Id, slug and parent's id of all teams, each after its parent, for the scheduler."""
+    rows = list(Team.objects.order_by("pk").values_list("pk", "slug", "parent_id"))
+    found: list[tuple[int, str, int | None]] = []
+    level: set[int | None] = {None}
+    while layer := [row for row in rows if row[2] in level]:
+        found += layer
+        level = {pk for pk, _, _ in layer}
+    return found
 
 
 def visible_projects(viewer: User) -> QuerySet[Project]:
@@ -221,4 +234,33 @@ def get_person(viewer: User, username: str) -> User:
     found = User.objects.filter(username__iexact=username).first()
     if found is None:
         raise NotFound("There is nobody with this user name.", field="username")
+    return found
+
+
+def teams_around(viewer: User, team: Team) -> tuple[list[Team], list[Team]]:
+    """The teams above, from the top, and right below it; those the viewer may see."""
+    seen, way = teams_visible_to(viewer), teams_above(team)
+    above = {one.pk: one for one in seen.filter(pk__in=way)}
+    return [above[pk] for pk in reversed(way) if pk in above], list(seen.filter(parent=team))
+
+
+def parents_for(viewer: User, team: Team) -> list[Team]:
+    """The teams below which the viewer may try to put this one."""
+    mine = teams_visible_to(viewer, "manage_team")
+    return list(mine.exclude(pk__in={team.pk, team.parent_id or 0} | teams_below({team.pk})))
+
+
+def delegations_of(viewer: User) -> QuerySet[Delegation]:
+    """Those the viewer gave or holds; all of them for administrators."""
+    rows = Delegation.objects.select_related("giver", "deputy", "team")
+    if can(viewer, "administer_cluster", None):
+        return rows
+    return rows.filter(Q(giver=viewer) | Q(deputy=viewer))
+
+
+def get_deputy(viewer: User, username: str) -> User:
+    """Somebody whom the viewer lets act for them, by the exact user name. Raises NotFound."""
+    found = User.objects.filter(username__iexact=username, is_active=True).first()
+    if found is None or found.is_service:
+        raise NotFound("There is nobody with this user name.", field="deputy")
     return found

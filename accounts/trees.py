@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from accounts.models import Team
 
 
@@ -16,15 +18,9 @@ def teams_below(tops: set[int]) -> set[int]:
     return found - tops
 
 
-def teams_above(team: Team) -> list[int]:
+def teams_above(team: Team) -> tuple[int, ...]:
     """Ids from the parent to the top; one query."""
-    parents = dict(Team.objects.filter(parent__isnull=False).values_list("pk", "parent_id"))
-    found: list[int] = []
-    above = parents.get(team.pk)
-    while above is not None and above not in found:
-        found.append(above)
-        above = parents.get(above)
-    return found
+    return ways_up([team.pk])[team.pk]
 
 
 def height_of(team: Team) -> int:
@@ -35,3 +31,17 @@ def height_of(team: Team) -> int:
         height += 1
         level = {pk for pk, parent in rows if parent in level}
     return height
+
+
+def ways_up(teams: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    """For each of these teams (ids) those above it, its parent first; one query."""
+    parents = dict(Team.objects.filter(parent__isnull=False).values_list("pk", "parent_id"))
+    found: dict[int, tuple[int, ...]] = {}
+    for team in teams:
+        way: list[int] = []
+        above = parents.get(team)
+        while above is not None and above not in way:
+            way.append(above)
+            above = parents.get(above)
+        found[team] = tuple(way)
+    return found

@@ -1,10 +1,12 @@
-"""Forms of people: roles of the organisation."""
+"""Forms of people: roles of the organisation, who acts for whom, accounts of programs."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, time, timedelta
+
 from django import forms
 
-from accounts.models import OrganisationRole
+from accounts.models import DelegationScope, OrganisationRole
 
 
 class GrantForm(forms.Form):
@@ -14,3 +16,33 @@ class GrantForm(forms.Form):
     role = forms.ChoiceField(
         label="Role", choices=OrganisationRole.choices, initial=OrganisationRole.AUDITOR
     )
+
+
+class DelegationForm(forms.Form):
+    """Who acts for me, in what, on which days; the service says who may."""
+
+    deputy = forms.CharField(label="Who acts for you", max_length=150, strip=True)
+    scope = forms.ChoiceField(label="In what", choices=DelegationScope.choices)
+    team = forms.CharField(
+        label="Team",
+        max_length=63,
+        required=False,
+        help_text="Its short name; wherever you have the right when left empty.",
+    )
+    first_day = forms.DateField(
+        label="First day", widget=forms.DateInput(attrs={"type": "date"}), help_text="In UTC."
+    )
+    last_day = forms.DateField(
+        label="Last day", widget=forms.DateInput(attrs={"type": "date"}), help_text="The whole day."
+    )
+    reason = forms.CharField(label="Reason", max_length=255, required=False)
+
+    def times(self, now: datetime) -> tuple[datetime, datetime]:
+        """From the first moment of the first day, or now if that is today, to the end of the last.
+
+        The days of a valid form only.
+        """
+        first = datetime.combine(self.cleaned_data["first_day"], time(), UTC)
+        last = datetime.combine(self.cleaned_data["last_day"], time(), UTC)
+        start = now if first.date() == now.astimezone(UTC).date() else first
+        return start, last + timedelta(days=1)

@@ -24,6 +24,8 @@ from accounts.selectors import (
     get_visible_team,
     invitations_of,
     members_of,
+    parents_for,
+    teams_around,
     visible_projects,
     visible_teams,
 )
@@ -55,12 +57,17 @@ def team_list(request: HttpRequest) -> HttpResponseBase:
     viewer = viewer_of(request)
     form = NamedForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
-        made = _made(form, lambda: create_team(actor=viewer, **form.cleaned_data))
+        made = made_with(form, lambda: create_team(actor=viewer, **form.cleaned_data))
         if made is not None:
             messages.success(request, f"Team {made.name} is there, and you lead it.")
             return redirect("teams:detail", slug=made.slug)
-    teams = visible_teams(viewer).annotate(
-        people=Count("memberships", distinct=True), project_count=Count("projects", distinct=True)
+    teams = (
+        visible_teams(viewer)
+        .select_related("parent")
+        .annotate(
+            people=Count("memberships", distinct=True),
+            project_count=Count("projects", distinct=True),
+        )
     )
     roles = dict(viewer.memberships.values_list("team_id", "role"))
     context = {
@@ -74,18 +81,24 @@ def team_list(request: HttpRequest) -> HttpResponseBase:
 @page("GET")
 def team_detail(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Members, projects and, for leads, what may be changed."""
-    return _detail(request, get_visible_team(viewer_of(request), slug))
+    return detail_of(request, get_visible_team(viewer_of(request), slug))
 
 
-def _detail(request: HttpRequest, team: Team, **extra: Any) -> HttpResponseBase:
+def detail_of(request: HttpRequest, team: Team, **extra: Any) -> HttpResponseBase:
+    """The team's page; `extra` holds a form with what is wrong in it, or what was just made."""
     viewer = viewer_of(request)
     members = list(members_of(viewer, team))
     mine = next((m for m in members if m.user_id == viewer.pk), None)
     may_manage, may_operate = can(viewer, "manage_team", team), can(viewer, "operate", None)
     roles = roles_offered(may_operate=may_operate)
     invite_form = extra.pop("invite_form", None) or InviteForm(prefix="invite")
+    above, below = teams_around(viewer, team)
     context = {
         "team": team,
+        "above": above,
+        "below": below,
+        "parents": parents_for(viewer, team) if may_manage else [],
+        "below_form": extra.pop("below_form", None) or NamedForm(prefix="below"),
         "members": members,
         "mine": mine,
         "projects": visible_projects(viewer).filter(team=team),
@@ -107,7 +120,7 @@ def _detail(request: HttpRequest, team: Team, **extra: Any) -> HttpResponseBase:
     return render(request, "teams/detail.html", context | extra)
 
 
-def _made(form: django_forms.Form, make: Any) -> Any:
+def made_with(form: django_forms.Form, make: Any) -> Any:
     """What `make` returns; a refusal goes to the field it names and returns None."""
     try:
         return make()
@@ -125,11 +138,11 @@ def team_rename(request: HttpRequest, slug: str) -> HttpResponseBase:
     team = get_visible_team(viewer, slug)
     form = RenameForm(request.POST)
     if form.is_valid():
-        renamed = _made(form, lambda: rename_team(actor=viewer, team=team, **form.cleaned_data))
+        renamed = made_with(form, lambda: rename_team(actor=viewer, team=team, **form.cleaned_data))
         if renamed is not None:
             messages.success(request, f"The team is called {renamed.name} now.")
             return redirect("teams:detail", slug=team.slug)
-    return _detail(request, team, rename_form=form)
+    return detail_of(request, team, rename_form=form)
 
 
 @page("POST")
@@ -139,11 +152,13 @@ def team_project_create(request: HttpRequest, slug: str) -> HttpResponseBase:
     team = get_visible_team(viewer, slug)
     form = ProjectForm(request.POST, prefix="project")
     if form.is_valid():
-        project = _made(form, lambda: create_project(actor=viewer, team=team, **form.cleaned_data))
+        project = made_with(
+            form, lambda: create_project(actor=viewer, team=team, **form.cleaned_data)
+        )
         if project is not None:
             messages.success(request, f"Project {team.slug}/{project.slug} takes jobs now.")
             return redirect("teams:detail", slug=team.slug)
-    return _detail(request, team, project_form=form)
+    return detail_of(request, team, project_form=form)
 
 
 @page("POST")
@@ -168,7 +183,7 @@ def team_invite(request: HttpRequest, slug: str) -> HttpResponseBase:
     team = get_visible_team(viewer, slug)
     form = InviteForm(request.POST, prefix="invite")
     if form.is_valid():
-        made = _made(form, lambda: invite(actor=viewer, team=team, **form.cleaned_data))
+        made = made_with(form, lambda: invite(actor=viewer, team=team, **form.cleaned_data))
         if made is not None:
             invitation, secret = made
             link = settings.PUBLIC_URL + reverse("invitation", kwargs={"secret": secret})
@@ -178,8 +193,8 @@ def team_invite(request: HttpRequest, slug: str) -> HttpResponseBase:
             sent = send_mail(
                 f"Trainyard: join {team.slug}", body, None, [invitation.email], fail_silently=True
             )
-            return _detail(request, team, invited=invitation, link=link, is_mailed=bool(sent))
-    return _detail(request, team, invite_form=form)
+            return detail_of(request, team, invited=invitation, link=link, is_mailed=bool(sent))
+    return detail_of(request, team, invite_form=form)
 
 
 @page("POST")

@@ -22,7 +22,7 @@ from portal.pages import (
 )
 from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
-from portal.pages.people import audit, roles
+from portal.pages.people import audit, delegations, roles, tree
 from portal.pages.sets import detail as set_pages
 
 job_urls = [
@@ -84,6 +84,8 @@ team_urls = [
     path("<slug:slug>/members/<int:pk>/role/", teams.team_role, name="role"),
     path("<slug:slug>/members/<int:pk>/remove/", teams.team_remove, name="remove"),
     path("<slug:slug>/leave/", teams.team_leave, name="leave"),
+    path("<slug:slug>/below/", tree.team_below, name="below"),
+    path("<slug:slug>/move/", tree.team_move, name="move"),
 ]
 
 role_urls = [
@@ -97,6 +99,11 @@ finance_urls = [
     path("reports/<slug:slug>/", finance_reports.report, name="report"),
     path("focus/", finance_focus.focus_list, name="focus"),
     path("focus/<str:period>/<str:version>/", finance_focus.focus_download, name="focus_download"),
+]
+
+delegation_urls = [
+    path("", delegations.delegation_list, name="list"),
+    path("<int:pk>/end/", delegations.delegation_end, name="end"),
 ]
 
 token_urls = [
@@ -133,6 +140,7 @@ urlpatterns = [
     path("audit/", include(([path("", audit.audit_list, name="list")], "audit"))),
     path("settings/roles/", include((role_urls, "roles"))),
     path("finance/", include((finance_urls, "finance"))),
+    path("settings/delegations/", include((delegation_urls, "delegations"))),
     path("settings/tokens/", include((token_urls, "tokens"))),
     path("settings/profile/", settings.profile, name="profile"),
     path("settings/theme/", settings.theme, name="theme"),

@@ -103,6 +103,8 @@ ROWS: tuple[Row, ...] = (
     _post("teams:remove", _LEADS, "team", "membership"),
     # root and `lead` both lead it, so each may go.
     _post("teams:leave", "302 302 302 302 404 404 302", "team"),
+    _post("teams:below", _LEADS, "team", **{"below-name": "Edge"}),
+    _post("teams:move", "404 404 404 404 404 404 302", "team", parent="apart"),
     _get("invitation", _ALL, "secret"),
     _get("costs:overview", _ALL),
     _get("audit:list", "403 403 200 403 200 403 200"),
@@ -115,6 +117,8 @@ ROWS: tuple[Row, ...] = (
     _get("finance:focus", "403 403 403 403 403 403 200"),
     # No month is closed in this yard, so there is nothing to take home.
     _get("finance:focus_download", "403 403 403 403 403 403 404", "month", "focus"),
+    _get("delegations:list", _ALL),
+    _post("delegations:end", "404 302 302 404 404 404 302", "delegation"),
     _get("tokens:list", _ALL),
     _post("tokens:revoke", "302 404 404 404 404 404 404", "token"),
     _get("profile", _ALL),

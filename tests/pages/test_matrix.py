@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import transaction
 from django.test import Client
 from django.urls import URLPattern, URLResolver, reverse
+from django.utils import timezone
 
-from accounts.services import give_role, invite, issue_token
+from accounts.services import create_team, delegate, give_role, invite, issue_token
 from portal.pages import urls
 from tests.factories import person
 from tests.pages.matrix import OPEN_ROUTES, PERSONAS, ROWS, Row
@@ -26,6 +28,7 @@ TAKE_POST = {row.route for row in POSTS} | {
     "nodes:enrol",
     "invitation",
     "tokens:list",
+    "delegations:list",
 }
 TAKE_GET = {row.route for row in ROWS if row.method == "GET"}
 
@@ -52,6 +55,15 @@ def things(people, root, alice, bob, lead, team, project):
     invitation, secret = invite(actor=lead, team=team, email="somebody@example.org")
     token, _ = issue_token(actor=alice, name="laptop", scopes=["jobs:read"])
     give_role(actor=root, user=person("clerk"), role="finance")
+    create_team(actor=root, name="Apart")
+    now = timezone.now()
+    delegation = delegate(
+        actor=lead,
+        deputy=people["bob"],
+        scope="approve_requests",
+        starts_at=now,
+        ends_at=now + timedelta(days=1),
+    )
     second = person("second", is_superuser=True)
     give_role(actor=second, user=person("waiting"), role="admin")
     return {
@@ -71,6 +83,7 @@ def things(people, root, alice, bob, lead, team, project):
         "report": "period-summary",
         "month": "2026-11",
         "focus": "1.2",
+        "delegation": delegation.pk,
     }
 
 

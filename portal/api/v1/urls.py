@@ -19,6 +19,8 @@ from portal.api.v1 import (
 )
 from portal.api.v1.finance import reports, spending, terms
 from portal.api.v1.organisation import audit, roles
+from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
+from portal.api.v1.organisation.teams import TeamList, TeamMove
 from portal.api.v1.rules import bookings, budgets, ceilings, licences, policies, quotas, windows
 
 urlpatterns: list[URLPattern] = [
@@ -98,6 +100,10 @@ urlpatterns: list[URLPattern] = [
     path("finance/reports/", reports.ReportList.as_view(), name="reports"),
     path("finance/reports/<slug:slug>/", reports.ReportBySlug.as_view(), name="report"),
     path("finance/reports/<slug:slug>/file/", reports.ReportFile.as_view(), name="report_file"),
+    path("teams/", TeamList.as_view(), name="teams"),
+    path("teams/<slug:slug>/move/", TeamMove.as_view(), name="team_move"),
+    path("delegations/", DelegationList.as_view(), name="delegations"),
+    path("delegations/<int:pk>/end/", DelegationEnd.as_view(), name="delegation_end"),
     path("me/", people.WhoAmI.as_view(), name="me"),
     path("projects/", people.ProjectList.as_view(), name="projects"),
     path("tokens/", people.TokenList.as_view(), name="tokens"),

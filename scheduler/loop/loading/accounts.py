@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from accounts.selectors import every_project
+from accounts.selectors import every_project, every_team
 from scheduler.conf import load_conf
 from scheduler.engine.snapshot import NONE, Accounts, Ints, Limits, floats, ints
 from scheduler.models import Account, AlertAction, Budget, Enforcement, Quota
@@ -42,6 +42,14 @@ class Owners:
         """By job the row of its project; `projects` are ids."""
         return ints([self.row_of.get(f"project:{project}", NONE) for project in projects])
 
+    def way_up(self, key: str) -> list[str]:
+        """The keys of the accounts above this one, the next one first."""
+        keys, parent = list(self.row_of), self.accounts.parent
+        row, found = self.row_of[key], []
+        while (row := int(parent[row])) != NONE:
+            found.append(keys[row])
+        return found
+
     def sharers(self, projects: Iterable[int], people: Iterable[int]) -> Ints:
         """By job the row of its owner in the team that pays for it."""
         pairs = zip(projects, people, strict=True)
@@ -57,18 +65,19 @@ def load_owners(
 ) -> Owners:
     """Everybody who has a job or has used something; `jobs`: project id and owner id of each.
 
-    Two queries: projects with their teams, and rules of accounts; one for past use if a half-life
+    Three queries: projects, teams, and rules of accounts; one for past use if a half-life
     is given; one for budgets if there are rules.
     """
     projects = {pk: (team, path) for pk, team, path in every_project()}
-    teams = {team: path.partition("/")[0] for team, path in projects.values()}
+    rows = every_team()
+    teams = {pk: slug for pk, slug, _ in rows}
     used = decayed_use(now, half_life_s) if half_life_s is not None else {}
     pairs = {(projects[project][0], person) for project, person in jobs} | used.keys()
     people = sorted(pair for pair in pairs if pair[0] in teams)
     keys = [ROOT_KEY, *(f"team:{pk}" for pk in teams), *(f"project:{pk}" for pk in projects)]
     keys += [_PERSON.format(team, person) for team, person in people]
     row_of = {key: row for row, key in enumerate(keys)}
-    parent = [NONE] + [0] * len(teams)
+    parent = [NONE, *(row_of[f"team:{up}"] if up else 0 for _, _, up in rows)]
     parent += [row_of[f"team:{team}"] for team, _ in projects.values()]
     parent += [row_of[f"team:{team}"] for team, _ in people]
     past = [0.0] * (len(keys) - len(people)) + [used.get(pair, 0.0) for pair in people]
@@ -146,11 +155,11 @@ def load_limits(
         and (not quota.gpu_model or quota.gpu_model in model_row)
     ]
     found = effective_of(quotas, now=now)
-    for key in alerted(AlertAction.BORROWED_ONLY, now) if quotas else ():
-        for quota in quotas:
-            account = quota.account
-            if account.key == key or (account.project and key == f"team:{account.project.team_id}"):
-                found[quota.pk] = replace(found[quota.pk], guaranteed=0, lend_limit=None)
+    without = alerted(AlertAction.BORROWED_ONLY, now) if quotas else {}
+    for quota in quotas if without else ():
+        way = owners.way_up(quota.account.key)
+        if quota.account.key in without or without.keys() & set(way) - {ROOT_KEY}:
+            found[quota.pk] = replace(found[quota.pk], guaranteed=0, lend_limit=None)
 
     def column(name: str) -> Ints:
         values = (getattr(found[quota.pk], name) for quota in quotas)

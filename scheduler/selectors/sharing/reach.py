@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db.models import Q
 
+from accounts.models.teams import MAX_DEPTH
 from scheduler.models import Account
 
 
@@ -12,5 +13,9 @@ def below(account: Account, to_project: str) -> Q:
     if account.project_id is not None:
         return Q(**{f"{to_project}_id": account.project_id})
     if account.team_id is not None:
-        return Q(**{f"{to_project}__team_id": account.team_id})
+        team, found = f"{to_project}__team", Q()
+        for _ in range(MAX_DEPTH):
+            found |= Q(**{f"{team}_id": account.team_id})
+            team += "__parent"
+        return found
     return Q()

@@ -20,7 +20,7 @@ from scheduler.services.requesting.precondition import locked_row, stale
 from scheduler.services.requesting.rights import owner_of, require_decider
 from scheduler.services.requesting.routing import enter_step, still_to_do
 from scheduler.services.requesting.timeline import note, tell_asker
-from scheduler.services.sharing.tree import account_of, lines_of, locked
+from scheduler.services.sharing.tree import account_of, locked, on_the_way
 from scheduler.services.transitions import move_request
 from scheduler.states import (
     DENY_WORDS,
@@ -96,7 +96,7 @@ def decide_request(
     owner = owner_of(request)
     account_of(owner)
     project_id = request.project_id or 0
-    locked(lines_of([(project_id, request.team_id)]))
+    locked(on_the_way([(project_id, request.team_id)]))
     offer = offer_of(request)
     verdict = _checked(offer, outcome, amount, valid_until, reason_code, comment, now)
     _store(request, actor, step, offer, verdict, now)

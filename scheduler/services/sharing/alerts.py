@@ -8,7 +8,7 @@ from django.db.models import F
 
 from accounts.models import Project
 from scheduler.models import AlertAction, Budget, BudgetAlert
-from scheduler.services.sharing.tree import lines_of
+from scheduler.services.sharing.tree import line_of, whose_account
 from scheduler.spec import SpecInvalid, SpecProblem
 
 
@@ -27,9 +27,9 @@ def alerted(action: AlertAction, now: datetime) -> dict[str, Budget]:
 def refuse_blocked(project: Project, now: datetime) -> None:
     """Raises SpecInvalid if a budget on the way to the root lets nobody submit any more."""
     blocked = alerted(AlertAction.BLOCK_SUBMITS, now)
-    for key in sorted(lines_of([(project.pk, project.team_id)]) & blocked.keys()):
+    for key in sorted(line_of(project) & blocked.keys() if blocked else ()):
         budget = blocked[key]
-        whose = {0: "all teams", 1: "your team"}.get(budget.account.depth, "this project")
+        whose = whose_account(budget.account, project) or "all teams"
         words = (
             f"the budget of {whose} lets nobody submit since its alert at "
             f"{budget.get_action_at_display()}; it ends on {budget.valid_until:%Y-%m-%d}. Submit "

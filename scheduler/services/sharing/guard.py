@@ -24,8 +24,11 @@ from scheduler.models import (
 )
 from scheduler.services.sharing.committing import BudgetReached, WorstCase, commit_budgets
 from scheduler.services.sharing.effective import Effective, effective_of
-from scheduler.services.sharing.tree import ROOT_KEY, below, lines_of, locked
+from scheduler.services.sharing.tree import ROOT_KEY, below, line_of, lines_of, locked, on_the_way
 from scheduler.states import LIVE_ATTEMPT_STATES
+
+# By project id the keys of the accounts on its way to the root.
+Lines = Mapping[int, frozenset[str]]
 
 
 class LimitReached(RuntimeError):
@@ -44,19 +47,20 @@ def charge_starts(
     `jobs` with their projects, `devices` (ids) by job. Costs one statement where nobody has rules.
     """
     projects = {(job.project_id, job.project.team_id) for job in jobs.values()}
-    accounts = locked(lines_of(projects))
+    accounts = locked(on_the_way(projects))
     if not accounts:
         return
+    lines = lines_of(projects)
     for account in accounts:
-        _check_caps(account, attempts, jobs)
-    _charge_quotas(accounts, jobs, devices, now)
-    _commit_budgets(accounts, attempts, jobs, devices, now)
+        _check_caps(account, [jobs[one.job_id] for one in attempts], lines)
+    _charge_quotas(accounts, jobs, devices, lines, now)
+    _commit_budgets(accounts, attempts, jobs, devices, lines, now)
 
 
-def _check_caps(account: Account, attempts: Sequence[Attempt], jobs: Mapping[int, Job]) -> None:
+def _check_caps(account: Account, jobs: Sequence[Job], lines: Lines) -> None:
     if account.max_gpus_per_job is None and account.max_running is None:
         return
-    mine = [jobs[one.job_id] for one in attempts if _is_below(account, jobs[one.job_id])]
+    mine = [job for job in jobs if account.key in lines[job.project_id]]
     most = account.max_gpus_per_job
     if most is not None and any(job.gpus > most for job in mine):
         raise LimitReached(f"{account}: more than {most} GPUs for one job")
@@ -68,16 +72,11 @@ def _check_caps(account: Account, attempts: Sequence[Attempt], jobs: Mapping[int
             raise LimitReached(f"{account}: more than {account.max_running} running jobs")
 
 
-def _is_below(account: Account, job: Job) -> bool:
-    if account.project_id is not None:
-        return job.project_id == account.project_id
-    return account.team_id in (None, job.project.team_id)
-
-
 def _charge_quotas(
     accounts: Sequence[Account],
     jobs: Mapping[int, Job],
     devices: Mapping[int, Sequence[int]],
+    lines: Lines,
     now: datetime,
 ) -> None:
     quotas = list(Quota.objects.filter(account__in=accounts).order_by("account__depth", "pk"))
@@ -91,7 +90,7 @@ def _charge_quotas(
         count = sum(
             model_of[device] == (quota.gpu_model or model_of[device])
             for job_id, ids in devices.items()
-            if _is_below(of[quota.account_id], jobs[job_id])
+            if of[quota.account_id].key in lines[jobs[job_id].project_id]
             and quota.pool_id in (None, jobs[job_id].pool_id)
             for device in ids
         )
@@ -120,14 +119,14 @@ def _commit_budgets(
     attempts: Sequence[Attempt],
     jobs: Mapping[int, Job],
     devices: Mapping[int, Sequence[int]],
+    lines: Lines,
     now: datetime,
 ) -> None:
     """All GPUs for the whole time limit, of every budget on the way to the root."""
     cases = []
     for one in attempts:
         job = jobs[one.job_id]
-        keys = frozenset(lines_of([(job.project_id, job.project.team_id)]))
-        cases.append(WorstCase(one, keys, devices[one.job_id], job.time_limit_s))
+        cases.append(WorstCase(one, lines[job.project_id], devices[one.job_id], job.time_limit_s))
     try:
         commit_budgets(accounts, cases, now=now)
     except BudgetReached as reached:
@@ -147,7 +146,7 @@ def release_held(models: Mapping[int, Sequence[str]]) -> None:
 
 
 def _release(job: Job, counts: Counter[str]) -> None:
-    keys = lines_of([(job.project_id, job.project.team_id)])
+    keys = line_of(job.project)
     quotas = Quota.objects.filter(
         Q(pool__isnull=True) | Q(pool_id=job.pool_id), account__key__in=keys
     )

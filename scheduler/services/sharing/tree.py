@@ -1,12 +1,17 @@
-"""Accounts as rows: made before anything is asked of them, locked from the root down."""
+"""Accounts as rows: made before anything is asked of them, locked from the root down.
+
+The organisation is the root, teams lie below it or below another team, projects below their team.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from accounts.models import Project, Team
+from accounts.models.teams import MAX_DEPTH
+from accounts.trees import ways_up
 from scheduler.models import Account
 from scheduler.selectors.sharing.reach import below
 
@@ -14,53 +19,101 @@ ROOT_KEY = "org"
 
 
 def account_of(owner: Team | Project | None) -> Account:
-    """The account of a team, a project or the organisation (None), made if it is missing."""
+    """The account of a team, a project or the organisation (None), made if it is missing, with
+    all above it."""
+    root = _made(ROOT_KEY, depth=0)
     if owner is None:
-        return _made(ROOT_KEY, depth=0)
+        return root
+    team_id = owner.pk if isinstance(owner, Team) else owner.team_id
+    way = [team_id, *ways_up([team_id])[team_id]]
+    for depth, pk in enumerate(reversed(way), start=1):
+        account = _made(f"team:{pk}", depth=depth, team_id=pk)
     if isinstance(owner, Team):
-        _made(ROOT_KEY, depth=0)
-        return _made(f"team:{owner.pk}", depth=1, team=owner)
-    _made(ROOT_KEY, depth=0)
-    _made(f"team:{owner.team_id}", depth=1, team_id=owner.team_id)
-    return _made(f"project:{owner.pk}", depth=2, project=owner)
+        return account
+    return _made(f"project:{owner.pk}", depth=len(way) + 1, project=owner)
 
 
 def _made(key: str, **fields: object) -> Account:
     return Account.objects.get_or_create(key=key, defaults=fields)[0]
 
 
-def lines_of(projects: Iterable[tuple[int, int]]) -> set[str]:
-    """Keys of these projects (id, team id), their teams and the organisation."""
-    keys = {ROOT_KEY}
+def lines_of(projects: Collection[tuple[int, int]]) -> dict[int, frozenset[str]]:
+    """For each of these projects (id, team id) its own key, those of the teams on its way up and
+    of the organisation; one query."""
+    ways = ways_up(team_id for _, team_id in projects)
+    return {
+        project_id: frozenset(
+            {ROOT_KEY, f"project:{project_id}"} | {f"team:{pk}" for pk in (team_id, *ways[team_id])}
+        )
+        for project_id, team_id in projects
+    }
+
+
+def line_of(project: Project) -> frozenset[str]:
+    """The same for one project."""
+    return lines_of([(project.pk, project.team_id)])[project.pk]
+
+
+def on_the_way(projects: Iterable[tuple[int, int]]) -> Q:
+    """The accounts that `lines_of` names, without a query of its own."""
+    keys, teams = {ROOT_KEY}, set()
     for project_id, team_id in projects:
         keys |= {f"project:{project_id}", f"team:{team_id}"}
-    return keys
+        teams.add(team_id)
+    found = Q(key__in=keys)
+    way = "children"
+    for _ in range(MAX_DEPTH - 1):
+        found |= Q(team__in=Team.objects.filter(**{f"{way}__in": teams}).values("pk"))
+        way += "__children"
+    return found
 
 
-def locked(keys: Iterable[str]) -> list[Account]:
+def locked(which: Q) -> list[Account]:
     """The accounts that exist, locked from the root down, so that nobody waits in a circle."""
-    return list(
-        Account.objects.select_for_update().filter(key__in=list(keys)).order_by("depth", "pk")
-    )
+    return list(Account.objects.select_for_update().filter(which).order_by("depth", "pk"))
 
 
 def children(account: Account) -> QuerySet[Account]:
     """The accounts right below that have rules of their own."""
     if account.depth == 0:
-        return Account.objects.filter(depth=1)
+        return Account.objects.filter(team__isnull=False, team__parent__isnull=True)
     if account.team_id is None:
         return Account.objects.none()
-    return Account.objects.filter(depth=2, project__team_id=account.team_id)
+    team_id = account.team_id
+    return Account.objects.filter(Q(project__team_id=team_id) | Q(team__parent_id=team_id))
 
 
 def parent_of(account: Account) -> Account | None:
     """The account right above."""
     if account.depth == 0:
         return None
-    if account.depth == 1:
-        return Account.objects.filter(key=ROOT_KEY).first()
-    assert account.project is not None
-    return Account.objects.filter(key=f"team:{account.project.team_id}").first()
+    if account.project is not None:
+        above: int | None = account.project.team_id
+    else:
+        assert account.team is not None
+        above = account.team.parent_id
+    key = ROOT_KEY if above is None else f"team:{above}"
+    return Account.objects.filter(key=key).first()
 
 
-__all__ = ["ROOT_KEY", "account_of", "below", "children", "lines_of", "locked", "parent_of"]
+def whose_account(account: Account, project: Project) -> str:
+    """An account on the project's way up as people of the project call it; "" for the root."""
+    if account.project_id is not None:
+        return "this project"
+    if account.team is None:
+        return ""
+    return "your team" if account.team_id == project.team_id else f"the team {account.team.slug}"
+
+
+__all__ = [
+    "ROOT_KEY",
+    "account_of",
+    "below",
+    "children",
+    "line_of",
+    "lines_of",
+    "locked",
+    "on_the_way",
+    "parent_of",
+    "whose_account",
+]

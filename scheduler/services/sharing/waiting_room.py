@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from accounts.models import Project
 from scheduler.models import Account, Job
-from scheduler.services.sharing.tree import below, lines_of
+from scheduler.services.sharing.tree import below, on_the_way, whose_account
 from scheduler.spec import SpecInvalid, SpecProblem
 from scheduler.states import WAITING_JOB_STATES
 
@@ -14,13 +14,13 @@ def refuse_beyond_cap(project: Project, more: int) -> None:
 
     Only accounts with such a cap are locked, so that two submits do not both take the last place.
     """
-    keys = lines_of([(project.pk, project.team_id)])
-    capped = Account.objects.select_for_update().filter(key__in=keys, max_pending__isnull=False)
+    way = on_the_way([(project.pk, project.team_id)])
+    capped = Account.objects.select_for_update().filter(way, max_pending__isnull=False)
     for account in capped.order_by("depth", "pk"):
         waiting = Job.objects.filter(below(account, "project"), state__in=WAITING_JOB_STATES)
         count, most = waiting.count(), account.max_pending or 0
         if count + more > most:
-            whose = {0: "all teams together", 1: "your team"}.get(account.depth, "this project")
+            whose = whose_account(account, project) or "all teams together"
             words = (
                 f"would bring {more + count} waiting jobs to {whose}, and {most} are allowed; "
                 f"{count} wait now. Let some start, or cancel some"

@@ -1,0 +1,88 @@
+"""`/teams/…`: the tree of teams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.models import Team
+from accounts.selectors import get_visible_team, visible_teams
+from accounts.services import create_team
+from portal.api.operations import ApiView, body_of, operation
+from portal.api.shapes import viewer_of
+from scheduler.services.sharing.moving import move_team
+
+
+class TeamShape(serializers.Serializer[Any]):
+    """A team; `parent` is the team right above, null at the top."""
+
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    parent = serializers.CharField(allow_null=True)  # type: ignore[assignment]
+
+
+class Teams(serializers.Serializer[Any]):
+    """Teams you may see."""
+
+    items = TeamShape(many=True)
+
+
+class TeamBody(serializers.Serializer[Any]):
+    """A new team; without a parent it is at the top."""
+
+    name = serializers.CharField(max_length=128)
+    slug = serializers.CharField(max_length=63, required=False, default="")
+    parent = serializers.CharField(max_length=63, required=False, default="", allow_blank=True)  # type: ignore[assignment]
+
+
+class MoveBody(serializers.Serializer[Any]):
+    """The team to be below; empty for the top."""
+
+    parent = serializers.CharField(max_length=63, allow_blank=True)  # type: ignore[assignment]
+
+
+def _show(team: Team) -> dict[str, Any]:
+    parent = team.parent.slug if team.parent else None
+    return {"slug": team.slug, "name": team.name, "parent": parent}
+
+
+class TeamList(ApiView):
+    """`/teams/`."""
+
+    @operation("teams_list", "Teams you may see", scope="people:read", reply=Teams)
+    def get(self, request: Request) -> Response:
+        found = visible_teams(viewer_of(request)).select_related("parent")
+        return Response({"items": [_show(team) for team in found]})
+
+    @operation(
+        "teams_create",
+        "Make a team (operators; leads below their own)",
+        scope="people:write",
+        body=TeamBody,
+        reply=TeamShape,
+        status=201,
+    )
+    def post(self, request: Request) -> Response:
+        sent, actor = body_of(request, TeamBody), viewer_of(request)
+        sent["parent"] = get_visible_team(actor, sent["parent"]) if sent["parent"] else None
+        return Response(_show(create_team(actor=actor, **sent)), status=201)
+
+
+class TeamMove(ApiView):
+    """`/teams/<slug>/move/`."""
+
+    @operation(
+        "teams_move",
+        "Put a team below another (leads of both; administrators)",
+        scope="people:write",
+        body=MoveBody,
+        reply=TeamShape,
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        sent, actor = body_of(request, MoveBody), viewer_of(request)
+        team = get_visible_team(actor, slug)
+        parent = get_visible_team(actor, sent["parent"]) if sent["parent"] else None
+        return Response(_show(move_team(actor=actor, team=team, parent=parent)))
