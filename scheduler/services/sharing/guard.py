@@ -24,7 +24,7 @@ from scheduler.models import (
 )
 from scheduler.services.sharing.committing import BudgetReached, WorstCase, commit_budgets
 from scheduler.services.sharing.effective import Effective, effective_of
-from scheduler.services.sharing.tree import ROOT_KEY, below, line_of, lines_of, locked, on_the_way
+from scheduler.services.sharing.tree import ROOT_KEY, below, lines_of, locked, on_the_way
 from scheduler.states import LIVE_ATTEMPT_STATES
 
 # By project id the keys of the accounts on its way to the root.
@@ -141,12 +141,13 @@ def release_held(models: Mapping[int, Sequence[str]]) -> None:
     if not models or not Quota.objects.exists():
         return
     placements = Placement.objects.filter(pk__in=list(models)).order_by("pk")
-    for placement in placements.select_related("attempt__job__project"):
-        _release(placement.attempt.job, Counter(models[placement.pk]))
+    jobs = {one.pk: one.attempt.job for one in placements.select_related("attempt__job__project")}
+    lines = lines_of({(job.project_id, job.project.team_id) for job in jobs.values()})
+    for pk, job in jobs.items():
+        _release(job, Counter(models[pk]), lines[job.project_id])
 
 
-def _release(job: Job, counts: Counter[str]) -> None:
-    keys = line_of(job.project)
+def _release(job: Job, counts: Counter[str], keys: frozenset[str]) -> None:
     quotas = Quota.objects.filter(
         Q(pool__isnull=True) | Q(pool_id=job.pool_id), account__key__in=keys
     )
