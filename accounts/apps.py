@@ -21,7 +21,7 @@ class AccountsConfig(AppConfig):
 
 def _align_rights(using: str, plan: Any = (), **more: Any) -> None:
     # A flush says post_migrate too, without a plan: then there is nothing to bring in line.
-    from accounts.aligning import align_rights
+    from accounts.granting import align_rights
     from accounts.models import Team
 
     if plan and Team.objects.using(using).exists():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from accounts.aligning import align_rights
 from accounts.errors import Conflict, Forbidden, Invalid, NotFound
+from accounts.granting import align_rights
 from accounts.models import AuditEvent, Project, RoleGrant, Team, TeamGroupObjectPermission, User
 from accounts.permissions import can, people_who_can, projects_visible_to, teams_visible_to
 from accounts.policy import COLUMNS, TABLE, TEAM, actions_of, full_name

@@ -13,7 +13,7 @@ from scheduler.services.placing import PlacedOn, Start, start_attempts
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.guard import held_now
 from scheduler.services.sharing.limits import set_caps, set_quota
-from scheduler.services.sharing.moving import move_team
+from scheduler.services.teams import move_team
 from scheduler.spec import SpecInvalid
 from tests import scenes
 from tests.scenes import TOKEN, at, start, submit

@@ -11,7 +11,7 @@ from accounts.services import create_team
 from portal.forms.teams import NamedForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.teams import detail_of, made_with
-from scheduler.services.sharing.moving import move_team
+from scheduler.services.teams import move_team
 
 
 @page("POST")

@@ -13,7 +13,7 @@ from accounts.selectors import get_visible_team, visible_teams
 from accounts.services import create_team
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
-from scheduler.services.sharing.moving import move_team
+from scheduler.services.teams import move_team
 
 
 class TeamShape(serializers.Serializer[Any]):

@@ -8,8 +8,8 @@ from datetime import datetime
 from django.db import transaction
 from django.utils import timezone
 
+from accounts import services as accounts
 from accounts.models import Team, User
-from accounts.services import teams
 from accounts.trees import teams_below, ways_up
 from scheduler import events
 from scheduler.models import Account, Attempt, Quota, SchedulerLease
@@ -30,7 +30,7 @@ def move_team(*, actor: User, team: Team, parent: Team | None, now: datetime | N
     """
     list(SchedulerLease.objects.select_for_update())
     before = ways_up([team.pk])[team.pk]
-    moved = teams.move_team(actor=actor, team=team, parent=parent)
+    moved = accounts.move_team(actor=actor, team=team, parent=parent)
     after = ways_up([team.pk])[team.pk]
     around = set(before) ^ set(after)
     _refuse_while_committed(moved, around, now or timezone.now())
