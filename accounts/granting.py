@@ -1,7 +1,7 @@
 """Put people into the groups that carry rights, and give the groups their rights.
 
-The only door to django-guardian. Callers have checked who may; `accounts/permissions.py` reads. A new
-version may add an action or take one from a role; `align_rights` brings what is stored in line.
+The only door to django-guardian. Callers have checked who may; `accounts/permissions.py` reads. A
+new version may add an action or take one from a role; `align_rights` brings what is stored in line.
 """
 
 from __future__ import annotations
