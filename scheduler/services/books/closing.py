@@ -35,6 +35,7 @@ from scheduler.services.books.posting import (
     require_bookkeeper,
 )
 from scheduler.services.books.recovery import amortisation
+from scheduler.services.books.refunds import credit_losses
 from scheduler.services.errors import Conflict, Invalid
 
 
@@ -116,7 +117,11 @@ def correct_period(
             reason=reason.strip()[:255],
             is_correction=True,
         )
-        posted = post_entries(entries_of(counted.tallies, reading.booked_for(row), where))
+        since_s, until_s = month.end_s, int(now.timestamp()) + 1
+        posted = post_entries(
+            credit_losses(where, row.currency, since_s=since_s, until_s=until_s, only=row.name)
+        )
+        posted += post_entries(entries_of(counted.tallies, reading.booked_for(row), where))
         after = {"entries": len(posted), "booked_in": str(here)}
         record(actor, "period.correct", row, after=after, reason=reason.strip(), now=now)
         return posted
@@ -154,7 +159,9 @@ def _fix(row: Period, counted: Counted, actor: User, now: datetime) -> PeriodClo
         created_by=actor.username,
         is_correction=not is_first,
     )
-    post_entries(amortisation(Month.parse(period.name), where))
+    month = Month.parse(period.name)
+    post_entries(credit_losses(where, period.currency, since_s=month.start_s, until_s=month.end_s))
+    post_entries(amortisation(month, where))
     post_entries(entries_of(counted.tallies, reading.booked_for(period), where))
     posted = {e.number: e for e in reading.entries_named().filter(period=period)}
     control, bills = draw_bills(

@@ -16,6 +16,7 @@ from scheduler.services.books import reading
 from scheduler.services.books.guarantees import borrowed_in, guarantees_in
 from scheduler.services.books.lines import LineWriter
 from scheduler.services.books.recovery import recover
+from scheduler.services.books.refunds import credit_preempted
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,12 @@ def count_month(month: Month, period: Period, *, keep_lines: bool = False) -> Co
         policies=reading.share_policies(month, given),
     )
     with LineWriter(period, is_on=keep_lines) as writer:
-        held = reading.held_in(month, borrowed_in(month, given))
+        tiers = borrowed_in(month, given)
+        held = reading.held_in(month, tiers)
         held = chain(held, reading.reserved_in(month))
         tallies, findings = tally(held, spare, window, writer.keep)
     notes = share_notes(spare, window.policies, tallies.run_seconds)
+    credit_preempted(month, window, tiers, tallies)
     recovery, remarks = recover(month, period, tallies)
     return Counted(
         audit=found,

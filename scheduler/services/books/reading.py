@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -28,6 +28,7 @@ from scheduler.states import END_RULES, EndReason
 
 PAGE = 20_000
 _DEVICES_AT_ONCE = 200
+_ATTEMPTS_AT_ONCE = 500
 
 
 def price_list() -> PriceList:
@@ -92,8 +93,12 @@ def _streams(month: Month, spares: Spares) -> Iterator[Segment]:
             yield segment
 
 
-def held_in(month: Month, tiers: Intervals | None = None) -> Iterator[Held]:
+def held_in(
+    month: Month, tiers: Intervals | None = None, *, attempts: Sequence[int] | None = None
+) -> Iterator[Held]:
     """The month's segments that attempts held, attempt by attempt; `tiers`: what was borrowed.
+
+    `attempts`: of these alone.
 
     Pages end between attempts; nothing is kept open between them, so that others may write.
     """
@@ -103,6 +108,17 @@ def held_in(month: Month, tiers: Intervals | None = None) -> Iterator[Held]:
         for pk, team in Project.objects.order_by().values_list("pk", "team_id")
     }
     rows = _within(month).filter(bucket__in=[str(b) for b in ALLOCATED])
+    if attempts is not None:
+        for first in range(0, len(attempts), _ATTEMPTS_AT_ONCE):
+            some = attempts[first : first + _ATTEMPTS_AT_ONCE]
+            yield from _held(month, rows.filter(attempt_id__in=some), tiers, accounts)
+        return
+    yield from _held(month, rows, tiers, accounts)
+
+
+def _held(
+    month: Month, rows: QuerySet[DeviceSegment], tiers: Intervals, accounts: Mapping[int, str]
+) -> Iterator[Held]:
     first = rows.aggregate(first=Min("attempt_id"))["first"]
     if first is None:
         return
