@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from scheduler.states import END_RULES, INFRASTRUCTURE, PAUSES, EndReason, FailureClass
+from scheduler.triage.following import FOLLOWING
 from scheduler.triage.model import Evidence, Failure, Finding
-from scheduler.triage.programs import FOLLOWING, TABLE
+from scheduler.triage.programs import TABLE
 from scheduler.triage.reading import UNCAUGHT, Hit, read_hits, words_in
 from scheduler.triage.signatures import HARDWARE, PLACES, RESOURCES, Signature
 

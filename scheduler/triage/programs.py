@@ -1,12 +1,12 @@
-"""The second half of the table: set-up, the program's own errors, and what follows from others."""
+"""The second half of the table: set-up and the program's own errors; and the whole of it."""
 
 from __future__ import annotations
 
 from scheduler.states import FailureClass
+from scheduler.triage.following import FOLLOWING
 from scheduler.triage.signatures import HARDWARE, PLACES, RESOURCES, Signature
 
 _CODE, _SETUP = FailureClass.USER_CODE, FailureClass.USER_CONFIG
-_NET, _HANG = FailureClass.INFRA_NETWORK, FailureClass.HANG
 
 SETUP: tuple[Signature, ...] = (
     Signature(
@@ -27,6 +27,10 @@ SETUP: tuple[Signature, ...] = (
             ("no matching distribution found",),
             ("could not find a version that satisfies",),
             ("packagenotfounderror",),
+            ("environmentnamenotfound",),
+            ("could not find conda environment",),
+            ("environmentlocationnotfound",),
+            ("unable to import required dependencies",),
         ),
     ),
     Signature(
@@ -80,6 +84,8 @@ SETUP: tuple[Signature, ...] = (
             ("configattributeerror",),
             ("configcompositionexception",),
             ("could not override",),
+            ("is not in struct",),
+            ("omegaconf.errors.",),
             ("missingmandatoryvalue",),
             ("missing configuration",),
             ("unbound variable",),
@@ -168,6 +174,14 @@ OWN: tuple[Signature, ...] = (
             ("expected scalar type",),
             ("does not require grad",),
             ("expected input batch_size",),
+            ("is incompatible with the layer",),
+            ("incompatible shapes",),
+            ("should be the same", "input type"),
+            ("trying to backward through the graph a second time",),
+            ("needed for gradient computation has been modified",),
+            ("expected more than 1 value per channel",),
+            ("concretizationtypeerror",),
+            ("tracerboolconversionerror",),
         ),
     ),
     Signature(
@@ -208,67 +222,9 @@ OWN: tuple[Signature, ...] = (
             ("free(): invalid",),
             ("corrupted size vs",),
             ("pure virtual method called",),
-        ),
-    ),
-)
-
-FOLLOWING: tuple[Signature, ...] = (
-    Signature(
-        "collective_timeout",
-        _HANG,
-        70,
-        "PyTorch's NCCL watchdog and Gloo, when a collective never ends",
-        "A collective operation never ended: one rank was late, stuck, or took another branch. "
-        "Find the rank that did not take part.",
-        (
-            ("watchdog caught collective operation timeout",),
-            ("collective operation timeout",),
-            ("ran for", "milliseconds before timing out"),
-            ("failed to pass monitoredbarrier",),
-            ("timed out waiting", "recv operation"),
-            ("timed out waiting", "send operation"),
-            ("heartbeat monitor timed out",),
-            ("heartbeatmonitor timed out",),
-            ("collective timeout",),
-        ),
-    ),
-    Signature(
-        "start_barrier",
-        _HANG,
-        71,
-        "PyTorch's rendezvous, when ranks never meet",
-        "Not all ranks met. Look for a rank that started late or ended early.",
-        (
-            ("rendezvoustimeouterror",),
-            ("timed out after", "waiting for clients"),
-            ("wait timeout after", "ms"),
-            ("timeout waiting for key",),
-            ("store timeout",),
-            ("dataloader timed out",),
-        ),
-    ),
-    Signature(
-        "peer_lost",
-        _NET,
-        75,
-        "NCCL, Gloo and sockets, when a peer goes away",
-        "The connection to another rank broke. If another rank failed first, its log says why; "
-        "else run the job again and tell the operator the nodes.",
-        (
-            ("ncclremoteerror",),
-            ("ncclsystemerror",),
-            ("remote process exited or there was a network error",),
-            ("connection reset by peer",),
-            ("connection closed by",),
-            ("broken pipe",),
-            ("connection refused",),
-            ("connection timed out",),
-            ("socketstartconnect",),
-            ("socketpollconnect",),
-            ("ncclsocket",),
-            ("max retries exceeded",),
-            ("read timed out",),
-            ("connecttimeouterror",),
+            ("panicked at",),
+            ("assertion `", "failed"),
+            ("std::out_of_range",),
         ),
     ),
 )
