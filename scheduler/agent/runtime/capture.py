@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
+
+from scheduler.agent.runtime.redaction import Redactor
 
 _MIB = 1024 * 1024
 _CHUNK = 256 * 1024
@@ -16,7 +19,8 @@ _CHUNKS_A_TURN = 8
 class LogCapture:
     """The log of an attempt. Over `cap_mib` output is still taken, but no longer kept."""
 
-    def __init__(self, path: Path, cap_mib: int) -> None:
+    def __init__(self, path: Path, cap_mib: int, secrets: Iterable[str] = ()) -> None:
+        self.redactor = Redactor(secrets)
         self.cap = cap_mib * _MIB
         self.cap_mib = cap_mib
         self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -55,7 +59,7 @@ class LogCapture:
                 return True
             if not chunk:
                 return False
-            self._keep(chunk)
+            self._keep(self.redactor.feed(chunk))
         return True
 
     def settle(self) -> int:
@@ -68,7 +72,8 @@ class LogCapture:
                 break  # somebody unkillable still holds the pipe
             if not chunk:
                 break
-            self._keep(chunk)
+            self._keep(self.redactor.feed(chunk))
+        self._keep(self.redactor.finish())
         with contextlib.suppress(OSError):
             os.fsync(self.file)
         return self.size

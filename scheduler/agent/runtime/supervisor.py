@@ -26,6 +26,7 @@ from scheduler.agent.runtime.records import (
     StopRecord,
     SupervisorRecord,
 )
+from scheduler.agent.runtime.redaction import secrets_in
 from scheduler.states import EndReason
 
 _TICK_S = 0.25
@@ -58,6 +59,11 @@ class Supervisor:
         self.started_at: float | None = None
         self.wakeup, self.waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
+    def _capture(self) -> LogCapture:
+        environments = (self.launch.env, *self.launch.processes)
+        secrets = [one for each in environments for one in secrets_in(each)]
+        return LogCapture(self.spool / records.LOG, self.launch.log_cap_mib, secrets)
+
     def supervise(self) -> None:
         """Carry the attempt to its end; returns once the exit record is durable."""
         kernel.become_subreaper()
@@ -72,7 +78,7 @@ class Supervisor:
         try:
             if not self._claim():
                 return
-            with LogCapture(self.spool / records.LOG, self.launch.log_cap_mib) as log:
+            with self._capture() as log:
                 try:
                     self._start(log)
                     self._watch(log)

@@ -1,0 +1,108 @@
+"""Secrets of a job's environment are taken out of its log before a byte of it is on disk.
+
+A secret is the value of a variable whose name says so. It is looked for as it is, line by line, and
+in the forms programs print it: base64 in its three alignments, hex, and escaped for URLs and JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote
+
+MASK = b"***"
+# Shorter values would blacken ordinary words; they are no secrets worth the name.
+SHORTEST = 6
+_LONGEST = 8192
+_NAME = re.compile(
+    r"token|secret|passw(?:or)?d|passphrase|credential|private_?key|api_?key|access_?key|"
+    r"auth_?key|_pat$|_dsn$",
+    re.IGNORECASE,
+)
+
+
+def secrets_in(environment: Mapping[str, str]) -> list[str]:
+    """The values of variables that are secrets by their names."""
+    return [
+        value
+        for name, value in environment.items()
+        if _NAME.search(name) and len(value.strip().encode()) >= SHORTEST
+    ]
+
+
+class Redactor:
+    """Takes secrets out of a stream, whatever pieces it comes in.
+
+    Of each piece is held back only what may be the beginning of a secret that the next one ends.
+    Without secrets it passes everything on at once.
+    """
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        needles = {form for secret in secrets for form in _forms(secret)}
+        self._needles = sorted(needles, key=lambda one: (-len(one), one))
+        self._any = re.compile(b"|".join(re.escape(one) for one in self._needles))
+        self._held = b""
+
+    def feed(self, piece: bytes) -> bytes:
+        """What may be written now."""
+        if not self._needles:
+            return piece
+        data = self._held + piece
+        begins = self._unfinished(data)
+        out, at = [], 0
+        for match in self._any.finditer(data):
+            if match.start() >= begins:
+                break
+            out += [data[at : match.start()], MASK]
+            at = match.end()
+        until = max(begins, at)
+        self._held = data[until:]
+        return b"".join((*out, data[at:until]))
+
+    def finish(self) -> bytes:
+        """What was held back: nothing follows, so it can only be whole or no secret."""
+        held, self._held = self._held, b""
+        return self._any.sub(MASK, held) if self._needles else held
+
+    def _unfinished(self, data: bytes) -> int:
+        """Where the longest end of `data` begins that is the beginning of a longer secret."""
+        first = len(data)
+        for needle in self._needles:
+            at = data.find(needle[:1], max(0, len(data) - len(needle) + 1))
+            while 0 <= at < first:
+                if needle.startswith(data[at:]):
+                    first = at
+                at = data.find(needle[:1], at + 1)
+        return first
+
+
+def _forms(secret: str) -> set[bytes]:
+    """How a secret may be written; pieces too short to tell from ordinary text are left out."""
+    whole = secret.strip()[:_LONGEST]
+    texts = {whole, *(line.strip() for line in whole.splitlines())}
+    found: set[bytes] = set()
+    for text in texts:
+        raw = text.encode()
+        if len(raw) < SHORTEST:
+            continue
+        found |= {raw, raw.hex().encode(), raw.hex().upper().encode()}
+        found |= {quote(text, safe="").encode(), quote(text).encode()}
+        found.add(json.dumps(text)[1:-1].encode())
+        found.add(json.dumps(text, ensure_ascii=False)[1:-1].encode())
+        found |= _in_base64(raw)
+    return {form for form in found if len(form) >= SHORTEST}
+
+
+def _in_base64(raw: bytes) -> set[bytes]:
+    """The characters that only these bytes decide, at each of the three alignments."""
+    found = set()
+    for before in range(3):
+        coded = base64.b64encode(b"\0" * before + raw)
+        # What the bytes before and after also decide is cut off.
+        skipped = (0, 2, 3)[before]
+        kept = len(coded.rstrip(b"=")) - ((len(raw) + before) % 3 != 0)
+        part = coded[skipped:kept]
+        found |= {part, part.replace(b"+", b"-").replace(b"/", b"_")}
+    return found

@@ -1,0 +1,112 @@
+"""No byte of a secret reaches the disk, however a program prints it and a pipe cuts it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from itertools import pairwise
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.agent.runtime.capture import LogCapture
+from scheduler.agent.runtime.redaction import MASK, Redactor, secrets_in
+
+SECRET = 'hf_a/b+c="zwölf" 7&8\\9'
+
+
+def through(secrets, pieces) -> bytes:
+    redactor = Redactor(secrets)
+    return b"".join([*(redactor.feed(piece) for piece in pieces), redactor.finish()])
+
+
+def cut(data: bytes, cuts) -> list[bytes]:
+    marks = sorted({0, len(data), *(at % (len(data) + 1) for at in cuts)})
+    return [data[a:b] for a, b in pairwise(marks)]
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        SECRET.encode(),
+        SECRET.encode().hex().encode(),
+        quote(SECRET, safe="").encode(),
+        json.dumps({"token": SECRET}).encode(),
+        json.dumps({"token": SECRET}, ensure_ascii=False).encode(),
+        *(base64.b64encode(b"x" * before + SECRET.encode() + b"yz") for before in range(3)),
+        *(base64.urlsafe_b64encode(b"x" * before + SECRET.encode()) for before in range(3)),
+    ],
+)
+@given(cuts=st.lists(st.integers(0, 200), max_size=6))
+def test_a_secret_in_any_form_and_cut_anywhere_is_masked(printed, cuts):
+    written = through([SECRET], cut(b"before " + printed + b" after\n", cuts))
+    assert MASK in written
+    assert written.startswith(b"before ") and written.endswith(b" after\n")
+    core = SECRET.encode()
+    for form in (core, core.hex().encode(), base64.b64encode(core)[:16], quote(SECRET).encode()):
+        assert form not in written
+
+
+@given(
+    text=st.binary(max_size=300),
+    cuts=st.lists(st.integers(0, 400), max_size=8),
+    secrets=st.lists(st.text(alphabet="abc", min_size=6, max_size=9), max_size=3),
+    middle=st.text(alphabet="abc", max_size=40),
+)
+def test_pieces_change_nothing(text, cuts, secrets, middle):
+    """Cut or whole, the same is written, and what holds no secret is written as it is."""
+    data = text + middle.encode() + text
+    whole = through(secrets, [data])
+    assert through(secrets, cut(data, cuts)) == whole
+    assert not any(secret.encode() in whole for secret in secrets)
+    if not secrets:
+        assert whole == data
+
+
+def test_a_secret_that_begins_another_hides_both():
+    assert through(["abcdef", "abcdefgh"], [b"-abcdef", b"gh-abcdef", b"-"]) == b"-***-***-"
+
+
+def test_lines_of_a_long_secret_are_masked_one_by_one():
+    key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END KEY-----"
+    written = through([key], [b"hkiG9w0BAQEFAASC and MIIEvQIBADANBgkq"])
+    assert written == b"*** and ***"
+
+
+def test_ordinary_text_is_not_held_back():
+    redactor = Redactor(["secret-value"])
+    assert redactor.feed(b"epoch 1\n") == b"epoch 1\n"
+    assert redactor.feed(b"the sec") == b"the "
+    assert redactor.feed(b"ond one\n") == b"second one\n"
+
+
+def test_names_say_what_is_secret():
+    environment = {
+        "WANDB_API_KEY": "0123456789",
+        "HF_TOKEN": "hf_abcdef",
+        "DB_PASSWORD": "short",
+        "PGPASSWORD": "longer-one",
+        "MODEL": "llama-token-free",
+        "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI",
+    }
+    assert sorted(secrets_in(environment)) == [
+        "0123456789",
+        "hf_abcdef",
+        "longer-one",
+        "wJalrXUtnFEMI",
+    ]
+
+
+def test_the_file_never_holds_it(tmp_path):
+    path = tmp_path / "log"
+    with LogCapture(path, 1, ["secret-value"]) as log:
+        os.write(log.write_end, b"key: secret-")
+        assert log.take()
+        assert path.read_bytes() == b"key: "
+        os.write(log.write_end, b"value\nand secret")
+        log.settle()
+    assert path.read_bytes() == b"key: ***\nand secret"
+    assert log.size == len(path.read_bytes())
