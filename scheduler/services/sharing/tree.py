@@ -54,6 +54,17 @@ def line_of(project: Project) -> frozenset[str]:
     return lines_of([(project.pk, project.team_id)])[project.pk]
 
 
+def keys_of(owner: Team | Project | None) -> frozenset[str]:
+    """The owner's own key and those of all above it; one query, none for the organisation."""
+    if owner is None:
+        return frozenset({ROOT_KEY})
+    if isinstance(owner, Project):
+        return line_of(owner)
+    return frozenset(
+        {ROOT_KEY} | {f"team:{pk}" for pk in (owner.pk, *ways_up([owner.pk])[owner.pk])}
+    )
+
+
 def on_the_way(projects: Iterable[tuple[int, int]]) -> Q:
     """The accounts that `lines_of` names, without a query of its own."""
     keys, teams = {ROOT_KEY}, set()
@@ -110,6 +121,7 @@ __all__ = [
     "account_of",
     "below",
     "children",
+    "keys_of",
     "line_of",
     "lines_of",
     "locked",

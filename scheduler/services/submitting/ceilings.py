@@ -15,7 +15,7 @@ from scheduler.conf import load_conf
 from scheduler.models import Account
 from scheduler.services.errors import Invalid
 from scheduler.services.sharing.rights import about, require_operator
-from scheduler.services.sharing.tree import ROOT_KEY, account_of, lines_of
+from scheduler.services.sharing.tree import account_of, keys_of
 from scheduler.spec import SpecInvalid, SpecProblem
 from scheduler.states import Tier
 
@@ -24,12 +24,12 @@ _WHOSE = {0: "the organisation", 1: "your team", 2: "this project"}
 
 def ceiling_of(owner: Team | Project | None) -> Tier:
     """The highest tier that a team, a project or (None) anybody else may submit at. One query."""
-    return _lowest(_keys_of(owner))[0]
+    return _lowest(keys_of(owner))[0]
 
 
 def refuse_above_ceiling(project: Project, tier: int) -> None:
     """Raises SpecInvalid if the project may not submit at this tier."""
-    ceiling, whose = _lowest(_keys_of(project))
+    ceiling, whose = _lowest(keys_of(project))
     if tier <= ceiling:
         return
     words = (
@@ -48,7 +48,7 @@ def set_ceiling(*, actor: User, owner: Team | Project | None, tier: str | None) 
         raise Invalid(f"Choose one of {', '.join(known)}.", field="tier")
     account = account_of(owner)
     value = None if tier is None else int(known[tier])
-    above = _set_on(_keys_of(owner) - {account.key})
+    above = _set_on(keys_of(owner) - {account.key})
     if value is not None and above and value >= min(above.values()):
         lowest = _word(Tier(min(above.values())))
         raise Invalid(
@@ -64,7 +64,7 @@ def set_ceiling(*, actor: User, owner: Team | Project | None, tier: str | None) 
     return account
 
 
-def _lowest(keys: set[str]) -> tuple[Tier, str]:
+def _lowest(keys: frozenset[str]) -> tuple[Tier, str]:
     """The ceiling that holds, and whose it is in words."""
     found = _set_on(keys)
     if not found:
@@ -73,19 +73,11 @@ def _lowest(keys: set[str]) -> tuple[Tier, str]:
     return Tier(found[depth]), _WHOSE.get(depth, "this account")
 
 
-def _set_on(keys: set[str]) -> dict[int, int]:
+def _set_on(keys: frozenset[str]) -> dict[int, int]:
     """By depth, the ceilings that are set on these accounts."""
     found = Account.objects.filter(key__in=keys, priority_ceiling__isnull=False)
     pairs = found.values_list("depth", "priority_ceiling")
     return {depth: ceiling for depth, ceiling in pairs if ceiling is not None}
-
-
-def _keys_of(owner: Team | Project | None) -> set[str]:
-    if owner is None:
-        return {ROOT_KEY}
-    if isinstance(owner, Team):
-        return {ROOT_KEY, f"team:{owner.pk}"}
-    return lines_of([(owner.pk, owner.team_id)])
 
 
 def _word(tier: Tier) -> str:
