@@ -154,6 +154,15 @@ def proposed_rates(viewer: User) -> QuerySet[Rate]:
     )
 
 
+def rate_history(viewer: User) -> list[Rate]:
+    """Every price ever decided on, by model and kind, the latest first; for who reads the books."""
+    if not can(viewer, "read_books", None):
+        return []
+    decided = Rate.objects.exclude(decision=RateDecision.PROPOSED)
+    rows = decided.select_related("proposed_by", "decided_by")
+    return list(rows.order_by("device_model", "kind", "-valid_from", "-pk")[:500])
+
+
 def get_proposed_rate(viewer: User, pk: int) -> Rate:
     """A price the viewer may decide on; decided ones are found too and refused by the service."""
     if not can(viewer, "keep_books", None):

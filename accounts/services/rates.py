@@ -6,6 +6,7 @@ import re
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
@@ -136,6 +137,12 @@ def _checked(
         raise Invalid("Use at most 4 decimals.", field="price_per_gpu_hour")
     if not re.fullmatch(r"[A-Z]{3}", currency):
         raise Invalid("Use a three-letter currency code such as EUR.", field="currency")
+    kept_in = settings.TRAINYARD["currency"]
+    if currency != kept_in:
+        raise Invalid(
+            f"The books are kept in {kept_in}: convert the price and give it in {kept_in}.",
+            field="currency",
+        )
     model = device_model.strip()
     if len(model) > _MAX_MODEL or not model.isprintable():
         raise Invalid(

@@ -20,9 +20,11 @@ from portal.pages import (
     tokens,
     welcome,
 )
+from portal.pages.finance import adjustments, periods, prices
+from portal.pages.finance import budgets as finance_budgets
 from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
-from portal.pages.people import audit, delegations, roles, tree
+from portal.pages.people import audit, delegations, quota, roles, tree
 from portal.pages.sets import detail as set_pages
 
 job_urls = [
@@ -86,6 +88,8 @@ team_urls = [
     path("<slug:slug>/leave/", teams.team_leave, name="leave"),
     path("<slug:slug>/below/", tree.team_below, name="below"),
     path("<slug:slug>/move/", tree.team_move, name="move"),
+    path("<slug:slug>/quota/", quota.team_quota_page, name="quota"),
+    path("<slug:slug>/quota/budget/", quota.team_budget, name="budget"),
 ]
 
 role_urls = [
@@ -99,6 +103,14 @@ finance_urls = [
     path("reports/<slug:slug>/", finance_reports.report, name="report"),
     path("focus/", finance_focus.focus_list, name="focus"),
     path("focus/<str:period>/<str:version>/", finance_focus.focus_download, name="focus_download"),
+    path("periods/", periods.period_list, name="periods"),
+    path("periods/<str:month>/<slug:act>/", periods.period_act, name="period_act"),
+    path("adjustments/", adjustments.adjustment_list, name="adjustments"),
+    path("adjustments/<int:pk>/<slug:act>/", adjustments.adjustment_act, name="adjustment_act"),
+    path("prices/", prices.price_list, name="prices"),
+    path("prices/<int:pk>/<slug:act>/", prices.price_act, name="price_act"),
+    path("budgets/", finance_budgets.budget_list, name="budgets"),
+    path("budgets/<int:pk>/remove/", finance_budgets.budget_remove, name="budget_remove"),
 ]
 
 delegation_urls = [

@@ -41,6 +41,8 @@ _LEADS = "     403 403 302 403 404 404 302"
 _MOVES = "     302 403 302 403 302 404 302"
 _OPERATES = "  403 403 403 403 302 403 302"
 _ADMIN = "     403 403 403 403 403 403 302"
+_BOOKS = "     403 403 403 403 403 403 200"
+_KEEPS = "     403 403 403 403 403 403 302"
 _SELF = "      302 302 302 302 302 302 302"
 
 
@@ -98,6 +100,29 @@ ROWS: tuple[Row, ...] = (
         "team",
         **{"invite-email": "new@example.org", "invite-role": "member"},
     ),
+    _get("teams:quota", _SEES, "team"),
+    _post(
+        "teams:quota",
+        "403 403 302 403 302 404 302",
+        "team",
+        owner="vision/digits",
+        guaranteed="0",
+        maximum="2",
+    ),
+    _post(
+        "teams:budget",
+        "403 403 422 403 302 404 302",
+        "team",
+        owner="vision/digits",
+        gpu_hours="5",
+        valid_from="2126-03-01 00:00",
+        valid_until="2126-04-01 00:00",
+        enforcement="warn",
+        grace_s="600",
+        carry_percent="0",
+        action="notify",
+        action_at="100",
+    ),
     _post("teams:revoke", "404 404 302 404 404 404 302", "team", "invitation"),
     _post("teams:role", _LEADS, "team", "membership", role="finance"),
     _post("teams:remove", _LEADS, "team", "membership"),
@@ -113,6 +138,35 @@ ROWS: tuple[Row, ...] = (
     _post("roles:confirm", _ADMIN, username="waiting", role="admin"),
     _post("roles:take", _ADMIN, username="clerk", role="finance"),
     _get("finance:index", _ALL),
+    _get("finance:periods", _BOOKS),
+    _post("finance:period_act", _KEEPS, "month", "soft_close"),
+    _get("finance:adjustments", _BOOKS),
+    _post(
+        "finance:adjustments",
+        _KEEPS,
+        project="vision/digits",
+        amount="5",
+        reason="a day lost",
+    ),
+    _post("finance:adjustment_act", _KEEPS, "adjustment", "decline"),
+    _get("finance:prices", _BOOKS),
+    _post("finance:prices", _KEEPS, price_per_gpu_hour="2.50"),
+    _post("finance:price_act", "404 404 404 404 404 404 302", "rate", "decline"),
+    _get("finance:budgets", _BOOKS),
+    _post(
+        "finance:budgets",
+        _KEEPS,
+        owner="vision",
+        amount="50",
+        valid_from="2126-01-01 00:00",
+        valid_until="2126-02-01 00:00",
+        enforcement="reserve",
+        grace_s="600",
+        carry_percent="0",
+        action="notify",
+        action_at="100",
+    ),
+    _post("finance:budget_remove", _KEEPS, "budget", version="1"),
     _get("finance:report", "403 403 200 200 403 403 200", "report"),
     _get("finance:focus", "403 403 403 403 403 403 200"),
     # No month is closed in this yard, so there is nothing to take home.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, reverse
 from django.utils import timezone
 
-from accounts.services import create_team, delegate, give_role, invite, issue_token
+from accounts.models import Project, Team, User
+from accounts.services import create_team, delegate, give_role, invite, issue_token, propose_rate
 from portal.pages import urls
+from scheduler.services.books import propose_adjustment
+from scheduler.services.sharing.budgets import set_budget
 from tests.factories import person
 from tests.pages.matrix import OPEN_ROUTES, PERSONAS, ROWS, Row
 from tests.pages.yard import build_yard
@@ -81,9 +85,27 @@ def things(people, root, alice, bob, lead, team, project):
         "secret": secret,
         "token": token.pk,
         "report": "period-summary",
-        "month": "2026-11",
         "focus": "1.2",
         "delegation": delegation.pk,
+        **books_of(second, project, team),
+    }
+
+
+def books_of(second: User, project: Project, team: Team) -> dict[str, Any]:
+    """What somebody else proposed, and a budget, for the pages of finance."""
+    amount = propose_adjustment(actor=second, project=project, amount=Decimal(3), reason="fans")
+    rate = propose_rate(actor=second, device_model="", price_per_gpu_hour=Decimal(2))
+    begin = timezone.now()
+    budget = set_budget(
+        actor=second, owner=team, gpu_hours=5, valid_from=begin, valid_until=begin + timedelta(3)
+    )
+    words = {"post": "post", "decline": "decline", "soft_close": "soft-close"}
+    return {
+        "adjustment": amount.pk,
+        "rate": rate.pk,
+        "budget": budget.pk,
+        "month": "2026-11",
+        **words,
     }
 
 

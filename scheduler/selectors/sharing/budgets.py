@@ -34,6 +34,25 @@ class BudgetView:
         return Decimal(figure) / _S_PER_HOUR
 
     @property
+    def unit(self) -> str:
+        """GPU-hours, or its currency."""
+        return self.budget.currency if self.budget.is_money else "GPU-hours"
+
+    @property
+    def figures(self) -> dict[str, Decimal]:
+        """Limit, used, kept, what is left and where it leads, as hours or amounts."""
+        named = {
+            "limit": self.budget.limit,
+            "used": self.standing.used,
+            "kept": self.standing.kept,
+            "left": self.left,
+            "carried": self.budget.carried,
+            "low": self.foresight.low if self.foresight else 0,
+            "high": self.foresight.high if self.foresight else 0,
+        }
+        return {name: self.amount(figure) for name, figure in named.items()}
+
+    @property
     def used_percent(self) -> int:
         """Of the limit, rounded down; may be more than 100."""
         return self.standing.used * 100 // self.budget.limit if self.budget.limit else 100

@@ -41,6 +41,14 @@ def get_visible_quota(viewer: User, pk: int) -> Quota:
     return found
 
 
+def quota_stamp(quota: Quota | None) -> str:
+    """A quota's figures as one word, to tell whether it is still as it was seen; empty for none."""
+    if quota is None:
+        return ""
+    figures = (quota.guaranteed, quota.borrow_limit, quota.lend_limit, quota.maximum)
+    return ".".join("" if figure is None else str(figure) for figure in figures)
+
+
 def get_visible_budget(viewer: User, pk: int) -> Budget:
     """Raises NotFound for a missing and for a foreign one alike."""
     found = Budget.objects.filter(mine(viewer), pk=pk).select_related(

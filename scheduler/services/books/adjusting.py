@@ -35,6 +35,9 @@ def propose_adjustment(
         raise Invalid("Use at most 15 decimals.", field="amount") from None
     if not reason.strip():
         raise Invalid("Say what the amount is for.", field="reason")
+    same = {"project": project, "amount": amount, "reason": reason.strip()[:255]}
+    if Adjustment.objects.filter(**same, proposed_by=actor, decided_at=None).exists():
+        raise Conflict("You proposed just this already, and it waits for a second person.")
     adjustment = Adjustment.objects.create(
         project=project,
         amount=amount,

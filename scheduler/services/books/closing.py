@@ -36,6 +36,7 @@ from scheduler.services.books.posting import (
 )
 from scheduler.services.books.recovery import amortisation
 from scheduler.services.books.refunds import credit_losses
+from scheduler.services.books.stamps import require_unchanged
 from scheduler.services.errors import Conflict, Invalid
 
 
@@ -48,10 +49,16 @@ def month_of(name: str) -> Month:
 
 
 @transaction.atomic
-def soft_close_period(*, actor: User, period: str, now: datetime | None = None) -> Period:
-    """Let nobody post by hand in a month any more; usage that comes late still counts."""
+def soft_close_period(
+    *, actor: User, period: str, seen: str = "", now: datetime | None = None
+) -> Period:
+    """Let nobody post by hand in a month any more; usage that comes late still counts.
+
+    `seen`: the stamp of the month that was looked at. Raises Conflict if it has changed since.
+    """
     require_bookkeeper(actor)
     row = period_named(str(month_of(period)))
+    require_unchanged(row, seen)
     if row.state != PeriodState.OPEN:
         return row
     transitions.move_period(row, PeriodState.SOFT_CLOSED, soft_closed_at=now or timezone.now())
@@ -60,8 +67,12 @@ def soft_close_period(*, actor: User, period: str, now: datetime | None = None) 
     return row
 
 
-def close_period(*, actor: User, period: str, now: datetime | None = None) -> PeriodClose:
+def close_period(
+    *, actor: User, period: str, seen: str = "", now: datetime | None = None
+) -> PeriodClose:
     """Close a month; raises CloseBlocked with everything that stands in the way.
+
+    `seen` as in `soft_close_period`.
 
     1. The calendar: it is over, and the months before it are closed.
     2. The segments are a partition; every charged second has a payer and a price.
@@ -75,10 +86,11 @@ def close_period(*, actor: User, period: str, now: datetime | None = None) -> Pe
     now = now or timezone.now()
     month = month_of(period)
     row = period_named(str(month))
+    require_unchanged(row, seen)
     state = PeriodState(row.state)
     _refuse(
         month,
-        obstacles(month, state, now_s=int(now.timestamp()), earlier_open=_first_open_before(month)),
+        obstacles(month, state, now_s=int(now.timestamp()), earlier_open=first_open_before(month)),
     )
     row = soft_close_period(actor=actor, period=period, now=now)
     is_first = row.version == 0
@@ -132,7 +144,7 @@ def _refuse(month: Month, findings: Sequence[Finding]) -> None:
         raise CloseBlocked(str(month), findings)
 
 
-def _first_open_before(month: Month) -> Month | None:
+def first_open_before(month: Month) -> Month | None:
     """The earliest month with segments that is not closed; months are closed in order."""
     first = DeviceSegment.objects.order_by("pk").values_list("start_s", flat=True).first()
     if first is None:

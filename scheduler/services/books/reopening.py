@@ -10,19 +10,22 @@ from scheduler.ledger.periods import PeriodState
 from scheduler.models import Period
 from scheduler.services import transitions
 from scheduler.services.books.posting import require_bookkeeper
+from scheduler.services.books.stamps import require_unchanged
 from scheduler.services.errors import Conflict, Invalid, NotFound
 
 
 @transaction.atomic
-def reopen_period(*, actor: User, period: str, reason: str = "") -> Period:
+def reopen_period(*, actor: User, period: str, reason: str = "", seen: str = "") -> Period:
     """The first person proposes, with a reason; the second one reopens. Raises Conflict.
 
-    Returns the month: still closed after the first call, reopened after the second.
+    Returns the month: still closed after the first call, reopened after the second. `seen`: the
+    stamp of the month that was looked at; empty for callers that look at it now.
     """
     require_bookkeeper(actor)
     row = Period.objects.select_for_update().filter(name=period).first()
     if row is None:
         raise NotFound("There are no books for this month.")
+    require_unchanged(row, seen)
     if row.state != PeriodState.CLOSED:
         raise Conflict(f"{row.name} is {row.state.replace('_', ' ')}, not closed.")
     if row.reopen_proposed_by_id is None:

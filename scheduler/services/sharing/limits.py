@@ -18,10 +18,16 @@ from accounts.services.audit import pictured, record
 from scheduler import events
 from scheduler.engine.policy import Order
 from scheduler.models import Account, Pool, Quota, SchedulerLease
-from scheduler.services.errors import Invalid, NotFound
+from scheduler.selectors.sharing.limits import quota_stamp
+from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.sharing.guard import held_now
 from scheduler.services.sharing.policies import order_in_force
-from scheduler.services.sharing.rights import about, about_quota, require_operator
+from scheduler.services.sharing.rights import (
+    about,
+    about_quota,
+    require_operator,
+    require_quota_setter,
+)
 from scheduler.services.sharing.spans import end_quota, follow_quota
 from scheduler.services.sharing.tree import account_of, children, parent_of
 
@@ -40,13 +46,15 @@ def set_quota(
     borrow_limit: int | None = None,
     lend_limit: int | None = None,
     maximum: int | None = None,
+    seen: str | None = None,
     now: datetime | None = None,
 ) -> Quota:
     """What a team, a project or (None) the organisation may hold; replaces the row it has.
 
-    Waits for the starts under way, so that `held` begins with what is held. Raises Invalid.
+    Waits for the starts under way, so that `held` begins with what is held. `seen`: the stamp of
+    the row that was looked at, empty for none. Raises Invalid, Conflict if it has changed since.
     """
-    require_operator(actor)
+    is_bound = require_quota_setter(actor, owner)
     list(SchedulerLease.objects.select_for_update())
     figures = {
         "guaranteed": guaranteed,
@@ -57,7 +65,14 @@ def set_quota(
     _check_figures(figures)
     account = account_of(owner)
     scope: dict[str, Any] = {"pool": pool, "gpu_model": gpu_model.strip()}
-    _check_tree(account, scope, guaranteed, maximum)
+    found = Quota.objects.filter(account=account, **scope).first()
+    if seen is not None and seen != quota_stamp(found):
+        raise Conflict(
+            "Somebody changed this quota meanwhile. Look at it as it is now, then decide again.",
+            code="stale_version",
+            facts={"seen": quota_stamp(found)},
+        )
+    _check_tree(account, scope, guaranteed, maximum, is_bound=is_bound)
     before = Quota.objects.filter(account=account, **scope).values(*figures).first()
     quota, _ = Quota.objects.update_or_create(account=account, **scope, defaults=figures)
     Quota.objects.filter(pk=quota.pk).update(held=held_now(quota))
@@ -116,12 +131,22 @@ def _check_figures(figures: Mapping[str, int | None]) -> None:
 
 
 def _check_tree(
-    account: Account, scope: Mapping[str, object], guaranteed: int, maximum: int | None
+    account: Account,
+    scope: Mapping[str, object],
+    guaranteed: int,
+    maximum: int | None,
+    *,
+    is_bound: bool,
 ) -> None:
     """What is guaranteed below must be guaranteed above, and no maximum lie above its parent's."""
     parent = parent_of(account)
     above = Quota.objects.filter(account=parent, **scope).first() if parent else None
     siblings = Quota.objects.filter(account__in=children(parent), **scope) if parent else None
+    if is_bound and guaranteed and not (above and above.guaranteed):
+        raise Invalid(
+            "Your team is guaranteed nothing of these to give from. Ask for that first.",
+            field="guaranteed",
+        )
     if above is not None and siblings is not None:
         others = sum(one.guaranteed for one in siblings.exclude(account=account))
         if above.guaranteed and others + guaranteed > above.guaranteed:

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from accounts.models import User
+from accounts.models import Project, Team, User
 from accounts.permissions import can
 from accounts.services.audit import Subject
 from scheduler.models import Account, Quota
 from scheduler.services.errors import Forbidden
+
+
+def require_quota_setter(actor: User, owner: Team | Project | None) -> bool:
+    """Operators set every quota, leads those of their team's projects within what the team has.
+
+    True for one who is bound to that; raises Forbidden for everybody else.
+    """
+    if can(actor, "operate", None):
+        return False
+    if isinstance(owner, Project) and can(actor, "manage_team", owner.team):
+        return True
+    raise Forbidden("Only operators and administrators set this; leads set their projects'.")
 
 
 def require_operator(actor: User) -> None:

@@ -1,0 +1,98 @@
+"""Forms of those who keep the books: an amount by hand, a price, a budget.
+
+What a figure may be the services say, by field; here only text becomes numbers and times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from django import forms
+
+from accounts.models import RateKind
+from scheduler.models import AlertAction, Enforcement, Threshold
+
+_NUMBER = {"invalid": "Write a number with a point for decimals, such as 1250.50."}
+_MOMENT = {"invalid": "Write a date and time such as 2026-12-01 00:00; it is taken as UTC."}
+
+
+def _money(label: str, **more: Any) -> forms.DecimalField:
+    return forms.DecimalField(
+        label=label,
+        max_digits=40,
+        decimal_places=25,
+        error_messages=_NUMBER,
+        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
+        **more,
+    )
+
+
+def _moment(label: str, **more: Any) -> forms.DateTimeField:
+    return forms.DateTimeField(
+        label=label,
+        error_messages=_MOMENT,
+        widget=forms.TextInput(attrs={"placeholder": "2026-12-01 00:00"}),
+        **more,
+    )
+
+
+def _choices(form: forms.Form, field: str, pairs: Iterable[tuple[str, str]]) -> None:
+    cast(forms.ChoiceField, form.fields[field]).choices = list(pairs)
+
+
+class AdjustmentForm(forms.Form):
+    """What a project owes, or is owed, and why."""
+
+    project = forms.ChoiceField(label="Project", choices=())
+    amount = _money("Amount", help_text="Negative: the project gets it back.")
+    reason = forms.CharField(label="Reason", max_length=255)
+
+    def __init__(self, *args: Any, projects: Iterable[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _choices(self, "project", projects)
+
+
+class PriceForm(forms.Form):
+    """A price that waits for a second person."""
+
+    device_model = forms.ChoiceField(label="GPU model", choices=(), required=False)
+    kind = forms.ChoiceField(label="For", choices=RateKind.choices, required=False)
+    price_per_gpu_hour = _money("Price of one GPU-hour")
+    valid_from = _moment("Valid from (UTC)", required=False, help_text="Empty: from now on.")
+    restate = forms.BooleanField(
+        label="Price the past anew",
+        required=False,
+        help_text="Closed months are corrected by what differs.",
+    )
+    reason = forms.CharField(label="Reason", max_length=255, required=False)
+
+    def __init__(self, *args: Any, models: Iterable[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _choices(self, "device_model", [("", "any other model"), *models])
+
+
+class BudgetForm(forms.Form):
+    """GPU-hours or money of the organisation, a team or a project, and how it is kept."""
+
+    owner = forms.ChoiceField(label="Whose", choices=(), required=False)
+    valid_from = _moment("From (UTC)")
+    valid_until = _moment("Until right before (UTC)")
+    gpu_hours = forms.IntegerField(
+        label="GPU-hours", required=False, widget=forms.TextInput(attrs={"inputmode": "numeric"})
+    )
+    amount = _money("or money", required=False)
+    enforcement = forms.ChoiceField(
+        label="What it does", choices=Enforcement.choices, initial=Enforcement.RESERVE
+    )
+    grace_s = forms.IntegerField(label="Grace before a stop (s)", initial=600)
+    carry_percent = forms.IntegerField(label="Carried over (% of what is left)", initial=0)
+    action = forms.ChoiceField(
+        label="An alert", choices=AlertAction.choices, initial=AlertAction.NOTIFY
+    )
+    action_at = forms.ChoiceField(label="at", choices=Threshold.choices, initial=Threshold.ALL)
+    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _choices(self, "owner", owners)

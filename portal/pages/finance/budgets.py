@@ -1,0 +1,107 @@
+"""Budgets of everybody: how far each is used, where it leads, and the form that sets one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.permissions import can
+from accounts.selectors import visible_projects, visible_teams
+from portal.forms.finance import BudgetForm
+from portal.pages.access import page, viewer_of
+from portal.pages.finance.acting import decide, decide_by_form
+from scheduler.conf import load_conf
+from scheduler.models import Budget
+from scheduler.money import from_steps
+from scheduler.selectors.books.desk import require_reader
+from scheduler.selectors.sharing import get_visible_budget, get_visible_owner, owner_path
+from scheduler.selectors.sharing.budgets import budget_views
+from scheduler.services.sharing.budgets import BudgetRules, remove_budget, set_budget
+
+_RULES = tuple(BudgetRules.__dataclass_fields__)
+
+
+@page("GET", "POST")
+def budget_list(request: HttpRequest) -> HttpResponseBase:
+    """All budgets; `?edit=<id>` fills the form with one; POST sets one."""
+    viewer = viewer_of(request)
+    require_reader(viewer)
+    if request.method != "POST":
+        return _show(request)
+    form = budget_form(owners_for(viewer), request.POST)
+    return decide_by_form(
+        request, form, lambda cleaned: set_from(viewer, cleaned), _show, "finance:budgets"
+    )
+
+
+@page("POST")
+def budget_remove(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Take a budget away, as it was seen."""
+    viewer = viewer_of(request)
+    require_reader(viewer)
+    budget = get_visible_budget(viewer, pk)
+
+    def done() -> str:
+        version = request.POST.get("version", "")
+        seen = int(version) if version.isascii() and version.isdigit() else 0
+        remove_budget(actor=viewer, budget=budget, version=seen)
+        return "The budget is removed."
+
+    return decide(request, done, _show, "finance:budgets")
+
+
+def set_from(viewer: User, cleaned: dict[str, Any]) -> str:
+    """Set the budget of a cleaned form; raises what `set_budget` does."""
+    asked = {name: value for name, value in cleaned.items() if name not in (*_RULES, "owner")}
+    budget = set_budget(
+        actor=viewer,
+        owner=get_visible_owner(viewer, cleaned["owner"]),
+        rules=BudgetRules(**{name: cleaned[name] for name in _RULES}),
+        **asked,
+    )
+    return f"The budget of {owner_path(budget) or 'the organisation'} is set."
+
+
+def owners_for(viewer: User) -> list[tuple[str, str]]:
+    """The organisation, teams and projects, by the paths of `get_visible_owner`."""
+    teams = [(team.slug, f"team {team.slug}") for team in visible_teams(viewer)]
+    projects = [(one.path, one.path) for one in visible_projects(viewer)]
+    return [("", "the organisation"), *teams, *projects]
+
+
+def budget_form(owners: list[tuple[str, str]], data: Any = None, **initial: Any) -> BudgetForm:
+    """The form; `initial` of a new one is the month that begins next."""
+    return BudgetForm(data, owners=owners, initial=initial or None)
+
+
+def filled_from(budget: Budget) -> dict[str, Any]:
+    """A budget as the initial values of its form."""
+    names = (*_RULES, "valid_from", "valid_until", "version")
+    hours = None if budget.is_money else (budget.limit - budget.carried) // 3600
+    money = f"{from_steps(budget.limit - budget.carried):.2f}" if budget.is_money else None
+    shown = {name: getattr(budget, name) for name in names}
+    return {**shown, "owner": owner_path(budget), "gpu_hours": hours, "amount": money}
+
+
+def _show(
+    request: HttpRequest, *, status: int = 200, form: BudgetForm | None = None
+) -> HttpResponse:
+    viewer, now = viewer_of(request), timezone.now()
+    views = list(budget_views(viewer, now=now))
+    asked = request.GET.get("edit", "")
+    edited = next((v.budget for v in views if str(v.budget.pk) == asked), None)
+    if form is None:
+        form = budget_form(owners_for(viewer), **(filled_from(edited) if edited else {}))
+    context = {
+        "views": [(view, owner_path(view.budget)) for view in views],
+        "may_act": can(viewer, "keep_books", None) or can(viewer, "operate", None),
+        "form": form,
+        "edited": edited,
+        "currency": load_conf().currency,
+        "now": now,
+    }
+    return render(request, "finance/budgets.html", context, status=status)

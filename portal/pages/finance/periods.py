@@ -1,0 +1,100 @@
+"""Months of the books: where each stands, what keeps it from being closed, and what may be done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.permissions import can
+from portal.pages.access import page, viewer_of
+from portal.pages.finance.acting import decide
+from scheduler.ledger.findings import Finding, Trouble
+from scheduler.selectors.books.desk import month_desks
+from scheduler.services.books import (
+    CloseBlocked,
+    close_period,
+    correct_period,
+    reopen_period,
+    soft_close_period,
+)
+from scheduler.services.books.stamps import stamp_of
+
+ACTS = ("soft-close", "close", "reopen", "correct")
+# Where each kind of finding is mended.
+_MENDED_AT = {
+    Trouble.NO_RATE: ("finance:prices", "Set a price"),
+    Trouble.FOREIGN_CURRENCY: ("finance:prices", "Look at the prices"),
+    Trouble.NO_ATTRIBUTION: ("teams:list", "Look at the projects"),
+    Trouble.OVERLAP: ("nodes:list", "Look at the node"),
+    Trouble.GAP: ("nodes:list", "Look at the node"),
+    Trouble.NEGATIVE_IDLE: ("nodes:list", "Look at the node"),
+    Trouble.EARLIER_OPEN: ("finance:periods", "Close that month first"),
+}
+
+
+@page("GET")
+def period_list(request: HttpRequest) -> HttpResponseBase:
+    """Every month, the latest first, with the buttons that its state allows."""
+    return _show(request)
+
+
+@page("POST")
+def period_act(request: HttpRequest, month: str, act: str) -> HttpResponseBase:
+    """Soft close, close, propose to reopen or reopen, post corrections; of the month as seen."""
+    viewer = viewer_of(request)
+    if act not in ACTS:
+        raise Http404
+    blocked: list[Finding] = []
+
+    def done() -> str:
+        try:
+            return _done(viewer, month, act, request)
+        except CloseBlocked as refused:
+            blocked.extend(refused.findings)
+            raise
+
+    return decide(request, done, _show, "finance:periods", blocked=blocked)
+
+
+def _done(viewer: User, month: str, act: str, request: HttpRequest) -> str:
+    asked: dict[str, Any] = {"actor": viewer, "period": month}
+    seen, reason = request.POST.get("seen", ""), request.POST.get("reason", "")
+    if act == "soft-close":
+        soft_close_period(**asked, seen=seen)
+        return f"{month} is soft closed: late usage still counts, nobody posts by hand."
+    if act == "close":
+        close = close_period(**asked, seen=seen)
+        return f"{month} is closed as version {close.version}."
+    if act == "reopen":
+        row = reopen_period(**asked, seen=seen, reason=reason)
+        if row.reopen_proposed_by_id:
+            return f"Reopening {month} is proposed; another person has to agree."
+        return f"{month} is reopened; close it again when it is right."
+    entries = correct_period(**asked, reason=reason)
+    return f"{len(entries)} corrections of {month} are posted." if entries else "Nothing differs."
+
+
+def _show(
+    request: HttpRequest, *, status: int = 200, blocked: Sequence[Finding] = ()
+) -> HttpResponse:
+    viewer, now = viewer_of(request), timezone.now()
+    months = month_desks(viewer, now=now)
+    context = {
+        "months": [(desk, stamp_of(desk.period)) for desk in months],
+        "may_act": can(viewer, "keep_books", None),
+        "me": viewer.pk,
+        "blocked": [(finding, *_mended(finding)) for finding in blocked],
+        "now": now,
+    }
+    return render(request, "finance/periods.html", context, status=status)
+
+
+def _mended(finding: Finding) -> tuple[str, str]:
+    route, words = _MENDED_AT.get(finding.trouble, ("", ""))
+    return (reverse(route) if route else "", words)

@@ -1,0 +1,137 @@
+"""The quota of a team: what it holds, borrows and lends; its caps, budgets and grants; edits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.utils import timezone
+
+from accounts.errors import Forbidden
+from accounts.models import Team, User
+from portal.forms.finance import BudgetForm
+from portal.forms.quotas import QuotaForm
+from portal.pages.access import page, viewer_of
+from portal.pages.finance.acting import decide_by_form
+from portal.pages.finance.budgets import budget_form, filled_from, set_from
+from portal.templatetags.measures import device_short_name
+from scheduler.selectors.cluster import get_visible_pool, pool_summaries
+from scheduler.selectors.sharing import get_visible_owner, owner_path
+from scheduler.selectors.sharing.budgets import budget_views
+from scheduler.selectors.sharing.overview import (
+    QuotaRow,
+    get_team_with_quota,
+    owners_in,
+    team_quota,
+)
+from scheduler.services.sharing.limits import set_quota
+
+_FIGURES = ("guaranteed", "borrow_limit", "lend_limit", "maximum")
+
+
+@page("GET", "POST")
+def team_quota_page(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """`?edit=<id>` fills the form with a quota; POST sets one."""
+    viewer = viewer_of(request)
+    team = get_team_with_quota(viewer, slug)
+
+    def show(request: HttpRequest, **more: Any) -> HttpResponse:
+        return _show(request, team, **more)
+
+    if request.method != "POST":
+        return show(request)
+    _require_rights(viewer, team)
+
+    def act(cleaned: dict[str, Any]) -> str:
+        quota = set_quota(
+            actor=viewer,
+            owner=get_visible_owner(viewer, cleaned["owner"]),
+            pool=get_visible_pool(viewer, cleaned["pool"]) if cleaned["pool"] else None,
+            gpu_model=cleaned["gpu_model"],
+            seen=cleaned["seen"],
+            **{name: cleaned[name] for name in _FIGURES},
+        )
+        most = quota.maximum
+        if most is not None and quota.held > most:
+            return f"The quota is set. {quota.held} are held now; the {most} count for new starts."
+        return "The quota is set."
+
+    form = _quota_form(viewer, team, request.POST)
+    return decide_by_form(request, form, act, show, "teams:quota", slug)
+
+
+@page("POST")
+def team_budget(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """Set a budget of the team or of one of its projects."""
+    viewer = viewer_of(request)
+    team = get_team_with_quota(viewer, slug)
+
+    def show(request: HttpRequest, *, form: BudgetForm, **more: Any) -> HttpResponse:
+        return _show(request, team, budgets_form=form, **more)
+
+    _require_rights(viewer, team)
+    form = budget_form(owners_in(viewer, team), request.POST)
+    return decide_by_form(
+        request, form, lambda cleaned: set_from(viewer, cleaned), show, "teams:quota", slug
+    )
+
+
+def _require_rights(viewer: User, team: Team) -> None:
+    if not owners_in(viewer, team):
+        raise Forbidden("Only leads, operators and those who keep the books set limits.")
+
+
+def _quota_form(viewer: User, team: Team, data: Any = None, **initial: Any) -> QuotaForm:
+    pools = pool_summaries(viewer)
+    models = sorted({model for summary in pools for model in summary.models})
+    return QuotaForm(
+        data,
+        initial=initial or None,
+        owners=owners_in(viewer, team),
+        pools=[summary.pool.name for summary in pools],
+        models=[(model, device_short_name(model)) for model in models],
+    )
+
+
+def _filled(row: QuotaRow) -> dict[str, Any]:
+    quota = row.quota
+    figures = {name: getattr(quota, name) for name in _FIGURES}
+    owner = quota.account.project.path if quota.account.project else row.owner
+    return {
+        **figures, "owner": owner, "pool": row.pool, "gpu_model": quota.gpu_model, "seen": row.seen,
+    }  # fmt: skip
+
+
+def _show(
+    request: HttpRequest,
+    team: Team,
+    *,
+    status: int = 200,
+    form: QuotaForm | None = None,
+    budgets_form: BudgetForm | None = None,
+) -> HttpResponse:
+    viewer, now = viewer_of(request), timezone.now()
+    found = team_quota(viewer, team.slug, now=now)
+    paths = (team.slug, f"{team.slug}/")
+    views = [
+        (view, owner_path(view.budget))
+        for view in budget_views(viewer, now=now)
+        if owner_path(view.budget) == paths[0] or owner_path(view.budget).startswith(paths[1])
+    ]
+    row = next((r for r in found.rows if str(r.quota.pk) == request.GET.get("edit", "")), None)
+    asked = request.GET.get("budget", "")
+    budget = next((view.budget for view, _ in views if str(view.budget.pk) == asked), None)
+    context = {
+        "team": team,
+        "rows": found.rows,
+        "caps": found.caps,
+        "views": views,
+        "may_edit": bool(owners_in(viewer, team)),
+        "form": form or _quota_form(viewer, team, **(_filled(row) if row else {})),
+        "budget_form": budgets_form
+        or budget_form(owners_in(viewer, team), **(filled_from(budget) if budget else {})),
+        "edited": row,
+        "now": now,
+    }
+    return render(request, "quotas/team.html", context, status=status)

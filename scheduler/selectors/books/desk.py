@@ -1,0 +1,125 @@
+"""What those who keep the books decide on: months, amounts by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from accounts.errors import Forbidden, NotFound
+from accounts.models import User
+from accounts.permissions import can
+from scheduler.conf import load_conf
+from scheduler.ledger.currencies import from_minor
+from scheduler.ledger.periods import Month, PeriodState
+from scheduler.models import Adjustment, DeviceSegment, Period, PeriodClose
+
+_MONTHS = 36
+_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """One version of a closed month."""
+
+    version: int
+    at: datetime
+    by: str
+    control: Decimal
+    lines: int
+    head_number: int
+    head_hash: str
+    findings: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MonthDesk:
+    """A month and what can be done with it; `period` is not saved for one nobody has touched.
+
+    `is_over`: it lies before now. `closes`: the latest first.
+    """
+
+    period: Period
+    is_over: bool
+    closes: tuple[Close, ...]
+
+    @property
+    def is_open(self) -> bool:
+        return self.period.state == PeriodState.OPEN
+
+    @property
+    def is_closed(self) -> bool:
+        return self.period.state == PeriodState.CLOSED
+
+    @property
+    def may_close(self) -> bool:
+        """By the calendar; what else is in the way the close itself says."""
+        return self.is_over and not self.is_closed
+
+
+def require_reader(viewer: User) -> None:
+    """Raises Forbidden for those who may not read the books."""
+    if not can(viewer, "read_books", None):
+        raise Forbidden("Only those who keep or audit the books may look at this.")
+
+
+def month_desks(viewer: User, *, now: datetime) -> list[MonthDesk]:
+    """Every month from the first segment until now, the latest first; three queries."""
+    require_reader(viewer)
+    here = Month.of(int(now.timestamp()))
+    first = DeviceSegment.objects.order_by("pk").values_list("start_s", flat=True).first()
+    known = Period.objects.select_related("reopen_proposed_by")
+    rows = {row.name: row for row in known.order_by("-name")[:_MONTHS]}
+    closes: dict[int, list[PeriodClose]] = {}
+    found = PeriodClose.objects.filter(period__in=rows.values()).select_related("closed_by")
+    for close in found.order_by("-version"):
+        closes.setdefault(close.period_id, []).append(close)
+    names = set(rows) | {str(here)}
+    month = Month.of(first) if first is not None else here
+    while month < here and len(names) < _MONTHS:
+        names.add(str(month))
+        month = month.following
+    return [
+        _desk(rows.get(name) or _blank(name), closes, here) for name in sorted(names, reverse=True)
+    ]
+
+
+def _blank(name: str) -> Period:
+    return Period(name=name, state=PeriodState.OPEN, currency=load_conf().currency)
+
+
+def _desk(period: Period, closes: dict[int, list[PeriodClose]], here: Month) -> MonthDesk:
+    shown = tuple(
+        Close(
+            version=close.version,
+            at=close.closed_at,
+            by=close.closed_by.get_full_name() if close.closed_by else "",
+            control=from_minor(close.control, period.currency),
+            lines=close.lines,
+            head_number=close.head_number,
+            head_hash=close.head_hash,
+            findings=tuple(close.findings),
+        )
+        for close in closes.get(period.pk or 0, [])
+    )
+    return MonthDesk(period, Month.parse(period.name) < here, shown)
+
+
+def adjustments_for(viewer: User) -> Sequence[Adjustment]:
+    """The latest first, those that wait before the decided ones; one query."""
+    require_reader(viewer)
+    rows = Adjustment.objects.select_related(
+        "project__team", "proposed_by", "decided_by", "entry__period"
+    )
+    found = list(rows.order_by("-pk")[:_SHOWN])
+    return sorted(found, key=lambda row: row.decided_at is not None)
+
+
+def get_adjustment(viewer: User, pk: int) -> Adjustment:
+    """Raises NotFound; Forbidden for those who may not read the books."""
+    require_reader(viewer)
+    found = Adjustment.objects.filter(pk=pk).first()
+    if found is None:
+        raise NotFound("There is no such amount.")
+    return found
