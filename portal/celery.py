@@ -31,6 +31,7 @@ _EVERY_S = {
     "scheduler.tasks.prune_telemetry": 600,
     "scheduler.tasks.prune_submit_keys": 3600,
     "scheduler.tasks.reconcile_books": 86_400,
+    "portal.celery.mail_reports": 900,
 }
 app.conf.beat_schedule = {
     name: {"task": name, "schedule": seconds, "options": {"expires": seconds}}
@@ -47,3 +48,13 @@ def _enter(task_id: str, task: Any, **_: Any) -> None:
 @signals.task_postrun.connect
 def _leave(**_: Any) -> None:
     leave_origin()
+
+
+@app.task(name="portal.celery.mail_reports")
+def mail_reports() -> int:
+    """Send the reports that are due; what was sent already is not sent again."""
+    from django.utils import timezone  # noqa: PLC0415 - a worker sets Django up first
+
+    from portal.reports.mailing import mail_due_reports  # noqa: PLC0415
+
+    return mail_due_reports(now=timezone.now())

@@ -25,6 +25,9 @@ from portal.pages.finance import budgets as finance_budgets
 from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
 from portal.pages.people import audit, delegations, quota, roles, tree
+from portal.pages.people import audit, delegations, roles, tree
+from portal.pages.finance import schedules as finance_schedules
+from portal.pages.people import audit, roles
 from portal.pages.sets import detail as set_pages
 
 job_urls = [
@@ -101,6 +104,8 @@ role_urls = [
 finance_urls = [
     path("", finance_reports.index, name="index"),
     path("reports/<slug:slug>/", finance_reports.report, name="report"),
+    path("schedules/", finance_schedules.schedules, name="schedules"),
+    path("schedules/<int:pk>/end/", finance_schedules.schedule_end, name="schedule_end"),
     path("focus/", finance_focus.focus_list, name="focus"),
     path("focus/<str:period>/<str:version>/", finance_focus.focus_download, name="focus_download"),
     path("periods/", periods.period_list, name="periods"),

@@ -18,6 +18,7 @@ from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, Scheduler
 from scheduler.models.jobs import Dependency, Job, SubmitKey
 from scheduler.models.money.checks import Reconciliation
 from scheduler.models.money.costs import Asset, CostKind, PoolCost
+from scheduler.models.money.schedules import ReportDelivery, ReportSchedule
 from scheduler.models.money.terms import GuaranteeSpan, PoolTerms, Recovery, TermsDecision
 from scheduler.models.queues import Queue
 from scheduler.models.requesting import (
@@ -94,6 +95,8 @@ __all__ = [
     "Quota",
     "QuotaRequest",
     "Reconciliation",
+    "ReportDelivery",
+    "ReportSchedule",
     "Recovery",
     "RequestDecision",
     "RequestEvent",

@@ -168,6 +168,9 @@ ROWS: tuple[Row, ...] = (
     ),
     _post("finance:budget_remove", _KEEPS, "budget", version="1"),
     _get("finance:report", "403 403 200 200 403 403 200", "report"),
+    _get("finance:schedules", _ALL),
+    _post("finance:schedules", _ALL),
+    _post("finance:schedule_end", "404 404 404 404 404 404 302", "schedule"),
     _get("finance:focus", "403 403 403 403 403 403 200"),
     # No month is closed in this yard, so there is nothing to take home.
     _get("finance:focus_download", "403 403 403 403 403 403 404", "month", "focus"),

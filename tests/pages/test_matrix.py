@@ -18,6 +18,8 @@ from accounts.services import create_team, delegate, give_role, invite, issue_to
 from portal.pages import urls
 from scheduler.services.books import propose_adjustment
 from scheduler.services.sharing.budgets import set_budget
+from scheduler.models import ReportSchedule
+from scheduler.services.mailing import create_schedule
 from tests.factories import person
 from tests.pages.matrix import OPEN_ROUTES, PERSONAS, ROWS, Row
 from tests.pages.yard import build_yard
@@ -85,6 +87,8 @@ def things(people, root, alice, bob, lead, team, project):
         "secret": secret,
         "token": token.pk,
         "report": "period-summary",
+        "schedule": scheduled(root).pk,
+        "month": "2026-11",
         "focus": "1.2",
         "delegation": delegation.pk,
         **books_of(second, project, team),
@@ -107,6 +111,15 @@ def books_of(second: User, project: Project, team: Team) -> dict[str, Any]:
         "month": "2026-11",
         **words,
     }
+
+
+def scheduled(root: Any) -> ReportSchedule:
+    """The administrator's own one."""
+    type(root).objects.filter(pk=root.pk).update(email="root@example.org")
+    root.refresh_from_db()
+    return create_schedule(
+        actor=root, slug="capacity", rhythm="weekly", file_format="csv", recipients=[root]
+    )
 
 
 def address(row: Row, things: dict[str, Any]) -> str:
