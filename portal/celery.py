@@ -53,8 +53,8 @@ def _leave(**_: Any) -> None:
 @app.task(name="portal.celery.mail_reports")
 def mail_reports() -> int:
     """Send the reports that are due; what was sent already is not sent again."""
-    from django.utils import timezone  # noqa: PLC0415 - a worker sets Django up first
+    from django.utils import timezone
 
-    from portal.reports.mailing import mail_due_reports  # noqa: PLC0415
+    from portal.reports.mailing import mail_due_reports
 
     return mail_due_reports(now=timezone.now())
