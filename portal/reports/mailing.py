@@ -48,7 +48,8 @@ def _send(due: Due, now: datetime) -> None:
     report, sheet = open_report(due.recipient, schedule.slug, ask)
     files.require_format(form)
     tally = files.Tally()
-    blocks, size = [], 0
+    blocks: list[bytes] = []
+    size = 0
     for block in files.file_blocks(report, sheet, form, files.Style(), tally):
         size += len(block)
         if size > MOST_BYTES:

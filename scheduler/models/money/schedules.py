@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 
@@ -25,7 +27,7 @@ class ReportSchedule(models.Model):
     filters = models.JSONField(default=dict, blank=True)
     rhythm = models.CharField(max_length=8, choices=Rhythm.choices)
     file_format = models.CharField(max_length=8)
-    recipients = models.ManyToManyField(_PERSON, related_name="+")
+    recipients: models.ManyToManyField[Any, Any] = models.ManyToManyField(_PERSON, related_name="+")
     created_by = models.ForeignKey(_PERSON, on_delete=models.CASCADE, related_name="+")
     created_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
