@@ -55,6 +55,6 @@ def mail_reports() -> int:
     """Send the reports that are due; what was sent already is not sent again."""
     from django.utils import timezone
 
-    from portal.reports.mailing import mail_due_reports
+    from portal.reports.books.mailing import mail_due_reports
 
     return mail_due_reports(now=timezone.now())

@@ -13,7 +13,7 @@ from decimal import Decimal
 
 import pytest
 
-from portal.reports.focus_files import focus_archive
+from portal.reports.books.focus_files import focus_archive
 from scheduler.ledger.focus.columns import VERSIONS, columns_of
 from scheduler.ledger.focus.rules import check
 from tests.reports.test_report_files import content

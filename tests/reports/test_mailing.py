@@ -12,8 +12,8 @@ from django.core import mail
 from accounts.errors import Forbidden, NotFound
 from accounts.models import AuditEvent
 from portal.celery import mail_reports
-from portal.reports import mailing
-from portal.reports.mailing import mail_due_reports
+from portal.reports.books import mailing
+from portal.reports.books.mailing import mail_due_reports
 from scheduler.models import ReportDelivery
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.mailing import create_schedule, end_schedule

@@ -11,12 +11,12 @@ from django.utils import timezone
 from accounts.errors import Invalid
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
-from portal.reports import files
-from portal.reports.asks import FILTERS, PARAMETERS, Wish, parse_wish
-from portal.reports.cells import exact_text, shown
-from portal.reports.figures import report_figure
-from portal.reports.opened import PAGE_ROWS, check_words, page_columns, page_of, shown_rows
-from portal.reports.sending import send_file
+from portal.reports.books import files
+from portal.reports.books.asks import FILTERS, PARAMETERS, Wish, parse_wish
+from portal.reports.books.cells import exact_text, shown
+from portal.reports.books.figures import report_figure
+from portal.reports.books.opened import PAGE_ROWS, check_words, page_columns, page_of, shown_rows
+from portal.reports.books.sending import send_file
 from scheduler.selectors.books.catalogue import open_report, report_named, reports_for
 from scheduler.selectors.books.frame import Ask, Report, Sheet
 from scheduler.selectors.books.overview import books_overview, last_closed_month

@@ -13,11 +13,11 @@ from rest_framework.response import Response
 from portal.api.errors import BadRequest
 from portal.api.operations import ApiView, Query, operation, whole
 from portal.api.shapes import viewer_of
-from portal.reports import files
-from portal.reports.asks import Wish, parse_wish
-from portal.reports.cells import exact_text, json_cell
-from portal.reports.opened import page_of
-from portal.reports.sending import send_file
+from portal.reports.books import files
+from portal.reports.books.asks import Wish, parse_wish
+from portal.reports.books.cells import exact_text, json_cell
+from portal.reports.books.opened import page_of
+from portal.reports.books.sending import send_file
 from scheduler.selectors.books.catalogue import open_report, reports_for
 from scheduler.selectors.books.frame import Form
 from scheduler.selectors.books.overview import last_closed_month

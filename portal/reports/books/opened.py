@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from portal.reports.cells import exact_text, shown, two_places
+from portal.reports.books.cells import exact_text, shown, two_places
 from scheduler.selectors.books.frame import Ask, Cell, Check, Column, Report, Row, Sheet
 
 PAGE_ROWS = 100

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from portal.reports.files import FORMATS, Style
+from portal.reports.books.files import FORMATS, Style
 from scheduler.ledger.periods import Month
 from scheduler.selectors.books.frame import Ask
 

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import IO, Any
 
 from accounts.errors import DomainError
-from portal.reports.cells import exact_text
+from portal.reports.books.cells import exact_text
 from portal.reports.exports import guarded
 from scheduler.ledger.exact import EXACT, ZERO
 from scheduler.selectors.books.frame import DECIMALS, Ask, Column, Form, Report, Row, Sheet
@@ -131,9 +131,9 @@ def _blocks_of(
     # The libraries are loaded by those who want their files only.
     write: Callable[[Sequence[Column], Iterable[Row], IO[bytes]], None]
     if form == "xlsx":
-        from portal.reports.workbooks import write_workbook as write
+        from portal.reports.books.workbooks import write_workbook as write
     else:
-        from portal.reports.parquet import write_parquet as write
+        from portal.reports.books.parquet import write_parquet as write
     with tempfile.TemporaryFile() as file:
         write(report.columns, rows, file)
         file.seek(0)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from portal.reports.cells import short_text
+from portal.reports.books.cells import short_text
 from portal.templatetags import measures
 from scheduler.selectors.books.frame import Form, Report, Sheet
 

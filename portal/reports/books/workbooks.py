@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import xlsxwriter
 
-from portal.reports.cells import exact_text
+from portal.reports.books.cells import exact_text
 from scheduler.selectors.books.frame import Column, Form, Row
 
 # What a sheet holds at most, less its header.

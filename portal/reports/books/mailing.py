@@ -13,8 +13,8 @@ from django.urls import reverse
 
 from accounts.errors import DomainError
 from accounts.services.audit import Subject, record
-from portal.reports import files
-from portal.reports.opened import check_words
+from portal.reports.books import files
+from portal.reports.books.opened import check_words
 from scheduler.selectors.books.catalogue import open_report
 from scheduler.selectors.books.frame import Ask
 from scheduler.services.mailing import Due, claim_due, settle
