@@ -20,6 +20,7 @@ from portal.pages import (
     tokens,
     welcome,
 )
+from portal.pages.calendar import bookings
 from portal.pages.finance import adjustments, periods, prices
 from portal.pages.finance import budgets as finance_budgets
 from portal.pages.finance import focus as finance_focus
@@ -54,6 +55,11 @@ set_urls = [
     path("<int:pk>/", set_pages.set_detail, name="detail"),
     path("<int:pk>/cancel/", set_pages.set_cancel, name="cancel"),
     path("<int:pk>/rerun/", set_pages.set_rerun, name="rerun"),
+]
+
+booking_urls = [
+    path("", bookings.booking_list, name="list"),
+    path("<int:pk>/cancel/", bookings.booking_cancel, name="cancel"),
 ]
 
 queue_urls = [
@@ -150,6 +156,7 @@ urlpatterns = [
     path("jobs/", include((job_urls, "jobs"))),
     path("sets/", include((set_urls, "sets"))),
     path("queue/", include((queue_urls, "queue"))),
+    path("bookings/", include((booking_urls, "bookings"))),
     path("cluster/", include((node_urls, "nodes"))),
     path("teams/", include((team_urls, "teams"))),
     path("invitations/<str:secret>/", invitations.invitation_accept, name="invitation"),

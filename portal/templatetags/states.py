@@ -45,6 +45,8 @@ LOOKS: Mapping[str, Look] = {
     "suspect": Look("st-timedout", "unreachable"),
     # Queues, tokens, memberships.
     "open": Look("st-succeeded", "succeeded"),
+    "planned": Look("st-queued", "queued"),
+    "released": Look(_GREY, "back"),
     "paused": Look("st-timedout", "pause"),
     "active": Look("st-succeeded", "succeeded"),
     "invited": Look("st-queued", "queued"),

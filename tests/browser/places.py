@@ -19,6 +19,7 @@ def addresses(job_id: int, node: str = "alpha") -> list[str]:
         f"/jobs/{job_id}/spec/",
         f"/jobs/{job_id}/cost/",
         "/queue/",
+        "/bookings/",
         "/cluster/nodes/",
         f"/cluster/nodes/{node}/",
         "/cluster/enrol/",

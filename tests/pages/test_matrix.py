@@ -22,7 +22,7 @@ from scheduler.models import ReportSchedule
 from scheduler.services.mailing import create_schedule
 from tests.factories import person
 from tests.pages.matrix import OPEN_ROUTES, PERSONAS, ROWS, Row
-from tests.pages.yard import build_yard
+from tests.pages.yard import book_soon, build_yard
 from tests.scenes import submit
 
 pytestmark = pytest.mark.django_db
@@ -78,6 +78,7 @@ def things(people, root, alice, bob, lead, team, project):
         "held": yard.held.pk,
         "job_set": submit(alice, project, array="0-3%2").job_set.pk,
         "pool": "default",
+        "booking": book_soon(lead, project, yard.cluster.pool).pk,
         "node": "n1",
         "index": 0,
         "team": team.slug,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.utils import timezone
 
 from accounts.models import Project, User
-from scheduler.models import Attempt, DeviceSample, Job
+from scheduler.models import Attempt, Booking, DeviceSample, Job, Pool
+from scheduler.services.bookings import plan_booking
 from scheduler.services.jobs import hold_job
 from scheduler.services.waits import record_waits
 from scheduler.states import EndReason
@@ -80,3 +82,15 @@ def add_samples(attempt: Attempt, now, count: int = 20) -> None:
             )
             for number in range(count)
         )
+
+
+def book_soon(actor: User, project: Project, pool: Pool, **more: Any) -> Booking:
+    """One node in an hour, for two."""
+    begin = timezone.now() + timedelta(hours=1)
+    until = begin + timedelta(hours=2)
+    return plan_booking(
+        actor=actor,
+        owner=project,
+        pool=pool,
+        **{"nodes": 1, "from_at": begin, "until_at": until, **more},
+    )

@@ -19,7 +19,7 @@ import numpy as np
 from scheduler.engine.board import Board
 from scheduler.engine.board.kept import Kept
 from scheduler.engine.placement import is_capable, without_avoided
-from scheduler.engine.plan import Stop
+from scheduler.engine.plan import SlotKind, Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.stakes import lost_work_s, may_stop, stop_price
 from scheduler.engine.snapshot import (
@@ -36,6 +36,7 @@ from scheduler.engine.snapshot import (
     rows_by_group,
     running_sum,
 )
+from scheduler.states import Tier
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,17 +62,21 @@ class Targeting:
         self.price: Floats = stop_price(running)
         self.lost_s: Floats = lost_work_s(running)
         self.is_gone: Flags = flags(np.zeros(len(jobs)))
-        self._may_stop = flags(may_stop(running, policy) & (jobs.gpu_milli == WHOLE_MILLI))
+        is_whole = jobs.gpu_milli == WHOLE_MILLI
+        self._may_stop = flags(may_stop(running, policy) & is_whole)
+        self._is_lent = flags(self._on_headroom() & is_whole)
         held, by_id = snapshot.held, np.argsort(jobs.id, kind="stable")
         at = np.searchsorted(jobs.id[by_id], held.job)
         job = by_id[np.minimum(at, len(by_id) - 1)]
-        is_live = (jobs.id[job] == held.job) & self._may_stop[job]
+        is_live = (jobs.id[job] == held.job) & (self._may_stop | self._is_lent)[job]
         self._held_row: Ints = ints(np.flatnonzero(is_live))
         self.job: Ints = ints(job[is_live])
         self.node: Ints = held.node[self._held_row]
         self._span: Ints = ints(np.bincount(self.job, minlength=len(jobs)))
         self._is_kept: Flags = board.keeping.nodes()
-        self._lowest = int(jobs.tier[self._may_stop].min(initial=np.iinfo(np.int64).max))
+        self._lowest = int(
+            jobs.tier[self._may_stop | self._is_lent].min(initial=np.iinfo(np.int64).max)
+        )
         self._gpus: dict[int, Ints] = {}
 
     def outranks_somebody(self, tier: int) -> bool:
@@ -86,7 +91,10 @@ class Targeting:
         if request.is_share or not request.gpus:
             return None
         self._is_kept = self.board.keeping.nodes(beside)
-        may_go = (self.running.jobs.tier < tier) & self._may_stop & ~self.is_gone
+        may_stop = self._may_stop
+        if tier >= Tier.PRODUCTION:
+            may_stop = flags(may_stop | self._is_lent)
+        may_go = (self.running.jobs.tier < tier) & may_stop & ~self.is_gone
         shares = ints(np.flatnonzero(may_go[self.job]))
         picked = flags(np.zeros(len(may_go)))
         nodes = ints([])
@@ -119,6 +127,16 @@ class Targeting:
             )
             for row in victims.tolist()
         ]
+
+    def _on_headroom(self) -> Flags:
+        """Live jobs that borrow headroom: production need not wait until they have run a while."""
+        board, jobs = self.board, self.running.jobs
+        lent = [one.nodes for one in board.keeping if one.kind is SlotKind.HEADROOM]
+        if not lent:
+            return flags(np.zeros(len(jobs)))
+        held = board.snapshot.held
+        borrow = held.job[np.isin(held.node, np.concatenate(lent)) & held.uses_headroom]
+        return flags(np.isin(jobs.id, borrow) & (jobs.booking == NONE))
 
     def _choose(self, shape: Request, shares: Ints, picked: Flags, taken: Ints) -> Ints | None:
         """The cheapest nodes for all shares of one shape; enters their victims in `picked`."""

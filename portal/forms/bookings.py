@@ -1,0 +1,62 @@
+"""Booking nodes ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from django import forms
+from django.utils import timezone
+
+_LOCAL = "%Y-%m-%dT%H:%M"
+
+
+class MomentField(forms.DateTimeField):
+    """A day and a time as the browser's own picker writes it, in the server's zone."""
+
+    widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=_LOCAL)
+
+
+class BookingForm(forms.Form):
+    """For whom, how much of which pool, and from when until when."""
+
+    owner = forms.ChoiceField(label="For", choices=())
+    pool = forms.ChoiceField(label="Pool", choices=())
+    nodes = forms.IntegerField(label="Nodes", min_value=1, max_value=4096, initial=1)
+    gpus_per_node = forms.IntegerField(
+        label="GPUs of each",
+        min_value=1,
+        max_value=64,
+        required=False,
+        help_text="Empty books whole nodes.",
+    )
+    gpu_model = forms.CharField(label="GPU model", max_length=96, required=False)
+    from_at = MomentField(label="From")
+    until_at = MomentField(label="Until")
+    name = forms.CharField(
+        label="Short name",
+        max_length=63,
+        required=False,
+        help_text="What jobs give as their booking; its number does as well.",
+    )
+    note = forms.CharField(label="Note", max_length=200, required=False)
+
+    def __init__(self, *args: Any, owners: Iterable[str], pools: Iterable[str], **more: Any):
+        super().__init__(*args, **more)
+        for field, names in (("owner", owners), ("pool", pools)):
+            choice = cast(forms.ChoiceField, self.fields[field])
+            choice.choices = [(name, name) for name in names]
+        zone = timezone.get_current_timezone_name()
+        self.fields["until_at"].help_text = f"Both in {zone}."
+
+    def wanted(self) -> dict[str, Any]:
+        """What was asked for, as the service takes it; owner and pool by name."""
+        asked = dict(self.cleaned_data)
+        return {**asked, "gpus_per_node": asked["gpus_per_node"] or 0}
+
+
+def next_hours(now: datetime) -> dict[str, datetime]:
+    """The first values of a new booking: from the next full hour, for two."""
+    begin = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    return {"from_at": begin, "until_at": begin + timedelta(hours=2)}

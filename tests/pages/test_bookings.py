@@ -1,0 +1,72 @@
+"""The page of bookings: what each may see, book and give back there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from scheduler.models import Booking
+from tests.pages.yard import book_soon, build_yard
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def yard(root, alice, project):
+    return build_yard(root, alice, project)
+
+
+def form(project, **more):
+    begin = timezone.now() + timedelta(hours=3)
+    until = begin + timedelta(hours=1)
+    return {
+        "owner": project.path,
+        "pool": "default",
+        "nodes": "1",
+        "from_at": f"{begin:%Y-%m-%dT%H:%M}",
+        "until_at": f"{until:%Y-%m-%dT%H:%M}",
+        **more,
+    }
+
+
+def test_a_lead_books_sees_it_and_gives_it_back(client, lead, project, yard):
+    client.force_login(lead)
+    url = reverse("bookings:list")
+    assert "Nothing is booked." in client.get(url).content.decode()
+    said = client.post(url, form(project, note="new <b>model</b>"), follow=True).content.decode()
+    booking = Booking.objects.get()
+    assert f"Booking {booking.pk} is planned" in said
+    assert "new &lt;b&gt;model&lt;/b&gt;" in said
+    assert "<b>model" not in said
+    cancel = reverse("bookings:cancel", args=[booking.pk])
+    stale = client.post(cancel, {"version": "7"}, follow=True).content.decode()
+    assert "has changed since you read it" in stale
+    assert "is given back" in client.post(cancel, {"version": "1"}, follow=True).content.decode()
+
+
+def test_a_clash_is_said_in_the_form(client, lead, project, yard):
+    book_soon(lead, project, yard.cluster.pool, nodes=2)
+    client.force_login(lead)
+    begin = timezone.now() + timedelta(hours=1)
+    page = client.post(
+        reverse("bookings:list"), form(project, from_at=f"{begin:%Y-%m-%dT%H:%M}")
+    ).content.decode()
+    assert "In the way: booking" in page
+    assert Booking.objects.count() == 1
+
+
+def test_others_see_that_something_is_booked_and_not_by_whom(
+    client, lead, carol, project, yard, django_assert_max_num_queries
+):
+    for _ in range(2):
+        book_soon(lead, project, yard.cluster.pool, note="secret plan")
+    client.force_login(carol)
+    with django_assert_max_num_queries(25):
+        page = client.get(reverse("bookings:list")).content.decode()
+    assert "others" in page
+    assert "secret plan" not in page
+    assert project.path not in page
+    assert "Book nodes" not in page
