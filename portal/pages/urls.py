@@ -25,10 +25,8 @@ from portal.pages.finance import adjustments, periods, prices
 from portal.pages.finance import budgets as finance_budgets
 from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
-from portal.pages.people import audit, delegations, quota, roles, tree
-from portal.pages.people import audit, delegations, roles, tree
 from portal.pages.finance import schedules as finance_schedules
-from portal.pages.people import audit, delegations, roles, tree
+from portal.pages.people import audit, delegations, quota, roles, tree
 from portal.pages.sets import detail as set_pages
 
 job_urls = [

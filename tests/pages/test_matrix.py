@@ -16,10 +16,10 @@ from django.utils import timezone
 from accounts.models import Project, Team, User
 from accounts.services import create_team, delegate, give_role, invite, issue_token, propose_rate
 from portal.pages import urls
-from scheduler.services.books import propose_adjustment
-from scheduler.services.sharing.budgets import set_budget
 from scheduler.models import ReportSchedule
+from scheduler.services.books import propose_adjustment
 from scheduler.services.mailing import create_schedule
+from scheduler.services.sharing.budgets import set_budget
 from tests.factories import person
 from tests.pages.matrix import OPEN_ROUTES, PERSONAS, ROWS, Row
 from tests.pages.yard import book_soon, build_yard
