@@ -27,6 +27,9 @@ app.steps["consumer"].add("scheduler.tasks:LeaseConsumer")
 # task: every so many seconds. `expires` keeps a backlog from piling up while workers are away.
 _EVERY_S = {
     "scheduler.tasks.seal_audit": 5,
+    "scheduler.tasks.simulate_requests": 30,
+    "scheduler.tasks.send_mails": 30,
+    "scheduler.tasks.tend_requests": 600,
     "scheduler.tasks.accrue_usage": 3600,
     "scheduler.tasks.prune_telemetry": 600,
     "scheduler.tasks.prune_submit_keys": 3600,

@@ -47,6 +47,11 @@ def wake_scheduler_on_commit() -> None:
     transaction.on_commit(_publisher.wake, robust=True)
 
 
+def send_on_commit(task: str) -> None:
+    """Let a worker begin a task without arguments at once; without the broker its beat does."""
+    transaction.on_commit(lambda: _publisher.send(task), robust=True)
+
+
 class _Publisher:
     """Sends hints from a daemon thread with its own event loop; started once per process."""
 
@@ -56,6 +61,7 @@ class _Publisher:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: dict[tuple[str, str], str | int] = {}
         self._wants_wake = False
+        self._tasks: set[str] = set()
         self._ready: asyncio.Event | None = None
         self._is_sending = False
         # Waking the thread costs a system call: once for all that it will find is enough.
@@ -80,6 +86,11 @@ class _Publisher:
         if not is_known:
             self._nudge()
 
+    def send(self, task: str) -> None:
+        with self._lock:
+            self._tasks.add(task)
+        self._nudge()
+
     def _nudge(self) -> None:
         with self._lock:
             if self._pid != os.getpid():  # first use here, or a forked child without the thread
@@ -98,7 +109,7 @@ class _Publisher:
     def _flush(self) -> None:
         """Let a short-lived process, a command say, still send what it has to say."""
         deadline = time.monotonic() + FLUSH_WITHIN_S
-        while (self._pending or self._wants_wake or self._is_sending) and (
+        while (self._pending or self._wants_wake or self._tasks or self._is_sending) and (
             time.monotonic() < deadline and self._pid == os.getpid()
         ):
             time.sleep(0.005)
@@ -118,12 +129,15 @@ class _Publisher:
                 hints, self._pending = self._pending, {}
                 self._is_nudged = False
                 wants_wake, self._wants_wake = self._wants_wake, False
+                tasks, self._tasks = self._tasks, set()
                 self._is_sending = True
             try:
                 if time.monotonic() < self._quiet_until:
                     continue
                 if wants_wake:
                     _send_wake()  # blocks this thread alone
+                for task in tasks:
+                    current_app.send_task(task, expires=60, retry=False, ignore_result=True)
                 await asyncio.wait_for(_send(hints), 5)
             except Exception as error:
                 logger.warning("hints are not delivered, pages poll instead: %s", error)

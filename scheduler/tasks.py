@@ -23,6 +23,7 @@ from django.utils import timezone
 from accounts.services import sealing
 from scheduler.loop.cycle import Scheduler
 from scheduler.services import books, jobs, telemetry, usage
+from scheduler.services.requesting import mailing, reminding, whatif
 from scheduler.services.timeline.segments import reconcile_segments
 
 logger = logging.getLogger(__name__)
@@ -74,6 +75,25 @@ def seal_audit() -> int:
 def reconcile_books() -> bool:
     """Nightly: whether what was measured, booked, billed and shown still ties together."""
     return books.reconcile_books(now=timezone.now()).holds
+
+
+@shared_task
+def simulate_requests() -> int:
+    """Work out the what-ifs that approvers wait for."""
+    return whatif.simulate_waiting(now=timezone.now())
+
+
+@shared_task
+def tend_requests() -> int:
+    """Remind, escalate and close requests for quota; tell of grants that end."""
+    now = timezone.now()
+    return sum(reminding.tend_requests(now=now).values()) + reminding.notify_of_ends(now=now)
+
+
+@shared_task
+def send_mails() -> int:
+    """Send the mails that wait."""
+    return mailing.send_mails(now=timezone.now())
 
 
 class LoopThread(threading.Thread):

@@ -25,6 +25,7 @@ SCOPES = (
     "people:read",
     "people:write",
     "audit:read",
+    "requests:write",
 )
 MAX_DAYS = 365
 MAX_TOKENS = 100

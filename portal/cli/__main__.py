@@ -12,6 +12,7 @@ from portal.cli.cluster import bookings
 from portal.cli.exits import OK, Failure
 from portal.cli.output import print_failure
 from portal.cli.people import audit, roles
+from portal.cli.requesting import requests
 
 app = typer.Typer(
     name="trainyard",
@@ -44,6 +45,7 @@ app.add_typer(nodes.app, name="nodes")
 app.add_typer(bookings.app, name="bookings")
 app.add_typer(jobs.sets, name="sets")
 app.add_typer(roles.app, name="roles")
+app.add_typer(requests.app, name="requests")
 
 
 def run(words: Sequence[str]) -> int:

@@ -13,6 +13,7 @@ _WORDS = {
     "nodes:read": "see nodes and queues",
     "nodes:write": "drain and resume nodes, issue enrolment tokens (operators)",
     "costs:read": "see costs",
+    "requests:write": "ask for quota, and decide on requests",
     "people:read": "see teams, roles and who acts for whom",
     "audit:read": "read who changed what (as far as you may)",
     "people:write": "give and take roles, move teams (as far as you may)",

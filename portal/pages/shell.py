@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from accounts.models import User
+from scheduler.selectors.requesting import count_waiting_for
 
 THEMES = ("system", "light", "dark")
 THEME_COOKIE = "theme"
 
 
 def shell(request: HttpRequest) -> dict[str, object]:
-    """`theme`: light, dark, or empty to follow the system. No query: most pages need none."""
+    """`theme`: light, dark, or empty to follow the system. `approvals_waiting`: how many requests
+    wait for the viewer, asked when a template says it; no query for who decides on none.
+    """
     theme = request.COOKIES.get(THEME_COOKIE, "")
-    return {"theme": theme if theme in THEMES[1:] else ""}
+    return {
+        "theme": theme if theme in THEMES[1:] else "",
+        "approvals_waiting": SimpleLazyObject(lambda: _waiting(request)),
+    }
+
+
+def _waiting(request: HttpRequest) -> int:
+    user = getattr(request, "user", None)
+    return count_waiting_for(user) if isinstance(user, User) else 0

@@ -27,6 +27,8 @@ from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
 from portal.pages.finance import schedules as finance_schedules
 from portal.pages.people import audit, delegations, quota, roles, tree
+from portal.pages.requests import detail as request_pages
+from portal.pages.requests import lists as request_lists
 from portal.pages.sets import detail as set_pages
 
 job_urls = [
@@ -127,6 +129,19 @@ delegation_urls = [
     path("<int:pk>/end/", delegations.delegation_end, name="end"),
 ]
 
+request_urls = [
+    path("", request_lists.request_list, name="list"),
+    path("new/", request_lists.request_new, name="new"),
+    path("<int:pk>/", request_pages.request_detail, name="detail"),
+    path("<int:pk>/submit/", request_pages.request_submit, name="submit"),
+    path("<int:pk>/revise/", request_pages.request_revise, name="revise"),
+    path("<int:pk>/withdraw/", request_pages.request_withdraw, name="withdraw"),
+    path("<int:pk>/comment/", request_pages.request_comment, name="comment"),
+    path("<int:pk>/whatif/", request_pages.request_whatif, name="whatif"),
+    path("<int:pk>/decide/", request_pages.request_decide, name="decide"),
+    path("<int:pk>/renew/", request_pages.request_renew, name="renew"),
+]
+
 token_urls = [
     path("", tokens.token_list, name="list"),
     path("<int:pk>/revoke/", tokens.token_revoke, name="revoke"),
@@ -163,6 +178,8 @@ urlpatterns = [
     path("settings/roles/", include((role_urls, "roles"))),
     path("finance/", include((finance_urls, "finance"))),
     path("settings/delegations/", include((delegation_urls, "delegations"))),
+    path("requests/", include((request_urls, "requests"))),
+    path("approvals/", request_lists.approvals, name="approvals"),
     path("settings/tokens/", include((token_urls, "tokens"))),
     path("settings/profile/", settings.profile, name="profile"),
     path("settings/theme/", settings.theme, name="theme"),

@@ -178,15 +178,19 @@ def _link(context: Context, view_name: str, glyph: str, text: str) -> dict[str, 
 
 
 @register.inclusion_tag("components/_rail_link.html", takes_context=True)
-def rail_link(context: Context, view_name: str, glyph: str, text: str) -> dict[str, object]:
-    """A link of the left rail; current on every page of its section."""
-    return _link(context, view_name, glyph, text)
+def rail_link(
+    context: Context, view_name: str, glyph: str, text: str, count: object = ""
+) -> dict[str, object]:
+    """A link of the left rail; current on every page of its section. `count`: what waits there."""
+    return {**_link(context, view_name, glyph, text), "count": count}
 
 
 @register.inclusion_tag("components/_tab_link.html", takes_context=True)
-def tab_link(context: Context, view_name: str, glyph: str, text: str) -> dict[str, object]:
-    """A link of the bottom bar or of a menu."""
-    return _link(context, view_name, glyph, text)
+def tab_link(
+    context: Context, view_name: str, glyph: str, text: str, count: object = ""
+) -> dict[str, object]:
+    """A link of the bottom bar or of a menu, with what waits there."""
+    return {**_link(context, view_name, glyph, text), "count": count}
 
 
 @register.inclusion_tag("components/_field.html")

@@ -43,6 +43,17 @@ LOOKS: Mapping[str, Look] = {
     "retired": Look(_GREY, "cancelled"),
     "healthy": Look("st-succeeded", "succeeded"),
     "suspect": Look("st-timedout", "unreachable"),
+    # Requests for quota.
+    "draft": Look(_GREY, "held"),
+    "submitted": Look("st-queued", "queued"),
+    "lead review": Look("st-queued", "queued"),
+    "admin review": Look("st-queued", "queued"),
+    "finance review": Look("st-queued", "queued"),
+    "needs info": Look("st-timedout", "help"),
+    "approved": Look("st-succeeded", "succeeded"),
+    "partly approved": Look("st-succeeded", "succeeded"),
+    "denied": Look("st-failed", "failed"),
+    "withdrawn": Look(_GREY, "cancelled"),
     # Queues, tokens, memberships.
     "open": Look("st-succeeded", "succeeded"),
     "planned": Look("st-queued", "queued"),

@@ -15,12 +15,19 @@ FIRST_TEAM = 1
 
 @dataclass(frozen=True, slots=True)
 class Teams:
-    """Team by team: its weight, the GPUs that are its own, the most it may hold or -1."""
+    """Team by team: its weight, the GPUs that are its own, the most it may hold or -1.
+
+    `borrow_limit` and `lend_limit`, -1 without one, and `parent`, the row of the team it belongs to
+    (one before it) or -1, may be left empty: nobody has any.
+    """
 
     names: tuple[str, ...]
     weight: tuple[float, ...]
     guaranteed: tuple[int, ...]
     maximum: tuple[int, ...]
+    borrow_limit: tuple[int, ...] = ()
+    lend_limit: tuple[int, ...] = ()
+    parent: tuple[int, ...] = ()
 
     @classmethod
     def equal(cls, names: tuple[str, ...]) -> Teams:
@@ -30,17 +37,40 @@ class Teams:
 
     def limits(self) -> Limits:
         """The rows of teams that have any."""
+        borrow, lend = self._filled(self.borrow_limit), self._filled(self.lend_limit)
         rows = [
             row
             for row in range(len(self.names))
-            if self.guaranteed[row] or self.maximum[row] != NONE
+            if self.guaranteed[row] or self.maximum[row] != NONE or borrow[row] != NONE
         ]
         return Limits.of(
             account=ints([row + FIRST_TEAM for row in rows]),
             pool=ints([0] * len(rows)),
             guaranteed=ints([self.guaranteed[row] for row in rows]),
+            borrow_limit=ints([borrow[row] for row in rows]),
+            lend_limit=ints([lend[row] for row in rows]),
             maximum=ints([self.maximum[row] for row in rows]),
         )
+
+    def parents(self) -> tuple[int, ...]:
+        """By row: the row of the team it belongs to, or -1."""
+        return self._filled(self.parent)
+
+    def most(self) -> Ints:
+        """By row: the most it may ever hold by its own limits and those above it, or -1."""
+        borrow = self._filled(self.borrow_limit)
+        found: list[int] = []
+        for row, up in enumerate(self.parents()):
+            ceilings = [self.maximum[row]]
+            if borrow[row] != NONE:
+                ceilings.append(self.guaranteed[row] + borrow[row])
+            if up != NONE:
+                ceilings.append(found[up])
+            found.append(min((one for one in ceilings if one != NONE), default=NONE))
+        return ints(found)
+
+    def _filled(self, column: tuple[int, ...]) -> tuple[int, ...]:
+        return column or (NONE,) * len(self.names)
 
 
 class Use:
@@ -67,9 +97,9 @@ class Use:
 
     def _accounts(self, now_s: float) -> Accounts:
         self._decay(now_s)
-        size = len(self.teams.names)
+        ups = [0 if up == NONE else up + FIRST_TEAM for up in self.teams.parents()]
         return Accounts.of(
-            parent=ints([NONE, *[0] * size]),
+            parent=ints([NONE, *ups]),
             weight=floats([1.0, *self.teams.weight]),
             used_gpu_s=floats([0.0, *self._used_gpu_s.tolist()]),
         )

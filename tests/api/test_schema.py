@@ -15,7 +15,7 @@ from portal.api.docs import schema
 from portal.api.operations import ApiView
 from portal.api.v1.urls import urlpatterns
 from scheduler.services.bookings import plan_booking
-from tests import scenes
+from tests import requesting, scenes
 
 
 def test_it_is_made_without_a_warning_and_is_valid():
@@ -84,9 +84,11 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
         from_at=begin,
         until_at=begin + timedelta(hours=1),
     )
+    asked = requesting.ask(alice, project)
     values = {
         "sets/{id}": f"sets/{job_set.pk}",
         "bookings/{id}": f"bookings/{booking.pk}",
+        "requests/{id}": f"requests/{asked.pk}",
         "{other}": str(other.pk),
         "{id}": str(job.pk),
         "{name}": "n1",

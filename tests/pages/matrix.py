@@ -8,6 +8,7 @@ the administrator.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 
 PERSONAS = ("alice", "bob", "lead", "finance", "operator", "carol", "root")
 
@@ -43,6 +44,8 @@ _OPERATES = "  403 403 403 403 302 403 302"
 _ADMIN = "     403 403 403 403 403 403 302"
 _BOOKS = "     403 403 403 403 403 403 200"
 _KEEPS = "     403 403 403 403 403 403 302"
+_ASKER = "     302 404 403 404 403 404 403"
+_PART = "      302 404 302 404 302 404 302"
 _SELF = "      302 302 302 302 302 302 302"
 
 
@@ -53,6 +56,8 @@ def _get(route: str, answers: str, *args: str, **data: str) -> Row:
 def _post(route: str, answers: str, *args: str, **data: str) -> Row:
     return Row(route, answers, "POST", args, data)
 
+
+_SOON, _LATER = (date.today() + timedelta(days=days) for days in (10, 20))
 
 ROWS: tuple[Row, ...] = (
     _get("home", _ALL),
@@ -179,6 +184,28 @@ ROWS: tuple[Row, ...] = (
     _get("finance:focus_download", "403 403 403 403 403 403 404", "month", "focus"),
     _get("delegations:list", _ALL),
     _post("delegations:end", "404 302 302 404 404 404 302", "delegation"),
+    _get("requests:list", _ALL),
+    _get("requests:new", _ALL),
+    _get("approvals", _ALL),
+    _get("requests:detail", "200 404 200 404 200 404 200", "asked"),
+    _post("requests:submit", "302 404 404 404 404 404 404", "draft", version="1"),
+    _post("requests:withdraw", _ASKER, "asked", version="3"),
+    _post(
+        "requests:revise",
+        _ASKER,
+        "asked",
+        version="3",
+        amount="3",
+        valid_from=f"{_SOON:%Y-%m-%d}",
+        valid_until=f"{_LATER:%Y-%m-%d}",
+        justification="Later, and one more.",
+    ),
+    _post("requests:comment", _PART, "asked", text="Soon."),
+    _post("requests:whatif", _PART, "asked"),
+    _post(
+        "requests:decide", "403 404 302 404 403 404 302", "asked", version="3", outcome="approve"
+    ),
+    _post("requests:renew", _ASKER, "granted"),
     _get("tokens:list", _ALL),
     _post("tokens:revoke", "302 404 404 404 404 404 404", "token"),
     _get("profile", _ALL),

@@ -20,6 +20,7 @@ from scheduler.models import ReportSchedule
 from scheduler.services.books import propose_adjustment
 from scheduler.services.mailing import create_schedule
 from scheduler.services.sharing.budgets import set_budget
+from tests import requesting
 from tests.factories import person
 from tests.pages.matrix import OPEN_ROUTES, PERSONAS, ROWS, Row
 from tests.pages.yard import book_soon, build_yard
@@ -35,6 +36,7 @@ TAKE_POST = {row.route for row in POSTS} | {
     "invitation",
     "tokens:list",
     "delegations:list",
+    "requests:new",
 }
 TAKE_GET = {row.route for row in ROWS if row.method == "GET"}
 
@@ -71,12 +73,18 @@ def things(people, root, alice, bob, lead, team, project):
         ends_at=now + timedelta(days=1),
     )
     second = person("second", is_superuser=True)
+    now = timezone.now()
+    granted = requesting.ask(alice, team, pool=yard.cluster.pool, now=now)
+    granted = requesting.decide(root, requesting.decide(lead, granted, now=now), now=now)
     give_role(actor=second, user=person("waiting"), role="admin")
     return {
         "running": yard.running.pk,
         "queued": yard.queued.pk,
         "held": yard.held.pk,
         "job_set": submit(alice, project, array="0-3%2").job_set.pk,
+        "asked": requesting.ask(alice, project, now=now).pk,
+        "draft": requesting.ask(alice, team, is_draft=True, now=now).pk,
+        "granted": granted.pk,
         "pool": "default",
         "booking": book_soon(lead, project, yard.cluster.pool).pk,
         "node": "n1",

@@ -87,7 +87,7 @@ def test_a_decision_that_says_nothing_is_refused(cluster, root, project, alice, 
     assert not RequestDecision.objects.exists()
 
 
-def test_a_limit_that_was_taken_away_cannot_be_added_to(cluster, root, team, alice, lead):
+def test_a_limit_that_was_taken_away_cannot_be_added_to(cluster, root, team, project, alice, lead):
     quota = set_quota(actor=root, owner=team, maximum=2)
     after = decide(lead, ask(alice, team, kind="maximum"))
     quota.delete()

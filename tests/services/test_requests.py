@@ -149,7 +149,7 @@ class TestTheWayThrough:
         assert ask(alice, project, kind="budget", amount=41).route == ["lead", "admin"]
 
     def test_access_to_a_closed_model_is_a_maximum_for_a_time(
-        self, cluster, root, team, alice, lead
+        self, cluster, root, team, project, alice, lead
     ):
         set_quota(actor=root, owner=team, gpu_model=MODEL, maximum=0)
         request = ask(alice, team, kind="access", gpu_model=MODEL, amount=4)
@@ -158,7 +158,7 @@ class TestTheWayThrough:
         assert done.granted.maximum == 4
 
     def test_a_guarantee_raises_a_maximum_that_would_cut_it_off(
-        self, cluster, root, team, alice, lead
+        self, cluster, root, team, project, alice, lead
     ):
         team_quota(root, team, guaranteed=2, maximum=3)
         done = decide(root, decide(lead, ask(alice, team, amount=4)))

@@ -21,6 +21,7 @@ from portal.api.v1.finance import reports, spending, terms
 from portal.api.v1.organisation import audit, roles
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
 from portal.api.v1.organisation.teams import TeamList, TeamMove
+from portal.api.v1.requesting import requests
 from portal.api.v1.rules import bookings, budgets, ceilings, licences, policies, quotas, windows
 
 urlpatterns: list[URLPattern] = [
@@ -104,6 +105,19 @@ urlpatterns: list[URLPattern] = [
     path("teams/<slug:slug>/move/", TeamMove.as_view(), name="team_move"),
     path("delegations/", DelegationList.as_view(), name="delegations"),
     path("delegations/<int:pk>/end/", DelegationEnd.as_view(), name="delegation_end"),
+    path("requests/", requests.RequestList.as_view(), name="requests"),
+    path("requests/policies/", requests.RequestPolicies.as_view(), name="request_policies"),
+    path("requests/<int:pk>/", requests.RequestByNumber.as_view(), name="request"),
+    path("requests/<int:pk>/submit/", requests.RequestSubmit.as_view(), name="request_submit"),
+    path("requests/<int:pk>/revise/", requests.RequestRevise.as_view(), name="request_revise"),
+    path(
+        "requests/<int:pk>/withdraw/", requests.RequestWithdraw.as_view(), name="request_withdraw"
+    ),
+    path("requests/<int:pk>/answer/", requests.RequestAnswer.as_view(), name="request_answer"),
+    path("requests/<int:pk>/decide/", requests.RequestDecide.as_view(), name="request_decide"),
+    path("requests/<int:pk>/comment/", requests.RequestComment.as_view(), name="request_comment"),
+    path("requests/<int:pk>/renew/", requests.RequestRenew.as_view(), name="request_renew"),
+    path("requests/<int:pk>/whatif/", requests.RequestWhatIf.as_view(), name="request_whatif"),
     path("me/", people.WhoAmI.as_view(), name="me"),
     path("projects/", people.ProjectList.as_view(), name="projects"),
     path("tokens/", people.TokenList.as_view(), name="tokens"),

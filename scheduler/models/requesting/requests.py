@@ -10,9 +10,28 @@ from django.db import models
 from scheduler.models.cluster import Pool
 from scheduler.models.exact import ExactAmount
 from scheduler.models.sharing import Budget, Grant
-from scheduler.states.requests import Outcome, RequestKind, RequestState
+from scheduler.states.requests import KIND_WORDS, Outcome, RequestKind, RequestState
 
 _PERSON = settings.AUTH_USER_MODEL
+
+
+_EVENT_WORDS = {
+    "drafted": "Drafted",
+    "asked": "Asked",
+    "submitted": "Submitted",
+    "routed": "On its way to the next person",
+    "revised": "Revised",
+    "question": "Asked back",
+    "answered": "Answered",
+    "agreed": "Agreed to",
+    "granted": "Granted",
+    "denied": "Denied",
+    "withdrawn": "Withdrawn",
+    "comment": "Comment",
+    "reminded": "A reminder was sent",
+    "escalated": "Handed on",
+    "expired": "Expired",
+}
 
 
 def _words(kind: type[StrEnum]) -> list[str]:
@@ -87,6 +106,21 @@ class QuotaRequest(models.Model):
 
     def __str__(self) -> str:
         return f"REQ-{self.pk}"
+
+    @property
+    def shown_state(self) -> str:
+        """The state as people read it."""
+        return self.state.replace("_", " ")
+
+    @property
+    def kind_words(self) -> str:
+        """What it asks for, in words."""
+        return KIND_WORDS[RequestKind(self.kind)]
+
+    @property
+    def owner_path(self) -> str:
+        """`team/project`, or the team."""
+        return self.project.path if self.project is not None else self.team.slug
 
 
 class RequestVersion(models.Model):
@@ -164,3 +198,8 @@ class RequestEvent(models.Model):
 
     class Meta:
         ordering = ["request_id", "id"]
+
+    @property
+    def words(self) -> str:
+        """What happened, as people read it; a question that was asked back says so."""
+        return _EVENT_WORDS.get(self.kind, self.kind)

@@ -13,8 +13,7 @@ from scheduler.models import Pool, QuotaRequest, RequestEvent, RequestVersion
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.requesting.checks import LONGEST_WORDS, Ask, check_ask
 from scheduler.services.requesting.policies import routing_of
-from scheduler.services.requesting.precondition import locked_request
-from scheduler.services.requesting.rights import may_ask
+from scheduler.services.requesting.rights import locked_request, may_ask, require_part
 from scheduler.services.requesting.routing import begin_review, enter_step
 from scheduler.services.requesting.timeline import note, tell_deciders
 from scheduler.services.transitions import move_request
@@ -182,8 +181,9 @@ def answer_request(
 def comment_on_request(
     *, actor: User, request: QuotaRequest, text: str, now: datetime | None = None
 ) -> RequestEvent:
-    """A word beside it, from anybody who may see it (the caller has looked); moves nothing."""
+    """A word beside it, from those who have a part in it; moves nothing. Raises Forbidden."""
     now = now or timezone.now()
+    require_part(actor, request)
     said = note(request, "comment", actor=actor, now=now, text=_words(text))
     QuotaRequest.objects.filter(pk=request.pk).update(touched_at=now)
     if actor.pk == request.asked_by_id:

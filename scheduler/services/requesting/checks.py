@@ -18,6 +18,7 @@ from scheduler.states import RequestKind
 SHORTEST_WORDS, LONGEST_WORDS = 10, 4096
 # A form takes its time; what begins "now" may lie so far back when it arrives.
 _PAST = timedelta(minutes=15)
+_AHEAD = timedelta(days=730)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,11 @@ def _check_period(ask: Ask, most_days: int, now: datetime) -> None:
         raise Invalid("It must end after it begins.", field="valid_until")
     if ask.valid_from < now - _PAST:
         raise Invalid("This moment has passed. Let it begin now or later.", field="valid_from")
+    if ask.valid_from > now + _AHEAD:
+        raise Invalid(
+            f"Ask for what begins within {_AHEAD.days} days; nobody can plan further.",
+            field="valid_from",
+        )
     if ask.valid_until - ask.valid_from > timedelta(days=most_days):
         raise Invalid(
             f"At most {most_days} days can be asked for at once; it can be renewed before its end.",

@@ -16,8 +16,7 @@ from scheduler.services.requesting.amounts import cost_of_asking
 from scheduler.services.requesting.checks import LONGEST_WORDS
 from scheduler.services.requesting.granting import carry_out
 from scheduler.services.requesting.policies import routing_of
-from scheduler.services.requesting.precondition import locked_row, stale
-from scheduler.services.requesting.rights import owner_of, require_decider
+from scheduler.services.requesting.rights import locked_row, owner_of, require_decider, stale
 from scheduler.services.requesting.routing import enter_step, still_to_do
 from scheduler.services.requesting.timeline import note, tell_asker
 from scheduler.services.sharing.tree import account_of, locked, on_the_way

@@ -1,13 +1,16 @@
-"""Who may ask, see and decide. Nobody decides on what they asked for themselves."""
+"""Who may ask, see and decide, and from which version. Nobody decides on their own request.
+
+Every change names the version it was made from; whoever comes second is shown who was first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from accounts.models import Project, Team, User
-from accounts.permissions import can, people_who_can
+from accounts.permissions import can, people_who_can, projects_visible_to
 from scheduler.models import QuotaRequest
-from scheduler.services.errors import Forbidden
+from scheduler.services.errors import Conflict, Forbidden, NotFound
 from scheduler.states import ReviewStep
 
 _ACTION = {
@@ -28,15 +31,27 @@ def owner_of(request: QuotaRequest) -> Team | Project:
 
 
 def may_ask(user: User, owner: Team | Project) -> bool:
-    """Those who work for the project; for a whole team, its members."""
+    """Those who work for the project; for a whole team, who works for any of it or leads it."""
     if isinstance(owner, Project):
         return can(user, "submit_job", owner) and not owner.is_archived
-    return can(user, "view", owner)
+    works = projects_visible_to(user, "submit_job").filter(team=owner)
+    return can(user, "manage_team", owner) or works.exists()
 
 
 def may_take(user: User, step: ReviewStep, team: Team) -> bool:
     """Whether the user has the right that this step asks for, whoever asked."""
     return can(user, _ACTION[step], team if step is ReviewStep.LEAD else None)
+
+
+def require_part(actor: User, request: QuotaRequest) -> None:
+    """Who asked, who may take any of the steps, and operators; others only look. Forbidden."""
+    has_part = (
+        actor.pk == request.asked_by_id
+        or can(actor, "operate", None)
+        or any(may_take(actor, step, request.team) for step in ReviewStep)
+    )
+    if not has_part:
+        raise Forbidden("You may look at this, and change nothing.")
 
 
 def deciders(step: ReviewStep, team: Team) -> set[int]:
@@ -87,3 +102,39 @@ def require_decider(actor: User, request: QuotaRequest) -> ReviewStep:
             f"not {following}; at the end of its time it comes to you by itself."
         )
     return step
+
+
+def locked_request(request_id: int, version: int) -> QuotaRequest:
+    """The row, locked, if it still is at this version. Raises NotFound, Conflict."""
+    request = locked_row(request_id)
+    if request.version != version:
+        raise stale(request)
+    return request
+
+
+def locked_row(request_id: int) -> QuotaRequest:
+    """The row, locked, at whatever version. Raises NotFound."""
+    request = (
+        QuotaRequest.objects.select_for_update(of=("self",))
+        .select_related("team", "project__team", "pool", "asked_by")
+        .filter(pk=request_id)
+        .first()
+    )
+    if request is None:
+        raise NotFound("There is no such request for you.")
+    return request
+
+
+def stale(request: QuotaRequest) -> Conflict:
+    """409 with the current version, and the last decision if that is what came between."""
+    facts: dict[str, object] = {"version": request.version, "state": request.state}
+    last = request.decisions.select_related("decided_by").last()
+    words = "It has changed since you looked; load it again."
+    if last is not None:
+        name = last.decided_by.get_full_name() or last.decided_by.get_username()
+        facts |= {"outcome": last.outcome, "decided_by": last.decided_by.get_username()}
+        words = (
+            f"{name} was faster and said “{last.outcome}” at {last.at:%Y-%m-%d %H:%M} UTC. "
+            "Nothing of yours was stored."
+        )
+    return Conflict(words, code="stale_version", facts=facts)

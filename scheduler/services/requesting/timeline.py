@@ -86,7 +86,11 @@ def tell_deciders(request: QuotaRequest, what: str, words: str, *, now: datetime
     """Mail those who may take the step under way."""
     if not request.route:
         return
-    people = deciders(ReviewStep(request.route[0]), request.team) - askers(request)
+    step = ReviewStep(request.route[0])
+    people = deciders(step, request.team) - askers(request)
+    if step is ReviewStep.LEAD:
+        # Administrators may take it, too; they are told when it comes to them.
+        people = people - deciders(ReviewStep.ADMIN, request.team) or people
     mail(
         people,
         key=f"request:{request.pk}:{request.version}:{what}",

@@ -1,0 +1,1 @@
+"""`/requests/`: asking for quota and deciding on it."""

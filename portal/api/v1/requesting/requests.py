@@ -1,0 +1,214 @@
+"""`/requests/…`: every change is a POST that names the version it was made from."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.api.operations import ApiView, Query, body_of, choice, operation
+from portal.api.shapes import viewer_of
+from portal.api.v1.requesting.shapes import (
+    AnswerBody,
+    AskBody,
+    CommentBody,
+    DecideBody,
+    RequestPolicyShape,
+    RequestRows,
+    RequestWhole,
+    ReviseBody,
+    VersionBody,
+    WhatIfShape,
+    show_request,
+    show_whatif,
+    show_whole,
+)
+from scheduler.models import QuotaRequest
+from scheduler.selectors import requesting as select
+from scheduler.selectors.cluster import get_visible_pool
+from scheduler.selectors.sharing import get_visible_owner
+from scheduler.services.errors import NotFound
+from scheduler.services.requesting import asking, deciding, policies, reminding, whatif
+
+_USUAL = timedelta(days=90)
+_WRITE = "requests:write"
+_STATE = ("mine", "inbox", "all")
+
+
+class RequestList(ApiView):
+    """`/requests/`."""
+
+    @operation(
+        "requests_list",
+        "Requests for quota",
+        scope="jobs:read",
+        query=[Query("show", str, "mine, inbox (waits for me) or all I may see", _STATE)],
+        reply=RequestRows,
+    )
+    def get(self, request: Request) -> Response:
+        viewer, show = viewer_of(request), choice(request, "show", _STATE, "mine")
+        if show == "mine":
+            pairs = select.my_requests(viewer)
+        else:
+            rows = select.inbox_of(viewer, mine_only=show == "inbox", now=timezone.now())
+            pairs = [(row.request, row.asked) for row in rows]
+        return Response({"items": [show_request(*pair) for pair in pairs]})
+
+    @operation(
+        "requests_ask",
+        "Ask for quota",
+        scope=_WRITE,
+        body=AskBody,
+        reply=RequestWhole,
+        status=201,
+    )
+    def post(self, request: Request) -> Response:
+        sent, actor = body_of(request, AskBody), viewer_of(request)
+        now = timezone.now()
+        try:
+            sent["pool"] = get_visible_pool(actor, sent["pool"]) if sent["pool"] else None
+        except NotFound:
+            raise serializers.ValidationError({"pool": ["there is no such pool"]}) from None
+        owner = get_visible_owner(actor, sent.pop("owner"))
+        if owner is None:
+            raise serializers.ValidationError({"owner": ["give a team or team/project"]})
+        sent["valid_from"] = sent["valid_from"] or now
+        sent["valid_until"] = sent["valid_until"] or sent["valid_from"] + _USUAL
+        made = asking.ask_for_quota(actor=actor, owner=owner, now=now, **sent)
+        return Response(show_whole(made), status=201)
+
+
+class RequestByNumber(ApiView):
+    """`/requests/<id>/`."""
+
+    @operation("requests_read", "One request", scope="jobs:read", reply=RequestWhole)
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(show_whole(_seen(request, pk)))
+
+
+class RequestSubmit(ApiView):
+    """`/requests/<id>/submit/`."""
+
+    @operation(
+        "requests_submit", "Submit a draft", scope=_WRITE, body=VersionBody, reply=RequestWhole
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        return _change(request, pk, VersionBody, asking.submit_request)
+
+
+class RequestRevise(ApiView):
+    """`/requests/<id>/revise/`."""
+
+    @operation(
+        "requests_revise",
+        "Another version of an open request",
+        scope=_WRITE,
+        body=ReviseBody,
+        reply=RequestWhole,
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        return _change(request, pk, ReviseBody, asking.revise_request)
+
+
+class RequestWithdraw(ApiView):
+    """`/requests/<id>/withdraw/`."""
+
+    @operation(
+        "requests_withdraw", "Take it back", scope=_WRITE, body=VersionBody, reply=RequestWhole
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        return _change(request, pk, VersionBody, asking.withdraw_request)
+
+
+class RequestAnswer(ApiView):
+    """`/requests/<id>/answer/`."""
+
+    @operation(
+        "requests_answer", "Answer a question", scope=_WRITE, body=AnswerBody, reply=RequestWhole
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        return _change(request, pk, AnswerBody, asking.answer_request)
+
+
+class RequestDecide(ApiView):
+    """`/requests/<id>/decide/`: 409 names who was faster; the same once more changes nothing."""
+
+    @operation("requests_decide", "Decide on it", scope=_WRITE, body=DecideBody, reply=RequestWhole)
+    def post(self, request: Request, pk: int) -> Response:
+        return _change(request, pk, DecideBody, deciding.decide_request)
+
+
+class RequestComment(ApiView):
+    """`/requests/<id>/comment/`."""
+
+    @operation("requests_comment", "Say a word", scope=_WRITE, body=CommentBody, reply=RequestWhole)
+    def post(self, request: Request, pk: int) -> Response:
+        found, sent = _seen(request, pk), body_of(request, CommentBody)
+        asking.comment_on_request(actor=viewer_of(request), request=found, text=sent["text"])
+        return Response(show_whole(found))
+
+
+class RequestRenew(ApiView):
+    """`/requests/<id>/renew/`."""
+
+    @operation(
+        "requests_renew",
+        "A draft for the time after its grant",
+        scope=_WRITE,
+        reply=RequestWhole,
+        status=201,
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        body_of(request)
+        found, actor = _seen(request, pk), viewer_of(request)
+        made = reminding.renew_request(actor=actor, request=found, now=timezone.now())
+        return Response(show_whole(made), status=201)
+
+
+class RequestWhatIf(ApiView):
+    """`/requests/<id>/whatif/`: asked for once, then looked at until it is done."""
+
+    @operation(
+        "requests_whatif",
+        "What it would do to everyone",
+        scope=_WRITE,
+        reply=WhatIfShape,
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        body_of(request)
+        found, now = _seen(request, pk), timezone.now()
+        asked = found.versions.get(number=found.revision)
+        row = whatif.ask_whatif(
+            actor=viewer_of(request), request=found, amount=asked.amount, now=now
+        )
+        return Response(show_whatif(whatif.simulate_at_once(row, now=now)))
+
+
+class RequestPolicies(ApiView):
+    """`/requests/policies/`."""
+
+    @operation(
+        "request_policies_set",
+        "Say who decides, and how soon (administrators)",
+        scope=_WRITE,
+        body=RequestPolicyShape,
+        reply=RequestPolicyShape,
+    )
+    def post(self, request: Request) -> Response:
+        sent = body_of(request, RequestPolicyShape)
+        row = policies.set_request_policy(actor=viewer_of(request), **sent)
+        return Response(dict(RequestPolicyShape(row).data))
+
+
+def _seen(request: Request, pk: int) -> QuotaRequest:
+    return select.get_visible_request(viewer_of(request), pk)
+
+
+def _change(request: Request, pk: int, shape: Any, act: Any) -> Response:
+    """Look first, so that what is foreign is missing; then act on what was seen."""
+    found, sent = _seen(request, pk), body_of(request, shape)
+    return Response(show_whole(act(actor=viewer_of(request), request_id=found.pk, **sent)))

@@ -1,0 +1,1 @@
+"""Commands about quota that is asked for."""

@@ -1,0 +1,166 @@
+"""Requests for quota: ask, look, decide."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from portal.cli.client import Api
+from portal.cli.config import load_config
+from portal.cli.output import ago, print_json, print_line, print_table
+from portal.cli.session import AsJson
+
+app = typer.Typer(
+    help="List your requests for quota; ask for more, look at one, decide on one.",
+    invoke_without_command=True,
+)
+Number = Annotated[int, typer.Argument(help="The request's number.")]
+Seen = Annotated[
+    int | None, typer.Option("--version", help="The version you have seen; else the latest.")
+]
+_HEADS = ("REQUEST", "STATE", "WHAT", "AMOUNT", "FOR", "ASKED BY", "SINCE", "UNTIL")
+
+
+@app.callback()
+def list_requests(
+    context: typer.Context,
+    show: Annotated[str, typer.Option(help="mine, inbox (waits for me) or all.")] = "mine",
+    as_json: AsJson = False,
+) -> None:
+    """List your requests for quota; ask for more, look at one, decide on one."""
+    if context.invoked_subcommand:
+        return
+    with Api(load_config()) as api:
+        found = api.get("/requests/", show=show)["items"]
+    if as_json:
+        print_json(found)
+        return
+    print_table(_HEADS, [_cells(one) for one in found], "There are no such requests.")
+
+
+def _cells(one: dict[str, Any]) -> list[object]:
+    return [
+        one["id"],
+        one["state"].replace("_", " "),
+        one["kind"],
+        one["amount"],
+        one["owner"],
+        one["asked_by"],
+        ago(one["created_at"]),
+        one["valid_until"][:10],
+    ]
+
+
+@app.command()
+def ask(
+    owner: Annotated[str, typer.Argument(help="team or team/project.")],
+    amount: Annotated[int, typer.Argument(help="GPUs, or GPU-hours for the kind budget.")],
+    why: Annotated[str, typer.Option("--why", help="What it is for.")],
+    kind: Annotated[
+        str, typer.Option(help="guaranteed, borrow, maximum, access or budget.")
+    ] = "guaranteed",
+    pool: Annotated[str, typer.Option(help="Only this pool.")] = "",
+    gpu_model: Annotated[str, typer.Option(help="Only GPUs of this model.")] = "",
+    days: Annotated[int, typer.Option(help="For so many days from now.")] = 90,
+    as_json: AsJson = False,
+) -> None:
+    """Ask for quota."""
+    body: dict[str, Any] = {
+        "owner": owner,
+        "kind": kind,
+        "amount": amount,
+        "pool": pool,
+        "gpu_model": gpu_model,
+        "justification": why,
+        "valid_until": (datetime.now(UTC) + timedelta(days=days)).isoformat(),
+    }
+    _post("/requests/", body, as_json)
+
+
+@app.command()
+def show(number: Number, as_json: AsJson = False) -> None:
+    """One request and what was decided on it."""
+    with Api(load_config()) as api:
+        found = api.get(f"/requests/{number}/")
+    if as_json:
+        print_json(found)
+        return
+    _say(found)
+    print_line(found["justification"])
+    for one in found["decisions"]:
+        amount = f" {one['amount']}" if one["amount"] else ""
+        print_line(f"  {one['step']}: {one['outcome']}{amount} by {one['decided_by']}")
+        if one["comment"]:
+            print_line(f"    {one['comment']}")
+
+
+@app.command()
+def decide(
+    number: Number,
+    outcome: Annotated[str, typer.Argument(help="approve, less, deny or ask.")],
+    version: Seen = None,
+    amount: Annotated[int | None, typer.Option(help="How many, for less.")] = None,
+    reason: Annotated[str, typer.Option(help="A reason code, to deny.")] = "",
+    comment: Annotated[str, typer.Option(help="Sent to whoever asked.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Decide on a request that waits for you."""
+    body: dict[str, Any] = {"outcome": outcome, "reason_code": reason, "comment": comment}
+    if amount is not None:
+        body["amount"] = amount
+    _change(number, "decide", version, body, as_json)
+
+
+@app.command()
+def withdraw(number: Number, version: Seen = None, as_json: AsJson = False) -> None:
+    """Take a request of yours back."""
+    _change(number, "withdraw", version, {}, as_json)
+
+
+@app.command()
+def answer(
+    number: Number,
+    text: Annotated[str, typer.Argument(help="What you answer.")],
+    version: Seen = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question."""
+    _change(number, "answer", version, {"text": text}, as_json)
+
+
+@app.command()
+def renew(number: Number, as_json: AsJson = False) -> None:
+    """A draft for the time after its grant."""
+    _post(f"/requests/{number}/renew/", {}, as_json)
+
+
+def _change(
+    number: int, verb: str, version: int | None, body: dict[str, Any], as_json: bool
+) -> None:
+    """Name the version that was seen; without one, that of a look right before."""
+    with Api(load_config()) as api:
+        if version is None:
+            version = api.get(f"/requests/{number}/")["version"]
+        found = api.post(f"/requests/{number}/{verb}/", {**body, "version": version})
+    _told(found, as_json)
+
+
+def _post(path: str, body: dict[str, Any], as_json: bool) -> None:
+    with Api(load_config()) as api:
+        found = api.post(path, body)
+    _told(found, as_json)
+
+
+def _told(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    _say(found)
+
+
+def _say(found: dict[str, Any]) -> None:
+    words = found["state"].replace("_", " ")
+    what = f"{found['amount']} {found['kind']} for {found['owner']}"
+    print_line(f"REQ-{found['id']} (version {found['version']}): {what}, {words}")

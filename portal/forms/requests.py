@@ -1,0 +1,176 @@
+"""Forms of requests for quota: asking, revising, deciding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, datetime, time, timedelta
+from typing import Any, cast
+
+from django import forms
+from django.utils import timezone
+
+from scheduler.states import DENY_WORDS, KIND_WORDS, Outcome
+
+USUAL_DAYS = 90
+_MOST = 2**31 - 1
+
+
+def _date(label: str, hint: str = "", *, required: bool = True) -> forms.DateField:
+    widget = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+    return forms.DateField(label=label, help_text=hint, widget=widget, required=required)
+
+
+def _amount(label: str, *, required: bool = True) -> forms.IntegerField:
+    return forms.IntegerField(
+        label=label,
+        min_value=1,
+        max_value=_MOST,
+        required=required,
+        widget=forms.NumberInput(attrs={"inputmode": "numeric", "step": 1}),
+        error_messages={"invalid": "Write a whole number, such as 8, without dots or commas."},
+    )
+
+
+def _why() -> forms.CharField:
+    return forms.CharField(
+        label="What it is for",
+        max_length=4096,
+        help_text="What you will run, why it needs this much, and why now.",
+        widget=forms.Textarea(attrs={"rows": 4}),
+    )
+
+
+def begin_of(day: date, now: datetime) -> datetime:
+    """The first moment of a day; today begins now."""
+    local = timezone.localtime(now)
+    if day == local.date():
+        return now
+    return datetime.combine(day, time(), local.tzinfo)
+
+
+class WishForm(forms.Form):
+    """How much, from when until when, and why."""
+
+    amount = _amount("How many", required=True)
+    valid_from = _date("From")
+    valid_until = _date("Until", "That day is the first without it.")
+    justification = _why()
+
+    def wish(self, now: datetime) -> dict[str, Any]:
+        """As the services take it."""
+        sent = self.cleaned_data
+        return {
+            "amount": sent["amount"],
+            "valid_from": begin_of(sent["valid_from"], now),
+            "valid_until": begin_of(sent["valid_until"], now),
+            "justification": sent["justification"],
+        }
+
+
+class AskForm(WishForm):
+    """The whole request."""
+
+    owner = forms.ChoiceField(label="For")
+    kind = forms.ChoiceField(
+        label="What", choices=[(str(kind), words) for kind, words in KIND_WORDS.items()]
+    )
+    pool = forms.ChoiceField(label="Pool", required=False)
+    gpu_model = forms.ChoiceField(label="GPU model", required=False)
+
+    field_order = (
+        "owner",
+        "kind",
+        "pool",
+        "gpu_model",
+        "amount",
+        "valid_from",
+        "valid_until",
+        "justification",
+    )
+
+    @classmethod
+    def offering(
+        cls,
+        data: Any,
+        *,
+        owners: Iterable[str],
+        pools: Iterable[str],
+        models: Iterable[str],
+        owner: str,
+        now: datetime,
+    ) -> AskForm:
+        """With what this person may choose."""
+        today = timezone.localtime(now).date()
+        form = cls(
+            data,
+            initial={
+                "owner": owner,
+                "valid_from": today,
+                "valid_until": today + timedelta(days=USUAL_DAYS),
+            },
+        )
+        choices = {
+            "owner": [(path, path) for path in owners],
+            "pool": [("", "any pool"), *((name, name) for name in pools)],
+            "gpu_model": [("", "any GPU model"), *((name, name) for name in models)],
+        }
+        for name, offered in choices.items():
+            cast(forms.ChoiceField, form.fields[name]).choices = offered
+        return form
+
+
+_SAID = {
+    Outcome.APPROVE: "Approve as asked",
+    Outcome.LESS: "Approve less or shorter",
+    Outcome.ASK: "Ask back",
+    Outcome.DENY: "Deny",
+}
+
+
+class DecideForm(forms.Form):
+    """What to say to the version that was looked at."""
+
+    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+    outcome = forms.ChoiceField(
+        label="Your decision",
+        choices=[(str(outcome), words) for outcome, words in _SAID.items()],
+        initial=str(Outcome.APPROVE),
+        widget=forms.RadioSelect,
+    )
+    amount = _amount("How many, for less", required=False)
+    valid_until = _date("Until, for shorter", required=False)
+    reason_code = forms.ChoiceField(
+        label="Reason, to deny",
+        required=False,
+        choices=[("", "choose one"), *((str(one), words) for one, words in DENY_WORDS.items())],
+    )
+    comment = forms.CharField(
+        label="Comment or question",
+        required=False,
+        max_length=4096,
+        help_text="Sent to whoever asked.",
+        widget=forms.Textarea(attrs={"rows": 3}),
+    )
+
+    def said(self, now: datetime) -> dict[str, Any]:
+        """As the service takes it; what belongs to another outcome is left out."""
+        sent = dict(self.cleaned_data)
+        day = sent.pop("valid_until")
+        is_less = sent["outcome"] == Outcome.LESS
+        sent["amount"] = sent["amount"] if is_less else None
+        sent["valid_until"] = begin_of(day, now) if is_less and day else None
+        return sent
+
+
+class VersionForm(forms.Form):
+    """A button that names the version it was pressed on."""
+
+    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+
+
+class TextForm(forms.Form):
+    """A comment or an answer."""
+
+    text = forms.CharField(
+        label="Comment", max_length=4096, widget=forms.Textarea(attrs={"rows": 2})
+    )

@@ -1,0 +1,1 @@
+"""Requests for quota and the inbox of those who decide on them."""

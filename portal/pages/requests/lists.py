@@ -1,0 +1,112 @@
+"""My requests, a new one, and what waits for me."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils import timezone
+
+from accounts.errors import DomainError, Forbidden, NotFound
+from accounts.models import User
+from accounts.selectors import submittable_projects
+from portal.forms.requests import AskForm
+from portal.pages.access import page, viewer_of
+from scheduler.selectors import requesting as select
+from scheduler.selectors.cluster import get_visible_pool, visible_pools
+from scheduler.selectors.sharing import get_visible_owner
+from scheduler.services.requesting.asking import ask_for_quota
+from scheduler.services.requesting.replaying import Question
+from scheduler.services.requesting.standing import gpu_models_known, standing_of
+from scheduler.services.requesting.whatif import estimate
+from scheduler.states import KIND_WORDS, RequestKind, RequestState
+
+
+@page("GET")
+def request_list(request: HttpRequest) -> HttpResponseBase:
+    """The viewer's own, newest first."""
+    rows = select.my_requests(viewer_of(request))
+    return render(request, "requests/list.html", {"rows": rows, "words": KIND_WORDS})
+
+
+@page("GET")
+def approvals(request: HttpRequest) -> HttpResponseBase:
+    """What waits: for the viewer, or with `?state=all` all that the viewer may see."""
+    viewer, now = viewer_of(request), timezone.now()
+    mine_only = request.GET.get("state") != "all"
+    rows = select.inbox_of(viewer, mine_only=mine_only, now=now)
+    context = {"rows": rows, "mine_only": mine_only, "words": KIND_WORDS, "now": now}
+    return render(request, "requests/inbox.html", context)
+
+
+@page("GET", "POST")
+def request_new(request: HttpRequest) -> HttpResponseBase:
+    """The form; `action=estimate` replays the past with it, and nothing is stored."""
+    viewer, now = viewer_of(request), timezone.now()
+    projects = list(submittable_projects(viewer))
+    owners = [project.path for project in projects]
+    owners += sorted({project.team.slug for project in projects})
+    chosen = request.POST.get("owner") or request.GET.get("owner") or ""
+    owner = chosen if chosen in owners else next(iter(owners), "")
+    form = AskForm.offering(
+        request.POST if request.method == "POST" else None,
+        owners=owners,
+        pools=[pool.name for pool in visible_pools(viewer)],
+        models=gpu_models_known(),
+        owner=owner,
+        now=now,
+    )
+    context: dict[str, Any] = {"form": form, "owner": owner, "owners": owners}
+    if request.method == "POST" and form.is_valid():
+        if request.POST.get("action") == "estimate":
+            context["estimate"] = _estimated(viewer, form, now)
+            context["was_estimated"] = True
+        else:
+            made = _made(viewer, form, now, is_draft=request.POST.get("action") == "draft")
+            if made is not None:
+                words = "kept as a draft" if made.state == RequestState.DRAFT else "on its way"
+                messages.success(request, f"{made} is {words}.")
+                return redirect("requests:detail", pk=made.pk)
+    if owner:
+        found = get_visible_owner(viewer, owner)
+        assert found is not None
+        context["standing"] = standing_of(found, now=now)
+        mine = select.my_requests(viewer)
+        context["open_ones"] = [(one, text) for one, text in mine if one.route]
+    return render(request, "requests/new.html", context)
+
+
+def _wish(viewer: User, form: AskForm, now: datetime) -> dict[str, Any]:
+    sent = form.cleaned_data
+    pool = get_visible_pool(viewer, sent["pool"]) if sent["pool"] else None
+    return {
+        "owner": get_visible_owner(viewer, sent["owner"]),
+        "kind": sent["kind"],
+        "pool": pool,
+        "gpu_model": sent["gpu_model"],
+        **form.wish(now),
+    }
+
+
+def _made(viewer: User, form: AskForm, now: datetime, *, is_draft: bool) -> Any:
+    try:
+        return ask_for_quota(actor=viewer, now=now, is_draft=is_draft, **_wish(viewer, form, now))
+    except (NotFound, Forbidden):
+        raise
+    except DomainError as refused:
+        form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
+        return None
+
+
+def _estimated(viewer: User, form: AskForm, now: datetime) -> tuple[float, float] | None:
+    """p90 of the waits without and with it, in seconds."""
+    wish = _wish(viewer, form, now)
+    if wish["kind"] == RequestKind.BUDGET:
+        return None
+    question = Question(
+        wish["owner"], RequestKind(wish["kind"]), wish["pool"], wish["gpu_model"], (wish["amount"],)
+    )
+    return estimate(question, now=now)

@@ -1,0 +1,211 @@
+"""What time does to requests and grants: reminders, escalation, expiry, notices of an end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from accounts.models import User
+from accounts.services.audit import record
+from scheduler.conf import load_conf
+from scheduler.models import Grant, GrantNotice, OutboundMail, QuotaRequest
+from scheduler.services.errors import Conflict, Forbidden
+from scheduler.services.requesting.asking import ask_for_quota
+from scheduler.services.requesting.policies import routing_of
+from scheduler.services.requesting.rights import askers, deciders
+from scheduler.services.requesting.routing import enter_step
+from scheduler.services.requesting.timeline import note, tell_asker, tell_deciders, title_of
+from scheduler.services.transitions import move_request
+from scheduler.states import OPEN_REQUEST_STATES, REVIEW_STATES, RequestState, ReviewStep
+
+EXPIRE_AFTER = timedelta(days=30)
+# Days before the end of a grant at which its people are told.
+NOTICE_DAYS = (30, 14, 7, 1, 0)
+
+
+def tend_requests(*, now: datetime) -> dict[str, int]:
+    """Remind at half of a step's time, escalate at its end, close what nobody touches.
+
+    Idempotent: each does something once, whoever calls how often.
+    """
+    waiting = QuotaRequest.objects.filter(state__in=list(REVIEW_STATES))
+    done = {"reminded": 0, "escalated": 0, "expired": 0}
+    for pk in list(waiting.filter(due_at__lte=now, escalated_at=None).values_list("pk", flat=True)):
+        done["escalated"] += _with_row(pk, _escalate, now)
+    undecided = waiting.filter(reminded_at=None, due_at__gt=now, step_at__isnull=False)
+    for request in list(undecided.only("pk", "step_at", "due_at")):
+        assert request.step_at is not None
+        assert request.due_at is not None
+        if now >= request.step_at + (request.due_at - request.step_at) / 2:
+            done["reminded"] += _with_row(request.pk, _remind, now)
+    old = QuotaRequest.objects.filter(
+        state__in=OPEN_REQUEST_STATES, touched_at__lte=now - EXPIRE_AFTER
+    )
+    for pk in list(old.values_list("pk", flat=True)):
+        done["expired"] += _with_row(pk, _expire, now)
+    return done
+
+
+def _with_row(pk: int, act: object, now: datetime) -> bool:
+    with transaction.atomic():
+        request = (
+            QuotaRequest.objects.select_for_update(of=("self",))
+            .select_related("team", "project__team")
+            .get(pk=pk)
+        )
+        return bool(act(request, now))  # type: ignore[operator]
+
+
+def _remind(request: QuotaRequest, now: datetime) -> bool:
+    if request.reminded_at is not None or request.state not in REVIEW_STATES:
+        return False
+    QuotaRequest.objects.filter(pk=request.pk).update(reminded_at=now)
+    tell_deciders(request, "reminder", "still waits for you", now=now)
+    note(request, "reminded", actor=None, now=now)
+    return True
+
+
+def _escalate(request: QuotaRequest, now: datetime) -> bool:
+    """A lead's step goes on to the administrators, who then decide in the lead's stead."""
+    if request.escalated_at is not None or request.state not in REVIEW_STATES:
+        return False
+    if request.state == RequestState.LEAD_REVIEW:
+        left = [ReviewStep(step) for step in request.route[1:]]
+        steps = left if ReviewStep.ADMIN in left else [ReviewStep.ADMIN, *left]
+        if not enter_step(request, steps, routing_of(request.kind).sla_hours, now=now):
+            return False
+        note(request, "escalated", actor=None, now=now, text="No lead has answered in time.")
+        return True
+    QuotaRequest.objects.filter(pk=request.pk).update(escalated_at=now)
+    admins = deciders(ReviewStep.ADMIN, request.team) - askers(request)
+    words = f"{title_of(request)} has waited longer than it should."
+    OutboundMail.objects.bulk_create(
+        [
+            OutboundMail(
+                key=f"request:{request.pk}:{request.version}:late:{person}",
+                person_id=person,
+                subject=f"{request}: {title_of(request)} is late"[:200],
+                text=f"{words}\n\n{load_conf().public_url}/requests/{request.pk}/\n",
+                created_at=now,
+                not_before=now,
+            )
+            for person in sorted(admins)
+        ],
+        ignore_conflicts=True,
+    )
+    note(request, "escalated", actor=None, now=now, text="Nobody has answered in time.")
+    return True
+
+
+def _expire(request: QuotaRequest, now: datetime) -> bool:
+    if request.state not in OPEN_REQUEST_STATES or request.touched_at > now - EXPIRE_AFTER:
+        return False
+    came_from = request.state
+    moved = move_request(
+        request, RequestState.EXPIRED, version=request.version, ended_at=now, route=[]
+    )
+    if moved:
+        text = f"Nobody has touched it for {EXPIRE_AFTER.days} days."
+        note(request, "expired", actor=None, now=now, came_from=came_from, text=text)
+        tell_asker(request, "has expired", text, now=now)
+    return moved
+
+
+def notify_of_ends(*, now: datetime) -> int:
+    """One digest a person and day of the grants that come to their end; how many were written.
+
+    A threshold that passed while nobody looked is made good by the next call.
+    """
+    horizon = now + timedelta(days=NOTICE_DAYS[0])
+    ending = Grant.objects.filter(
+        revoked_at=None, valid_until__gt=now - timedelta(days=1), valid_until__lte=horizon
+    ).filter(request__isnull=False)
+    told = set(
+        GrantNotice.objects.filter(grant__in=ending).values_list("grant_id", "person_id", "days")
+    )
+    lines: dict[int, list[tuple[Grant, int]]] = {}
+    rows = ending.select_related("request__team", "request__project__team").order_by(
+        "valid_until", "id"
+    )
+    for grant in rows:
+        days = _threshold(grant, now)
+        for person in _concerned(grant.request):
+            if (grant.pk, person, days) not in told:
+                lines.setdefault(person, []).append((grant, days))
+    active = set(User.objects.filter(pk__in=lines, is_active=True).values_list("pk", flat=True))
+    return sum(_digest(person, found, now) for person, found in lines.items() if person in active)
+
+
+def _threshold(grant: Grant, now: datetime) -> int:
+    """The smallest number of days that its rest is still within."""
+    left = grant.valid_until - now
+    return min(days for days in NOTICE_DAYS if left <= timedelta(days=days) or days == 30)
+
+
+def _concerned(request: QuotaRequest) -> Iterable[int]:
+    leads = deciders(ReviewStep.LEAD, request.team) - deciders(ReviewStep.ADMIN, request.team)
+    return {request.asked_by_id} | leads
+
+
+def _digest(person: int, found: Sequence[tuple[Grant, int]], now: datetime) -> bool:
+    """The mail and its notices, unless this person had one today."""
+    key = f"grants:{now:%Y-%m-%d}:{person}"
+    with transaction.atomic():
+        if OutboundMail.objects.filter(key=key).exists():
+            return False
+        text = "\n".join(
+            f"- {title_of(grant.request)}: until {grant.valid_until:%Y-%m-%d %H:%M} UTC\n"
+            f"  renew: {load_conf().public_url}/requests/{grant.request.pk}/"
+            for grant, _ in found
+        )
+        OutboundMail.objects.create(
+            key=key,
+            person_id=person,
+            subject=f"{len(found)} grants of quota come to their end"
+            if len(found) > 1
+            else f"{title_of(found[0][0].request)} comes to its end"[:200],
+            text=f"Running jobs go on; nothing new starts on it afterwards.\n\n{text}\n",
+            created_at=now,
+            not_before=now,
+        )
+        GrantNotice.objects.bulk_create(
+            GrantNotice(grant=grant, person_id=person, days=days, at=now) for grant, days in found
+        )
+    return True
+
+
+@transaction.atomic
+def renew_request(*, actor: User, request: QuotaRequest, now: datetime) -> QuotaRequest:
+    """A draft for the time after the grant's end, as long again; the caller has looked at rights.
+
+    Raises Conflict, Forbidden, and Invalid as every request.
+    """
+    grant = request.granted
+    if grant is None or grant.revoked_at is not None:
+        raise Conflict("There is no grant to renew.", code="no_grant")
+    if actor.pk != request.asked_by_id:
+        raise Forbidden("Only the person who asked may renew it.")
+    open_one = QuotaRequest.objects.filter(renews=request, state__in=OPEN_REQUEST_STATES).first()
+    if open_one is not None:
+        return open_one
+    start = max(now, grant.valid_until)
+    asked = request.versions.get(number=request.revision)
+    fields = {"guaranteed": grant.guaranteed, "borrow": grant.borrow_limit}
+    made = ask_for_quota(
+        actor=actor,
+        owner=request.project or request.team,
+        kind=request.kind,
+        pool=request.pool,
+        gpu_model=request.gpu_model,
+        amount=fields.get(request.kind, grant.maximum),
+        valid_from=start,
+        valid_until=start + (grant.valid_until - grant.valid_from),
+        justification=f"Renewal of {request}: {asked.justification}"[:4096],
+        is_draft=True,
+        renews=request,
+        now=now,
+    )
+    record(actor, "request.renew", made, after={"renews": str(request)}, now=now)
+    return made

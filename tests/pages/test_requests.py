@@ -1,0 +1,175 @@
+"""Pages of requests: the form, the inbox, the decision; looking changes nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from scheduler.models import Grant, QuotaRequest, RequestEvent
+from scheduler.services.requesting.asking import revise_request
+from scheduler.services.sharing.limits import set_quota
+from tests import requesting, scenes
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=1, gpus=4)
+
+
+@pytest.fixture
+def asked(cluster, alice, project, lead):
+    return requesting.ask(alice, project, now=timezone.now())
+
+
+def fields(project, **more):
+    today = timezone.localdate()
+    return {
+        "owner": project.path,
+        "kind": "guaranteed",
+        "amount": "2",
+        "valid_from": today.isoformat(),
+        "valid_until": (today + timedelta(days=30)).isoformat(),
+        "justification": "The long-context phase begins on Monday.",
+        "action": "submit",
+        **more,
+    }
+
+
+def test_asking_by_the_form(client, cluster, alice, lead, project):
+    client.force_login(alice)
+    page = client.get("/requests/new/").content.decode()
+    assert "GPU-hours used in 90 days" in page
+    reply = client.post("/requests/new/", fields(project))
+    made = QuotaRequest.objects.get()
+    assert (reply.status_code, reply.url) == (302, f"/requests/{made.pk}/")
+    assert made.state == "lead_review"
+    assert "vision/digits" in client.get("/requests/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"amount": "2,5"}, "whole number"),
+        ({"amount": "-1"}, "greater than or equal to 1"),
+        ({"amount": "99999999999"}, "less than or equal to"),
+        ({"valid_until": "soon"}, "valid date"),
+        ({"valid_from": "2020-01-01"}, "has passed"),
+        ({"owner": "speech/asr"}, "valid choice"),
+        ({"gpu_model": "B9000"}, "valid choice"),
+        ({"kind": "maximum"}, "keeps you back"),
+        ({"justification": "please"}, "what it is for"),
+    ],
+)
+def test_the_form_says_what_is_wrong(
+    client, cluster, alice, lead, project, other_project, more, words
+):
+    client.force_login(alice)
+    reply = client.post("/requests/new/", fields(project, **more))
+    assert reply.status_code == 200
+    assert words in reply.content.decode()
+    assert not QuotaRequest.objects.exists()
+
+
+def test_an_estimate_stores_nothing(client, cluster, root, alice, lead, team, project):
+    client.force_login(alice)
+    said = client.post("/requests/new/", fields(project, action="estimate")).content.decode()
+    assert "nothing to replay" in said
+    set_quota(actor=root, owner=team, maximum=2)
+    now = timezone.now()
+    for _ in range(3):
+        job = scenes.submit(alice, project, now=now - timedelta(days=1), gpus_per_node=2)
+        begin = now - timedelta(days=1)
+        type(job).objects.filter(pk=job.pk).update(
+            queued_at=begin, started_at=begin, ended_at=begin + timedelta(hours=1)
+        )
+    wish = fields(project, owner="vision", kind="maximum", action="estimate")
+    said = client.post("/requests/new/", wish).content.decode()
+    assert "instead of" in said
+    assert not QuotaRequest.objects.exists()
+
+
+def test_looking_changes_nothing(client, asked, lead):
+    client.force_login(lead)
+    before = (QuotaRequest.objects.values().get(), RequestEvent.objects.count())
+    for address in (f"/requests/{asked.pk}/", "/approvals/", f"/requests/{asked.pk}/decide/"):
+        client.get(address, {"outcome": "approve", "version": asked.version})
+    assert before == (QuotaRequest.objects.values().get(), RequestEvent.objects.count())
+
+
+def test_the_inbox_and_its_count(client, asked, alice, lead, bob):
+    client.force_login(lead)
+    page = client.get("/approvals/").content.decode()
+    assert f"REQ-{asked.pk}" in page
+    assert '<span class="n hot">1' in page
+    client.force_login(bob)
+    page = client.get("/approvals/").content.decode()
+    assert "Nothing waits for you" in page
+    assert 'class="n hot"' not in page
+
+
+def test_deciding_on_the_page_and_being_late(client, asked, root, lead):
+    client.force_login(lead)
+    here = f"/requests/{asked.pk}/"
+    page = client.get(here).content.decode()
+    assert "Your decision" in page
+    wrong = client.post(f"{here}decide/", {"version": asked.version, "outcome": "deny"})
+    assert "Say why" in wrong.content.decode()
+    said = {"version": asked.version, "outcome": "approve"}
+    assert client.post(f"{here}decide/", said).status_code == 302
+    client.force_login(root)
+    late = client.post(f"{here}decide/", {**said, "outcome": "deny", "reason_code": "no_budget"})
+    assert late.status_code == 409
+    assert "Lead was faster" in late.content.decode()
+    asked.refresh_from_db()
+    done = client.post(f"{here}decide/", {"version": asked.version, "outcome": "approve"})
+    assert done.status_code == 302
+    assert Grant.objects.get().guaranteed == 2
+    assert "Granted" in client.get(here).content.decode()
+
+
+def test_versions_are_shown_as_a_difference(client, asked, alice):
+    now = timezone.now()
+    revise_request(
+        actor=alice,
+        request_id=asked.pk,
+        version=asked.version,
+        amount=3,
+        valid_from=now,
+        valid_until=now + timedelta(days=3),
+        justification="<script>alert(1)</script> a shorter time will do",
+        now=now,
+    )
+    client.force_login(alice)
+    page = client.get(f"/requests/{asked.pk}/").content.decode()
+    assert "How many: 2" in page
+    assert "How many: 3" in page
+    assert "<script>alert" not in page
+
+
+def test_the_what_if_is_on_the_page(client, asked, lead):
+    client.force_login(lead)
+    assert client.post(f"/requests/{asked.pk}/whatif/").status_code == 302
+    page = client.get(f"/requests/{asked.pk}/").content.decode()
+    assert "no history to replay" in page
+    assert "Oversubscribed by" in page
+
+
+def test_the_inbox_asks_the_database_as_often_for_ten_as_for_one(
+    client, cluster, root, lead, project, team, django_assert_max_num_queries
+):
+    from tests import factories
+
+    client.force_login(lead)
+    counts = []
+    for number in range(2):
+        for more in range(1 + 6 * number):
+            person = factories.member(f"p{number}{more}", team, by=root)
+            requesting.ask(person, project, now=timezone.now())
+        with django_assert_max_num_queries(24) as captured:
+            assert client.get("/approvals/").status_code == 200
+        counts.append(len(captured))
+    assert counts[0] == counts[1]

@@ -1,0 +1,137 @@
+"""What a grant would have done to the recent past: replayed, stored with its digest, and shown."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from scheduler.models import Job, WhatIf
+from scheduler.services.errors import Forbidden
+from scheduler.services.requesting import whatif
+from scheduler.services.requesting.replaying import Question
+from scheduler.services.sharing.limits import set_quota
+from scheduler.services.sharing.policies import set_policy
+from scheduler.states import RequestKind
+from tests import scenes
+from tests.requesting import DAY_S, ask, decide
+from tests.scenes import at, submit
+
+pytestmark = pytest.mark.django_db
+NOW = at(2 * DAY_S)
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=1, gpus=4)
+
+
+def past_job(who, project, submitted_s: float, run_s: float, gpus: int = 2) -> None:
+    """A job that was submitted and ran; what it waited in truth is no matter."""
+    job = submit(who, project, now=at(submitted_s), gpus_per_node=gpus)
+    begin = at(submitted_s)
+    Job.objects.filter(pk=job.pk).update(
+        queued_at=begin, started_at=begin, ended_at=begin + timedelta(seconds=run_s)
+    )
+
+
+@pytest.fixture
+def history(cluster, root, team, alice, project, carol, other_project):
+    """Eight hours of work of two GPUs each, all at once; the team may hold two GPUs of four."""
+    set_policy(actor=root, name="fifo")
+    set_quota(actor=root, owner=team, maximum=2)
+    for _ in range(4):
+        past_job(alice, project, 0, 3600)
+    past_job(carol, other_project, 60, 3600)
+
+
+def test_a_higher_maximum_would_have_shortened_the_queue(history, team, alice, lead):
+    request = ask(alice, team, kind="maximum", amount=2, now=NOW)
+    row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    assert row.progress == "waiting"
+    assert whatif.simulate_waiting(now=NOW) == 1
+    row.refresh_from_db()
+    assert (row.progress, row.done_steps) == ("done", 3)
+    assert row.digest == whatif.digest_of(row.answer, row.engine)
+    teams = {one["name"]: one for one in row.answer["teams"]}
+    # One after the other: the last waits three hours. Two at a time: one. Half is one GPU more.
+    assert teams["vision"]["p50_s"][0] == 5400
+    assert teams["vision"]["p90_s"][0] == pytest.approx(3 * 3600 * 0.9, abs=1)
+    assert teams["vision"]["p90_s"][2] == pytest.approx(3600, abs=61)
+    assert teams["vision"]["p90_s"][1] == teams["vision"]["p90_s"][0]
+    # What the team takes at once, the others wait for.
+    assert teams["speech"]["p90_s"][0] == 0
+    assert teams["speech"]["p90_s"][2] > 3000
+    assert teams["vision"]["is_news"]
+    assert teams["speech"]["is_news"]
+    assert row.answer["question"]["amounts"] == [0, 1, 2]
+    assert row.answer["monthly_cost"][2] == "5184.0000000000"
+    assert row.answer["capacity"]["in_service"] == 4
+    assert row.answer["utilisation"][2] > row.answer["utilisation"][0]
+
+
+def test_the_decision_keeps_what_was_seen(history, team, alice, lead):
+    request = ask(alice, team, kind="maximum", amount=2, now=NOW)
+    row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    assert whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW).pk == row.pk
+    whatif.simulate_at_once(row, now=NOW)
+    decided = decide(lead, request, now=NOW).decisions.get()
+    assert decided.whatif_id == row.pk
+
+
+def test_without_a_history_it_says_so(cluster, team, project, alice, lead):
+    request = ask(alice, team, amount=1)
+    row = whatif.ask_whatif(actor=lead, request=request, amount=1, now=at(0))
+    whatif.simulate_waiting(now=at(0))
+    row.refresh_from_db()
+    assert (row.progress, row.answer["teams"], row.answer["jobs"]) == ("empty", [], 0)
+    assert row.answer["capacity"]["guaranteed"] == [0, 1]
+
+
+def test_a_guarantee_beyond_what_is_there_is_told(cluster, team, project, alice, lead):
+    request = ask(alice, team, amount=6)
+    row = whatif.ask_whatif(actor=lead, request=request, amount=6, now=at(0))
+    whatif.simulate_waiting(now=at(0))
+    row.refresh_from_db()
+    assert row.answer["capacity"]["oversubscribed_by"] == [0, 0, 2]
+
+
+def test_a_project_is_replayed_apart_from_its_team(history, root, team, project, alice):
+    set_quota(actor=root, owner=project, maximum=2)
+    question = Question(project, RequestKind.MAXIMUM, None, "", (2,))
+    # The team's own maximum still binds.
+    before, after = whatif.estimate(question, now=NOW) or (0, 0)
+    assert before == after > 0
+    set_quota(actor=root, owner=team, maximum=4)
+    before, after = whatif.estimate(question, now=NOW) or (0, 0)
+    assert after < before
+
+
+def test_what_breaks_is_kept_as_failed_and_may_be_tried_again(
+    history, team, alice, lead, monkeypatch
+):
+    request = ask(alice, team, kind="maximum", amount=2, now=NOW)
+    row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+
+    def broken(*_args, **_more):
+        raise ValueError("planted")
+
+    monkeypatch.setattr(whatif, "replay_past", broken)
+    assert whatif.simulate(row, now=NOW).progress == "failed"
+    assert whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW).pk != row.pk
+
+
+def test_a_simulation_whose_worker_died_is_taken_up_again(history, team, alice, lead):
+    request = ask(alice, team, kind="maximum", amount=2, now=NOW)
+    row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    WhatIf.objects.update(progress="running")
+    assert whatif.simulate_waiting(now=NOW + timedelta(minutes=4)) == 0
+    assert whatif.simulate_waiting(now=NOW + timedelta(minutes=6)) == 1
+    row.refresh_from_db()
+    assert row.progress == "done"
+
+
+def test_who_has_no_part_in_it_starts_none(history, team, alice, bob, lead):
+    request = ask(alice, team, kind="maximum", amount=2, now=NOW)
+    with pytest.raises(Forbidden):
+        whatif.ask_whatif(actor=bob, request=request, amount=2, now=NOW)
