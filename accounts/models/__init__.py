@@ -2,6 +2,7 @@
 
 from accounts.models.audit import AuditEvent, AuditHead, AuditSeal
 from accounts.models.delegations import Delegation, DelegationScope
+from accounts.models.demo import DemoMark
 from accounts.models.grants import (
     ProjectGroupObjectPermission,
     ProjectUserObjectPermission,
@@ -22,6 +23,7 @@ __all__ = [
     "AuditSeal",
     "Delegation",
     "DelegationScope",
+    "DemoMark",
     "Invitation",
     "Membership",
     "OrganisationRole",

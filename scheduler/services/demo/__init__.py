@@ -1,0 +1,1 @@
+"""The demonstration's mark, and its removal without a trace."""

@@ -1,0 +1,183 @@
+"""Taking a demonstration out again: its rows and all that hang on them, and nothing else.
+
+Append-only rows go too, as one piece of tail: the ledger and the audit then end where they ended
+before. That is possible only while nobody else has written behind them. One transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.apps import apps
+from django.contrib.auth.models import Group
+from django.db import connection, models, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.models import AuditEvent, AuditHead, AuditSeal, DemoMark, Project, Team, User
+from accounts.services.audit import Subject, record
+from scheduler.models import (
+    Job,
+    LedgerEntry,
+    LedgerHead,
+    Node,
+    Period,
+    Pool,
+    Queue,
+    SchedulerLease,
+    UsageEntry,
+    UsageLine,
+)
+from scheduler.services.demo.closure import Rows, chunks, closure, delete, let_go
+from scheduler.services.errors import Conflict, NotFound
+
+# Their triggers refuse what only this service may do, and only inside its transaction.
+_GUARDED = (
+    "accounts_auditevent accounts_auditseal scheduler_devicesegment scheduler_ledgerentry "
+    "scheduler_periodclose scheduler_statement scheduler_statementline scheduler_usageline"
+).split()
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """How many rows went, and how many audit events stay because others came after them."""
+
+    rows: int
+    kept_events: int
+
+
+@transaction.atomic
+def remove_demo(*, now: datetime | None = None) -> Removed:
+    """Delete the demonstration.
+
+    Raises NotFound where there is none, Conflict where real work hangs on it. Audit events of
+    others behind the demonstration's keep all of them there: a log with holes is none.
+    """
+    mark = DemoMark.objects.select_for_update().first()
+    if mark is None:
+        raise NotFound("There is no demonstration here.")
+    rows = closure(_roots(mark))
+    _refuse_real_work(mark, rows)
+    later = AuditEvent.objects.filter(pk__gt=mark.before["event"])
+    kept = later.count() if _has_foreign_events(mark, rows) else 0
+    _triggers("DISABLE")
+    let_go(rows)
+    count = delete(rows)
+    if not kept:
+        count += later.delete()[0]
+        count += AuditSeal.objects.filter(until_id__gt=_sealed_before(mark)).delete()[0]
+    _restore_heads(mark, with_audit=not kept)
+    mark.delete()
+    _triggers("ENABLE")
+    if kept:
+        about = Subject("demo", "", f"demonstration of {mark.seeded_at:%Y-%m-%d}")
+        record(None, "demo.remove", about, after={"rows": count}, now=now)
+    return Removed(count, kept)
+
+
+def _roots(mark: DemoMark) -> Rows:
+    """What the mark names, and the groups that give rights on its teams."""
+    roots: Rows = {apps.get_model(label): set(ids) for label, ids in mark.roots.items() if ids}
+    named = Q(pk__in=[])
+    for team in roots.get(Team, set()):
+        named |= Q(name__startswith=f"team:{team}:")
+    groups = set(Group.objects.filter(named).values_list("pk", flat=True))
+    for group in Group.objects.filter(pk__in=roots.get(Group, set())):
+        # A role of the organisation that somebody real has been given since stays.
+        if not group.user_set.exclude(pk__in=roots.get(User, set())).exists():
+            groups.add(group.pk)
+    roots[Group] = groups
+    return roots
+
+
+def _refuse_real_work(mark: DemoMark, rows: Rows) -> None:
+    """Raises Conflict with what hangs on the demonstration and is not of it."""
+    users, projects = rows.get(User, set()), rows.get(Project, set())
+    pools, periods = rows.get(Pool, set()), rows.get(Period, set())
+    for ids in chunks(rows.get(Job, set())):
+        jobs = Job.objects.filter(pk__in=ids)
+        mixed = jobs.exclude(owner__in=users, project__in=projects, pool__in=pools).first()
+        if mixed is not None:
+            raise Conflict(
+                f"Job {mixed.pk} belongs to the demonstration only in part: people, projects and "
+                "nodes of both are mixed in it. Remove is refused."
+            )
+    real = rows.get(Node, set()) - set(mark.roots.get(Node._meta.label, []))
+    if real:
+        name = Node.objects.get(pk=min(real)).name
+        raise Conflict(f"Node {name} was enrolled into the demonstration's pool; retire it first.")
+    head = mark.before["heads"][LedgerHead._meta.label]
+    entries = rows.get(LedgerEntry, set())
+    behind = LedgerEntry.objects.filter(number__gt=head["number"] if head else 0)
+    others = set(behind.values_list("pk", flat=True)) ^ entries
+    if others or _foreign_accounts(behind, rows.get(Team, set())):
+        raise Conflict(
+            "The ledger holds entries of others behind those of the demonstration; a chain cannot "
+            "lose its middle. Remove is refused."
+        )
+    lines = rows.get(UsageLine, set())
+    if any(
+        UsageLine.objects.filter(pk__in=ids).exclude(period__in=periods).exists()
+        for ids in chunks(lines)
+    ) or any(
+        UsageEntry.objects.filter(pk__in=ids).exclude(project__in=projects).exists()
+        for ids in chunks(rows.get(UsageEntry, set()))
+    ):
+        raise Conflict("Work of others was priced by the demonstration's prices.")
+
+
+def _foreign_accounts(entries: models.QuerySet[LedgerEntry], teams: set[Any]) -> bool:
+    for debit, credit in entries.values_list("debit", "credit").distinct():
+        for account in (debit, credit):
+            team = account.partition("/")[0].removeprefix("team:")
+            if team != account and team.isdigit() and int(team) not in teams:
+                return True
+    return False
+
+
+def _has_foreign_events(mark: DemoMark, rows: Rows) -> bool:
+    """Whether anybody has changed something else since."""
+    own = (
+        Q(pk__lte=mark.before.get("last_event", 0))
+        | Q(actor__in=rows.get(User, set()))
+        | Q(team__in=rows.get(Team, set()))
+    )
+    for model in (Node, Pool, Queue):
+        ids = [str(pk) for pk in rows.get(model, set())]
+        own |= Q(subject_kind=model._meta.model_name, subject_id__in=ids)
+    return AuditEvent.objects.filter(pk__gt=mark.before["event"]).exclude(own).exists()
+
+
+def _sealed_before(mark: DemoMark) -> int:
+    head = mark.before["heads"][AuditHead._meta.label]
+    return int(head["until_id"]) if head else 0
+
+
+def _restore_heads(mark: DemoMark, *, with_audit: bool) -> None:
+    """The chains end where they ended before; a lease nobody holds and nobody had goes."""
+    restored: Sequence[type[models.Model]] = (
+        (LedgerHead, AuditHead) if with_audit else (LedgerHead,)
+    )
+    for head in restored:
+        known = mark.before["heads"][head._meta.label]
+        if known is None:
+            head._default_manager.all().delete()
+        else:
+            head._default_manager.filter(pk=known["id"]).update(**known)
+    if mark.before["heads"][SchedulerLease._meta.label] is None:
+        SchedulerLease.objects.filter(expires_at__lte=timezone.now()).delete()
+
+
+def _triggers(verb: str) -> None:
+    """Let PostgreSQL's guards of append-only tables rest within this transaction."""
+    if connection.vendor != "postgresql":
+        return
+    with connection.cursor() as cursor:
+        # A table with checks that are still due cannot be altered; the deletes need them late.
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        for table in _GUARDED:
+            cursor.execute(f"ALTER TABLE {table} {verb} TRIGGER USER")
+        cursor.execute("SET CONSTRAINTS ALL DEFERRED")

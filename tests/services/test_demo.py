@@ -1,0 +1,143 @@
+"""The demonstration: it comes through the services, its books hold, and it goes without a trace."""
+
+from __future__ import annotations
+
+import itertools
+from io import StringIO
+
+import pytest
+from django.apps import apps
+from django.core.management import CommandError, call_command
+
+from accounts.models import AuditEvent, DemoMark, Project, Team, User
+from accounts.services import create_team, rename_team
+from accounts.services.sealing import verify_audit
+from portal.management.demo.people import people
+from portal.management.demo.plan import DAY_S, GPUS, draw_plan
+from scheduler.models import Device, Job, Period, QuotaRequest
+from scheduler.services.books import verify_ledger
+from scheduler.services.demo.removing import remove_demo
+from scheduler.services.errors import Conflict, NotFound
+from tests import scenes
+
+START_S = 1_790_000_000
+
+
+def counts() -> dict[str, int]:
+    """Rows of every table."""
+    models = apps.get_models(include_auto_created=True)
+    return {model._meta.db_table: model._default_manager.count() for model in models}
+
+
+def seed(jobs: int = 12, **more: object) -> str:
+    out = StringIO()
+    call_command("seed_demo", by="root", jobs=jobs, stdout=out, **more)
+    return out.getvalue()
+
+
+class TestPlan:
+    def test_the_same_seed_gives_the_same_story(self):
+        one, other, third = (
+            draw_plan(number, START_S, START_S + 40 * DAY_S, jobs=120, owners=30)
+            for number in (1, 1, 2)
+        )
+        assert one == other
+        assert one != third
+
+    @pytest.mark.parametrize("number", range(5))
+    def test_no_device_has_two_holders(self, number):
+        plan = draw_plan(number, START_S, START_S + 40 * DAY_S, jobs=200, owners=30)
+        held: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for job in plan.jobs:
+            assert job.end_s == 0 or job.submit_s < job.start_s < job.end_s < START_S + 40 * DAY_S
+            for node, devices in job.places:
+                assert len(devices) == job.gpus
+                for device in devices:
+                    held.setdefault((node, device), []).append((job.start_s, job.end_s))
+        for outage in plan.outages:
+            for device in range(GPUS):
+                held[outage.node, device].append((outage.start_s, outage.end_s))
+        for spans in held.values():
+            spans.sort()
+            assert all(end < start for (_, end), (start, _) in itertools.pairwise(spans))
+
+    def test_there_are_forty_people_in_five_teams(self):
+        everybody = people()
+        assert len(everybody) == len({person.username for person in everybody}) == 40
+        assert {person.team for person in everybody} == {None, 0, 1, 2, 3, 4}
+
+
+@pytest.mark.django_db
+class TestSeeding:
+    def test_it_comes_answers_holds_and_goes_without_a_trace(self, root, team, client):
+        before = counts()
+        assert "40 people, 5 teams, 8 nodes" in seed()
+        assert Team.objects.filter(slug__startswith="demo-", parent=None).count() == 5
+        assert Team.objects.get(slug="demo-manipulation").parent.slug == "demo-robotics"
+        assert Device.objects.count() == 64
+        assert Period.objects.filter(state="closed").count() == 2
+        assert QuotaRequest.objects.count() == 3
+        assert verify_ledger().breaks == ()
+        call_command("seal_audit", stdout=StringIO())
+        assert verify_audit().broken == ""
+        for username, pages in (
+            ("demo-elif", ("/", "/jobs/", "/teams/demo-perception/", "/audit/")),
+            ("demo-ada", ("/usage/", "/finance/")),
+            ("demo-cleo", ("/cluster/nodes/", "/cluster/nodes/demo-03/")),
+            ("demo-dario", ("/audit/",)),
+        ):
+            client.force_login(User.objects.get(username=username))
+            for page in pages:
+                assert client.get(page).status_code == 200, page
+            client.logout()
+        call_command("seed_demo", remove=True, stdout=StringIO())
+        after = counts()
+        after["django_session"] = before["django_session"]
+        assert after == before
+        assert verify_ledger().entries == 0
+        assert verify_audit().broken == ""
+
+    def test_real_work_keeps_it_from_going(self, root, team):
+        seed(jobs=4)
+        project = Project.objects.get(team__slug="demo-protein")
+        job = scenes.submit(root, project, pool="demo-h100")
+        was = counts()
+        with pytest.raises(Conflict, match=f"Job {job.pk} belongs"):
+            remove_demo()
+        assert counts() == was
+        Job.objects.filter(pk=job.pk).update(owner=User.objects.get(username="demo-noor"))
+        rename_team(actor=root, team=team, name="Sight")
+        events = AuditEvent.objects.count()
+        assert remove_demo().kept_events > 100
+        assert AuditEvent.objects.count() == events + 1
+        assert AuditEvent.objects.latest("pk").action == "demo.remove"
+        assert not Team.objects.filter(slug__startswith="demo-").exists()
+        with pytest.raises(NotFound):
+            remove_demo()
+
+    def test_it_does_not_mix_with_real_work(self, root, alice, project):
+        cluster = scenes.build_cluster(root)
+        scenes.submit(alice, project)
+        for more in ({}, {"anyway": True}):
+            with pytest.raises(CommandError, match="real use" if not more else "of its own"):
+                seed(**more)
+        assert not DemoMark.objects.exists()
+        assert cluster.nodes
+
+    def test_only_an_administrator_seeds_and_only_once(self, root, alice):
+        with pytest.raises(CommandError, match="no administrator"):
+            call_command("seed_demo", by="alice")
+        create_team(actor=root, name="Perception")
+        seed(jobs=0)
+        with pytest.raises(CommandError, match="already"):
+            seed()
+
+
+@pytest.mark.long
+@pytest.mark.django_db
+def test_the_whole_story_holds(root):
+    before = counts()
+    seed(jobs=220)
+    assert verify_ledger().breaks == ()
+    remove_demo()
+    assert counts() == before
