@@ -11,7 +11,7 @@ from scheduler.models.books import (
     StatementLine,
     UsageLine,
 )
-from scheduler.models.calendar import Booking, MaintenanceWindow
+from scheduler.models.calendar import Booking, Headroom, MaintenanceWindow
 from scheduler.models.claims import Claim
 from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
@@ -71,6 +71,7 @@ __all__ = [
     "Grant",
     "GrantNotice",
     "GuaranteeSpan",
+    "Headroom",
     "HostSample",
     "Job",
     "JobEvent",

@@ -97,3 +97,25 @@ class Booking(models.Model):
         if self.until_at <= now:
             return BookingState.ENDED
         return BookingState.ACTIVE if self.from_at <= now else BookingState.PLANNED
+
+
+class Headroom(models.Model):
+    """GPUs of a pool that production can always have; `gpu_model` empty means of any model."""
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="headroom")
+    gpu_model = models.CharField(max_length=96, blank=True)
+    gpus = models.PositiveIntegerField()
+    set_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
+    set_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["pool__name", "gpu_model"]
+        constraints = [
+            models.UniqueConstraint(fields=["pool", "gpu_model"], name="headroom_once"),
+            models.CheckConstraint(condition=models.Q(gpus__gte=1), name="headroom_is_some"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.gpus} GPUs of pool {self.pool_id}"

@@ -22,7 +22,16 @@ from portal.api.v1.organisation import audit, roles
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
 from portal.api.v1.organisation.teams import TeamList, TeamMove
 from portal.api.v1.requesting import requests
-from portal.api.v1.rules import bookings, budgets, ceilings, licences, policies, quotas, windows
+from portal.api.v1.rules import (
+    bookings,
+    budgets,
+    ceilings,
+    headroom,
+    licences,
+    policies,
+    quotas,
+    windows,
+)
 
 urlpatterns: list[URLPattern] = [
     path("jobs/", jobs.Jobs.as_view(), name="jobs"),
@@ -93,6 +102,7 @@ urlpatterns: list[URLPattern] = [
     path("rules/budgets/", budgets.BudgetList.as_view(), name="budgets"),
     path("rules/budgets/<int:pk>/remove/", budgets.BudgetRemove.as_view(), name="budget_remove"),
     path("rules/ceilings/", ceilings.CeilingList.as_view(), name="ceilings"),
+    path("rules/headroom/", headroom.HeadroomList.as_view(), name="headroom"),
     path("rules/policies/", policies.PolicyList.as_view(), name="policies"),
     path("audit/", audit.AuditList.as_view(), name="audit"),
     path("roles/", roles.RoleList.as_view(), name="roles"),

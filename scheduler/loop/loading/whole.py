@@ -24,6 +24,7 @@ from scheduler.loop.loading.cluster import (
     load_shares,
 )
 from scheduler.loop.loading.columns import Columns, ModelRows
+from scheduler.loop.loading.headroom import with_headroom
 from scheduler.loop.loading.jobs import as_waiting, load_avoided, load_jobs
 from scheduler.loop.loading.labels import labels_of
 from scheduler.loop.loading.licences import load_licences
@@ -78,7 +79,7 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
     2. Nodes that are not retired, and their devices.
     3. Open allocations with their placements: what is held, and until when.
     4. Rooms that are kept for jobs while others make them.
-       Maintenance windows and bookings that are not over.
+       Maintenance windows and bookings that are not over, and headroom.
     5. Queued jobs, and the nodes where they failed last.
     6. Whose they are, what that account may hold, and what it used before.
     7. What few of them ask for beside; licences, and which nodes failed lately. Teams tell
@@ -118,7 +119,7 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
         **calendar.tables,
     )
     limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows))
-    snapshot = replace(snapshot, **limits, **load_licences(wishes))
+    snapshot = with_headroom(replace(snapshot, **limits, **load_licences(wishes)), pool_row)
     reasons = tuple(job_rows["wait_reason"])
     return Loaded(snapshot, reasons, pool_row, queue_row, owners, calendar.booking_row)
 

@@ -13,7 +13,7 @@ from accounts.services.audit import Subject, pictured, record
 from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.engine.policy import Order, PlacementRule, Policy
-from scheduler.models import SchedulingRule
+from scheduler.models import Headroom, SchedulingRule
 from scheduler.services.errors import Invalid
 from scheduler.services.sharing.rights import require_operator
 
@@ -77,6 +77,7 @@ def set_policy(
     order = Order(name)
     _check_half_life(order, half_life_s)
     _check_patience(order, head_patience_s, bool(preempts))
+    _check_headroom(order, preempts)
     fields = ("name", "half_life_s", "head_patience_s", "placement", "preempts")
     last = SchedulingRule.objects.first()
     rule = SchedulingRule.objects.create(
@@ -112,6 +113,18 @@ def _check_half_life(order: Order, half_life_s: float | None) -> None:
             f"A half-life has no effect under {order}: only fair looks at past use. Leave it out.",
             field="half_life_s",
         )
+
+
+def _check_headroom(order: Order, preempts: bool | None) -> None:
+    """What is lent of headroom comes back only if production may stop who borrows it."""
+    stops = load_conf().preempts_under(order) if preempts is None else preempts
+    if Policy(order=order, preempts=stops).stops_lower_tiers or not Headroom.objects.exists():
+        return
+    raise Invalid(
+        "A pool has headroom for production, which takes a policy that preempts, under fair or "
+        "fifo. Set its headroom to 0 first.",
+        field="preempts",
+    )
 
 
 def _check_patience(order: Order, head_patience_s: float | None, preempts: bool) -> None:
