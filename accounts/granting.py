@@ -23,7 +23,23 @@ from accounts.models import (
     User,
 )
 from accounts.permissions import DEPUTIES, forget_grants
-from accounts.policy import ORGANISATION, TABLE, TEAM, actions_of
+from accounts.policy import ORGANISATION, SERVICE_ACCOUNT, TABLE, TEAM, actions_of
+
+# What has a group in every team: the roles of people, and service accounts.
+_IN_TEAMS = (*Role.values, SERVICE_ACCOUNT.removeprefix(TEAM))
+
+
+def enter_service(account: User, team: Team) -> None:
+    """Give a service account its rights in the team it belongs to."""
+    group = group_of(team, SERVICE_ACCOUNT.removeprefix(TEAM))
+    # The team may be older than this kind of account, and its group have no rights yet.
+    for action in actions_of("team", SERVICE_ACCOUNT):
+        assign_perm(action, group, team)
+    for project in team.projects.all():
+        for action in actions_of("project", SERVICE_ACCOUNT):
+            assign_perm(action, group, project)
+    account.groups.add(group)
+    forget_grants(account)
 
 
 def enter_deputies(user: User) -> None:
@@ -50,7 +66,7 @@ def group_of(team: Team, role: str) -> Group:
 
 def grant_team(team: Team) -> None:
     """Give each role's group its rights on a new team."""
-    for role in Role.values:
+    for role in _IN_TEAMS:
         group = group_of(team, role)
         for action in actions_of("team", TEAM + role):
             assign_perm(action, group, team)
@@ -58,7 +74,7 @@ def grant_team(team: Team) -> None:
 
 def grant_project(project: Project) -> None:
     """Give each role's group its rights on a new project."""
-    for role in Role.values:
+    for role in _IN_TEAMS:
         group = group_of(project.team, role)
         for action in actions_of("project", TEAM + role):
             assign_perm(action, group, project)
@@ -98,7 +114,7 @@ def _align(kind: str, table: Any, team_of: dict[int, int]) -> int:
     wanted = {
         (groups[f"{TEAM}{team}:{role}"], thing, permissions[action])
         for thing, team in team_of.items()
-        for role in Role.values
+        for role in _IN_TEAMS
         if f"{TEAM}{team}:{role}" in groups
         for action in actions_of(kind, TEAM + role)
     }

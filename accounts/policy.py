@@ -1,9 +1,10 @@
 """The one table of rights: which role may do what to which kind of thing.
 
-A row is an action, named by verb and object; a column is a role. The first four columns are roles
-in a team and count for that team and its projects (a lead's also for the teams below); the last
-three are roles of the organisation and count everywhere. Administrators may do everything, people
-without a role nothing. `accounts/permissions.py:can` reads this table; nothing else tests roles.
+A row is an action, named by verb and object; a column is a role. The first columns are roles in
+a team, its service accounts among them, and count for that team and its projects (a lead's also
+for the teams below); the last three are roles of the organisation and count everywhere.
+Administrators may do everything, people without a role nothing. `accounts/permissions.py:can` reads
+this table; nothing else tests roles.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from accounts.models.teams import Role
 # The same word means another role in a team than in the organisation, so both say where.
 TEAM: Final = "team:"
 ORGANISATION: Final = "organisation:"
+SERVICE_ACCOUNT: Final = TEAM + "service"
 COLUMNS: Final = (
     TEAM + Role.MEMBER,
     TEAM + Role.LEAD,
     TEAM + Role.FINANCE,
     TEAM + Role.OPERATOR,
+    SERVICE_ACCOUNT,
     ORGANISATION + OrganisationRole.FINANCE,
     ORGANISATION + OrganisationRole.OPERATOR,
     ORGANISATION + OrganisationRole.AUDITOR,
@@ -30,34 +33,34 @@ LEAD: Final = TEAM + Role.LEAD
 
 _ROWS: Final[dict[str, dict[str, str]]] = {
     "project": {
-        #                           in the team   organisation
-        #                           mem led fin ope   fin ope aud
-        "view_project": "            x   x   x   x     x   .   x",
-        "submit_job": "              x   x   .   x     .   .   .",
-        "read_log": "                x   x   .   x     .   .   .",
-        "read_metrics": "            x   x   .   x     .   x   .",
-        "view_costs": "              x   x   x   x     x   .   x",
-        "manage_project": "          .   x   .   .     .   .   .",
+        #                           in the team           organisation
+        #                           mem led fin ope svc   fin ope aud
+        "view_project": "            x   x   x   x   x     x   .   x",
+        "submit_job": "              x   x   .   x   x     .   .   .",
+        "read_log": "                x   x   .   x   x     .   .   .",
+        "read_metrics": "            x   x   .   x   x     .   x   .",
+        "view_costs": "              x   x   x   x   .     x   .   x",
+        "manage_project": "          .   x   .   .   .     .   .   .",
     },
     "team": {
-        "view_team": "               x   x   x   x     x   .   x",
-        "view_costs": "              .   x   x   .     x   .   x",
-        "manage_team": "             .   x   .   .     .   .   .",
-        "manage_service_accounts": " .   x   .   .     .   .   .",
-        "approve_requests": "        .   x   .   .     .   .   .",
-        "delegate_rights": "         .   x   .   .     .   .   .",
+        "view_team": "               x   x   x   x   x     x   .   x",
+        "view_costs": "              .   x   x   .   .     x   .   x",
+        "manage_team": "             .   x   .   .   .     .   .   .",
+        "manage_service_accounts": " .   x   .   .   .     .   .   .",
+        "approve_requests": "        .   x   .   .   .     .   .   .",
+        "delegate_rights": "         .   x   .   .   .     .   .   .",
     },
     "cluster": {
-        "operate_cluster": "         .   .   .   x     .   x   .",
-        "see_jobs": "                .   .   .   x     x   x   x",
-        "read_settings": "           .   .   .   x     x   x   x",
-        "read_usage": "              .   .   .   x     x   x   x",
-        "read_books": "              .   .   .   .     x   .   x",
-        "keep_books": "              .   .   .   .     x   .   .",
-        "read_audit": "              .   .   .   .     .   .   x",
-        "decide_spending": "         .   .   .   .     x   .   .",
-        "decide_requests": "         .   .   .   .     .   .   .",
-        "administer_cluster": "      .   .   .   .     .   .   .",
+        "operate_cluster": "         .   .   .   x   .     .   x   .",
+        "see_jobs": "                .   .   .   x   .     x   x   x",
+        "read_settings": "           .   .   .   x   .     x   x   x",
+        "read_usage": "              .   .   .   x   .     x   x   x",
+        "read_books": "              .   .   .   .   .     x   .   x",
+        "keep_books": "              .   .   .   .   .     x   .   .",
+        "read_audit": "              .   .   .   .   .     .   .   x",
+        "decide_spending": "         .   .   .   .   .     x   .   .",
+        "decide_requests": "         .   .   .   .   .     .   .   .",
+        "administer_cluster": "      .   .   .   .   .     .   .   .",
     },
 }
 

@@ -23,6 +23,7 @@ from accounts.models import (
     RoleGrant,
     Team,
     User,
+    UserKind,
 )
 from accounts.permissions import can, projects_visible_to, teams_visible_to
 from accounts.secrets import hash_secret
@@ -273,3 +274,11 @@ def get_deputy(viewer: User, username: str) -> User:
     if found is None or found.is_service:
         raise NotFound("There is nobody with this user name.", field="deputy")
     return found
+
+
+def service_accounts_of(viewer: User, team: Team) -> QuerySet[User]:
+    """The team's accounts of programs with their tokens, by name; for who sees the team."""
+    if not can(viewer, "view_team", team):
+        return User.objects.none()
+    accounts = User.objects.filter(service_team=team, kind=UserKind.SERVICE)
+    return accounts.prefetch_related("api_tokens").order_by("-is_active", "username")

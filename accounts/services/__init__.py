@@ -12,6 +12,13 @@ from accounts.services.rates import (
     set_rate,
 )
 from accounts.services.roles import confirm_role, give_role, take_role
+from accounts.services.service_accounts import (
+    SERVICE_SCOPES,
+    end_service_account,
+    issue_service_token,
+    make_service_account,
+    revoke_service_token,
+)
 from accounts.services.teams import (
     archive_project,
     create_project,
@@ -23,6 +30,7 @@ from accounts.services.tokens import SCOPES, authenticate_token, issue_token, re
 
 __all__ = [
     "SCOPES",
+    "SERVICE_SCOPES",
     "accept_invitation",
     "add_member",
     "appoint_bookkeeper",
@@ -39,15 +47,19 @@ __all__ = [
     "decline_rate",
     "delegate",
     "end_delegation",
+    "end_service_account",
     "give_role",
     "invite",
+    "issue_service_token",
     "issue_token",
     "leave_team",
+    "make_service_account",
     "move_team",
     "propose_rate",
     "remove_member",
     "rename_team",
     "revoke_invitation",
+    "revoke_service_token",
     "revoke_token",
     "set_rate",
     "take_role",

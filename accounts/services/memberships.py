@@ -29,6 +29,8 @@ def add_member(*, actor: User, team: Team, user: User, role: str = Role.MEMBER) 
     if team.memberships.filter(user=user).exists():
         return change_role(actor=actor, team=team, user=user, role=role)
     check_role(actor, team, role)
+    if user.is_service:
+        raise Invalid("A service account belongs to its own team alone.", field="username")
     giver = _in_whose_place(actor, team, user)
     return join(actor=actor, team=team, user=user, role=role, on_behalf_of=giver)
 

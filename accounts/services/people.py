@@ -18,6 +18,8 @@ from accounts.services.audit import pictured, record
 # person's address, with which one may sign in as well.
 _USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,149}")
 # Filters know these words: `user:me`.
+# So that a program is told from a person wherever a name is shown.
+SERVICE_PREFIX = "svc-"
 _RESERVED_USERNAMES = frozenset({"me", "all", "none", "anonymous"})
 
 
@@ -34,13 +36,7 @@ def create_user(
 
     `actor` is who makes them; None for an invitation that is accepted and for the first one.
     """
-    if not _USERNAME.fullmatch(username):
-        raise Invalid(
-            "Use letters a-z, digits and . + - _ only, a letter or digit first, at most 150.",
-            field="username",
-        )
-    if username.lower() in _RESERVED_USERNAMES:
-        raise Invalid(f"{username} is reserved; choose another.", field="username")
+    _check_username(username)
     try:
         validate_email(email)
     except ValidationError:
@@ -70,6 +66,18 @@ def create_user(
     except IntegrityError:
         raise Invalid("This user name or e-mail address is taken.", field="username") from None
     return user
+
+
+def _check_username(username: str) -> None:
+    if not _USERNAME.fullmatch(username):
+        raise Invalid(
+            "Use letters a-z, digits and . + - _ only, a letter or digit first, at most 150.",
+            field="username",
+        )
+    if username.lower().startswith(SERVICE_PREFIX):
+        raise Invalid(f"Names that begin with {SERVICE_PREFIX} are programs'.", field="username")
+    if username.lower() in _RESERVED_USERNAMES:
+        raise Invalid(f"{username} is reserved; choose another.", field="username")
 
 
 def _refuse_taken(username: str, email: str) -> None:

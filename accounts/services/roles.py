@@ -28,6 +28,8 @@ def give_role(*, actor: User, user: User, role: str, now: datetime | None = None
     _check(actor, role)
     if user.pk == actor.pk:
         raise Forbidden("Nobody gives a role to themselves. Ask another administrator.")
+    if user.is_service:
+        raise Invalid("Roles of the organisation are for people.", field="username")
     if not user.is_active:
         raise Invalid("This account is not active.", field="username")
     there = _locked(user)

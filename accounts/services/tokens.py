@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -42,24 +42,45 @@ def issue_token(
     now: datetime | None = None,
 ) -> tuple[ApiToken, str]:
     """A token for the actor and its secret, which is shown once and never stored."""
-    now = now or timezone.now()
+    return token_of(
+        actor,
+        actor=actor,
+        name=name,
+        scopes=scopes,
+        offered=SCOPES,
+        expires_in_days=expires_in_days,
+        now=now or timezone.now(),
+    )
+
+
+def token_of(
+    holder: User,
+    *,
+    actor: User,
+    name: str,
+    scopes: Iterable[str],
+    offered: Sequence[str],
+    expires_in_days: int,
+    now: datetime,
+) -> tuple[ApiToken, str]:
+    """A token with which programs act as `holder`; the caller has checked who may make it."""
     try:
         clean = names.clean_name(name)
     except ValueError as error:
         raise Invalid(str(error), field="name") from None
     wanted = sorted(set(scopes))
-    unknown = [scope for scope in wanted if scope not in SCOPES]
+    unknown = [scope for scope in wanted if scope not in offered]
     if not wanted or unknown:
-        raise Invalid(f"Choose at least one of {', '.join(SCOPES)}.", field="scopes")
+        raise Invalid(f"Choose at least one of {', '.join(offered)}.", field="scopes")
     if not 1 <= expires_in_days <= MAX_DAYS:
         raise Invalid(f"Choose 1 to {MAX_DAYS} days.", field="expires_in_days")
-    live = ApiToken.objects.filter(user=actor, revoked_at__isnull=True, expires_at__gt=now)
+    live = ApiToken.objects.filter(user=holder, revoked_at__isnull=True, expires_at__gt=now)
     if live.count() >= MAX_TOKENS:
-        raise Invalid(f"You have {MAX_TOKENS} tokens; revoke one first.", field="name")
+        raise Invalid(f"There are {MAX_TOKENS} tokens; revoke one first.", field="name")
     prefix = secrets.token_hex(4)
     secret = f"ty_{prefix}_{secrets.token_urlsafe(32)}"
     token = ApiToken.objects.create(
-        user=actor,
+        user=holder,
         name=clean,
         prefix=f"ty_{prefix}",
         token_hash=hash_secret(secret),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, time, timedelta
 from django import forms
 
 from accounts.models import DelegationScope, OrganisationRole
+from accounts.services import SERVICE_SCOPES
 
 
 class GrantForm(forms.Form):
@@ -46,3 +47,26 @@ class DelegationForm(forms.Form):
         last = datetime.combine(self.cleaned_data["last_day"], time(), UTC)
         start = now if first.date() == now.astimezone(UTC).date() else first
         return start, last + timedelta(days=1)
+
+
+class ServiceForm(forms.Form):
+    """A new service account."""
+
+    name = forms.CharField(
+        label="Name", max_length=63, strip=True, help_text="It is called svc- and this name."
+    )
+
+
+class ServiceTokenForm(forms.Form):
+    """A new token of a service account."""
+
+    name = forms.CharField(label="Where it is used", max_length=128)
+    scopes = forms.MultipleChoiceField(
+        label="May",
+        choices=[(scope, scope) for scope in SERVICE_SCOPES],
+        initial=["jobs:read", "jobs:write", "logs:read"],
+        widget=forms.CheckboxSelectMultiple,
+    )
+    expires_in_days = forms.IntegerField(
+        label="Expires in days", min_value=1, max_value=365, initial=90
+    )

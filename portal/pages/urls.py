@@ -26,7 +26,7 @@ from portal.pages.finance import budgets as finance_budgets
 from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
 from portal.pages.finance import schedules as finance_schedules
-from portal.pages.people import audit, delegations, quota, roles, tree
+from portal.pages.people import audit, delegations, quota, roles, services, tree
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
 from portal.pages.sets import detail as set_pages
@@ -99,6 +99,14 @@ team_urls = [
     path("<slug:slug>/move/", tree.team_move, name="move"),
     path("<slug:slug>/quota/", quota.team_quota_page, name="quota"),
     path("<slug:slug>/quota/budget/", quota.team_budget, name="budget"),
+    path("<slug:slug>/services/", services.team_services, name="services"),
+    path("<slug:slug>/services/<int:pk>/token/", services.service_token, name="service_token"),
+    path("<slug:slug>/services/<int:pk>/end/", services.service_end, name="service_end"),
+    path(
+        "<slug:slug>/services/<int:pk>/tokens/<int:token>/revoke/",
+        services.service_revoke,
+        name="service_revoke",
+    ),
 ]
 
 role_urls = [

@@ -161,6 +161,7 @@ def test_every_route_is_behind_the_door(client):
             "<str:name>",
             "<slug:pool>",
             "<slug:slug>",
+            "<str:username>",
         ):
             route = route.replace(name, "1")
         reply = client.get(f"/api/v1/{route}")

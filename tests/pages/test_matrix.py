@@ -14,7 +14,16 @@ from django.urls import URLPattern, URLResolver, reverse
 from django.utils import timezone
 
 from accounts.models import Project, Team, User
-from accounts.services import create_team, delegate, give_role, invite, issue_token, propose_rate
+from accounts.services import (
+    create_team,
+    delegate,
+    give_role,
+    invite,
+    issue_service_token,
+    issue_token,
+    make_service_account,
+    propose_rate,
+)
 from portal.pages import urls
 from scheduler.models import ReportSchedule
 from scheduler.services.books import propose_adjustment
@@ -64,6 +73,10 @@ def things(people, root, alice, bob, lead, team, project):
     token, _ = issue_token(actor=alice, name="laptop", scopes=["jobs:read"])
     give_role(actor=root, user=person("clerk"), role="finance")
     create_team(actor=root, name="Apart")
+    service = make_service_account(actor=lead, team=team, name="nightly")
+    service_token, _ = issue_service_token(
+        actor=lead, account=service, name="ci", scopes=["jobs:read"]
+    )
     now = timezone.now()
     delegation = delegate(
         actor=lead,
@@ -95,6 +108,8 @@ def things(people, root, alice, bob, lead, team, project):
         "invitation": invitation.pk,
         "secret": secret,
         "token": token.pk,
+        "service": service.pk,
+        "service_token": service_token.pk,
         "report": "period-summary",
         "schedule": scheduled(root).pk,
         "month": "2026-11",

@@ -20,6 +20,7 @@ from portal.api.v1 import (
 from portal.api.v1.finance import reports, spending, terms
 from portal.api.v1.organisation import audit, roles
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
+from portal.api.v1.organisation.services import ServiceEnd, ServiceList, ServiceTokens
 from portal.api.v1.organisation.teams import TeamList, TeamMove
 from portal.api.v1.requesting import requests
 from portal.api.v1.rules import (
@@ -113,6 +114,15 @@ urlpatterns: list[URLPattern] = [
     path("finance/reports/<slug:slug>/file/", reports.ReportFile.as_view(), name="report_file"),
     path("teams/", TeamList.as_view(), name="teams"),
     path("teams/<slug:slug>/move/", TeamMove.as_view(), name="team_move"),
+    path("teams/<slug:slug>/services/", ServiceList.as_view(), name="services"),
+    path(
+        "teams/<slug:slug>/services/<str:username>/end/", ServiceEnd.as_view(), name="service_end"
+    ),
+    path(
+        "teams/<slug:slug>/services/<str:username>/tokens/",
+        ServiceTokens.as_view(),
+        name="service_tokens",
+    ),
     path("delegations/", DelegationList.as_view(), name="delegations"),
     path("delegations/<int:pk>/end/", DelegationEnd.as_view(), name="delegation_end"),
     path("requests/", requests.RequestList.as_view(), name="requests"),
