@@ -27,6 +27,8 @@ from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
 from portal.pages.finance import schedules as finance_schedules
 from portal.pages.people import audit, delegations, quota, roles, services, tree
+from portal.pages.finance import statements as finance_statements
+from portal.pages.people import audit, delegations, quota, roles, tree
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
 from portal.pages.sets import detail as set_pages
@@ -118,6 +120,7 @@ role_urls = [
 finance_urls = [
     path("", finance_reports.index, name="index"),
     path("reports/<slug:slug>/", finance_reports.report, name="report"),
+    path("statements/<int:number>/", finance_statements.statement, name="statement"),
     path("schedules/", finance_schedules.schedules, name="schedules"),
     path("schedules/<int:pk>/end/", finance_schedules.schedule_end, name="schedule_end"),
     path("focus/", finance_focus.focus_list, name="focus"),

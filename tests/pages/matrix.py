@@ -189,6 +189,8 @@ ROWS: tuple[Row, ...] = (
     ),
     _post("finance:budget_remove", _KEEPS, "budget", version="1"),
     _get("finance:report", "403 403 200 200 403 403 200", "report"),
+    # Nothing was billed in this yard.
+    _get("finance:statement", "404 404 404 404 404 404 404", "running"),
     _get("finance:schedules", _ALL),
     _post("finance:schedules", _ALL),
     _post("finance:schedule_end", "404 404 404 404 404 404 302", "schedule"),

@@ -18,6 +18,7 @@ from portal.reports.books.figures import report_figure
 from portal.reports.books.opened import PAGE_ROWS, check_words, page_columns, page_of, shown_rows
 from portal.reports.books.sending import send_file
 from scheduler.selectors.books.catalogue import open_report, report_named, reports_for
+from scheduler.selectors.books.checks import reconciliation
 from scheduler.selectors.books.frame import Ask, Report, Sheet
 from scheduler.selectors.books.overview import books_overview, last_closed_month
 
@@ -32,6 +33,7 @@ def index(request: HttpRequest) -> HttpResponseBase:
     context = {
         "reports": reports_for(viewer),
         "overview": overview,
+        "nightly": reconciliation(viewer) if overview.is_bookkeeper else None,
         "last": next((month for month in overview.months if month.version), None),
         "now": now,
     }

@@ -77,6 +77,8 @@ def _link(column: Column, ask: Ask, row: Row, places: Mapping[str, int]) -> str:
         return ""
     if column.is_job:
         return reverse("jobs:detail", kwargs={"pk": cell})
+    if column.is_statement:
+        return reverse("finance:statement", kwargs={"number": cell})
     if column.drill is None:
         return ""
     taken: dict[str, Cell] = {p: row.cells[places[n]] for p, n in column.drill.take.items()}

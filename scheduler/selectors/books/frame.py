@@ -45,7 +45,7 @@ class Drill:
 class Column:
     """`name` heads files, `title` the page. `is_summed`: the foot of the table adds it up.
 
-    `job` names the column with the job's number where the cell is one of a job.
+    `is_job` and `is_statement` columns hold numbers of things with a page of their own.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Column:
     drill: Drill | None = None
     is_file_only: bool = False
     is_job: bool = False
+    is_statement: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from scheduler.selectors.books.scope import Scope
 
 _LINES = Drill("job-cost", {"team": "team", "project": "project", "sku": "sku", "rate": "rate"})
 _STATEMENT = (
-    Column("statement", "Statement", Form.COUNT),
+    Column("statement", "Statement", Form.COUNT, is_statement=True),
     Column("entry", "Entry", Form.COUNT),
     Column("team", "Team"),
     Column("project", "Project"),

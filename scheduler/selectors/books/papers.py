@@ -1,0 +1,125 @@
+"""A statement as it is handed over: lines by project, cents, rounding, its place in the chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from accounts.errors import NotFound
+from accounts.models import User
+from scheduler.ledger.currencies import from_minor
+from scheduler.ledger.exact import ZERO, gpu_hours, total
+from scheduler.ledger.periods import Month
+from scheduler.models import PeriodClose, Statement, StatementLine
+from scheduler.selectors.books.frame import Check
+from scheduler.selectors.books.months import effect_of
+from scheduler.selectors.books.scope import Place, scope_of
+
+
+@dataclass(frozen=True, slots=True)
+class PaperLine:
+    """One entry on a statement; `billed` is its share of the cents."""
+
+    entry: int
+    kind: str
+    sku: str
+    note: str
+    hours: Decimal
+    unit_price: Decimal | None
+    amount: Decimal
+    billed: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class PaperProject:
+    """A project's lines and what they come to."""
+
+    name: str
+    lines: tuple[PaperLine, ...]
+    billed: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """`later`: the number of the statement that a reopened month replaced it by, 0 for none."""
+
+    number: int
+    period: str
+    first_s: int
+    version: int
+    state: str
+    place: Place
+    currency: str
+    closed_at: datetime
+    projects: tuple[PaperProject, ...]
+    exact: Decimal
+    rounding: Decimal
+    billed: Decimal
+    head_number: int
+    head_hash: str
+    checks: tuple[Check, ...]
+    later: int
+
+
+def paper_of(viewer: User, number: int) -> Paper:
+    """A statement for those who may see the account's costs; raises NotFound for others alike."""
+    statement = Statement.objects.select_related("close__period").filter(number=number).first()
+    scope = scope_of(viewer)
+    if statement is None or not scope.shows(statement.account):
+        raise NotFound("There is no such statement for you.")
+    close = statement.close
+    currency = close.period.currency
+    lines: dict[str, list[PaperLine]] = {}
+    parts = StatementLine.objects.filter(statement=statement).select_related("entry")
+    for part in parts.order_by("entry__number"):
+        effect = effect_of(part.entry)
+        place = scope.place(effect.account)
+        lines.setdefault(place.project or place.team or place.account, []).append(
+            PaperLine(
+                entry=part.entry.number,
+                kind=part.entry.kind,
+                sku=part.entry.sku,
+                note=part.entry.reason,
+                hours=gpu_hours(effect.gpu_seconds),
+                unit_price=part.entry.unit_price if part.entry.sku else None,
+                amount=effect.amount,
+                billed=from_minor(part.units, currency),
+            )
+        )
+    projects = tuple(
+        PaperProject(name, tuple(lines[name]), total(line.billed for line in lines[name]))
+        for name in sorted(lines)
+    )
+    billed = from_minor(statement.units, currency)
+    exact = total(line.amount for project in projects for line in project.lines)
+    return Paper(
+        number=number,
+        period=close.period.name,
+        first_s=Month.parse(close.period.name).start_s,
+        version=close.version,
+        state=close.period.state,
+        place=scope.place(statement.account),
+        currency=currency,
+        closed_at=close.closed_at,
+        projects=projects,
+        exact=statement.exact,
+        rounding=statement.rounding,
+        billed=billed,
+        head_number=close.head_number,
+        head_hash=close.head_hash,
+        checks=(
+            Check(
+                "projects equal the statement", total(p.billed for p in projects), billed, currency
+            ),
+            Check("lines equal the statement, exact", exact or ZERO, statement.exact, currency),
+        ),
+        later=_later(statement, close),
+    )
+
+
+def _later(statement: Statement, close: PeriodClose) -> int:
+    found = Statement.objects.filter(
+        close__period=close.period_id, account=statement.account, close__version__gt=close.version
+    )
+    return found.order_by("-number").values_list("number", flat=True).first() or 0

@@ -1,0 +1,92 @@
+"""The finance pages: a statement on paper, what leads where, as many SQL statements as ever."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from scheduler.models import LedgerEntry, Period, PeriodClose, Statement, UsageLine
+from scheduler.selectors.books.catalogue import REPORTS
+from tests.selectors.test_reports import closed
+from tests.services.test_books import clerk, yard
+
+pytestmark = pytest.mark.django_db
+__all__ = ["clerk", "closed", "yard"]
+
+
+def test_a_statement_is_a_sheet_of_paper(client, root, lead, carol, closed, team):
+    number = Statement.objects.get(account=f"team:{team.pk}").number
+    address = reverse("finance:statement", kwargs={"number": number})
+    for viewer in (root, lead):
+        client.force_login(viewer)
+        page = client.get(address)
+        assert page.status_code == 200
+        text = page.content.decode()
+        assert "6.87 EUR" in text and closed.head_hash in text
+        assert all(check.holds for check in page.context["paper"].checks)
+    client.force_login(carol)
+    assert client.get(address).status_code == 404
+
+
+def test_figures_lead_to_their_seconds(client, root, closed):
+    """Summary → statement → job cost → lines → segments: each page links to the next one."""
+    client.force_login(root)
+    address = "/finance/reports/period-summary/?period=2026-11"
+    for slug in ("team-statement", "job-cost", "usage-lines", "segments"):
+        page = client.get(address)
+        links = [cell.url for row in page.context["rows"] for cell in row if slug in cell.url]
+        assert links, slug
+        address = links[-1]
+    assert client.get(address).context["checks"][0][0] is True
+
+
+def test_the_index_has_months_checks_and_reports(client, root, alice, closed):
+    client.force_login(root)
+    page = client.get("/finance/").content.decode()
+    assert "10.47 EUR" in page and "Reconciliation" in page and "/finance/focus/" in page
+    client.force_login(alice)
+    page = client.get("/finance/").content.decode()
+    assert "10.47" not in page and "/finance/focus/" not in page and "Job cost" in page
+
+
+def year_of(closed) -> None:
+    """Eleven more months with the same figures."""
+    lines = list(UsageLine.objects.all())
+    entries = list(LedgerEntry.objects.order_by("number"))
+    last = entries[-1].number
+    for month in range(1, 12):
+        period = Period.objects.create(
+            name=f"2025-{month:02d}", currency="EUR", state="closed", version=1
+        )
+        close = PeriodClose.objects.get(pk=closed.pk)
+        close.pk, close.period = None, period
+        close.save(force_insert=True)
+        for line in lines:
+            line.pk, line.period = None, period
+        UsageLine.objects.bulk_create(lines)
+        for entry in entries:
+            last += 1
+            entry.pk, entry.number, entry.period, entry.service_period = None, last, period, period
+        LedgerEntry.objects.bulk_create(entries)
+
+
+def test_statements_do_not_grow_with_months(client, root, closed):
+    client.force_login(root)
+    slugs = [slug for slug in REPORTS if slug != "segments"]
+
+    def counts() -> dict[str, int]:
+        found = {}
+        for address in ["", *(f"reports/{slug}/?period=2026-11" for slug in slugs)]:
+            with CaptureQueriesContext(
+                connection,
+            ) as context:
+                assert client.get(f"/finance/{address}").status_code == 200
+            found[address] = len(context)
+        return found
+
+    before = counts()
+    year_of(closed)
+    assert counts() == before
+    assert max(before.values()) <= 20, before
