@@ -14,7 +14,7 @@ from scheduler.ledger.periods import Month
 from scheduler.models import PeriodClose, Statement, StatementLine
 from scheduler.selectors.books.frame import Check
 from scheduler.selectors.books.months import effect_of
-from scheduler.selectors.books.scope import Place, scope_of
+from scheduler.selectors.books.scope import Place, Scope, scope_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +70,7 @@ def paper_of(viewer: User, number: int) -> Paper:
         raise NotFound("There is no such statement for you.")
     close = statement.close
     currency = close.period.currency
-    lines: dict[str, list[PaperLine]] = {}
-    parts = StatementLine.objects.filter(statement=statement).select_related("entry")
-    for part in parts.order_by("entry__number"):
-        effect = effect_of(part.entry)
-        place = scope.place(effect.account)
-        lines.setdefault(place.project or place.team or place.account, []).append(
-            PaperLine(
-                entry=part.entry.number,
-                kind=part.entry.kind,
-                sku=part.entry.sku,
-                note=part.entry.reason,
-                hours=gpu_hours(effect.gpu_seconds),
-                unit_price=part.entry.unit_price if part.entry.sku else None,
-                amount=effect.amount,
-                billed=from_minor(part.units, currency),
-            )
-        )
-    projects = tuple(
-        PaperProject(name, tuple(lines[name]), total(line.billed for line in lines[name]))
-        for name in sorted(lines)
-    )
+    projects = _projects(statement, scope, currency)
     billed = from_minor(statement.units, currency)
     exact = total(line.amount for project in projects for line in project.lines)
     return Paper(
@@ -123,3 +103,28 @@ def _later(statement: Statement, close: PeriodClose) -> int:
         close__period=close.period_id, account=statement.account, close__version__gt=close.version
     )
     return found.order_by("-number").values_list("number", flat=True).first() or 0
+
+
+def _projects(statement: Statement, scope: Scope, currency: str) -> tuple[PaperProject, ...]:
+    """The statement's lines by project, in the order they were posted."""
+    lines: dict[str, list[PaperLine]] = {}
+    parts = StatementLine.objects.filter(statement=statement).select_related("entry")
+    for part in parts.order_by("entry__number"):
+        effect = effect_of(part.entry)
+        place = scope.place(effect.account)
+        lines.setdefault(place.project or place.team or place.account, []).append(
+            PaperLine(
+                entry=part.entry.number,
+                kind=part.entry.kind,
+                sku=part.entry.sku,
+                note=part.entry.reason,
+                hours=gpu_hours(effect.gpu_seconds),
+                unit_price=part.entry.unit_price if part.entry.sku else None,
+                amount=effect.amount,
+                billed=from_minor(part.units, currency),
+            )
+        )
+    return tuple(
+        PaperProject(name, tuple(lines[name]), total(line.billed for line in lines[name]))
+        for name in sorted(lines)
+    )
