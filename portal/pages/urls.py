@@ -26,9 +26,8 @@ from portal.pages.finance import budgets as finance_budgets
 from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
 from portal.pages.finance import schedules as finance_schedules
-from portal.pages.people import audit, delegations, quota, roles, services, tree
 from portal.pages.finance import statements as finance_statements
-from portal.pages.people import audit, delegations, quota, roles, tree
+from portal.pages.people import audit, delegations, quota, roles, services, tree
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
 from portal.pages.sets import detail as set_pages
