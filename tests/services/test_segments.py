@@ -134,7 +134,7 @@ def test_whatever_happens_the_buckets_add_up(root, alice, project, seed):
     for _ in range(25):
         clock += chance.choice((0, 0.4, 1, 7.7, 200, 5_000))
         node = Node.objects.get(pk=chance.choice(cluster.nodes).pk)
-        _something(chance, node, root, alice, project, clock)
+        something(chance, node, root, alice, project, clock)
     rows = list(DeviceSegment.objects.order_by("device_id", "start_s", "id"))
     check_partition(clock + 50)
     for attempt in Attempt.objects.all():
@@ -150,7 +150,7 @@ def test_whatever_happens_the_buckets_add_up(root, alice, project, seed):
         assert sum(counted) == held
 
 
-def _something(chance, node, root, alice, project, clock) -> None:
+def something(chance, node, root, alice, project, clock) -> None:
     """One thing that may happen to a node and its jobs; what is refused is fine too."""
     now = at(clock)
     live = [p.attempt for p in node.placements.filter(ended_at__isnull=True)]
