@@ -30,6 +30,7 @@ _EVERY_S = {
     "scheduler.tasks.simulate_requests": 30,
     "scheduler.tasks.send_mails": 30,
     "scheduler.tasks.tend_requests": 600,
+    "scheduler.tasks.tell_budget_alerts": 60,
     "scheduler.tasks.accrue_usage": 3600,
     "scheduler.tasks.prune_telemetry": 600,
     "scheduler.tasks.prune_submit_keys": 3600,

@@ -23,6 +23,7 @@ from django.utils import timezone
 from accounts.services import sealing
 from scheduler.loop.cycle import Scheduler
 from scheduler.services import books, jobs, telemetry, usage
+from scheduler.services.budgets.telling import tell_alerts
 from scheduler.services.requesting import mailing, reminding, whatif
 from scheduler.services.timeline.segments import reconcile_segments
 
@@ -51,6 +52,12 @@ def accrue_usage() -> int:
     now = timezone.now()
     reconcile_segments(now=now)
     return usage.accrue_usage(now=now)
+
+
+@shared_task
+def tell_budget_alerts() -> int:
+    """Mail the alerts of budgets that nobody was told yet."""
+    return tell_alerts(now=timezone.now())
 
 
 @shared_task

@@ -11,7 +11,7 @@ from portal.cli import checkpoint, follow, jobs, nodes, session, submit
 from portal.cli.cluster import bookings
 from portal.cli.exits import OK, Failure
 from portal.cli.output import print_failure
-from portal.cli.people import audit, roles
+from portal.cli.people import audit, quota, roles
 from portal.cli.requesting import requests
 
 app = typer.Typer(
@@ -39,6 +39,7 @@ for command in (
     jobs.clone,
     checkpoint.checkpoint,
     audit.audit,
+    quota.quota,
 ):
     app.command()(command)
 app.add_typer(nodes.app, name="nodes")

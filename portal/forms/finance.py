@@ -75,7 +75,7 @@ class PriceForm(forms.Form):
 class BudgetForm(forms.Form):
     """GPU-hours or money of the organisation, a team or a project, and how it is kept."""
 
-    owner = forms.ChoiceField(label="Whose", choices=(), required=False)
+    owner = forms.ChoiceField(label="Whose", choices=())
     valid_from = _moment("From (UTC)")
     valid_until = _moment("Until right before (UTC)")
     gpu_hours = forms.IntegerField(

@@ -51,6 +51,7 @@ def quote_job(*, actor: User, spec: JobSpec, now: datetime | None = None) -> Quo
         basis=basis,
         cost_p50=_cost(quote, run_p50_s),
         cost_p90=_cost(quote, run_p90_s),
+        starts_now=start_p90 == now,
     )
     worst_s = quote.tasks * quote.gpus * spec.time_limit
     return replace(

@@ -227,3 +227,28 @@ def test_dependencies_and_begin_from_the_command_line(terminal_of):
     alice.run("release", str(waits["id"]), code=5)
     alice.run("cancel", str(later["id"]))
     alice.run("wait", str(waits["id"]))
+
+
+def test_quota_and_budgets_from_the_command_line(terminal_of, stack):
+    alice = terminal_of("alice")
+    period = {"valid_from": "2026-01-01T00:00:00Z", "valid_until": "2126-01-01T00:00:00Z"}
+    with stack.api("admin") as api:
+        made = api.post("/rules/quotas/", json={"owner": "vision", "maximum": 64})
+        assert made.status_code == 200, made.text
+        sent = {"owner": "vision", "gpu_hours": 5000, "enforcement": "warn", **period}
+        set_ = api.post("/rules/budgets/", json=sent)
+        assert set_.status_code == 200, set_.text
+        try:
+            out, _ = alice.run("quota", "vision")
+            assert "any GPU" in out
+            assert "5000.0 h" in out
+            (one,) = alice.json("quota", "vision")["quotas"]
+            assert one["maximum"] == 64
+            quote = alice.json("submit", "-p", "vision/digits", "--dry-run", "--", "true")
+            assert [limit["whose"] for limit in quote["limits"]] == ["team vision"]
+            said, _ = alice.run("submit", "-p", "vision/digits", "--dry-run", "--", "true")
+            assert "Budget of team vision" in said
+        finally:
+            assert api.delete(f"/rules/quotas/{made.json()['id']}/").status_code == 204
+            gone = api.post(f"/rules/budgets/{set_.json()['id']}/remove/", json={})
+            assert gone.status_code == 204

@@ -10,6 +10,7 @@ import pytest
 from scheduler.loop.cycle import Scheduler
 from scheduler.models import Attempt, Budget, BudgetAlert, BudgetHold, UsageEntry
 from scheduler.money import from_steps, steps_of
+from scheduler.services.budgets.telling import tell_alerts
 from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from scheduler.services.sharing.committing import settle_budgets
@@ -184,6 +185,23 @@ class TestAlerts:
         with_lease().run_cycle(at(2002))
         job.refresh_from_db()
         assert (job.state, job.wait_reason) == ("queued", "quota_borrow_limit")
+
+    def test_an_alert_is_mailed_once_to_those_it_concerns(
+        self, cluster, money, alice, lead, root, project
+    ):
+        from django.core import mail
+
+        money("1", enforcement="warn")
+        start(submit(alice, project, time_limit="2h"), cluster.node(1))
+        watch_budgets(now=at(600))
+        assert tell_alerts(now=at(601)) == 1
+        assert tell_alerts(now=at(602)) == 0
+        (letter,) = mail.outbox
+        assert lead.email in letter.to
+        assert alice.email not in letter.to
+        assert letter.subject == "Trainyard: budget of vision: 50 % used"
+        assert "0.60 EUR of 1.00 EUR" in letter.body
+        assert "/teams/vision/quota/" in letter.body
 
 
 class TestHardStop:

@@ -35,6 +35,7 @@ class EstimateShape(serializers.Serializer[Any]):
     basis = serializers.CharField()
     cost_p50 = serializers.DecimalField(**MONEY, allow_null=True)
     cost_p90 = serializers.DecimalField(**MONEY, allow_null=True)
+    starts_now = serializers.BooleanField()
 
 
 class LimitAfterShape(serializers.Serializer[Any]):

@@ -22,6 +22,8 @@ from scheduler.selectors.sharing import get_visible_budget, get_visible_owner, o
 from scheduler.selectors.sharing.budgets import budget_views
 from scheduler.services.sharing.budgets import BudgetRules, remove_budget, set_budget
 
+# A choice that is made has to have a value.
+_ROOT = "-"
 _RULES = tuple(BudgetRules.__dataclass_fields__)
 
 
@@ -59,7 +61,7 @@ def set_from(viewer: User, cleaned: dict[str, Any]) -> str:
     asked = {name: value for name, value in cleaned.items() if name not in (*_RULES, "owner")}
     budget = set_budget(
         actor=viewer,
-        owner=get_visible_owner(viewer, cleaned["owner"]),
+        owner=get_visible_owner(viewer, "" if cleaned["owner"] == _ROOT else cleaned["owner"]),
         rules=BudgetRules(**{name: cleaned[name] for name in _RULES}),
         **asked,
     )
@@ -70,7 +72,7 @@ def owners_for(viewer: User) -> list[tuple[str, str]]:
     """The organisation, teams and projects, by the paths of `get_visible_owner`."""
     teams = [(team.slug, f"team {team.slug}") for team in visible_teams(viewer)]
     projects = [(one.path, one.path) for one in visible_projects(viewer)]
-    return [("", "the organisation"), *teams, *projects]
+    return [(_ROOT, "the organisation"), *teams, *projects]
 
 
 def budget_form(owners: list[tuple[str, str]], data: Any = None, **initial: Any) -> BudgetForm:
@@ -84,7 +86,7 @@ def filled_from(budget: Budget) -> dict[str, Any]:
     hours = None if budget.is_money else (budget.limit - budget.carried) // 3600
     money = f"{from_steps(budget.limit - budget.carried):.2f}" if budget.is_money else None
     shown = {name: getattr(budget, name) for name in names}
-    return {**shown, "owner": owner_path(budget), "gpu_hours": hours, "amount": money}
+    return {**shown, "owner": owner_path(budget) or _ROOT, "gpu_hours": hours, "amount": money}
 
 
 def _show(

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from accounts.models import Project, User
 from accounts.selectors import get_visible_project
+from accounts.trees import ways_up
 from scheduler.models import Account, Budget, Grant, Pool, Quota
 from scheduler.money import from_steps, steps_of
 
@@ -85,7 +86,7 @@ def _limit(quota: Quota, grants: Sequence[Grant], gpus: int) -> LimitAfter:
 def budgets_after(
     viewer: User, path: str, gpu_seconds: int, cost: Decimal | None, *, now: datetime
 ) -> tuple[BudgetAfter, ...]:
-    """Budgets in force of the project at `path` and all above it; two queries."""
+    """Budgets in force of the project at `path` and all above it; three queries."""
     project = get_visible_project(viewer, path)
     budgets = Budget.objects.filter(
         account__key__in=_keys(project), valid_from__lte=now, valid_until__gt=now
@@ -112,8 +113,10 @@ def _budget(budget: Budget, gpu_seconds: int, cost: Decimal | None) -> BudgetAft
     )
 
 
-def _keys(project: Project) -> tuple[str, str, str]:
-    return "org", f"team:{project.team_id}", f"project:{project.pk}"
+def _keys(project: Project) -> tuple[str, ...]:
+    """The organisation, the teams on the project's way up, and itself; one query."""
+    teams = (project.team_id, *ways_up([project.team_id])[project.team_id])
+    return "org", *(f"team:{pk}" for pk in teams), f"project:{project.pk}"
 
 
 def _whose(account: Account) -> str:

@@ -194,9 +194,16 @@ def _is_beside(one: Quota, other: Quota) -> bool:
     """Whether both lie under the same account, in the same scope."""
     if one.pk == other.pk or not _same_scope(one, other):
         return False
-    if one.account.depth != other.account.depth:
-        return False
-    return one.account.depth == 1 or _team_of(one.account) == _team_of(other.account)
+    return _above(one.account) == _above(other.account)
+
+
+def _above(account: Account) -> tuple[str, int | None]:
+    """What account lies right above: a team, or the organisation; the root has none."""
+    if account.project is not None:
+        return "team", account.project.team_id
+    if account.team is not None:
+        return "team" if account.team.parent_id else "org", account.team.parent_id
+    return "none", None
 
 
 def _team_of(account: Account) -> int | None:

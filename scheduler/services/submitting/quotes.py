@@ -38,6 +38,7 @@ class Estimate:
     basis: str
     cost_p50: Decimal | None
     cost_p90: Decimal | None
+    starts_now: bool = False
 
 
 @dataclass(frozen=True, slots=True)

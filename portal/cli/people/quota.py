@@ -1,0 +1,77 @@
+"""What teams and projects may hold, and what their budgets have left."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any
+
+import typer
+
+from portal.cli.client import Api
+from portal.cli.config import load_config
+from portal.cli.output import print_json, print_line, print_table
+from portal.cli.session import AsJson
+
+_QUOTA = ("WHOSE", "OF", "POOL", "HELD", "GUARANTEED", "BORROWED", "BORROWS", "LENDS", "AT MOST")
+_BUDGET = ("WHOSE", "UNTIL", "BUDGET", "COMMITTED", "SPENT", "USED", "OUT ON", "DOES")
+
+
+def quota(
+    owner: Annotated[str, typer.Argument(help="Only this team, or team/project.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show what you may hold, what of it is borrowed, and what budgets have left."""
+    with Api(load_config()) as api:
+        quotas = api.get("/rules/quotas/")["items"]
+        budgets = api.get("/rules/budgets/")["items"]
+    if owner:
+        quotas = [one for one in quotas if _is_of(one["owner"], owner)]
+        budgets = [one for one in budgets if _is_of(one["owner"], owner)]
+    if as_json:
+        print_json({"quotas": quotas, "budgets": budgets})
+        return
+    print_table(_QUOTA, [_quota_cells(one) for one in quotas], "No quota: what is free is yours.")
+    print_line()
+    print_table(_BUDGET, [_budget_cells(one) for one in budgets], "No budget.")
+
+
+def _is_of(path: str, owner: str) -> bool:
+    return path == owner or path.startswith(f"{owner}/")
+
+
+def _quota_cells(one: dict[str, Any]) -> list[object]:
+    granted = [grant for grant in one["grants"] if not grant["revoked_at"]]
+    plus = f" (+{len(granted)} grants)" if granted else ""
+    return [
+        one["owner"] or "the organisation",
+        one["gpu_model"] or "any GPU",
+        one["pool"] or "all",
+        one["held"],
+        f"{one['guaranteed']}{plus}",
+        one["borrowed"],
+        "no limit" if one["borrow_limit"] is None else one["borrow_limit"],
+        "all" if one["lend_limit"] is None else one["lend_limit"],
+        "no limit" if one["maximum"] is None else one["maximum"],
+    ]
+
+
+def _budget_cells(one: dict[str, Any]) -> list[object]:
+    if one["amount"] is None:
+        limit, committed, spent = (
+            f"{one[name] / 3600:.1f} h" for name in ("gpu_seconds", "committed_s", "spent_s")
+        )
+    else:
+        limit, committed, spent = (
+            f"{Decimal(one[name]):.2f} {one['currency']}"
+            for name in ("amount", "committed", "spent")
+        )
+    return [
+        one["owner"] or "the organisation",
+        one["valid_until"][:10],
+        limit,
+        committed,
+        spent,
+        f"{one['used_percent']} %",
+        one["out_on"] or "-",
+        one["enforcement"].replace("_", " "),
+    ]
