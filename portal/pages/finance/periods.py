@@ -23,7 +23,7 @@ from scheduler.services.books import (
     reopen_period,
     soft_close_period,
 )
-from scheduler.services.books.stamps import stamp_of
+from scheduler.services.books.posting import stamp_of
 
 ACTS = ("soft-close", "close", "reopen", "correct")
 # Where each kind of finding is mended.

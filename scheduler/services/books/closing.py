@@ -33,10 +33,10 @@ from scheduler.services.books.posting import (
     period_named,
     post_entries,
     require_bookkeeper,
+    require_unchanged,
 )
 from scheduler.services.books.recovery import amortisation
 from scheduler.services.books.refunds import credit_losses
-from scheduler.services.books.stamps import require_unchanged
 from scheduler.services.errors import Conflict, Invalid
 
 

@@ -47,6 +47,23 @@ def period_named(name: str) -> Period:
     return Period.objects.get_or_create(name=name, defaults={"currency": load_conf().currency})[0]
 
 
+def stamp_of(period: Period) -> str:
+    """State, version and who proposed to reopen it, as one word for a form."""
+    return f"{period.state}.{period.version}.{period.reopen_proposed_by_id or 0}"
+
+
+def require_unchanged(period: Period, seen: str) -> None:
+    """Raises Conflict if a month is not as it was seen; an empty `seen` asks nothing."""
+    if seen and seen != stamp_of(period):
+        state = period.state.replace("_", " ")
+        raise Conflict(
+            f"{period.name} has changed since you looked at it: it is {state} now, version "
+            f"{period.version}. Look again, then decide.",
+            code="stale_version",
+            facts={"seen": stamp_of(period)},
+        )
+
+
 def post_entries(entries: Iterable[Entry]) -> list[LedgerEntry]:
     """Chain entries behind the last one and store them; call inside a transaction.
 

@@ -9,8 +9,7 @@ from accounts.services.audit import record
 from scheduler.ledger.periods import PeriodState
 from scheduler.models import Period
 from scheduler.services import transitions
-from scheduler.services.books.posting import require_bookkeeper
-from scheduler.services.books.stamps import require_unchanged
+from scheduler.services.books.posting import require_bookkeeper, require_unchanged
 from scheduler.services.errors import Conflict, Invalid, NotFound
 
 

@@ -1,0 +1,81 @@
+"""Finance in the browser: a month closed, an amount corrected by two, its statement exported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from accounts.models import User
+from tests import factories, scenes
+from tests.browser.conftest import sign_in
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
+# A month that is over whenever this runs.
+BEGAN = datetime(2026, 9, 10, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def books(monkeypatch, root: User, alice: User, project) -> User:
+    """September: two hours of one GPU at 3.60, by alice; returns a second bookkeeper."""
+    # The browser's driver runs a loop in this thread; nothing here awaits the database.
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+    cluster = scenes.build_cluster(root, nodes=0)
+    node = scenes.add_node(cluster, "n1", 1, now=BEGAN)
+    job = scenes.submit(alice, project, now=BEGAN)
+    attempt = scenes.start(job, node, now=BEGAN)
+    scenes.sync(node, scenes.running(attempt), now=BEGAN)
+    scenes.sync(node, scenes.ended(attempt), now=BEGAN + timedelta(hours=2))
+    return factories.person("second", is_superuser=True)
+
+
+@pytest.fixture
+def open_as(chromium, live_server) -> Iterator:
+    contexts = []
+
+    def open_page(username: str) -> Page:
+        context = chromium.new_context(base_url=live_server.url)
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        sign_in(page, username, factories.PASSWORD)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def test_a_month_is_closed_corrected_and_its_statement_exported(books, open_as, tmp_path):
+    page = open_as("root")
+    page.goto("/finance/")
+    page.get_by_role("link", name="Months", exact=True).click()
+    page.get_by_role("button", name="Close 2026-09").click()
+    expect(page.get_by_text("2026-09 is closed as version 1.")).to_be_visible()
+    expect(page.locator("#m2026-09")).to_contain_text("7.20")
+
+    page.get_by_role("link", name="Adjustments").click()
+    page.get_by_label("Amount").fill("1,50")
+    page.get_by_label("Reason").fill("a day lost to cooling")
+    page.get_by_role("button", name="Propose").click()
+    expect(page.get_by_text("Write a number with a point").first).to_be_visible()
+    page.get_by_label("Amount").fill("-1.50")
+    page.get_by_role("button", name="Propose").click()
+    expect(page.get_by_text("another person has to post it")).to_be_visible()
+    expect(page.get_by_role("button", name="Post", exact=True)).to_have_count(0)
+
+    other = open_as("second")
+    other.goto("/finance/adjustments/")
+    other.get_by_role("button", name="Post", exact=True).click()
+    expect(other.get_by_text(re.compile(r"It is posted as entry \d+"))).to_be_visible()
+
+    other.goto("/finance/periods/")
+    other.locator("#m2026-09").get_by_role("link", name="Statements").click()
+    with other.expect_download() as waiting:
+        other.get_by_role("link", name="CSV").click()
+    saved = tmp_path / "statement.csv"
+    waiting.value.save_as(saved)
+    assert "7.2" in saved.read_text("utf-8-sig")
