@@ -12,12 +12,9 @@ from scheduler.engine.board.kept import Kept, Seeker
 from scheduler.engine.gang import choose_nodes, holds_gang, shares_of, start_gang
 from scheduler.engine.grouping import group_rows
 from scheduler.engine.keeping.heads import Heads
-from scheduler.engine.plan import Resize, Start, Stop
+from scheduler.engine.plan import Start
 from scheduler.engine.policy import Policy
-from scheduler.engine.preempting.claiming import take_cleared
-from scheduler.engine.preempting.resizing import Elastic
-from scheduler.engine.preempting.targeting import Targeting
-from scheduler.engine.shaping.sizes import least_size
+from scheduler.engine.preempting.clearing import Clearer
 from scheduler.engine.sharing.fairshare import Line, units_of
 from scheduler.engine.sharing.quota import Gate, kinds_for_accounts, worst_case_s
 from scheduler.engine.sharing.turns import Turns
@@ -34,8 +31,6 @@ from scheduler.engine.snapshot import (
     rows_by_group,
 )
 
-# Stops of one cycle; the next one follows in a moment, and sees what has become of them.
-MOST_STOPS = 512
 # How many places are looked at together, at first, for the next one that may start.
 _STRIDE = 64
 
@@ -43,7 +38,8 @@ _STRIDE = 64
 class _Stream:
     """The jobs that one account rules and one takes the turns of, in order; tried up to `turn`.
 
-    `cost_s`: GPU-seconds of each at worst, `price` of each; None if nobody has a budget.
+    `may_claim`: it may take back what it lent. `cost_s`: GPU-seconds of each at worst, `price` of
+    each; None if nobody has a budget.
     """
 
     def __init__(self, account: int, sharer: int, places: Ints, class_of: Ints) -> None:
@@ -54,6 +50,7 @@ class _Stream:
         self.cost_s: Floats | None = None
         self.price: Floats | None = None
         self.turn = 0
+        self.may_claim = False
 
     @property
     def place(self) -> int:
@@ -75,14 +72,13 @@ class Admission:
         self.policy = policy
         self.starts: list[Start] = []
         self.started: list[int] = []
-        self.stops: list[Stop] = []
-        self.resizes: list[Resize] = []
-        self._elastic: Elastic | None = None
+        self.clearer = Clearer(board, gate, policy)
         self.heads = Heads(board, policy)
-        self._targeting: Targeting | None = None
         self.is_started = flags(np.zeros(len(self.order)))
         size = len(classes.requests)
         self._closed: Flags = flags(np.zeros(size))
+        # Classes that fit nowhere: only who takes back what it lent may still start.
+        self._full: Flags = flags(np.zeros(size))
         # Classes that fit but for what is kept: only who is gone by then may still start.
         self._gone_by_s: Floats = floats(np.full(size, np.inf))
         self._kind_of: Ints | None = None
@@ -142,6 +138,7 @@ class Admission:
             last = group[first]
             whose = int(account[first]), int(sharer[first])
             streams.append(_Stream(*whose, places[members], class_of[members]))
+            streams[-1].may_claim = self.clearer.may_claim(whose[0])
             if self.gate.has_budgets:
                 streams[-1].cost_s = self._costs_s(rows[members], class_of[members])
                 streams[-1].price = self._prices(class_of[members])
@@ -180,6 +177,8 @@ class Admission:
         """Which of these jobs are of an open class, end in time if they must, and are paid for."""
         class_of = stream.class_of[turns]
         is_open = ~self._closed[class_of]
+        if not stream.may_claim:
+            is_open &= ~self._full[class_of]
         must_end = is_open & np.isfinite(self._gone_by_s[class_of])
         if must_end.any():
             rows = self.order[stream.places[turns]][must_end]
@@ -205,7 +204,7 @@ class Admission:
             return
         limit_s = int(self.board.snapshot.waiting.time_limit_s[row])
         request = self.gate.sized(request, stream.account, limit_s)
-        nodes = choose_nodes(self.board, request)
+        nodes = None if self._full[class_row] else choose_nodes(self.board, request)
         fits = nodes is not None
         who = replace(who, request=request)
         beside = self._beside(who)
@@ -221,13 +220,18 @@ class Admission:
             gone_by_s = min(self._gone_by_s[class_row], last_s)
             self._gone_by_s[self.classes.alike(class_row)] = gone_by_s
         else:
-            self._closed[self.classes.alike(class_row)] = True
+            alike = self.classes.alike(class_row)
+            self._full[alike] = True
+            if stream.may_claim:
+                self._close_here(stream.account, alike)
 
     def _close_for(self, account: int, class_row: int) -> None:
         """Accounts look at pool, model and GPUs alone: all classes like it are closed for it."""
         if self._kind_of is None:
             self._kind_of = kinds_for_accounts(self.gate, self.classes.requests)
-        alike = flags(self._kind_of == self._kind_of[class_row])
+        self._close_here(account, flags(self._kind_of == self._kind_of[class_row]))
+
+    def _close_here(self, account: int, alike: Flags) -> None:
         closed = self._closed_for.get(account)
         self._closed_for[account] = alike if closed is None else flags(closed | alike)
 
@@ -260,41 +264,10 @@ class Admission:
         self.gate.charge(request, account, limit_s, start)
 
     def _clear(self, place: int, row: int, request: Request) -> bool:
-        """Stop jobs of lower tiers for it, if the policy lets it and that makes room."""
-        snapshot, running = self.board.snapshot, self.board.snapshot.running
-        if running is None or not self.policy.stops_lower_tiers or not len(running.jobs):
-            return False
-        if self._targeting is None:
-            self._targeting = Targeting(self.board, running, self.policy)
-        # Whom to stop is found by counting; what counts do not tell is not stopped for.
-        if not request.is_counted or self.board.cards.matter or request.booking != NONE:
-            return False
-        targeting, tier = self._targeting, int(snapshot.waiting.tier[row])
-        if len(self.stops) >= MOST_STOPS or not targeting.outranks_somebody(tier):
-            return False
-        if self._shrink(row, request, tier, targeting):
-            return False
-        least = least_size(snapshot, request)
-        request = replace(request, nodes=least, nodes_min=0) if request.nodes_min else request
-        clearing = targeting.find(request, tier, self._beside(Seeker(row, request)))
-        if clearing is None:
-            return False
-        job = int(snapshot.waiting.id[row])
-        until_s = snapshot.now_s + float(snapshot.waiting.remaining_s[row])
-        leaving = targeting.held_rows(clearing.victims)
-        start = take_cleared(self.board, job, request, clearing.nodes, leaving, until_s)
-        self._count(place, row, request, start)
-        self.stops += targeting.stop(clearing.victims, job, tier)
-        return True
-
-    def _shrink(self, row: int, request: Request, tier: int, targeting: Targeting) -> bool:
-        """Let elastic jobs of lower tiers give nodes back for it, if the policy resizes."""
-        running = self.board.snapshot.running
-        if not self.policy.resizes or running is None:
-            return False
-        if self._elastic is None:
-            self._elastic = Elastic(self.board, running, self.policy)
-        found = self._elastic.shrink_for(int(self.board.snapshot.waiting.id[row]), request, tier)
-        self.resizes += found
-        targeting.is_gone[np.isin(running.jobs.id, [resize.job for resize in found])] = True
-        return bool(found)
+        """Start it in the room of others, if some may be stopped for it and that is enough."""
+        is_full = bool(self._full[self.classes.of_job[row]])
+        beside = self._beside(Seeker(row, request))
+        cleared = self.clearer.clear(row, request, beside, by_tier=not is_full)
+        if cleared is not None:
+            self._count(place, row, cleared.request, cleared.start)
+        return cleared is not None

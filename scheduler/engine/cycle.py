@@ -86,7 +86,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
     stood = standings(after, classes, policy, line.order, admission.is_started, ruled_out)
     reservations = reservations_of(after, admission.heads.by_pool)
     starts = (*settled.starts, *admission.starts)
-    stops = (*room.stops, *admission.stops)
+    stops = (*room.stops, *admission.clearer.stops)
     resizes = _resizes(board, policy, admission, left, stops)
     slots = timeline_of(board, admission.starts, admission.started)
     plan = Plan(starts, stops, settled.waits.join(waits), reservations, stood, resizes, slots)
@@ -99,5 +99,5 @@ def _resizes(
     """Who gives nodes back, and who grows in the pools where nobody is left waiting."""
     snapshot = board.snapshot
     crowded = flags(np.bincount(snapshot.waiting.pool[left], minlength=len(snapshot.pools)))
-    leaving = [stop.job for stop in stops] + [resize.job for resize in admission.resizes]
-    return (*admission.resizes, *grow_jobs(board, policy, crowded, leaving))
+    leaving = [stop.job for stop in stops] + [resize.job for resize in admission.clearer.resizes]
+    return (*admission.clearer.resizes, *grow_jobs(board, policy, crowded, leaving))

@@ -27,11 +27,11 @@ def request_stop(
 
     Expects `attempt.job` loaded. What a person wants overrides the reason of a stop already under
     way, a cancel also a pause, so that such a job does not queue again. `make_room_for` and `facts`
-    say for whom and what spoke for it. False: nothing was left to stop.
+    say for whom and what spoke for it, also which account takes back what it lent. False: nothing was left to stop.
     """
     if attempt.state == AttemptState.ENDED:
         return False
-    who = actor.get_full_name() if actor else ""
+    who = actor.get_full_name() if actor else str((facts or {}).get("given_back_to", ""))
     if attempt.state == AttemptState.STOPPING:
         return _override(attempt, reason, who)
     moved = transitions.move_attempt(

@@ -39,6 +39,8 @@ def verdict(
     if reason is EndReason.PREEMPTED:
         whom = attempt.stopped_for_id
         facts |= {"for_whom": f"job {whom}" if whom else "a more important job"}
+        if attempt.stop_actor_name:
+            facts["for_whom"] += f" (given back to {attempt.stop_actor_name})"
         facts |= {"beneficiary": whom} if whom else {}
     if reason is EndReason.TIME_LIMIT:
         facts["limit"] = format_duration(attempt.job.time_limit_s)

@@ -131,7 +131,7 @@ def test_who_asks_for_its_own_is_not_refused_while_nobody_borrows(snapshot: Snap
         return
     for account in range(len(snapshot.accounts)):
         for request in classes.requests:
-            concerned = [c for _, c in gate._concerned(request)]
+            concerned = [c for _, c in gate.concerned(request)]
             milli = gate.least_milli(request)
             if all(c.is_guaranteed(account, milli) for c in concerned):
                 assert gate.over_quota(request, account) is None

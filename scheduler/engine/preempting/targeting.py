@@ -1,17 +1,18 @@
-"""Whom to stop so that one job of a higher tier can start: the least lost work that makes room.
+"""Whom to stop so that one job can start: the least lost work that makes room.
 
-Victims are of lower tiers only. Nodes are chosen one after the other, the one where room costs
-least first; on each, jobs are stopped in the order of price per GPU until the share fits, a prefix
-of a sorted column. A gang frees several nodes for one price: while more nodes are wanted it counts
-by the part of it that may be used, and once it is stopped what it held is free of charge. Prices
-are worked out anew only after a gang was stopped: nothing else changes those of other nodes. In the
-end who need not go after all stays, the dearest first (the reverse delete step of Goemans and
-Williamson, SIAM J. Comput. 24, 1995, for covers chosen greedily).
+Who may go at all is said beforehand: lower tiers, or those who run on what is lent. Nodes are
+chosen one after the other, the one where room costs least first; on each, jobs are stopped in the
+order of price per GPU until the share fits, a prefix of a sorted column. A gang frees several nodes
+for one price: while more nodes are wanted it counts by the part of it that may be used, and once it
+is stopped what it held is free of charge. Prices are worked out anew only after a gang was stopped:
+nothing else changes those of other nodes. In the end who need not go after all stays, the dearest
+first (the reverse delete step of Goemans and Williamson, SIAM J. Comput. 24, 1995, for covers
+chosen greedily).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,18 +84,26 @@ class Targeting:
         """Whether a job of this tier could stop anyone at all."""
         return tier > self._lowest
 
-    def find(self, request: Request, tier: int, beside: Sequence[Kept] = ()) -> Clearing | None:
-        """Where the job can start if some of lower tiers stop; None if that is not enough.
+    @property
+    def may_go(self) -> Flags:
+        """By row of `Running`, who may be stopped and has not been yet."""
+        return flags(self._may_stop & ~self.is_gone)
+
+    def below(self, tier: int) -> Flags:
+        """Who of lower tiers may go; for production also who has not run long on headroom."""
+        may_stop = self._may_stop
+        if tier >= Tier.PRODUCTION:
+            may_stop = flags(may_stop | self._is_lent)
+        return flags((self.running.jobs.tier < tier) & may_stop & ~self.is_gone)
+
+    def find(self, request: Request, may_go: Flags, beside: Sequence[Kept] = ()) -> Clearing | None:
+        """Where the job can start if some of those who `may_go` stop; None if that is not enough.
 
         Nodes kept for heads or `beside` are left alone.
         """
         if request.is_share or not request.gpus:
             return None
         self._is_kept = self.board.keeping.nodes(beside)
-        may_stop = self._may_stop
-        if tier >= Tier.PRODUCTION:
-            may_stop = flags(may_stop | self._is_lent)
-        may_go = (self.running.jobs.tier < tier) & may_stop & ~self.is_gone
         shares = ints(np.flatnonzero(may_go[self.job]))
         picked = flags(np.zeros(len(may_go)))
         nodes = ints([])
@@ -110,8 +119,8 @@ class Targeting:
         """The rows of `Held` of these jobs."""
         return self._held_row[np.isin(self.job, victims)]
 
-    def stop(self, victims: Ints, beneficiary: int, tier: int) -> list[Stop]:
-        """Let these jobs go for good, and say so."""
+    def stop(self, victims: Ints, beneficiary: int, facts: Mapping[str, object]) -> list[Stop]:
+        """Let these jobs go for good, and say so; `facts` are what spoke for all of it."""
         self.is_gone[victims] = True
         jobs = self.running.jobs
         return [
@@ -119,9 +128,8 @@ class Targeting:
                 int(jobs.id[row]),
                 beneficiary,
                 facts={
-                    "why": "tier",
+                    **facts,
                     "tier": int(jobs.tier[row]),
-                    "beneficiary_tier": tier,
                     "lost_s": round(float(self.lost_s[row])),
                 },
             )

@@ -108,18 +108,24 @@ class Cohorts:
             need = self._passed_on(row, need)
         return None
 
-    def is_guaranteed(self, account: int, milli: int) -> bool:
-        """Whether so much more lies within the guarantee of the account or of one above it, the
-        root apart: what is nobody's guarantee cannot be claimed back."""
+    def guarantor(self, account: int, milli: int) -> int:
+        """Within whose guarantee so much more lies: the account, one above it, or -1 for nobody's.
+
+        The root is apart: what is nobody's guarantee cannot be claimed back.
+        """
         need = milli
         for row in self.tree.way_up(account)[:-1]:
             above = self.taken[row] + need - self.own[row]
             if above <= 0:
-                return True
+                return row
             if NONE != self.borrow_limit[row] < above:
-                return False
+                return NONE
             need = self._passed_on(row, need)
-        return False
+        return NONE
+
+    def is_guaranteed(self, account: int, milli: int) -> bool:
+        """Whether so much more lies within a guarantee."""
+        return self.guarantor(account, milli) != NONE
 
     def charge(self, account: int, milli: int) -> None:
         """Count so much more, or less, as held by the account."""

@@ -132,7 +132,7 @@ class Gate:
         found = self.purse.shortage(account, need_s, request)
         if found is None:
             return None
-        facts = {"account": self._name(found.account), **found.facts}
+        facts = {"account": self.name_of(found.account), **found.facts}
         return Refusal(WaitReason.BUDGET_EXHAUSTED, facts)
 
     def over_quota(self, request: Request, account: int) -> Refusal | None:
@@ -151,7 +151,7 @@ class Gate:
         if self._has_caps and (found := self._over_cap(account, milli)):
             return found
         borrow: Barrier | None = None
-        for scope, cohorts in self._concerned(request):
+        for scope, cohorts in self.concerned(request):
             shortage = cohorts.shortage(account, milli)
             if shortage is None:
                 continue
@@ -162,7 +162,7 @@ class Gate:
 
     def is_guaranteed(self, request: Request, account: int) -> bool:
         """Whether the request is the account's own by some limit, so that it can be claimed."""
-        milli, concerned = self.least_milli(request), self._concerned(request)
+        milli, concerned = self.least_milli(request), self.concerned(request)
         return any(cohorts.is_guaranteed(account, milli) for _, cohorts in concerned)
 
     def charge(self, request: Request, account: int, time_limit_s: int, start: Start) -> None:
@@ -197,7 +197,7 @@ class Gate:
                 if count and pool in (NONE, request.pool) and limited in (NONE, model):
                     cohorts.charge(account, count * request.gpu_milli)
 
-    def _concerned(self, request: Request) -> list[tuple[Scope, Cohorts]]:
+    def concerned(self, request: Request) -> list[tuple[Scope, Cohorts]]:
         """The limits that a request may fall under."""
         takes = self._accepts[request.model]
         return [
@@ -219,7 +219,7 @@ class Gate:
         return None
 
     def _capped(self, row: int, limit: int, facts: dict[str, object]) -> Refusal:
-        who = {"account": self._name(row), "limit": limit}
+        who = {"account": self.name_of(row), "limit": limit}
         return Refusal(WaitReason.QUOTA_HARD, {**who, **facts})
 
     def _over_limit(
@@ -232,7 +232,7 @@ class Gate:
         if found.bound is Bound.COHORT:
             among = self.tree.way_up(account)[-1]
         facts: dict[str, object] = {
-            "account": self._name(found.account),
+            "account": self.name_of(found.account),
             "cap": "GPUs" if is_hard else "borrowed GPUs",
             "of": self._scope_words(scope),
             "used": _gpus(found.held),
@@ -240,7 +240,7 @@ class Gate:
             "gpus": _gpus(milli),
             "bound": str(found.bound),
             "borrowers": [
-                {"account": self._name(row), "gpus": _gpus(borrowed)}
+                {"account": self.name_of(row), "gpus": _gpus(borrowed)}
                 for row, borrowed in cohorts.borrowers(among, _BORROWERS_NAMED)
             ],
         }
@@ -251,7 +251,8 @@ class Gate:
         pool = f"pool {self.snapshot.pools[scope[0]]}" if scope[0] != NONE else "all pools"
         return pool if scope[1] == NONE else f"{self.snapshot.models[scope[1]]} in {pool}"
 
-    def _name(self, row: int) -> str:
+    def name_of(self, row: int) -> str:
+        """What the account is called."""
         names = self.snapshot.account_names
         return names[row] if row < len(names) else f"account {row}"
 

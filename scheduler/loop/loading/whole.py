@@ -66,10 +66,13 @@ class Loaded:
         running = replace(running, jobs=replace(running.jobs, booking=booking))
         return replace(self, snapshot=replace(snapshot, running=running))
 
-    def has_lower_tiers(self) -> bool:
-        """Whether any live job is of a lower tier than some that waits. One query."""
-        tiers = self.snapshot.waiting.tier
-        return bool(len(tiers)) and runs_below(int(tiers.max()))
+    def may_stop_some(self) -> bool:
+        """Whether anybody waits for whom others could be stopped: owners may take back what they
+        lent, and some live job may be of a lower tier. One query at most."""
+        tiers, limits = self.snapshot.waiting.tier, self.snapshot.limits
+        if not len(tiers):
+            return False
+        return bool((limits.guaranteed > 0).any()) or runs_below(int(tiers.max()))
 
 
 def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:

@@ -85,7 +85,7 @@ def _order(room: Room, lease_token: int, now: datetime) -> int:
         )
     ]
     if job.state == JobState.QUEUED:
-        _tell(job, asked, now)
+        _tell(job, asked, room, now)
     return len(asked)
 
 
@@ -106,12 +106,14 @@ def _keep(room: Room, expires_at: datetime, now: datetime) -> None:
     follow_devices((claim.device_id for claim in claims), now=now, cause="kept")
 
 
-def _tell(job: Job, asked: Sequence[int], now: datetime) -> None:
+def _tell(job: Job, asked: Sequence[int], room: Room, now: datetime) -> None:
     """The job's history and its page say at once that room is being made, and by whom."""
     victims = sorted(asked)
-    transitions.record_event(
-        job, "room_ordered", now=now, detail={"victims": victims, "stopping": victim_words(victims)}
-    )
+    detail: dict[str, object] = {"victims": victims, "stopping": victim_words(victims)}
+    owners = {victim.facts.get("given_back_to") for victim in room.victims} - {None}
+    if owners:
+        detail["given_back_to"] = sorted(map(str, owners))[0]
+    transitions.record_event(job, "room_ordered", now=now, detail=detail)
     facts = {"victims": victims, "stopping": victim_words(victims), "pool": job.pool.name}
     record_waits([(job.pk, WaitReason.PREEMPTION_IN_PROGRESS, facts)], now=now)
     transitions.tell_of_job(job)

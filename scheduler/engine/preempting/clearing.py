@@ -1,0 +1,161 @@
+"""Room for one job that fits nowhere: by stopping others, if the policy lets it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scheduler.engine.board import Board
+from scheduler.engine.board.kept import Kept
+from scheduler.engine.plan import Resize, Start, Stop
+from scheduler.engine.policy import Policy
+from scheduler.engine.preempting.claiming import take_cleared
+from scheduler.engine.preempting.reclaiming import Reclaiming
+from scheduler.engine.preempting.resizing import Elastic
+from scheduler.engine.preempting.targeting import Targeting
+from scheduler.engine.shaping.sizes import least_size
+from scheduler.engine.sharing.quota import Gate
+from scheduler.engine.snapshot import NONE, Flags, Request, flags
+
+# Stops of one cycle; the next one follows in a moment, and sees what has become of them.
+MOST_STOPS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A start on what its stops give back, and the request as it starts."""
+
+    request: Request
+    start: Start
+
+
+class Clearer:
+    """Owners take back what they lent first, then higher tiers stop lower ones.
+
+    `stops` and `resizes` are those of the whole cycle.
+    """
+
+    def __init__(self, board: Board, gate: Gate, policy: Policy) -> None:
+        self.stops: list[Stop] = []
+        self.resizes: list[Resize] = []
+        self._board = board
+        self._gate = gate
+        self._policy = policy
+        self._targeting: Targeting | None = None
+        self._reclaiming: Reclaiming | None = None
+        self._elastic: Elastic | None = None
+        self._may_claim: dict[int, bool] = {}
+        # By owner, requests for which giving back all that is lent was not enough in this cycle.
+        self._failed: dict[int, list[Request]] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody can be stopped at all."""
+        running = self._board.snapshot.running
+        return running is None or not self._policy.stops_lower_tiers or not len(running.jobs)
+
+    def may_claim(self, account: int) -> bool:
+        """Whether the account may have lent something that others use now."""
+        if self.is_idle or not self._gate.cohorts:
+            return False
+        if account not in self._may_claim:
+            self._may_claim[account] = self._claims().may_claim(account)
+        return self._may_claim[account]
+
+    def clear(
+        self, row: int, request: Request, beside: Sequence[Kept], *, by_tier: bool = True
+    ) -> Cleared | None:
+        """Stop others for the waiting row, if that makes room for it.
+
+        Without `by_tier` only who runs on what its account lent: the rest was tried for an equal
+        request, of the same tier or a higher one.
+        """
+        board = self._board
+        if self.is_idle or len(self.stops) >= MOST_STOPS:
+            return None
+        # Whom to stop is found by counting; what counts do not tell is not stopped for.
+        if not request.is_counted or board.cards.matter or request.booking != NONE:
+            return None
+        waiting = board.snapshot.waiting
+        least = least_size(board.snapshot, request)
+        sized = replace(request, nodes=least, nodes_min=0) if request.nodes_min else request
+        if self.may_claim(int(waiting.account[row])):
+            cleared = self._take_back(row, sized, beside)
+            if cleared is not None:
+                return cleared
+        tier, targeting = int(waiting.tier[row]), self._targets()
+        if not by_tier or not targeting.outranks_somebody(tier) or self._shrink(row, request, tier):
+            return None
+        return self._stop(row, sized, targeting.below(tier), beside, why="tier")
+
+    def _take_back(self, row: int, request: Request, beside: Sequence[Kept]) -> Cleared | None:
+        """Stop those who run on what the job's own account lent."""
+        account = int(self._board.snapshot.waiting.account[row])
+        found = self._claims().find(request, account)
+        if found is None:
+            return None
+        owner, takers = found
+        failed = self._failed.setdefault(owner, [])
+        if any(_asks_no_less(request, other) for other in failed):
+            return None
+        may_go, whose = flags(self._targets().may_go & takers), self._gate.name_of(owner)
+        cleared = self._stop(row, request, may_go, beside, why="reclaim", given_back_to=whose)
+        if cleared is None:
+            failed.append(request)
+        return cleared
+
+    def _stop(
+        self,
+        row: int,
+        request: Request,
+        may_go: Flags,
+        beside: Sequence[Kept],
+        **facts: object,
+    ) -> Cleared | None:
+        snapshot, targeting = self._board.snapshot, self._targets()
+        clearing = targeting.find(request, may_go, beside)
+        if clearing is None:
+            return None
+        job = int(snapshot.waiting.id[row])
+        until_s = snapshot.now_s + float(snapshot.waiting.remaining_s[row])
+        leaving = targeting.held_rows(clearing.victims)
+        start = take_cleared(self._board, job, request, clearing.nodes, leaving, until_s)
+        tier = int(snapshot.waiting.tier[row])
+        self.stops += targeting.stop(clearing.victims, job, {**facts, "beneficiary_tier": tier})
+        return Cleared(request, start)
+
+    def _shrink(self, row: int, request: Request, tier: int) -> bool:
+        """Let elastic jobs of lower tiers give nodes back for it, if the policy resizes."""
+        running = self._board.snapshot.running
+        if not self._policy.resizes or running is None:
+            return False
+        if self._elastic is None:
+            self._elastic = Elastic(self._board, running, self._policy)
+        found = self._elastic.shrink_for(int(self._board.snapshot.waiting.id[row]), request, tier)
+        self.resizes += found
+        resized = [resize.job for resize in found]
+        self._targets().is_gone[np.isin(running.jobs.id, resized)] = True
+        return bool(found)
+
+    def _targets(self) -> Targeting:
+        running = self._board.snapshot.running
+        assert running is not None
+        if self._targeting is None:
+            self._targeting = Targeting(self._board, running, self._policy)
+        return self._targeting
+
+    def _claims(self) -> Reclaiming:
+        if self._reclaiming is None:
+            self._reclaiming = Reclaiming(self._gate, self._targets())
+        return self._reclaiming
+
+
+def _asks_no_less(request: Request, other: Request) -> bool:
+    """Whether it fits nowhere where the other does not: alike, and no smaller in any respect."""
+    sizes = ("nodes", "gpus", "part_gpus", "cpus", "memory_mib")
+    if any(getattr(request, name) < getattr(other, name) for name in sizes):
+        return False
+    amounts = {name: getattr(other, name) for name in sizes}
+    return replace(request, **amounts, queue=other.queue) == other

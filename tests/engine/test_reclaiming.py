@@ -1,0 +1,197 @@
+"""Owners take back what they lent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.engine.cycle import plan_cycle
+from scheduler.engine.policy import Order, Policy
+from scheduler.engine.snapshot import NONE, Snapshot, ints
+from scheduler.states import Tier
+from tests.builders import DrawnJob, draw, job
+from tests.engine.owners import DrawnLimit, limit, shared_by
+from tests.engine.stopping import PROMISED, TIERS, live, starts, stops
+
+TEAMS = ("org", "org/vision", "org/speech")
+
+
+def lent(
+    cluster: Snapshot,
+    *running: DrawnJob,
+    owners: Mapping[int, str],
+    limits: list[DrawnLimit],
+    tree: tuple[str, ...] = TEAMS,
+    **columns: list[float],
+) -> Snapshot:
+    """The drawn cluster with accounts, limits, and these live jobs."""
+    snapshot = shared_by(live(cluster, *running, **columns), *tree, owners=owners, limits=limits)
+    assert snapshot.running is not None
+    names = list(snapshot.account_names)
+    jobs = snapshot.running.jobs
+    account = [names.index(owners[n]) if n in owners else NONE for n in jobs.id.tolist()]
+    return replace(
+        snapshot, running=replace(snapshot.running, jobs=replace(jobs, account=ints(account)))
+    )
+
+
+def test_the_newest_of_what_is_borrowed_is_given_back_and_says_to_whom() -> None:
+    snapshot = lent(
+        draw("a 1122", jobs=[job(5, "1x2")]),
+        job(1, "1x2"),
+        job(2, "1x2"),
+        owners={1: "speech", 2: "speech", 5: "vision"},
+        limits=[limit("vision", guaranteed=2), limit("speech", guaranteed=2)],
+        ran_s=[9000, 700],
+        checkpoint_age_s=[10, 600],
+    )
+    plan = plan_cycle(snapshot, TIERS)
+    assert stops(plan) == [(2, 5)] and starts(plan) == {5: [101]}
+    assert plan.stops[0].facts == {
+        "why": "reclaim",
+        "given_back_to": "vision",
+        "tier": 10,
+        "beneficiary_tier": 10,
+        "lost_s": 600,
+    }
+    assert plan_cycle(snapshot, Policy()).stops == ()
+
+
+def test_among_the_borrowed_who_loses_least_goes() -> None:
+    snapshot = lent(
+        draw("a 1122", jobs=[job(5, "1x2")]),
+        job(1, "1x2"),
+        job(2, "1x2"),
+        owners={1: "speech", 2: "speech", 5: "vision"},
+        limits=[limit("vision", guaranteed=2)],
+        ran_s=[9000, 700],
+        checkpoint_age_s=[10, 600],
+    )
+    assert stops(plan_cycle(snapshot, TIERS)) == [(1, 5)]
+
+
+def test_beyond_its_guarantee_nobody_takes_anything() -> None:
+    snapshot = lent(
+        draw("a 1122", jobs=[job(5, "1x3")]),
+        job(1, "1x2"),
+        job(2, "1x2"),
+        owners={1: "speech", 2: "speech", 5: "vision"},
+        limits=[limit("vision", guaranteed=2)],
+    )
+    assert plan_cycle(snapshot, TIERS).stops == ()
+
+
+def test_what_is_lent_comes_back_from_higher_tiers_too() -> None:
+    snapshot = lent(
+        draw("a 1111", jobs=[job(5, "1x2")]),
+        job(1, "1x4", tier=Tier.URGENT),
+        owners={1: "speech", 5: "vision"},
+        limits=[limit("vision", guaranteed=2), limit("speech", guaranteed=2)],
+    )
+    assert stops(plan_cycle(snapshot, TIERS)) == [(1, 5)]
+
+
+@pytest.mark.parametrize(("ran_s", "stopped"), [(599, 0), (600, 1)])
+def test_a_promised_run_time_is_kept(ran_s: float, stopped: int) -> None:
+    snapshot = lent(
+        draw("a 1111", jobs=[job(5, "1x2")]),
+        job(1, "1x4"),
+        owners={1: "speech", 5: "vision"},
+        limits=[limit("vision", guaranteed=2)],
+        ran_s=[ran_s],
+    )
+    assert len(plan_cycle(snapshot, PROMISED).stops) == stopped
+
+
+def test_those_of_the_same_owner_are_left_alone() -> None:
+    """Both projects are within the guarantee of their team, which nobody else uses."""
+    snapshot = lent(
+        draw("a 11..", "b 22xx", jobs=[job(5, "1x4")]),
+        job(1, "1x2"),
+        job(2, "1x2"),
+        owners={1: "p", 2: "speech", 5: "q"},
+        tree=("org", "org/vision", "org/vision/p", "org/vision/q", "org/speech"),
+        limits=[limit("vision", guaranteed=6)],
+    )
+    assert plan_cycle(snapshot, TIERS).stops == ()
+    alone = replace(snapshot, waiting=replace(snapshot.waiting, gpus_per_node=ints([2])))
+    assert plan_cycle(alone, TIERS).stops == ()
+
+
+def test_an_equal_job_of_somebody_else_that_fits_nowhere_does_not_stand_in_the_way() -> None:
+    snapshot = lent(
+        draw("a 1122", jobs=[job(4, "1x2", waited=500), job(5, "1x2")]),
+        job(1, "1x2"),
+        job(2, "1x2"),
+        owners={1: "speech", 2: "speech", 4: "speech", 5: "vision"},
+        limits=[limit("vision", guaranteed=2)],
+    )
+    for order in (Order.FIFO, Order.FAIR):
+        plan = plan_cycle(snapshot, replace(TIERS, order=order))
+        assert [pair[1] for pair in stops(plan)] == [5]
+
+
+_MARKS = "123456789abcdefg"
+
+
+@st.composite
+def lending(drawing: st.DrawFn) -> tuple[Snapshot, dict[str, int], dict[int, str]]:
+    """One pool of sound nodes, jobs of one GPU, three teams; guarantees within the capacity."""
+    teams = ("t1", "t2", "t3")
+    nodes = drawing(st.integers(1, 4))
+    held = [drawing(st.booleans()) for _ in range(4 * nodes)]
+    marks = [_MARKS[at] if is_held else "." for at, is_held in enumerate(held)]
+    lines = [f"n{n} {''.join(marks[4 * n : 4 * n + 4])}" for n in range(nodes)]
+    guarantees, left = dict[str, int](), 4 * nodes
+    for team in teams:
+        guarantees[team] = drawing(st.integers(0, left))
+        left -= guarantees[team]
+    running_jobs = [
+        job(at + 1, tier=drawing(st.sampled_from(list(Tier))))
+        for at, is_held in enumerate(held)
+        if is_held
+    ]
+    waiting = [
+        job(100 + at, tier=drawing(st.sampled_from(list(Tier))), waited=at)
+        for at in range(drawing(st.integers(0, 14)))
+    ]
+    owners = {one.id: drawing(st.sampled_from(teams)) for one in [*running_jobs, *waiting]}
+    ran_s = [float(drawing(st.sampled_from([10, 700, 9000]))) for _ in running_jobs]
+    snapshot = lent(
+        draw(*lines, jobs=waiting),
+        *running_jobs,
+        owners=owners,
+        tree=("org", *(f"org/{team}" for team in teams)),
+        limits=[limit(team, guaranteed=g) for team, g in guarantees.items() if g],
+        ran_s=ran_s,
+    )
+    return snapshot, guarantees, owners
+
+
+@given(lending(), st.sampled_from([Order.FAIR, Order.FIFO]))
+def test_a_guaranteed_request_on_sound_nodes_gets_its_room_at_once(
+    drawn: tuple[Snapshot, dict[str, int], dict[int, str]], order: Order
+) -> None:
+    """Who still waits afterwards has all that is its own, unless what was idle has just been lent
+    to somebody who came first: that can be taken back once it ran as long as was promised. Nobody
+    is brought below what is its own for the sake of an owner."""
+    snapshot, guarantees, owners = drawn
+    plan = plan_cycle(snapshot, replace(TIERS, order=order))
+    before = Counter(owners[number] for number in snapshot.held.job.tolist())
+    stopped = Counter(owners[stop.job] for stop in plan.stops)
+    started = Counter(owners[start.job] for start in plan.starts)
+    waits = Counter(owners[wait.job] for wait in plan.iter_waits())
+    by_owner = Counter(owners[s.job] for s in plan.stops if s.facts["why"] == "reclaim")
+    held = {team: before[team] - stopped[team] + started[team] for team in guarantees}
+    for team, own in guarantees.items():
+        others = [other for other in guarantees if other != team and started[other]]
+        has_just_lent = any(held[other] > guarantees[other] for other in others)
+        if waits[team]:
+            assert held[team] >= own or has_just_lent
+        if by_owner[team]:
+            assert before[team] - by_owner[team] + started[team] >= own
