@@ -27,7 +27,7 @@ def request_stop(
 
     Expects `attempt.job` loaded. What a person wants overrides the reason of a stop already under
     way, a cancel also a pause, so that such a job does not queue again. `make_room_for` and `facts`
-    say for whom and what spoke for it, also which account takes back what it lent. False: nothing was left to stop.
+    say for whom and what spoke for it, also who takes back what was lent. False: nothing was left.
     """
     if attempt.state == AttemptState.ENDED:
         return False
