@@ -10,6 +10,14 @@ from scheduler.services.books.adjusting import (
     propose_adjustment,
 )
 from scheduler.services.books.closing import close_period, correct_period, soft_close_period
+from scheduler.services.books.costs.recovery import set_charging
+from scheduler.services.books.costs.spending import (
+    approve_spending,
+    decline_spending,
+    propose_asset,
+    propose_cost,
+    retire_asset,
+)
 from scheduler.services.books.policies import (
     approve_terms,
     decline_terms,
@@ -18,15 +26,7 @@ from scheduler.services.books.policies import (
 )
 from scheduler.services.books.posting import CloseBlocked
 from scheduler.services.books.reconciling import reconcile_books
-from scheduler.services.books.recovery import set_charging
 from scheduler.services.books.reopening import reopen_period
-from scheduler.services.books.spending import (
-    approve_spending,
-    decline_spending,
-    propose_asset,
-    propose_cost,
-    retire_asset,
-)
 from scheduler.services.books.verifying import LedgerReport, verify_ledger
 
 __all__ = [

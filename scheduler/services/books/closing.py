@@ -26,6 +26,8 @@ from scheduler.models import (
 )
 from scheduler.services import transitions
 from scheduler.services.books import reading
+from scheduler.services.books.costs.recovery import amortisation
+from scheduler.services.books.costs.refunds import credit_losses
 from scheduler.services.books.counting import Counted, count_month
 from scheduler.services.books.lines import drop_lines
 from scheduler.services.books.posting import (
@@ -35,8 +37,6 @@ from scheduler.services.books.posting import (
     require_bookkeeper,
     require_unchanged,
 )
-from scheduler.services.books.recovery import amortisation
-from scheduler.services.books.refunds import credit_losses
 from scheduler.services.errors import Conflict, Invalid
 
 

@@ -13,10 +13,10 @@ from scheduler.ledger.findings import Finding
 from scheduler.ledger.periods import Month
 from scheduler.models import Period
 from scheduler.services.books import reading
+from scheduler.services.books.costs.recovery import recover
+from scheduler.services.books.costs.refunds import credit_preempted
 from scheduler.services.books.guarantees import borrowed_in, guarantees_in
 from scheduler.services.books.lines import LineWriter
-from scheduler.services.books.recovery import recover
-from scheduler.services.books.refunds import credit_preempted
 
 
 @dataclass(frozen=True, slots=True)

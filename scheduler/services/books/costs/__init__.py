@@ -1,0 +1,1 @@
+"""At closes and between them: what pools cost, what is recovered, what goes back to teams."""
