@@ -17,6 +17,8 @@ from accounts.models import AuditEvent, AuditHead, AuditSeal, User
 from accounts.permissions import can, teams_visible_to
 
 _CHUNK = 2_000
+# Beyond so many it does not matter how many wait for a seal.
+MOST_COUNTED = 10_000
 _TEXT_IN = ("subject_label", "reason", "before", "after", "action", "request_id")
 
 
@@ -63,7 +65,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class SealState:
-    """How far the chain reaches; `waiting` events are behind the last seal since `since`."""
+    """How far the chain reaches; `waiting` events, MOST_COUNTED at most, wait since `since`."""
 
     seals: int
     head: str
@@ -127,7 +129,7 @@ def seal_state() -> SealState:
         head=head.hash if head and head.number else "",
         sealed_at=last.sealed_at if last else None,
         until_id=until_id,
-        waiting=waiting.count() if oldest else 0,
+        waiting=waiting[:MOST_COUNTED].count() if oldest else 0,
         since=oldest,
     )
 
