@@ -8,6 +8,7 @@ from scheduler.services import reaping
 from scheduler.services.bookings import end_booked_jobs, release_unused
 from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.preempting.claims import drop_claims
+from scheduler.services.sites.following import follow_windows
 
 
 def reap(*, now: datetime) -> int:
@@ -36,6 +37,7 @@ def reap(*, now: datetime) -> int:
         + reaping.release_due(now=now)
         + reaping.heal_held(now=now)
         + watch_budgets(now=now)
+        + follow_windows(now=now)
         + release_unused(now=now)
         + end_booked_jobs(now=now)
     )

@@ -12,7 +12,11 @@ from scheduler.states import BookingState
 
 
 class MaintenanceWindow(models.Model):
-    """From when until when nodes of a pool take no work; `nodes` are their ids, none means all."""
+    """From when until when nodes of a pool take no work; `nodes` are their ids, none means all.
+
+    `drained`: ids of those that it took out of service itself when it began, at `begun_at`; they
+    went back at `ended_at`.
+    """
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="windows")
     nodes = models.JSONField(default=list, blank=True)
@@ -24,6 +28,9 @@ class MaintenanceWindow(models.Model):
     )
     created_at = models.DateTimeField(auto_now_add=True)
     cancelled_at = models.DateTimeField(null=True, blank=True)
+    drained = models.JSONField(default=list, blank=True)
+    begun_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["from_at", "id"]

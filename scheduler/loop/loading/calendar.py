@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,16 +11,21 @@ from django.db.models import Exists, OuterRef, Q
 
 from scheduler.engine.snapshot import BookedNodes, Bookings, Windows, floats, ints
 from scheduler.loop.loading.columns import Columns, ModelRows
-from scheduler.models import Booking, Job, MaintenanceWindow
+from scheduler.models import Booking, Job, MaintenanceWindow, Node
 from scheduler.states import FINAL_JOB_STATES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calendar:
-    """What is planned for nodes: tables of the snapshot by name, and rows of bookings by id."""
+    """What is planned for nodes: tables of the snapshot by name, and rows of bookings by id.
+
+    `in_maintenance`: nodes (ids) that are out of service for that alone. Their windows keep them,
+    so beside that they count as ready: it is known when they are back.
+    """
 
     tables: Mapping[str, Any]
     booking_row: Mapping[int, int]
+    in_maintenance: frozenset[int] = frozenset()
 
 
 def load_calendar(
@@ -28,27 +33,40 @@ def load_calendar(
 ) -> Calendar:
     """Two queries; `nodes` as of `load_nodes`. Call it before the models are counted."""
     bookings, booked_nodes, booking_row = _load_bookings(nodes, pool_row, models, now)
+    windows, drained = _load_windows(nodes, now)
     tables = {
-        "windows": load_windows(nodes, now),
+        "windows": windows,
         "bookings": bookings,
         "booked_nodes": booked_nodes,
     }
-    return Calendar(tables, booking_row)
+    return Calendar(tables, booking_row, _in_maintenance(drained))
 
 
-def load_windows(nodes: Columns, now: datetime) -> Windows:
-    """One row per window that is not over and node of it; `nodes` as of `load_nodes`."""
-    planned = MaintenanceWindow.objects.filter(until_at__gt=now, cancelled_at=None).order_by("pk")
+def _in_maintenance(drained: Iterable[int]) -> frozenset[int]:
+    """Of the nodes that a window took out of service those that nobody else did; none, no query."""
+    out = list(drained)
+    if not out:
+        return frozenset()
+    by_itself = Node.objects.filter(pk__in=out, drain_requested_at=None)
+    return frozenset(by_itself.values_list("pk", flat=True))
+
+
+def _load_windows(nodes: Columns, now: datetime) -> tuple[Windows, list[int]]:
+    """One row per window that is not over and node of it; and whom they took out of service."""
+    planned = list(
+        MaintenanceWindow.objects.filter(until_at__gt=now, cancelled_at=None)
+        .order_by("pk")
+        .values_list("pk", "pool_id", "nodes", "from_at", "until_at", "drained")
+    )
     rows = [
         (pk, row, from_at.timestamp(), until_at.timestamp())
-        for pk, pool, named, from_at, until_at in planned.values_list(
-            "pk", "pool_id", "nodes", "from_at", "until_at"
-        )
+        for pk, pool, named, from_at, until_at, _ in planned
         for row, (node, its_pool) in enumerate(zip(nodes["pk"], nodes["pool_id"], strict=True))
         if its_pool == pool and (not named or node in named)
     ]
     number, node, begin, end = list(zip(*rows, strict=True)) or [()] * 4
-    return Windows(ints(number), ints(node), floats(begin), floats(end))
+    drained = [node for *_, out in planned for node in out]
+    return Windows(ints(number), ints(node), floats(begin), floats(end)), drained
 
 
 def _load_bookings(

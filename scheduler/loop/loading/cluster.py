@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -27,6 +27,7 @@ from scheduler.models import Allocation, Device, Node, Placement
 from scheduler.models.attempts import NODE_FAULTS
 from scheduler.states import LIVE_ATTEMPT_STATES, DeviceHealth, NodeState
 
+_OUT = (NodeState.DRAINING, NodeState.DRAINED)
 _SIZES = ("cpus", "memory_mib", "scratch_mib")
 _STATE_ROW = {state: row for row, state in enumerate(NODE_STATES)}
 
@@ -202,6 +203,7 @@ def as_nodes(
     pool_row: dict[int, int],
     shares: Iterable[Share],
     failures: Mapping[int, int],
+    in_maintenance: Collection[int] = (),
 ) -> Nodes:
     """The nodes of `load_nodes` as the engine sees them, less what the shares hold of them."""
     used: dict[str, Counter[int]] = {name: Counter() for name in _SIZES}
@@ -218,7 +220,12 @@ def as_nodes(
         id=ints(nodes["pk"]),
         pool=ints([pool_row[pk] for pk in nodes["pool_id"]]),
         state=ints([_STATE_ROW[NodeState(state)] for state in nodes["state"]]),
-        takes_work=flags([state == NodeState.READY for state in nodes["state"]]),
+        takes_work=flags(
+            [
+                state == NodeState.READY or (pk in in_maintenance and state in _OUT)
+                for pk, state in zip(nodes["pk"], nodes["state"], strict=True)
+            ]
+        ),
         cpus_total=ints(nodes["cpus"]),
         cpus_free=free("cpus"),
         memory_total_mib=ints(nodes["memory_mib"]),

@@ -81,8 +81,7 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
     1. Pools and queues, for names and pauses.
     2. Nodes that are not retired, and their devices.
     3. Open allocations with their placements: what is held, and until when.
-    4. Rooms that are kept for jobs while others make them.
-       Maintenance windows and bookings that are not over, and headroom.
+    4. Rooms that are kept for jobs while others make them; the calendar, and headroom.
     5. Queued jobs, and the nodes where they failed last.
     6. Whose they are, what that account may hold, and what it used before.
     7. What few of them ask for beside; licences, and which nodes failed lately. Teams tell
@@ -102,6 +101,7 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
     team_of = owners.team_of if (devices.card != NONE).any() else {}
     avoided = load_avoided(node_row)
     waiting = as_waiting(job_rows, pool_row, queue_row, models, avoided, team_of, owners)
+    failures = load_failures(now - FAILED_LATELY)
     calendar = load_calendar(node_rows, pool_row, models, now)
     wishes = load_wishes(now, models, calendar.booking_row)
     snapshot = Snapshot(
@@ -110,7 +110,7 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
         queues=tuple(name for _, name, _ in queues),
         queue_is_paused=flags([is_paused for _, _, is_paused in queues]),
         models=models.names(),
-        nodes=as_nodes(node_rows, pool_row, shares, load_failures(now - FAILED_LATELY)),
+        nodes=as_nodes(node_rows, pool_row, shares, failures, calendar.in_maintenance),
         devices=devices,
         held=as_held(shares, team_of, owners, calendar.booking_row),
         waiting=waiting,

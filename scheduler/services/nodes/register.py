@@ -172,7 +172,9 @@ def drain_node(
     node.refresh_from_db()
     if node.state == NodeState.RETIRED:
         raise Conflict("The node is retired.")
-    if node.state not in (NodeState.DRAINING, NodeState.DRAINED):
+    # Out of service for maintenance alone, it would go back by itself.
+    is_by_hand = node.drain_requested_at is not None
+    if node.state not in (NodeState.DRAINING, NodeState.DRAINED) or not is_by_hand:
         _begin_drain(actor, node, reason, now)
     if stop_jobs:
         _stop_jobs_on(node, actor, now)

@@ -54,6 +54,7 @@ def plan_window(
     if missing:
         named = ", ".join(missing[:5])
         raise Invalid(f"Pool {pool.name} has no node {named}; check the spelling.", field="nodes")
+    _refuse_overlap(pool, set(known.values()), from_at, until_at)
     window = MaintenanceWindow.objects.create(
         pool=pool,
         nodes=sorted(known.values()),
@@ -70,6 +71,22 @@ def plan_window(
 
 def _subject(window: MaintenanceWindow, pool: Pool) -> Subject:
     return Subject("maintenancewindow", str(window.pk), f"maintenance of {pool.name}")
+
+
+def _refuse_overlap(pool: Pool, nodes: set[int], from_at: datetime, until_at: datetime) -> None:
+    """A node is in one window at a time, so that it is known when it comes back."""
+    met = MaintenanceWindow.objects.filter(
+        pool=pool, cancelled_at=None, from_at__lt=until_at, until_at__gt=from_at
+    )
+    for other in met:
+        if not nodes or not other.nodes or nodes & set(other.nodes):
+            raise Conflict(
+                f"Window {other.pk} is planned there from {other.from_at:%Y-%m-%d %H:%M} to "
+                f"{other.until_at:%Y-%m-%d %H:%M} UTC; cancel it, or choose another time.",
+                field="from_at",
+                code="window_clash",
+                facts={"window": other.pk},
+            )
 
 
 @transaction.atomic

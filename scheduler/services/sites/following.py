@@ -1,0 +1,62 @@
+"""Nodes follow their maintenance windows: out of service when one begins, back when it is over."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Q
+
+from scheduler.models import MaintenanceWindow, Node
+from scheduler.services import transitions
+from scheduler.states import NodeState
+
+_OUT = (NodeState.DRAINING, NodeState.DRAINED)
+
+
+def follow_windows(*, now: datetime) -> int:
+    """Begin and end what is due; returns how many nodes were moved. One query if nothing is.
+
+    Only nodes that were ready are taken out, once, and only those go back: what an operator drains,
+    before or meanwhile, stays drained. Jobs that run there are left alone.
+    """
+    is_over = Q(until_at__lte=now) | Q(cancelled_at__isnull=False)
+    due = MaintenanceWindow.objects.filter(
+        Q(begun_at__isnull=True, from_at__lte=now, until_at__gt=now, cancelled_at__isnull=True)
+        | (Q(begun_at__isnull=False, ended_at__isnull=True) & is_over)
+    )
+    count = 0
+    # Those that end come first, so that one that follows at once takes over their nodes.
+    for pk in due.order_by("from_at", "pk").values_list("pk", flat=True):
+        with transaction.atomic():
+            window = MaintenanceWindow.objects.select_for_update().get(pk=pk)
+            count += _begin(window, now) if window.begun_at is None else _end(window, now)
+    return count
+
+
+def _begin(window: MaintenanceWindow, now: datetime) -> int:
+    nodes = Node.objects.filter(pool=window.pool_id, state=NodeState.READY)
+    if window.nodes:
+        nodes = nodes.filter(pk__in=window.nodes)
+    words = f"maintenance until {window.until_at:%Y-%m-%d %H:%M} UTC"
+    reason = f"{words}: {window.reason}" if window.reason else words
+    drained = [
+        node.pk
+        for node in nodes.order_by("pk")
+        if transitions.move_node(node, NodeState.DRAINING, now=now, kind="drain", reason=reason)
+    ]
+    window.drained, window.begun_at = drained, now
+    window.save(update_fields=["drained", "begun_at"])
+    return len(drained)
+
+
+def _end(window: MaintenanceWindow, now: datetime) -> int:
+    window.ended_at = now
+    window.save(update_fields=["ended_at"])
+    nodes = Node.objects.filter(pk__in=window.drained, state__in=_OUT, drain_requested_at=None)
+    return sum(
+        transitions.move_node(
+            node, NodeState.READY, now=now, kind="resume", reason="maintenance is over"
+        )
+        for node in nodes.order_by("pk")
+    )
