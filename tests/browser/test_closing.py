@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -13,16 +14,18 @@ from accounts.models import User
 from tests import factories, scenes
 from tests.browser.conftest import sign_in
 
+# The browser's driver runs a loop in this thread, also while the database is emptied at the end;
+# nothing here awaits it.
+os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
 # A month that is over whenever this runs.
 BEGAN = datetime(2026, 9, 10, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def books(monkeypatch, root: User, alice: User, project) -> User:
+def books(root: User, alice: User, project) -> User:
     """September: two hours of one GPU at 3.60, by alice; returns a second bookkeeper."""
-    # The browser's driver runs a loop in this thread; nothing here awaits the database.
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
     cluster = scenes.build_cluster(root, nodes=0)
     node = scenes.add_node(cluster, "n1", 1, now=BEGAN)
     job = scenes.submit(alice, project, now=BEGAN)
