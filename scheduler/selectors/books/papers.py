@@ -23,7 +23,8 @@ class PaperLine:
 
     entry: int
     kind: str
-    sku: str
+    flavour: str
+    meter: str
     note: str
     hours: Decimal
     unit_price: Decimal | None
@@ -116,7 +117,8 @@ def _projects(statement: Statement, scope: Scope, currency: str) -> tuple[PaperP
             PaperLine(
                 entry=part.entry.number,
                 kind=part.entry.kind,
-                sku=part.entry.sku,
+                flavour=part.entry.sku.rpartition(":")[0],
+                meter=part.entry.sku.rpartition(":")[2],
                 note=part.entry.reason,
                 hours=gpu_hours(effect.gpu_seconds),
                 unit_price=part.entry.unit_price if part.entry.sku else None,
