@@ -64,6 +64,7 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
         "formats": _FORMAT_WORDS,
         "fields": [(n, getattr(wish.ask, n) or "") for n in FILTERS if n in found.takes],
         "after": wish.after,
+        "is_filtered": bool(set(wish.ask.filters) - {"sort"}),
         "overview": books_overview(viewer, now),
         "now": now,
     }
