@@ -110,13 +110,16 @@ def things(people, root, alice, bob, lead, team, project):
         "token": token.pk,
         "service": service.pk,
         "service_token": service_token.pk,
-        "report": "period-summary",
-        "schedule": scheduled(root).pk,
-        "month": "2026-11",
-        "focus": "1.2",
         "delegation": delegation.pk,
+        **reports_of(root),
         **books_of(second, project, team),
     }
+
+
+def reports_of(root: User) -> dict[str, Any]:
+    """A report, a month, and a report that is sent by itself."""
+    schedule = scheduled(root).pk
+    return {"report": "period-summary", "month": "2026-11", "focus": "1.2", "schedule": schedule}
 
 
 def books_of(second: User, project: Project, team: Team) -> dict[str, Any]:
