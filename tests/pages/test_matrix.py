@@ -86,7 +86,6 @@ def things(people, root, alice, bob, lead, team, project):
         ends_at=now + timedelta(days=1),
     )
     second = person("second", is_superuser=True)
-    now = timezone.now()
     granted = requesting.ask(alice, team, pool=yard.cluster.pool, now=now)
     granted = requesting.decide(root, requesting.decide(lead, granted, now=now), now=now)
     give_role(actor=second, user=person("waiting"), role="admin")
