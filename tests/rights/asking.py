@@ -1,0 +1,93 @@
+"""Which addresses there are, straight from the URL conf, and what each persona gets from them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.urls import reverse
+
+from portal.api.v1.urls import urlpatterns
+from portal.live.topics import watchable
+from tests.pages.matrix import ROWS
+from tests.rights.scene import PERSONAS, Scene, Side
+
+# The word of the scene behind each part of an API address.
+_API_WORDS = {
+    "jobs/<int:pk>": "running",
+    "sets/<int:pk>": "job_set",
+    "bookings/<int:pk>": "booking",
+    "requests/<int:pk>": "asked",
+    "nodes/<str:name>": "node",
+    "queue/<slug:pool>": "pool",
+    "reports/<slug:slug>": "report",
+    "teams/<slug:slug>": "team",
+    "<int:other>": "queued",
+    "finance/charging/<str:month>": "month",
+}
+
+
+def pages() -> dict[str, tuple[str, ...]]:
+    """GET pages by route, with the words of their addresses."""
+    return {row.route: row.args for row in ROWS if row.method == "GET"}
+
+
+def operations() -> dict[str, dict[str, str | None]]:
+    """By address of the API: its methods, each with the token scope it asks for."""
+    found = {}
+    for pattern in urlpatterns:
+        view: Any = getattr(pattern.callback, "cls", None)
+        methods = ("get", "post", "put", "patch", "delete")
+        found[str(pattern.pattern)] = {
+            method: getattr(view, method).scope for method in methods if hasattr(view, method)
+        }
+    return found
+
+
+def api_address(route: str, side: Side) -> str:
+    """The address of a route for one side; raises KeyError for a part that has no word."""
+    for part, word in _API_WORDS.items():
+        if part in route:
+            value = str(side.words[word])
+            route = route.replace(part, re.sub(r"<[^>]+>", value, part))
+    if "<" in route:
+        raise KeyError(f"{route}: say in tests/rights/asking.py what stands there")
+    return "/api/v1/" + route
+
+
+def page_answers(scene: Scene, route: str, args: tuple[str, ...], side: Side) -> str:
+    """The statuses of the personas in their order; the service account comes with its token."""
+    url = reverse(route, args=[side.words[word] for word in args])
+    return _answers(scene, url)
+
+
+def api_answers(scene: Scene, route: str, side: Side) -> str:
+    """The same for a GET of the API."""
+    return _answers(scene, api_address(route, side))
+
+
+def _answers(scene: Scene, url: str) -> str:
+    found = []
+    for name in PERSONAS:
+        headers = scene.headers if name == "service" else {}
+        found.append(str(scene.clients[name].get(url, **headers).status_code))
+    return " ".join(found)
+
+
+def topics(side: Side) -> dict[str, str]:
+    """One topic of each kind that belongs to somebody."""
+    return {
+        "job": f"job:{side.job.pk}",
+        "project": f"project:{side.project.pk}",
+        "log": f"log:{side.attempt.pk}:0",
+        "user": f"user:{side.job.owner_id}",
+        "queue": f"queue:{side.words['pool']}",
+        "node": f"node:{side.attempt.placements.get().node_id}",
+        "nodes": "nodes",
+    }
+
+
+def topic_answers(scene: Scene, topic: str) -> str:
+    """Who may watch: yes or no for each persona."""
+    allowed = (watchable(scene.people[name], [topic]) for name in PERSONAS)
+    return " ".join("yes" if found else "no" for found in allowed)

@@ -1,0 +1,117 @@
+"""One world for the whole matrix: everybody who may ask, and what they ask for, own and foreign.
+
+"Own" is alice's team, which is below the team that `above` leads; "foreign" is carol's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import Project, Team, User
+from accounts.services import (
+    SERVICE_SCOPES,
+    create_project,
+    create_team,
+    give_role,
+    invite,
+    issue_service_token,
+    make_service_account,
+    move_team,
+)
+from scheduler.models import Attempt, Job, Pool
+from tests import requesting, scenes
+from tests.factories import member, person
+from tests.pages.yard import book_soon
+
+PEOPLE = ("member", "lead", "above", "finance", "operator", "admin", "auditor")
+PERSONAS = (*PEOPLE, "service")
+
+
+@dataclass
+class Side:
+    """A team and what is addressed in it."""
+
+    team: Team
+    project: Project
+    job: Job
+    queued: Job
+    attempt: Attempt
+    words: dict[str, Any]
+
+
+@dataclass
+class Scene:
+    """Who asks, with what, and for what."""
+
+    people: dict[str, User]
+    clients: dict[str, Client]
+    headers: dict[str, str]
+    own: Side
+    foreign: Side
+
+
+def build() -> Scene:
+    """About sixty rows more than a test usually has; once for all personas."""
+    root = person("root", is_superuser=True)
+    above = create_team(actor=root, name="Above")
+    people = {"admin": root, "above": member("above", above, "lead", by=root)}
+    for role in ("finance", "operator", "auditor"):
+        people[role] = person(role)
+        give_role(actor=root, user=people[role], role=role)
+    cluster = scenes.build_cluster(root, nodes=2, gpus=2)
+    sides = []
+    for number, name in ((1, "Own"), (2, "Foreign")):
+        team = create_team(actor=root, name=name)
+        somebody = member(f"of-{team.slug}", team, by=root)
+        lead = member(f"lead-of-{team.slug}", team, "lead", by=root)
+        sides.append(_side(cluster, number, team, somebody, lead))
+        if number == 1:
+            somebody, lead = (User.objects.get(pk=one.pk) for one in (somebody, lead))
+            people |= {"member": somebody, "lead": lead}
+            move_team(actor=root, team=team, parent=above)
+    own, foreign = sides
+    service = make_service_account(actor=people["lead"], team=own.team, name="ci")
+    _, secret = issue_service_token(
+        actor=people["lead"], account=service, name="ci", scopes=SERVICE_SCOPES
+    )
+    clients = {}
+    for name in PEOPLE:
+        clients[name] = Client()
+        clients[name].force_login(people[name])
+    clients["service"] = Client()
+    people["service"] = service
+    return Scene(people, clients, {"HTTP_AUTHORIZATION": f"Bearer {secret}"}, own, foreign)
+
+
+def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead: User) -> Side:
+    project = create_project(actor=lead, team=team, name="Work")
+    # Rights are read once for each object: these two have been asked before there was a project.
+    somebody, lead = (User.objects.get(pk=one.pk) for one in (somebody, lead))
+    node, now = cluster.node(number), timezone.now()
+    job = scenes.submit(somebody, project, name="running", now=now)
+    attempt = scenes.start(job, node, now=now)
+    scenes.sync(node, scenes.running(attempt), now=now)
+    scenes.write_log(node, attempt, b"epoch 1\n")
+    queued = scenes.submit(somebody, project, name="queued", now=now)
+    asked = requesting.ask(somebody, project, now=now)
+    _, secret = invite(actor=lead, team=team, email=f"new-{number}@example.org")
+    pool = Pool.objects.get()
+    words = {
+        "running": job.pk,
+        "queued": queued.pk,
+        "job_set": scenes.submit(somebody, project, array="0-1").job_set.pk,
+        "asked": asked.pk,
+        "booking": book_soon(lead, project, pool).pk,
+        "pool": pool.name,
+        "node": node.name,
+        "team": team.slug,
+        "secret": secret,
+        "report": "period-summary",
+        "month": "2026-11",
+        "focus": "1.2",
+    }
+    return Side(team, project, job, queued, attempt, words)

@@ -1,0 +1,200 @@
+"""The matrix of rights: for every GET page, GET of the API and topic, who gets what.
+
+A row names its class; a class says what the seven kinds of people get from what is their own
+team's and from what is another's. A route without a row fails, and so does a row without its route.
+The service account never opens a page; over the API it gets what a member of its team gets as far
+as its scopes go.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# member lead above finance operator admin auditor: of their own team's, of another team's.
+CLASSES: Final[dict[str, tuple[str, str]]] = {
+    # Whoever signs in.
+    "everybody": (
+        "200 200 200 200 200 200 200",
+        "200 200 200 200 200 200 200",
+    ),
+    # Who works there, leads above, or runs, pays for or audits the cluster.
+    "see": (
+        "200 200 200 200 200 200 200",
+        "404 404 404 200 200 200 200",
+    ),
+    # The same without finance and auditors.
+    "measure": (
+        "200 200 200 403 200 200 403",
+        "404 404 404 403 200 200 403",
+    ),
+    # Who works there, leads above, pays or audits; no operators.
+    "cost": (
+        "200 200 200 200 403 200 200",
+        "404 404 404 200 403 200 200",
+    ),
+    # Who works there or leads above: logs, specs and code.
+    "read": (
+        "200 200 200 403 403 200 403",
+        "404 404 404 403 403 200 403",
+    ),
+    # Who runs the cluster.
+    "operate": (
+        "403 403 403 403 200 200 403",
+        "403 403 403 403 200 200 403",
+    ),
+    # Who is in the team, leads above, pays or audits.
+    "team": (
+        "200 200 200 200 404 200 200",
+        "404 404 404 200 404 200 200",
+    ),
+    # Leads their own, operators the cluster's, auditors all of it.
+    "audit": (
+        "403 200 200 403 200 200 200",
+        "403 200 200 403 200 200 200",
+    ),
+    # Who runs, pays for or audits the cluster.
+    "settings": (
+        "403 403 403 200 200 200 200",
+        "403 403 403 200 200 200 200",
+    ),
+    # Finance and auditors.
+    "books": (
+        "403 403 403 200 403 200 200",
+        "403 403 403 200 403 200 200",
+    ),
+    # Leads their own, finance and auditors all.
+    "report": (
+        "403 200 200 200 403 200 200",
+        "403 200 200 200 403 200 200",
+    ),
+    # The same, of a month that nobody closed.
+    "books_of_no_month": (
+        "403 403 403 404 403 404 404",
+        "403 403 403 404 403 404 404",
+    ),
+    # Who sets a cluster up.
+    "welcome": (
+        "404 404 404 404 200 200 404",
+        "404 404 404 404 200 200 404",
+    ),
+    # Administrators.
+    "admin": (
+        "404 404 404 404 404 200 404",
+        "404 404 404 404 404 200 404",
+    ),
+}
+
+# Pages, by route.
+PAGES: Final[dict[str, str]] = {
+    "home": "everybody",
+    "jobs:list": "everybody",
+    "jobs:submit": "everybody",
+    "jobs:detail": "see",
+    "jobs:why": "see",
+    "jobs:options": "see",
+    "jobs:events": "see",
+    "jobs:metrics": "measure",
+    "jobs:series": "measure",
+    "jobs:cost": "cost",
+    "jobs:spec": "read",
+    "jobs:logs": "read",
+    "jobs:log_lines": "read",
+    "jobs:log_download": "read",
+    "sets:detail": "see",
+    "queue:list": "everybody",
+    "bookings:list": "everybody",
+    "nodes:list": "everybody",
+    "nodes:enrol": "operate",
+    "nodes:detail": "everybody",
+    "nodes:series": "everybody",
+    "teams:list": "everybody",
+    "teams:detail": "team",
+    "teams:quota": "see",
+    "teams:services": "team",
+    "invitation": "everybody",
+    "costs:overview": "everybody",
+    "audit:list": "audit",
+    "roles:list": "settings",
+    "finance:index": "everybody",
+    "finance:periods": "books",
+    "finance:adjustments": "books",
+    "finance:prices": "books",
+    "finance:budgets": "books",
+    "finance:report": "report",
+    "finance:schedules": "everybody",
+    "finance:focus": "books",
+    "finance:focus_download": "books_of_no_month",
+    "delegations:list": "everybody",
+    "requests:list": "everybody",
+    "requests:new": "everybody",
+    "approvals": "everybody",
+    "requests:detail": "see",
+    "tokens:list": "everybody",
+    "profile": "everybody",
+    "help": "everybody",
+    "welcome": "welcome",
+    "styleguide": "admin",
+}
+
+# GETs of the API, by address below /api/v1/.
+API: Final[dict[str, str]] = {
+    "jobs/": "everybody",
+    "jobs/<int:pk>/": "see",
+    "jobs/<int:pk>/why/": "see",
+    "jobs/<int:pk>/options/": "see",
+    "jobs/<int:pk>/before/<int:other>/": "see",
+    "scheduling/": "everybody",
+    "jobs/<int:pk>/events/": "see",
+    "jobs/<int:pk>/attempts/": "see",
+    "jobs/<int:pk>/log/": "read",
+    "jobs/<int:pk>/log/raw/": "read",
+    "jobs/<int:pk>/samples/": "measure",
+    "jobs/<int:pk>/cost/": "cost",
+    "sets/": "everybody",
+    "sets/<int:pk>/": "see",
+    "pools/": "everybody",
+    "nodes/": "everybody",
+    "nodes/<str:name>/": "everybody",
+    "windows/": "everybody",
+    "bookings/": "everybody",
+    "bookings/<int:pk>/": "see",
+    "licences/": "everybody",
+    "queue/<slug:pool>/": "everybody",
+    "costs/": "everybody",
+    "rates/": "everybody",
+    "rates/proposals/": "everybody",
+    "finance/assets/": "books",
+    "finance/costs/": "books",
+    "finance/recovery/": "books",
+    "finance/terms/": "books",
+    "rules/quotas/": "everybody",
+    "rules/budgets/": "everybody",
+    "rules/ceilings/": "everybody",
+    "rules/headroom/": "everybody",
+    "rules/policies/": "everybody",
+    "audit/": "audit",
+    "roles/": "settings",
+    "finance/reports/": "everybody",
+    "finance/reports/<slug:slug>/": "report",
+    "finance/reports/<slug:slug>/file/": "report",
+    "teams/": "everybody",
+    "teams/<slug:slug>/services/": "team",
+    "delegations/": "everybody",
+    "requests/": "everybody",
+    "requests/<int:pk>/": "see",
+    "me/": "everybody",
+    "projects/": "everybody",
+    "tokens/": "everybody",
+    "schema/": "everybody",
+}
+
+# Topics of the socket: member lead above finance operator admin auditor service.
+TOPICS: Final[dict[str, tuple[str, str]]] = {
+    "job": ("yes yes yes yes yes yes yes yes", "no no no yes yes yes yes no"),
+    "project": ("yes yes yes yes no yes yes yes", "no no no yes no yes yes no"),
+    "log": ("yes yes yes no no yes no yes", "no no no no no yes no no"),
+    "user": ("yes no no no no no no no", "no no no no no no no no"),
+    "queue": ("yes yes yes yes yes yes yes yes", "yes yes yes yes yes yes yes yes"),
+    "node": ("yes yes yes yes yes yes yes yes", "yes yes yes yes yes yes yes yes"),
+    "nodes": ("yes yes yes yes yes yes yes yes", "yes yes yes yes yes yes yes yes"),
+}
