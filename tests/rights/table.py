@@ -82,6 +82,11 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "404 404 404 404 404 200 404",
         "404 404 404 404 404 200 404",
     ),
+    # Nothing was billed in this world, so nobody finds it.
+    "nothing_there": (
+        "404 404 404 404 404 404 404",
+        "404 404 404 404 404 404 404",
+    ),
 }
 
 # Pages, by route.
@@ -121,6 +126,7 @@ PAGES: Final[dict[str, str]] = {
     "finance:prices": "books",
     "finance:budgets": "books",
     "finance:report": "report",
+    "finance:statement": "nothing_there",
     "finance:schedules": "everybody",
     "finance:focus": "books",
     "finance:focus_download": "books_of_no_month",
