@@ -105,6 +105,7 @@ class _Sweep:
         self._guarantees = guarantees
         self._in_force: list[Guarantee] = []
         self._order: list[int] = []
+        self._short: list[int] = []
         self._held: dict[int, _Held] = {}
         self._left: dict[Cell, int] = {}
         self._since: dict[tuple[int, int], int] = {}
@@ -112,8 +113,9 @@ class _Sweep:
     def step(self, at_s: int, changes: Sequence[_Change]) -> None:
         """Apply all changes of one second; who is older than all that changed keeps its tier.
 
-        The youngest that comes takes what is left. While nobody borrows and there is one guarantee
-        only, who goes gives back what it took. In every other case the team is looked at anew.
+        The youngest that comes takes what is left. Where the team has one guarantee at most, who
+        goes leaves what it took to the oldest that borrow. In every other case the team is looked
+        at anew.
         """
         is_simple = True
         ending = [stay for _, kind, stay in changes if kind == _ENDS and stay is not None]
@@ -131,6 +133,8 @@ class _Sweep:
                 if g.team == self._team:
                     scope = (g.pool, g.flavour)
                     self._left[scope] = self._left.get(scope, 0) + g.gpus
+        elif ending:
+            self._hand_on(at_s)
         for attempt in new if is_simple else self._order:
             self._assign(attempt, at_s)
 
@@ -140,8 +144,8 @@ class _Sweep:
             self._close(key, end_s)
 
     def _take_away(self, ending: Sequence[Stay], at_s: int) -> bool:
-        """Returns whether everybody else's tier stays as it is."""
-        is_simple = not ending or (not self._since and len(self._left) <= 1)
+        """Returns whether what is freed can be handed on without looking at everybody."""
+        is_simple = not ending or len(self._left) <= 1
         for stay in ending:
             self._close((stay.attempt, stay.device), at_s)
             held = self._held[stay.attempt]
@@ -152,10 +156,34 @@ class _Sweep:
             if not held.devices:
                 del self._held[stay.attempt]
                 self._order.pop(bisect_left(self._order, stay.attempt))
-                for scope, count in held.took.items():
-                    self._left[scope] = self._left.get(scope, 0) + count
+                self._give_back(held)
+                self._mark(stay.attempt, is_short=False)
         gone = {stay.attempt for stay in ending}
         return is_simple and not any(attempt in self._held for attempt in gone)
+
+    def _give_back(self, held: _Held) -> None:
+        for scope, count in held.took.items():
+            self._left[scope] = self._left.get(scope, 0) + count
+
+    def _hand_on(self, at_s: int) -> None:
+        """Let the oldest that borrow have what is left: with one guarantee all others keep theirs.
+
+        Who borrows although something was left at its turn is not covered by that guarantee.
+        """
+        for attempt in list(self._short):
+            if not any(self._left.values()):
+                return
+            self._give_back(self._held[attempt])
+            self._assign(attempt, at_s)
+
+    def _mark(self, attempt: int, *, is_short: bool) -> None:
+        """Keep who borrows in order of age."""
+        place = bisect_left(self._short, attempt)
+        is_known = place < len(self._short) and self._short[place] == attempt
+        if is_short and not is_known:
+            self._short.insert(place, attempt)
+        elif is_known and not is_short:
+            del self._short[place]
 
     def _bring(self, starting: Sequence[Stay]) -> list[int]:
         """Returns the attempts that hold more than before, the oldest first."""
@@ -171,12 +199,15 @@ class _Sweep:
         """Give an attempt what is left, cell by cell."""
         held = self._held[attempt]
         held.took = {}
+        is_short = False
         for cell, devices in sorted(held.devices.items()):
             count = self._guaranteed(cell, len(devices), held.took)
             for device in devices[:count]:
                 self._close((attempt, device), at_s)
             for device in devices[count:]:
                 self._since.setdefault((attempt, device), at_s)
+                is_short = True
+        self._mark(attempt, is_short=is_short)
 
     def _guaranteed(self, cell: Cell, wanted: int, took: dict[Cell, int]) -> int:
         if not any(g.covers(cell) for g in self._in_force):

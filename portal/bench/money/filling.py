@@ -28,6 +28,7 @@ from scheduler.models import Attempt, Job, Pool
 from scheduler.services.books import set_share_policy
 from scheduler.services.bulk import MAX_JOBS, submit_jobs
 from scheduler.services.nodes import create_pool, enrol_node, issue_node_token
+from scheduler.services.sharing.limits import set_quota
 from scheduler.spec import parse_spec
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import PROTOCOL, DeviceFacts, EnrolRequest, HostFacts
@@ -43,7 +44,7 @@ def fill(root: User, last: Month, segments: int, seed: int) -> dict[str, Any]:
     tell(f"enrolling {nodes_for(segments)} nodes")
     devices = _cluster(root, segments, before)
     _prices(root, before)
-    jobs = _jobs(root)
+    jobs = _jobs(root, len(devices) // (2 * _TEAMS), before)
     tell("writing attempts and segments")
     stays = [stay for gang in month(segments, last.start_s, last.end_s, seed) for stay in gang]
     stays.sort(key=lambda stay: stay.start_s)
@@ -120,10 +121,12 @@ def _prices(root: User, before: datetime) -> None:
     approve_rate(actor=root, rate=share)
 
 
-def _jobs(root: User) -> list[Job]:
+def _jobs(root: User, guaranteed: int, before: datetime) -> list[Job]:
+    """Jobs of every project; teams are guaranteed half of the cards, so that they borrow too."""
     specs = []
     for team_number in range(_TEAMS):
         team = create_team(actor=root, name=f"Bench {team_number}")
+        set_quota(actor=root, owner=team, guaranteed=guaranteed, now=before)
         for project_number in range(_PROJECTS):
             project = create_project(actor=root, team=team, name=f"Work {project_number}")
             document = {
