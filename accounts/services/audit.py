@@ -28,7 +28,10 @@ AREAS = {
     **dict.fromkeys(
         ("adjustment", "asset", "budget", "export", "period", "rate", "refund", "share"), "money"
     ),
-    **dict.fromkeys(("invitation", "member", "person", "role", "token"), "people"),
+    **dict.fromkeys(
+        ("delegation", "invitation", "member", "person", "role", "service_account", "token"),
+        "people",
+    ),
 }
 HIDDEN = "(not recorded)"
 _SECRET = re.compile(r"password|secret|token_hash|private|credential|api_key", re.IGNORECASE)
