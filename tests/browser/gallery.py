@@ -33,7 +33,25 @@ def populate(stack: LiveStack) -> dict[str, int]:
         project="vision/segmentation",
     )  # fmt: skip
     stack.submit(name="after-review", script=loop, hold=True)
+    limit(stack)
     return {"done": done["id"], "running": running["id"], "waiting": waiting["id"]}
+
+
+def limit(stack: LiveStack) -> None:
+    """Quotas and budgets in hours and money, so that their pages have something to show."""
+    year = {"valid_from": "2026-01-01T00:00:00Z", "valid_until": "2126-01-01T00:00:00Z"}
+    soft = {"enforcement": "warn", **year}
+    posts = (
+        ("/rules/quotas/", {"owner": "vision", "guaranteed": 4, "maximum": 16}),
+        ("/rules/quotas/", {"owner": "language", "guaranteed": 8, "lend_limit": 4}),
+        ("/rules/budgets/", {"owner": "vision", "amount": "0.05", **soft}),
+        ("/rules/budgets/", {"owner": "vision/digits", "gpu_hours": 40, **soft}),
+        ("/rules/budgets/", {"owner": "language", "amount": "12500.00", **year}),
+    )
+    with stack.api("admin") as api:
+        for path, body in posts:
+            reply = api.post(path, json=body)
+            assert reply.status_code == 200, reply.text
 
 
 def shoot(page: Page, address: str, name: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -12,8 +12,10 @@ from accounts.permissions import forget_grants
 from accounts.services import appoint_bookkeeper
 from scheduler.models import Budget
 from scheduler.money import from_steps, steps_of
+from scheduler.selectors.sharing.reckoning import Foresight, Standing, foresee
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.sharing.budgets import BudgetRules, remove_budget, set_budget
+from tests import scenes
 from tests.scenes import NOON, at
 
 pytestmark = pytest.mark.django_db
@@ -134,3 +136,12 @@ def test_a_budget_keeps_its_measure_and_its_period(root, team, money):
     with pytest.raises(Invalid, match="overlap") as refusal:
         set_budget(**asked, gpu_hours=5, valid_from=NOON, valid_until=UNTIL)
     assert refusal.value.field == "valid_from"
+
+
+def test_a_forecast_of_a_thousand_years_is_made_in_few_steps(root, team, alice, project):
+    scenes.build_cluster(root, nodes=1, gpus=1)
+    far = set_budget(
+        actor=root, owner=team, gpu_hours=10**6, valid_from=FROM,
+        valid_until=datetime(9999, 12, 31, 23, tzinfo=UTC), now=at(0),
+    )  # fmt: skip
+    assert foresee(far, Standing(7, 5), now=at(0)) == Foresight(7, 12, None)

@@ -19,6 +19,8 @@ from scheduler.selectors.sharing.reach import below
 # What the same weekday of the last four weeks took tells what it will take.
 LOOK_BACK = timedelta(days=28)
 _WEEKS = 4
+# So far ahead days are looked at one by one, and a day is named on which a budget is used up.
+LOOK_AHEAD = timedelta(days=400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +69,15 @@ def standings(budgets: Iterable[Budget], *, now: datetime) -> dict[int, Standing
 def foresee(budget: Budget, standing: Standing, *, now: datetime) -> Foresight:
     """Used so far plus, for each day that is left, the mean of its weekday; one query.
 
-    A day that has begun counts by the part of it that is left.
+    A day that has begun counts by the part of it that is left. Farther ahead than LOOK_AHEAD the
+    mean of a week counts, and no day is named.
     """
     by_day = daily_use(budget, since=now - LOOK_BACK, until=now)
     mean = [0.0] * 7
     for day, amount in by_day.items():
         mean[day.weekday()] += amount / _WEEKS
     used, out_on = float(standing.used), None
-    day = now.date()
-    last = budget.valid_until
+    day, last = now.date(), min(budget.valid_until, now + LOOK_AHEAD)
     while True:
         begins = datetime(day.year, day.month, day.day, tzinfo=now.tzinfo)
         if begins >= last:
@@ -86,6 +88,8 @@ def foresee(budget: Budget, standing: Standing, *, now: datetime) -> Foresight:
         if out_on is None and used >= budget.limit:
             out_on = day
         day += timedelta(days=1)
+    # What lies farther ahead is taken as so many weeks alike.
+    used += sum(mean) / 7 * (budget.valid_until - last).total_seconds() / 86_400
     low = int(used)
     return Foresight(low, low + standing.kept, out_on)
 
