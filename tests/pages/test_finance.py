@@ -89,4 +89,4 @@ def test_statements_do_not_grow_with_months(client, root, closed):
     before = counts()
     year_of(closed)
     assert counts() == before
-    assert max(before.values()) <= 20, before
+    assert max(before.values()) <= 16, before

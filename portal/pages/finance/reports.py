@@ -20,7 +20,7 @@ from portal.reports.books.sending import send_file
 from scheduler.selectors.books.catalogue import open_report, report_named, reports_for
 from scheduler.selectors.books.checks import reconciliation
 from scheduler.selectors.books.frame import Ask, Report, Sheet
-from scheduler.selectors.books.overview import books_overview, last_closed_month
+from scheduler.selectors.books.overview import books_overview, month_choices
 
 _FORMAT_WORDS = (("csv", "CSV"), ("xlsx", "XLSX"), ("parquet", "Parquet"), ("manifest", "Manifest"))
 
@@ -44,7 +44,8 @@ def index(request: HttpRequest) -> HttpResponseBase:
 def report(request: HttpRequest, slug: str) -> HttpResponseBase:
     """`?period=2026-11&team=…&sort=-total&after=…`; `?format=csv|xlsx|parquet|manifest`."""
     viewer, now = viewer_of(request), timezone.now()
-    wish = parse_wish(request.GET, now=now, period=last_closed_month())
+    months, last = month_choices(now)
+    wish = parse_wish(request.GET, now=now, period=last)
     found, problems = report_named(slug), [f"{name}: {words}." for name, words in wish.problems]
     try:
         found, sheet = open_report(viewer, slug, wish.ask)
@@ -65,7 +66,7 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
         "fields": [(n, getattr(wish.ask, n) or "") for n in FILTERS if n in found.takes],
         "after": wish.after,
         "is_filtered": bool(set(wish.ask.filters) - {"sort"}),
-        "overview": books_overview(viewer, now),
+        "months": months if wish.ask.period in months else [*months, wish.ask.period],
         "now": now,
     }
     return render(request, "finance/report.html", context)
