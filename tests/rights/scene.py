@@ -100,10 +100,12 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
     asked = requesting.ask(somebody, project, now=now)
     _, secret = invite(actor=lead, team=team, email=f"new-{number}@example.org")
     pool = Pool.objects.get()
+    job_set = scenes.submit(somebody, project, array="0-1").job_set
+    assert job_set is not None
     words = {
         "running": job.pk,
         "queued": queued.pk,
-        "job_set": scenes.submit(somebody, project, array="0-1").job_set.pk,
+        "job_set": job_set.pk,
         "asked": asked.pk,
         "booking": book_soon(lead, project, pool).pk,
         "pool": pool.name,
