@@ -109,20 +109,34 @@ def _crossing(case: Case, first: Kept) -> Finding | None:
 
 
 def _first_crossed(case: Case, kept: Sequence[Kept]) -> Kept | None:
-    """The earliest of these that no job of the class may still meet; None if there is none."""
+    """The earliest of these that no job of the class may still meet; None if there is none.
+
+    Each that is met leaves fewer nodes open, so it is found by halving.
+    """
     fits_now = has_room(case.board, case.request)
-    for first in sorted(kept, key=lambda one: one.from_s):
-        met = [one for one in kept if one.from_s <= first.from_s]
-        if fits_now:
-            is_open = has_room(case.board, case.request, met)
+    ordered = sorted(kept, key=lambda one: one.from_s)
+    if not ordered or _is_open(case, ordered, fits_now=fits_now):
+        return None
+    low, high = 0, len(ordered) - 1
+    while low < high:
+        middle = (low + high) // 2
+        met = [one for one in ordered if one.from_s <= ordered[middle].from_s]
+        if _is_open(case, met, fits_now=fits_now):
+            low = middle + 1
         else:
-            among = case.board.snapshot.nodes.takes_work.copy()
-            for one in met:
-                among[one.nodes] &= not one.is_whole
-            is_open = has_nodes(case.board, case.request, case.board.offered_gpus, among)
-        if not is_open:
-            return first
-    return None
+            high = middle
+    first_s = ordered[low].from_s
+    return next(one for one in ordered if one.from_s == first_s)
+
+
+def _is_open(case: Case, met: Sequence[Kept], *, fits_now: bool) -> bool:
+    """Whether a job of the class that meets these has enough nodes."""
+    if fits_now:
+        return has_room(case.board, case.request, met)
+    among = case.board.snapshot.nodes.takes_work.copy()
+    for one in met:
+        among[one.nodes] &= not one.is_whole
+    return has_nodes(case.board, case.request, case.board.offered_gpus, among)
 
 
 def _moment(at_s: float) -> str:

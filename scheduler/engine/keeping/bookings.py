@@ -16,7 +16,17 @@ from scheduler.engine.board.kept import Kept
 from scheduler.engine.placement import is_capable
 from scheduler.engine.plan import SlotKind
 from scheduler.engine.reservation import free_at, ready_times
-from scheduler.engine.snapshot import NONE, Flags, Ints, Request, Snapshot, flags, floats, ints
+from scheduler.engine.snapshot import (
+    NONE,
+    Flags,
+    Floats,
+    Ints,
+    Request,
+    Snapshot,
+    flags,
+    floats,
+    ints,
+)
 
 
 def within_bookings(snapshot: Snapshot, slack_s: float) -> Snapshot:
@@ -39,17 +49,19 @@ def within_bookings(snapshot: Snapshot, slack_s: float) -> Snapshot:
 def keep_bookings(board: Board) -> None:
     """Choose the nodes of every booking, the earliest first, and keep them. After the windows."""
     bookings = board.snapshot.bookings
+    ready_s: dict[Request, Floats] = {}
     for row in np.lexsort((bookings.id, bookings.from_s)).tolist():
         if bookings.until_s[row] > board.snapshot.now_s:
-            board.keeping.enter(_Choice(board, row).kept())
+            board.keeping.enter(_Choice(board, row, ready_s).kept())
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """One booking (row) and the nodes it may have."""
+    """One booking (row) and the nodes it may have; `ready_s` by share, for all that ask alike."""
 
     board: Board
     row: int
+    ready_s: dict[Request, Floats]
 
     def kept(self) -> Kept:
         """What is kept for it; fewer nodes than it wants if no more are in order."""
@@ -103,7 +115,10 @@ class _Choice:
         mine = np.zeros_like(in_order)
         mine[snapshot.booked_nodes.node[snapshot.booked_nodes.booking == self.row]] = True
         rows = np.flatnonzero(self._is_open() & (in_order | mine))
-        ready_s = ready_times(board, request)
+        share = replace(request, nodes=1)
+        if share not in self.ready_s:
+            self.ready_s[share] = ready_times(board, share)
+        ready_s = self.ready_s[share]
         in_time_s = max(float(snapshot.bookings.from_s[self.row]), snapshot.now_s)
         held = snapshot.held
         is_ready = (ready_s[rows] <= in_time_s) | np.isin(rows, held.node[held.booking == self.row])
