@@ -34,7 +34,32 @@ def populate(stack: LiveStack) -> dict[str, int]:
     )  # fmt: skip
     stack.submit(name="after-review", script=loop, hold=True)
     limit(stack)
-    return {"done": done["id"], "running": running["id"], "waiting": waiting["id"]}
+    return {
+        "done": done["id"],
+        "running": running["id"],
+        "waiting": waiting["id"],
+        "asked": ask_for_quota(stack),
+    }
+
+
+def ask_for_quota(stack: LiveStack) -> int:
+    """A request of alice with a limit to lift, a comment and a simulation; its number."""
+    with stack.api("admin") as admin, stack.api("alice") as alice:
+        limit = {"owner": "vision", "guaranteed": 4, "maximum": 8}
+        assert admin.post("/rules/quotas/", json=limit).status_code == 200
+        wish = {
+            "owner": "vision",
+            "kind": "maximum",
+            "amount": 8,
+            "justification": "The long-context phase begins on Monday and needs sixteen GPUs "
+            "for three weeks. On eight we wait for most of the day.",
+        }
+        made = alice.post("/requests/", json=wish)
+        assert made.status_code == 201, made.text
+        number: int = made.json()["id"]
+        alice.post(f"/requests/{number}/comment/", json={"text": "Evaluation ends on Friday."})
+        admin.post(f"/requests/{number}/whatif/")
+        return number
 
 
 def limit(stack: LiveStack) -> None:
@@ -78,6 +103,7 @@ def main() -> int:
         jobs = populate(stack)
         browser = launch(playwright)
         private = addresses(jobs["done"]) + [f"/jobs/{jobs[k]}/" for k in ("running", "waiting")]
+        private.append(f"/requests/{jobs['asked']}/")
         for theme in THEMES:
             for width in WIDTHS:
                 context = browser.new_context(

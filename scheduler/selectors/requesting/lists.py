@@ -9,8 +9,8 @@ from datetime import datetime
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.errors import NotFound
-from accounts.models import User
-from accounts.permissions import can, teams_visible_to
+from accounts.models import Team, User
+from accounts.permissions import acting_for, acts_for_anybody, can, teams_visible_to
 from scheduler.models import QuotaRequest, RequestDecision, RequestVersion
 from scheduler.states import OPEN_REQUEST_STATES, Outcome, RequestState
 
@@ -34,13 +34,31 @@ def visible_requests(viewer: User) -> QuerySet[QuotaRequest]:
     rows = QuotaRequest.objects.select_related(
         "team", "project__team", "pool", "asked_by", "granted"
     )
-    return rows.filter(Q(asked_by=viewer) | (_others(viewer) & ~Q(state=RequestState.DRAFT)))
+    decided = RequestDecision.objects.filter(decided_by=viewer).values("request")
+    seen = Q(pk__in=decided) | _others(viewer)
+    return rows.filter(Q(asked_by=viewer) | (seen & ~Q(state=RequestState.DRAFT)))
 
 
 def _others(viewer: User) -> Q:
     if any(can(viewer, action, None) for action in _SEE_ALL):
         return Q()
-    return Q(team__in=teams_visible_to(viewer, "approve_requests").values("pk"))
+    return Q(team__in=teams_visible_to(viewer, "approve_requests").values("pk")) | _lent(viewer)
+
+
+def _lent(viewer: User) -> Q:
+    """Reviews in which others let the viewer act in their place; no query for most people."""
+    found = Q(pk__in=[])
+    if not acts_for_anybody(viewer):
+        return found
+    waiting = QuotaRequest.objects.filter(state=RequestState.LEAD_REVIEW)
+    teams = Team.objects.filter(pk__in=waiting.values("team"))
+    lent = [team.pk for team in teams if acting_for(viewer, "approve_requests", team)]
+    found |= Q(state=RequestState.LEAD_REVIEW, team__in=lent)
+    if acting_for(viewer, "decide_requests", None):
+        found |= Q(state=RequestState.ADMIN_REVIEW)
+    if acting_for(viewer, "decide_spending", None):
+        found |= Q(state=RequestState.FINANCE_REVIEW)
+    return found
 
 
 def get_visible_request(viewer: User, pk: int) -> QuotaRequest:
@@ -59,12 +77,12 @@ def my_requests(viewer: User) -> Sequence[tuple[QuotaRequest, RequestVersion]]:
 
 def waiting_for(viewer: User) -> QuerySet[QuotaRequest]:
     """Open requests whose step the viewer may take; nobody takes a step for what they asked for."""
-    steps = Q(pk__in=[])
+    steps = _lent(viewer)
     teams = teams_visible_to(viewer, "approve_requests").values("pk")
     steps |= Q(state=RequestState.LEAD_REVIEW, team__in=teams)
-    if can(viewer, "administer", None):
+    if can(viewer, "decide_requests", None):
         steps |= Q(state=RequestState.ADMIN_REVIEW)
-    if can(viewer, "keep_books", None):
+    if can(viewer, "decide_spending", None):
         steps |= Q(state=RequestState.FINANCE_REVIEW)
     agreed = RequestDecision.objects.filter(
         request=OuterRef("pk"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeAlias
 
 from django.db import transaction
 from django.utils import timezone
@@ -29,6 +30,9 @@ from scheduler.states import (
     RequestState,
     ReviewStep,
 )
+
+# The person who decides, and in whose place, if in anybody's.
+Who: TypeAlias = tuple[User, User | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def decide_request(
         raise stale(request)
     if request.state not in REVIEW_STATES:
         raise Conflict(f"{request} waits for no decision now.", code="not_in_review")
-    step = require_decider(actor, request)
+    step, giver = require_decider(actor, request)
     # Whoever gives away what a team has does so alone: from the root down, as starts lock them.
     owner = owner_of(request)
     account_of(owner)
@@ -98,13 +102,13 @@ def decide_request(
     locked(on_the_way([(project_id, request.team_id)]))
     offer = offer_of(request)
     verdict = _checked(offer, outcome, amount, valid_until, reason_code, comment, now)
-    _store(request, actor, step, offer, verdict, now)
+    _store(request, (actor, giver), step, offer, verdict, now)
     if verdict.outcome is Outcome.DENY:
-        _deny(request, actor, verdict, now)
+        _deny(request, (actor, giver), verdict, now)
     elif verdict.outcome is Outcome.ASK:
-        _ask_back(request, actor, verdict, now)
+        _ask_back(request, (actor, giver), verdict, now)
     else:
-        _agree(request, actor, offer, verdict, now)
+        _agree(request, (actor, giver), offer, verdict, now)
     return request
 
 
@@ -151,7 +155,7 @@ def _checked(
 
 def _store(
     request: QuotaRequest,
-    actor: User,
+    who: Who,
     step: ReviewStep,
     offer: Offer,
     verdict: Verdict,
@@ -184,17 +188,18 @@ def _store(
         comment=verdict.comment,
         monthly_cost=cost.monthly,
         currency=cost.currency,
-        decided_by=actor,
+        decided_by=who[0],
+        on_behalf_of=who[1],
         whatif=same or seen.first(),
         at=now,
     )
-    _audit(request, stored, actor)
+    _audit(request, stored)
 
 
-def _audit(request: QuotaRequest, stored: RequestDecision, actor: User) -> None:
+def _audit(request: QuotaRequest, stored: RequestDecision) -> None:
     """What was decided, by which rule, and what was seen of it beforehand."""
     record(
-        actor,
+        stored.decided_by,
         "request.decide",
         request,
         after={
@@ -203,30 +208,45 @@ def _audit(request: QuotaRequest, stored: RequestDecision, actor: User) -> None:
             "policy": request.policy_id,
             "whatif": stored.whatif.digest if stored.whatif else None,
         },
+        on_behalf_of=stored.on_behalf_of,
         reason=stored.comment,
         now=stored.at,
     )
 
 
-def _deny(request: QuotaRequest, actor: User, verdict: Verdict, now: datetime) -> None:
+def _deny(request: QuotaRequest, who: Who, verdict: Verdict, now: datetime) -> None:
     came_from = request.state
     _move(request, RequestState.DENIED, touched_at=now, ended_at=now, route=[])
     why = DENY_WORDS[DenyReason(verdict.reason_code)]
     text = f"{why}. {verdict.comment}".strip()
-    note(request, "denied", actor=actor, now=now, came_from=came_from, text=text)
+    note(
+        request,
+        "denied",
+        actor=who[0],
+        on_behalf_of=who[1],
+        now=now,
+        came_from=came_from,
+        text=text,
+    )
     tell_asker(request, "was denied", text, now=now)
 
 
-def _ask_back(request: QuotaRequest, actor: User, verdict: Verdict, now: datetime) -> None:
+def _ask_back(request: QuotaRequest, who: Who, verdict: Verdict, now: datetime) -> None:
     came_from = request.state
     _move(request, RequestState.NEEDS_INFO, touched_at=now, due_at=None)
-    note(request, "question", actor=actor, now=now, came_from=came_from, text=verdict.comment)
+    note(
+        request,
+        "question",
+        actor=who[0],
+        on_behalf_of=who[1],
+        now=now,
+        came_from=came_from,
+        text=verdict.comment,
+    )
     tell_asker(request, "has a question for you", verdict.comment, now=now)
 
 
-def _agree(
-    request: QuotaRequest, actor: User, offer: Offer, verdict: Verdict, now: datetime
-) -> None:
+def _agree(request: QuotaRequest, who: Who, offer: Offer, verdict: Verdict, now: datetime) -> None:
     """On to the next step, or into force."""
     assert verdict.amount is not None
     assert verdict.valid_until is not None
@@ -234,7 +254,15 @@ def _agree(
     came_from = request.state
     words = f"{verdict.amount} until {verdict.valid_until:%Y-%m-%d %H:%M} UTC"
     text = f"{words}. {verdict.comment}" if verdict.comment else words
-    note(request, "agreed", actor=actor, now=now, came_from=came_from, text=text)
+    note(
+        request,
+        "agreed",
+        actor=who[0],
+        on_behalf_of=who[1],
+        now=now,
+        came_from=came_from,
+        text=text,
+    )
     left = still_to_do(request, asked, verdict.amount, now=now)
     if left:
         hours = routing_of(request.kind).sla_hours
@@ -243,7 +271,7 @@ def _agree(
         return
     made = carry_out(
         request,
-        actor=actor,
+        actor=who[0],
         amount=verdict.amount,
         valid_from=offer.valid_from,
         valid_until=verdict.valid_until,
@@ -252,7 +280,15 @@ def _agree(
     is_less = verdict.amount < asked.amount or verdict.valid_until < asked.valid_until
     state = RequestState.PARTLY_APPROVED if is_less else RequestState.APPROVED
     _move(request, state, touched_at=now, ended_at=now, route=[], **made)
-    note(request, "granted", actor=actor, now=now, came_from=came_from, text=words)
+    note(
+        request,
+        "granted",
+        actor=who[0],
+        on_behalf_of=who[1],
+        now=now,
+        came_from=came_from,
+        text=words,
+    )
     tell_asker(request, "is approved" + (" in part" if is_less else ""), text, now=now)
 
 

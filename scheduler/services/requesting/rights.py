@@ -6,9 +6,10 @@ Every change names the version it was made from; whoever comes second is shown w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
-from accounts.models import Project, Team, User
-from accounts.permissions import can, people_who_can, projects_visible_to
+from accounts.models import Delegation, DelegationScope, Project, Team, User
+from accounts.permissions import acting_for, can, people_who_can, projects_visible_to
 from scheduler.models import QuotaRequest
 from scheduler.services.errors import Conflict, Forbidden, NotFound
 from scheduler.states import ReviewStep
@@ -48,7 +49,10 @@ def require_part(actor: User, request: QuotaRequest) -> None:
     has_part = (
         actor.pk == request.asked_by_id
         or can(actor, "operate", None)
-        or any(may_take(actor, step, request.team) for step in ReviewStep)
+        or any(
+            may_take(actor, step, request.team) or _givers(actor, step, request.team)
+            for step in ReviewStep
+        )
     )
     if not has_part:
         raise Forbidden("You may look at this, and change nothing.")
@@ -58,6 +62,17 @@ def deciders(step: ReviewStep, team: Team) -> set[int]:
     """Ids of everybody with the right that this step asks for."""
     about = team if step is ReviewStep.LEAD else None
     return set(people_who_can(_ACTION[step], about).values_list("pk", flat=True))
+
+
+def deputies_of(people: set[int], *, now: datetime) -> set[int]:
+    """Ids of those who may act for these people in deciding now, in whatever team."""
+    lent = Delegation.objects.filter(
+        giver__in=people,
+        scope=DelegationScope.APPROVE_REQUESTS,
+        starts_at__lte=now,
+        ends_at__gt=now,
+    )
+    return set(lent.values_list("deputy_id", flat=True))
 
 
 def askers(request: QuotaRequest) -> set[int]:
@@ -83,17 +98,26 @@ def can_be_shared_out(people: Sequence[set[int]]) -> bool:
     )
 
 
-def require_decider(actor: User, request: QuotaRequest) -> ReviewStep:
-    """The step under way, if it is the actor's to take; raises Forbidden with the reason."""
+def require_decider(actor: User, request: QuotaRequest) -> tuple[ReviewStep, User | None]:
+    """The step under way and in whose place the actor takes it; None: in the actor's own right.
+
+    Raises Forbidden with the reason. Neither the actor nor who is acted for may have asked, or have
+    agreed at an earlier step.
+    """
     step = ReviewStep(request.route[0])
-    if not may_take(actor, step, request.team):
+    wrote, earlier = askers(request), have_said_yes(request)
+    is_own = may_take(actor, step, request.team)
+    givers = () if is_own else _givers(actor, step, request.team)
+    if not is_own and not givers:
         raise Forbidden(f"This waits for {WHO[step]}.")
-    if actor.pk in askers(request):
+    if actor.pk in wrote:
         raise Forbidden("You asked for this; another person has to decide.")
-    earlier = have_said_yes(request)
     if actor.pk in earlier:
         raise Forbidden("You agreed to it at an earlier step; another person has to take this one.")
-    taken = askers(request) | earlier | {actor.pk}
+    free = [giver for giver in givers if giver.pk not in wrote | earlier]
+    if not is_own and not free:
+        raise Forbidden("You act for somebody who asked for this, or agreed to it at another step.")
+    taken = wrote | earlier | {actor.pk} | {giver.pk for giver in free[:1]}
     later = [deciders(ReviewStep(one), request.team) - taken for one in request.route[1:]]
     if not can_be_shared_out(later):
         following = WHO[ReviewStep(request.route[1])]
@@ -101,7 +125,11 @@ def require_decider(actor: User, request: QuotaRequest) -> ReviewStep:
             f"Nobody else could take the step after this one. Leave this step to somebody who is "
             f"not {following}; at the end of its time it comes to you by itself."
         )
-    return step
+    return step, None if is_own else free[0]
+
+
+def _givers(actor: User, step: ReviewStep, team: Team) -> tuple[User, ...]:
+    return acting_for(actor, _ACTION[step], team if step is ReviewStep.LEAD else None)
 
 
 def locked_request(request_id: int, version: int) -> QuotaRequest:

@@ -10,7 +10,7 @@ from accounts.services.audit import record
 from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.models import OutboundMail, QuotaRequest, RequestEvent
-from scheduler.services.requesting.rights import askers, deciders
+from scheduler.services.requesting.rights import askers, deciders, deputies_of
 from scheduler.states import KIND_WORDS, RequestKind, ReviewStep
 
 
@@ -83,7 +83,7 @@ def link_to(request: QuotaRequest) -> str:
 
 
 def tell_deciders(request: QuotaRequest, what: str, words: str, *, now: datetime) -> None:
-    """Mail those who may take the step under way."""
+    """Mail those who may take the step under way, and who acts for them."""
     if not request.route:
         return
     step = ReviewStep(request.route[0])
@@ -91,6 +91,7 @@ def tell_deciders(request: QuotaRequest, what: str, words: str, *, now: datetime
     if step is ReviewStep.LEAD:
         # Administrators may take it, too; they are told when it comes to them.
         people = people - deciders(ReviewStep.ADMIN, request.team) or people
+    people |= deputies_of(people, now=now) - askers(request)
     mail(
         people,
         key=f"request:{request.pk}:{request.version}:{what}",

@@ -1,0 +1,95 @@
+"""Deciding in somebody's place: between its dates, named in the record, never round one's own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import AuditEvent, Role, User
+from accounts.services import delegate
+from scheduler.models import OutboundMail
+from scheduler.selectors.requesting import count_waiting_for, get_visible_request, inbox_of
+from scheduler.services.errors import Forbidden, NotFound
+from scheduler.services.sharing.limits import set_quota
+from tests import factories, scenes
+from tests.requesting import ask, decide
+
+pytestmark = pytest.mark.django_db
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def cluster(root, team):
+    made = scenes.build_cluster(root, nodes=1, gpus=4)
+    set_quota(actor=root, owner=team, guaranteed=4)
+    return made
+
+
+def lend(giver, deputy, team=None, *, start=None):
+    start = start or timezone.now() - HOUR
+    delegate(
+        actor=giver,
+        deputy=deputy,
+        scope="approve_requests",
+        team=team,
+        starts_at=start,
+        ends_at=start + 24 * HOUR,
+        now=start,
+    )
+    return User.objects.get(pk=deputy.pk)
+
+
+def test_a_deputy_decides_and_the_record_says_for_whom(cluster, project, alice, lead, carol):
+    deputy, now = lend(lead, carol), timezone.now()
+    request = ask(alice, project, now=now)
+    assert count_waiting_for(deputy) == 1
+    assert inbox_of(deputy, mine_only=True, now=now)[0].is_mine
+    assert OutboundMail.objects.filter(person=carol).count() == 1
+    done = decide(deputy, request, now=now)
+    assert done.state == "approved"
+    stored = done.decisions.get()
+    assert (stored.decided_by, stored.on_behalf_of) == (carol, lead)
+    event = AuditEvent.objects.get(action="request.decide")
+    assert (event.actor_name, event.on_behalf_of_name) == ("carol", "lead")
+    assert get_visible_request(deputy, request.pk).state == "approved"
+
+
+def test_outside_its_time_it_has_no_effect(cluster, project, alice, lead, carol):
+    deputy, now = lend(lead, carol, start=timezone.now() + HOUR), timezone.now()
+    request = ask(alice, project, now=now)
+    assert count_waiting_for(deputy) == 0
+    with pytest.raises(NotFound):
+        get_visible_request(deputy, request.pk)
+    with pytest.raises(Forbidden):
+        decide(deputy, request, now=now)
+
+
+def test_nobody_has_their_own_decided_by_who_acts_for_them(
+    cluster, root, team, project, lead, carol
+):
+    other = factories.member("other", team, Role.LEAD, by=root)
+    deputy, now = lend(lead, carol), timezone.now()
+    request = ask(lead, project, now=now)
+    assert request.state == "lead_review"
+    with pytest.raises(Forbidden, match="act for somebody who asked"):
+        decide(deputy, request, now=now)
+    assert decide(other, request, now=now).state == "approved"
+
+
+def test_who_asked_does_not_decide_as_somebodys_deputy(cluster, project, alice, lead):
+    deputy, now = lend(lead, alice), timezone.now()
+    request = ask(deputy, project, now=now)
+    assert count_waiting_for(deputy) == 0
+    with pytest.raises(Forbidden, match="You asked"):
+        decide(deputy, request, now=now)
+
+
+def test_one_person_takes_no_second_step_as_a_deputy(cluster, root, project, alice, lead, carol):
+    deputy, now = lend(root, lead), timezone.now()
+    request = ask(alice, project, amount=9, now=now)
+    after = decide(deputy, request, now=now)
+    assert after.state == "admin_review"
+    with pytest.raises(Forbidden, match="earlier step"):
+        decide(deputy, after, now=now)
