@@ -41,7 +41,8 @@ def visible_requests(viewer: User) -> QuerySet[QuotaRequest]:
 
 def _others(viewer: User) -> Q:
     if any(can(viewer, action, None) for action in _SEE_ALL):
-        return Q()
+        # Not an empty Q: OR with that one would leave it out instead of letting all through.
+        return ~Q(pk__in=[])
     return Q(team__in=teams_visible_to(viewer, "approve_requests").values("pk")) | _lent(viewer)
 
 

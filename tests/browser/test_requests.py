@@ -1,0 +1,62 @@
+"""Quota from the ask to a start: asked, simulated and approved on a phone; a waiting job starts."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import accessibility_breaches
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+PHONE = {"viewport": {"width": 390, "height": 844}}
+
+
+def test_ask_simulate_approve_and_a_waiting_job_starts(stack, visit):
+    with stack.api("admin") as admin:
+        limit = {"owner": "vision", "maximum": 1}
+        quota = admin.post("/rules/quotas/", json=limit)
+        assert quota.status_code == 200, quota.text
+    loop = "i=0; while [ $i -lt 600 ]; do i=$((i+1)); sleep 0.5; done"
+    holds = stack.submit(name="holds-the-quota", script=loop)
+    stack.wait_for(holds["id"], "running")
+    waits = stack.submit(name="waits-for-quota", script=loop)
+
+    alice = visit("alice", **PHONE)
+    alice.goto("/requests/new/?owner=vision")
+    alice.get_by_label("For", exact=True).select_option("vision")
+    alice.get_by_label("What", exact=True).select_option("maximum")
+    alice.get_by_label("How many").fill("2")
+    alice.get_by_label("What it is for").fill("Two sweeps have to run side by side this week.")
+    alice.get_by_role("button", name="Estimate the wait").click()
+    expect(alice.locator("#estimate")).to_be_visible()
+    alice.get_by_role("button", name="Submit request").click()
+    alice.wait_for_url(re.compile(r"/requests/\d+/"))
+    expect(alice.locator("h1")).to_contain_text("A higher maximum of GPUs for vision")
+    here = alice.url
+
+    # On a phone, by the lead, then by an administrator: more than the team has is not the lead's.
+    for name in ("lena", "admin"):
+        page = visit(name, **PHONE, bypass_csp=True)
+        page.goto("/approvals/")
+        page.get_by_role("link", name=re.compile("A higher maximum")).click()
+        page.get_by_role("button", name=re.compile("Simulate it|Look again")).click()
+        expect(page.locator("#whatif")).to_contain_text("Oversubscribed by")
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= PHONE["viewport"]["width"], "the page is wider than the phone"
+        assert accessibility_breaches(page) == []
+        page.get_by_label("Approve as asked").check()
+        page.get_by_role("button", name=re.compile("Decide on version")).click()
+        expect(page.locator(".messages")).to_be_visible()
+    alice.goto(here)
+    expect(alice.locator("h1 + .pill")).to_contain_text("approved")
+    expect(alice.locator("#history")).to_contain_text("Granted")
+    stack.wait_for(waits["id"], "running", timeout_s=30)
+
+    for job in (holds, waits):
+        with stack.api() as api:
+            api.post(f"/jobs/{job['id']}/cancel/")
+        stack.wait_for(job["id"])
+    with stack.api("admin") as admin:
+        assert admin.delete(f"/rules/quotas/{quota.json()['id']}/").status_code == 204
