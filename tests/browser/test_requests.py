@@ -39,7 +39,7 @@ def test_ask_simulate_approve_and_a_waiting_job_starts(stack, visit):
     # On a phone, by the lead, then by an administrator: more than the team has is not the lead's.
     for name in ("lena", "admin"):
         page = visit(name, **PHONE, bypass_csp=True)
-        page.goto("/approvals/")
+        page.goto("/approvals/?state=mine")
         page.get_by_role("link", name=re.compile("A higher maximum")).click()
         page.get_by_role("button", name=re.compile("Simulate it|Look again")).click()
         expect(page.locator("#whatif")).to_contain_text("Oversubscribed by")

@@ -44,8 +44,9 @@ _OPERATES = "  403 403 403 403 302 403 302"
 _ADMIN = "     403 403 403 403 403 403 302"
 _BOOKS = "     403 403 403 403 403 403 200"
 _KEEPS = "     403 403 403 403 403 403 302"
-_ASKER = "     302 404 403 404 403 404 403"
-_PART = "      302 404 302 404 302 404 302"
+# bob decides in the lead's place.
+_ASKER = "     302 403 403 404 403 404 403"
+_PART = "      302 302 302 404 302 404 302"
 _SELF = "      302 302 302 302 302 302 302"
 
 
@@ -202,7 +203,7 @@ ROWS: tuple[Row, ...] = (
     _get("requests:list", _ALL),
     _get("requests:new", _ALL),
     _get("approvals", _ALL),
-    _get("requests:detail", "200 404 200 404 200 404 200", "asked"),
+    _get("requests:detail", "200 200 200 404 200 404 200", "asked"),
     _post("requests:submit", "302 404 404 404 404 404 404", "draft", version="1"),
     _post("requests:withdraw", _ASKER, "asked", version="3"),
     _post(
@@ -218,9 +219,9 @@ ROWS: tuple[Row, ...] = (
     _post("requests:comment", _PART, "asked", text="Soon."),
     _post("requests:whatif", _PART, "asked"),
     _post(
-        "requests:decide", "403 404 302 404 403 404 302", "asked", version="3", outcome="approve"
+        "requests:decide", "403 302 302 404 403 404 302", "asked", version="3", outcome="approve"
     ),
-    _post("requests:renew", _ASKER, "granted"),
+    _post("requests:renew", "302 404 403 404 403 404 403", "granted"),
     _get("tokens:list", _ALL),
     _post("tokens:revoke", "302 404 404 404 404 404 404", "token"),
     _get("profile", _ALL),

@@ -65,6 +65,18 @@ def people(alice, bob, lead, finance, operator, carol, root):
     return dict(zip(PERSONAS, (alice, bob, lead, finance, operator, carol, root), strict=True))
 
 
+def asked_for(alice, lead, root, project, pool) -> dict[str, int]:
+    """A request that waits for a lead, a draft, and one that was granted; all hers."""
+    now, team = timezone.now(), project.team
+    granted = requesting.ask(alice, team, pool=pool, now=now)
+    granted = requesting.decide(root, requesting.decide(lead, granted, now=now), now=now)
+    return {
+        "asked": requesting.ask(alice, project, now=now).pk,
+        "draft": requesting.ask(alice, team, is_draft=True, now=now).pk,
+        "granted": granted.pk,
+    }
+
+
 @pytest.fixture
 def things(people, root, alice, bob, lead, team, project):
     """The pieces of addresses, by the words that the rows use."""
@@ -86,17 +98,13 @@ def things(people, root, alice, bob, lead, team, project):
         ends_at=now + timedelta(days=1),
     )
     second = person("second", is_superuser=True)
-    granted = requesting.ask(alice, team, pool=yard.cluster.pool, now=now)
-    granted = requesting.decide(root, requesting.decide(lead, granted, now=now), now=now)
     give_role(actor=second, user=person("waiting"), role="admin")
     return {
         "running": yard.running.pk,
         "queued": yard.queued.pk,
         "held": yard.held.pk,
         "job_set": submit(alice, project, array="0-3%2").job_set.pk,
-        "asked": requesting.ask(alice, project, now=now).pk,
-        "draft": requesting.ask(alice, team, is_draft=True, now=now).pk,
-        "granted": granted.pk,
+        **asked_for(alice, lead, root, project, yard.cluster.pool),
         "pool": "default",
         "booking": book_soon(lead, project, yard.cluster.pool).pk,
         "node": "n1",

@@ -10,7 +10,7 @@ from django.utils import timezone
 from scheduler.models import Grant, QuotaRequest, RequestEvent
 from scheduler.services.requesting.asking import revise_request
 from scheduler.services.sharing.limits import set_quota
-from tests import requesting, scenes
+from tests import factories, requesting, scenes
 
 pytestmark = pytest.mark.django_db
 
@@ -158,11 +158,26 @@ def test_the_what_if_is_on_the_page(client, asked, lead):
     assert "Oversubscribed by" in page
 
 
+def test_the_waits_of_each_team_are_in_the_table(client, cluster, root, alice, lead, team, project):
+    set_quota(actor=root, owner=team, maximum=2)
+    now = timezone.now()
+    for _ in range(2):
+        job = scenes.submit(alice, project, now=now - timedelta(days=1), gpus_per_node=2)
+        begin = now - timedelta(days=1)
+        type(job).objects.filter(pk=job.pk).update(
+            queued_at=begin, started_at=begin, ended_at=begin + timedelta(hours=2)
+        )
+    asked = requesting.ask(alice, team, kind="maximum", now=now)
+    client.force_login(lead)
+    client.post(f"/requests/{asked.pk}/whatif/")
+    page = client.get(f"/requests/{asked.pk}/").content.decode()
+    assert "1 h / 1 h 48" in page
+    assert "0 s / 0 s" in page
+
+
 def test_the_inbox_asks_the_database_as_often_for_ten_as_for_one(
     client, cluster, root, lead, project, team, django_assert_max_num_queries
 ):
-    from tests import factories
-
     client.force_login(lead)
     counts = []
     for number in range(2):

@@ -124,7 +124,7 @@ def _table(answer: dict[str, Any]) -> dict[str, Any]:
         {**team, "cells": list(zip(team["p50_s"], team["p90_s"], strict=True))}
         for team in answer["teams"]
     ]
-    return {"heads": heads, "teams": teams, **answer}
+    return {**answer, "heads": heads, "teams": teams}
 
 
 @page("POST")

@@ -79,10 +79,12 @@ def my_requests(viewer: User) -> Sequence[tuple[QuotaRequest, RequestVersion]]:
 def waiting_for(viewer: User) -> QuerySet[QuotaRequest]:
     """Open requests whose step the viewer may take; nobody takes a step for what they asked for."""
     steps = _lent(viewer)
-    teams = teams_visible_to(viewer, "approve_requests").values("pk")
-    steps |= Q(state=RequestState.LEAD_REVIEW, team__in=teams)
     if can(viewer, "decide_requests", None):
+        # They may take a lead's step, too, but it waits for a lead until its time is over.
         steps |= Q(state=RequestState.ADMIN_REVIEW)
+    else:
+        teams = teams_visible_to(viewer, "approve_requests").values("pk")
+        steps |= Q(state=RequestState.LEAD_REVIEW, team__in=teams)
     if can(viewer, "decide_spending", None):
         steps |= Q(state=RequestState.FINANCE_REVIEW)
     agreed = RequestDecision.objects.filter(
