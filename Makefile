@@ -38,7 +38,7 @@ test: setup-dev ## every test: lint, types, both databases, the browser, smoke
 test-fast: setup-dev ## pure tests only, in seconds
 	@exec $(PYTHON_IN_VENV) deploy/checks.py pure $(ARGS)
 
-test-long: setup-dev ## tests that take minutes: building and starting the agent's own file
+test-long: setup-dev ## tests that take minutes, and properties with examples nobody has seen
 	@exec $(PYTHON_IN_VENV) deploy/checks.py long $(ARGS)
 
 test-gpu: setup-dev ## tests that need an NVIDIA device

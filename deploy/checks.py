@@ -154,6 +154,12 @@ def smoke(report: Report) -> None:
 def long(report: Report) -> None:
     """Tests that take minutes."""
     report.run("long tests", *pytest("tests", "-q", "-m", "long", *report.words))
+    folders = [f"tests/{name}" for name in (*PURE, "agent", "services", "protocol")]
+    report.run(
+        "properties with new examples",
+        *pytest(*folders, "-q", "-m", QUICK, *report.words),
+        TRAINYARD_TESTS_NEW_EXAMPLES="1",
+    )
 
 
 def gpu(report: Report) -> None:

@@ -21,5 +21,8 @@ STORAGES["staticfiles"] = {  # noqa: F405
 if DATABASES["default"]["ENGINE"].endswith("postgresql"):  # noqa: F405
     # Test databases are dropped at the end; a pool would keep them busy.
     DATABASES["default"]["OPTIONS"].pop("pool", None)  # noqa: F405
+else:
+    # As Django does by itself for its own backend, whose name parallel tests look for.
+    DATABASES["default"]["TEST"] = {"NAME": ":memory:"}  # noqa: F405
 TRAINYARD["allow_file_git"] = True  # noqa: F405
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # noqa: F405 - the static middleware looks for it
