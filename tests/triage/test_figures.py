@@ -11,7 +11,7 @@ from scheduler.triage import judge
 from tests.triage.cases import Case, load
 
 MIN_PRECISION = 0.95
-HELD_OUT_AT_FIRST_SIGHT = 0.80
+HELD_OUT_AT_FIRST_SIGHT = 0.96
 FILES = ("known", "held_out")
 MIN_A_CLASS = 6
 
@@ -48,7 +48,7 @@ def test_precision_over_the_fixtures_the_rules_were_written_with():
 
 
 def test_precision_over_the_fixtures_held_out_is_no_worse_than_at_first_sight():
-    """Below the goal; the rules are not tuned to these, or they would measure nothing."""
+    """Written by somebody who had not seen the rules; whoever tunes to them holds out new ones."""
     precision, table = figures(load("held_out"))
     print(f"\nheld_out: precision {precision:.3f}\n{table}")
     assert precision >= HELD_OUT_AT_FIRST_SIGHT

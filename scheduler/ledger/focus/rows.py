@@ -60,9 +60,13 @@ class Booked:
 
 
 def plain_text(amount: Decimal) -> str:
-    """An amount without exponent and without zeros that say nothing."""
-    text = format(amount, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    """An amount without exponent and without zeros that say nothing, but always with a point.
+
+    Readers that guess the type of a column, the official validator among them, would take one of
+    whole amounts for integers.
+    """
+    whole, _, part = format(amount, "f").partition(".")
+    return f"{whole}.{part.rstrip('0') or '0'}"
 
 
 @lru_cache(maxsize=4096)

@@ -88,9 +88,9 @@ def test_a_correction_says_what_it_corrects():
     )
     row = entry_row(entry, Owner(), Booked(), ISSUER)
     assert (row["BilledCost"], row["ChargeClass"], row["PricingQuantity"]) == (
-        "-15",
+        "-15.0",
         "Correction",
-        "-3",
+        "-3.0",
     )
     assert row["ChargePeriodStart"] == "2026-01-01T00:00:00Z"
     assert row["BillingPeriodStart"] == "2026-02-01T00:00:00Z"
