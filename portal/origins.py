@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
+from django.utils.deprecation import MiddlewareMixin
 
 from accounts.origin import enter_origin, leave_origin
 
@@ -29,11 +30,8 @@ def request_id_of(request: Any) -> str:
     return known
 
 
-class OriginMiddleware:
+class OriginMiddleware(MiddlewareMixin):
     """A part of `portal.middleware.together`: says whose request is being served."""
-
-    def __init__(self, get_response: Any) -> None:
-        self.get_response = get_response
 
     def process_request(self, request: HttpRequest) -> None:
         """From here on what is recorded names this request."""

@@ -1,5 +1,7 @@
 """Remembers what was left out and why; TRAINYARD_TEST_REQUIRE_ALL=1 makes each of it a failure.
 
+Not of it: what needs a GPU, and what is marked `foreign`: programs not every machine can have.
+
 `deploy/checks.py` reads the list from TRAINYARD_TEST_OMISSIONS and prints it at the end.
 """
 
@@ -32,7 +34,7 @@ def _refuse(report: Any) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
-    if item.get_closest_marker("gpu") is None:
+    if not any(item.get_closest_marker(name) for name in ("gpu", "foreign")):
         _refuse(report)
     return report
 

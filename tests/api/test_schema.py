@@ -93,6 +93,7 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
         "{id}": str(job.pk),
         "{name}": "n1",
         "{pool}": "default",
+        "teams/{slug}": f"teams/{project.team.slug}",
         "{slug}": "capacity",
     }
     checked = 0
