@@ -49,7 +49,7 @@ SPOILT = {
     "lines": "UPDATE scheduler_usageline SET gpu_seconds = gpu_seconds + 1",
     "statements": "UPDATE scheduler_statementline SET units = units + 1",
     "reports": "UPDATE scheduler_statement SET units = units + 1",
-    "partition": "UPDATE scheduler_devicesegment SET end_s = end_s + 1 WHERE bucket = 'run'",
+    "partition": "UPDATE scheduler_devicesegment SET end_s = end_s - 1 WHERE bucket = 'run'",
 }
 
 
