@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accounts.models import AuditEvent
+from accounts.services import create_project, create_team
 from scheduler.models import Job
 from scheduler.services.errors import Forbidden, Invalid
 from scheduler.services.submitting.ceilings import ceiling_of, set_ceiling
@@ -47,6 +48,19 @@ def test_the_lowest_on_the_way_up_holds(cluster, alice, root, team, project):
     assert ceiling_of(project) is Tier.NORMAL
     assert "may be normal at most for your team" in refused(alice, project, "urgent")
     assert submit(alice, project, tier="normal").tier == Tier.NORMAL
+
+
+def test_a_refusal_names_the_account_whose_ceiling_it_is(cluster, root, team, project):
+    below = create_team(actor=root, name="Segmentation", parent=team)
+    deep = create_project(actor=root, team=below, name="Cells")
+    set_ceiling(actor=root, owner=team, tier="normal")
+    assert f"at most for the team {team.slug};" in refused(root, deep, "urgent")
+    set_ceiling(actor=root, owner=team, tier=None)
+    set_ceiling(actor=root, owner=below, tier="normal")
+    assert "at most for your team;" in refused(root, deep, "urgent")
+    set_ceiling(actor=root, owner=below, tier=None)
+    set_ceiling(actor=root, owner=None, tier="normal")
+    assert "at most for the organisation;" in refused(root, deep, "urgent")
 
 
 def test_the_setting_holds_for_all_others(cluster, alice, project, settings):

@@ -15,23 +15,26 @@ from scheduler.conf import load_conf
 from scheduler.models import Account
 from scheduler.services.errors import Invalid
 from scheduler.services.sharing.rights import about, require_operator
-from scheduler.services.sharing.tree import account_of, keys_of
+from scheduler.services.sharing.tree import account_of, keys_of, whose_account
 from scheduler.spec import SpecInvalid, SpecProblem
 from scheduler.states import Tier
-
-_WHOSE = {0: "the organisation", 1: "your team", 2: "this project"}
 
 
 def ceiling_of(owner: Team | Project | None) -> Tier:
     """The highest tier that a team, a project or (None) anybody else may submit at. One query."""
-    return _lowest(keys_of(owner))[0]
+    lowest = _lowest(keys_of(owner))
+    return _usual() if lowest is None else Tier(_value(lowest))
 
 
 def refuse_above_ceiling(project: Project, tier: int) -> None:
     """Raises SpecInvalid if the project may not submit at this tier."""
-    ceiling, whose = _lowest(keys_of(project))
+    lowest = _lowest(keys_of(project))
+    ceiling = _usual() if lowest is None else Tier(_value(lowest))
     if tier <= ceiling:
         return
+    whose = "all whom no operator allowed more"
+    if lowest is not None:
+        whose = whose_account(lowest, project) or "the organisation"
     words = (
         f"may be {_word(ceiling)} at most for {whose}; choose that or a lower one, or ask an "
         f"operator to allow {_word(Tier(tier))}"
@@ -48,12 +51,11 @@ def set_ceiling(*, actor: User, owner: Team | Project | None, tier: str | None) 
         raise Invalid(f"Choose one of {', '.join(known)}.", field="tier")
     account = account_of(owner)
     value = None if tier is None else int(known[tier])
-    above = _set_on(keys_of(owner) - {account.key})
-    if value is not None and above and value >= min(above.values()):
-        lowest = _word(Tier(min(above.values())))
+    above = _lowest(keys_of(owner) - {account.key})
+    if value is not None and above is not None and value >= _value(above):
         raise Invalid(
-            f"{tier} has no effect: {lowest} is the most that an account above allows. Ceilings "
-            "may only become lower further down.",
+            f"{tier} has no effect: {_word(Tier(_value(above)))} is the most that an account above "
+            "allows. Ceilings may only become lower further down.",
             field="tier",
         )
     before = {"priority_ceiling": account.priority_ceiling}
@@ -64,20 +66,20 @@ def set_ceiling(*, actor: User, owner: Team | Project | None, tier: str | None) 
     return account
 
 
-def _lowest(keys: frozenset[str]) -> tuple[Tier, str]:
-    """The ceiling that holds, and whose it is in words."""
-    found = _set_on(keys)
-    if not found:
-        return Tier[load_conf().tier_ceiling.upper()], "all whom no operator allowed more"
-    depth = min(found, key=lambda one: (found[one], one))
-    return Tier(found[depth]), _WHOSE.get(depth, "this account")
+def _lowest(keys: frozenset[str]) -> Account | None:
+    """Of these accounts the one whose ceiling holds; of equal ones the highest in the tree."""
+    capped = Account.objects.filter(key__in=keys, priority_ceiling__isnull=False)
+    return capped.select_related("team").order_by("priority_ceiling", "depth").first()
 
 
-def _set_on(keys: frozenset[str]) -> dict[int, int]:
-    """By depth, the ceilings that are set on these accounts."""
-    found = Account.objects.filter(key__in=keys, priority_ceiling__isnull=False)
-    pairs = found.values_list("depth", "priority_ceiling")
-    return {depth: ceiling for depth, ceiling in pairs if ceiling is not None}
+def _value(account: Account) -> int:
+    assert account.priority_ceiling is not None
+    return account.priority_ceiling
+
+
+def _usual() -> Tier:
+    """Of all whom no ceiling concerns: the server's own."""
+    return Tier[load_conf().tier_ceiling.upper()]
 
 
 def _word(tier: Tier) -> str:
