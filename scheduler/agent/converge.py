@@ -240,7 +240,6 @@ class Roster:
     def _ground(self, attempt: Attempt) -> Ground:
         return Ground(
             options=self.options,
-            node_name=self.identity.name,
             hint_address=self.hint_address,
             last_sync_path=self.last_sync_path.resolve(),
             uids=self.uids,

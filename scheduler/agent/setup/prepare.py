@@ -41,7 +41,6 @@ class Ground:
     """
 
     options: Options
-    node_name: str
     hint_address: str
     last_sync_path: Path
     uids: UidBook | None
@@ -64,7 +63,8 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
     options, launch = ground.options, assignment.launch
     uid = None
     if ground.uids is not None:
-        uid = ground.uids.pick(assignment.fence, f"{ground.node_name}/{assignment.job_id}")
+        # The state folder tells agents of one host apart, also those of two installations.
+        uid = ground.uids.pick(assignment.fence, f"{options.state}/{assignment.job_id}")
     root = _make_root(options.work, assignment, uid)
     rules = GitRules(
         uid,

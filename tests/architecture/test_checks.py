@@ -1,0 +1,75 @@
+"""The runner behind the Makefile: what is tried once more, and what is not."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+UNSTEADY = """
+from pathlib import Path
+def test_twice():
+    mark = Path(__file__).with_suffix(".mark")
+    seen = mark.exists()
+    mark.touch()
+    assert seen
+def test_steady():
+    Path(__file__).with_suffix(".runs").open("a").write("x")
+"""
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("checks", ROOT / "deploy" / "checks.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "checks", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(checks: ModuleType, folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    (folder / "test_it.py").write_text(text)
+    monkeypatch.setattr(checks, "ROOT", folder)
+    report = checks.Report(words=[])
+    report.run_processes("stage", *checks.pytest("-q", "test_it.py"))
+    return report
+
+
+def test_an_unsteady_test_is_tried_once_more_and_named(
+    checks: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report = run(checks, tmp_path, UNSTEADY, monkeypatch)
+    [(name, passed, _)] = report.stages
+    assert (name, passed) == ("stage", True)
+    checks.summarise(report, {}, 1.0)
+    assert "unsteady" in (said := capsys.readouterr().out) and "test_it.py::test_twice" in said
+    assert (tmp_path / "test_it.runs").read_text() == "x", "what passed is not run again"
+
+
+def test_a_broken_test_fails_its_stage(
+    checks: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = run(checks, tmp_path, "def test_no():\n    assert 0\n", monkeypatch)
+    assert [passed for _, passed, _ in report.stages] == [False]
+    assert report.unsteady == []
+
+
+def test_many_failures_are_no_accident(
+    checks: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    each = "import pytest\n@pytest.mark.parametrize('n', range(4))\ndef test_no(n):\n    assert 0\n"
+    report = run(checks, tmp_path, each, monkeypatch)
+    assert [passed for _, passed, _ in report.stages] == [False]
+    assert "once more" not in capfd.readouterr().out
