@@ -1,0 +1,97 @@
+"""What happened, seen from outside: one JSON line per fact, and the final rows of the database.
+
+A line has `kind` and `at` (epoch seconds) and, by kind:
+
+submit    key, status (0: no answer came), jobs (numbers that were answered), sent (digest)
+cancel    job, status
+fault     name, number (of the plan of faults), target, until, recovered_s
+start     job, attempt, fence, rank, devices: written by the program itself, as are the next four
+exit      job, attempt, fence, rank, code
+lines     job, attempt, fence, rank, count: how many lines it had printed before its end
+clash     job, fence, what: another program still held the lock of its job or its device
+resumed   job, attempt, fence, rank, step
+left      what: a lock that some process still held when all was over
+shown     job, state: as the API said at the end
+overdue   job, state: not over long after the last fault
+peek      job, status: a stranger asked for it
+revoked   token; used: token, status
+verified  ok, words: what `verify_ledger` said
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+class Diary:
+    """Appends facts to a file, from any thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._file = path.open("a", encoding="utf-8")
+
+    def note(self, kind: str, **facts: Any) -> None:
+        """Write one fact down; `at` is now unless given."""
+        line = json.dumps({"kind": kind, "at": time.time(), **facts})
+        with self._lock:
+            self._file.write(line + "\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        """No more facts."""
+        self._file.close()
+
+
+def read_lines(path: Path) -> list[Row]:
+    """All facts of a history file, in the order they were written."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A history and the rows that were there at its end: what invariants are checked on.
+
+    `tables`: rows by table name without its app, times as epoch seconds. `pieces`: stored bytes
+    by path. `rules`: the figures of the run, such as `needle`, a secret that no log may show.
+    """
+
+    facts: Iterable[Row] = ()
+    tables: Mapping[str, Iterable[Row]] = field(default_factory=dict)
+    pieces: Mapping[str, bytes] = field(default_factory=dict)
+    rules: Mapping[str, Any] = field(default_factory=dict)
+
+    def told(self, kind: str) -> list[Row]:
+        """All facts of one kind."""
+        return self._by_kind.get(kind, [])
+
+    def rows(self, table: str) -> list[Row]:
+        """All rows of a table, in the order of their ids."""
+        return sorted(self.tables.get(table, ()), key=lambda row: row.get("id", 0))
+
+    def grouped(self, table: str, column: str) -> dict[Any, list[Row]]:
+        """The rows of a table by the value of a column."""
+        found: dict[Any, list[Row]] = {}
+        for row in self.rows(table):
+            found.setdefault(row[column], []).append(row)
+        return found
+
+    def by_id(self, table: str) -> dict[int, Row]:
+        """The rows of a table by their ids."""
+        return {row["id"]: row for row in self.rows(table)}
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = {}
+        for fact in self.facts:
+            found.setdefault(fact["kind"], []).append(fact)
+        return found

@@ -1,0 +1,155 @@
+"""Attempts and their programs: I1, I3 to I8, I16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from portal.torture.history import Evidence, Row
+from scheduler.states import FINAL_JOB_STATES, JOB_MOVES, JobState
+
+_PATIENCE_S = 90.0
+# The moments of one machine, rounded differently by those who wrote them down.
+_CLOSE_S = 0.002
+
+
+def one_live_attempt_per_job(evidence: Evidence) -> Iterator[str]:
+    """I1: the time from assignment to end of a job's attempts never overlaps."""
+    for job, attempts in evidence.grouped("attempt", "job_id").items():
+        for earlier, later in pairwise(attempts):
+            ended = earlier["ended_at"]
+            overlaps = ended is None or later["assigned_at"] < ended - _CLOSE_S
+            yield f"job {job}: attempts {_pair(earlier, later)} live together" if overlaps else ""
+        yield ""
+
+
+def fences_rise_and_old_ones_change_nothing(evidence: Evidence) -> Iterator[str]:
+    """I3: numbers and fences rise together; no move comes from an attempt that was replaced."""
+    for job, attempts in evidence.grouped("attempt", "job_id").items():
+        numbers = [attempt["number"] for attempt in attempts]
+        rises = numbers == list(range(1, len(numbers) + 1))
+        yield "" if rises else f"job {job}: attempts numbered {numbers} in the order of fences"
+    for job, events in evidence.grouped("jobevent", "job_id").items():
+        highest = 0
+        for event in events:
+            fence = event["attempt_id"] or highest
+            is_move = event["from_state"] != event["to_state"]
+            late = is_move and fence < highest
+            yield f"job {job}: {event['kind']} by the old attempt {fence}" if late else ""
+            highest = max(highest, fence)
+
+
+def moves_follow_the_graph(evidence: Evidence) -> Iterator[str]:
+    """I4: every move is a legal one from where the last one ended; a final state is final."""
+    states = {job["id"]: job["state"] for job in evidence.rows("job")}
+    for job, events in evidence.grouped("jobevent", "job_id").items():
+        state = ""
+        for event in events:
+            came_from, to = event["from_state"], event["to_state"]
+            if not to or came_from == to:
+                continue
+            yield _illegal(job, state, came_from, to)
+            state = to
+        here = states.get(job, "")
+        yield f"job {job} is {here}, its events end in {state}" if state and here != state else ""
+    for attempt in evidence.rows("attempt"):
+        is_over = attempt["state"] == "ended"
+        said = attempt["ended_at"] is not None and bool(attempt["end_reason"])
+        yield "" if is_over == said else f"attempt {attempt['id']} is {attempt['state']} and ended"
+
+
+def _illegal(job: Any, state: str, came_from: str, to: str) -> str:
+    if state and came_from != state:
+        return f"job {job} moved from {came_from} to {to} where it was {state}"
+    if came_from and JobState(to) not in JOB_MOVES[JobState(came_from)]:
+        return f"job {job} moved from {came_from} to {to}"
+    return ""
+
+
+def programs_start_once(evidence: Evidence) -> Iterator[str]:
+    """I5: each rank of a fence was started at most once, as the programs themselves say."""
+    seen: set[tuple[int, int]] = set()
+    known = {attempt["id"]: attempt["job_id"] for attempt in evidence.rows("attempt")}
+    for start in evidence.told("start"):
+        place = (start["fence"], start["rank"])
+        words = ""
+        if place in seen:
+            words = f"rank {place[1]} of attempt {place[0]} was started twice"
+        elif known.get(place[0]) != start["job"]:
+            words = f"attempt {place[0]} of job {start['job']} ran and nobody ordered it"
+        seen.add(place)
+        yield words
+
+
+def attempts_never_overlap(evidence: Evidence) -> Iterator[str]:
+    """I6: of two attempts of a job, one's programs are over before the other's begin.
+
+    A program's own lock tells without any clock; the written times tell of other ranks.
+    """
+    for clash in evidence.told("clash"):
+        if clash["what"].startswith("job-"):
+            yield f"job {clash['job']}: {clash['what']} was still held when it started again"
+    ends: dict[int, float] = {}
+    for end in evidence.told("exit"):
+        ends[end["fence"]] = max(ends.get(end["fence"], 0.0), end["at"])
+    starts: dict[int, dict[int, float]] = {}
+    for start in evidence.told("start"):
+        mine = starts.setdefault(start["job"], {})
+        mine[start["fence"]] = min(mine.get(start["fence"], start["at"]), start["at"])
+    for job, begins in starts.items():
+        for earlier, later in pairwise(sorted(begins)):
+            overlaps = ends.get(earlier, 0.0) > begins[later] + _CLOSE_S
+            yield f"job {job}: attempt {earlier} still ran in {later}" if overlaps else ""
+        yield ""
+
+
+def success_was_seen(evidence: Evidence) -> Iterator[str]:
+    """I7: of a job that succeeded every rank wrote down its own exit with code 0."""
+    exits = {(end["fence"], end["rank"]): end["code"] for end in evidence.told("exit")}
+    placements = evidence.grouped("placement", "attempt_id")
+    for job, attempts in evidence.grouped("attempt", "job_id").items():
+        last = attempts[-1]
+        if evidence.by_id("job")[job]["state"] != "succeeded":
+            continue
+        for placement in placements.get(last["id"], []):
+            code = exits.get((last["id"], placement["rank"]))
+            right = code == 0 and placement["end_reason"] == "completed"
+            place = f"rank {placement['rank']} of attempt {last['id']}"
+            yield "" if right else f"job {job} succeeded, but {place} ended with {code}"
+
+
+def everything_ends(evidence: Evidence) -> Iterator[str]:
+    """I8: long after the last fault nothing is still on its way."""
+    for overdue in evidence.told("overdue"):
+        yield f"job {overdue['job']} is {overdue['state']} long after the last fault"
+    for attempt in evidence.rows("attempt"):
+        is_over = attempt["state"] == "ended"
+        yield "" if is_over else f"attempt {attempt['id']} is still {attempt['state']}"
+
+
+def cancels_end_processes(evidence: Evidence) -> Iterator[str]:
+    """I16: a cancel that was acknowledged ends the job and its programs in grace and 90 s."""
+    patience_s = evidence.rules.get("stop_within_s", _PATIENCE_S)
+    jobs, attempts = evidence.by_id("job"), evidence.grouped("attempt", "job_id")
+    for cancel in evidence.told("cancel"):
+        job = jobs.get(cancel["job"])
+        if cancel["status"] != 200 or job is None:
+            continue
+        yield _uncancelled(job, attempts.get(job["id"], []), cancel["at"], patience_s)
+    for left in evidence.told("left"):
+        yield f"{left['what']} is still held by a process"
+
+
+def _uncancelled(job: Row, attempts: list[Row], at: float, patience_s: float) -> str:
+    if job["state"] not in FINAL_JOB_STATES:
+        return f"job {job['id']} was cancelled and is {job['state']}"
+    later = [a["id"] for a in attempts if a["assigned_at"] > at + 1 and job["state"] == "cancelled"]
+    if later:
+        return f"job {job['id']} was cancelled and started again as attempt {later[0]}"
+    took_s = (job["ended_at"] or at) - at
+    return f"job {job['id']} took {took_s:.0f} s to be cancelled" if took_s > patience_s else ""
+
+
+def _pair(earlier: Row, later: Row) -> str:
+    return f"{earlier['id']} and {later['id']}"

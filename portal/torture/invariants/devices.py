@@ -1,0 +1,133 @@
+"""Devices, limits and money: I2, I9 to I12, I22."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from portal.torture.history import Evidence, Row
+from scheduler.states import END_RULES, EndReason
+
+_CLOSE_S = 0.002
+_BY_RIGHT = frozenset({"resume", "node_returned", "device_returned", "drain", "retire", "silent"})
+_FOREVER = float("inf")
+
+
+def one_holder_per_device(evidence: Evidence) -> Iterator[str]:
+    """I2: the times a device is held never overlap, in the rows nor by the programs' locks."""
+    for device, held in evidence.grouped("allocation", "device_id").items():
+        held = sorted(held, key=lambda row: (row["acquired_at"], row["id"]))
+        for earlier, later in pairwise(held):
+            until = _FOREVER if earlier["released_at"] is None else earlier["released_at"]
+            overlaps = later["acquired_at"] < until - _CLOSE_S
+            places = f"{earlier['placement_id']} and {later['placement_id']}"
+            yield f"device {device} is held by placements {places}" if overlaps else ""
+        yield ""
+    for clash in evidence.told("clash"):
+        if clash["what"].startswith("gpu-"):
+            yield f"attempt {clash['fence']} found {clash['what']} held by another program"
+
+
+def free_devices_are_clean(evidence: Evidence) -> Iterator[str]:
+    """I9: no process holds a device that is offered."""
+    busy = {left["what"] for left in evidence.told("left")}
+    open_now = {a["device_id"] for a in evidence.rows("allocation") if a["released_at"] is None}
+    for device in evidence.rows("device"):
+        is_free = device["id"] not in open_now and device["health"] == "healthy"
+        dirty = is_free and f"gpu-{device['uuid']}" in busy
+        yield f"device {device['uuid']} is free and a process holds it" if dirty else ""
+
+
+def quarantine_is_left_by_right(evidence: Evidence) -> Iterator[str]:
+    """I10: out of quarantine only by a check, the end of the trouble, or an operator."""
+    for event in evidence.rows("nodeevent"):
+        if event["from_state"] == "quarantined" and event["to_state"] != "quarantined":
+            right = event["kind"] in _BY_RIGHT
+            place = f"node {event['node_id']}"
+            yield "" if right else f"{place} left quarantine for {event['kind']}"
+
+
+def limits_hold(evidence: Evidence) -> Iterator[str]:
+    """I11: at no moment do a project's jobs hold more devices than its quota's maximum."""
+    projects = {row["id"]: row["project_id"] for row in evidence.rows("account")}
+    held_by = _held_by_project(evidence)
+    for quota in evidence.rows("quota"):
+        project = projects.get(quota["account_id"])
+        if project is None or quota["maximum"] is None:
+            continue
+        most = _most_at_once(held_by.get(project, []))
+        over = most > quota["maximum"]
+        yield f"project {project} held {most} of {quota['maximum']} devices" if over else ""
+        left = quota["held"] - sum(end is None for _, end in held_by.get(project, []))
+        yield f"the quota of project {project} counts {left} too many" if left else ""
+
+
+def _held_by_project(evidence: Evidence) -> dict[int, list[tuple[float, float | None]]]:
+    jobs, attempts = evidence.by_id("job"), evidence.by_id("attempt")
+    placements = evidence.by_id("placement")
+    found: dict[int, list[tuple[float, float | None]]] = {}
+    for row in evidence.rows("allocation"):
+        job = attempts[placements[row["placement_id"]]["attempt_id"]]["job_id"]
+        span = (row["acquired_at"], row["released_at"])
+        found.setdefault(jobs[job]["project_id"], []).append(span)
+    return found
+
+
+def _most_at_once(spans: Iterable[tuple[float, float | None]]) -> int:
+    """The largest number of spans that share a moment; one that ends makes room first."""
+    steps = []
+    for begin, end in spans:
+        steps += [(begin, 1), (_FOREVER if end is None else min(end, _FOREVER), -1)]
+    now = most = 0
+    for _, change in sorted(steps, key=lambda step: (step[0], step[1])):
+        now += change
+        most = max(most, now)
+    return most
+
+
+def budgets_hold(evidence: Evidence) -> Iterator[str]:
+    """I12: used and reserved stay within a budget that reserves; every hold is settled once."""
+    for budget in evidence.rows("budget"):
+        if budget["enforcement"] != "reserve":
+            continue
+        limit = (budget["gpu_seconds"] or 0) + budget["carried"]
+        used = budget["committed_s"] + budget["spent_s"]
+        over = budget["gpu_seconds"] is not None and used > limit
+        yield f"budget {budget['id']}: {used} of {limit} GPU-seconds" if over else ""
+    attempts = evidence.by_id("attempt")
+    for hold in evidence.rows("budgethold"):
+        is_over = attempts[hold["attempt_id"]]["state"] == "ended"
+        right = is_over == (hold["settled_at"] is not None)
+        yield "" if right else f"what attempt {hold['attempt_id']} reserved was not settled once"
+
+
+def every_second_is_counted_once(evidence: Evidence) -> Iterator[str]:
+    """I22: segments of a device touch; what was held is charged to the second, and once."""
+    for device, segments in evidence.grouped("devicesegment", "device_id").items():
+        segments = sorted(segments, key=lambda row: (row["start_s"], row["id"]))
+        for earlier, later in pairwise(segments):
+            touches = earlier["end_s"] == later["start_s"]
+            seam = f"{earlier['end_s']} and {later['start_s']}"
+            yield "" if touches else f"device {device}: segments part between {seam}"
+    entries = evidence.grouped("usageentry", "allocation_id")
+    attempts, placements = evidence.by_id("attempt"), evidence.by_id("placement")
+    for held in evidence.rows("allocation"):
+        attempt = attempts[placements[held["placement_id"]]["attempt_id"]]
+        if held["released_at"] is None or attempt["state"] != "ended":
+            continue
+        yield _charged(held, attempt, entries.get(held["id"], []))
+    for said in evidence.told("verified"):
+        yield "" if said["ok"] else f"the books do not verify: {said['words']}"
+
+
+def _charged(held: Row, attempt: Row, entries: list[Row]) -> str:
+    """A held device is charged its whole seconds; an end that is not billable gives them back."""
+    wanted = int(held["released_at"]) - int(held["acquired_at"])
+    charged = sum(row["gpu_seconds"] for row in entries if row["kind"] == "accrual")
+    given_back = -sum(row["gpu_seconds"] for row in entries if row["kind"] == "adjustment")
+    if charged != wanted:
+        return f"attempt {attempt['id']} held a device for {wanted} s and is charged {charged}"
+    back = 0 if END_RULES[EndReason(attempt["end_reason"])].billable else wanted
+    if given_back != back:
+        return f"attempt {attempt['id']} got {given_back} s back and not {back}"
+    return ""

@@ -1,0 +1,100 @@
+"""Logs: I17 to I19. A program of the harness prints lines that tell whose they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+from portal.torture.history import Evidence, Row
+
+
+def line_of(job: int, fence: int, rank: int, number: int) -> str:
+    """The text of a line as the harness's program prints it."""
+    return f"L {job} {fence} {rank} {number}"
+
+
+def logs_are_whole(evidence: Evidence) -> Iterator[str]:
+    """I17: pieces touch, are what was sent, and together are what the program printed.
+
+    A log that came in full is all of it; one cut short, visibly, is its beginning.
+    """
+    chunks = evidence.grouped("logchunk", "placement_id")
+    counts = {(said["fence"], said["rank"]): said["count"] for said in evidence.told("lines")}
+    attempts = evidence.by_id("attempt")
+    for placement in evidence.rows("placement"):
+        pieces = sorted(chunks.get(placement["id"], []), key=lambda row: row["offset"])
+        place = f"rank {placement['rank']} of attempt {placement['attempt_id']}"
+        yield _joined(place, placement, pieces, evidence)
+        text = _text(pieces, evidence)
+        own = [line for line in text.split("\n") if line.startswith("L ")]
+        job = attempts[placement["attempt_id"]]["job_id"]
+        fence, rank = placement["attempt_id"], placement["rank"]
+        count = counts.get((fence, rank))
+        is_full = placement["log_expected"] is not None and (
+            placement["log_size"] >= placement["log_expected"] > 0
+        )
+        yield _sequence(place, own, (job, fence, rank), count if is_full else None)
+
+
+def _joined(place: str, placement: Row, pieces: list[Row], evidence: Evidence) -> str:
+    at = 0
+    for row in pieces:
+        body = evidence.pieces.get(row["path"])
+        if row["offset"] != at:
+            return f"{place}: its log has a hole or a double at byte {at}"
+        if body is None or hashlib.sha256(body[: row["size"]]).hexdigest() != row["digest"]:
+            return f"{place}: byte {at} on are not what was acknowledged"
+        at += row["size"]
+    return "" if at == placement["log_size"] else f"{place}: {at} of {placement['log_size']} bytes"
+
+
+def _text(pieces: list[Row], evidence: Evidence) -> str:
+    whole = b"".join(evidence.pieces.get(row["path"], b"")[: row["size"]] for row in pieces)
+    return whole.decode("utf-8", "replace")
+
+
+def _sequence(place: str, lines: list[str], owner: tuple[int, int, int], count: int | None) -> str:
+    """The lines are those of their owner from 1 on; `count`: how many there must be at least."""
+    for number, line in enumerate(lines, 1):
+        wanted = line_of(*owner, number)
+        is_cut = number == len(lines) and count is None and wanted.startswith(line)
+        if line != wanted and not is_cut:
+            return f"{place}: line {number} is {line!r}"
+    if count is not None and len(lines) < count:
+        return f"{place}: {len(lines)} of {count} lines are there though it is called whole"
+    return ""
+
+
+def logs_are_ones_own(evidence: Evidence) -> Iterator[str]:
+    """I18: no line of one attempt stands in the log of another; no bytes belong to two."""
+    attempts, placements = evidence.by_id("attempt"), evidence.by_id("placement")
+    paths: dict[str, int] = {}
+    for row in evidence.rows("logchunk"):
+        fence = placements[row["placement_id"]]["attempt_id"]
+        job = attempts[fence]["job_id"]
+        body = evidence.pieces.get(row["path"], b"").decode("utf-8", "replace")
+        # The first line of a piece may be the end of one that began before.
+        foreign = [
+            line
+            for line in body.split("\n")[1:-1]
+            if line.startswith("L ") and not line.startswith(f"L {job} {fence} ")
+        ]
+        twice = paths.setdefault(row["path"], row["placement_id"]) != row["placement_id"]
+        words = f"{foreign[0]!r} stands in the log of attempt {fence}" if foreign else ""
+        yield f"{row['path']} belongs to two" if twice else words
+
+
+def secrets_stay_secret(evidence: Evidence) -> Iterator[str]:
+    """I19: the secret that programs print is in no stored log, event or reason."""
+    needle = evidence.rules.get("needle", "")
+    if not needle:
+        return
+    by_placement = evidence.grouped("logchunk", "placement_id")
+    for placement, rows in by_placement.items():
+        text = _text(sorted(rows, key=lambda row: row["offset"]), evidence)
+        yield f"the log of placement {placement} shows a secret" if needle in text else ""
+    for table, column in (("jobevent", "detail"), ("attempt", "end_facts"), ("job", "end_facts")):
+        for row in evidence.rows(table):
+            shown = needle in json.dumps(row.get(column))
+            yield f"{table} {row['id']} shows a secret" if shown else ""

@@ -1,0 +1,134 @@
+"""What people and programs saw from outside: I13 to I15, I20, I21, I23 to I28."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from portal.torture.history import Evidence
+from scheduler.states import FINAL_JOB_STATES
+
+_REVOKED_WITHIN_S = 10.0
+
+
+def bookings_are_honoured(evidence: Evidence) -> Iterator[str]:
+    """I13: a booking whose time is over was used, given back or ended, and says so."""
+    until = evidence.rules.get("ended_at", 0.0)
+    for booking in evidence.rows("booking"):
+        ran = any(row["booked_in_id"] == booking["id"] for row in evidence.rows("job"))
+        open_still = booking["until_at"] < until and not ran and not booking["closed_as"]
+        yield f"booking {booking['id']} was neither used nor given back" if open_still else ""
+
+
+def accepted_jobs_are_there(evidence: Evidence) -> Iterator[str]:
+    """I14: every number that was answered has its row; no row has no request."""
+    rows = set(evidence.by_id("job"))
+    accepted: set[int] = set()
+    for submit in evidence.told("submit"):
+        if submit["status"] in (200, 201):
+            accepted |= set(submit["jobs"])
+            for job in submit["jobs"]:
+                yield "" if job in rows else f"job {job} was accepted and is not there"
+    unheard = {s["key"] for s in evidence.told("submit")} - {
+        s["key"] for s in evidence.told("submit") if s["status"] in (200, 201)
+    }
+    keys = {row["job_id"]: row["key"] for row in evidence.rows("submitkey")}
+    sets = {row["id"]: row["job_set_id"] for row in evidence.rows("job")}
+    known_sets = {sets.get(job) for job in accepted} - {None}
+    for job in rows - accepted:
+        if sets.get(job) in known_sets or keys.get(job) in unheard:
+            continue
+        yield f"job {job} is there and nobody was told of it"
+
+
+def one_key_one_job(evidence: Evidence) -> Iterator[str]:
+    """I15: the same key was always answered with the same job."""
+    answered: dict[str, list[int]] = {}
+    for submit in evidence.told("submit"):
+        if submit["status"] in (200, 201):
+            first = answered.setdefault(submit["key"], submit["jobs"])
+            same = first == submit["jobs"]
+            yield "" if same else f"key {submit['key']}: jobs {first} and {submit['jobs']}"
+    names: dict[str, list[int]] = {}
+    for job in evidence.rows("job"):
+        if job["array_index"] in (None, 0):
+            names.setdefault(job["name"], []).append(job["id"])
+    # The harness gives every key a name of its own.
+    for submit_name, jobs in names.items():
+        yield f"{submit_name} was made as jobs {jobs}" if len(jobs) > 1 else ""
+
+
+def every_move_has_its_event(evidence: Evidence) -> Iterator[str]:
+    """I20: a job's version, which counts moves, is one more than its events that move."""
+    moved: dict[int, int] = {}
+    for event in evidence.rows("jobevent"):
+        if event["from_state"] and event["from_state"] != event["to_state"]:
+            moved[event["job_id"]] = moved.get(event["job_id"], 0) + 1
+    for job in evidence.rows("job"):
+        wanted = moved.get(job["id"], 0) + 1
+        right = job["version"] == wanted
+        words = f"job {job['id']} moved {job['version'] - 1} times and has {wanted - 1} events"
+        yield "" if right else words
+
+
+def outbox_delivers(evidence: Evidence) -> Iterator[str]:
+    """I21: each mail of the outbox is sent, at least once."""
+    until = evidence.rules.get("ended_at", 0.0)
+    for mail in evidence.rows("outboundmail"):
+        waits = mail["sent_at"] is None and mail["given_up_at"] is None
+        late = waits and mail["not_before"] < until - 120
+        yield f"mail {mail['id']} was never sent" if late else ""
+
+
+def shown_is_what_is(evidence: Evidence) -> Iterator[str]:
+    """I23: what the portal shows when all is quiet is what the rows say."""
+    states = {job["id"]: job["state"] for job in evidence.rows("job")}
+    for shown in evidence.told("shown"):
+        right = states.get(shown["job"]) == shown["state"]
+        yield "" if right else f"job {shown['job']} is shown as {shown['state']}"
+
+
+def strangers_see_nothing(evidence: Evidence) -> Iterator[str]:
+    """I24: somebody of another team who asks for a job by its number is told there is none."""
+    for peek in evidence.told("peek"):
+        # 0 and 5xx: no answer came, which shows nothing.
+        shown = peek["status"] not in (0, 404, 429) and peek["status"] < 500
+        yield f"a stranger got {peek['status']} for job {peek['job']}" if shown else ""
+
+
+def revoked_means_revoked(evidence: Evidence) -> Iterator[str]:
+    """I25: a token opens nothing ten seconds after it was revoked."""
+    revoked = {said["token"]: said["at"] for said in evidence.told("revoked")}
+    for used in evidence.told("used"):
+        since_s = used["at"] - revoked.get(used["token"], used["at"])
+        works = since_s > _REVOKED_WITHIN_S and used["status"] == 200
+        yield f"token {used['token']} works {since_s:.0f} s after its end" if works else ""
+
+
+def work_goes_on(evidence: Evidence) -> Iterator[str]:
+    """I26: jobs that could run have run: none waits once the faults are over."""
+    for job in evidence.rows("job"):
+        waits = job["state"] not in FINAL_JOB_STATES
+        yield f"job {job['id']} is {job['state']} at the end" if waits else ""
+
+
+def restores_start_nothing_twice(evidence: Evidence) -> Iterator[str]:
+    """I27: after the database was put back, no program that ran before is started again."""
+    if not evidence.told("restored"):
+        return
+    seen: set[tuple[int, int]] = set()
+    for start in evidence.told("start"):
+        place = (start["fence"], start["rank"])
+        yield f"attempt {place[0]} was started again" if place in seen else ""
+        seen.add(place)
+
+
+def clocks_decide_nothing(evidence: Evidence) -> Iterator[str]:
+    """I28: a clock that jumped lost no node while its agent answered."""
+    jumps = [f for f in evidence.told("fault") if f["name"] == "clock"]
+    for jump in jumps:
+        lost = [
+            event
+            for event in evidence.rows("nodeevent")
+            if event["kind"] == "lost" and jump["at"] <= event["at"] <= jump["until"]
+        ]
+        yield f"a node was lost while a clock jumped at {jump['at']:.0f}" if lost else ""

@@ -1,0 +1,147 @@
+"""A small history in which everything went well; tests bend one fact or row of it."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+
+from portal.torture.history import Evidence
+from portal.torture.invariants.logs import line_of
+
+NEEDLE = "torture-needle-7f3a"
+
+
+def log_bytes(job, fence, rank, count):
+    return "".join(f"{line_of(job, fence, rank, n)}\n" for n in range(1, count + 1)).encode()
+
+
+class Story:
+    """One job with a first attempt that was lost and a second one that succeeded."""
+
+    def __init__(self):
+        self.facts = [
+            {"kind": "submit", "at": 90.0, "key": "k1", "status": 0, "jobs": []},
+            {"kind": "submit", "at": 91.0, "key": "k1", "status": 201, "jobs": [1]},
+            {"kind": "peek", "at": 95.0, "job": 1, "status": 404},
+            {"kind": "cancel", "at": 205.0, "job": 1, "status": 200},
+            {"kind": "revoked", "at": 100.0, "token": "t"},
+            {"kind": "used", "at": 111.0, "token": "t", "status": 401},
+            {"kind": "shown", "at": 300.0, "job": 1, "state": "succeeded"},
+            {"kind": "fault", "at": 120.0, "until": 130.0, "name": "clock"},
+            {"kind": "restored", "at": 150.0},
+            {"kind": "verified", "at": 300.0, "ok": True, "words": ""},
+            self.said("start", 11, 101.0),
+            {**self.said("lines", 11, 110.0), "count": 2},
+            self.said("start", 12, 131.0),
+            {**self.said("lines", 12, 200.0), "count": 3},
+            {**self.said("exit", 12, 200.0), "code": 0},
+        ]
+        self.pieces = {"a": log_bytes(1, 11, 0, 2)[:-2], "b": log_bytes(1, 12, 0, 3)}
+        self.tables = {
+            "job": [
+                {"id": 1, "state": "succeeded", "version": 7, "job_set_id": None, "name": "k1",
+                 "array_index": None, "project_id": 5, "ended_at": 201.0, "booked_in_id": None,
+                 "end_facts": {}},
+            ],
+            "attempt": [
+                self.attempt(11, 1, 100.0, 120.0, "node_lost"),
+                self.attempt(12, 2, 130.0, 201.0, "completed"),
+            ],
+            "placement": [
+                self.placement(21, 11, "node_lost", 22, 20),
+                self.placement(22, 12, "completed", 33, 33),
+            ],
+            "allocation": [
+                {"id": 1, "placement_id": 21, "device_id": 3, "acquired_at": 100.5,
+                 "released_at": 120.2},
+                {"id": 2, "placement_id": 22, "device_id": 3, "acquired_at": 130.1,
+                 "released_at": 200.9},
+            ],
+            "device": [{"id": 3, "uuid": "GPU-3", "health": "healthy"}],
+            "devicesegment": [
+                {"id": 1, "device_id": 3, "start_s": 50, "end_s": 100},
+                {"id": 2, "device_id": 3, "start_s": 100, "end_s": None},
+            ],
+            "usageentry": [
+                self.entry(1, "accrual", 20), self.entry(1, "adjustment", -20),
+                self.entry(2, "accrual", 70),
+            ],
+            "jobevent": [
+                self.event(1, None, "submitted", "", "queued"),
+                self.event(2, 11, "assigned", "queued", "starting"),
+                self.event(3, 11, "running", "starting", "running"),
+                self.event(4, 11, "requeued", "running", "queued"),
+                self.event(5, 12, "assigned", "queued", "starting"),
+                self.event(6, 12, "running", "starting", "running"),
+                self.event(7, 12, "ended", "running", "succeeded"),
+            ],
+            "nodeevent": [
+                {"id": 1, "node_id": 1, "at": 125.0, "kind": "node_returned",
+                 "from_state": "quarantined", "to_state": "ready"},
+            ],
+            "logchunk": [self.chunk(1, 21, "a"), self.chunk(2, 22, "b")],
+            "submitkey": [{"id": 1, "job_id": 1, "key": "k1"}],
+            "account": [{"id": 4, "project_id": 5}],
+            "quota": [{"id": 1, "account_id": 4, "maximum": 1, "held": 0}],
+            "budget": [
+                {"id": 6, "enforcement": "reserve", "gpu_seconds": 100, "carried": 0,
+                 "committed_s": 0, "spent_s": 90},
+            ],
+            "budgethold": [{"id": 1, "attempt_id": 12, "budget_id": 6, "settled_at": 201.0}],
+            "booking": [{"id": 1, "until_at": 110.0, "closed_as": "released"}],
+            "outboundmail": [
+                {"id": 1, "sent_at": 101.0, "given_up_at": None, "not_before": 100.0},
+            ],
+        }  # fmt: skip
+        self.rules = {"needle": NEEDLE, "ended_at": 400.0, "stop_within_s": 90.0}
+
+    @staticmethod
+    def said(kind, fence, at):
+        return {"kind": kind, "at": at, "job": 1, "attempt": fence - 10, "fence": fence, "rank": 0}
+
+    @staticmethod
+    def attempt(pk, number, assigned_at, ended_at, reason):
+        return {
+            "id": pk, "job_id": 1, "number": number, "state": "ended", "assigned_at": assigned_at,
+            "ended_at": ended_at, "end_reason": reason, "end_facts": {},
+        }  # fmt: skip
+
+    @staticmethod
+    def placement(pk, attempt, reason, expected, size):
+        return {
+            "id": pk, "attempt_id": attempt, "rank": 0, "end_reason": reason,
+            "log_expected": expected, "log_size": size,
+        }  # fmt: skip
+
+    @staticmethod
+    def entry(allocation, kind, seconds):
+        return {
+            "id": seconds, "allocation_id": allocation, "kind": kind, "gpu_seconds": seconds,
+        }  # fmt: skip
+
+    @staticmethod
+    def event(pk, attempt, kind, came_from, to):
+        return {
+            "id": pk, "job_id": 1, "attempt_id": attempt, "kind": kind, "from_state": came_from,
+            "to_state": to, "detail": {},
+        }  # fmt: skip
+
+    def chunk(self, pk, placement, path):
+        body = self.pieces[path]
+        return {
+            "id": pk, "placement_id": placement, "offset": 0, "size": len(body), "path": path,
+            "digest": hashlib.sha256(body).hexdigest(),
+        }  # fmt: skip
+
+    def row(self, table, pk):
+        """To be bent."""
+        return next(row for row in self.tables[table] if row["id"] == pk)
+
+    def fact(self, kind, number=0):
+        """To be bent."""
+        return [fact for fact in self.facts if fact["kind"] == kind][number]
+
+    def evidence(self):
+        return Evidence(
+            copy.deepcopy(self.facts), copy.deepcopy(self.tables), self.pieces, self.rules
+        )

@@ -1,0 +1,264 @@
+"""Each invariant holds over a good history and finds what breaks it in a bent one."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from portal.torture.history import Diary, read_lines
+from portal.torture.invariants import INVARIANTS, check_all
+from tests.torture.stories import NEEDLE, Story, log_bytes
+
+
+def rewrite(story, path, pk, body):
+    """Other bytes, with a digest that fits."""
+    story.pieces[path] = body
+    digest = hashlib.sha256(body).hexdigest()
+    story.row("logchunk", pk).update(size=len(body), digest=digest)
+    placement = story.row("logchunk", pk)["placement_id"]
+    story.row("placement", placement).update(log_size=len(body), log_expected=len(body))
+
+
+def started_early(story):
+    story.row("attempt", 12)["assigned_at"] = 119.0
+
+
+def device_held_twice(story):
+    story.row("allocation", 2)["acquired_at"] = 120.0
+
+
+def device_lock_clashed(story):
+    story.facts.append({**story.said("clash", 12, 131.0), "what": "gpu-GPU-3"})
+
+
+def old_attempt_moves(story):
+    story.row("jobevent", 7)["attempt_id"] = 11
+
+
+def final_state_left(story):
+    story.tables["jobevent"].append(story.event(8, 12, "cancelled", "succeeded", "cancelled"))
+    story.row("job", 1).update(state="cancelled", version=8)
+
+
+def started_twice(story):
+    story.facts.append(story.said("start", 12, 132.0))
+
+
+def started_by_nobody(story):
+    story.facts.append(story.said("start", 99, 132.0))
+
+
+def ran_on(story):
+    story.facts.append({**story.said("exit", 11, 140.0), "code": 0})
+
+
+def job_lock_clashed(story):
+    story.facts.append({**story.said("clash", 12, 131.0), "what": "job-1-0"})
+
+
+def nobody_saw_the_exit(story):
+    story.facts.remove(story.fact("exit"))
+
+
+def still_running(story):
+    story.row("attempt", 12).update(state="running", ended_at=None, end_reason="")
+
+
+def half_ended(story):
+    story.row("attempt", 12)["state"] = "running"
+
+
+def overdue(story):
+    story.facts.append({"kind": "overdue", "at": 300.0, "job": 1, "state": "stopping"})
+
+
+def device_left_busy(story):
+    story.facts.append({"kind": "left", "at": 300.0, "what": "gpu-GPU-3"})
+
+
+def quarantine_left(story):
+    story.row("nodeevent", 1)["kind"] = "heard_again"
+
+
+def quota_overdrawn(story):
+    story.row("quota", 1)["maximum"] = 0
+
+
+def quota_miscounted(story):
+    story.row("quota", 1)["held"] = 1
+
+
+def budget_overdrawn(story):
+    story.row("budget", 6)["spent_s"] = 101
+
+
+def hold_unsettled(story):
+    story.row("budgethold", 1)["settled_at"] = None
+
+
+def booking_forgotten(story):
+    story.row("booking", 1)["closed_as"] = ""
+
+
+def accepted_and_gone(story):
+    story.fact("submit", 1)["jobs"] = [1, 2]
+
+
+def there_and_unasked(story):
+    story.tables["job"].append({**story.row("job", 1), "id": 9, "name": "other"})
+
+
+def key_made_two(story):
+    story.facts.append({"kind": "submit", "at": 92.0, "key": "k1", "status": 201, "jobs": [2]})
+
+
+def name_made_two(story):
+    story.tables["job"].append({**story.row("job", 1), "id": 9})
+
+
+def cancel_took_long(story):
+    story.row("job", 1)["ended_at"] = 300.0
+
+
+def process_left(story):
+    story.facts.append({"kind": "left", "at": 300.0, "what": "job-1-0"})
+
+
+def log_hole(story):
+    story.row("logchunk", 2)["offset"] = 1
+
+
+def log_bytes_changed(story):
+    story.pieces["b"] = b"x" + story.pieces["b"][1:]
+
+
+def log_byte_lost(story):
+    rewrite(story, "b", 2, log_bytes(1, 12, 0, 3)[:10] + log_bytes(1, 12, 0, 3)[11:])
+
+
+def log_line_lost(story):
+    rewrite(story, "b", 2, log_bytes(1, 12, 0, 2))
+
+
+def log_of_another(story):
+    rewrite(story, "b", 2, b"\n" + log_bytes(1, 11, 0, 1) + log_bytes(1, 12, 0, 3))
+
+
+def secret_shown(story):
+    rewrite(story, "b", 2, log_bytes(1, 12, 0, 3) + f"S {NEEDLE}\n".encode())
+
+
+def secret_in_event(story):
+    story.row("jobevent", 7)["detail"] = {"words": NEEDLE}
+
+
+def event_missing(story):
+    story.row("job", 1)["version"] = 8
+
+
+def mail_never_sent(story):
+    story.row("outboundmail", 1)["sent_at"] = None
+
+
+def segments_part(story):
+    story.row("devicesegment", 2)["start_s"] = 101
+
+
+def charged_twice(story):
+    story.tables["usageentry"].append(story.entry(2, "accrual", 70))
+
+
+def never_given_back(story):
+    story.tables["usageentry"].remove(story.row("usageentry", -20))
+
+
+def books_broken(story):
+    story.fact("verified").update(ok=False, words="a chain")
+
+
+def shown_otherwise(story):
+    story.fact("shown")["state"] = "running"
+
+
+def stranger_saw(story):
+    story.fact("peek")["status"] = 200
+
+
+def token_lives_on(story):
+    story.fact("used")["status"] = 200
+
+
+def waits_for_ever(story):
+    story.row("job", 1)["state"] = "queued"
+
+
+def restarted_after_restore(story):
+    started_twice(story)
+
+
+def lost_by_a_clock(story):
+    story.row("nodeevent", 1).update(kind="lost", from_state="silent")
+
+
+BENT = {
+    "I1": [started_early],
+    "I2": [device_held_twice, device_lock_clashed],
+    "I3": [old_attempt_moves],
+    "I4": [final_state_left, half_ended],
+    "I5": [started_twice, started_by_nobody],
+    "I6": [ran_on, job_lock_clashed],
+    "I7": [nobody_saw_the_exit],
+    "I8": [still_running, overdue],
+    "I9": [device_left_busy],
+    "I10": [quarantine_left],
+    "I11": [quota_overdrawn, quota_miscounted],
+    "I12": [budget_overdrawn, hold_unsettled],
+    "I13": [booking_forgotten],
+    "I14": [accepted_and_gone, there_and_unasked],
+    "I15": [key_made_two, name_made_two],
+    "I16": [cancel_took_long, process_left],
+    "I17": [log_hole, log_bytes_changed, log_byte_lost, log_line_lost],
+    "I18": [log_of_another],
+    "I19": [secret_shown, secret_in_event],
+    "I20": [event_missing],
+    "I21": [mail_never_sent],
+    "I22": [segments_part, charged_twice, never_given_back, books_broken],
+    "I23": [shown_otherwise],
+    "I24": [stranger_saw],
+    "I25": [token_lives_on],
+    "I26": [waits_for_ever],
+    "I27": [restarted_after_restore],
+    "I28": [lost_by_a_clock],
+}
+
+
+def test_a_good_history_breaks_nothing_and_shows_something_for_every_invariant():
+    found = check_all(Story().evidence())
+    assert [words for finding in found.values() for words in finding.breaks] == []
+    assert [name for name, finding in found.items() if not finding.looked_at] == []
+
+
+def test_every_invariant_has_its_breach():
+    assert BENT.keys() == INVARIANTS.keys() == {f"I{number}" for number in range(1, 29)}
+
+
+@pytest.mark.parametrize(
+    ("name", "bend"), [(name, bend) for name, bends in BENT.items() for bend in bends]
+)
+def test_what_breaks_an_invariant_is_found(name, bend):
+    story = Story()
+    bend(story)
+    found = check_all(story.evidence())[name].breaks
+    assert found and all(words.startswith(f"{name}: ") for words in found)
+
+
+def test_a_diary_is_read_as_it_was_written(tmp_path):
+    diary = Diary(tmp_path / "history")
+    diary.note("fault", name="kill", at=1.5)
+    diary.note("submit", jobs=[1, 2], at=2.5)
+    diary.close()
+    assert read_lines(tmp_path / "history") == [
+        {"kind": "fault", "at": 1.5, "name": "kill"},
+        {"kind": "submit", "at": 2.5, "jobs": [1, 2]},
+    ]
