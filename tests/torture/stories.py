@@ -37,7 +37,12 @@ class Story:
             {**self.said("exit", 12, 200.0), "code": 0},
         ]
         self.pieces = {"a": log_bytes(1, 11, 0, 2)[:-2], "b": log_bytes(1, 12, 0, 3)}
-        self.tables = {
+        self.tables = {**self.work(), **self.figures()}
+        self.rules = {"needle": NEEDLE, "ended_at": 400.0, "stop_within_s": 90.0}
+
+    def work(self):
+        """Jobs, what ran, and what was written of it."""
+        return {
             "job": [
                 {"id": 1, "state": "succeeded", "version": 7, "job_set_id": None, "name": "k1",
                  "array_index": None, "project_id": 5, "ended_at": 201.0, "booked_in_id": None,
@@ -62,10 +67,6 @@ class Story:
                 {"id": 1, "device_id": 3, "start_s": 50, "end_s": 100},
                 {"id": 2, "device_id": 3, "start_s": 100, "end_s": None},
             ],
-            "usageentry": [
-                self.entry(1, "accrual", 20), self.entry(1, "adjustment", -20),
-                self.entry(2, "accrual", 70),
-            ],
             "jobevent": [
                 self.event(1, None, "submitted", "", "queued"),
                 self.event(2, 11, "assigned", "queued", "starting"),
@@ -80,6 +81,15 @@ class Story:
                  "from_state": "quarantined", "to_state": "ready"},
             ],
             "logchunk": [self.chunk(1, 21, "a"), self.chunk(2, 22, "b")],
+        }  # fmt: skip
+
+    def figures(self):
+        """Money, limits, mails."""
+        return {
+            "usageentry": [
+                self.entry(1, "accrual", 20), self.entry(1, "adjustment", -20),
+                self.entry(2, "accrual", 70),
+            ],
             "submitkey": [{"id": 1, "job_id": 1, "key": "k1"}],
             "account": [{"id": 4, "project_id": 5}],
             "quota": [{"id": 1, "account_id": 4, "maximum": 1, "held": 0}],
@@ -93,7 +103,6 @@ class Story:
                 {"id": 1, "sent_at": 101.0, "given_up_at": None, "not_before": 100.0},
             ],
         }  # fmt: skip
-        self.rules = {"needle": NEEDLE, "ended_at": 400.0, "stop_within_s": 90.0}
 
     @staticmethod
     def said(kind, fence, at):
