@@ -20,7 +20,13 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
-OWN = ("scheduler/__init__.py", "scheduler/states", "scheduler/wire", "scheduler/agent")
+OWN = (
+    "scheduler/__init__.py",
+    "scheduler/failpoints.py",
+    "scheduler/states",
+    "scheduler/wire",
+    "scheduler/agent",
+)
 LIBRARIES = ("httpx", "psutil", "nvidia-ml-py")
 ENTRY = "scheduler.agent.__main__:main"
 

@@ -25,11 +25,13 @@ class SchedulerConf:
 
     `lost_after` is when a silent node's attempts may be declared dead: the supervisor on the node
     kills its attempt after `disconnect_grace_s`, and the server waits that long, plus the lease,
-    plus a minute, plus one per cent for a slow clock, before it starts a second copy.
+    plus `lost_slack_s` to kill in, plus one per cent for a slow clock, before it starts a second
+    copy.
     """
 
     node_lease_s: int
     disconnect_grace_s: int
+    lost_slack_s: int
     start_deadline_s: int
     log_drain_s: int
     log_cap_mib: int
@@ -71,7 +73,7 @@ class SchedulerConf:
     @property
     def lost_after(self) -> timedelta:
         grace = self.disconnect_grace_s
-        return timedelta(seconds=grace * 1.01 + self.node_lease_s + 60)
+        return timedelta(seconds=grace * 1.01 + self.node_lease_s + self.lost_slack_s)
 
 
 def load_conf() -> SchedulerConf:

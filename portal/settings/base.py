@@ -256,6 +256,7 @@ DEFAULT_FROM_EMAIL = env.text("TRAINYARD_MAIL_FROM", "Trainyard <trainyard@local
 TRAINYARD = {
     "node_lease_s": env.whole("TRAINYARD_NODE_LEASE_S", 45, low=2, high=3600),
     "disconnect_grace_s": env.whole("TRAINYARD_DISCONNECT_GRACE_S", 900, low=2, high=86400),
+    "lost_slack_s": env.whole("TRAINYARD_LOST_SLACK_S", 60, low=1, high=3600),
     "start_deadline_s": env.whole("TRAINYARD_START_DEADLINE_S", 60, low=2, high=3600),
     "log_drain_s": env.whole("TRAINYARD_LOG_DRAIN_S", 60, low=1, high=3600),
     "log_cap_mib": env.whole("TRAINYARD_LOG_CAP_MIB", 1024, low=1, high=1024 * 1024),

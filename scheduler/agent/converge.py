@@ -23,6 +23,7 @@ from scheduler.agent.setup.ports import NoFreePort
 from scheduler.agent.setup.prepare import Ground
 from scheduler.agent.spool import Spool
 from scheduler.agent.watch import CheckpointWatch
+from scheduler.failpoints import reach
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import Assignment, AttemptReport, SyncReply
 
@@ -71,6 +72,7 @@ class Roster:
         """Take over what an earlier agent left running or ended; nothing is started again."""
         self.forkserver.warm_up()
         for slot in self.spool.slots():
+            reach("agent.adopting")
             attempt = Attempt(slot)
             attempt.refresh()
             logger.info("adopted attempt %d: %s", attempt.fence, attempt.report().state)
@@ -95,6 +97,7 @@ class Roster:
             attempt.refresh()
             if attempt.end is not None:
                 logger.info("attempt %d ended: %s", attempt.fence, attempt.end.end_reason)
+                reach("agent.end-seen")
                 if attempt.checkpoints is not None:
                     attempt.checkpoints.finish(_LAST_LOOK_S)
                 uuids = attempt.assignment.device_uuids
@@ -220,6 +223,7 @@ class Roster:
             if room < self.options.min_free_mib and assignment.stop is None:
                 raise OSError(f"the disk is full: {room} MiB are left on the node")
             attempt = Attempt(self.spool.accept(assignment))
+            reach("agent.accepted")
         except OSError as problem:
             logger.error("attempt %d is refused: %s", fence, problem)
             self._refused[fence] = _refusal(assignment, str(problem))
@@ -272,6 +276,7 @@ class Roster:
         self._patch_told.discard(fence)
         self.ends.forget(fence)
         del self._attempts[fence]
+        reach("agent.forgetting")
         attempt.clean_up(self.options.work)
         self.spool.forget(attempt.slot)
         return True

@@ -34,6 +34,7 @@ from scheduler.agent.node import host
 from scheduler.agent.node.readings import Readings
 from scheduler.agent.node.troubles import Checks, TroubleWatch
 from scheduler.agent.runtime import processes
+from scheduler.failpoints import reach
 from scheduler.wire.messages import (
     AGENT_VERSION,
     PROTOCOL,
@@ -181,6 +182,7 @@ class Daemon:
         """One call, and what follows from its answer; False when it should be tried later."""
         sent_at = time.monotonic()
         request = self._request(hold_s)
+        reach("agent.reporting")
         try:
             reply = self.client.sync(request)
         except ServerAway as problem:
@@ -191,6 +193,7 @@ class Daemon:
         except Refused as problem:
             self._heed(problem)
             return False
+        reach("agent.answered")
         self.roster.note_contact(sent_at, request.reports)
         self._introduced = True
         self._reported = _telling(request.reports)

@@ -7,6 +7,7 @@ import threading
 
 from scheduler.agent.client import Backoff, Client, Refused, ServerAway
 from scheduler.agent.spool import Slot
+from scheduler.failpoints import reach
 from scheduler.wire.messages import MAX_LOG_CHUNK
 
 _POLL_S = 0.15
@@ -69,6 +70,7 @@ class LogShipper:
             return self._backoff.next_s()
         except Refused as problem:
             return self._heed(problem)
+        reach("agent.log-acknowledged")
         self._backoff.reset()
         stuck = ack.size <= self.offset
         self._move_to(ack.size)

@@ -28,6 +28,7 @@ from scheduler.agent.setup.ports import NoFreePort, hold_port
 from scheduler.agent.setup.prepare import Ground, attempt_folder, prepare
 from scheduler.agent.spool import Slot
 from scheduler.agent.watch import CheckpointWatch
+from scheduler.failpoints import reach
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import AttemptReport
 
@@ -85,10 +86,13 @@ class Attempt:
             with self._lock:
                 if self.is_stopping():
                     raise SetupStopped
+                reach("agent.prepared")
                 self.slot.write_launch(launch)
+                reach("agent.launching")
                 self.launch = launch
                 self._asked_at = time.monotonic()
                 forkserver.launch(self.slot.path, self._port)
+                reach("agent.launched")
         except SetupStopped:
             self.end_early()
         except SetupProblem as problem:
@@ -192,6 +196,7 @@ class Attempt:
             self.stop_order = StopRecord(reason, grace_s, detail)
             try:
                 self.slot.write_stop(self.stop_order)
+                reach("agent.stop-written")
             except OSError:
                 logger.exception("cannot write the stop order of attempt %d", self.fence)
                 self.stop_order = None

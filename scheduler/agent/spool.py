@@ -19,6 +19,7 @@ from scheduler.agent.runtime.records import (
     read_record,
     write_record,
 )
+from scheduler.failpoints import reach
 from scheduler.wire.messages import Assignment
 
 _REMEMBERED = 5000
@@ -146,6 +147,7 @@ class Spool:
             stream.write(f"{fence}\n")
             stream.flush()
             os.fsync(stream.fileno())
+        reach("agent.forgotten")
         shutil.rmtree(slot.path, ignore_errors=True)
 
     def _read_tombstones(self) -> dict[int, None]:

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.permissions import can
+from scheduler.failpoints import reach
 from scheduler.models import Job, JobSet, SubmitKey
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempt
@@ -86,6 +87,7 @@ def submit_job(
                     job=job,
                     created_at=now,
                 )
+        reach("portal.submitted")
     except IntegrityError:
         # The same key raced us; its job is the answer.
         if idempotency_key and (known := _known(actor, idempotency_key, digest, now)):

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from scheduler import events
 from scheduler.conf import load_conf
+from scheduler.failpoints import reach
 from scheduler.models import LogChunk, Node, Placement
 from scheduler.services.attempts import locked_live_attempt, settle
 from scheduler.services.errors import Conflict, Invalid, LogGap, NotFound
@@ -53,7 +54,10 @@ def append_log(
     fresh = _within_cap(fresh, size)
     path = f"logs/{fence % 1000:03d}/{fence}/{rank}/{size:012d}-{node.pk}"
     default_storage.save(path, ContentFile(fresh))
-    return _commit(placement, path, fresh, now)
+    reach("portal.log-stored")
+    acknowledged = _commit(placement, path, fresh, now)
+    reach("portal.log-committed")
+    return acknowledged
 
 
 def _within_cap(fresh: bytes, size: int) -> bytes:

@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max
 
 from scheduler import events
+from scheduler.failpoints import reach
 from scheduler.models import (
     Allocation,
     Attempt,
@@ -66,9 +67,11 @@ def start_attempts(starts: Sequence[Start], *, lease_token: int, now: datetime) 
     if not starts:
         return []
     try:
-        return _start_all(starts, lease_token=lease_token, now=now)
+        started = _start_all(starts, lease_token=lease_token, now=now)
+        reach("scheduler.committed")
+        return started
     except (IntegrityError, LimitReached):
-        started: list[int] = []
+        started = []
         for start in starts:
             try:
                 started += _start_all([start], lease_token=lease_token, now=now)
@@ -81,6 +84,7 @@ def start_attempts(starts: Sequence[Start], *, lease_token: int, now: datetime) 
 def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> list[int]:
     if not SchedulerLease.objects.select_for_update().filter(token=lease_token).exists():
         raise LeaseLost(f"lease token {lease_token} is no longer valid")
+    reach("scheduler.locked")
     starts = _on_ready_nodes(starts)
     moved = transitions.move_jobs_to_starting([start.job_id for start in starts], now=now)
     was_kept = _take_up_rooms(moved)
@@ -92,6 +96,7 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
         .annotate(last=Max("number"))
         .values_list("job_id", "last")
     )
+    reach("scheduler.moved")
     offers = _offers(kept, numbers, jobs)
     attempts = Attempt.objects.bulk_create(
         Attempt(
@@ -104,10 +109,14 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
         )
         for start in kept
     )
+    reach("scheduler.attempts-written")
     devices = {s.job_id: [pk for p in s.placements for pk in p.device_ids] for s in kept}
     charge_starts(attempts, jobs, devices, now=now)
+    reach("scheduler.charged")
     _place(kept, attempts, was_kept, now)
+    reach("scheduler.placed")
     _record_starts(kept, attempts, jobs, now)
+    reach("scheduler.recorded")
     transitions.change_desired(p.node_id for start in kept for p in start.placements)
     return [start.job_id for start in kept]
 

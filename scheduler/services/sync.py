@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from scheduler import events
+from scheduler.failpoints import reach
 from scheduler.models import Allocation, Attempt, Job, Node, Placement
 from scheduler.services import transitions
 from scheduler.services.errors import Invalid
@@ -69,6 +70,8 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
                 clock_ahead_s=request.sent_at - now.timestamp(),
             )
         ingest_samples(node=node, request=request, now=now)
+        reach("portal.reports-taken")
+    reach("portal.reports-committed")
     is_news = forget or request.hold_s <= 0 or desired_revision(node.pk) != request.seen_revision
     return current_reply(node, forget, now=now) if is_news else None
 

@@ -49,7 +49,7 @@ def test_it_holds_the_agent_and_no_server(package: Path) -> None:
     assert {"scheduler", "httpx", "psutil", "pynvml.py"} <= roots
     assert not roots & {"django", "portal", "accounts", "celery", "numpy"}
     inside = {name.split("/")[2] for name in names if name.startswith("site-packages/scheduler/")}
-    assert inside - {""} == {"__init__.py", "states", "wire", "agent"}
+    assert inside - {""} == {"__init__.py", "failpoints.py", "states", "wire", "agent"}
 
 
 def test_it_explains_itself(package: Path, folder: Path) -> None:

@@ -27,6 +27,7 @@ from scheduler.agent.runtime.records import (
     SupervisorRecord,
 )
 from scheduler.agent.runtime.redaction import secrets_in
+from scheduler.failpoints import reach
 from scheduler.states import EndReason
 
 _TICK_S = 0.25
@@ -127,6 +128,7 @@ class Supervisor:
                 raise
             self.mains[pid] = None
         log.close_write_end()
+        reach("supervisor.started")
         self.began = time.monotonic()
         self.started_at = time.time()
         started = StartedRecord(self.started_at, tuple(self.mains))
@@ -269,6 +271,7 @@ class Supervisor:
         while True:
             try:
                 records.write_record(self.spool / records.EXIT, final, durable=True)
+                reach("supervisor.ended")
                 break
             except OSError:
                 # A full disk: without this record the end would be unknown, so wait for room.

@@ -1,0 +1,135 @@
+"""The programs that the harness runs, and what they write down themselves, outside the product."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from portal.torture.history import Row
+
+PROJECT, POOL = "vision/digits", "default"
+GPUS_PER_NODE = 4
+NEEDLE = "torture-needle-5d7f0c"
+
+# Locks are the kernel's word for who is alive: they need no clock, and a process that was left
+# behind holds them on. Files and not the product's API: whoever runs the job again may be another
+# user, on another "node".
+_PREAMBLE = """umask 0
+W={witness} J=$TRAINYARD_JOB_ID F=$TRAINYARD_FENCE R=$TRAINYARD_NODE_RANK n=0
+say() {{ echo "$1 $J $TRAINYARD_ATTEMPT $F $R $(date +%s%N) $2" >> "$W/said/$F-$R"; }}
+line() {{ n=$((n+1)); echo "L $J $F $R $n"; }}
+end() {{ say lines $n; say exit $1; exit $1; }}
+exec 9>>"$W/locks/job-$J-$R"; flock -n 9 || say clash "job-$J-$R"
+d=5; for g in $(echo "$CUDA_VISIBLE_DEVICES" | tr , ' '); do
+eval "exec $d>>\\"$W/locks/gpu-$g\\""; flock -n $d || say clash "gpu-$g"; d=$((d+1)); done
+say start
+"""
+_GENTLE = "trap 'end 143' TERM\n"
+_LINES = "while [ $n -lt {count} ]; do line; sleep {pause}; done; "
+_CHECKPOINTS = """step=0; C=$TRAINYARD_CHECKPOINT_DIR
+if [ -n "$TRAINYARD_RESUME_FROM" ]; then read step < "$TRAINYARD_RESUME_FROM"; say resumed $step; fi
+while [ $step -lt {count} ]; do step=$((step+1)); line; echo $step > $C/s-$step
+b=$(wc -c < $C/s-$step) h=$(sha256sum < $C/s-$step | cut -c1-64)
+printf '{{"path":"s-%s","step":%s,"bytes":%s,"digest":"sha256:%s"}}' $step $step $b $h > $C/.n
+mv $C/.n $C/checkpoint.json; sleep 0.5; done; end 0
+"""
+# kind: how often, what it does after the preamble
+_KINDS: dict[str, tuple[int, str]] = {
+    "short": (10, _GENTLE + _LINES + "end 0"),
+    "long": (2, _GENTLE + _LINES + "end 0"),
+    "gang": (3, _GENTLE + _LINES + "end 0"),
+    "array": (2, _GENTLE + _LINES + "end 0"),
+    "failing": (3, _GENTLE + "line; [ $TRAINYARD_ATTEMPT -ge 2 ] && end 0; end 3"),
+    "saving": (2, _GENTLE + _CHECKPOINTS),
+    "secret": (1, _GENTLE + 'echo "S $API_TOKEN"; ' + _LINES + "end 0"),
+}
+# Fault 16: what a program may do to the node.
+HOSTILE: dict[str, str] = {
+    "deaf": "trap '' TERM\n" + _LINES + "end 0",
+    "daemon": "line; (setsid sh -c 'trap \"\" TERM; sleep 300' &) ; line; sleep 0.3; end 0",
+    "forks": "line; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do (sleep 300 &) ; done; line; end 0",
+    "noisy": "line; head -c 400000 /dev/zero | tr '\\0' x; echo; line; end 0",
+    "silent": "line; say lines $n; exec >&- 2>&-; sleep 0.5; say exit 0; exit 0",
+}
+
+
+def make_witness(folder: Path) -> Path:
+    """Open to the users that jobs run as."""
+    for name in ("said", "locks"):
+        (folder / name).mkdir(parents=True)
+        (folder / name).chmod(0o777)
+    return folder
+
+
+def draw_job(dice: random.Random, witness: Path, name: str, *, longest_s: float) -> dict[str, Any]:
+    """The next job of the workload, as its document."""
+    kinds = list(_KINDS)
+    kind = dice.choices(kinds, [_KINDS[each][0] for each in kinds])[0]
+    return document(kind, _KINDS[kind][1], dice, witness, name, longest_s)
+
+
+def hostile_job(kind: str, dice: random.Random, witness: Path, name: str) -> dict[str, Any]:
+    """A job that behaves badly."""
+    return document(kind, HOSTILE[kind], dice, witness, name, 5.0)
+
+
+def document(
+    kind: str, body: str, dice: random.Random, witness: Path, name: str, longest_s: float
+) -> dict[str, Any]:
+    """A job of a kind; lengths and sizes by the dice."""
+    seconds = dice.uniform(0.3, 2.0)
+    if kind in ("long", "saving"):
+        seconds = dice.uniform(2.0, longest_s)
+    count = max(2, int(seconds / 0.4))
+    script = _PREAMBLE.format(witness=witness)
+    script += body.format(count=count, pause=round(seconds / count, 2)) + "\n"
+    shape: dict[str, Any] = {"gpus_per_node": dice.choice((1, 1, 1, 2))}
+    if kind == "gang":
+        shape = {"nodes": dice.choice((2, 3)), "gpus_per_node": 1}
+    elif kind == "array":
+        shape |= {"array": "0-5%3"}
+    elif kind == "failing":
+        shape |= {"retries": 2}
+    elif kind == "secret":
+        shape |= {"env": {"API_TOKEN": NEEDLE}}
+    return {
+        "name": name,
+        "project": PROJECT,
+        "pool": POOL,
+        "memory": "16MiB",
+        "time_limit": "5m",
+        "stop": {"grace": "2s"},
+        "script": script,
+        **shape,
+    }
+
+
+def read_witness(folder: Path) -> list[Row]:
+    """What programs wrote down, and which locks are still held."""
+    facts: list[Row] = []
+    for path in sorted((folder / "said").iterdir()):
+        for text in path.read_text(encoding="ascii").splitlines():
+            facts.append(_fact(text))
+    return facts
+
+
+def _fact(text: str) -> Row:
+    kind, job, attempt, fence, rank, at_ns, *rest = text.split()
+    fact: dict[str, Any] = {
+        "kind": kind,
+        "at": int(at_ns) / 1e9,
+        "job": int(job),
+        "attempt": int(attempt),
+        "fence": int(fence),
+        "rank": int(rank),
+    }
+    if kind == "exit":
+        fact["code"] = int(rest[0])
+    elif kind == "lines":
+        fact["count"] = int(rest[0])
+    elif kind == "clash":
+        fact["what"] = rest[0]
+    elif kind == "resumed":
+        fact["step"] = int(rest[0])
+    return fact
