@@ -21,7 +21,7 @@ from portal.pages import (
     welcome,
 )
 from portal.pages.calendar import bookings
-from portal.pages.finance import adjustments, periods, prices
+from portal.pages.finance import adjustments, periods, prices, spending, terms
 from portal.pages.finance import budgets as finance_budgets
 from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
@@ -130,6 +130,13 @@ finance_urls = [
     path("adjustments/<int:pk>/<slug:act>/", adjustments.adjustment_act, name="adjustment_act"),
     path("prices/", prices.price_list, name="prices"),
     path("prices/<int:pk>/<slug:act>/", prices.price_act, name="price_act"),
+    path("terms/", terms.terms_list, name="terms"),
+    path("terms/<int:pk>/<slug:act>/", terms.terms_act, name="terms_act"),
+    path("assets/", spending.asset_list, name="assets"),
+    path("assets/<int:pk>/retire/", spending.asset_retire, name="asset_retire"),
+    path("assets/<int:pk>/<slug:act>/", spending.asset_act, name="asset_act"),
+    path("costs/", spending.cost_list, name="costs"),
+    path("costs/<int:pk>/<slug:act>/", spending.cost_act, name="cost_act"),
     path("budgets/", finance_budgets.budget_list, name="budgets"),
     path("budgets/<int:pk>/remove/", finance_budgets.budget_remove, name="budget_remove"),
 ]

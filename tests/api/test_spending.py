@@ -33,7 +33,14 @@ def test_a_purchase_is_proposed_approved_and_retired(send, client, root, finance
     assert send(root, f"assets/{made['id']}/approve/").json()["decision"] == "approved"
     problem_of(send(root, f"assets/{made['id']}/decline/"), 409)
     gone = send(root, f"assets/{made['id']}/retire/", {"on": "2026-12-01", "reason": "water"})
-    assert gone.json()["retired_on"] == "2026-12-01"
+    assert (gone.json()["retire_on"], gone.json()["retired_on"]) == ("2026-12-01", None)
+    problem_of(send(root, f"assets/{made['id']}/retire/approve/"), 403)
+    kept = send(finance, f"assets/{made['id']}/retire/decline/")
+    assert kept.json()["retire_on"] is None
+    problem_of(send(finance, f"assets/{made['id']}/retire/approve/"), 409)
+    send(root, f"assets/{made['id']}/retire/", {"on": "2026-12-02", "reason": "water"})
+    gone = send(finance, f"assets/{made['id']}/retire/approve/")
+    assert gone.json()["retired_on"] == "2026-12-02"
     assert len(client.get("/api/v1/finance/assets/").json()["items"]) == 1
 
 

@@ -79,6 +79,23 @@ def limit(stack: LiveStack) -> None:
             assert reply.status_code == 200, reply.text
 
 
+def spend(page: Page) -> None:
+    """Terms, a purchase and a cost, by the forms of an administrator."""
+    cards = {"name": "Eight H100 cards", "paid": "218000", "since": "2026-01-01", "months": "48"}
+    meter = {"month": "2126-01", "kind": "energy", "amount": "1830.40", "note": "meter 4"}
+    agreed = {"idle": "by_use", "platform": "hybrid", "reason": "agreed by the steering group"}
+    for path, fields in (("assets", cards), ("costs", meter), ("terms", agreed)):
+        page.goto(f"/finance/{path}/")
+        for name, value in fields.items():
+            box = page.locator(f"form [name={name}]")
+            if name in ("kind", "idle", "platform"):
+                box.select_option(value)
+            else:
+                box.fill(value)
+        page.get_by_role("button", name="Propose").click()
+        page.wait_for_load_state("load")
+
+
 def shoot(page: Page, address: str, name: str) -> None:
     """One full page."""
     page.goto(address)
@@ -115,6 +132,8 @@ def main() -> int:
                 for address in PUBLIC:
                     shoot(page, address, f"{name_of(address)}-{theme}-{width}")
                 sign_in(page, "admin", stack.password("admin"))
+                if (theme, width) == (THEMES[0], WIDTHS[0]):
+                    spend(page)
                 for address in private:
                     if not wishes or any(wish in address for wish in wishes):
                         shoot(page, address, f"{name_of(address)}-{theme}-{width}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,7 +26,8 @@ from accounts.services import (
     propose_rate,
 )
 from portal.pages import urls
-from scheduler.models import ReportSchedule
+from scheduler.models import Pool, ReportSchedule
+from scheduler.services import books
 from scheduler.services.books import propose_adjustment
 from scheduler.services.mailing import create_schedule
 from scheduler.services.sharing.budgets import set_budget
@@ -120,6 +122,7 @@ def things(people, root, alice, bob, lead, team, project):
         "delegation": delegation.pk,
         **reports_of(root),
         **books_of(second, project, team),
+        **costs_of(root, second, yard.cluster.pool),
     }
 
 
@@ -144,6 +147,25 @@ def books_of(second: User, project: Project, team: Team) -> dict[str, Any]:
         "budget": budget.pk,
         "month": "2026-11",
         **words,
+    }
+
+
+def costs_of(root: User, second: User, pool: Pool) -> dict[str, Any]:
+    """Terms, purchases and a cost that somebody else proposed; one purchase is in service."""
+    bought = partial(
+        books.propose_asset, actor=second, pool=pool, paid=Decimal(10), since=date(2126, 1, 1)
+    )
+    asset = bought(name="old cards", months=12)
+    books.approve_spending(actor=root, row=asset)
+    cost = books.propose_cost(
+        actor=second, pool=pool, month="2126-01", kind="staff", amount=Decimal(5), note="rota"
+    )
+    terms = books.propose_terms(actor=second, pool=pool, idle="even")
+    return {
+        "asset": asset.pk,
+        "bought": bought(name="cards", months=2).pk,
+        "cost": cost.pk,
+        "terms": terms.pk,
     }
 
 

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from django.test import Client
@@ -22,7 +24,8 @@ from accounts.services import (
     make_service_account,
     move_team,
 )
-from scheduler.models import Attempt, Job, Pool
+from scheduler.models import Asset, Attempt, Job, Pool
+from scheduler.services.books import approve_spending, propose_asset
 from tests import requesting, scenes
 from tests.factories import member, person
 from tests.pages.yard import book_soon
@@ -87,6 +90,14 @@ def build() -> Scene:
     return Scene(people, clients, {"HTTP_AUTHORIZATION": f"Bearer {secret}"}, own, foreign)
 
 
+def _bought(pool: Pool) -> Asset:
+    root = User.objects.get(username="root")
+    asset = propose_asset(
+        actor=root, pool=pool, name="cards", paid=Decimal(10), since=date(2126, 1, 1), months=2
+    )
+    return approve_spending(actor=person(f"second-{asset.pk}", is_superuser=True), row=asset)
+
+
 def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead: User) -> Side:
     project = create_project(actor=lead, team=team, name="Work")
     # Rights are read once for each object: these two have been asked before there was a project.
@@ -112,6 +123,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
         "node": node.name,
         "team": team.slug,
         "secret": secret,
+        "asset": _bought(pool).pk,
         "report": "period-summary",
         "month": "2026-11",
         "focus": "1.2",

@@ -62,6 +62,11 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "403 403 403 200 403 200 200",
         "403 403 403 200 403 200 200",
     ),
+    # A thing of the books: who may not read them is not told whether it is there.
+    "books_thing": (
+        "404 404 404 200 404 200 200",
+        "404 404 404 200 404 200 200",
+    ),
     # Leads their own, finance and auditors all.
     "report": (
         "403 200 200 200 403 200 200",
@@ -124,6 +129,10 @@ PAGES: Final[dict[str, str]] = {
     "finance:periods": "books",
     "finance:adjustments": "books",
     "finance:prices": "books",
+    "finance:terms": "books",
+    "finance:assets": "books",
+    "finance:asset_retire": "books_thing",
+    "finance:costs": "books",
     "finance:budgets": "books",
     "finance:report": "report",
     "finance:statement": "nothing_there",

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from accounts.errors import Forbidden
+from accounts.models import AuditEvent
 from scheduler.ledger.focus.rules import check
 from scheduler.models import Asset, LedgerEntry, Period, PoolCost
 from scheduler.selectors.books.catalogue import REPORTS, open_report
@@ -110,6 +111,44 @@ def test_what_is_retired_early_is_given_up_and_what_was_missed_is_caught_up(root
         books.retire_asset(actor=root, asset=asset, on=date(2026, 12, 1), reason="again")
     close(root, "2026-12", now=LATER)
     assert len(booked("amortisation")) == 2
+
+
+def test_an_early_end_needs_a_second_person(root, clerk, yard):
+    asset = bought(root, yard.pool)
+    with pytest.raises(Conflict):
+        books.retire_asset(actor=root, asset=asset, on=date(2026, 11, 11), reason="not bought yet")
+    books.approve_spending(actor=clerk, row=asset)
+    books.retire_asset(actor=clerk, asset=asset, on=date(2026, 11, 11), reason="water")
+    with pytest.raises(Conflict, match="proposed already"):
+        books.retire_asset(actor=root, asset=asset, on=date(2026, 11, 12), reason="fire")
+    with pytest.raises(Forbidden, match="another person"):
+        books.approve_retirement(actor=clerk, asset=asset)
+    books.decline_retirement(actor=clerk, asset=asset)
+    with pytest.raises(Conflict, match="No end"):
+        books.approve_retirement(actor=root, asset=asset)
+    books.retire_asset(actor=clerk, asset=asset, on=date(2026, 11, 21), reason="fire")
+    asset.refresh_from_db()
+    assert asset.retired_on is None, "proposed is not agreed"
+    gone = books.approve_retirement(actor=root, asset=asset)
+    assert (gone.retired_on, gone.retired_by) == (date(2026, 11, 21), root)
+    with pytest.raises(Conflict):
+        books.decline_retirement(actor=root, asset=asset)
+    acts = AuditEvent.objects.filter(action__startswith="asset.").order_by("pk")
+    assert [(one.action, one.actor_name) for one in acts][2:] == [
+        ("asset.propose_end", clerk.username),
+        ("asset.decline_end", clerk.username),
+        ("asset.propose_end", clerk.username),
+        ("asset.retire", root.username),
+    ]
+
+
+def test_an_end_in_a_month_that_was_closed_meanwhile_is_refused(root, clerk, yard):
+    asset = bought(root, yard.pool)
+    books.approve_spending(actor=clerk, row=asset)
+    books.retire_asset(actor=clerk, asset=asset, on=date(2026, 11, 21), reason="fire")
+    close(root)
+    with pytest.raises(Conflict, match="closed meanwhile"):
+        books.approve_retirement(actor=root, asset=asset)
 
 
 def test_a_foreign_purchase_is_converted_once_with_its_rate_and_source(root, yard):

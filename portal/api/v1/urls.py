@@ -88,6 +88,16 @@ urlpatterns: list[URLPattern] = [
     path("finance/assets/<int:pk>/approve/", spending.AssetApprove.as_view(), name="asset_approve"),
     path("finance/assets/<int:pk>/decline/", spending.AssetDecline.as_view(), name="asset_decline"),
     path("finance/assets/<int:pk>/retire/", spending.AssetRetire.as_view(), name="asset_retire"),
+    path(
+        "finance/assets/<int:pk>/retire/approve/",
+        spending.RetirementApprove.as_view(),
+        name="retirement_approve",
+    ),
+    path(
+        "finance/assets/<int:pk>/retire/decline/",
+        spending.RetirementDecline.as_view(),
+        name="retirement_decline",
+    ),
     path("finance/costs/", spending.CostList.as_view(), name="pool_costs"),
     path("finance/costs/<int:pk>/approve/", spending.CostApprove.as_view(), name="cost_approve"),
     path("finance/costs/<int:pk>/decline/", spending.CostDecline.as_view(), name="cost_decline"),

@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.permissions import can
 from accounts.selectors import get_visible_project, visible_projects
-from portal.forms.finance import AdjustmentForm
+from portal.forms.money.finance import AdjustmentForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from scheduler.conf import load_conf

@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.permissions import can
 from accounts.selectors import visible_projects, visible_teams
-from portal.forms.finance import BudgetForm
+from portal.forms.money.finance import BudgetForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from scheduler.conf import load_conf

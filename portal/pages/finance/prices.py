@@ -12,7 +12,7 @@ from accounts.models import User
 from accounts.permissions import can
 from accounts.selectors import current_rates, get_proposed_rate, proposed_rates, rate_history
 from accounts.services import approve_rate, decline_rate, propose_rate
-from portal.forms.finance import PriceForm
+from portal.forms.money.finance import PriceForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from portal.templatetags.measures import device_short_name

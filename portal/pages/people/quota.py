@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.errors import Forbidden
 from accounts.models import Team, User
-from portal.forms.finance import BudgetForm
+from portal.forms.money.finance import BudgetForm
 from portal.forms.quotas import QuotaForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide_by_form

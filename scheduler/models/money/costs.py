@@ -32,7 +32,8 @@ class Asset(_Decided):
     """Something bought for a pool, written off by the day in the currency of the books.
 
     `paid` is what was paid in `paid_currency`; `cost` is that at `fx_rate`, fixed when it was
-    booked, from `fx_source`. Retired early, what is left goes to the cluster's own account.
+    booked, from `fx_source`. Retired early, what is left goes to the cluster's own account;
+    `retire_on` is the day proposed, `retired_on` the day two people agreed on.
     """
 
     pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="assets")
@@ -46,7 +47,12 @@ class Asset(_Decided):
     fx_source = models.CharField(max_length=128, blank=True)
     since = models.DateField()
     months = models.PositiveSmallIntegerField()
+    retire_on = models.DateField(null=True)
+    retire_proposed_by = models.ForeignKey(
+        _PERSON, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
     retired_on = models.DateField(null=True)
+    retired_by = models.ForeignKey(_PERSON, on_delete=models.SET_NULL, null=True, related_name="+")
     retired_reason = models.CharField(max_length=255, blank=True)
 
     class Meta:

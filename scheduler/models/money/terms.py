@@ -9,7 +9,14 @@ from scheduler.ledger.shares import IdlePolicy
 from scheduler.models.cluster import Pool
 
 _PERSON = settings.AUTH_USER_MODEL
-_POLICIES = [(str(policy), str(policy)) for policy in IdlePolicy]
+POLICY_WORDS = {
+    IdlePolicy.NONE: "nobody: the cluster bears it",
+    IdlePolicy.EVEN: "all who ran, alike",
+    IdlePolicy.BY_USE: "by GPU time used",
+    IdlePolicy.BY_GUARANTEE: "by GPUs guaranteed",
+    IdlePolicy.HYBRID: "partly by guarantee, the rest by use",
+}
+_POLICIES = [(str(policy), POLICY_WORDS[policy]) for policy in IdlePolicy]
 
 
 class TermsDecision(models.TextChoices):

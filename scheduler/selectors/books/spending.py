@@ -69,10 +69,22 @@ def recovery(viewer: User, period: str = "") -> list[RecoveryRow]:
     ]
 
 
+def recovered_month(viewer: User, wish: str = "") -> tuple[str, list[str]]:
+    """The closed month to show, `wish` if it is one, and all closed ones, the latest first.
+
+    The month is empty where none was closed. Raises Forbidden.
+    """
+    _require(viewer)
+    closed = PeriodClose.objects.values_list("period__name", flat=True).distinct()
+    months = sorted(closed.order_by(), reverse=True)
+    return (wish if wish in months else months[0] if months else "", months)
+
+
 def assets_so_far(viewer: User) -> Sequence[Asset]:
     """All assets, the newest first."""
     _require(viewer)
-    return list(Asset.objects.select_related("pool", "proposed_by", "decided_by").order_by("-pk"))
+    people = ("proposed_by", "decided_by", "retire_proposed_by", "retired_by")
+    return list(Asset.objects.select_related("pool", *people).order_by("-pk"))
 
 
 def costs_so_far(viewer: User) -> Sequence[PoolCost]:
@@ -84,7 +96,7 @@ def costs_so_far(viewer: User) -> Sequence[PoolCost]:
 
 def get_visible_asset(viewer: User, pk: int) -> Asset:
     """One asset; raises NotFound, also for those who may not see it."""
-    found = Asset.objects.select_related("pool").filter(pk=pk).first()
+    found = Asset.objects.select_related("pool", "retire_proposed_by").filter(pk=pk).first()
     if found is None or not can(viewer, "read_books", None):
         raise NotFound("There is no such asset.")
     return found

@@ -3,11 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils import timezone
 
 from accounts.errors import Forbidden, NotFound
 from accounts.models import User
 from accounts.permissions import can
-from scheduler.models import PoolTerms
+from scheduler.ledger.periods import Month
+from scheduler.ledger.shares import IdlePolicy
+from scheduler.models import Pool, PoolTerms, Recovery, TermsDecision
+from scheduler.models.money.terms import POLICY_WORDS
+
+FIGURES = ("idle", "platform", "guarantee_percent", "refund_s", "recovery")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A pool's terms in a month, as rows or the usual ones say."""
+
+    idle: str = IdlePolicy.NONE
+    platform: str = IdlePolicy.NONE
+    guarantee_percent: int = 50
+    refund_s: int = 0
+    recovery: str = Recovery.RATES
+
+    @property
+    def idle_words(self) -> str:
+        """Who pays for idle time, as pages say it."""
+        return POLICY_WORDS[IdlePolicy(self.idle)]
+
+    @property
+    def platform_words(self) -> str:
+        """Who pays for drained, broken and silent time, as pages say it."""
+        return POLICY_WORDS[IdlePolicy(self.platform)]
+
+
+def terms_of(month: Month) -> dict[int, Terms]:
+    """By pool: the newest approved row whose first month is not later; pools without one miss."""
+    rows = PoolTerms.objects.filter(
+        decision=TermsDecision.APPROVED, from_month__lte=str(month)
+    ).order_by("from_month", "decided_at", "pk")
+    return {row.pool_id: Terms(*(getattr(row, name) for name in FIGURES)) for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A pool and what holds in it this month; `is_usual` where nobody ever decided."""
+
+    pool: str
+    terms: Terms
+    is_usual: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TermsDesk:
+    """What holds now, what waits for a second person, and what was decided, the newest first."""
+
+    month: str
+    holding: Sequence[Holding]
+    waiting: Sequence[PoolTerms]
+    decided: Sequence[PoolTerms]
+
+
+def desk_of_terms(viewer: User, *, now: datetime | None = None) -> TermsDesk:
+    """Everything about terms; three queries. Raises Forbidden."""
+    rows = terms_so_far(viewer)
+    month = Month.of(int((now or timezone.now()).timestamp()))
+    known = terms_of(month)
+    pools = Pool.objects.order_by("name").values_list("pk", "name")
+    return TermsDesk(
+        month=str(month),
+        holding=[Holding(name, known.get(pk, Terms()), pk not in known) for pk, name in pools],
+        waiting=[row for row in rows if row.decision == TermsDecision.PROPOSED],
+        decided=[row for row in rows if row.decision != TermsDecision.PROPOSED],
+    )
 
 
 def terms_so_far(viewer: User) -> Sequence[PoolTerms]:

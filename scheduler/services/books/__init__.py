@@ -11,12 +11,16 @@ from scheduler.services.books.adjusting import (
 )
 from scheduler.services.books.closing import close_period, correct_period, soft_close_period
 from scheduler.services.books.costs.recovery import set_charging
+from scheduler.services.books.costs.retiring import (
+    approve_retirement,
+    decline_retirement,
+    retire_asset,
+)
 from scheduler.services.books.costs.spending import (
     approve_spending,
     decline_spending,
     propose_asset,
     propose_cost,
-    retire_asset,
 )
 from scheduler.services.books.policies import (
     approve_terms,
@@ -32,11 +36,13 @@ from scheduler.services.books.verifying import LedgerReport, verify_ledger
 __all__ = [
     "CloseBlocked",
     "LedgerReport",
+    "approve_retirement",
     "approve_spending",
     "approve_terms",
     "close_period",
     "correct_period",
     "decline_adjustment",
+    "decline_retirement",
     "decline_spending",
     "decline_terms",
     "post_adjustment",

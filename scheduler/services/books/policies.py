@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,32 +14,13 @@ from accounts.services.audit import record
 from scheduler.ledger.periods import Month, PeriodState
 from scheduler.ledger.shares import IdlePolicy
 from scheduler.models import Period, Pool, PoolTerms, Recovery, TermsDecision
+from scheduler.selectors.books.terms import FIGURES, Terms, terms_of
 from scheduler.services.books.posting import require_bookkeeper
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 
 OFFERED = tuple(IdlePolicy)
 MOST_REFUND_S = 86_400
-_FIGURES = ("idle", "platform", "guarantee_percent", "refund_s", "recovery")
 _FIRST = Month(1970, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """A pool's terms in a month, as rows or the usual ones say."""
-
-    idle: str = IdlePolicy.NONE
-    platform: str = IdlePolicy.NONE
-    guarantee_percent: int = 50
-    refund_s: int = 0
-    recovery: str = Recovery.RATES
-
-
-def terms_of(month: Month) -> dict[int, Terms]:
-    """By pool: the newest approved row whose first month is not later; pools without one miss."""
-    rows = PoolTerms.objects.filter(
-        decision=TermsDecision.APPROVED, from_month__lte=str(month)
-    ).order_by("from_month", "decided_at", "pk")
-    return {row.pool_id: Terms(*(getattr(row, name) for name in _FIGURES)) for row in rows}
 
 
 @transaction.atomic
@@ -62,8 +42,8 @@ def propose_terms(
     now = now or timezone.now()
     month = _month(from_month)
     known = terms_of(month).get(pool.pk, Terms())
-    figures = {name: changes.get(name, getattr(known, name)) for name in _FIGURES}
-    if unknown := sorted(set(changes) - set(_FIGURES)):
+    figures = {name: changes.get(name, getattr(known, name)) for name in FIGURES}
+    if unknown := sorted(set(changes) - set(FIGURES)):
         raise KeyError(unknown[0])
     _check(figures)
     row = PoolTerms(pool=pool, from_month=str(month), reason=reason.strip()[:255], **figures)
@@ -71,7 +51,7 @@ def propose_terms(
     if not people_who_can("keep_books", None).exclude(pk=actor.pk).exists():
         row.decision, row.decided_by, row.decided_at = TermsDecision.APPROVED, actor, now
     row.save()
-    before = {name: getattr(known, name) for name in _FIGURES}
+    before = {name: getattr(known, name) for name in FIGURES}
     after = {**figures, "from_month": str(month)}
     record(actor, "share.propose", row, before=before, after=after, reason=row.reason, now=now)
     return row

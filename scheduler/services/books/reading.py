@@ -23,7 +23,7 @@ from scheduler.ledger.segments import ALLOCATED, Bucket, Segment
 from scheduler.ledger.shares import IdlePolicy
 from scheduler.ledger.tiers import Guarantee, Intervals, guaranteed_seconds, pieces
 from scheduler.models import Device, DeviceSegment, LedgerEntry, Period
-from scheduler.services.books.policies import terms_of
+from scheduler.selectors.books.terms import terms_of
 from scheduler.states import END_RULES, EndReason
 
 PAGE = 20_000

@@ -88,7 +88,7 @@ class AssetRetire(ApiView):
 
     @operation(
         "assets_retire",
-        "Take an asset out of service before its time",
+        "Propose to take an asset out of service before its time (bookkeepers)",
         scope=None,
         body=RetireBody,
         reply=AssetShape,
@@ -97,6 +97,30 @@ class AssetRetire(ApiView):
         sent, actor = body_of(request, RetireBody), viewer_of(request)
         asset = select.get_visible_asset(actor, min(pk, _MOST))
         return Response(AssetShape(books.retire_asset(actor=actor, asset=asset, **sent)).data)
+
+
+class RetirementApprove(ApiView):
+    """`/finance/assets/<id>/retire/approve/`."""
+
+    @operation(
+        "retirements_approve", "Agree that an asset leaves early", scope=None, reply=AssetShape
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        body_of(request)
+        actor = viewer_of(request)
+        asset = select.get_visible_asset(actor, min(pk, _MOST))
+        return Response(AssetShape(books.approve_retirement(actor=actor, asset=asset)).data)
+
+
+class RetirementDecline(ApiView):
+    """`/finance/assets/<id>/retire/decline/`."""
+
+    @operation("retirements_decline", "Keep an asset in service", scope=None, reply=AssetShape)
+    def post(self, request: Request, pk: int) -> Response:
+        body_of(request)
+        actor = viewer_of(request)
+        asset = select.get_visible_asset(actor, min(pk, _MOST))
+        return Response(AssetShape(books.decline_retirement(actor=actor, asset=asset)).data)
 
 
 class CostList(ApiView):

@@ -21,7 +21,10 @@ class _Decided(serializers.Serializer[Any]):
 
 
 class AssetShape(_Decided):
-    """Written off in a straight line by the day; `cost` and `residual` in the books' currency."""
+    """Written off in a straight line by the day; `cost` and `residual` in the books' currency.
+
+    `retire_on` is proposed; `retired_on` is what two people agreed on.
+    """
 
     name = serializers.CharField()
     cost = serializers.DecimalField(**_AMOUNT)
@@ -33,6 +36,10 @@ class AssetShape(_Decided):
     fx_source = serializers.CharField()
     since = serializers.DateField()
     months = serializers.IntegerField()
+    retire_on = serializers.DateField(allow_null=True)
+    retire_proposed_by = serializers.CharField(
+        source="retire_proposed_by.username", default=None, allow_null=True
+    )
     retired_on = serializers.DateField(allow_null=True)
     retired_reason = serializers.CharField()
 

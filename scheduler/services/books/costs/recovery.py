@@ -28,8 +28,8 @@ from scheduler.ledger.findings import Finding
 from scheduler.ledger.periods import Month, PeriodState
 from scheduler.models import Asset, LedgerEntry, Period, TermsDecision
 from scheduler.models import Recovery as Mode
+from scheduler.selectors.books.terms import terms_of
 from scheduler.services.books import reading
-from scheduler.services.books.policies import terms_of
 from scheduler.services.books.posting import period_named, require_bookkeeper
 from scheduler.services.errors import Conflict, Invalid
 

@@ -21,8 +21,8 @@ from scheduler.ledger.rating import ChargeKind, Held, rate
 from scheduler.ledger.segments import Bucket
 from scheduler.ledger.tiers import Intervals
 from scheduler.models import Attempt, LedgerEntry, UsageLine
+from scheduler.selectors.books.terms import terms_of
 from scheduler.services.books import reading
-from scheduler.services.books.policies import terms_of
 from scheduler.states import END_RULES, EndReason
 
 _NOT_BILLABLE = [str(reason) for reason in EndReason if not END_RULES[reason].billable]

@@ -212,22 +212,3 @@ def _post(cost: PoolCost, actor: User) -> None:
         created_by=actor.username,
     )
     (cost.entry,) = post_entries([posting(draft)])
-
-
-@transaction.atomic
-def retire_asset(
-    *, actor: User, asset: Asset, on: date, reason: str, now: datetime | None = None
-) -> Asset:
-    """Out of service from a day on, in a month that is not closed; what is left is given up."""
-    require_bookkeeper(actor)
-    row = Asset.objects.select_for_update(of=("self",)).get(pk=asset.pk)
-    if row.decision != TermsDecision.APPROVED or row.retired_on is not None:
-        raise Conflict("Only assets in service are retired, once.")
-    if not reason.strip():
-        raise Invalid("Say why it is out of service before its time.", field="reason")
-    if on < row.since or Month(on.year, on.month) < first_open():
-        raise Invalid("Choose a day in a month that is not closed, not before its use.", field="on")
-    row.retired_on, row.retired_reason = on, reason.strip()[:255]
-    row.save(update_fields=["retired_on", "retired_reason"])
-    record(actor, "asset.retire", row, after={"on": str(on)}, reason=row.retired_reason, now=now)
-    return row

@@ -17,7 +17,8 @@ _NUMBER = {"invalid": "Write a number with a point for decimals, such as 1250.50
 _MOMENT = {"invalid": "Write a date and time such as 2026-12-01 00:00; it is taken as UTC."}
 
 
-def _money(label: str, **more: Any) -> forms.DecimalField:
+def money_field(label: str, **more: Any) -> forms.DecimalField:
+    """Any decimal number; how many digits it may have the service says."""
     return forms.DecimalField(
         label=label,
         max_digits=40,
@@ -45,7 +46,7 @@ class AdjustmentForm(forms.Form):
     """What a project owes, or is owed, and why."""
 
     project = forms.ChoiceField(label="Project", choices=())
-    amount = _money("Amount", help_text="Negative: the project gets it back.")
+    amount = money_field("Amount", help_text="Negative: the project gets it back.")
     reason = forms.CharField(label="Reason", max_length=255)
 
     def __init__(self, *args: Any, projects: Iterable[tuple[str, str]], **kwargs: Any) -> None:
@@ -58,7 +59,7 @@ class PriceForm(forms.Form):
 
     device_model = forms.ChoiceField(label="GPU model", choices=(), required=False)
     kind = forms.ChoiceField(label="For", choices=RateKind.choices, required=False)
-    price_per_gpu_hour = _money("Price of one GPU-hour")
+    price_per_gpu_hour = money_field("Price of one GPU-hour")
     valid_from = _moment("Valid from (UTC)", required=False, help_text="Empty: from now on.")
     restate = forms.BooleanField(
         label="Price the past anew",
@@ -81,7 +82,7 @@ class BudgetForm(forms.Form):
     gpu_hours = forms.IntegerField(
         label="GPU-hours", required=False, widget=forms.TextInput(attrs={"inputmode": "numeric"})
     )
-    amount = _money("or money", required=False)
+    amount = money_field("or money", required=False)
     enforcement = forms.ChoiceField(
         label="What it does", choices=Enforcement.choices, initial=Enforcement.RESERVE
     )

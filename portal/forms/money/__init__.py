@@ -1,0 +1,1 @@
+"""Forms of those who keep the books."""

@@ -1,0 +1,76 @@
+"""Terms of pools: who pays for what nobody used; proposed by one person, approved by another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.permissions import can
+from portal.forms.money.costs import TermsForm
+from portal.pages.access import page, viewer_of
+from portal.pages.finance.acting import decide, decide_by_form
+from scheduler.selectors.books.terms import desk_of_terms, get_visible_terms
+from scheduler.selectors.cluster import get_visible_pool, pool_summaries
+from scheduler.services import books
+
+
+@page("GET", "POST")
+def terms_list(request: HttpRequest) -> HttpResponseBase:
+    """What holds in each pool, what waits, and what was; POST proposes other terms."""
+    viewer = viewer_of(request)
+    if request.method != "POST":
+        return _show(request)
+
+    def act(cleaned: dict[str, Any]) -> str:
+        pool = get_visible_pool(viewer, cleaned.pop("pool"))
+        row = books.propose_terms(actor=viewer, pool=pool, **cleaned)
+        if row.decided_at:
+            return f"They hold from {row.from_month} on: nobody else keeps the books."
+        return "The terms are proposed; another person has to approve them."
+
+    desk_of_terms(viewer)
+    return decide_by_form(request, _form(viewer, request.POST), act, _show, "finance:terms")
+
+
+@page("POST")
+def terms_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
+    """Approve proposed terms, or decline them."""
+    viewer = viewer_of(request)
+    if act not in ("approve", "decline"):
+        raise Http404
+    terms = get_visible_terms(viewer, pk)
+
+    def done() -> str:
+        if act == "approve":
+            books.approve_terms(actor=viewer, terms=terms)
+            return f"The terms hold from {terms.from_month} on."
+        books.decline_terms(actor=viewer, terms=terms)
+        return "The terms are declined; nothing changes."
+
+    return decide(request, done, _show, "finance:terms")
+
+
+def _form(viewer: User, data: Any = None, **initial: Any) -> TermsForm:
+    pools = [each.pool.name for each in pool_summaries(viewer)]
+    return TermsForm(data, pools=pools, initial=initial or None)
+
+
+def _show(
+    request: HttpRequest, *, status: int = 200, form: TermsForm | None = None
+) -> HttpResponse:
+    viewer = viewer_of(request)
+    desk = desk_of_terms(viewer)
+    usual = next((one.terms for one in desk.holding), None)
+    initial = {name: getattr(usual, name) for name in usual.__slots__} if usual else {}
+    context = {
+        "desk": desk,
+        "may_act": can(viewer, "keep_books", None),
+        "me": viewer.pk,
+        "form": form or _form(viewer, **initial),
+        "now": timezone.now(),
+    }
+    return render(request, "finance/terms.html", context, status=status)

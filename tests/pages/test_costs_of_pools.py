@@ -1,0 +1,122 @@
+"""Terms, purchases and costs on pages: proposed by one person, decided by another."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from scheduler.models import Asset, LedgerEntry, PoolCost, PoolTerms
+from tests.factories import person
+from tests.scenes import build_cluster
+
+pytestmark = pytest.mark.django_db
+
+TERMS = {
+    "pool": "default",
+    "idle": "hybrid",
+    "platform": "by_use",
+    "guarantee_percent": "40",
+    "refund_s": "600",
+    "recovery": "rates",
+    "reason": "agreed in spring",
+}
+CARDS = {"pool": "default", "name": "cards", "paid": "1200.50", "since": "2126-01-01"}
+ENERGY = {"pool": "default", "month": "2126-01", "kind": "energy", "amount": "-3.25", "note": "m"}
+
+
+@pytest.fixture
+def as_(client, root):
+    build_cluster(root, nodes=1, gpus=1)
+    people = {"root": root, "second": person("second", is_superuser=True)}
+
+    def sign_in(name):
+        client.force_login(people[name])
+        return client
+
+    return sign_in
+
+
+def said(reply) -> str:
+    return reply.content.decode()
+
+
+def test_terms_hold_once_a_second_person_agrees(as_):
+    page = said(as_("root").post("/finance/terms/", TERMS, follow=True))
+    assert "another person has to approve them" in page
+    assert "Take back" in page
+    assert "Approve" not in page, "nobody approves their own"
+    terms = PoolTerms.objects.get()
+    refused = as_("root").post(f"/finance/terms/{terms.pk}/approve/")
+    assert refused.status_code == 403
+    page = said(as_("second").post(f"/finance/terms/{terms.pk}/approve/", follow=True))
+    assert "partly by guarantee, the rest by use (40 %)" in page
+    assert "10 min" in page
+    again = as_("second").post(f"/finance/terms/{terms.pk}/decline/")
+    assert again.status_code == 409
+    assert "approved already" in said(again)
+
+
+def test_an_asset_is_bought_and_leaves_by_two(as_):
+    assert as_("root").post("/finance/assets/", {**CARDS, "months": "12"}).status_code == 302
+    asset = Asset.objects.get()
+    assert asset.cost == Decimal("1200.50")
+    as_("second").post(f"/finance/assets/{asset.pk}/approve/")
+    bad = as_("second").post(f"/finance/assets/{asset.pk}/retire/", {"on": "2125-02-30"})
+    assert bad.status_code == 422
+    assert "Write a day such as" in said(bad)
+    leave = {"on": "2126-02-01", "reason": "water"}
+    as_("second").post(f"/finance/assets/{asset.pk}/retire/", leave)
+    assert as_("second").post(f"/finance/assets/{asset.pk}/agree/").status_code == 403
+    page = said(as_("root").get("/finance/assets/"))
+    assert "to leave 2126-02-01" in page
+    assert "Let it leave" in page
+    as_("root").post(f"/finance/assets/{asset.pk}/agree/")
+    asset.refresh_from_db()
+    assert f"{asset.retired_on}" == "2126-02-01"
+    assert as_("second").post(f"/finance/assets/{asset.pk}/keep/").status_code == 409
+
+
+def test_a_cost_is_booked_when_a_second_person_agrees(as_):
+    as_("root").post("/finance/costs/", ENERGY)
+    cost = PoolCost.objects.get()
+    assert not LedgerEntry.objects.exists()
+    page = said(as_("second").post(f"/finance/costs/{cost.pk}/approve/", follow=True))
+    assert "booked" in page
+    assert LedgerEntry.objects.get().period.name == "2126-01"
+    assert "No month is closed yet." in page
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "field"),
+    [
+        ("terms", {**TERMS, "guarantee_percent": "101"}, "guarantee_percent"),
+        ("terms", {**TERMS, "guarantee_percent": "1.5"}, "guarantee_percent"),
+        ("terms", {**TERMS, "refund_s": "-1"}, "refund_s"),
+        ("terms", {**TERMS, "from_month": "2126-13"}, "from_month"),
+        ("terms", {**TERMS, "pool": "nowhere"}, "pool"),
+        ("assets", {**CARDS, "months": "0"}, "months"),
+        ("assets", {**CARDS, "months": "12", "paid": "1200,50"}, "paid"),
+        ("assets", {**CARDS, "months": "12", "paid": "0"}, "paid"),
+        ("assets", {**CARDS, "months": "12", "paid": "1." + "1" * 20}, "paid"),
+        ("assets", {**CARDS, "months": "12", "paid_currency": "XXX"}, "paid_currency"),
+        ("assets", {**CARDS, "months": "12", "paid_currency": "USD"}, "fx_rate"),
+        ("assets", {**CARDS, "months": "12", "since": "2126-02-30"}, "since"),
+        ("costs", {**ENERGY, "amount": "0"}, "amount"),
+        ("costs", {**ENERGY, "month": "2126-00"}, "month"),
+        ("costs", {**ENERGY, "kind": "rent"}, "kind"),
+    ],
+)
+def test_what_is_wrong_is_said_beside_its_field(as_, path, sent, field):
+    reply = as_("root").post(f"/finance/{path}/", sent)
+    assert reply.status_code == 422
+    assert list(reply.context["form"].errors) == [field]
+    assert not PoolTerms.objects.exists()
+    assert not Asset.objects.exists()
+    assert not PoolCost.objects.exists()
+
+
+@pytest.mark.parametrize("act", ["terms/1/agree", "assets/1/burn", "costs/1/post"])
+def test_what_is_no_decision_is_not_found(as_, act):
+    assert as_("root").post(f"/finance/{act}/").status_code == 404
+    assert as_("root").get(f"/finance/{act}/").status_code == 405
