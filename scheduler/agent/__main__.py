@@ -22,6 +22,7 @@ from scheduler.agent.config import (
 from scheduler.agent.daemon import Daemon
 from scheduler.agent.enrol import enrol, read_token
 from scheduler.agent.gpus import GpuProblem, open_gpus
+from scheduler.agent.node.isolation import settle_isolation
 from scheduler.agent.node.preflight import inspect_node
 
 logger = logging.getLogger("scheduler.agent")
@@ -102,12 +103,17 @@ def _run(arguments: argparse.Namespace) -> int:
     faults = options.state / "simulated-faults.json"
     gpus = open_gpus(identity.name, identity.simulated_gpus, identity.simulated_model, faults)
     client = Client(identity.server, identity.node_token)
-    daemon = Daemon(identity, options, gpus, client)
+    keeping = settle_isolation(options)
+    daemon = Daemon(identity, options, gpus, client, keeping)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: daemon.stop())
     logger.info(
-        "node %s serves %s, jobs' folders in %s", identity.name, identity.server, options.work
+        "node %s serves %s, jobs' folders in %s, isolation: %s",
+        identity.name,
+        identity.server,
+        options.work,
+        keeping.level,
     )
     daemon.serve()
     if daemon.failure is not None:

@@ -15,6 +15,7 @@ from scheduler.agent.config import (
     choose_work_folder,
 )
 from scheduler.agent.enrol import TOKEN_VARIABLE, checked_name
+from scheduler.states import Isolation
 from scheduler.wire.messages import AGENT_VERSION
 
 _EXITS = """
@@ -88,6 +89,19 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--ports", type=_range, default=chosen.ports, metavar="FIRST-LAST", help="of rank 0")
     add("--path-prefix", action="append", default=[], metavar="DIR", help="before jobs' PATH")
     add("--expose", action="append", default=[], metavar="DIR", help="show it to jobs")
+    add(
+        "--isolation",
+        type=Isolation,
+        choices=tuple(Isolation),
+        help="how jobs are kept apart; default: user for root, else none",
+    )
+    add("--share", action="append", default=[], metavar="DIR", help="writable in sandboxes")
+    add(
+        "--sandbox-network",
+        choices=("host", "none"),
+        default="host",
+        help="none: jobs in sandboxes reach nothing; default %(default)s",
+    )
     add("--own-python", action="store_true", help="jobs find this agent's Python first on PATH")
     add("--allow-file-git", action="store_true", help="let jobs fetch code from file:// URLs")
     add("--no-control-groups", action="store_true", help="watch memory instead of limiting it")
@@ -119,6 +133,9 @@ def options_of(arguments: argparse.Namespace) -> Options:
         allow_file_git=arguments.allow_file_git,
         control_groups=not arguments.no_control_groups,
         network_interface=arguments.network_interface,
+        isolation=arguments.isolation,
+        share=tuple(str(Path(folder).resolve()) for folder in arguments.share),
+        sandbox_network=arguments.sandbox_network == "host",
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scheduler.agent.runtime.records import read_record, write_record
+from scheduler.states import Isolation
 
 NODE_FILE = "node.json"
 DEFAULT_SIMULATED_MODEL = "NVIDIA H100 80GB HBM3"
@@ -58,6 +59,9 @@ class Options:
     git_timeout_s: float = 600.0
     network_interface: str = ""
     ports: tuple[int, int] = field(default=(20_000, 31_999))
+    isolation: Isolation | None = None
+    share: tuple[str, ...] = ()
+    sandbox_network: bool = True
 
 
 def read_identity(state: Path) -> NodeIdentity:

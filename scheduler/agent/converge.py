@@ -10,12 +10,13 @@ from collections.abc import Callable
 
 from scheduler.agent.client import Client
 from scheduler.agent.config import NodeIdentity, Options
-from scheduler.agent.gpus import Holding
+from scheduler.agent.gpus import Gpus, Holding
 from scheduler.agent.logs import LogShipper
 from scheduler.agent.node.ends import Ends
 from scheduler.agent.node.host import free_mib
+from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.troubles import TroubleWatch
-from scheduler.agent.runner import Attempt, remove_old_work
+from scheduler.agent.runner import Attempt, refusal, remove_old_work
 from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.forkserver import Forkserver
 from scheduler.agent.setup.identities import UidBook
@@ -24,7 +25,7 @@ from scheduler.agent.setup.prepare import Ground
 from scheduler.agent.spool import Spool
 from scheduler.agent.watch import CheckpointWatch
 from scheduler.failpoints import reach
-from scheduler.states import AttemptState, EndReason
+from scheduler.states import EndReason
 from scheduler.wire.messages import Assignment, AttemptReport, SyncReply
 
 _SWEEP_S = 600.0
@@ -45,8 +46,12 @@ class Roster:
         watch: TroubleWatch,
         hint_address: str,
         on_change: Callable[[], None],
+        gpus: Gpus,
+        keeping: Keeping,
     ) -> None:
         self.identity = identity
+        self.gpus = gpus
+        self.keeping = keeping
         self.ends = Ends(watch)
         self.options = options
         self.client = client
@@ -226,7 +231,7 @@ class Roster:
             reach("agent.accepted")
         except OSError as problem:
             logger.error("attempt %d is refused: %s", fence, problem)
-            self._refused[fence] = _refusal(assignment, str(problem))
+            self._refused[fence] = refusal(assignment, str(problem))
             return
         self._keep(attempt)
         if assignment.stop is not None:
@@ -248,6 +253,8 @@ class Roster:
             last_sync_path=self.last_sync_path.resolve(),
             uids=self.uids,
             look=self.forkserver.look,
+            device_files=self.gpus.device_files,
+            sandbox=self.keeping.program,
             master_port=attempt.master_port or 0,
             is_stopped=attempt.is_stopping,
         )
@@ -280,15 +287,3 @@ class Roster:
         attempt.clean_up(self.options.work)
         self.spool.forget(attempt.slot)
         return True
-
-
-def _refusal(assignment: Assignment, detail: str) -> AttemptReport:
-    now = time.time()
-    return AttemptReport(
-        fence=assignment.fence,
-        rank=assignment.rank,
-        state=AttemptState.ENDED,
-        ended_at=now,
-        end_reason=EndReason.START_FAILED,
-        detail=detail,
-    )

@@ -31,6 +31,7 @@ from scheduler.agent.config import (
 from scheduler.agent.converge import Roster
 from scheduler.agent.gpus import Gpus
 from scheduler.agent.node import host
+from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.readings import Readings
 from scheduler.agent.node.troubles import Checks, TroubleWatch
 from scheduler.agent.runtime import processes
@@ -55,12 +56,18 @@ class Daemon:
     """The agent of one node. `serve` returns when `stop` was called or a refusal is final."""
 
     def __init__(
-        self, identity: NodeIdentity, options: Options, gpus: Gpus, client: Client
+        self,
+        identity: NodeIdentity,
+        options: Options,
+        gpus: Gpus,
+        client: Client,
+        keeping: Keeping,
     ) -> None:
         self.identity = identity
         self.options = options
         self.client = client
         self.gpus = gpus
+        self.keeping = keeping
         self.agent_id = uuid.uuid4().hex
         self.fatal: Refused | None = None
         self.failure: Exception | None = None
@@ -82,7 +89,9 @@ class Daemon:
         )
         self.checks = Checks(gpus, self.watch, self.wake)
         self._wrong: tuple[TroubleReport, ...] = ()
-        self.roster = Roster(identity, options, client, self.watch, self.hint_address, self.wake)
+        self.roster = Roster(
+            identity, options, client, self.watch, self.hint_address, self.wake, gpus, keeping
+        )
         self.readings = Readings(options.work, gpus)
 
     def serve(self) -> None:
@@ -237,6 +246,7 @@ class Daemon:
             memory_mib=own.memory_mib,
             address=own.address,
             driver=self.gpus.driver,
+            isolation=self.keeping.level,
         )
         return replace(request, host=facts, devices=self.gpus.inventory(), hold_s=0.0)
 

@@ -30,7 +30,7 @@ from scheduler.agent.spool import Slot
 from scheduler.agent.watch import CheckpointWatch
 from scheduler.failpoints import reach
 from scheduler.states import AttemptState, EndReason
-from scheduler.wire.messages import AttemptReport
+from scheduler.wire.messages import Assignment, AttemptReport
 
 _CLAIM_S = 15.0
 _STOPPED_EARLY = "stopped before the program was started"
@@ -248,6 +248,8 @@ class Attempt:
         """Remove its scratch; the working folder stays for a while, for people to look into."""
         folder = attempt_folder(work, self.fence, self.assignment.rank)
         shutil.rmtree(folder / "scratch", ignore_errors=True)
+        if self.launch is not None and self.launch.memory_folder:
+            shutil.rmtree(self.launch.memory_folder, ignore_errors=True)
 
 
 def _wake(supervisor: SupervisorRecord) -> None:
@@ -270,3 +272,16 @@ def remove_old_work(work: Path, keep_s: float, live: set[str]) -> None:
         with suppress(OSError):
             if folder.name not in live and time.time() - folder.stat().st_mtime > keep_s:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def refusal(assignment: Assignment, detail: str) -> AttemptReport:
+    """The end of an attempt that this node could not even accept."""
+    now = time.time()
+    return AttemptReport(
+        fence=assignment.fence,
+        rank=assignment.rank,
+        state=AttemptState.ENDED,
+        ended_at=now,
+        end_reason=EndReason.START_FAILED,
+        detail=detail,
+    )

@@ -17,6 +17,7 @@ from scheduler.states.ends import (
     end_sentence,
     loss_sentence,
 )
+from scheduler.states.isolation import ISOLATION_WORDS, Isolation, is_enough
 from scheduler.states.moves import (
     ATTEMPT_MOVES,
     FINAL_JOB_STATES,
@@ -74,6 +75,7 @@ __all__ = [
     "FINAL_REQUEST_STATES",
     "HARDWARE_XIDS",
     "INFRASTRUCTURE",
+    "ISOLATION_WORDS",
     "JOB_MOVES",
     "KIND_WORDS",
     "LIVE_ATTEMPT_STATES",
@@ -97,6 +99,7 @@ __all__ = [
     "EndReason",
     "EndRule",
     "FailureClass",
+    "Isolation",
     "JobState",
     "NodeState",
     "Outcome",
@@ -108,6 +111,7 @@ __all__ = [
     "TroubleRule",
     "WaitReason",
     "end_sentence",
+    "is_enough",
     "loss_sentence",
     "shown_state",
     "trouble_of",

@@ -35,7 +35,10 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What a node offers beside its devices. `address` is where other ranks reach it."""
+    """What a node offers beside its devices. `address` is where other ranks reach it.
+
+    `isolation` is a word of `scheduler.states.Isolation`; empty: an agent that does not say.
+    """
 
     cpus: int
     memory_mib: int
@@ -43,6 +46,7 @@ class HostFacts:
     address: str
     kernel: str = ""
     driver: str = ""
+    isolation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

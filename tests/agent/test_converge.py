@@ -12,8 +12,9 @@ from scheduler.agent.client import Client
 from scheduler.agent.config import NodeIdentity, Options, make_work_folder
 from scheduler.agent.converge import Roster
 from scheduler.agent.gpus import SimulatedGpus
+from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.troubles import TroubleWatch
-from scheduler.states import AttemptState, EndReason, NodeState
+from scheduler.states import AttemptState, EndReason, Isolation, NodeState
 from scheduler.wire.messages import PROTOCOL, Assignment, SyncReply
 from tests.agent.conftest import assignment, wait_until
 from tests.agent.portal import Portal
@@ -29,7 +30,8 @@ def roster(portal: Portal, folder: Path, request: pytest.FixtureRequest) -> Iter
     gpus = SimulatedGpus("nobody", 2, "NVIDIA L4")
     watch = TroubleWatch(state / "t.json", gpus, boot_id="b", folders=[state], min_free_mib=1)
     hint = f"test-{state.name}-{time.time()}"
-    made = Roster(identity, options, client, watch, hint, lambda: None)
+    keeping = Keeping(Isolation.NONE)
+    made = Roster(identity, options, client, watch, hint, lambda: None, gpus, keeping)
     yield made
     made.converge(reply(10_000), time.monotonic())
     wait_until(lambda: set(words(made).values()) <= {AttemptState.ENDED})

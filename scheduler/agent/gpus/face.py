@@ -46,5 +46,8 @@ class Gpus(Protocol):
     def faults(self, held: Collection[str]) -> tuple[Fault, ...]:
         """What is wrong now; processes on a device not in `held` are a fault too."""
 
+    def device_files(self, uuids: Collection[str]) -> tuple[str, ...]:
+        """The files below /dev that a program needs for these devices, and no others."""
+
     def check_command(self, uuid: str) -> tuple[str, ...]:
         """A program that tries the device out and ends with 0 if it is well."""

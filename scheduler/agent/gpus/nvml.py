@@ -16,6 +16,7 @@ from scheduler.wire.messages import DeviceFacts, DeviceSample
 _MIB = 1024 * 1024
 _MAX_EVENTS = 64
 _NAMED_PROCESSES = 4
+_CONTROL_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 
 
 class NvmlGpus:
@@ -84,6 +85,15 @@ class NvmlGpus:
         for uuid, device in zip(self._uuids, self._devices, strict=True):
             found += self._shown(uuid, device, is_held=uuid in held)
         return tuple(found)
+
+    def device_files(self, uuids: Collection[str]) -> tuple[str, ...]:
+        """The cards' own files and those every CUDA program opens; none without a card."""
+        found = [
+            f"/dev/nvidia{self._nvml.nvmlDeviceGetMinorNumber(device)}"
+            for uuid, device in zip(self._uuids, self._devices, strict=True)
+            if uuid in uuids
+        ]
+        return (*found, *_CONTROL_FILES) if found else ()
 
     def check_command(self, uuid: str) -> tuple[str, ...]:
         """Writes and reads back memory of the device through the CUDA driver, in its own process.

@@ -72,6 +72,10 @@ class SimulatedGpus:
             for uuid, fault in wrong
         )
 
+    def device_files(self, uuids: Collection[str]) -> tuple[str, ...]:
+        """None: there is no card behind them."""
+        return ()
+
     def check_command(self, uuid: str) -> tuple[str, ...]:
         """Ends well unless the file of simulated faults names the device."""
         return ("false",) if any(fault.uuid == uuid for fault in self.faults(())) else ("true",)

@@ -17,7 +17,14 @@ _MIB = 1024 * 1024
 
 
 def read_host(
-    work: Path, server: str, *, cpus: int, memory_mib: int, address: str, driver: str
+    work: Path,
+    server: str,
+    *,
+    cpus: int,
+    memory_mib: int,
+    address: str,
+    driver: str,
+    isolation: str = "",
 ) -> HostFacts:
     """The host's facts; `cpus`, `memory_mib` and `address` override what it says itself."""
     return HostFacts(
@@ -27,6 +34,7 @@ def read_host(
         address=address or address_towards(server),
         kernel=platform.release(),
         driver=driver,
+        isolation=isolation,
     )
 
 

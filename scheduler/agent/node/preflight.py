@@ -14,10 +14,12 @@ from scheduler.agent.client import Client, ServerAway
 from scheduler.agent.config import NodeIdentity
 from scheduler.agent.gpus import GpuProblem, open_gpus
 from scheduler.agent.node.host import free_mib
+from scheduler.agent.node.isolation import remedy, try_sandbox
 from scheduler.agent.runtime import limits
 
 _MIN_FREE_MIB = 1024
 _MAX_SKEW_S = 30.0
+_TRIAL_UID = 64_999
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ def inspect_node(state: Path, wish: NodeIdentity) -> Iterator[Finding]:
     yield from _server(wish.server)
     yield _user()
     yield _groups()
+    yield _sandbox()
     yield _git()
 
 
@@ -112,6 +115,16 @@ def _groups() -> Finding:
     means.append("kill by control group" if trial.kill_group else "kill by walking the tree")
     trial.remove()
     return Finding("control groups", None, ", ".join(means))
+
+
+def _sandbox() -> Finding:
+    program = shutil.which("bwrap")
+    if program is None:
+        return Finding("sandbox", None, "no bwrap; install bubblewrap for --isolation sandbox")
+    problem = try_sandbox(program, _TRIAL_UID if os.geteuid() == 0 else None)
+    if problem:
+        return Finding("sandbox", None, f"does not work: {problem}. {remedy(problem)}")
+    return Finding("sandbox", None, "works; --isolation sandbox uses it")
 
 
 def _git() -> Finding:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from scheduler.agent.runtime import kernel, mounts
+from scheduler.agent.runtime import kernel, mounts, sandbox
 from scheduler.agent.runtime.limits import Limits
-from scheduler.agent.runtime.records import LaunchRecord
+from scheduler.agent.runtime.records import LaunchRecord, SandboxPlan
 
 # Enough for any data loader, few enough that a fork bomb stays inside its own user id.
 _MAX_PROCESSES = 16_384
@@ -38,21 +38,33 @@ def start_process(launch: LaunchRecord, env: Mapping[str, str], output: int, lim
     Raises StartProblem when it could not be executed.
     """
     heard, told = os.pipe()
+    news, status = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             os.close(heard)
-            problem = _become_program(launch, env, output, limits)
+            problem = _become_program(launch, env, output, limits, status)
             os.write(told, problem.encode("utf-8", "replace")[:4096])
         finally:
             os._exit(127)  # whatever went wrong, this copy must never go on as the supervisor
     os.close(told)
+    os.close(status)
     with open(heard, "rb") as source:
         problem = source.read().decode("utf-8", "replace")
+    if launch.sandbox is None or problem:
+        os.close(news)
+    elif trouble := sandbox.wait_for_program(pid, news):
+        problem = f"{_NODES_FAULT} {trouble}"
     if problem:
         os.waitpid(pid, 0)
         raise StartProblem(problem)
     return pid
+
+
+def exit_code(launch: LaunchRecord, status: int) -> int:
+    """How a local process ended, from what `waitpid` says; negative: by this signal."""
+    code = os.waitstatus_to_exitcode(status)
+    return code if launch.sandbox is None else sandbox.plain_code(code)
 
 
 def drop_to(uid: int | None) -> None:
@@ -77,9 +89,12 @@ def as_user(uid: int | None, action: Callable[[], object]) -> None:
 
 
 def _become_program(
-    launch: LaunchRecord, env: Mapping[str, str], output: int, limits: Limits
+    launch: LaunchRecord, env: Mapping[str, str], output: int, limits: Limits, status: int
 ) -> str:
-    """Turn this process into the user's program; returns only to say why that failed."""
+    """Turn this process into the user's program; returns only to say why that failed.
+
+    `status`: where a sandbox tells its news.
+    """
     step = f"{_NODES_FAULT} set limits"
     try:
         os.setsid()
@@ -101,11 +116,50 @@ def _become_program(
         step = "working_dir"
         os.chdir(launch.working_dir)
         step = "command"
-        os.execvpe(launch.command[0], launch.command, dict(env))  # noqa: S606
+        command = launch.command
+        if launch.sandbox is not None:
+            command = _boxed(launch, launch.sandbox, env, status)
+        os.execvpe(command[0], command, dict(env))  # noqa: S606
     except OSError as error:
         return explain(step, error, launch, env)
+    except StartProblem as problem:
+        return str(problem)
     except Exception as error:
         return f"{step}: {error}"
+
+
+def _boxed(
+    launch: LaunchRecord, plan: SandboxPlan, env: Mapping[str, str], status: int
+) -> tuple[str, ...]:
+    """The command inside a sandbox; raises what starting the program itself would raise."""
+    program = launch.command[0]
+    found = find_program(program, env.get("PATH", ""), launch.working_dir)
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if not sandbox.sees(plan, str(found)):
+        raise StartProblem(
+            f"command: {found} is not among the folders that this node shows to jobs in a sandbox. "
+            "Use a program of the system, bring it with the code, or have its folder exposed."
+        )
+    _try_out(found)
+    os.set_inheritable(status, True)
+    return (*sandbox.arguments(plan, launch.working_dir, status), "--", *launch.command)
+
+
+def _try_out(program: Path) -> None:
+    """Raise the OSError that executing `program` would; only the kernel knows for certain."""
+    if not os.access(program, os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    try:
+        with open(program, "rb") as source:
+            first = source.read(256).splitlines()[:1]
+    except PermissionError:
+        return  # it may be executed without being readable
+    line = first[0] if first else b""
+    if line.startswith(b"#!"):
+        os.stat(line[2:].split()[0] if line[2:].split() else b"")
+    elif not line.startswith(b"\x7fELF"):
+        raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC))
 
 
 def _restore_signals() -> None:

@@ -6,16 +6,31 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.children import as_user
 from scheduler.agent.runtime.limits import Limits, kill_groups, remove_groups
+from scheduler.agent.runtime.sandbox import first_inside
 
 _PATIENT_ROUNDS = 5
 
 
-def signal_tree(root: int, leaders: list[int], number: int) -> None:
+def ask_tree(root: int, leaders: list[int], number: int, *, in_sandbox: bool) -> None:
+    """Send a signal that programs may answer to all below `root`.
+
+    In a sandbox the leaders only keep watch, and would take the program with them if they ended.
+    """
+    if not in_sandbox:
+        signal_tree(root, leaders, number)
+        return
+    inside = [first_inside(leader) for leader in leaders]
+    signal_tree(root, [pid for pid in inside if pid is not None], number, spared=leaders)
+
+
+def signal_tree(
+    root: int, leaders: list[int], number: int, *, spared: Collection[int] = ()
+) -> None:
     """Send a signal to the leaders' process groups and to every other descendant of `root`."""
     reached = set()
     for pid in leaders:
@@ -24,7 +39,7 @@ def signal_tree(root: int, leaders: list[int], number: int) -> None:
             reached.add(pid)
     for pid in processes.descendants(root):
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            if os.getpgid(pid) not in reached:
+            if pid not in spared and os.getpgid(pid) not in reached:
                 os.kill(pid, number)
 
 
@@ -82,3 +97,11 @@ def _reap_all() -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+
+
+def signal_name(number: int) -> str:
+    """SIGTERM for 15; a number that has no name as it is."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

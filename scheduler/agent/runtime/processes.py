@@ -62,6 +62,21 @@ def descendants(root: int) -> list[int]:
     return found
 
 
+def children(parent: int) -> list[int]:
+    """The direct children of `parent` now; zombies included."""
+    try:
+        tasks = os.listdir(f"/proc/{parent}/task")
+        texts = [Path(f"/proc/{parent}/task/{task}/children").read_text() for task in tasks]
+    except OSError:
+        return [pid for pid in all_pids() if _parent_of(pid) == parent]
+    return [int(pid) for text in texts for pid in text.split()]
+
+
+def _parent_of(pid: int) -> int | None:
+    fields = stat_fields(pid)
+    return int(fields[_PPID]) if fields else None
+
+
 def cpu_seconds(pids: Iterable[int]) -> float:
     """Processor time these processes and their ended, reaped children have used."""
     total = 0

@@ -43,13 +43,35 @@ class EntryRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SandboxPlan:
+    """What a program in namespaces of its own sees; `program` is where bwrap lies.
+
+    `read_only` and `writable` are what the operator shows to jobs, `hidden` lies in those and is
+    covered, `own` and `own_read_only` are the job's. `temporary` is its /tmp, `shared_memory` its
+    /dev/shm where several local processes need the same one, empty: one of its own.
+    """
+
+    program: str
+    own: tuple[str, ...]
+    temporary: str
+    own_read_only: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    shared_memory: str = ""
+    network: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchRecord:
     """What the supervisor starts and how it guards it.
 
     `processes` holds what differs between local processes, one mapping each. `uid` None: the
     supervisor's own. `marker` is an environment text no other attempt on this host has.
     `hint_address` is an abstract Unix socket name without its leading NUL. `checkpoint_seen` marks
-    the checkpoint note that lay there before the start.
+    the checkpoint note that lay there before the start. `sandbox` None: no namespaces of its
+    own. `memory_folder` is removed at the end.
     """
 
     fence: int
@@ -79,6 +101,8 @@ class LaunchRecord:
     resumed_step: int | None = None
     resume_problem: str = ""
     checkpoint_seen: str = ""
+    sandbox: SandboxPlan | None = None
+    memory_folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import shutil
 import signal
 import socket
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from scheduler.agent.runtime import kernel, killing, limits, notices, processes, records
 from scheduler.agent.runtime.capture import LogCapture
-from scheduler.agent.runtime.children import StartProblem, as_user, start_process
+from scheduler.agent.runtime.children import StartProblem, as_user, exit_code, start_process
 from scheduler.agent.runtime.records import (
     ExitRecord,
     LaunchRecord,
@@ -91,6 +92,8 @@ class Supervisor:
                 self._finish(log, end)
         finally:
             self.limits.remove()
+            if self.launch.memory_folder:
+                shutil.rmtree(self.launch.memory_folder, ignore_errors=True)
 
     def _listen_to_signals(self) -> None:
         for number in (signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM):
@@ -175,7 +178,7 @@ class Supervisor:
                 return
             if pid not in self.mains:
                 continue
-            code = os.waitstatus_to_exitcode(status)
+            code = exit_code(self.launch, status)
             self.mains[pid] = code
             if code != 0 and self.first_failure is None and self.stop is None:
                 self.first_failure = code
@@ -231,7 +234,8 @@ class Supervisor:
         if order.grace_s > 0:
             as_user(self.launch.uid, lambda: notices.leave_notice(self.launch.notice_dir, order))
             number = getattr(signal, self.launch.stop_signal, signal.SIGTERM)
-            killing.signal_tree(os.getpid(), list(self.mains), number)
+            boxed = self.launch.sandbox is not None
+            killing.ask_tree(os.getpid(), list(self.mains), number, in_sandbox=boxed)
 
     def _press(self) -> None:
         if self.kill_at is None or time.monotonic() < self.kill_at:
@@ -251,7 +255,7 @@ class Supervisor:
         reason, detail = EndReason.COMPLETED, ""
         if code:
             reason = EndReason.EXIT_CODE
-            detail = f"ended by signal {_signal_name(-code)}" if code < 0 else ""
+            detail = f"ended by signal {killing.signal_name(-code)}" if code < 0 else ""
         if self.stop is not None and self.stop.reason != EndReason.EXIT_CODE:
             reason, detail = self.stop.reason, self.stop.detail
         elif code:
@@ -288,10 +292,3 @@ class Supervisor:
 
     def _hint(self) -> None:
         notices.wake_agent(self.launch.hint_address, self.launch.fence)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)

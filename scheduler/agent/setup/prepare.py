@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scheduler.agent.config import Options
 from scheduler.agent.runtime.checkpoints import CheckRequest, Finding
 from scheduler.agent.runtime.records import LaunchRecord
+from scheduler.agent.setup.boxing import check_places, plan_sandbox
 from scheduler.agent.setup.code import (
     GIT_SETTINGS,
     CodePlace,
@@ -27,6 +28,7 @@ from scheduler.agent.setup.code import (
 )
 from scheduler.agent.setup.environment import Places, process_environments, shared_environment
 from scheduler.agent.setup.identities import UidBook, give_folder
+from scheduler.agent.setup.memory import make_memory_folder, memory_folder
 from scheduler.wire.messages import Assignment
 
 _MAX_PROBLEM = 255
@@ -37,7 +39,7 @@ Look = Callable[[CheckRequest, Callable[[], bool]], Finding | None]
 class Ground:
     """What the agent knows and the assignment does not. `uids` None: jobs are the agent's user.
 
-    `look` looks at checkpoints as a job's user.
+    `look` looks at checkpoints as a job's user. `sandbox`: where bwrap lies, empty: none is used.
     """
 
     options: Options
@@ -45,6 +47,8 @@ class Ground:
     last_sync_path: Path
     uids: UidBook | None
     look: Look
+    device_files: Callable[[Collection[str]], tuple[str, ...]]
+    sandbox: str
     master_port: int
     is_stopped: Callable[[], bool]
 
@@ -92,7 +96,34 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
         path_prefix=options.path_prefix,
         network_interface=options.network_interface,
     )
-    return _launch_record(assignment, ground, uid, command, places, env, code, found)
+    record = _launch_record(assignment, ground, uid, command, places, env, code, found)
+    return _boxed(record, assignment, ground, places, root) if ground.sandbox else record
+
+
+def _boxed(
+    record: LaunchRecord, assignment: Assignment, ground: Ground, places: Places, root: Path
+) -> LaunchRecord:
+    """The same launch in a sandbox; raises SetupProblem where it needs what is not shown."""
+    memory = None
+    if assignment.launch.processes_per_node > 1:
+        place = memory_folder(ground.hint_address, assignment.fence, assignment.rank)
+        memory = make_memory_folder(place, record.uid)
+    plan = plan_sandbox(
+        ground.sandbox,
+        ground.options,
+        assignment,
+        places,
+        root=root,
+        devices=ground.device_files(assignment.device_uuids),
+        memory=memory,
+    )
+    fields = (
+        ("code.folder", assignment.launch.code.folder),
+        ("working_dir", record.working_dir),
+        ("checkpoint_dir", places.checkpoint),
+    )
+    check_places(plan, fields)
+    return replace(record, sandbox=plan, memory_folder=str(memory or ""))
 
 
 def _resume_point(assignment: Assignment, ground: Ground, folder: str, uid: int | None) -> Finding:

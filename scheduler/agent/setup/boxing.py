@@ -1,0 +1,65 @@
+"""What a job in a sandbox sees: the system, its own folders, what the operator shows, its GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from scheduler.agent.config import Options
+from scheduler.agent.runtime import sandbox
+from scheduler.agent.runtime.records import SandboxPlan
+from scheduler.agent.setup.code import SetupProblem
+from scheduler.agent.setup.environment import Places
+from scheduler.wire.messages import Assignment
+
+
+def plan_sandbox(
+    program: str,
+    options: Options,
+    assignment: Assignment,
+    places: Places,
+    *,
+    root: Path,
+    devices: tuple[str, ...],
+    memory: Path | None,
+) -> SandboxPlan:
+    """The sandbox of one attempt. Raises SetupProblem where the job needs what is not shown.
+
+    `root`: the attempt's own folder; `devices`: files of the granted cards; `memory`: the folder
+    in memory that local processes share.
+    """
+    if not options.sandbox_network and len(assignment.addresses) > 1:
+        raise SetupProblem(
+            "nodes: jobs on this node have no network, so a job of several nodes cannot run here. "
+            "Ask for one node, or for another pool."
+        )
+    kept = [str(root), places.output]
+    if Path(places.checkpoint).is_relative_to(options.work):
+        kept.append(places.checkpoint)
+    shown = (*options.expose, *options.share)
+    resumes = places.resume_from
+    is_apart = resumes and not sandbox.is_below(resumes, (*kept, *shown))
+    hidden = {str(place) for place in (options.state, options.work)}
+    return SandboxPlan(
+        program=program,
+        own=tuple(kept),
+        own_read_only=(resumes,) if is_apart else (),
+        temporary=places.scratch,
+        read_only=options.expose,
+        writable=options.share,
+        hidden=tuple(sorted(place for place in hidden if sandbox.is_below(place, shown))),
+        devices=devices,
+        shared_memory=str(memory) if memory else "",
+        network=options.sandbox_network,
+    )
+
+
+def check_places(plan: SandboxPlan, places: Iterable[tuple[str, str]]) -> None:
+    """Refuse folders, given as (field, path), that nobody shows to jobs."""
+    for name, path in places:
+        if path and not sandbox.sees(plan, path):
+            raise SetupProblem(
+                f"{name}: {path} is not shown to jobs on this node, which run in a sandbox. Use "
+                "the folders the job is given, or have the node's operator start the agent with "
+                "--share (writable) or --expose (read-only) for it."
+            )
