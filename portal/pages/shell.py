@@ -10,14 +10,17 @@ from scheduler.selectors.requesting import count_waiting_for
 
 THEMES = ("system", "light", "dark")
 THEME_COOKIE = "theme"
+KEYS_COOKIE = "keys"
 
 
 def shell(request: HttpRequest) -> dict[str, object]:
-    """`theme`: light, dark, or empty to follow the system. `approvals_waiting`: how many requests
-    wait for the viewer, asked when a template says it; no query for who decides on none.
+    """`keys`: `off` when single-key shortcuts are switched off. `theme`: light, dark, or empty to
+    follow the system. `approvals_waiting`: how many requests wait for the viewer, asked when a
+    template says it; no query for who decides on none.
     """
     theme = request.COOKIES.get(THEME_COOKIE, "")
     return {
+        "keys": "off" if request.COOKIES.get(KEYS_COOKIE) == "off" else "on",
         "theme": theme if theme in THEMES[1:] else "",
         "approvals_waiting": SimpleLazyObject(lambda: _waiting(request)),
     }

@@ -15,9 +15,9 @@ from portal.pages import (
     logs,
     nodes,
     queue,
+    search,
     settings,
     teams,
-    tokens,
     welcome,
 )
 from portal.pages.calendar import bookings
@@ -27,7 +27,7 @@ from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
 from portal.pages.finance import schedules as finance_schedules
 from portal.pages.finance import statements as finance_statements
-from portal.pages.people import audit, delegations, quota, roles, services, tree
+from portal.pages.people import audit, delegations, quota, roles, services, tokens, tree
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
 from portal.pages.sets import detail as set_pages
@@ -200,6 +200,8 @@ urlpatterns = [
     path("settings/tokens/", include((token_urls, "tokens"))),
     path("settings/profile/", settings.profile, name="profile"),
     path("settings/theme/", settings.theme, name="theme"),
+    path("settings/keys/", search.keys, name="keys"),
+    path("search/", search.search, name="search"),
     path("help/", help.help_page, name="help"),
     path("welcome/", welcome.welcome, name="welcome"),
     path("styleguide/", help.styleguide, name="styleguide"),

@@ -18,6 +18,7 @@ def addresses(job_id: int, node: str = "alpha") -> list[str]:
         f"/jobs/{job_id}/events/",
         f"/jobs/{job_id}/spec/",
         f"/jobs/{job_id}/cost/",
+        "/search/?q=g",
         "/queue/",
         "/bookings/",
         "/cluster/nodes/",

@@ -270,6 +270,8 @@ ROWS: tuple[Row, ...] = (
     _get("profile", _ALL),
     _post("profile", _SELF, display_name="Somebody"),
     _post("theme", _SELF, theme="dark", next="/help/"),
+    _post("keys", _SELF, keys="off"),
+    _get("search", _ALL, q="train"),
     _get("help", _ALL),
     _get("welcome", "404 404 404 404 200 404 200"),
     _post("welcome", "404 404 404 404 403 404 302", price_per_gpu_hour="2.90"),

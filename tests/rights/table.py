@@ -147,6 +147,7 @@ PAGES: Final[dict[str, str]] = {
     "tokens:list": "everybody",
     "profile": "everybody",
     "help": "everybody",
+    "search": "everybody",
     "welcome": "welcome",
     "styleguide": "admin",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.models import Licence, NodeEvent
-from scheduler.selectors.licences import licence_views
+from scheduler.selectors.sharing.licences import licence_views
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.jobs import cancel_job
 from scheduler.services.sites.licences import remove_licence, set_licence

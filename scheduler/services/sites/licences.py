@@ -8,7 +8,7 @@ from accounts.models import User
 from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Licence
-from scheduler.selectors.licences import asking_jobs
+from scheduler.selectors.sharing.licences import asking_jobs
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.nodes import require_operator
 from scheduler.spec import values

@@ -10,7 +10,7 @@ from accounts.permissions import can
 from accounts.selectors import get_visible_project
 from scheduler.models import Pool, Queue
 from scheduler.selectors.cluster import Shape, largest_shape
-from scheduler.selectors.licences import licence_totals
+from scheduler.selectors.sharing.licences import licence_totals
 from scheduler.services.errors import NotFound
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, units
 from scheduler.spec.not_yet import not_yet

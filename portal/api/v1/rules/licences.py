@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
-from scheduler.selectors.licences import get_visible_licence, licence_views
+from scheduler.selectors.sharing.licences import get_visible_licence, licence_views
 from scheduler.services.sites.licences import remove_licence, set_licence
 
 

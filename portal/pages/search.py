@@ -1,0 +1,154 @@
+"""The palette: every page and action, and things by name; the same answers as a page of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.permissions import can
+from portal.forms.filters import KEYS, parse_job_query, unknown_parameters
+from portal.pages.access import page, viewer_of
+from portal.pages.shell import KEYS_COOKIE
+from scheduler.selectors.finding import find_by_name
+from scheduler.selectors.jobs import shown_state_of
+
+MOST = 12
+MOST_ACTIONS_FIRST = 6
+MAX_TEXT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A page or an action. `words`: what else people call it; `right`: what it takes, over all."""
+
+    title: str
+    route: str
+    glyph: str
+    words: str = ""
+    right: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of the answer."""
+
+    title: str
+    url: str
+    glyph: str
+    kind: str
+    detail: str = ""
+    state: str = ""
+    end_reason: str = ""
+    key: str = ""
+
+
+PLACES = (
+    Place("Submit job", "jobs:submit", "plus", "new run compose train array gang", key="c"),
+    Place("My jobs", "jobs:list", "jobs", "runs list", key="g j"),
+    Place("Queue", "queue:list", "queue", "waiting order position why", key="g q"),
+    Place("Nodes", "nodes:list", "node", "cluster gpu machines", key="g c"),
+    Place("Approvals", "approvals", "report", "decide inbox", key="g a"),
+    Place("Request quota", "requests:new", "quota", "ask more gpus budget"),
+    Place("Requests", "requests:list", "quota", "quota asked", key="g r"),
+    Place("Bookings", "bookings:list", "period", "reserve reservation maintenance", key="g b"),
+    Place("Teams & projects", "teams:list", "team", "members invite", key="g t"),
+    Place("Costs", "costs:overview", "money", "usage spend gpu-hours"),
+    Place("Finance", "finance:index", "money", "reports statements", key="g f"),
+    Place("Periods", "finance:periods", "period", "close month books", "read_books"),
+    Place("Prices", "finance:prices", "rate", "rates card", "read_books"),
+    Place("Adjustments", "finance:adjustments", "money", "credit correction", "read_books"),
+    Place("Money budgets", "finance:budgets", "money", "limit hard stop", "read_books"),
+    Place("FOCUS export", "finance:focus", "dl", "finops csv", "read_books"),
+    Place("Add node", "nodes:enrol", "plus", "enrol register agent token", "operate_cluster"),
+    Place("Audit", "audit:list", "report", "who changed history events", "read_audit"),
+    Place("Roles", "roles:list", "team", "administrators rights", "read_settings"),
+    Place("API tokens", "tokens:list", "key", "secret cli access"),
+    Place("Profile", "profile", "team", "name theme dark light appearance keys settings"),
+    Place("Acting for others", "delegations:list", "team", "deputy delegation holiday"),
+    Place("Help", "help", "help", "glossary states reasons documentation", key="g h"),
+    Place("API docs", "api_docs", "code", "rest openapi"),
+    Place("Home", "home", "home", "start", key="g g"),
+)
+
+
+@page("GET")
+def search(request: HttpRequest) -> HttpResponseBase:
+    """Up to twelve places and things for `q`. `?part=results`: the list alone, for the palette."""
+    viewer = viewer_of(request)
+    text = " ".join(request.GET.get("q", "").split())
+    is_long = len(text) > MAX_TEXT
+    is_palette = request.GET.get("part") == "results"
+    context = {
+        "is_palette": is_palette,
+        "q": text[:MAX_TEXT],
+        "results": [] if is_long else results_for(viewer, text),
+        "problem": f"q: has more than {MAX_TEXT} characters; shorten it." if is_long else "",
+        "unknown": unknown_parameters(request.GET, ("q", "part")),
+    }
+    return render(request, "search.html#results" if is_palette else "search.html", context)
+
+
+@page("POST")
+def keys(request: HttpRequest) -> HttpResponseBase:
+    """Switch the single-key shortcuts on or off, in a cookie of this browser."""
+    viewer_of(request)
+    response = redirect("profile")
+    wanted = "off" if request.POST.get("keys") == "off" else "on"
+    response.set_cookie(
+        KEYS_COOKIE, wanted, max_age=365 * 86400, samesite="Lax", secure=request.is_secure()
+    )
+    return response
+
+
+def results_for(viewer: User, text: str) -> list[Result]:
+    """Places first as far as they match, then things, best first; at most twelve."""
+    places = list(_places(viewer, text))[: MOST_ACTIONS_FIRST if text else 8]
+    return [*places, *_filter(text), *_things(viewer, text)][:MOST]
+
+
+def _places(viewer: User, text: str) -> Iterable[Result]:
+    words = text.lower().split()
+    scored = []
+    for number, place in enumerate(PLACES):
+        title, other = place.title.lower(), place.words
+        if all(word in title or word in other for word in words):
+            begins = any(part.startswith(word) for word in words for part in title.split())
+            scored.append((not begins, number, place))
+    for _, _, place in sorted(scored, key=lambda each: each[:2]):
+        if not place.right or can(viewer, place.right, None):
+            url = reverse(place.route)
+            yield Result(place.title, url, place.glyph, "page", key=place.key)
+
+
+def _filter(text: str) -> Iterable[Result]:
+    """`state:running team:vision` is the job list's own language."""
+    query = parse_job_query(text, now=timezone.now())
+    if any(chip.key in KEYS for chip in query.chips) and not query.problems:
+        url = reverse("jobs:list", query={"q": query.text})
+        yield Result(f"Jobs with {query.text}", url, "filter", "filter")
+
+
+def _things(viewer: User, text: str) -> Iterable[Result]:
+    found = find_by_name(viewer, text)
+    for job in found.jobs:
+        url = reverse("jobs:detail", args=[job.pk])
+        detail = f"#{job.pk} · {job.project.team.slug}/{job.project.slug}"
+        state = shown_state_of(job)
+        yield Result(job.name, url, "jobs", "job", detail, state, job.end_reason or "")
+    for node in found.nodes:
+        url = reverse("nodes:detail", args=[node.name])
+        yield Result(node.name, url, "node", "node", node.pool.name)
+    teams: dict[str, str] = {}
+    for project in found.projects:
+        teams.setdefault(project.team.slug, project.team.name)
+        url = reverse("jobs:list", query={"q": f"project:{project.team.slug}/{project.slug}"})
+        yield Result(f"{project.team.slug}/{project.slug}", url, "jobs", "project", project.name)
+    for slug, name in teams.items():
+        yield Result(name, reverse("teams:detail", args=[slug]), "team", "team", slug)

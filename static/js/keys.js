@@ -1,0 +1,98 @@
+/* The palette and the single-key shortcuts. Everything they reach is a link on some page, too. */
+(() => {
+  "use strict";
+
+  const palette = document.getElementById("palette");
+  const sheet = document.getElementById("shortcuts");
+  const field = document.getElementById("palette-q");
+  const PLACES = {
+    j: "/jobs/", q: "/queue/", c: "/cluster/nodes/", a: "/approvals/", r: "/requests/",
+    b: "/bookings/", t: "/teams/", f: "/finance/", h: "/help/", g: "/",
+  };
+  const CHORD_MS = 1200;
+  let goUntil = 0;
+  let chosen = -1;
+
+  const hits = () => [...palette.querySelectorAll(".finds a")];
+
+  function open() {
+    if (!palette || palette.open) return;
+    sheet?.close();
+    palette.showModal();
+    field.select();
+    window.htmx?.trigger(field, "open");
+  }
+
+  /* Focus stays in the field; the chosen line is named to screen readers. */
+  function choose(index) {
+    const all = hits();
+    chosen = all.length ? (index + all.length) % all.length : -1;
+    all.forEach((hit, number) => hit.setAttribute("aria-selected", String(number === chosen)));
+    field.setAttribute("aria-activedescendant", all[chosen]?.id ?? "");
+    all[chosen]?.scrollIntoView({ block: "nearest" });
+  }
+
+  function inPalette(event) {
+    if (event.key === "ArrowDown") choose(chosen + 1);
+    else if (event.key === "ArrowUp") choose(chosen - 1);
+    else if (event.key === "Enter" && hits()[chosen]) hits()[chosen].click();
+    else return;
+    event.preventDefault();
+  }
+
+  function isTyping(target) {
+    return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName ?? "");
+  }
+
+  function stepRow(by) {
+    const rows = [...document.querySelectorAll("main table tbody tr")].filter((row) => row.querySelector("a"));
+    const at = rows.findIndex((row) => row.contains(document.activeElement));
+    rows[Math.min(Math.max(at + by, 0), rows.length - 1)]?.querySelector("a").focus();
+  }
+
+  function single(event) {
+    const key = event.key;
+    if (Date.now() < goUntil) {
+      goUntil = 0;
+      if (PLACES[key]) location.assign(PLACES[key]);
+      return Boolean(PLACES[key]);
+    }
+    if (key === "g") goUntil = Date.now() + CHORD_MS;
+    else if (key === "?") sheet?.showModal();
+    else if (key === "c") location.assign("/jobs/new/");
+    else if (key === "j" || key === "k") stepRow(key === "j" ? 1 : -1);
+    else {
+      const marked = document.querySelector(`main [data-key="${CSS.escape(key)}"]`);
+      marked?.click();
+      return Boolean(marked);
+    }
+    return true;
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      open();
+      return;
+    }
+    if (palette?.open) {
+      inPalette(event);
+      return;
+    }
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (document.body.dataset.keys === "off" || isTyping(event.target) || document.querySelector("dialog[open]")) return;
+    /* A log has keys of its own while it is in focus. */
+    if (event.target.closest?.("[data-log-topic]")) return;
+    if (single(event)) event.preventDefault();
+  });
+
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-palette]") && palette?.showModal) {
+      event.preventDefault();
+      open();
+    }
+    if (event.target === palette || event.target === sheet) event.target.close();
+  });
+
+  palette?.addEventListener("htmx:afterSwap", () => choose(0));
+})();
