@@ -137,7 +137,9 @@ def suite(report: Report, database: str, url: str = "") -> None:
         *pytest("tests", *ignored, "-n", "2", "--dist", "loadfile", *words),
         **environment,
     )
-    report.run_processes(f"flows on {database}", *pytest("tests/flows", *words), **environment)
+    # No test with real torch depends on the database: once is enough for them too.
+    flows = ("-q", "-m", f"{QUICK} and not torch", *report.words) if url else words
+    report.run_processes(f"flows on {database}", *pytest("tests/flows", *flows), **environment)
 
 
 def sqlite(report: Report) -> None:

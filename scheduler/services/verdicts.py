@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from scheduler.models import Attempt, Placement
@@ -69,7 +70,7 @@ def triage(
         exit_code,
         str(facts.get("detail", "")),
         rank,
-        tuple(EndReason(p.end_reason) for p in placements if p.end_reason and p.rank != rank),
+        _others(placements, rank),
         _tails(placements, rank) if reason is EndReason.EXIT_CODE else (),
     )
     finding = judge(failure)
@@ -79,6 +80,22 @@ def triage(
             reason = EndReason(gone.end_reason)
             facts = {"node": gone.node.name, "rank": gone.rank, "detail": gone.detail}
     return finding, reason, facts
+
+
+def _others(placements: Sequence[Placement], rank: int) -> tuple[EndReason, ...]:
+    """How the other ranks ended; who ended well only afterwards tells nothing of the cause."""
+    ended_at = next((p.ended_at for p in placements if p.rank == rank), None)
+    return tuple(
+        EndReason(p.end_reason)
+        for p in placements
+        if p.end_reason
+        and p.rank != rank
+        and (p.end_reason != EndReason.COMPLETED or _is_before(p.ended_at, ended_at))
+    )
+
+
+def _is_before(one: datetime | None, other: datetime | None) -> bool:
+    return one is not None and other is not None and one < other
 
 
 def _tails(placements: Sequence[Placement], culprit: int) -> tuple[LogTail, ...]:

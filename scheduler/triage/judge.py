@@ -48,6 +48,8 @@ ADVICE: Mapping[str, str] = {
     "infeasible": "Ask for less a node, or for another pool.",
     "peer_node_lost": "Another rank's node was lost and took the job along. Nothing to do.",
     "peer_device_failed": "Another rank's card failed and took the job along. Nothing to do.",
+    "peer_finished_early": "Another rank ended with exit code 0 while this one still needed it. "
+    "Let every rank do the same number of steps, and wait for each other at the end.",
     "unknown": "The log holds no message known here. Read its last lines; if they are empty, let "
     "the program print what it does.",
     "": "",
@@ -108,6 +110,9 @@ def _from_program(failure: Failure) -> Finding:
             return Finding(
                 END_RULES[gone].failure, name, _evidence(hits), ADVICE[name], is_confirmed=True
             )
+        if best in FOLLOWING and EndReason.COMPLETED in failure.others:
+            name = "peer_finished_early"
+            return Finding(FailureClass.USER_CODE, name, _evidence(hits), ADVICE[name], True)
         return Finding(best.failure, best.name, _evidence(hits), best.advice, False)
     return _from_exit_code(failure)
 

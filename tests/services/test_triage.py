@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from django.core.files.storage import default_storage
 
+from scheduler.loop.loading import load_snapshot
 from scheduler.models import LogChunk, UsageEntry
 from scheduler.selectors.logs import last_bytes
 from scheduler.services.attempts import abandon_placements, locked_live_attempt
@@ -111,6 +114,39 @@ def test_a_rank_that_died_with_its_peers_node_is_not_to_blame(cluster, alice, pr
     assert (job.state, job.free_retries_used, job.user_retries_used) == ("queued", 1, 0)
     assert sum(row.cost for row in UsageEntry.objects.filter(job=job)) == 0
     assert job.end_facts["node"] == "n2"
+
+
+def test_the_lost_node_is_avoided_and_not_the_one_that_was_stopped_over_it(cluster, alice, project):
+    """The survivor repeats the reason it was told to stop for; that accuses nobody."""
+    attempt = start(submit(alice, project, nodes=2), cluster.node(1), cluster.node(2))
+    sync(cluster.node(1), running(attempt, master_port=29511))
+    sync(cluster.node(2), running(attempt, 1))
+    lost = ended(attempt, reason=EndReason.NODE_LOST, exit_code=None)
+    sync(cluster.node(1), replace(lost, detail="the supervisor was lost"), now=at(60))
+    sync(cluster.node(2), ended(attempt, 1, reason=EndReason.NODE_LOST, exit_code=1), now=at(61))
+    attempt.refresh_from_db()
+    assert (attempt.end_reason, attempt.end_facts["node"]) == ("node_lost", "n1")
+    assert attempt.placements.get(rank=1).detail == "stopped because of rank 0 on node n1"
+    snapshot = load_snapshot(at(70)).snapshot
+    assert snapshot.nodes.id[snapshot.waiting.avoid_node[0]] == cluster.node(1).pk
+
+
+@pytest.mark.parametrize(("left_at", "signature"), [(50, "peer_finished_early"), (70, "peer_lost")])
+def test_a_rank_that_ended_well_before_its_peers_needed_it_is_told_of(
+    cluster, alice, project, left_at, signature
+):
+    attempt = start(submit(alice, project, nodes=2), cluster.node(1), cluster.node(2))
+    sync(cluster.node(1), running(attempt, master_port=29511))
+    sync(cluster.node(2), running(attempt, 1))
+    log = b"RuntimeError: [pair.cc:598] Connection closed by peer\n"
+    scenes.write_log(cluster.node(1), attempt, log)
+    bad = ended(attempt, reason=EndReason.EXIT_CODE, exit_code=1, log_size=len(log))
+    well = ended(attempt, 1)
+    said = [(60, 1, bad), (left_at, 2, well)]
+    for second, node, report in sorted(said, key=lambda one: one[0]):
+        sync(cluster.node(node), report, now=at(second))
+    attempt.refresh_from_db()
+    assert attempt.triage["signature"] == signature
 
 
 def test_a_rank_that_failed_by_itself_stays_to_blame_when_a_node_is_lost_later(

@@ -38,7 +38,7 @@ def shared_environment(
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
     if network_interface:
-        fixed["NCCL_SOCKET_IFNAME"] = network_interface
+        fixed["NCCL_SOCKET_IFNAME"] = fixed["GLOO_SOCKET_IFNAME"] = network_interface
     base = {
         "PATH": ":".join((*path_prefix, *_SYSTEM_PATH)),
         "HOME": places.work,
