@@ -23,7 +23,6 @@ from accounts.models import (
     DelegationScope,
     OrganisationRole,
     Project,
-    ProjectGroupObjectPermission,
     Role,
     Team,
     TeamGroupObjectPermission,
@@ -38,10 +37,11 @@ from accounts.policy import (
     full_name,
     roles_for,
 )
-from accounts.trees import teams_above, teams_below
+from accounts.trees import GROUP, PROJECT, TEAM_RIGHT, below, rights_of, teams_above
 
 # Whoever may act for somebody, ever, is in this group, so that nobody else pays a query for it.
 DEPUTIES = "deputies"
+_IN_LEAD = Q(group__name__startswith=TEAM, group__name__endswith=f":{Role.LEAD}")
 _LEADS = re.compile(rf"{TEAM}[0-9]+:{Role.LEAD}", re.ASCII)
 
 
@@ -161,15 +161,21 @@ def projects_visible_to(user: User | AnonymousUser, action: str = "view") -> Que
 
 def teams_visible_to(user: User | AnonymousUser, action: str = "view") -> QuerySet[Team]:
     """The teams on which `user` may do `action`."""
+    found = team_ids_for(user, action)
+    return Team.objects.all() if found is None else Team.objects.filter(pk__in=found)
+
+
+def team_ids_for(user: User | AnonymousUser, action: str = "view") -> frozenset[int] | None:
+    """The same as numbers of teams; None: every team. Asks the database for nothing but rights."""
     needed = full_name("team", action)
     if isinstance(user, AnonymousUser) or not user.is_active:
-        return Team.objects.none()
+        return frozenset()
     if user.is_superuser or roles_for("team", action) & _grants(user).everywhere:
-        return Team.objects.all()
+        return None
     mine = {pk for pk, right in _grants(user).teams if right == needed}
     if LEAD in roles_for("team", action):
         mine |= _grants(user).below
-    return Team.objects.filter(pk__in=mine | _teams_lent(user, "team", needed))
+    return frozenset(mine | _teams_lent(user, "team", needed))
 
 
 def _teams_lent(user: User, kind: str, action: str) -> set[int]:
@@ -198,32 +204,26 @@ def _led_by(user: User) -> set[int]:
 def _grants(user: User) -> _Grants:
     cached: _Grants | None = getattr(user, "_trainyard_grants", None)
     if cached is None:
-        groups = set(user.groups.values_list("name", flat=True))
+        groups, projects, teams, parents = set[str](), set[tuple[int, str]](), set(), []
+        for what, number, word, parent in rights_of(user, _IN_LEAD):
+            if what == GROUP:
+                groups.add(word)
+            elif what == PROJECT:
+                projects.add((number, word))
+            elif what == TEAM_RIGHT:
+                teams.add((number, word))
+            else:
+                parents.append((number, parent))
+        led = {int(name.split(":")[1]) for name in groups if _LEADS.fullmatch(name)}
         cached = _Grants(
-            projects=frozenset(
-                ProjectGroupObjectPermission.objects.filter(group__user=user).values_list(
-                    "content_object_id", "permission__codename"
-                )
-            ),
-            teams=frozenset(
-                TeamGroupObjectPermission.objects.filter(group__user=user).values_list(
-                    "content_object_id", "permission__codename"
-                )
-            ),
+            projects=frozenset(projects),
+            teams=frozenset(teams),
             everywhere=_everywhere(groups),
-            below=_below(groups),
+            below=frozenset(below(led, parents)) if led else frozenset(),
             acts_for=_acts_for(user) if DEPUTIES in groups else (),
         )
         user._trainyard_grants = cached  # type: ignore[attr-defined]
     return cached
-
-
-def _below(groups: set[str]) -> frozenset[int]:
-    """The teams below those that one of these groups leads; one query, none for who leads none."""
-    led = {int(name.split(":")[1]) for name in groups if _LEADS.fullmatch(name)}
-    if not led:
-        return frozenset()
-    return frozenset(teams_below(led))
 
 
 def _acts_for(user: User) -> tuple[Delegation, ...]:

@@ -1,16 +1,35 @@
-"""The tree of teams, read whole: there are few teams, and one query tells all of it."""
+"""The tree of teams, read whole: there are few teams, and one query tells all of it; and what
+somebody holds in it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from accounts.models import Team
+from django.db.models import BigIntegerField, CharField, Exists, F, Q, QuerySet, Value
+from django.db.models.functions import Cast
+
+from accounts.models import (
+    ProjectGroupObjectPermission,
+    Team,
+    TeamGroupObjectPermission,
+    User,
+)
+
+_WHOLE, _TEXT = BigIntegerField(), CharField(max_length=150)
+GROUP, PROJECT, TEAM_RIGHT, BELOW = "group", "project", "team", "below"
 
 
 def teams_below(tops: set[int]) -> set[int]:
     """Ids of all teams below these, without them; one query."""
+    rows = Team.objects.filter(parent__isnull=False).values_list("pk", "parent_id")
+    return below(tops, list(rows))
+
+
+def below(tops: set[int], rows: Sequence[tuple[int, int]]) -> set[int]:
+    """The same from rows (team, its parent) that are there already."""
     found: set[int] = set()
-    rows = list(Team.objects.filter(parent__isnull=False).values_list("pk", "parent_id"))
     level = set(tops)
     while level:
         level = {pk for pk, parent in rows if parent in level} - found
@@ -45,3 +64,34 @@ def ways_up(teams: Iterable[int]) -> dict[int, tuple[int, ...]]:
             above = parents.get(above)
         found[team] = tuple(way)
     return found
+
+
+def rights_of(user: User, leads: Q) -> Iterable[tuple[str, int, str, int]]:
+    """What, number, word, parent: names of groups; rights on projects and teams by their numbers;
+    and, for who is in one of the groups `leads`, every team below another with the one above it."""
+    groups = User.groups.through.objects.filter(user=user).order_by()
+    lead = groups.filter(leads)
+    rows = _tagged(groups, GROUP, 0, "group__name")
+    of_it = (
+        (PROJECT, ProjectGroupObjectPermission.objects.filter(group__user=user)),
+        (TEAM_RIGHT, TeamGroupObjectPermission.objects.filter(group__user=user)),
+    )
+    more = [
+        _tagged(found.order_by(), what, "content_object_id", "permission__codename")
+        for what, found in of_it
+    ]
+    tree = Team.objects.filter(Exists(lead), parent__isnull=False).order_by()
+    more.append(_tagged(tree, BELOW, "pk", "", "parent_id"))
+    return rows.union(*more, all=True)
+
+
+def _tagged(
+    rows: QuerySet[Any], what: str, number: str | int, word: str, parent: str | int = 0
+) -> QuerySet[Any, tuple[str, int, str, int]]:
+    """Rows of one shape, whatever table they come from; a 0 or an empty name is a constant."""
+    return rows.annotate(
+        tag_=Value(what),
+        number_=Cast(F(number) if isinstance(number, str) else Value(number), _WHOLE),
+        word_=Cast(F(word) if word else Value(""), _TEXT),
+        parent_=Cast(F(parent) if isinstance(parent, str) else Value(parent), _WHOLE),
+    ).values_list("tag_", "number_", "word_", "parent_")

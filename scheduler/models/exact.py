@@ -78,5 +78,8 @@ class _SumField(ExactAmount):
     def from_db_value(self, value: Any, *_: Any) -> Decimal | None:
         if value is None or isinstance(value, Decimal):
             return value
+        if " " not in str(value):
+            # A plain amount, from the other half of a union.
+            return Decimal(value)
         units, high, low = (Decimal(part) for part in str(value).split(" "))
         return EXACT.add(EXACT.add(units, high.scaleb(-8)), low.scaleb(-15))

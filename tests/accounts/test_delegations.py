@@ -184,7 +184,7 @@ def test_who_acts_for_nobody_pays_no_query_for_it(
     for hours in range(1, 4):
         lend(lead, carol, team=team, start=timezone.now() + hours * HOUR)
     free, deputy = anew(alice), anew(carol)
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(1):
         assert not acting_for(free, "approve_requests", team)
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(2):
         assert not any(acting_for(deputy, "approve_requests", team) for _ in range(5))

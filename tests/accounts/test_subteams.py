@@ -48,7 +48,7 @@ def test_a_lead_leads_the_teams_below_and_no_other(root, lead, alice, chain, oth
 
 def test_rights_below_cost_one_query_however_deep(lead, chain, django_assert_num_queries):
     fresh = anew(lead)
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(1):
         assert all(can(fresh, "manage_team", one) for one in chain)
 
 

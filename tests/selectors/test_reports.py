@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
 
 from accounts.errors import Forbidden, Invalid, NotFound
-from scheduler.models import Adjustment, LedgerEntry, UsageLine
+from scheduler.models import Adjustment, GuaranteeSpan, Job, LedgerEntry, UsageLine
 from scheduler.models.exact import ExactSum
 from scheduler.selectors.books.catalogue import REPORTS, open_report, reports_for
 from scheduler.selectors.books.frame import Ask, Bound, Check
+from scheduler.selectors.books.slugs.rates import split
 from scheduler.services import books
+from tests import scenes
 from tests.scenes import at
 from tests.services.test_books import LATER, clerk, close, yard
 
@@ -160,6 +162,74 @@ def test_quota_use_has_means_and_peaks(root, yard):
     (day,) = rows
     assert (day["peak_gpus"], day["used_gpu_seconds"]) == (1, 7_200)
     assert day["mean_gpus"] == Decimal("0.08")
+
+
+def test_quota_use_tells_what_waiting_lending_caused(root, alice, yard, project, team):
+    """Two GPUs guaranteed from noon, one held: of a wait for two, one is the guarantee's."""
+    span = {"team": team, "pool": yard.pool, "gpus": 2, "quota": 1}
+    noon = int(at(0).timestamp())
+    GuaranteeSpan.objects.create(**span, flavour=scenes.MODEL, from_s=noon, until_s=noon + 86_400)
+    waiting = scenes.submit(alice, project, now=at(0), nodes=2, gpu_model=scenes.MODEL)
+    Job.objects.filter(pk=waiting.pk).update(started_at=at(3 * 3_600))
+    # Nobody waits for GPUs in a job without any.
+    scenes.submit(alice, project, now=at(0), gpus_per_node=0)
+    rows, sheet = opened(root, "quota-use", team="vision")
+    assert all(check.holds for check in sheet.checks)
+    assert len(rows) == 2, rows
+    first, second = rows
+    assert (first["guaranteed"], first["used_gpu_seconds"]) == (2, 2 * 3_600)
+    # 12 h of two, less two hours of one.
+    assert first["unused_gpu_seconds"] == 2 * 12 * 3_600 - 2 * 3_600
+    assert first["waited_gpu_seconds"] == 2 * 3 * 3_600
+    # One GPU was short for two hours, then two for one hour.
+    assert first["wait_caused_gpu_seconds"] == 2 * 3_600 + 2 * 3_600
+    assert (second["guaranteed"], second["unused_gpu_seconds"]) == (2, 2 * 12 * 3_600)
+
+
+def test_waits_for_any_model_stand_apart(root, alice, yard, project, team):
+    noon = int(at(0).timestamp())
+    GuaranteeSpan.objects.create(team=team, gpus=1, from_s=noon, quota=1)
+    job = scenes.submit(alice, project, now=at(3_600))
+    Job.objects.filter(pk=job.pk).update(started_at=at(4 * 3_600))
+    rows, sheet = opened(root, "quota-use", team="vision")
+    anywhere = [row for row in rows if row["flavour"] == "any model"]
+    (model,) = (row for row in rows if row["flavour"] != "any model")
+    # The one GPU guaranteed is held until two hours after noon, and missing for two more.
+    assert (anywhere[0]["waited_gpu_seconds"], anywhere[0]["wait_caused_gpu_seconds"]) == (
+        3 * 3_600,
+        2 * 3_600,
+    )
+    assert (model["used_gpu_seconds"], model["unused_gpu_seconds"]) == (7_200, None)
+    assert sheet.totals["used_gpu_seconds"] == 7_200
+    assert len(anywhere) == 11 and all(check.holds for check in sheet.checks)
+
+
+def test_pools_cost_is_held_against_what_was_charged(root, clerk, yard):
+    asset = books.propose_asset(
+        actor=clerk,
+        pool=yard.pool,
+        name="cards",
+        paid=Decimal("60"),
+        since=date(2026, 11, 1),
+        months=2,
+    )
+    books.approve_spending(actor=root, row=asset)
+    close(root)
+    rows, sheet = opened(root, "rate-variance")
+    (row,) = rows
+    # 60 over 61 days, cut down to a millionth a day, for 30 days.
+    assert row["pool_cost"] == Decimal("29.50818") and row["charged"] == Decimal("10.8")
+    assert row["variance"] == Decimal("-18.70818")
+    assert (row["recovery_percent"], row["teams_percent"]) == (Decimal("36.60"), Decimal("100.00"))
+    assert [check.words for check in sheet.checks][-1] == "pool cost equals the close"
+    assert all(check.holds for check in sheet.checks)
+
+
+def test_parts_of_a_cost_add_up_to_it():
+    parts = split(Decimal("10.000000000000001"), {"a": 1, "b": 1, "c": 1})
+    assert sum(parts.values()) == Decimal("10.000000000000001")
+    assert parts["a"] == Decimal("3.333333")
+    assert split(Decimal(5), {}) == {"(nothing ran)": 5}
 
 
 def test_work_without_a_label_is_not_dropped(root, closed):

@@ -20,7 +20,8 @@ from portal.reports.books.sending import send_file
 from scheduler.selectors.books.catalogue import open_report, report_named, reports_for
 from scheduler.selectors.books.checks import reconciliation
 from scheduler.selectors.books.frame import Ask, Report, Sheet
-from scheduler.selectors.books.overview import books_overview, month_choices
+from scheduler.selectors.books.months import shelf
+from scheduler.selectors.books.overview import books_overview
 
 _FORMAT_WORDS = (("csv", "CSV"), ("xlsx", "XLSX"), ("parquet", "Parquet"), ("manifest", "Manifest"))
 
@@ -44,11 +45,11 @@ def index(request: HttpRequest) -> HttpResponseBase:
 def report(request: HttpRequest, slug: str) -> HttpResponseBase:
     """`?period=2026-11&team=…&sort=-total&after=…`; `?format=csv|xlsx|parquet|manifest`."""
     viewer, now = viewer_of(request), timezone.now()
-    months, last = month_choices(now)
-    wish = parse_wish(request.GET, now=now, period=last)
+    months = shelf()
+    wish = parse_wish(request.GET, now=now, period=months.last_closed)
     found, problems = report_named(slug), [f"{name}: {words}." for name, words in wish.problems]
     try:
-        found, sheet = open_report(viewer, slug, wish.ask)
+        found, sheet = open_report(viewer, slug, wish.ask, months)
         if wish.form and not problems:
             return send_file(viewer, found, wish, sheet)
     except (Invalid, files.Unavailable) as refused:
@@ -66,7 +67,7 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
         "fields": [(n, getattr(wish.ask, n) or "") for n in FILTERS if n in found.takes],
         "after": wish.after,
         "is_filtered": bool(set(wish.ask.filters) - {"sort"}),
-        "months": months if wish.ask.period in months else [*months, wish.ask.period],
+        "months": list(dict.fromkeys([*months.names(int(now.timestamp())), wish.ask.period])),
         "now": now,
     }
     return render(request, "finance/report.html", context)

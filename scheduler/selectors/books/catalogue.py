@@ -7,16 +7,20 @@ from dataclasses import replace
 from accounts.errors import Forbidden, Invalid, NotFound
 from accounts.models import User
 from scheduler.selectors.books.frame import Ask, Report, Sheet, Who
+from scheduler.selectors.books.months import Shelf
 from scheduler.selectors.books.scope import Scope, scope_of
 from scheduler.selectors.books.slugs import (
     attempts,
     audits,
+    budgets,
     devices,
     lines,
-    sharing,
+    quotas,
+    rates,
     statements,
     summaries,
     units,
+    waste,
 )
 
 _FOUND = (
@@ -24,7 +28,10 @@ _FOUND = (
     *statements.REPORTS,
     *attempts.REPORTS,
     *devices.REPORTS,
-    *sharing.REPORTS,
+    *waste.REPORTS,
+    *budgets.REPORTS,
+    *quotas.REPORTS,
+    *rates.REPORTS,
     *units.REPORTS,
     *lines.REPORTS,
     *audits.REPORTS,
@@ -73,14 +80,18 @@ def report_named(slug: str) -> Report:
     return REPORTS[slug]
 
 
-def open_report(viewer: User, slug: str, ask: Ask) -> tuple[Report, Sheet]:
+def open_report(
+    viewer: User, slug: str, ask: Ask, shelf: Shelf | None = None
+) -> tuple[Report, Sheet]:
     """The report as the viewer may see it: the same figures for page, API and every file.
+
+    `shelf`: the months, where they are read already.
 
     Raises NotFound for a slug, month, team or project that is none or foreign, Forbidden for a
     report that is not the viewer's, Invalid for a filter or an order it does not know.
     """
     report = report_named(slug)
-    scope = scope_of(viewer)
+    scope = scope_of(viewer, shelf)
     if not may_open(scope, report):
         raise Forbidden("This report is for those who keep the books or lead teams.")
     for name in ask.filters:

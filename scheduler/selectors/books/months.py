@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+
+from django.db.models import F, Q
 
 from accounts.errors import NotFound
 from scheduler.conf import load_conf
@@ -59,6 +61,58 @@ class Effect:
         if self.entry.kind == "correction":
             return "correction"
         return self.entry.sku.rpartition(":")[2] or self.entry.kind
+
+
+# Of a close, what reports need: not the weights of every share, which may be long.
+_PERIOD = tuple(field.attname for field in Period._meta.concrete_fields)
+_CLOSE = (
+    "id",
+    "period_id",
+    "version",
+    "closed_at",
+    "control",
+    "seconds",
+    "recovery",
+    "head_number",
+    "head_hash",
+)
+_NEWEST = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The newest months with their latest closes, by name, the newest first; one statement."""
+
+    found: Mapping[str, Books]
+
+    @property
+    def last_closed(self) -> str:
+        """The latest month with final figures; empty before the first close."""
+        return next((name for name, books in self.found.items() if books.version), "")
+
+    def names(self, now_s: int) -> list[str]:
+        """The months a report can be of, the one of now included."""
+        current = str(Month.of(now_s))
+        return [*([] if current in self.found else [current]), *self.found]
+
+    def books(self, period: str) -> Books:
+        """A month's books; asks for what is older than the shelf. Raises NotFound for no month."""
+        return self.found[period] if period in self.found else books_of(period)
+
+
+def shelf() -> Shelf:
+    """Read once for a page or an answer."""
+    rows = Period.objects.filter(Q(closes__isnull=True) | Q(closes__version=F("version")))
+    fields = (*_PERIOD, *(f"closes__{name}" for name in _CLOSE))
+    found: dict[str, Books] = {}
+    for row in rows.order_by("-name").values_list(*fields)[:_NEWEST]:
+        period = Period.from_db(None, _PERIOD, row[: len(_PERIOD)])
+        of_close = row[len(_PERIOD) :]
+        close = PeriodClose.from_db(None, _CLOSE, of_close) if of_close[0] else None
+        if close is not None:
+            close.period = period
+        found[period.name] = Books(Month.parse(period.name), period, close, period.currency)
+    return Shelf(found)
 
 
 def books_of(period: str) -> Books:

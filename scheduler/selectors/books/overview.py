@@ -67,19 +67,3 @@ def _row(period: Period, close: PeriodClose | None, keeps: bool) -> MonthRow:
         close.closed_at if close else None,
         tuple(close.findings) if close and keeps else (),
     )
-
-
-def last_closed_month() -> str:
-    """The latest month with final figures; empty before the first close."""
-    found = Period.objects.filter(version__gt=0).order_by("-name").values_list("name", flat=True)
-    return found.first() or ""
-
-
-def month_choices(now: datetime) -> tuple[list[str], str]:
-    """The months a report can be of, newest first, and the last closed one; one statement."""
-    known = list(Period.objects.order_by("-name").values_list("name", "version")[:_MONTHS])
-    names = [name for name, _ in known]
-    current = str(Month.of(int(now.timestamp())))
-    if current not in names:
-        names.insert(0, current)
-    return names, next((name for name, version in known if version), "")

@@ -9,9 +9,10 @@ from django.conf import settings
 
 from accounts.errors import NotFound
 from accounts.models import Team, User
-from accounts.permissions import can, teams_visible_to
+from accounts.permissions import can, team_ids_for
 from scheduler.ledger.entries import team_of
 from scheduler.ledger.focus.rows import pseudonym
+from scheduler.selectors.books.months import Books, Shelf, books_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,11 @@ class Scope:
     led: frozenset[int]
     places: Mapping[str, Place] = field(default_factory=dict)
     team_ids: Mapping[str, int] = field(default_factory=dict)
+    shelf: Shelf | None = None
+
+    def books(self, period: str) -> Books:
+        """A month's books, from the shelf where there is one. Raises NotFound for no month."""
+        return self.shelf.books(period) if self.shelf else books_of(period)
 
     def place(self, account: str) -> Place:
         """Team and project of an account; an account that is gone keeps its key."""
@@ -79,14 +85,12 @@ class Scope:
         return pseudonym(settings.SECRET_KEY, user_id)
 
 
-def scope_of(viewer: User) -> Scope:
-    """Read once for a report; a constant number of statements."""
+def scope_of(viewer: User, shelf: Shelf | None = None) -> Scope:
+    """Read once for a report; one statement beside the viewer's rights."""
     is_all = can(viewer, "read_books", None)
     is_operator = can(viewer, "read_usage", None)
-    seen, led = frozenset[int](), frozenset[int]()
-    if not is_all:
-        seen = frozenset(teams_visible_to(viewer, "view_costs").values_list("pk", flat=True))
-        led = frozenset(teams_visible_to(viewer, "manage_team").values_list("pk", flat=True))
+    seen = None if is_all else team_ids_for(viewer, "view_costs")
+    led = None if is_all else team_ids_for(viewer, "manage_team")
     places: dict[str, Place] = {"platform": Place("platform", "platform")}
     team_ids: dict[str, int] = {}
     rows = Team.objects.order_by("pk").values_list(
@@ -98,13 +102,15 @@ def scope_of(viewer: User) -> Scope:
         if project is not None:
             key = f"team:{pk}/project:{project}"
             places[key] = Place(key, slug, name)
+    every = frozenset(team_ids.values())
     return Scope(
         viewer=viewer,
         is_all=is_all,
         is_operator=is_operator,
         may_name_all=can(viewer, "administer", None) or can(viewer, "read_audit", None),
-        teams=seen,
-        led=led,
+        teams=frozenset() if is_all else every if seen is None else seen,
+        led=frozenset() if is_all else every if led is None else led,
         places=places,
         team_ids=team_ids,
+        shelf=shelf,
     )

@@ -5,14 +5,16 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Any
 
-from django.db.models import BigIntegerField, Case, F, Q, QuerySet, Sum, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models import BigIntegerField, Case, F, Func, Q, QuerySet, Sum, Value, When
+from django.db.models.functions import Cast, Coalesce
 
 from scheduler.ledger.rating import DAY_S, cut
 from scheduler.models import DeviceSegment
 
 _CHUNK = 20_000
 _DAY = F("start_s") - F("start_s") % DAY_S
+# Typed, as PostgreSQL wants both halves of a union alike.
+_NONE = Cast(Value(None), BigIntegerField())
 
 
 def within(start_s: int, end_s: int) -> QuerySet[DeviceSegment]:
@@ -25,30 +27,36 @@ def within(start_s: int, end_s: int) -> QuerySet[DeviceSegment]:
 def by_day(
     segments: QuerySet[DeviceSegment], start_s: int, end_s: int, *keys: str
 ) -> dict[tuple[Any, ...], int]:
-    """Seconds of these segments in a window by (day's first second, *keys); two statements."""
+    """Seconds of these segments in a window by (day's first second, *keys); one statement.
+
+    It adds up the segments that lie within a day and gives those that do not as they are.
+    """
     found: dict[tuple[Any, ...], int] = {}
-    timed = segments.annotate(day=_DAY)
-    is_whole = Q(start_s__gte=start_s, end_s__lte=end_s) & Q(end_s__lte=F("day") + DAY_S)
-    sums = (
-        timed.filter(is_whole)
-        .values_list("day", *keys)
-        .annotate(seconds=Sum(F("end_s") - F("start_s")))
+    is_whole = Q(start_s__gte=start_s, end_s__lte=end_s) & Q(end_s__lte=_DAY + DAY_S)
+    whole = (
+        segments.filter(is_whole)
+        .annotate(first_=_DAY)
+        .values("first_", *keys)
+        .annotate(until_=_NONE, seconds_=Sum(F("end_s") - F("start_s")))
     )
-    for *key, seconds in sums:
-        found[tuple(key)] = found.get(tuple(key), 0) + seconds
-    rest = timed.filter(Q(end_s__isnull=True) | ~is_whole)
-    for begin, end, *key in rest.values_list("start_s", "end_s", *keys).iterator(_CHUNK):
-        until_s = end_s if end is None else min(end, end_s)
-        for first, until in cut(max(begin, start_s), until_s, ()):
-            day = (first - first % DAY_S, *key)
-            found[day] = found.get(day, 0) + until - first
+    rest = segments.filter(Q(end_s__isnull=True) | ~is_whole).annotate(
+        first_=F("start_s"), until_=F("end_s"), seconds_=_NONE
+    )
+    names = ("first_", *keys, "until_", "seconds_")
+    rows = whole.values_list(*names).union(rest.values_list(*names), all=True)
+    for first, *key, until, seconds in rows.iterator(_CHUNK):
+        if seconds is not None:
+            found[first, *key] = found.get((first, *key), 0) + seconds
+            continue
+        last = end_s if until is None else min(until, end_s)
+        for begin, end in cut(max(first, start_s), last, ()):
+            day = (begin - begin % DAY_S, *key)
+            found[day] = found.get(day, 0) + end - begin
     return found
 
 
-def added_up(
-    segments: QuerySet[DeviceSegment], start_s: int, end_s: int, *keys: str
-) -> dict[tuple[Any, ...], int]:
-    """Seconds of these segments in a window by keys, in one statement of the database."""
+def seconds_within(start_s: int, end_s: int) -> Any:
+    """The seconds of a segment that lie in a window, as an expression of the database."""
     begin = Case(
         When(start_s__lt=start_s, then=Value(start_s)),
         default=F("start_s"),
@@ -59,7 +67,33 @@ def added_up(
         default=Value(end_s),
         output_field=BigIntegerField(),
     )
-    rows = segments.values(*keys).annotate(seconds=Coalesce(Sum(until - begin), 0))
+    return until - begin
+
+
+class EpochSecond(Func):
+    """The whole second since 1970 of a moment, floored."""
+
+    function = "FLOOR"
+    arity = 1
+    output_field = BigIntegerField()
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        """As PostgreSQL says it."""
+        template = "FLOOR(EXTRACT(EPOCH FROM %(expressions)s))::bigint"
+        return self.as_sql(compiler, connection, template=template, **context)
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        """As SQLite says it, where moments are texts in UTC."""
+        template = "CAST(strftime('%%%%s', %(expressions)s) AS INTEGER)"
+        return self.as_sql(compiler, connection, template=template, **context)
+
+
+def added_up(
+    segments: QuerySet[DeviceSegment], start_s: int, end_s: int, *keys: str
+) -> dict[tuple[Any, ...], int]:
+    """Seconds of these segments in a window by keys, in one statement of the database."""
+    span = Sum(seconds_within(start_s, end_s))
+    rows = segments.values(*keys).annotate(seconds=Coalesce(span, 0))
     return {tuple(row[key] for key in keys): row["seconds"] for row in rows}
 
 

@@ -20,7 +20,7 @@ from portal.reports.books.opened import page_of
 from portal.reports.books.sending import send_file
 from scheduler.selectors.books.catalogue import open_report, reports_for
 from scheduler.selectors.books.frame import Form
-from scheduler.selectors.books.overview import last_closed_month
+from scheduler.selectors.books.months import Shelf, shelf
 
 MAX_ROWS = 1000
 _FORMS = tuple(str(form) for form in Form)
@@ -123,9 +123,10 @@ class ReportBySlug(ApiView):
         reply=ReportRows,
     )
     def get(self, request: Request, slug: str) -> Response:
-        wish = _wish(request)
+        months = shelf()
+        wish = _wish(request, months)
         limit = whole(request, "limit", 100, low=1, high=MAX_ROWS)
-        report, sheet = open_report(viewer_of(request), slug, wish.ask)
+        report, sheet = open_report(viewer_of(request), slug, wish.ask, months)
         rows, following = page_of(sheet, wish.after, limit)
         return Response(
             {
@@ -162,13 +163,15 @@ class ReportFile(ApiView):
     )
     def get(self, request: Request, slug: str) -> HttpResponseBase:
         """CSV, XLSX, Parquet, or the manifest of one of them: rows, totals, SHA-256, checks."""
-        wish = _wish(request)
-        report, sheet = open_report(viewer_of(request), slug, wish.ask)
+        months = shelf()
+        wish = _wish(request, months)
+        report, sheet = open_report(viewer_of(request), slug, wish.ask, months)
         return send_file(viewer_of(request), report, wish, sheet)
 
 
-def _wish(request: Request) -> Wish:
-    wish = parse_wish(request.query_params.dict(), now=timezone.now(), period=last_closed_month())
+def _wish(request: Request, months: Shelf) -> Wish:
+    query = request.query_params.dict()
+    wish = parse_wish(query, now=timezone.now(), period=months.last_closed)
     if wish.problems:
         detail = "; ".join(f"{name}: {words}" for name, words in wish.problems)
         raise BadRequest(f"{detail}.", code="bad_query", errors=wish.problems)

@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from django.db.models import Sum
-
 from scheduler.ledger.exact import EXACT, ZERO
-from scheduler.models.exact import ExactSum
 from scheduler.selectors.books.frame import (
     Ask,
     Column,
@@ -19,13 +16,12 @@ from scheduler.selectors.books.frame import (
     Row,
     Sheet,
 )
-from scheduler.selectors.books.months import books_of
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.slugs.lines import (
     ANYBODY,
     TAKES,
     in_pages,
-    line_checks,
+    line_sums,
     lines_asked,
 )
 
@@ -77,10 +73,9 @@ _FIELDS = (
 
 def _job_cost(ask: Ask, scope: Scope) -> Sheet:
     """Attempts in the order the close rated them; shares of idle time stand behind them."""
-    books = books_of(ask.period)
+    books = scope.books(ask.period)
     lines, accounts = lines_asked(books, ask, scope)
-    sums = lines.aggregate(amount=ExactSum("amount"), seconds=Sum("gpu_seconds"))
-    amount, seconds = sums["amount"] or ZERO, sums["seconds"] or 0
+    sums = line_sums(books, ask, scope, lines, accounts)
 
     def rows(after: int) -> Iterator[Row]:
         stream = in_pages(lines, after, *_FIELDS)
@@ -89,8 +84,8 @@ def _job_cost(ask: Ask, scope: Scope) -> Sheet:
 
     return Sheet(
         rows,
-        {"gpu_seconds": seconds, "amount": amount},
-        line_checks(books, ask, accounts, scope, amount, seconds),
+        {"gpu_seconds": sums.seconds, "amount": sums.amount},
+        sums.checks(books.currency),
         currency=books.currency,
         version=books.version,
         state=books.state,

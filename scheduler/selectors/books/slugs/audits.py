@@ -6,12 +6,11 @@ import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from django.db.models import Q, Sum
+from django.db.models import Count, Q, Subquery, Value
 
 from accounts.models import AuditEvent, AuditSeal
 from accounts.permissions import can
 from scheduler.selectors.books.frame import Ask, Check, Column, Form, Report, Row, Sheet, Who
-from scheduler.selectors.books.months import books_of
 from scheduler.selectors.books.scope import Scope
 
 _EVENTS = (
@@ -31,16 +30,21 @@ _EVENTS = (
     Column("seal", "Seal", Form.COUNT),
 )
 _CHUNK = 5_000
+_LAST_SEALED = AuditSeal.objects.order_by("-until_id").values("until_id")[:1]
 
 
 def _audit_extract(ask: Ask, scope: Scope) -> Sheet:
     """Events of a month in the order they were written; bookkeepers get those of money."""
-    books = books_of(ask.period)
+    books = scope.books(ask.period)
     window = [datetime.fromtimestamp(s, UTC) for s in (books.month.start_s, books.month.end_s)]
     wanted = Q() if can(scope.viewer, "read_audit", None) else Q(area="money")
     events = AuditEvent.objects.filter(wanted, at__gte=window[0], at__lt=window[1])
+    sealed = AuditEvent.objects.filter(pk__lte=Subquery(_LAST_SEALED)).order_by()
+    there_ = sealed.annotate(one_=Value(1)).values("one_").annotate(n_=Count("pk")).values("n_")
     seals = list(
-        AuditSeal.objects.order_by("until_id").values_list("number", "from_id", "until_id")
+        AuditSeal.objects.order_by("until_id")
+        .annotate(there_=Subquery(there_))
+        .values_list("number", "from_id", "until_id", "count", "there_")
     )
 
     def rows(after: int) -> Iterator[Row]:
@@ -51,9 +55,8 @@ def _audit_extract(ask: Ask, scope: Scope) -> Sheet:
             is_sealed = place < len(seals) and seals[place][1] <= event.pk
             yield Row(event.pk, _cells(event, seals[place][0] if is_sealed else None))
 
-    last = seals[-1][2] if seals else 0
-    there = AuditEvent.objects.filter(pk__lte=last).count()
-    counted = AuditSeal.objects.aggregate(events=Sum("count"))["events"] or 0
+    there = (seals[-1][4] or 0) if seals else 0
+    counted = sum(seal[3] for seal in seals)
     checks = [Check("sealed events are all there", there, counted, "events")]
     return Sheet(rows, {}, checks, version=books.version, state=books.state)
 

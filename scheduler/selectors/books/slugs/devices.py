@@ -1,27 +1,21 @@
-"""What devices did: day by day, second by second of an attempt, and what was held for nothing."""
+"""What devices did: day by day, and second by second of an attempt."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Sum
 
 from accounts.errors import NotFound
-from scheduler.ledger.exact import ZERO
-from scheduler.ledger.rating import ChargeKind
-from scheduler.ledger.segments import ALLOCATED, IN_SERVICE, Bucket
-from scheduler.models import DeviceSample, UsageLine
-from scheduler.models.exact import ExactSum
+from scheduler.ledger.segments import IN_SERVICE, Bucket
+from scheduler.models import UsageLine
 from scheduler.selectors.books.frame import (
     Ask,
-    Bound,
     Cells,
     Check,
     Column,
-    Drill,
     Form,
     Report,
     Row,
@@ -30,7 +24,7 @@ from scheduler.selectors.books.frame import (
     sheet_of,
     totals_of,
 )
-from scheduler.selectors.books.months import Books, books_of
+from scheduler.selectors.books.months import Books
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.seconds import added_up, by_day, day_of, within
 from scheduler.selectors.books.slugs.lines import is_own
@@ -57,7 +51,7 @@ def end_of(books: Books, ask: Ask) -> int:
 
 
 def _capacity(ask: Ask, scope: Scope) -> Sheet:
-    books = books_of(ask.period)
+    books = scope.books(ask.period)
     start_s, end_s = books.month.start_s, end_of(books, ask)
     segments = within(start_s, end_s).exclude(bucket=Bucket.OUT)
     table: dict[tuple[int, str, str], dict[str, int]] = {}
@@ -99,7 +93,7 @@ _SEGMENTS = (
 
 def _segments(ask: Ask, scope: Scope) -> Sheet:
     """The seconds an attempt held devices in a month, as they were written."""
-    books = books_of(ask.period)
+    books = scope.books(ask.period)
     start_s, end_s = books.month.start_s, end_of(books, ask)
     found = within(start_s, end_s).filter(attempt_id=ask.attempt)
     if is_own(scope):
@@ -129,122 +123,10 @@ def _segments(ask: Ask, scope: Scope) -> Sheet:
     return Sheet(rows, {"gpu_seconds": held}, checks, version=books.version, state=books.state)
 
 
-_WASTE = (
-    Column("team", "Team"),
-    Column("project", "Project"),
-    Column("person", "Person"),
-    Column("attempt", "Attempt", Form.COUNT, drill=Drill("segments", {"attempt": "attempt"})),
-    Column("job", "Job", Form.COUNT, is_job=True),
-    Column("what", "What"),
-    Column("allocated_gpu_seconds", "Allocated h", Form.SECONDS, is_summed=True),
-    Column("reserved_idle_gpu_seconds", "Reserved idle h", Form.SECONDS, is_summed=True),
-    Column("idle_gpu_seconds", "Allocated, idle h", Form.SECONDS, is_summed=True),
-    Column("readings", "Readings", Form.COUNT),
-    Column("waste", "Cost of waste", Form.AMOUNT, is_summed=True),
-    Column("currency", "Currency", is_file_only=True),
-)
-IDLE_BELOW = 5.0
-_RUNS = (ChargeKind.RUN, ChargeKind.RUN_BORROWED)
-
-
-def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
-    """Attempts whose devices were read below five per cent, the longest first.
-
-    Idle seconds are running seconds x the share of idle readings; attempts whose readings are
-    past the retention are not in it. The cost is that share of what the attempt was charged.
-    """
-    books = books_of(ask.period)
-    start_s, end_s = books.month.start_s, end_of(books, ask)
-    segments = within(start_s, end_s)
-    window = (datetime.fromtimestamp(start_s, UTC), datetime.fromtimestamp(end_s, UTC))
-    samples = DeviceSample.objects.filter(
-        attempt__isnull=False, at__gte=window[0], at__lt=window[1]
-    )
-    if is_own(scope):
-        segments = segments.filter(attempt__job__owner=scope.viewer)
-        samples = samples.filter(attempt__job__owner=scope.viewer)
-    else:
-        accounts = scope.accounts(ask.team, ask.project)
-        if accounts is not None:
-            wanted = [int(a.partition("project:")[2]) for a in accounts if "project:" in a]
-            segments = segments.filter(project_id__in=wanted)
-            samples = samples.filter(attempt__job__project_id__in=wanted)
-    held = added_up(
-        segments.filter(bucket__in=[str(b) for b in ALLOCATED]), start_s, end_s, "attempt_id"
-    )
-    running = added_up(segments.filter(bucket=Bucket.RUN), start_s, end_s, "attempt_id")
-    rows = _waste_rows(books, scope, samples, held, running)
-    rows += _reserved_rows(books, scope, segments, start_s, end_s)
-    rows.sort(key=lambda row: (-(row[8] or 0), -(row[7] or 0), row[3] or 0))  # type: ignore[operator]
-    idle = totals_of(_WASTE, rows)["idle_gpu_seconds"]
-    checks = [Bound("idle is at most allocated", idle, sum(held.values()), "GPU-s")]
-    remark = "Idle: below 5 % in the readings that are still kept."
-    return sheet_of(
-        _WASTE, rows, ask, checks, currency=books.currency, version=books.version,
-        state=books.state, remarks=(remark,),
-    )  # fmt: skip
-
-
-def _waste_rows(
-    books: Books, scope: Scope, samples: Any, held: dict[Any, int], running: dict[Any, int]
-) -> list[Cells]:
-    costs: dict[int, tuple[Decimal, int]] = {}
-    if books.version:
-        lines = UsageLine.objects.filter(period=books.period, kind__in=[str(k) for k in _RUNS])
-        for attempt, amount, seconds in (
-            lines.order_by()
-            .values_list("attempt_id")
-            .annotate(amount_=ExactSum("amount"), seconds_=Sum("gpu_seconds"))
-        ):
-            costs[attempt] = (amount, seconds)
-    names = ("attempt__job__owner_id", "attempt__job__owner__username", "attempt__job__name")
-    fields = ("attempt_id", "attempt__job_id", "attempt__job__project_id", *names)
-    read = samples.order_by().values_list(*fields, "attempt__job__project__team_id")
-    counted = read.annotate(
-        readings=Count("pk"), idle=Count("pk", filter=Q(gpu_percent__lt=IDLE_BELOW))
-    )
-    rows: list[Cells] = []
-    for attempt, job, project, owner, username, name, team, readings, idle in counted:
-        if not idle:
-            continue
-        account = f"team:{team}/project:{project}"
-        place = scope.place(account)
-        seconds = running.get((attempt,), 0) * idle // readings
-        amount, charged = costs.get(attempt, (ZERO, 0))
-        waste = (amount * seconds / charged).quantize(Decimal("0.000001")) if charged else None
-        person = scope.person(owner, username, account)
-        head = (place.team, place.project, person, attempt, job, name)
-        rows.append((*head, held.get((attempt,), 0), 0, seconds, readings, waste, books.currency))
-    return rows
-
-
-def _reserved_rows(
-    books: Books, scope: Scope, segments: Any, start_s: int, end_s: int
-) -> list[Cells]:
-    found = added_up(
-        segments.filter(bucket=Bucket.RESERVED_IDLE),
-        start_s,
-        end_s,
-        "project__team_id",
-        "project_id",
-    )
-    rows: list[Cells] = []
-    for (team, project), seconds in found.items():
-        place = scope.place(f"team:{team}/project:{project}")
-        head = (place.team, place.project, "", None, None, "reserved and not used")
-        rows.append((*head, 0, seconds, 0, None, None, books.currency))
-    return rows
-
-
 REPORTS = (
     Report(
         "capacity", "Capacity", "Where every second of every GPU in service went.",
         "day × pool × flavour", _CAPACITY, Who.BOOKS | Who.OPERATORS, _capacity,
-    ),
-    Report(
-        "idle-waste", "Idle and waste", "GPUs that were reserved or held, and did nothing.",
-        "team × person × session", _WASTE, Who.BOOKS | Who.TEAMS | Who.OWN, _idle_waste,
-        frozenset({"team", "project"}), ("what", "idle_gpu_seconds"),
     ),
     Report(
         "segments", "Segments", "The device seconds behind an attempt's lines.", "segment",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import QuerySet, Sum
+from django.db.models import BigIntegerField, CharField, F, QuerySet, Sum, Value
+from django.db.models.functions import Cast
 
 from scheduler.ledger.exact import ZERO, total
 from scheduler.models import LedgerEntry, UsageLine
@@ -23,11 +25,13 @@ from scheduler.selectors.books.frame import (
     Sheet,
     Who,
 )
-from scheduler.selectors.books.months import Books, books_of, effects
+from scheduler.selectors.books.months import Books, Effect, effects
 from scheduler.selectors.books.scope import Scope
 
 PAGE = 5_000
 TAKES = frozenset({"team", "project", "sku", "rate", "attempt"})
+_EMPTY = Cast(Value(""), CharField(max_length=64))
+_SUMMED = ("kind_", "debit_", "credit_", "amount_", "seconds_")
 ANYBODY = Who.BOOKS | Who.TEAMS | Who.OWN
 
 
@@ -74,22 +78,81 @@ def in_pages(lines: QuerySet[UsageLine], after: int, *fields: str) -> Iterator[t
         last = page[-1][0]
 
 
-def line_checks(
-    books: Books, ask: Ask, accounts: list[str] | None, scope: Scope, shown: Decimal, seconds: int
-) -> list[Check]:
-    """Lines against the entries that sum them. One's own jobs have no entry of their own."""
-    if ask.attempt or is_own(scope) or books.period is None:
-        return []
-    entries = LedgerEntry.objects.filter(period=books.period).exclude(lines=0)
+@dataclass(frozen=True, slots=True)
+class LineSums:
+    """What the lines asked for come to, and the entries that sum them; None: none is theirs.
+
+    `groups`: what they were grouped by, with amount and seconds of each.
+    """
+
+    amount: Decimal
+    seconds: int
+    entries: tuple[Effect, ...] | None
+    groups: tuple[tuple[tuple[int | None, ...], Decimal, int], ...] = ()
+
+    def checks(self, currency: str) -> list[Check]:
+        """Lines against the entries that sum them. One's own jobs have no entry of their own."""
+        if self.entries is None:
+            return []
+        owed = total(effect.amount for effect in self.entries)
+        seconds = sum(effect.gpu_seconds for effect in self.entries)
+        return [
+            Check("equals ledger", self.amount, owed, currency),
+            Check("GPU-seconds equal ledger", self.seconds, seconds, "GPU-s"),
+        ]
+
+
+def line_sums(
+    books: Books,
+    ask: Ask,
+    scope: Scope,
+    lines: QuerySet[UsageLine],
+    accounts: list[str] | None,
+    *keys: str,
+) -> LineSums:
+    """Sums of the lines, by keys that are numbers, and the entries behind them; one statement."""
+    named = {f"key{place}_": F(key) for place, key in enumerate(keys)}
+    sums = (
+        lines.order_by()
+        .annotate(kind_=_EMPTY, debit_=_EMPTY, credit_=_EMPTY, **named)
+        .values("kind_", "debit_", "credit_", *named)
+        .annotate(amount_=ExactSum("amount"), seconds_=Sum("gpu_seconds"))
+        .values_list(*_SUMMED, *named)
+    )
+    has_entries = not (ask.attempt or is_own(scope) or books.period is None)
+    rows: Iterable[tuple[Any, ...]] = sums
+    if has_entries:
+        empty = {name: Cast(Value(None), BigIntegerField()) for name in named}
+        entries_ = _entries(books, ask).annotate(**empty)
+        rows = sums.union(entries_.values_list(*_SUMMED, *named), all=True)
+    entries: list[LedgerEntry] = []
+    groups: list[tuple[tuple[int | None, ...], Decimal, int]] = []
+    for kind, debit, credit, owed, held, *of in rows:
+        if kind:
+            found = LedgerEntry(
+                kind=kind, debit=debit, credit=credit, amount=owed, gpu_seconds=held
+            )
+            entries.append(found)
+        else:
+            groups.append((tuple(of), owed or ZERO, held or 0))
+    shown = tuple(effects(entries, accounts)) if has_entries else None
+    amount = total(owed for _, owed, _ in groups)
+    return LineSums(amount, sum(held for _, _, held in groups), shown, tuple(groups))
+
+
+def _entries(books: Books, ask: Ask) -> QuerySet[LedgerEntry]:
+    found = LedgerEntry.objects.filter(period=books.period).exclude(lines=0).order_by()
     if ask.sku:
-        entries = entries.filter(sku=ask.sku)
+        found = found.filter(sku=ask.sku)
     if ask.rate.isdecimal():
-        entries = entries.filter(rate_id=int(ask.rate))
-    found = list(effects(entries, accounts))
-    return [
-        Check("equals ledger", shown, total(e.amount for e in found), books.currency),
-        Check("GPU-seconds equal ledger", seconds, sum(e.gpu_seconds for e in found), "GPU-s"),
-    ]
+        found = found.filter(rate_id=int(ask.rate))
+    return found.annotate(
+        kind_=F("kind"),
+        debit_=F("debit"),
+        credit_=F("credit"),
+        amount_=F("amount"),
+        seconds_=F("gpu_seconds"),
+    )
 
 
 _USAGE = (
@@ -126,10 +189,9 @@ _USAGE_FIELDS = (
 
 
 def _usage_lines(ask: Ask, scope: Scope) -> Sheet:
-    books = books_of(ask.period)
+    books = scope.books(ask.period)
     lines, accounts = lines_asked(books, ask, scope)
-    sums = lines.aggregate(amount=ExactSum("amount"), seconds=Sum("gpu_seconds"))
-    amount, seconds = sums["amount"] or ZERO, sums["seconds"] or 0
+    sums = line_sums(books, ask, scope, lines, accounts)
 
     def rows(after: int) -> Iterator[Row]:
         for found in in_pages(lines, after, *_USAGE_FIELDS):
@@ -141,8 +203,8 @@ def _usage_lines(ask: Ask, scope: Scope) -> Sheet:
 
     return Sheet(
         rows,
-        {"gpu_seconds": seconds, "amount": amount},
-        line_checks(books, ask, accounts, scope, amount, seconds),
+        {"gpu_seconds": sums.seconds, "amount": sums.amount},
+        sums.checks(books.currency),
         currency=books.currency,
         version=books.version,
         state=books.state,

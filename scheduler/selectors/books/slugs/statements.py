@@ -5,9 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 from scheduler.ledger.currencies import from_minor
-from scheduler.ledger.entries import ROUNDING
-from scheduler.ledger.exact import EXACT, ZERO, gpu_hours, total
-from scheduler.models import LedgerEntry, Statement, StatementLine
+from scheduler.ledger.exact import gpu_hours, total
+from scheduler.models import Statement, StatementLine
 from scheduler.selectors.books.frame import (
     Ask,
     Cells,
@@ -20,7 +19,7 @@ from scheduler.selectors.books.frame import (
     Who,
     sheet_of,
 )
-from scheduler.selectors.books.months import Books, books_of, effect_of, effects
+from scheduler.selectors.books.months import Books, effect_of
 from scheduler.selectors.books.scope import Scope
 
 _LINES = Drill("job-cost", {"team": "team", "project": "project", "sku": "sku", "rate": "rate"})
@@ -44,7 +43,7 @@ _STATEMENT = (
 
 
 def _team_statement(ask: Ask, scope: Scope) -> Sheet:
-    books = books_of(ask.period)
+    books = scope.books(ask.period)
     accounts = scope.accounts(ask.team, ask.project)
     statements: list[Statement] = []
     if books.close is not None:
@@ -107,74 +106,6 @@ def _statement_row(part: StatementLine, scope: Scope, books: Books) -> Cells:
     )
 
 
-_VARIANCE = (
-    Column("sku", "SKU"),
-    Column("gpu_seconds", "GPU-h", Form.SECONDS, is_summed=True),
-    Column(
-        "charged", "Charged", Form.AMOUNT, is_summed=True, drill=Drill("job-cost", {"sku": "sku"})
-    ),
-    Column("platform", "Paid by the platform", Form.AMOUNT, is_summed=True),
-    Column("mean_price", "Mean per GPU-h", Form.PRICE),
-    Column("lowest_price", "Lowest", Form.PRICE),
-    Column("highest_price", "Highest", Form.PRICE),
-    Column("prices", "Prices in force"),
-    Column("recovery_percent", "Recovered", Form.PERCENT),
-    Column("currency", "Currency", is_file_only=True),
-)
-
-
-def _rate_variance(ask: Ask, scope: Scope) -> Sheet:
-    """By SKU: what was charged, at which prices; and how much of it teams paid.
-
-    Recovery is the teams' share of what the SKU was worth at its prices; the rest the platform
-    bore itself, for time that was lost by its fault or shared by nobody.
-    """
-    books = books_of(ask.period)
-    entries = []
-    if books.period is not None:
-        entries = list(LedgerEntry.objects.filter(period=books.period).order_by("number"))
-    by_sku: dict[str, list[tuple[str, int, Decimal, Decimal]]] = {}
-    used = ZERO
-    for effect in effects(entries, None):
-        if not effect.entry.sku:
-            continue
-        found = (effect.account, effect.gpu_seconds, effect.amount, effect.entry.unit_price)
-        by_sku.setdefault(effect.entry.sku, []).append(found)
-        used = EXACT.add(used, effect.amount)
-    rows = [_variance_row(sku, by_sku[sku], books.currency) for sku in sorted(by_sku)]
-    shown = total(cell for row in rows for cell in row[2:4] if isinstance(cell, Decimal))
-    rest = total(
-        e.amount for e in effects(entries, None) if not e.entry.sku and ROUNDING not in e.account
-    )
-    owed = total(e.amount for e in effects(entries, None))
-    checks = [
-        Check("charged equals ledger", shown, used, books.currency),
-        Check("with adjustments equals ledger", EXACT.add(shown, rest), owed, books.currency),
-    ]
-    return sheet_of(
-        _VARIANCE,
-        rows,
-        ask,
-        checks,
-        currency=books.currency,
-        version=books.version,
-        state=books.state,
-        remarks=books.remarks,
-    )
-
-
-def _variance_row(sku: str, found: list[tuple[str, int, Decimal, Decimal]], currency: str) -> Cells:
-    charged = total(amount for account, _, amount, _ in found if account != "platform")
-    platform = total(amount for account, _, amount, _ in found if account == "platform")
-    seconds = sum(each[1] for each in found)
-    prices = sorted({each[3] for each in found})
-    worth = EXACT.add(charged, platform)
-    mean = (worth * 3600 / seconds).quantize(Decimal("0.000001")) if seconds else None
-    recovered = (charged * 100 / worth).quantize(Decimal("0.01")) if worth else None
-    words = ", ".join(format(price.normalize(), "f") for price in prices)
-    return sku, seconds, charged, platform, mean, prices[0], prices[-1], words, recovered, currency
-
-
 REPORTS = (
     Report(
         "team-statement",
@@ -186,15 +117,5 @@ REPORTS = (
         _team_statement,
         frozenset({"team", "project"}),
         ("sku", "billed"),
-    ),
-    Report(
-        "rate-variance",
-        "Rates and recovery",
-        "What each SKU was charged at which prices, and what the platform bore itself.",
-        "SKU",
-        _VARIANCE,
-        Who.BOOKS,
-        _rate_variance,
-        chart=("sku", "charged"),
     ),
 )

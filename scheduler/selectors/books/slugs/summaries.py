@@ -21,7 +21,7 @@ from scheduler.selectors.books.frame import (
     Who,
     sheet_of,
 )
-from scheduler.selectors.books.months import Books, Effect, books_of, effects
+from scheduler.selectors.books.months import Books, Effect, effects
 from scheduler.selectors.books.scope import Scope
 
 _STATEMENT = Drill("team-statement", {"team": "team", "project": "project"})
@@ -78,7 +78,7 @@ def _entries(books: Books) -> list[LedgerEntry]:
 
 
 def _period_summary(ask: Ask, scope: Scope) -> Sheet:
-    books = books_of(ask.period)
+    books = scope.books(ask.period)
     accounts = scope.accounts(ask.team, ask.project)
     found: dict[str, list[Effect]] = {}
     # Rounding is booked on the team, so a team's rows with it are its statement.
@@ -153,7 +153,7 @@ _BY_HAND = ("adjustment", "correction", "credit")
 
 
 def _adjustments(ask: Ask, scope: Scope) -> Sheet:
-    books = books_of(ask.period)
+    books = scope.books(ask.period)
     accounts = scope.accounts(ask.team, ask.project)
     entries = [entry for entry in _entries_named(books) if entry.kind in _BY_HAND]
     proposals = {
@@ -203,7 +203,7 @@ _RESTATEMENTS = (
 
 def _restatements(ask: Ask, scope: Scope) -> Sheet:
     """What each close after the first moved, by statement; in whole cents, as it was billed."""
-    books = books_of(ask.period)
+    books = scope.books(ask.period)
     accounts = scope.accounts(ask.team)
     closes = (
         list(

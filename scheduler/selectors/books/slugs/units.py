@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Q, Sum
+from django.db.models import QuerySet
 
 from scheduler.ledger.exact import EXACT, ZERO, total
-from scheduler.models import Job
-from scheduler.models.exact import ExactSum
+from scheduler.models import Job, UsageLine
 from scheduler.selectors.books.frame import (
     Ask,
     Cells,
@@ -19,9 +19,8 @@ from scheduler.selectors.books.frame import (
     Sheet,
     sheet_of,
 )
-from scheduler.selectors.books.months import books_of
 from scheduler.selectors.books.scope import Scope
-from scheduler.selectors.books.slugs.lines import ANYBODY, PAGE, line_checks, lines_asked
+from scheduler.selectors.books.slugs.lines import ANYBODY, PAGE, line_sums, lines_asked
 
 _UNIT = (
     Column("label", "Label"),
@@ -37,22 +36,18 @@ UNLABELLED = "(unlabelled)"
 
 def _unit_cost(ask: Ask, scope: Scope) -> Sheet:
     """By the value of a label of the jobs; what has none is a row of its own, never dropped."""
-    books = books_of(ask.period)
+    books = scope.books(ask.period)
     lines, accounts = lines_asked(books, ask, scope)
     key = ask.label or "experiment"
-    grouped = (
-        lines.order_by()
-        .values("attempt__job_id", "attempt_id")
-        .annotate(amount_=ExactSum("amount"), seconds_=Sum("gpu_seconds"))
-    )
+    sums_ = line_sums(books, ask, scope, lines, accounts, "attempt__job_id", "attempt_id")
     sums: dict[str, list[Any]] = {}
     jobs: dict[int | None, list[Any]] = {}
-    for each in grouped:
-        found = jobs.setdefault(each["attempt__job_id"], [0, 0, ZERO])
-        found[0] += each["attempt_id"] is not None
-        found[1] += each["seconds_"]
-        found[2] = EXACT.add(found[2], each["amount_"])
-    labels = _labels([job for job in jobs if job is not None], key)
+    for (job, attempt), amount, seconds in sums_.groups:
+        found = jobs.setdefault(job, [0, 0, ZERO])
+        found[0] += attempt is not None
+        found[1] += seconds
+        found[2] = EXACT.add(found[2], amount)
+    labels = _labels(lines, key)
     for job, (runs, seconds, amount) in jobs.items():
         row = sums.setdefault(labels.get(job or 0, UNLABELLED), [0, 0, 0, ZERO])
         row[0] += job is not None
@@ -66,21 +61,21 @@ def _unit_cost(ask: Ask, scope: Scope) -> Sheet:
         rows.append((label, count, runs, seconds, amount, mean, books.currency))
     shown = total(row[4] for row in rows if isinstance(row[4], Decimal))
     seconds = sum(row[3] for row in rows if isinstance(row[3], int))
-    checks = line_checks(books, ask, accounts, scope, shown, seconds)
+    checks = replace(sums_, amount=shown, seconds=seconds).checks(books.currency)
     return sheet_of(
         _UNIT, rows, ask, checks, currency=books.currency, version=books.version,
         state=books.state, remarks=(f"By the label “{key}”.", *books.remarks),
     )  # fmt: skip
 
 
-def _labels(jobs: list[int], key: str) -> dict[int, str]:
-    """Each job's value of a label, in chunks; jobs without it are left out."""
+def _labels(lines: QuerySet[UsageLine], key: str) -> dict[int, str]:
+    """Each job's value of a label; jobs without it are left out. One statement."""
     found: dict[int, str] = {}
-    for first in range(0, len(jobs), PAGE):
-        chunk = Q(pk__in=jobs[first : first + PAGE])
-        for pk, labels in Job.objects.filter(chunk).order_by().values_list("pk", "spec__labels"):
-            if isinstance(labels, dict) and labels.get(key):
-                found[pk] = str(labels[key])
+    jobs = Job.objects.filter(attempts__in=lines.order_by().values("attempt_id")).order_by()
+    rows = jobs.exclude(spec__labels={}).values_list("pk", "spec__labels")
+    for pk, labels in rows.iterator(PAGE):
+        if isinstance(labels, dict) and labels.get(key):
+            found[pk] = str(labels[key])
     return found
 
 
