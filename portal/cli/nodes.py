@@ -12,7 +12,9 @@ from portal.cli.config import load_config
 from portal.cli.output import ago, print_json, print_line, print_table
 from portal.cli.session import AsJson
 
-app = typer.Typer(help="List nodes; drain or resume one (operators).", invoke_without_command=True)
+app = typer.Typer(
+    help="List nodes; drain, resume or cut cards of one (operators).", invoke_without_command=True
+)
 Name = Annotated[str, typer.Argument(help="The node's name.")]
 _HEADS = ("NODE", "STATE", "POOL", "GPUS", "HELD", "MODEL", "SEEN", "JOBS")
 
@@ -23,7 +25,7 @@ def list_nodes(
     pool: Annotated[str | None, typer.Option(help="Only this pool's nodes.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List nodes; drain or resume one (operators)."""
+    """List nodes; drain, resume or cut cards of one (operators)."""
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
@@ -64,6 +66,28 @@ def drain(
     if stop_jobs:
         body["stop_jobs"] = True
     _act(name, "drain", body, as_json)
+
+
+@app.command()
+def cut(
+    name: Name,
+    index: Annotated[int, typer.Argument(help="The GPU's number on the node.")],
+    slots: Annotated[int, typer.Argument(help="How many equal slots; 1 makes it whole.")],
+    isolation: Annotated[str, typer.Option(help="timeslice, or mps if it runs there.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Offer a card nobody holds as equal slots, each a GPU part of its own (operators)."""
+    body: dict[str, Any] = {"action": "cut", "slots": slots}
+    if isolation:
+        body["isolation"] = isolation
+    with Api(load_config()) as api:
+        node = api.post(f"/nodes/{quote(name, safe='')}/gpus/{index}/", body)
+    if as_json:
+        print_json(node)
+        return
+    here = [device for device in node["devices"] if device["index"] == index]
+    for device in here:
+        print_line(f"GPU {device['name']} of {node['name']}: {device['model']}.")
 
 
 @app.command()

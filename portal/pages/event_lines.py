@@ -43,6 +43,8 @@ WORDS: Mapping[str, str] = {
     "device_check": "GPU is to be checked",
     "device_check_failed": "GPU did not pass its check",
     "device_returned": "GPU back in service",
+    "device_cut": "GPU cut into slots",
+    "device_made_whole": "GPU whole again",
 }
 # Said by the line itself already, or of no use to people.
 _UNSAID = frozenset({"fence", "attempt", "end_reason", "facts"})

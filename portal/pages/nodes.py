@@ -44,6 +44,7 @@ DEVICE_ACTIONS = {
     "quarantine": "out of service; a job that runs there goes on.",
     "check": "the node tries it out, and it returns if it passes.",
     "return": "back in service.",
+    "cut": "offered as you said.",
 }
 DRAINABLE = (NodeState.READY, NodeState.SILENT, NodeState.QUARANTINED, NodeState.LOST)
 
@@ -94,7 +95,7 @@ def _square(node: NodeView, device: DeviceView, number: int) -> Square:
         number * (SQUARE + GAP) + 1,
         css,
         is_down and css == "dnb",
-        f"{node.node.name} GPU {device.device.index}: {words}",
+        f"{node.node.name} GPU {device.device.label}: {words}",
     )
 
 
@@ -237,16 +238,28 @@ def node_resume(request: HttpRequest, name: str) -> HttpResponseBase:
 
 @page("POST")
 def node_device(request: HttpRequest, name: str, index: int) -> HttpResponseBase:
-    """Take a GPU out of service, have it checked, or return it: `action` says which."""
+    """Take a GPU out of service, have it checked, return it or cut it: `action` says which."""
     viewer = viewer_of(request)
     device = get_visible_device(viewer, name, index)
 
     def act() -> str:
         action, reason = request.POST.get("action", ""), request.POST.get("reason", "")
-        act_on_device(actor=viewer, device=device, action=action, reason=reason)
+        act_on_device(
+            actor=viewer,
+            device=device,
+            action=action,
+            reason=reason,
+            slots=_whole(request.POST.get("slots", "1")),
+            isolation=request.POST.get("isolation", "timeslice"),
+        )
         return f"GPU {index} of {name}: {DEVICE_ACTIONS[action]}"
 
     return said_and_back(request, act, "nodes:detail", name)
+
+
+def _whole(text: str) -> int:
+    """A number as typed; what is none is 0, which nothing takes."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 0
 
 
 @page("POST")

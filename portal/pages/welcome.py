@@ -17,7 +17,7 @@ from accounts.services import set_rate
 from portal.forms.rates import RateForm
 from portal.pages.access import page, viewer_of
 from scheduler.conf import load_conf
-from scheduler.selectors.cluster import pool_summaries, visible_nodes
+from scheduler.selectors.cluster import models_to_price, visible_nodes
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.states import JobState
 
@@ -74,7 +74,7 @@ def welcome(request: HttpRequest) -> HttpResponseBase:
     viewer = viewer_of(request)
     if not can(viewer, "operate", None):
         raise NotFound()
-    models = sorted({model for pool in pool_summaries(viewer) for model in pool.models})
+    models = models_to_price(viewer)
     form = RateForm(request.POST if request.method == "POST" else None, models=models)
     if request.method == "POST" and form.is_valid():
         currency = load_conf().currency

@@ -147,11 +147,11 @@ class Roster:
         """Who holds which device, and how hard its processes work."""
         with self._lock:
             live = [attempt for attempt in self._attempts.values() if attempt.end is None]
-        found = {}
+        found: dict[str, Holding] = {}
         for attempt in live:
             holding = self._measure(attempt)
             for device_uuid in attempt.assignment.device_uuids:
-                found[device_uuid] = holding
+                found[device_uuid] = _together(found.get(device_uuid), holding)
         return found
 
     def _measure(self, attempt: Attempt) -> Holding:

@@ -42,7 +42,7 @@ class DemandMemory:
 
 
 def _count(now: datetime) -> list[tuple[int, int, str, int]]:
-    asked = Job.objects.filter(queued_at__gte=now - WINDOW).order_by(
-        "gpus_per_node", "cpus", "gpu_model"
-    )
+    # Parts of cards are devices of their own; nobody keeps whole ones free for them.
+    whole = Job.objects.filter(queued_at__gte=now - WINDOW, gpu_milli=WHOLE_MILLI)
+    asked = whole.order_by("gpus_per_node", "cpus", "gpu_model")
     return list(asked.values_list("gpus_per_node", "cpus", "gpu_model").annotate(Sum("nodes")))

@@ -125,7 +125,7 @@ def _with(
         gpus_per_node=ints([columns["gpus_per_node"]]),
         cpus=ints([columns["cpus"]]),
         memory_mib=ints([columns["memory_mib"]]),
-        model=ints([models.get(spec.gpu_model, NONE) if spec.gpu_model else NONE]),
+        model=ints([models.get(spec.gpu_model, NONE) if spec.gpu_model else loaded.any_whole]),
         time_limit_s=ints([spec.time_limit]),
         remaining_s=floats([spec.time_limit]),
         account=loaded.owners.of([project.pk]),

@@ -78,8 +78,13 @@ class Node(models.Model):
 
 
 class Device(models.Model):
-    """A schedulable GPU, or one slot of it (`parent`). Simulated ones say so everywhere.
+    """A schedulable GPU, or a part of one (`parent`, the card). Simulated ones say so everywhere.
 
+    A part is a device of its own, with its own model name and price: one of the equal `slot`s that
+    an operator cut the card into, or a MIG instance that its node reports. It is `milli`
+    thousandths of the card; `isolation` says how it is kept apart from the others there, empty for
+    a whole card. Only what is `in_service` can be held and is capacity: neither a card that is in
+    parts, nor a part that is no more.
     `trouble` names what put it into quarantine; empty if an operator did, who then decides when
     it returns. `check_at`: from when the node is asked to try it out.
     """
@@ -101,12 +106,41 @@ class Device(models.Model):
     check_at = models.DateTimeField(null=True, blank=True)
     is_simulated = models.BooleanField(default=False)
     is_present = models.BooleanField(default=True)
+    milli = models.PositiveSmallIntegerField(default=1000)
+    slot = models.PositiveSmallIntegerField(null=True, blank=True)
+    isolation = models.CharField(max_length=16, blank=True)
+    in_service = models.BooleanField(default=True)
 
     class Meta:
-        ordering = ["node_id", "index"]
+        ordering = ["node_id", "index", "slot", "id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(milli__range=(1, 1000)), name="device_milli_of_a_card"
+            ),
+            models.UniqueConstraint(
+                fields=["parent", "slot"],
+                condition=models.Q(in_service=True, slot__isnull=False),
+                name="one_device_per_slot_of_a_card",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.uuid
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is a part of a card."""
+        return self.parent_id is not None
+
+    @property
+    def label(self) -> str:
+        """Its number on the node, and of a slot also that on the card: `3`, `3.1`."""
+        return str(self.index) if self.slot is None else f"{self.index}.{self.slot + 1}"
+
+
+def slot_model(model: str, slots: int) -> str:
+    """What a slot of such a card is called where prices, quotas and jobs name models."""
+    return f"{model[:90]} 1/{slots}"
 
 
 class Licence(models.Model):

@@ -15,7 +15,9 @@ from django.db.models import Count, Max, Q, QuerySet
 from accounts.errors import NotFound
 from accounts.models import User
 from scheduler.models import Allocation, Device, Job, Node, NodeEvent, Pool
+from scheduler.models.cluster import slot_model
 from scheduler.selectors.jobs import visible_jobs
+from scheduler.spec.values import WHOLE_MILLI
 from scheduler.states import DeviceHealth, JobState, NodeState
 
 _GONE = (NodeState.RETIRED, NodeState.LOST)
@@ -120,9 +122,9 @@ def get_visible_node(viewer: User, name: str) -> Node:
 
 
 def get_visible_device(viewer: User, name: str, index: int) -> Device:
-    """The GPU of that number on a node; raises NotFound."""
+    """The GPU of that number on a node, the whole card; raises NotFound."""
     devices = Device.objects.filter(node=get_visible_node(viewer, name), is_present=True)
-    device = devices.select_related("node").filter(index=index, slots__isnull=True).first()
+    device = devices.select_related("node").filter(index=index, parent__isnull=True).first()
     if device is None:
         raise NotFound()
     return device
@@ -147,7 +149,7 @@ def node_view(viewer: User, node: Node) -> NodeView:
 
 
 def _views(viewer: User, nodes: list[Node]) -> list[NodeView]:
-    devices = Device.objects.filter(node__in=nodes, is_present=True).order_by("node_id", "index")
+    devices = Device.objects.filter(node__in=nodes, is_present=True, in_service=True)
     held = {
         device_id: (job_id, since)
         for device_id, job_id, since in Allocation.objects.filter(
@@ -172,14 +174,23 @@ def node_events(viewer: User, node: Node, *, limit: int = 100) -> QuerySet[NodeE
     return node.events.select_related("actor").order_by("-id")[:limit]
 
 
-def largest_shape(pool: Pool, gpu_model: str = "") -> Shape:
+def serving(devices: QuerySet[Device], gpu_model: str, milli: int) -> QuerySet[Device]:
+    """Of the devices those that one GPU of a job may be: whole cards, parts that are large enough,
+    or just what the model names."""
+    if milli < WHOLE_MILLI:
+        devices = devices.filter(parent__isnull=False, milli__gte=milli)
+        named = Q(model=gpu_model) | Q(parent__model=gpu_model)
+        return devices.filter(named) if gpu_model else devices
+    return devices.filter(Q(model=gpu_model) if gpu_model else Q(parent__isnull=True))
+
+
+def largest_shape(pool: Pool, gpu_model: str = "", milli: int = WHOLE_MILLI) -> Shape:
     """What the pool's nodes, whatever their state, offer at most; for refusing the impossible."""
     nodes = Node.objects.filter(pool=pool).exclude(state__in=_GONE)
     totals = nodes.aggregate(count=Count("pk"), cpus=Max("cpus"), memory=Max("memory_mib"))
-    present = Device.objects.filter(node__in=nodes, is_present=True)
+    present = Device.objects.filter(node__in=nodes, is_present=True, in_service=True)
     models = tuple(present.order_by("model").values_list("model", flat=True).distinct())
-    if gpu_model:
-        present = present.filter(model=gpu_model)
+    present = serving(present, gpu_model, milli)
     counts = tuple(
         present.values("node").annotate(n=Count("pk")).order_by("-n").values_list("n", flat=True)
     )
@@ -191,6 +202,18 @@ def largest_shape(pool: Pool, gpu_model: str = "") -> Shape:
         models=models,
         counts=counts,
     )
+
+
+def models_to_price(viewer: User) -> list[str]:
+    """What devices there are, and the slots that their cards are usually cut into."""
+    if not viewer.is_authenticated:
+        return []
+    rows = Device.objects.filter(is_present=True).order_by("model").distinct()
+    models = set(rows.values_list("model", "parent__isnull"))
+    slots = {
+        slot_model(model, slots) for model, is_card in models if is_card for slots in (2, 4, 8)
+    }
+    return sorted({model for model, _ in models} | slots)
 
 
 def pool_summaries(viewer: User, *, only: Iterable[str] | None = None) -> list[PoolSummary]:
@@ -210,7 +233,7 @@ def pool_summaries(viewer: User, *, only: Iterable[str] | None = None) -> list[P
     usable = Q(node__state=NodeState.READY, health=DeviceHealth.HEALTHY)
     is_open = Q(allocations__released_at__isnull=True, allocations__isnull=False)
     devices = (
-        Device.objects.filter(is_present=True)
+        Device.objects.filter(is_present=True, in_service=True)
         .exclude(node__state=NodeState.RETIRED)
         .values_list("node__pool_id", "model")
         .annotate(

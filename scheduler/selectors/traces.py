@@ -78,7 +78,9 @@ def window_of(
 def _size_of(pool: Pool) -> tuple[int, int]:
     """Nodes that have GPUs, and the most GPUs one of them has."""
     nodes = Node.objects.filter(pool=pool).exclude(state=NodeState.RETIRED)
-    present = Device.objects.filter(node__in=nodes, is_present=True).values_list("node_id")
+    present = Device.objects.filter(node__in=nodes, is_present=True, in_service=True).values_list(
+        "node_id"
+    )
     counts: dict[int, int] = {}
     for (node,) in present:
         counts[node] = counts.get(node, 0) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.db import transaction
@@ -18,6 +19,7 @@ from scheduler.services.nodes.inventory import store_devices, store_host
 from scheduler.services.reports import report_attempts
 from scheduler.services.telemetry import ingest_samples
 from scheduler.spec import JobSpec
+from scheduler.spec.values import WHOLE_MILLI
 from scheduler.states import LIVE_ATTEMPT_STATES, PAUSES, AttemptState, EndReason, NodeState
 from scheduler.wire.messages import (
     OLDEST_PROTOCOL,
@@ -30,6 +32,24 @@ from scheduler.wire.messages import (
     SyncReply,
     SyncRequest,
 )
+
+_GRANTED = tuple(f"device__{name}" for name in "uuid slot parent__uuid milli memory_mib".split())
+
+
+@dataclass(slots=True)
+class _Grant:
+    """The devices of a placement as its node knows them; of slots it knows their card alone."""
+
+    uuids: list[str] = field(default_factory=list)
+    milli: int = WHOLE_MILLI
+    memory_mib: int = 0
+
+    def add(self, uuid: str, slot: int | None, card: str | None, milli: int, mib: int) -> None:
+        if slot is None or card is None:
+            self.uuids.append(uuid)
+        else:
+            self.uuids.append(card)
+            self.milli, self.memory_mib = milli, mib
 
 
 def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) -> SyncReply | None:
@@ -125,14 +145,14 @@ def current_reply(
         )
         .order_by("attempt_id")
     )
-    uuids: dict[int, list[str]] = {}
+    grants: dict[int, _Grant] = {}
     addresses: dict[int, list[str]] = {}
     if placements:
         held = Allocation.objects.filter(
             placement__in=placements, released_at__isnull=True
-        ).order_by("device__index")
-        for placement_id, uuid in held.values_list("placement_id", "device__uuid"):
-            uuids.setdefault(placement_id, []).append(uuid)
+        ).order_by("device__index", "device__pk")
+        for placement_id, *device in held.values_list("placement_id", *_GRANTED):
+            grants.setdefault(placement_id, _Grant()).add(*device)
         ranks = Placement.objects.filter(attempt__in=[p.attempt_id for p in placements]).order_by(
             "rank"
         )
@@ -143,7 +163,7 @@ def current_reply(
         revision=revision,
         node_state=NodeState(state),
         assignments=tuple(
-            _assignment(p, tuple(addresses[p.attempt_id]), tuple(uuids.get(p.pk, ())))
+            _assignment(p, tuple(addresses[p.attempt_id]), grants.get(p.pk, _Grant()))
             for p in placements
             if _may_be_told(p)
         ),
@@ -162,9 +182,7 @@ def _may_be_told(placement: Placement) -> bool:
     )
 
 
-def _assignment(
-    placement: Placement, addresses: tuple[str, ...], device_uuids: tuple[str, ...]
-) -> Assignment:
+def _assignment(placement: Placement, addresses: tuple[str, ...], grant: _Grant) -> Assignment:
     attempt = placement.attempt
     job = attempt.job
     spec = JobSpec.model_validate(job.spec)
@@ -180,7 +198,9 @@ def _assignment(
         attempt_number=attempt.number,
         rank=placement.rank,
         addresses=addresses,
-        device_uuids=device_uuids,
+        device_uuids=tuple(grant.uuids),
+        gpu_milli=grant.milli,
+        gpu_memory_mib=grant.memory_mib,
         launch=_launch(spec, job),
         master_port=attempt.master_port if placement.rank else None,
         resume_from=attempt.resumes.checkpoint_path if attempt.resumes else "",

@@ -189,7 +189,10 @@ def move_device(
     reason: str = "",
     **fields: Any,
 ) -> bool:
-    """Move one device; its node's history tells of it. False: it was moved meanwhile."""
+    """Move one device, a card with its parts; its node's history tells of it.
+
+    False: it was moved meanwhile.
+    """
     came_from = DeviceHealth(device.health)
     moved = Device.objects.filter(pk=device.pk, health=came_from).update(
         health=to, health_reason=reason[:255], **fields
@@ -197,7 +200,9 @@ def move_device(
     if not moved:
         return False
     device.refresh_from_db()
-    follow_devices([device.pk], now=now, cause=kind)
+    parts = device.slots.all()
+    parts.update(health=to, health_reason=reason[:255])
+    follow_devices([device.pk, *parts.values_list("pk", flat=True)], now=now, cause=kind)
     words = f"GPU {device.index}" + (f": {reason}" if reason else "")
     record_node_event(
         device.node, kind, now=now, actor=actor, came_from=came_from, to=to, detail=words

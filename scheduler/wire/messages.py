@@ -23,7 +23,11 @@ MAX_LOG_CHUNK = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """One GPU as NVML (or the simulator behind the same interface) describes it."""
+    """One GPU as NVML (or the simulator behind the same interface) describes it.
+
+    A MIG instance is one too: `parent` is the UUID of its card, which is told as well, and `milli`
+    how many thousandths of the card's compute it has.
+    """
 
     uuid: str
     index: int
@@ -31,6 +35,8 @@ class DeviceFacts:
     memory_mib: int
     link_group: str = ""
     simulated: bool = False
+    parent: str = ""
+    milli: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +245,9 @@ class Assignment:
     `stop` is None while it should run. `master_port` is None for rank 0, which picks a free one;
     other ranks are told only once rank 0 has reported it. `resume` is what an earlier attempt
     confirmed and this node should be able to read; `resume_from` is its path, for older agents.
+
+    `gpu_milli` below 1000: it has a slot of the one card in `device_uuids`, which others may have
+    been given too, and with it `gpu_memory_mib` of the card's memory.
     """
 
     fence: int
@@ -255,6 +264,8 @@ class Assignment:
     resume_from: str = ""
     resume: Checkpoint | None = None
     stop: StopOrder | None = None
+    gpu_milli: int = 1000
+    gpu_memory_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True)

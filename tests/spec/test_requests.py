@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from scheduler.spec import SpecInvalid, parse_spec, read_document
-from scheduler.spec.not_yet import NOT_YET, not_yet
 from scheduler.spec.parts import NodeCount
 
 GOOD = {"name": "train", "project": "vision/digits", "command": "python train.py"}
@@ -52,7 +51,6 @@ def test_old_specs_load_and_mean_what_they_meant():
     spec = parse_spec(STORED)
     assert (spec.nodes, spec.nodes.least, spec.gpu_milli) == (3, 3, 1000)
     assert not spec.is_preemptible
-    assert not not_yet(spec)
     assert parse_spec(spec.document()) == spec
 
 
@@ -154,14 +152,3 @@ def test_yaml_reads_them_as_written():
     text = "name: x\nproject: a/b\ncommand: ['true']\nnodes: 2..4\nbegin: 2026-12-31 08:00\n"
     spec = parse_spec(read_document(text + "gpu_models: [A, B]\nlicences: {solver: 1}\n"))
     assert (spec.nodes.least, spec.begin.hour, spec.licences) == (2, 8, {"solver": 1})
-
-
-@pytest.mark.parametrize("field", NOT_YET)
-def test_a_field_that_is_not_honoured_is_refused_by_name(field):
-    asked = {
-        "gpu_milli": "0.5", "gpu_memory": "1GiB", "gpu_models": "A", "nodes": "1..2",
-        "exclusive": True, "licences": "a", "constraints": "a=b", "exclude_nodes": "n1",
-        "topology": "rack", "scratch": "1GiB", "booking": "b",
-    }  # fmt: skip
-    spec = parse_spec({**GOOD, field: asked[field]})
-    assert [problem.field for problem in not_yet(spec)] == [field]

@@ -128,7 +128,7 @@ class NodeDevice(ApiView):
 
     @operation(
         "nodes_device",
-        "Take a GPU out of service, have it checked, or return it (operators)",
+        "Take a GPU out of service, have it checked, return it, or cut it into slots (operators)",
         scope="nodes:write",
         body=DeviceBody,
         reply=NodeShape,

@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from scheduler.selectors.cluster import NodeView, PoolSummary
 from scheduler.selectors.queues import QueueRow
+from scheduler.services.nodes.cutting import MOST_SLOTS, SLOT_ISOLATIONS
 from scheduler.states import Tier
 
 
@@ -40,10 +41,17 @@ class PoolBody(serializers.Serializer[Any]):
 
 
 class DeviceShape(serializers.Serializer[Any]):
-    """A GPU. `job` is null when it is free, or held by a job you may not see (`is_held`)."""
+    """A GPU, or a part of one. `job` is null when it is free, or held by a job you may not see.
+
+    `name` is its number on the node, and of a slot also that on the card. A part is `milli`
+    thousandths of a card, kept apart as `isolation` says.
+    """
 
     uuid = serializers.CharField()
     index = serializers.IntegerField()
+    name = serializers.CharField()
+    milli = serializers.IntegerField()
+    isolation = serializers.CharField()
     model = serializers.CharField()
     memory_mib = serializers.IntegerField()
     link_group = serializers.CharField()
@@ -89,10 +97,15 @@ class DrainBody(serializers.Serializer[Any]):
 
 
 class DeviceBody(serializers.Serializer[Any]):
-    """What is to become of a GPU, and why; `quarantine` needs a reason."""
+    """What is to become of a GPU, and why; `quarantine` needs a reason.
 
-    action = serializers.ChoiceField(choices=["quarantine", "check", "return"])
+    `cut` offers the card as so many `slots`, each for a job of its own; 1 makes it whole again.
+    """
+
+    action = serializers.ChoiceField(choices=["quarantine", "check", "return", "cut"])
     reason = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    slots = serializers.IntegerField(required=False, min_value=1, max_value=MOST_SLOTS)
+    isolation = serializers.ChoiceField(required=False, choices=list(SLOT_ISOLATIONS))
 
 
 class PlaceBody(serializers.Serializer[Any]):
@@ -187,6 +200,9 @@ def show_node(view: NodeView) -> dict[str, Any]:
             {
                 "uuid": one.device.uuid,
                 "index": one.device.index,
+                "name": one.device.label,
+                "milli": one.device.milli,
+                "isolation": one.device.isolation,
                 "model": one.device.model,
                 "memory_mib": one.device.memory_mib,
                 "link_group": one.device.link_group,

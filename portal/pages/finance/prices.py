@@ -18,7 +18,7 @@ from portal.pages.finance.acting import decide, decide_by_form
 from portal.templatetags.measures import device_short_name
 from scheduler.conf import load_conf
 from scheduler.selectors.books.desk import require_reader
-from scheduler.selectors.cluster import pool_summaries
+from scheduler.selectors.cluster import models_to_price
 
 
 @page("GET", "POST")
@@ -55,7 +55,7 @@ def price_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
 
 
 def _form(viewer: User, data: Any = None) -> PriceForm:
-    models = sorted({model for pool in pool_summaries(viewer) for model in pool.models})
+    models = models_to_price(viewer)
     return PriceForm(data, models=[(model, device_short_name(model)) for model in models])
 
 

@@ -12,9 +12,12 @@ from scheduler.wire.messages import DeviceFacts, DeviceSample
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Who holds a device: the attempt's fence and the processor cores it keeps busy."""
+    """Who holds a device: the attempt's fence and the processor cores it keeps busy.
 
-    fence: int
+    Of a card that several attempts have slots of: no fence, and the cores of all of them.
+    """
+
+    fence: int | None
     busy_cores: float
     held_s: float
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from scheduler.agent.runtime.notices import NOTICE_FILE
 from scheduler.wire.messages import Assignment
 
+_WHOLE_MILLI = 1000
 _SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
@@ -36,6 +37,7 @@ def shared_environment(
         **_own(assignment, places),
         "CUDA_VISIBLE_DEVICES": ",".join(assignment.device_uuids),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        **_part(assignment),
     }
     if network_interface:
         fixed["NCCL_SOCKET_IFNAME"] = fixed["GLOO_SOCKET_IFNAME"] = network_interface
@@ -101,6 +103,19 @@ def _own(assignment: Assignment, places: Places) -> Mapping[str, str]:
         "TRAINYARD_NOTICE_FILE": f"{places.work}/{NOTICE_FILE}",
         "TRAINYARD_OUTPUT_DIR": places.output,
         "TRAINYARD_SCRATCH_DIR": places.scratch,
+    }
+
+
+def _part(assignment: Assignment) -> Mapping[str, str]:
+    """How much of a card it has: what frameworks ask for, and NVIDIA's MPS daemon enforces."""
+    if assignment.gpu_milli >= _WHOLE_MILLI or not assignment.device_uuids:
+        return {}
+    return {
+        "TRAINYARD_GPU_MILLI": str(assignment.gpu_milli),
+        "TRAINYARD_GPU_MEMORY_MIB": str(assignment.gpu_memory_mib),
+        "TRAINYARD_GPU_MEMORY_FRACTION": f"{assignment.gpu_milli / 1000:.3f}",
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": f"{assignment.gpu_milli / 10:.1f}",
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={assignment.gpu_memory_mib}M",
     }
 
 

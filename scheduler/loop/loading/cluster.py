@@ -23,11 +23,15 @@ from scheduler.engine.snapshot import (
 from scheduler.loop.loading.accounts import Owners
 from scheduler.loop.loading.columns import Columns, ModelRows, columns_of
 from scheduler.loop.loading.labels import places_of
+from scheduler.loop.loading.parts import Parts
 from scheduler.models import Allocation, Device, Node, Placement
 from scheduler.models.attempts import NODE_FAULTS
 from scheduler.states import LIVE_ATTEMPT_STATES, DeviceHealth, NodeState
 
 _OUT = (NodeState.DRAINING, NodeState.DRAINED)
+_PART_FIELDS = ("parent_id", "parent__model", "milli", "isolation")
+# A whole card is kept apart by being one.
+_ISOLATION_ROW = {"": len(ISOLATIONS) - 1, "timeslice": 0, "mps": 1, "mig": 2}
 _SIZES = ("cpus", "memory_mib", "scratch_mib")
 _STATE_ROW = {state: row for row, state in enumerate(NODE_STATES)}
 
@@ -103,22 +107,40 @@ def _shares_without_devices(node_row: dict[int, int]) -> list[Share]:
     return [_share(row, node_row) for row in held if row[1] in node_row]
 
 
-def load_devices(node_row: dict[int, int], holder: dict[int, int], models: ModelRows) -> Devices:
-    """Present devices, sorted by node row and index; a card cut into slots counts by its slots."""
+def load_devices(
+    node_row: dict[int, int], holder: dict[int, int], models: ModelRows, parts: Parts
+) -> Devices:
+    """Present devices, sorted by node row and index; a card in parts counts by its parts."""
     groups: dict[tuple[int, str], int] = {}
     cards: dict[int, int] = {}
     rows = []
-    present = Device.objects.filter(is_present=True, slots__isnull=True).values_list(
-        "pk", "node_id", "index", "model", "link_group", "health", "memory_mib", "parent_id"
+    present = Device.objects.filter(is_present=True, in_service=True).values_list(
+        "pk", "node_id", "index", "model", "link_group", "health", "memory_mib", *_PART_FIELDS
     )
-    for pk, node, index, model, link_group, health, memory_mib, parent in present:
+    for pk, node, index, model, link_group, health, memory_mib, *part in present:
+        parent, card_model, milli, apart = part
         if node in node_row:
+            parts.add(model, card_model, milli)
             row = node_row[node]
             group = groups.setdefault((row, link_group), len(groups))
             healthy = health == DeviceHealth.HEALTHY
             card = NONE if parent is None else cards.setdefault(parent, len(cards))
             held = holder.get(pk, NONE)
-            rows.append((row, index, pk, models.of(model), group, healthy, held, memory_mib, card))
+            isolation = _ISOLATION_ROW[apart]
+            rows.append(
+                (
+                    row,
+                    index,
+                    pk,
+                    models.of(model),
+                    group,
+                    healthy,
+                    held,
+                    memory_mib,
+                    card,
+                    isolation,
+                )
+            )
     names = (
         "node",
         "index",
@@ -129,6 +151,7 @@ def load_devices(node_row: dict[int, int], holder: dict[int, int], models: Model
         "holder",
         "memory_mib",
         "card",
+        "isolation",
     )
     devices = columns_of(sorted(rows), names)
     return Devices.of(
@@ -138,11 +161,10 @@ def load_devices(node_row: dict[int, int], holder: dict[int, int], models: Model
         link_group=ints(devices["link_group"]),
         is_healthy=flags(devices["is_healthy"]),
         holder=ints(devices["holder"]),
-        # A card that is shared is cut into slots, each a device of its own.
+        # A card that is shared is in parts, each a device of its own.
         is_shareable=flags([False] * len(rows)),
         memory_mib=ints(devices["memory_mib"]),
-        # A whole card is kept apart by being one; slots of it take turns.
-        isolation=ints([len(ISOLATIONS) - 1 if card == NONE else 0 for card in devices["card"]]),
+        isolation=ints(devices["isolation"]),
         card=ints(devices["card"]),
     )
 

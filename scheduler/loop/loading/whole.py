@@ -29,6 +29,7 @@ from scheduler.loop.loading.jobs import as_waiting, load_avoided, load_jobs
 from scheduler.loop.loading.labels import labels_of
 from scheduler.loop.loading.licences import load_licences
 from scheduler.loop.loading.live import load_running, runs_below
+from scheduler.loop.loading.parts import Parts, models_now, with_whole_cards
 from scheduler.loop.loading.wishes import load_wishes, with_wishes
 from scheduler.models import Pool, Queue
 
@@ -49,6 +50,13 @@ class Loaded:
     queue_row: Mapping[int, int] = field(default_factory=dict)
     owners: Owners = NOBODY
     booking_row: Mapping[int, int] = field(default_factory=dict)
+    parts: Parts = field(default_factory=Parts)
+
+    @property
+    def any_whole(self) -> int:
+        """What a job has in its column of models that takes whole GPUs of any."""
+        sets = self.snapshot.model_sets
+        return len(self.snapshot.models) + len(sets) - 1 if self.parts.of else NONE
 
     def with_running(self, *, rest_s: float, now: datetime) -> Loaded:
         """The same with the live jobs that may be stopped; two queries more.
@@ -63,7 +71,8 @@ class Loaded:
         )
         inside = dict(zip(snapshot.held.job.tolist(), snapshot.held.booking.tolist(), strict=True))
         booking = ints([inside.get(job, NONE) for job in running.jobs.id.tolist()])
-        running = replace(running, jobs=replace(running.jobs, booking=booking))
+        model = models_now(snapshot, running.jobs, self.parts)
+        running = replace(running, jobs=replace(running.jobs, booking=booking, model=model))
         return replace(self, snapshot=replace(snapshot, running=running))
 
     def may_stop_some(self) -> bool:
@@ -96,14 +105,17 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
     shares, holder = load_shares(node_row)
     job_rows = load_jobs()
     models = ModelRows()
-    claims, devices = with_claims(load_devices(node_row, holder, models), node_row, now)
+    parts = Parts()
+    devices = load_devices(node_row, holder, models, parts)
+    claims, devices = with_claims(devices, node_row, now)
     owners = load_owners(_owners(job_rows, shares), now=now, half_life_s=half_life_s)
     team_of = owners.team_of if (devices.card != NONE).any() else {}
     avoided = load_avoided(node_row)
     waiting = as_waiting(job_rows, pool_row, queue_row, models, avoided, team_of, owners)
     failures = load_failures(now - FAILED_LATELY)
     calendar = load_calendar(node_rows, pool_row, models, now)
-    wishes = load_wishes(now, models, calendar.booking_row)
+    wishes = load_wishes(now, models, parts, calendar.booking_row)
+    parts.name_whole(models)
     snapshot = Snapshot(
         now_s=now.timestamp(),
         pools=tuple(name for _, name in pools),
@@ -123,8 +135,9 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
     )
     limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows))
     snapshot = with_headroom(replace(snapshot, **limits, **load_licences(wishes)), pool_row)
+    snapshot = with_whole_cards(snapshot, parts)
     reasons = tuple(job_rows["wait_reason"])
-    return Loaded(snapshot, reasons, pool_row, queue_row, owners, calendar.booking_row)
+    return Loaded(snapshot, reasons, pool_row, queue_row, owners, calendar.booking_row, parts)
 
 
 def _owners(jobs: Columns, shares: Iterable[Share]) -> Iterator[tuple[int, int]]:

@@ -11,6 +11,7 @@ from scheduler.engine.snapshot import (
     ISOLATIONS,
     SPREADS,
     TOPOLOGIES,
+    WHOLE_MILLI,
     Snapshot,
     Waiting,
     flags,
@@ -18,6 +19,7 @@ from scheduler.engine.snapshot import (
 )
 from scheduler.loop.loading.columns import Columns, ModelRows
 from scheduler.loop.loading.labels import Labels, as_mask, mask_words
+from scheduler.loop.loading.parts import Parts
 from scheduler.models import Job
 from scheduler.states import JobState
 
@@ -28,6 +30,8 @@ _FIELDS = (
     "nodes_min",
     "node_sizes",
     "gpu_memory_mib",
+    "gpu_milli",
+    "gpu_model",
     "gpu_models",
     "fallback_after_s",
     "isolation",
@@ -73,28 +77,42 @@ class Wishes:
         self.cells.setdefault(column, {})[job] = value
 
 
-def load_wishes(now: datetime, models: ModelRows, booking_row: Mapping[int, int]) -> Wishes:
+def load_wishes(
+    now: datetime, models: ModelRows, parts: Parts, booking_row: Mapping[int, int]
+) -> Wishes:
     """One query for the queued jobs that have any; call it before the models are counted."""
     wishes = Wishes()
     asking = Job.objects.filter(state=JobState.QUEUED, is_shaped=True).order_by("pk")
     for values in asking.values_list(*_FIELDS):
         job = dict(zip(_FIELDS, values, strict=True))
-        _read(wishes, job, now, models)
+        _read(wishes, job, now)
+        _read_models(wishes, job, now, models, parts)
         if job["booked_in_id"] in booking_row:
             wishes.put("booking", job["pk"], booking_row[job["booked_in_id"]])
     return wishes
 
 
-def _read(wishes: Wishes, job: Mapping[str, Any], now: datetime, models: ModelRows) -> None:
+def _read_models(
+    wishes: Wishes, job: Mapping[str, Any], now: datetime, models: ModelRows, parts: Parts
+) -> None:
+    """A part of a card is one device of any of the models that are large enough."""
+    names = job["gpu_models"]
+    if names:
+        names = models_by_now(names, job["fallback_after_s"], now - job["queued_at"])
+    if job["gpu_milli"] < WHOLE_MILLI:
+        cards = names or ([job["gpu_model"]] if job["gpu_model"] else [])
+        names = parts.fitting(job["gpu_milli"], cards)
+    if names:
+        wishes.models[job["pk"]] = wishes.model_sets.of(tuple(models.of(name) for name in names))
+        wishes.put("prefers", job["pk"], True)
+
+
+def _read(wishes: Wishes, job: Mapping[str, Any], now: datetime) -> None:
     pk = job["pk"]
     if job["nodes_min"] < job["nodes"]:
         wishes.put("nodes_min", pk, job["nodes_min"])
         if job["node_sizes"]:
             wishes.put("sizes", pk, wishes.size_sets.of(tuple(job["node_sizes"])))
-    if job["gpu_models"]:
-        takes = models_by_now(job["gpu_models"], job["fallback_after_s"], now - job["queued_at"])
-        wishes.models[pk] = wishes.model_sets.of(tuple(models.of(name) for name in takes))
-        wishes.put("prefers", pk, True)
     if job["topology_level"]:
         wishes.put("topology", pk, TOPOLOGIES.index(job["topology_level"]))
         wishes.put("spread", pk, SPREADS.index(job["topology_mode"]))

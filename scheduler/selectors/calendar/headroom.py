@@ -31,7 +31,7 @@ def headroom_views(viewer: User) -> list[HeadroomView]:
         node__state=NodeState.READY,
         health=DeviceHealth.HEALTHY,
         is_present=True,
-        slots__isnull=True,
+        in_service=True,
     )
     free = dict.fromkeys(in_order.values_list("pk", "node__pool_id", "model"))
     held = list(

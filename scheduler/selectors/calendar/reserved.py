@@ -23,7 +23,7 @@ def reserved_devices(*, now: datetime) -> Mapping[int, Booking]:
         return {}
     owner: dict[int, Booking] = {}
     devices = list(
-        Device.objects.filter(node__in=by_node, is_present=True, slots__isnull=True)
+        Device.objects.filter(node__in=by_node, is_present=True, in_service=True)
         .order_by("node", "index")
         .values_list("pk", "node", "model")
     )

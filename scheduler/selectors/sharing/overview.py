@@ -90,7 +90,7 @@ def team_quota(viewer: User, slug: str, *, now: datetime) -> TeamQuota:
         )
     )
     capacity = list(
-        Device.objects.filter(is_present=True)
+        Device.objects.filter(is_present=True, in_service=True)
         .exclude(node__state=NodeState.RETIRED)
         .order_by()
         .values_list("node__pool_id", "model")

@@ -84,7 +84,7 @@ def _gpus_by_node(wanted: Wanted) -> dict[int, int]:
     """GPUs of the wanted model by node of the pool; nodes without any count for whole nodes."""
     nodes = Node.objects.filter(pool=wanted.pool).exclude(state=NodeState.RETIRED)
     found = dict.fromkeys(nodes.order_by("name").values_list("pk", flat=True), 0)
-    devices = Device.objects.filter(node__in=found, is_present=True, slots__isnull=True)
+    devices = Device.objects.filter(node__in=found, is_present=True, in_service=True)
     if wanted.gpu_model:
         devices = devices.filter(model=wanted.gpu_model)
     counts = devices.order_by().values_list("node").annotate(count=Count("pk"))

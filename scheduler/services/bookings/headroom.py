@@ -53,7 +53,7 @@ def _check(pool: Pool, gpus: int, gpu_model: str) -> None:
             "take back what is lent. Set a policy that preempts, under fair or fifo, first.",
             field="gpus",
         )
-    present = Device.objects.filter(node__pool=pool, is_present=True, slots__isnull=True)
+    present = Device.objects.filter(node__pool=pool, is_present=True, in_service=True)
     if gpu_model:
         present = present.filter(model=gpu_model)
     total = present.count()

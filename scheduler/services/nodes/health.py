@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from accounts.models import User
 from scheduler.models import Allocation, Attempt, Device, Node
 from scheduler.services import transitions
 from scheduler.services.errors import Conflict, Invalid
+from scheduler.services.nodes.cutting import cut_card
 from scheduler.services.nodes.register import require_operator
 from scheduler.services.stopping import request_stop
 from scheduler.states import (
@@ -32,6 +33,8 @@ COOL_DOWN = timedelta(seconds=60)
 NEXT_CHECK = timedelta(minutes=15)
 # Beyond the first a node's times are worth nothing; the second keeps it from going to and fro.
 CLOCK_OFF_S, CLOCK_FINE_S = 60.0, 30.0
+# Nodes know nothing of slots: what is wrong with a card is wrong with them.
+_TOLD_OF = Q(slot__isnull=True)
 _OFFERED = (DeviceHealth.HEALTHY, DeviceHealth.SUSPECT)
 
 
@@ -48,7 +51,7 @@ def take_troubles(node: Node, troubles: Sequence[TroubleReport], *, now: datetim
         known = worst.get(report.uuid)
         if known is None or _rank(kind) > _rank(known[0]):
             worst[report.uuid] = (kind, report)
-    for device in node.devices.select_related("node").order_by("index"):
+    for device in node.devices.filter(_TOLD_OF).select_related("node").order_by("index"):
         found = worst.get(device.uuid)
         if found is not None:
             _take_out(device, *found, now)
@@ -83,11 +86,12 @@ def _take_out(device: Device, kind: Trouble, report: TroubleReport, now: datetim
 
 def _stop_program(device: Device, now: datetime) -> None:
     """Who runs on a broken device cannot go on, but may hang there for ever."""
-    held = Allocation.objects.filter(device=device, released_at__isnull=True)
+    here = Q(device=device) | Q(device__parent=device)
+    held = Allocation.objects.filter(here, released_at__isnull=True)
     attempts = (
         Attempt.objects.select_for_update(of=("self",))
         .select_related("job__pool")
-        .filter(placements__allocations__in=held, state__in=LIVE_ATTEMPT_STATES)
+        .filter(pk__in=held.values_list("placement__attempt"), state__in=LIVE_ATTEMPT_STATES)
     )
     for attempt in attempts:
         request_stop(attempt=attempt, reason=EndReason.DEVICE_FAILED, now=now)
@@ -130,7 +134,8 @@ def _return_node(node: Node, now: datetime) -> None:
 
 def due_checks(node: Node, *, now: datetime) -> tuple[str, ...]:
     """Devices that the node should try out now: nobody holds them."""
-    held = Allocation.objects.filter(device=OuterRef("pk"), released_at__isnull=True)
+    here = Q(device=OuterRef("pk")) | Q(device__parent=OuterRef("pk"))
+    held = Allocation.objects.filter(here, released_at__isnull=True)
     waiting = Device.objects.filter(~Exists(held), node=node, is_present=True, check_at__lte=now)
     return tuple(waiting.order_by("index").values_list("uuid", flat=True))
 
@@ -198,7 +203,8 @@ def check_device(*, actor: User, device: Device, now: datetime | None = None) ->
     now = now or timezone.now()
     if device.health in _OFFERED:
         raise Conflict("The GPU is in service already.")
-    if device.allocations.filter(released_at__isnull=True).exists():
+    here = Q(device=device) | Q(device__parent=device)
+    if Allocation.objects.filter(here, released_at__isnull=True).exists():
         raise Conflict("A job still holds the GPU. Cancel it or wait for its end.")
     Device.objects.filter(pk=device.pk).update(check_at=now)
     Node.objects.filter(pk=device.node_id).update(has_checks=True)
@@ -228,8 +234,18 @@ def return_device(*, actor: User, device: Device, now: datetime | None = None) -
     return device
 
 
-def act_on_device(*, actor: User, device: Device, action: str, reason: str = "") -> Device:
-    """What an operator asks for by name: `quarantine`, `check` or `return`."""
+def act_on_device(
+    *,
+    actor: User,
+    device: Device,
+    action: str,
+    reason: str = "",
+    slots: int = 1,
+    isolation: str = "timeslice",
+) -> Device:
+    """What an operator asks for by name: `quarantine`, `check`, `return`, or `cut` into slots."""
+    if action == "cut":
+        return cut_card(actor=actor, device=device, slots=slots, isolation=isolation)
     if action == "quarantine":
         return quarantine_device(actor=actor, device=device, reason=reason)
     if action == "check":
@@ -237,4 +253,4 @@ def act_on_device(*, actor: User, device: Device, action: str, reason: str = "")
     if action == "return":
         return return_device(actor=actor, device=device)
     require_operator(actor)
-    raise Invalid("Choose quarantine, check or return.", field="action")
+    raise Invalid("Choose quarantine, check, return or cut.", field="action")

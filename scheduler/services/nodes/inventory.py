@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from scheduler.models import Device, Node
 from scheduler.services.errors import Invalid
 from scheduler.services.timeline.segments import follow_node
+from scheduler.spec.values import WHOLE_MILLI
 from scheduler.states import NodeState
 from scheduler.wire.messages import DeviceFacts, HostFacts
 
-MAX_DEVICES = 64
+# Cards, and seven instances on each of sixteen.
+MAX_DEVICES = 128
 _MAX_MIB = 2**40
 
 
@@ -38,6 +40,7 @@ def store_devices(node: Node, devices: Sequence[DeviceFacts], *, now: datetime) 
         raise Invalid("Two devices have the same UUID.", field="devices")
     for device in devices:
         sound = device.uuid and device.model and 0 < device.memory_mib < _MAX_MIB
+        sound = sound and 1 <= device.milli <= WHOLE_MILLI and device.uuid != device.parent
         if not sound or not 0 <= device.index < 1024:
             raise Invalid(
                 f"Device {device.uuid or device.index} is not plausible.", field="devices"
@@ -55,18 +58,53 @@ def store_devices(node: Node, devices: Sequence[DeviceFacts], *, now: datetime) 
             field="devices",
             code="device_belongs_elsewhere",
         )
-    for device in devices:
-        Device.objects.update_or_create(
-            uuid=device.uuid,
-            defaults={
-                "node": node,
-                "index": device.index,
-                "model": device.model[:96],
-                "memory_mib": device.memory_mib,
-                "link_group": device.link_group[:63],
-                "is_simulated": device.simulated,
-                "is_present": True,
-            },
-        )
-    node.devices.exclude(uuid__in=uuids).update(is_present=False)
+    instances = [device for device in devices if device.parent]
+    cards = {one.uuid: _store(node, one) for one in devices if not one.parent}
+    lost = next((one for one in instances if one.parent not in cards), None)
+    if lost is not None:
+        raise Invalid(f"The card of MIG instance {lost.uuid} is missing.", field="devices")
+    _settle_parts(node, cards, instances)
+    node.devices.exclude(uuid__in=uuids).exclude(parent__uuid__in=cards).update(is_present=False)
     follow_node(node.pk, now=now, cause="inventory")
+
+
+def _store(node: Node, device: DeviceFacts, card: Device | None = None) -> Device:
+    row, _ = Device.objects.update_or_create(
+        uuid=device.uuid,
+        defaults={
+            "node": node,
+            "index": device.index,
+            "model": device.model[:96],
+            "memory_mib": device.memory_mib,
+            "link_group": device.link_group[:63],
+            "is_simulated": device.simulated,
+            "is_present": True,
+            "parent": card,
+            "milli": device.milli if card else WHOLE_MILLI,
+            "isolation": "mig" if card else "",
+            **({"in_service": True, "health": card.health} if card else {}),
+        },
+    )
+    return row
+
+
+def _settle_parts(
+    node: Node, cards: Mapping[str, Device], instances: Sequence[DeviceFacts]
+) -> None:
+    """MIG instances as the node tells them, slots as they were cut; a card in parts is none itself.
+
+    Instances that are no more go before new ones come: together they may be more than the card.
+    """
+    told = [one.uuid for one in instances]
+    parts = Device.objects.filter(parent__in=cards.values())
+    in_mig = {one.parent for one in instances}
+    gone = parts.filter(slot__isnull=True).exclude(uuid__in=told)
+    gone |= parts.filter(slot__isnull=False, parent__uuid__in=in_mig)
+    gone.update(is_present=False, in_service=False)
+    for one in instances:
+        _store(node, one, cards[one.parent])
+    parts.filter(in_service=True).update(is_present=True)
+    cut = set(parts.filter(in_service=True).values_list("parent_id", flat=True))
+    every = Device.objects.filter(node=node, parent__isnull=True, uuid__in=cards)
+    every.filter(pk__in=cut).update(in_service=False)
+    every.exclude(pk__in=cut).update(in_service=True)

@@ -113,7 +113,7 @@ def cost_of_asking(
     now: datetime,
 ) -> Cost:
     """What it costs if it is used in full; a maximum is priced like what it allows."""
-    devices = Device.objects.filter(is_present=True)
+    devices = Device.objects.filter(is_present=True, in_service=True)
     if pool is not None:
         devices = devices.filter(node__pool=pool)
     models = {gpu_model} if gpu_model else set(devices.values_list("model", flat=True))

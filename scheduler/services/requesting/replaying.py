@@ -79,7 +79,9 @@ def replay_past(
     if not len(window.workload):
         return Past(pool, since, now, window, None, ())
     models = set(
-        Device.objects.filter(node__pool=pool, is_present=True).values_list("model", flat=True)
+        Device.objects.filter(node__pool=pool, is_present=True, in_service=True).values_list(
+            "model", flat=True
+        )
     )
     notes = _notes(question, window, most_jobs, models)
     if question.kind is RequestKind.BUDGET:
@@ -179,7 +181,7 @@ def _tightest(limits: Sequence[int | None]) -> int:
 def gpus_in_service(pool: Pool | None, gpu_model: str) -> int:
     """Of this pool and model, on nodes that have not been retired."""
     nodes = Node.objects.exclude(state=NodeState.RETIRED)
-    devices = Device.objects.filter(node__in=nodes, is_present=True)
+    devices = Device.objects.filter(node__in=nodes, is_present=True, in_service=True)
     if pool is not None:
         devices = devices.filter(node__pool=pool)
     return (devices.filter(model=gpu_model) if gpu_model else devices).count()

@@ -14,7 +14,7 @@ from accounts.selectors import rates_over
 from scheduler.conf import load_conf
 from scheduler.models import Device, Job
 from scheduler.money import cost_of
-from scheduler.selectors.cluster import pool_summaries
+from scheduler.selectors.cluster import pool_summaries, serving
 from scheduler.selectors.sharing.after import BudgetAfter, LimitAfter
 from scheduler.services.submitting.order import resolve_order
 from scheduler.services.submitting.targets import resolve_target
@@ -74,9 +74,8 @@ def preview_job(*, actor: User, spec: JobSpec, now: datetime | None = None) -> Q
         resolve_order(actor, spec)
     pool = queue.pool
     summary = pool_summaries(actor, only=[pool.name])[0]
-    fitting = Device.objects.filter(node__pool=pool, is_present=True)
-    if spec.gpu_model:
-        fitting = fitting.filter(model=spec.gpu_model)
+    present = Device.objects.filter(node__pool=pool, is_present=True, in_service=True)
+    fitting = serving(present, spec.gpu_model, spec.gpu_milli)
     models = set(fitting.order_by().values_list("model", flat=True).distinct())
     table = rates_over(models)
     rates = [rate for model in models if (rate := table.at(model, now)) is not None]

@@ -13,7 +13,7 @@ from scheduler.selectors.cluster import Shape, largest_shape
 from scheduler.selectors.sharing.licences import licence_totals
 from scheduler.services.errors import NotFound
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, units
-from scheduler.spec.not_yet import not_yet
+from scheduler.spec.values import WHOLE_MILLI, format_milli
 
 DEFAULT_POOL = "default"
 FARTHEST_BEGIN = timedelta(days=366)
@@ -25,7 +25,7 @@ class Seen:
 
     projects: dict[str, Project] = field(default_factory=dict)
     queues: dict[str, Queue | None] = field(default_factory=dict)
-    shapes: dict[tuple[int, str], Shape] = field(default_factory=dict)
+    shapes: dict[tuple[int, str, int], Shape] = field(default_factory=dict)
 
     def project(self, actor: User, path: str) -> Project:
         """Raises NotFound."""
@@ -40,11 +40,12 @@ class Seen:
             self.queues[pool] = queues.order_by("pk").first()
         return self.queues[pool]
 
-    def shape(self, pool: Pool, gpu_model: str) -> Shape:
-        """The largest that the pool offers of this model."""
-        if (pool.pk, gpu_model) not in self.shapes:
-            self.shapes[pool.pk, gpu_model] = largest_shape(pool, gpu_model)
-        return self.shapes[pool.pk, gpu_model]
+    def shape(self, pool: Pool, gpu_model: str, milli: int) -> Shape:
+        """The largest that the pool offers of this model, of whole cards or of large parts."""
+        key = (pool.pk, gpu_model, milli)
+        if key not in self.shapes:
+            self.shapes[key] = largest_shape(pool, gpu_model, milli)
+        return self.shapes[key]
 
 
 def resolve_target(
@@ -52,7 +53,7 @@ def resolve_target(
 ) -> tuple[Project, Queue]:
     """The project and queue a spec names, checked for this actor; raises SpecInvalid."""
     seen = seen or Seen()
-    problems = [*not_yet(spec), *_unlicensed(spec)]
+    problems = _unlicensed(spec)
     if spec.begin is not None and spec.begin - now > FARTHEST_BEGIN:
         problems.append(SpecProblem("begin", "lies more than a year ahead; choose a nearer time"))
     project = None
@@ -69,7 +70,7 @@ def resolve_target(
     if queue is None:
         problems.append(SpecProblem("pool", f"there is no pool {name}"))
     else:
-        problems += _misfits(spec, queue, seen.shape(queue.pool, spec.gpu_model))
+        problems += _misfits(spec, queue, seen.shape(queue.pool, spec.gpu_model, spec.gpu_milli))
     if problems or project is None or queue is None:
         raise SpecInvalid(problems)
     return project, queue
@@ -96,6 +97,13 @@ def _misfits(spec: JobSpec, queue: Queue, shape: Shape) -> list[SpecProblem]:
     if not shape.nodes:
         return []
     pool, model = queue.pool.name, spec.gpu_model or "any"
+    if spec.gpu_milli < WHOLE_MILLI and not shape.gpus_per_node:
+        of, part = f" of {spec.gpu_model}" if spec.gpu_model else "", format_milli(spec.gpu_milli)
+        words = (
+            f"pool {pool} has no parts of cards as large as {part} GPU{of}; "
+            "ask for a whole GPU, or ask an operator to cut cards into slots"
+        )
+        return [SpecProblem("gpu_milli", words)]
     if spec.gpus_per_node and not shape.gpus_per_node:
         known = ", ".join(shape.models) or "no GPUs"
         wanted = spec.gpu_model or "GPUs"

@@ -29,6 +29,7 @@ _READ = {
     "node": "node__state",
     "health": "health",
     "is_present": "is_present",
+    "in_service": "in_service",
     "attempt": "held__placement__attempt_id",
     "attempt_state": "held__placement__attempt__state",
     "project": "held__placement__attempt__job__project_id",
@@ -152,7 +153,7 @@ def _due(row: dict[str, Any], now_s: int, cause: str) -> DeviceSegment | None:
 def _facts(row: dict[str, Any]) -> Facts:
     node = row["node"]
     return Facts(
-        in_service=node != NodeState.RETIRED,
+        in_service=node != NodeState.RETIRED and row["in_service"],
         holder=str(row["attempt"] or ""),
         reserved_for=str(row["reserved_for"] or ""),
         is_preparing=row["attempt_state"] != AttemptState.RUNNING,
