@@ -151,7 +151,7 @@ class Roster:
         for attempt in live:
             holding = self._measure(attempt)
             for device_uuid in attempt.assignment.device_uuids:
-                found[device_uuid] = _together(found.get(device_uuid), holding)
+                found[device_uuid] = holding.beside(found.get(device_uuid))
         return found
 
     def _measure(self, attempt: Attempt) -> Holding:

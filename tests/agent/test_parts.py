@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from scheduler.agent.converge import _together
 from scheduler.agent.gpus.face import Holding
 from scheduler.agent.gpus.simulated import SimulatedGpus
 from scheduler.agent.setup.environment import Places, shared_environment
@@ -33,8 +32,8 @@ def test_a_whole_card_is_told_nothing_of_shares():
 
 def test_a_card_of_several_is_nobodys_alone_and_works_for_all_of_them():
     one, other = Holding(3, 0.25, 60.0), Holding(4, 0.5, 30.0)
-    assert _together(None, one) == one
-    both = _together(one, other)
+    assert one.beside(None) == one
+    both = one.beside(other)
     assert (both.fence, both.busy_cores, both.held_s) == (None, 0.75, 60.0)
     gpus = SimulatedGpus("n", 1, "NVIDIA H200")
     uuid = gpus.inventory()[0].uuid

@@ -21,6 +21,13 @@ class Holding:
     busy_cores: float
     held_s: float
 
+    def beside(self, other: Holding | None) -> Holding:
+        """Both on one card; itself if there is no other."""
+        if other is None:
+            return self
+        busy_cores = self.busy_cores + other.busy_cores
+        return Holding(None, busy_cores, max(self.held_s, other.held_s))
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:

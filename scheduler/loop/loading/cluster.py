@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -32,6 +32,18 @@ _OUT = (NodeState.DRAINING, NodeState.DRAINED)
 _PART_FIELDS = ("parent_id", "parent__model", "milli", "isolation")
 # A whole card is kept apart by being one.
 _ISOLATION_ROW = {"": len(ISOLATIONS) - 1, "timeslice": 0, "mps": 1, "mig": 2}
+_DEVICE_COLUMNS = (
+    "node",
+    "index",
+    "pk",
+    "model",
+    "link_group",
+    "is_healthy",
+    "holder",
+    "memory_mib",
+    "card",
+    "isolation",
+)
 _SIZES = ("cpus", "memory_mib", "scratch_mib")
 _STATE_ROW = {state: row for row, state in enumerate(NODE_STATES)}
 
@@ -111,9 +123,28 @@ def load_devices(
     node_row: dict[int, int], holder: dict[int, int], models: ModelRows, parts: Parts
 ) -> Devices:
     """Present devices, sorted by node row and index; a card in parts counts by its parts."""
+    devices = columns_of(sorted(_device_rows(node_row, holder, models, parts)), _DEVICE_COLUMNS)
+    return Devices.of(
+        id=ints(devices["pk"]),
+        node=ints(devices["node"]),
+        model=ints(devices["model"]),
+        link_group=ints(devices["link_group"]),
+        is_healthy=flags(devices["is_healthy"]),
+        holder=ints(devices["holder"]),
+        # A card that is shared is in parts, each a device of its own.
+        is_shareable=flags([False] * len(devices["pk"])),
+        memory_mib=ints(devices["memory_mib"]),
+        isolation=ints(devices["isolation"]),
+        card=ints(devices["card"]),
+    )
+
+
+def _device_rows(
+    node_row: dict[int, int], holder: dict[int, int], models: ModelRows, parts: Parts
+) -> Iterator[tuple[Any, ...]]:
+    """Of each device the values of `_DEVICE_COLUMNS`."""
     groups: dict[tuple[int, str], int] = {}
     cards: dict[int, int] = {}
-    rows = []
     present = Device.objects.filter(is_present=True, in_service=True).values_list(
         "pk", "node_id", "index", "model", "link_group", "health", "memory_mib", *_PART_FIELDS
     )
@@ -127,46 +158,18 @@ def load_devices(
             card = NONE if parent is None else cards.setdefault(parent, len(cards))
             held = holder.get(pk, NONE)
             isolation = _ISOLATION_ROW[apart]
-            rows.append(
-                (
-                    row,
-                    index,
-                    pk,
-                    models.of(model),
-                    group,
-                    healthy,
-                    held,
-                    memory_mib,
-                    card,
-                    isolation,
-                )
+            yield (
+                row,
+                index,
+                pk,
+                models.of(model),
+                group,
+                healthy,
+                held,
+                memory_mib,
+                card,
+                isolation,
             )
-    names = (
-        "node",
-        "index",
-        "pk",
-        "model",
-        "link_group",
-        "is_healthy",
-        "holder",
-        "memory_mib",
-        "card",
-        "isolation",
-    )
-    devices = columns_of(sorted(rows), names)
-    return Devices.of(
-        id=ints(devices["pk"]),
-        node=ints(devices["node"]),
-        model=ints(devices["model"]),
-        link_group=ints(devices["link_group"]),
-        is_healthy=flags(devices["is_healthy"]),
-        holder=ints(devices["holder"]),
-        # A card that is shared is in parts, each a device of its own.
-        is_shareable=flags([False] * len(rows)),
-        memory_mib=ints(devices["memory_mib"]),
-        isolation=ints(devices["isolation"]),
-        card=ints(devices["card"]),
-    )
 
 
 def as_held(

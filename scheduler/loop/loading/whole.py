@@ -96,8 +96,7 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
     7. What few of them ask for beside; licences, and which nodes failed lately. Teams tell
        tenants apart only where a card has several holders.
     """
-    pools = list(Pool.objects.order_by("pk").values_list("pk", "name"))
-    queues = list(Queue.objects.order_by("pk").values_list("pk", "name", "is_paused"))
+    pools, queues = _load_lines()
     pool_row = {pk: row for row, (pk, _) in enumerate(pools)}
     queue_row = {pk: row for row, (pk, _, _) in enumerate(queues)}
     node_rows = load_nodes()
@@ -106,13 +105,11 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
     job_rows = load_jobs()
     models = ModelRows()
     parts = Parts()
-    devices = load_devices(node_row, holder, models, parts)
-    claims, devices = with_claims(devices, node_row, now)
+    claims, devices = with_claims(load_devices(node_row, holder, models, parts), node_row, now)
     owners = load_owners(_owners(job_rows, shares), now=now, half_life_s=half_life_s)
     team_of = owners.team_of if (devices.card != NONE).any() else {}
-    avoided = load_avoided(node_row)
+    failures, avoided = load_failures(now - FAILED_LATELY), load_avoided(node_row)
     waiting = as_waiting(job_rows, pool_row, queue_row, models, avoided, team_of, owners)
-    failures = load_failures(now - FAILED_LATELY)
     calendar = load_calendar(node_rows, pool_row, models, now)
     wishes = load_wishes(now, models, parts, calendar.booking_row)
     parts.name_whole(models)
@@ -133,11 +130,16 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
         **load_prices(owners, models.names(), now=now),
         **calendar.tables,
     )
-    limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows))
-    snapshot = with_headroom(replace(snapshot, **limits, **load_licences(wishes)), pool_row)
-    snapshot = with_whole_cards(snapshot, parts)
+    limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows)) | load_licences(wishes)
+    snapshot = with_whole_cards(with_headroom(replace(snapshot, **limits), pool_row), parts)
     reasons = tuple(job_rows["wait_reason"])
     return Loaded(snapshot, reasons, pool_row, queue_row, owners, calendar.booking_row, parts)
+
+
+def _load_lines() -> tuple[list[tuple[int, str]], list[tuple[int, str, bool]]]:
+    """Pools, and queues with whether they are paused."""
+    queues = Queue.objects.order_by("pk").values_list("pk", "name", "is_paused")
+    return list(Pool.objects.order_by("pk").values_list("pk", "name")), list(queues)
 
 
 def _owners(jobs: Columns, shares: Iterable[Share]) -> Iterator[tuple[int, int]]:
