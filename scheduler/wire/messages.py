@@ -25,8 +25,7 @@ MAX_LOG_CHUNK = 1024 * 1024
 class DeviceFacts:
     """One GPU as NVML (or the simulator behind the same interface) describes it.
 
-    A MIG instance is one too: `parent` is the UUID of its card, which is told as well, and `milli`
-    how many thousandths of the card's compute it has.
+    A MIG instance is one too: `milli` thousandths of the card `parent` (UUID), told as well.
     """
 
     uuid: str
@@ -246,8 +245,8 @@ class Assignment:
     other ranks are told only once rank 0 has reported it. `resume` is what an earlier attempt
     confirmed and this node should be able to read; `resume_from` is its path, for older agents.
 
-    `gpu_milli` below 1000: it has a slot of the one card in `device_uuids`, which others may have
-    been given too, and with it `gpu_memory_mib` of the card's memory.
+    `gpu_milli` below 1000: a slot of the one card in `device_uuids`, which others may have slots
+    of, with `gpu_memory_mib` of its memory.
     """
 
     fence: int
