@@ -10,9 +10,14 @@ from scheduler.engine.board import Board
 from scheduler.engine.board.kept import Kept
 from scheduler.engine.placement import eligible_nodes, pick_devices, rank_nodes
 from scheduler.engine.plan import PlannedPlacement, Start
-from scheduler.engine.shaping.nodes import group_of, holds_shape, take_nodes
-from scheduler.engine.shaping.topology import REQUIRED, count_groups
-from scheduler.engine.snapshot import NONE, Ints, Request, Snapshot, ints
+from scheduler.engine.shaping.nodes import (
+    group_of,
+    holds_shapes,
+    is_one_group,
+    take_nodes,
+    together,
+)
+from scheduler.engine.snapshot import Ints, Request, ints
 
 
 def choose_nodes(board: Board, request: Request, beside: Sequence[Kept] = ()) -> Ints | None:
@@ -33,17 +38,19 @@ def find_nodes(
 
     A smaller share comes last. Equal shares first is no loss: what holds one of them holds it too.
     """
-    snapshot, chosen = board.snapshot, ints([])
+    snapshot, chosen, group = board.snapshot, ints([]), None
 
     def rank(part: Request, rows: Ints) -> Ints:
         return rank_nodes(board, part, rows)
 
-    for shape in request.shapes():
-        fit = eligible_nodes(board, shape, beside, past_tenants=past_tenants)
-        fit[chosen] = False
-        rows = ints(np.flatnonzero(fit))
-        if request.part_gpus and request.topology and request.spread == REQUIRED:
-            rows = _where_all_fit(snapshot, request, rows, chosen)
+    if is_one_group(request):
+        group = group_of(snapshot, request)
+    for shape, rows in zip(
+        request.shapes(), _rooms(board, request, beside, past_tenants=past_tenants), strict=True
+    ):
+        rows = ints(rows[~np.isin(rows, chosen)])
+        if group is not None and len(chosen):
+            rows = ints(rows[group[rows] == group[chosen[0]]])
         best = take_nodes(snapshot, shape, rows, rank)
         if best is None:
             return None
@@ -52,14 +59,25 @@ def find_nodes(
     return chosen
 
 
+def _rooms(
+    board: Board, request: Request, beside: Sequence[Kept], *, past_tenants: bool
+) -> Sequence[Ints]:
+    """By shape, the node rows with room for one share; if all have to be in one group, of those
+    that hold all of them.
+    """
+    fit = [
+        eligible_nodes(board, shape, beside, past_tenants=past_tenants)
+        for shape in request.shapes()
+    ]
+    return together(board.snapshot, request, [ints(np.flatnonzero(one)) for one in fit])
+
+
 def has_room(
     board: Board, request: Request, beside: Sequence[Kept] = (), *, past_tenants: bool = False
 ) -> bool:
     """Whether `find_nodes` would find any, without choosing among them."""
-    if request.part_gpus:
-        return find_nodes(board, request, beside, past_tenants=past_tenants) is not None
-    fit = eligible_nodes(board, request, beside, past_tenants=past_tenants)
-    return holds_shape(board.snapshot, request, ints(np.flatnonzero(fit)))
+    rows = _rooms(board, request, beside, past_tenants=past_tenants)
+    return holds_shapes(board.snapshot, request, rows)
 
 
 def can_start(board: Board, request: Request, beside: Sequence[Kept] = ()) -> bool:
@@ -67,16 +85,6 @@ def can_start(board: Board, request: Request, beside: Sequence[Kept] = ()) -> bo
     return board.licences.hold(request, past_reservations=not beside) and has_room(
         board, request, beside
     )
-
-
-def _where_all_fit(snapshot: Snapshot, request: Request, rows: Ints, chosen: Ints) -> Ints:
-    """The rows in groups that hold the smaller share beside the others."""
-    group = group_of(snapshot, request)
-    if len(chosen):
-        return ints(rows[group[rows] == group[chosen[0]]])
-    # What holds a whole share holds the smaller one too, so one node more is always enough.
-    counts = count_groups(group, rows)
-    return ints(rows[(group[rows] != NONE) & (counts[group[rows]] > request.nodes)])
 
 
 def holds_gang(board: Board, request: Request, nodes: Ints) -> bool:

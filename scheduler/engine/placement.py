@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler.engine.board import Board, Supply
 from scheduler.engine.board.kept import Kept
-from scheduler.engine.shaping.nodes import holds_shape
+from scheduler.engine.shaping.nodes import holds_shape, holds_shapes
 from scheduler.engine.snapshot import NONE, WHOLE_MILLI, Flags, Ints, Request, Snapshot, ints
 
 
@@ -31,13 +31,8 @@ def is_capable(board: Board, request: Request, gpus: Supply) -> Flags:
 
 def has_nodes(board: Board, request: Request, gpus: Supply, among: Flags) -> bool:
     """Whether enough of the nodes `among` could hold every share if they were empty."""
-    snapshot, shapes = board.snapshot, request.shapes()
-    rows = [np.flatnonzero(is_capable(board, s, gpus) & among) for s in shapes]
-    # What holds a whole share holds the part too, so the part needs one node more.
-    more = replace(shapes[-1], nodes=request.nodes + 1) if request.part_gpus else shapes[-1]
-    return holds_shape(snapshot, shapes[0], ints(rows[0])) and holds_shape(
-        snapshot, more, ints(rows[-1])
-    )
+    able = [is_capable(board, shape, gpus) & among for shape in request.shapes()]
+    return holds_shapes(board.snapshot, request, [ints(np.flatnonzero(one)) for one in able])
 
 
 def eligible_nodes(

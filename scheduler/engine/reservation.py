@@ -13,14 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.engine.board import Board
+from scheduler.engine.board.cards import later
 from scheduler.engine.board.kept import Kept, hold, need_of
 from scheduler.engine.board.supply import is_picky
 from scheduler.engine.gang import shares_of
 from scheduler.engine.placement import is_capable, without_avoided
 from scheduler.engine.plan import SlotKind
-from scheduler.engine.shaping.nodes import group_of, soonest_nodes
+from scheduler.engine.shaping.nodes import (
+    group_of,
+    is_one_group,
+    soonest_group,
+    soonest_nodes,
+)
 from scheduler.engine.shaping.sizes import least_size
-from scheduler.engine.shaping.topology import REQUIRED
 from scheduler.engine.snapshot import (
     NONE,
     Flags,
@@ -226,23 +231,20 @@ def _likely(
 def _soonest(board: Board, request: Request, ready_s: Sequence[Floats]) -> EarliestStart | None:
     """The nodes that are ready first. Changes `ready_s`."""
     chosen, start_s = ints([]), board.snapshot.now_s
+    if is_one_group(request):
+        group = soonest_group(board.snapshot, request, ready_s)
+        if group == NONE:
+            return None
+        for ready in ready_s:
+            ready[group_of(board.snapshot, request) != group] = np.inf
     for shape, ready in zip(request.shapes(), ready_s, strict=True):
         ready[chosen] = np.inf
-        if request.part_gpus and request.topology and len(chosen):
-            _only_beside(board, request, chosen, ready)
         soonest = soonest_nodes(board.snapshot, shape, ready)
         if soonest is None:
             return None
         start_s = max(start_s, float(ready[soonest].max()))
         chosen = np.concatenate([chosen, np.sort(soonest)])
     return EarliestStart(chosen, start_s)
-
-
-def _only_beside(board: Board, request: Request, chosen: Ints, ready_s: Floats) -> None:
-    """The smaller share of a gang that has to be in one rack goes there too."""
-    if request.spread == REQUIRED:
-        group = group_of(board.snapshot, request)
-        ready_s[group != group[chosen[0]]] = np.inf
 
 
 def ready_times(board: Board, request: Request) -> Floats:
@@ -290,8 +292,7 @@ def _held_gpus(board: Board, request: Request, holders: int) -> Ints:
     """Devices for the request that are offered once their last holder is gone, by holder row."""
     holder = board.holder
     if board.cards.matter:
-        # Where other tenants are, the card is free when the last of its holders is gone.
-        last = board.cards.last_holders(holder, board.holders()[3])
-        holder = ints(np.where(board.cards.allow(request), holder, last))
+        until_s = board.holders()[3]
+        holder = later(holder, board.cards.last_in_the_way(request, until_s), until_s)
     counted = (holder != NONE) & board.is_offered & board.may_serve(request)
     return ints(np.bincount(holder[counted], minlength=holders))

@@ -8,6 +8,7 @@ from scheduler.engine.plan import Plan, Reservation, SlotKind
 from scheduler.engine.policy import Policy
 from scheduler.states import WaitReason
 from tests.builders import NOW_S, draw, job, picture
+from tests.engine.shaping import in_racks, shaped
 
 TWO = Policy(heads=2, backfill_slack_s=0)
 WIDE = [job(5, "1x4", waited=900), job(6, "1x4", waited=800)]
@@ -73,3 +74,26 @@ def test_the_timeline_has_starts_and_heads() -> None:
         for s in plan_cycle(snapshot, TWO).timeline
     ]
     assert rows == [(SlotKind.START, 7, (101,), 0, 60), (SlotKind.HEAD, 5, (101,), 500, 4100)]
+
+
+def test_a_gang_is_planned_in_the_rack_that_holds_its_smaller_share_too() -> None:
+    """The first rack has two nodes for the whole shares at once, and never a third."""
+    lines = ("a ....", "b ....", "c 1111", "d 1111", "e 2222")
+    wide = [job(5, "2x4+1", waited=900)]
+    drawn = draw(*lines, jobs=wide, ends={1: 100, 2: 300})
+    snapshot = shaped(in_racks(drawn, "aabbb"), near={5: "rack required"})
+    assert planned(plan_cycle(snapshot)) == [(5, (103, 104, 105), 300)]
+
+
+def test_a_card_is_ready_when_the_last_stranger_has_left_it() -> None:
+    """Job 2 is the head's own team's and stays; job 3, a stranger's, leaves the card sooner."""
+    drawn = draw("a 2344", jobs=[job(5, "1x1", waited=900)], ends={2: 7200, 3: 60, 4: 5000})
+    cut = {"card": [0, 0, 1, 1]}
+    tenants = {"tenant": {2: 1, 3: 0, 4: 0}, "shares_cards": {2: True, 3: True, 4: False}}
+    snapshot = shaped(drawn, jobs={"tenant": {5: 1}}, held=tenants, devices=cut)
+    assert planned(plan_cycle(snapshot)) == [(5, (101,), 60)]
+    # Who opted in need not wait for strangers who did, too.
+    shares = shaped(snapshot, jobs={"shares_cards": {5: True}}, held={"shares_cards": {4: True}})
+    assert planned(plan_cycle(shares)) == [(5, (101,), 60)]
+    alone = shaped(snapshot, held={"tenant": {2: 0}})
+    assert planned(plan_cycle(alone)) == [(5, (101,), 5000)]

@@ -142,3 +142,18 @@ def test_a_head_keeps_the_rack_that_is_ready_first():
     assert plan.reservations[0].nodes == (103, 104)
     assert plan.reservations[0].start_s == snapshot.now_s + 300
     assert picture(snapshot, plan) == ["16", "..", "2.", ".."]
+
+
+def test_the_smaller_share_needs_no_node_that_holds_a_whole_one() -> None:
+    """Two nodes hold the whole shares, a third of their rack just the smaller one."""
+    drawn = draw("a ....", "b ....", "c 111.", "d ....", jobs=[job(5, "2x4+1")])
+    snapshot = shaped(in_racks(drawn, "aaab"), near={5: "rack required"})
+    (start,) = plan_cycle(snapshot).starts
+    assert [placed.node for placed in start.placements] == [101, 102, 103]
+
+
+def test_the_smaller_share_of_a_balanced_gang_may_go_to_any_rack() -> None:
+    drawn = draw("a ..", "b ..", "c ..", "d .1", jobs=[job(5, "3x2+1")])
+    snapshot = shaped(in_racks(drawn, "aaab"), near={5: "rack balanced"})
+    (start,) = plan_cycle(snapshot).starts
+    assert [placed.node for placed in start.placements] == [101, 102, 103, 104]

@@ -175,7 +175,7 @@ class Board:
         self.free_gpus[:, node] -= self.accepts[:, devices.model[whole]].sum(axis=1)
         if len(device_rows) and devices.is_shareable[device_rows].any():
             self._measure_shares(node)
-        self.cards.charge(device_rows, request)
+        self.cards.charge(device_rows, request, self._newest())
         self.residents[node] += 1
         if request.is_exclusive:
             self.is_closed[node] = self._has_closed = True
@@ -200,11 +200,16 @@ class Board:
             self._measure_shares(node)
         self._planned.append((node, cpus, memory_mib, until_s))
         self._planned_scratch_mib.append(0)
-        self.holder[device_rows] = len(self.snapshot.held.job) + len(self._planned) - 1
+        self.holder[device_rows] = self._newest()
+        self.cards.keep(device_rows, self._newest())
         self.cpus_free[node] -= cpus
         self.memory_free_mib[node] -= memory_mib
         self.changes[node] += 1
         self.residents[node] += 1
+
+    def _newest(self) -> int:
+        """The holder row of the last planned start."""
+        return len(self.snapshot.held.job) + len(self._planned) - 1
 
     def _hold(self, device_rows: Ints, until_s: float) -> None:
         """Enter the next planned start as the holder, on a shared device if it is the last."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from scheduler.engine.shaping.sizes import least_size, sizes_of
-from scheduler.engine.shaping.topology import PREFERRED, count_groups, split_gang
+from scheduler.engine.shaping.topology import PREFERRED, REQUIRED, count_groups, split_gang
 from scheduler.engine.snapshot import NONE, TOPOLOGIES, Floats, Ints, Request, Snapshot, ints
 
 # The best nodes for so many shares of a request, out of these rows, the best first.
@@ -40,6 +40,57 @@ def holds_shape(snapshot: Snapshot, request: Request, rows: Ints) -> bool:
         return bool(sizes)
     counts = count_groups(group_of(snapshot, request), rows)
     return any(split_gang(counts, size, request.spread) is not None for size in sizes)
+
+
+def holds_shapes(snapshot: Snapshot, request: Request, rows: Sequence[Ints]) -> bool:
+    """Whether these nodes hold the whole job; `rows` by its shapes, each with room for one share.
+
+    What holds a whole share holds the smaller one too, so that one takes one node more; any node
+    of a known place, unless all shares have to be in one group.
+    """
+    whole, *part = together(snapshot, request, rows)
+    if not holds_shape(snapshot, request.shapes()[0], whole):
+        return False
+    if not part:
+        return True
+    is_anywhere = not request.topology or request.spread == PREFERRED
+    place = part[0] if is_anywhere else group_of(snapshot, request)[part[0]]
+    return int(np.count_nonzero(place != NONE)) > request.nodes
+
+
+def together(snapshot: Snapshot, request: Request, rows: Sequence[Ints]) -> Sequence[Ints]:
+    """Of the rows of each shape those in groups that hold all shapes, if it has to be one group."""
+    if not is_one_group(request):
+        return rows
+    group = group_of(snapshot, request)
+    whole, part = (count_groups(group, here) for here in rows)
+    holds = (whole >= request.nodes) & (part > request.nodes)
+    return [
+        ints(here[group[here] != NONE][holds[group[here][group[here] != NONE]]]) for here in rows
+    ]
+
+
+def is_one_group(request: Request) -> bool:
+    """Whether a smaller share has to be in the rack or block of the others."""
+    return bool(request.part_gpus and request.topology) and request.spread == REQUIRED
+
+
+def soonest_group(snapshot: Snapshot, request: Request, ready_s: Sequence[Floats]) -> int:
+    """The group where a gang with a smaller share, all in one, can start first; -1 for none.
+
+    `ready_s`: by shape and node, when it holds one share.
+    """
+    group = group_of(snapshot, request)
+    soonest_s = np.zeros(int(group.max(initial=NONE)) + 1)
+    for ready, need in zip(ready_s, (request.nodes, request.nodes + 1), strict=True):
+        known = np.flatnonzero((group != NONE) & np.isfinite(ready))
+        known = known[np.lexsort((ready[known], group[known]))]
+        counts = count_groups(group, ints(known))
+        enough_s = np.full(len(counts), np.inf)
+        holds = counts >= need
+        enough_s[holds] = ready[known[(np.cumsum(counts) - counts)[holds] + need - 1]]
+        soonest_s = np.maximum(soonest_s, enough_s)
+    return int(soonest_s.argmin()) if np.isfinite(soonest_s).any() else NONE
 
 
 def soonest_nodes(snapshot: Snapshot, request: Request, ready_s: Floats) -> Ints | None:
