@@ -90,10 +90,14 @@ def take_cleared(
     held, devices = snapshot.held, snapshot.devices
     is_leaving = np.append(np.zeros(len(held.job), dtype=np.bool_), False)
     is_leaving[leaving] = True
-    given = is_leaving[devices.holder] & board.is_offered & (devices.claim == NONE)
+
+    def given(here: slice) -> Flags:
+        is_given = is_leaving[devices.holder[here]] & board.is_offered[here]
+        return flags(is_given & (devices.claim[here] == NONE))
+
     for shape in request.shapes():
         for node in nodes[rank : rank + shape.nodes].tolist():
-            rows = _pick(board, shape, node, flags(given))
+            rows = _pick(board, shape, node, given(board.devices_of(node)))
             here = leaving[held.node[leaving] == node]
             board.keep(
                 node,
@@ -116,13 +120,16 @@ def take_cleared(
 
 
 def _pick(board: Board, shape: Request, node: int, given: Flags) -> Ints:
-    """Devices for one share: of the largest link group first, and what is free before the rest."""
+    """Devices for one share: of the largest link group first, and what is free before the rest.
+
+    `given`: which devices of the node those who leave give back.
+    """
     devices, here = board.snapshot.devices, board.devices_of(node)
-    usable = (board.is_free[here] | given[here]) & board.accepts[shape.model][devices.model[here]]
+    usable = (board.is_free[here] | given) & board.accepts[shape.model][devices.model[here]]
     rows = np.flatnonzero(usable) + here.start
     groups = devices.link_group[rows]
     _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
-    order = np.lexsort((rows, given[rows], groups, -size[group]))
+    order = np.lexsort((rows, given[rows - here.start], groups, -size[group]))
     return ints(np.sort(rows[order[: shape.gpus]]))
 
 

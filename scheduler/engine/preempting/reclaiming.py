@@ -19,17 +19,90 @@ from scheduler.engine.sharing.tree import held_milli
 from scheduler.engine.snapshot import NONE, Flags, Ints, Request, flags, ints, running_sum
 
 
+def newest_of(account: Ints, left: Ints, may_go: Flags, milli: Ints, age: Ints) -> Flags:
+    """By job, whether it is among the newest of its account that add up to what is `left` of what
+    that one borrows. `age`: places from the newest to the oldest.
+
+    The simple form of what `Borrowed` keeps up to date.
+    """
+    rows = np.flatnonzero(may_go & (account != NONE) & (milli > 0))
+    rows = rows[np.lexsort((age[rows], account[rows]))]
+    before = running_sum(milli[rows], account[rows]) - milli[rows]
+    chosen = np.zeros(len(account), dtype=np.bool_)
+    chosen[rows[before < left[account[rows]]]] = True
+    return flags(chosen)
+
+
+class Borrowed:
+    """Who runs on what is borrowed of one pool and model: by level of the tree, by job.
+
+    It follows what is charged and who is gone, and looks only at the accounts that concerns.
+    """
+
+    def __init__(self, cohorts: Cohorts, levels: list[Ints], milli: Ints, age: Ints) -> None:
+        self.by_level: list[Flags] = []
+        self._cohorts = cohorts
+        self._levels = levels
+        self._milli = milli
+        self._age = age
+        self._charged = NONE
+        self._gone: Flags = flags(np.zeros(len(age)))
+        # By level, jobs in the order of accounts, the newest first, and where accounts begin.
+        self._order = [ints(np.lexsort((age, column))) for column in levels]
+        self._first = [
+            ints(np.searchsorted(column[order], np.arange(len(cohorts.own) + 1)))
+            for column, order in zip(levels, self._order, strict=True)
+        ]
+
+    def update(self, may_go: Flags, is_gone: Flags) -> None:
+        """As things are now."""
+        if self._charged == NONE:
+            self._begin(may_go, is_gone)
+            return
+        charged = self._cohorts.charged[self._charged :]
+        gone = np.flatnonzero(is_gone & ~self._gone)
+        if not charged and not len(gone):
+            return
+        self._charged, self._gone = len(self._cohorts.charged), is_gone.copy()
+        stale: set[tuple[int, int]] = set()
+        for account in set(charged):
+            for level, row in enumerate(reversed(self._cohorts.tree.way_up(account))):
+                stale.add((level, row))
+        for level, column in enumerate(self._levels):
+            stale |= {(level, row) for row in column[gone].tolist() if row != NONE}
+        for level, account in stale:
+            if level < len(self._levels):
+                self._look_again(level, account, may_go, is_gone)
+
+    def _begin(self, may_go: Flags, is_gone: Flags) -> None:
+        self._charged, self._gone = len(self._cohorts.charged), is_gone.copy()
+        borrows = ints([*(self._cohorts.borrows(row) for row in range(len(self._cohorts.own))), 0])
+        for column in self._levels:
+            left = borrows.copy()
+            np.subtract.at(left, column[is_gone], self._milli[is_gone])
+            self.by_level.append(newest_of(column, left, may_go, self._milli, self._age))
+
+    def _look_again(self, level: int, account: int, may_go: Flags, is_gone: Flags) -> None:
+        first = self._first[level]
+        rows = self._order[level][int(first[account]) : int(first[account + 1])]
+        left = self._cohorts.borrows(account) - int(self._milli[rows[is_gone[rows]]].sum())
+        stays = may_go[rows] & (self._milli[rows] > 0)
+        milli = np.where(stays, self._milli[rows], 0)
+        self.by_level[level][rows] = stays & (np.cumsum(milli) - milli < left)
+
+
 class Reclaiming:
-    """Rows are those of `Running`. What is borrowed is worked out anew after every stop."""
+    """Rows are those of `Running`. What is borrowed is as of this moment of the cycle."""
 
     def __init__(self, gate: Gate, targeting: Targeting) -> None:
         self._gate = gate
         self._targeting = targeting
         self._jobs = targeting.running.jobs
         self._levels = _levels(gate, self._jobs.account)
+        by_age = np.lexsort((-self._jobs.id, targeting.running.ran_s))
+        self._age: Ints = ints(np.argsort(by_age))
         self._milli: dict[Scope, Ints] = {}
-        self._borrowed: dict[Scope, list[Flags]] = {}
-        self._gone = -1
+        self._borrowed: dict[Scope, Borrowed] = {}
 
     def may_claim(self, account: int) -> bool:
         """Whether the account has any guarantee left, and somebody outside borrows."""
@@ -66,27 +139,12 @@ class Reclaiming:
 
     def _borrowed_by_level(self, scope: Scope, cohorts: Cohorts) -> list[Flags]:
         """By level of the tree: who runs on what the account there borrows."""
-        gone = int(np.count_nonzero(self._targeting.is_gone))
-        if gone != self._gone:
-            self._gone, self._borrowed = gone, {}
         if scope not in self._borrowed:
-            borrows = ints([*(cohorts.borrows(row) for row in range(len(cohorts.own))), 0])
             milli = self._milli_of(scope)
-            self._borrowed[scope] = [self._newest(level, borrows, milli) for level in self._levels]
-        return self._borrowed[scope]
-
-    def _newest(self, account: Ints, borrows: Ints, milli: Ints) -> Flags:
-        """The newest jobs of each account that add up to what it still borrows."""
-        targeting = self._targeting
-        left = borrows.copy()
-        np.subtract.at(left, account[targeting.is_gone], milli[targeting.is_gone])
-        rows = np.flatnonzero(targeting.may_go & (account != NONE) & (milli > 0))
-        ran_s = targeting.running.ran_s[rows]
-        rows = rows[np.lexsort((-self._jobs.id[rows], ran_s, account[rows]))]
-        before = running_sum(milli[rows], account[rows]) - milli[rows]
-        chosen = np.zeros(len(account), dtype=np.bool_)
-        chosen[rows[before < left[account[rows]]]] = True
-        return flags(chosen)
+            self._borrowed[scope] = Borrowed(cohorts, self._levels, milli, self._age)
+        borrowed = self._borrowed[scope]
+        borrowed.update(self._targeting.may_go, self._targeting.is_gone)
+        return borrowed.by_level
 
     def _milli_of(self, scope: Scope) -> Ints:
         """By job, what it holds that counts under a limit."""

@@ -41,8 +41,8 @@ class Cohorts:
 
     `own`: its guarantee without what its children keep to themselves. `keeps`: the part of that
     which it never lends. `taken`: what it and those below use of `own`, beyond what the children
-    keep. `held`: all they hold. `own - keeps` is what others may have of it; what an account takes
-    above `own` it borrows from its parent.
+    keep. `held`: all they hold. `charged`: who was charged so far, in turn. `own - keeps`
+    is what others may have of it; what an account takes above `own` it borrows from its parent.
     """
 
     def __init__(self, tree: Tree, limits: Limits, held: Ints, capacity: int) -> None:
@@ -54,6 +54,7 @@ class Cohorts:
         self.keeps: list[int] = [0] * size
         self.taken: list[int] = [0] * size
         self.held: list[int] = tree.roll_up(held).tolist()
+        self.charged: list[int] = []
         self._borrowers: dict[int, list[tuple[int, int]]] = {}
         kept_below, taken_below = [0] * size, held.tolist()
         for row in range(size - 1, -1, -1):
@@ -130,6 +131,7 @@ class Cohorts:
     def charge(self, account: int, milli: int) -> None:
         """Count so much more, or less, as held by the account."""
         self._borrowers.clear()
+        self.charged.append(account)
         passed = milli
         for row in self.tree.way_up(account):
             self.held[row] += milli

@@ -1,0 +1,103 @@
+"""What room for one share costs on each node, kept up to date while jobs are stopped.
+
+On a node, jobs go in the order of their price per GPU until the share fits: a prefix of a sorted
+column. The order stays as it is; sums along it change only on nodes where somebody may go no more.
+What a share needs is compared with the sums of all nodes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.engine.snapshot import Flags, Floats, Ints, flags, floats, ints, running_sum
+
+# Prices are whole thousandths, so that sums do not depend on the order of adding up.
+_GRAIN = 1000.0
+# Nodes that are summed up one by one; beyond, all are at once.
+_FEW = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shares:
+    """What live jobs hold of nodes, sorted by node: the job's row, the node, what comes free.
+
+    `span`: on how many nodes the job is. `freed`: GPUs that serve the request, cpus, memory. The
+    shares of a node begin at `first[node]` and end before `first[node + 1]`.
+    """
+
+    job: Ints
+    node: Ints
+    span: Ints
+    freed: tuple[Ints, ...]
+    first: Ints
+
+
+class Prices:
+    """What it costs to stop jobs on each node, the cheapest per GPU first.
+
+    `price`: of stopping the job, by share. While `left` nodes are wanted, a gang counts by the part
+    of it that may be used.
+    """
+
+    def __init__(self, shares: Shares, price: Floats, left: int) -> None:
+        cost = np.rint(price / np.minimum(shares.span, left) * _GRAIN)
+        per_gpu = cost / np.maximum(shares.freed[0], 0.5)
+        order = np.lexsort((np.arange(len(cost)), per_gpu, shares.node))
+        self._job: Ints = ints(shares.job[order])
+        self._node: Ints = shares.node
+        self._first: Ints = shares.first
+        self._cost: Floats = floats(cost[order])
+        self._freed = [ints(freed[order]) for freed in shares.freed]
+        self._cost_sum: Floats = floats(np.zeros(len(cost)))
+        self._sums = [ints(np.zeros(len(cost))) for _ in shares.freed]
+        self._may_go: Flags = flags(np.zeros(len(cost)))
+
+    def update(self, may_go: Flags) -> None:
+        """Count only these jobs (rows); equals summing up all nodes anew."""
+        chosen = flags(may_go[self._job])
+        nodes = set(self._node[chosen != self._may_go].tolist())
+        self._may_go = chosen
+        pairs = [(self._cost, self._cost_sum), *zip(self._freed, self._sums, strict=True)]
+        if len(nodes) > _FEW:
+            for amounts, sums in pairs:
+                sums[:] = running_sum(np.where(chosen, amounts, 0), self._node)
+            return
+        for node in nodes:
+            here = slice(int(self._first[node]), int(self._first[node + 1]))
+            for amounts, sums in pairs:
+                sums[here] = np.cumsum(np.where(chosen[here], amounts[here], 0))
+
+    def of_nodes(self, missing: Sequence[Ints]) -> Floats:
+        """By node what room for one share costs, inf for never.
+
+        `missing`: by resource and node, what the share needs beyond what is free.
+        """
+        last, is_never = self._last(missing)
+        fits = np.logical_and.reduce([need <= 0 for need in missing])
+        cost = np.append(self._cost_sum, np.inf)[np.where(is_never, len(self._cost_sum), last)]
+        return floats(np.where(fits, 0.0, cost))
+
+    def victims(self, missing: Sequence[Ints], node: int) -> Ints:
+        """Whose going makes that room on one node, rows of jobs; nobody's if it is free."""
+        if all(int(need[node]) <= 0 for need in missing):
+            return ints([])
+        here = slice(int(self._first[node]), int(self._first[node + 1]))
+        enough = np.logical_and.reduce(
+            [sums[here] >= need[node] for need, sums in zip(missing, self._sums, strict=True)]
+        )
+        upto = slice(here.start, here.start + int(enough.argmax()) + 1)
+        return ints(self._job[upto][self._may_go[upto]])
+
+    def _last(self, missing: Sequence[Ints]) -> tuple[Ints, Flags]:
+        """By node the last share that has to go, and whether even all of them are not enough."""
+        is_short = np.zeros(len(self._node), dtype=np.bool_)
+        for need, sums in zip(missing, self._sums, strict=True):
+            is_short |= sums < need[self._node]
+        so_far = np.append(0, np.cumsum(is_short))
+        begin, end = self._first[:-1], self._first[1:]
+        # Sums never fall along a node, so those that are short come first.
+        last = begin + so_far[end] - so_far[begin]
+        return ints(last), flags(last >= end)
