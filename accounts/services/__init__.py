@@ -8,6 +8,7 @@ from accounts.services.rates import (
     appoint_bookkeeper,
     approve_rate,
     decline_rate,
+    price_reserved_alike,
     propose_rate,
     set_rate,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "leave_team",
     "make_service_account",
     "move_team",
+    "price_reserved_alike",
     "propose_rate",
     "remove_member",
     "rename_team",

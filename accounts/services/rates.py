@@ -41,6 +41,7 @@ def set_rate(
     actor: User,
     device_model: str,
     price_per_gpu_hour: Decimal,
+    kind: str = RateKind.GENERAL,
     currency: str = "EUR",
     valid_from: datetime | None = None,
 ) -> Rate:
@@ -50,13 +51,37 @@ def set_rate(
     """
     if not can(actor, "administer", None):
         raise Forbidden("Only administrators set prices.")
-    rate = _checked(device_model, "", price_per_gpu_hour, currency, valid_from or timezone.now())
+    valid_from = valid_from or timezone.now()
+    rate = _checked(device_model, kind, price_per_gpu_hour, currency, valid_from)
     rate.proposed_by = actor
     if people_who_can("keep_books", None).exclude(pk=actor.pk).exists():
         rate.decision = RateDecision.PROPOSED
     else:
         rate.decided_by, rate.decided_at = actor, timezone.now()
     return _recorded(actor, "rate.set", _stored(rate))
+
+
+@transaction.atomic
+def price_reserved_alike(*, actor: User, rate: Rate) -> Rate | None:
+    """Let time reserved and not used cost what `rate`, a general price, does.
+
+    A month with such time cannot be closed without that price, so a first run sets both. Nothing,
+    and None, where one is there already, of this model or of any.
+    """
+    if (
+        Rate.objects.filter(kind=RateKind.RESERVED_IDLE)
+        .exclude(decision=RateDecision.DECLINED)
+        .filter(device_model__in=("", rate.device_model))
+    ):
+        return None
+    return set_rate(
+        actor=actor,
+        device_model=rate.device_model,
+        kind=RateKind.RESERVED_IDLE,
+        price_per_gpu_hour=rate.price_per_gpu_hour,
+        currency=rate.currency,
+        valid_from=rate.valid_from,
+    )
 
 
 @transaction.atomic

@@ -30,6 +30,7 @@ from accounts.services import (
     create_team,
     create_user,
     leave_team,
+    price_reserved_alike,
     set_rate,
 )
 from scheduler.conf import load_conf
@@ -90,12 +91,13 @@ def seed_demo(actor: User) -> list[NewAccount]:
     known = {rate.device_model for rate in current_rates()}
     for model, price in RATES:
         if model not in known:
-            set_rate(
+            rate = set_rate(
                 actor=actor,
                 device_model=model,
                 price_per_gpu_hour=Decimal(price),
                 currency=load_conf().currency,
             )
+            price_reserved_alike(actor=actor, rate=rate)
     teams = {slug: _ensure_team(actor, slug, name, names) for slug, name, names in TEAMS}
     made = []
     for username, shown, words, roles in PEOPLE:

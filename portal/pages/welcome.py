@@ -13,7 +13,7 @@ from accounts.errors import DomainError, Forbidden, NotFound
 from accounts.models import RateDecision, User
 from accounts.permissions import can
 from accounts.selectors import current_rates, visible_projects
-from accounts.services import set_rate
+from accounts.services import price_reserved_alike, set_rate
 from portal.forms.rates import RateForm
 from portal.pages.access import page, viewer_of
 from scheduler.conf import load_conf
@@ -80,13 +80,14 @@ def welcome(request: HttpRequest) -> HttpResponseBase:
         currency = load_conf().currency
         try:
             rate = set_rate(actor=viewer, currency=currency, **form.cleaned_data)
+            price_reserved_alike(actor=viewer, rate=rate)
         except (NotFound, Forbidden):
             raise
         except DomainError as refused:
             form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
         else:
             if rate.decision == RateDecision.APPROVED:
-                words = "The price holds from now on; what has run keeps its own."
+                words = "The price holds from now on, also for what is reserved and not used."
             else:
                 words = "The price is proposed; another person who keeps the books approves it."
             messages.success(request, words)

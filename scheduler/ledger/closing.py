@@ -8,13 +8,13 @@ at a repeated close nothing; after a later fact or a restated rate it is the cor
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
 from typing import Any
 
-from scheduler.ledger.costs.spare import SharePolicy, Spare, share_lines
+from scheduler.ledger.costs.spare import SharePolicy, Spare, Spares, share_lines
 from scheduler.ledger.currencies import exponent_of
 from scheduler.ledger.entries import PLATFORM, RECOVERY, Entry, EntryKind, posting
 from scheduler.ledger.exact import EXACT, ZERO, plain
@@ -22,7 +22,7 @@ from scheduler.ledger.findings import Finding, Trouble
 from scheduler.ledger.periods import differences
 from scheduler.ledger.rating import ChargeKind, Held, PriceList, UsageLine, rate
 from scheduler.ledger.segments import ALLOCATED, Bucket
-from scheduler.ledger.shares import UNASSIGNED
+from scheduler.ledger.shares import UNASSIGNED, IdlePolicy
 
 _ENTRY_KINDS = {
     ChargeKind.IDLE_SHARE: EntryKind.IDLE_SHARE,
@@ -77,7 +77,10 @@ def sealed_text(line: UsageLine) -> bytes:
 
 
 class Tallies:
-    """Adds lines up by what an entry sums; memory grows with keys, not with lines."""
+    """Adds lines up by what an entry sums; memory grows with keys, not with lines.
+
+    `borne`: what attempts held at the platform's cost and its policy shared out.
+    """
 
     def __init__(self, currency: str) -> None:
         exponent_of(currency)
@@ -85,6 +88,7 @@ class Tallies:
         self.by_key: dict[BookKey, Tally] = {}
         self.run_seconds: dict[str, dict[str, int]] = {}
         self.charged: dict[str, Decimal] = {}
+        self.borne: list[Spare] = []
 
     def add(self, line: UsageLine) -> Finding | None:
         """Count a line; a finding where it is in another currency than the books."""
@@ -131,18 +135,42 @@ def tally(
 ) -> tuple[Tallies, list[Finding]]:
     """Rate what was held (grouped by holder), share what was spare; each line goes to `keep` too.
 
-    Memory grows with keys and findings, not with segments or lines.
+    What the platform pays for is shared with its drained and broken time where the pool's policy
+    says so, and else is rated as the platform's own. Memory grows with keys and
+    findings, not with segments or lines.
     """
     tallies = Tallies(window.currency)
     findings: set[Finding] = set()
-    shared = share_lines(spare, window.policies, tallies.run_seconds, window.prices)
-    for found in chain(rate(held, window.prices, window.start_s, window.end_s), shared):
+    borne = Spares(window.start_s, window.end_s)
+    every = _with_borne(spare, borne, tallies)
+    shared = share_lines(every, window.policies, tallies.run_seconds, window.prices)
+    charged = _charged(held, window.policies, borne)
+    for found in chain(rate(charged, window.prices, window.start_s, window.end_s), shared):
         problem = found if isinstance(found, Finding) else tallies.add(found)
         if problem is not None:
             findings.add(problem)
         elif isinstance(found, UsageLine):
             keep(found)
     return tallies, sorted(findings)
+
+
+def _charged(
+    held: Iterable[Held], policies: Mapping[str, SharePolicy], borne: Spares
+) -> Iterator[Held]:
+    """What is charged directly; the rest is counted in `borne` on the way."""
+    sharing = {p for p, policy in policies.items() if policy.platform is not IdlePolicy.NONE}
+    for one in held:
+        if one.account == PLATFORM and one.pool in sharing:
+            borne.bear(one)
+        else:
+            yield one
+
+
+def _with_borne(spare: Iterable[Spare], borne: Spares, tallies: Tallies) -> Iterator[Spare]:
+    """Read once everything held has gone by: only then is it known what was borne."""
+    tallies.borne = borne.found()
+    yield from spare
+    yield from tallies.borne
 
 
 @dataclass(frozen=True, slots=True)

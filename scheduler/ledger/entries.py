@@ -41,6 +41,11 @@ def project_account(team: str, project: str) -> str:
     return f"team:{team}/project:{project}"
 
 
+def team_account(team: str) -> str:
+    """The account of a team itself: what none of its projects caused alone."""
+    return f"team:{team}"
+
+
 def team_of(account: str) -> str:
     """The billed account an account belongs to: its team, or itself."""
     return account.partition("/")[0]

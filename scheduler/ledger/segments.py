@@ -37,7 +37,8 @@ IN_SERVICE = ALLOCATED | IDLE | UNALLOCATED
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is true of a device at a moment. `holder` is an attempt, `reserved_for` a project.
+    """What is true of a device at a moment. `holder` is an attempt, `reserved_for` whose it is
+    while nobody holds it: a project, or a team.
 
     `is_preparing`: the holder's program does not run: it is being set up, stopped or cleaned up.
     `is_silent`: its node is not heard; `is_down`: its node is lost, or the card is missing.

@@ -9,6 +9,7 @@ from scheduler.services.bookings import end_booked_jobs, release_unused
 from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.preempting.claims import drop_claims
 from scheduler.services.sites.following import follow_windows
+from scheduler.services.timeline.bookings import follow_bookings
 
 
 def reap(*, now: datetime) -> int:
@@ -40,4 +41,5 @@ def reap(*, now: datetime) -> int:
         + follow_windows(now=now)
         + release_unused(now=now)
         + end_booked_jobs(now=now)
+        + follow_bookings(now=now)
     )

@@ -14,7 +14,8 @@ class DeviceSegment(models.Model):
 
     A device's rows touch: no gap from its first enrolment on, time out of service included. Rows
     are only added and ended. Pool, model and project are those of their time; time reserved and not
-    used carries the project it is kept for. What of it was borrowed follows from guarantees when
+    used carries the project it is kept for, or the team where a whole
+    team booked it. What of held time was borrowed follows from guarantees when
     the month is rated.
     """
 
@@ -29,6 +30,9 @@ class DeviceSegment(models.Model):
     )
     project = models.ForeignKey(
         "accounts.Project", on_delete=models.PROTECT, null=True, related_name="+", db_index=False
+    )
+    team = models.ForeignKey(
+        "accounts.Team", on_delete=models.PROTECT, null=True, related_name="+", db_index=False
     )
     cause = models.CharField(max_length=32)
     start_s = models.BigIntegerField()

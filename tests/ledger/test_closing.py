@@ -21,7 +21,7 @@ from scheduler.ledger.periods import (
     may_post,
     obstacles,
 )
-from scheduler.ledger.rating import ChargeKind, Held, PriceList
+from scheduler.ledger.rating import ChargeKind, Held, Price, PriceList, UsageLine
 from scheduler.ledger.segments import Bucket, Segment
 from scheduler.ledger.shares import IdlePolicy
 from tests.ledger.histories import history
@@ -146,6 +146,38 @@ def test_another_currency_is_a_finding():
 )
 def test_the_platform_pays_for_what_it_broke(bucket, is_billable, expected):
     assert payer("t", bucket, is_billable=is_billable) == expected
+
+
+def test_what_the_platform_pays_for_is_shared_where_its_policy_says_so():
+    """Silent time is shared with broken time by use; every second once, nothing left over."""
+    general = Price("1", "", "", Decimal("3.6"), "EUR", 0)
+    shared = Price("2", "", ChargeKind.PLATFORM_SHARE, Decimal("0.36"), "EUR", 0)
+    held = [
+        Held("1", "a", "gpu", "h100", Bucket.RUN, "", 0, 300),
+        Held("2", "b", "gpu", "h100", Bucket.RUN, "", 0, 600),
+        Held("2", PLATFORM, "gpu", "h100", Bucket.UNREACHABLE, "", 600, 690),
+        Held("3", PLATFORM, "gpu", "h100", Bucket.RUN, "", -50, 10),
+    ]
+    down = [Spare(0, "gpu", "h100", Bucket.DOWN, 2)]
+    for policy, expected in (
+        (IdlePolicy.NONE, {("unreachable", PLATFORM): 90, ("run-guaranteed", PLATFORM): 10}),
+        (IdlePolicy.BY_USE, {("platform-share", "a"): 34, ("platform-share", "b"): 68}),
+    ):
+        window = Window(
+            0, 86_400, "EUR", PriceList([general, shared]), {"gpu": SharePolicy(platform=policy)}
+        )
+        lines: list[UsageLine] = []
+        tallies, findings = tally(held, down, window, lines.append)
+        assert findings == []
+        seen: dict[tuple[str, str], int] = {}
+        for line in lines:
+            if line.holder not in ("1", "2") or line.account == PLATFORM:
+                key = (str(line.kind), line.account)
+                seen[key] = seen.get(key, 0) + line.gpu_seconds
+        assert seen == expected
+        assert sum(part.gpu_seconds for part in tallies.borne) == (
+            100 if policy is IdlePolicy.BY_USE else 0
+        )
 
 
 class TestPeriods:

@@ -99,6 +99,16 @@ def test_months_are_closed_in_order(root, yard):
     assert closed.seconds["free"] == 2 * 31 * 86_400
 
 
+def test_a_month_that_owes_nothing_can_be_corrected(root):
+    """The first month of idle cards posts no entry, so there is no head of the chain yet."""
+    scenes.build_cluster(root, nodes=1, gpus=1)
+    close(root)
+    assert not LedgerEntry.objects.exists()
+    again = books.correct_period(actor=root, period="2026-11", reason="look", now=DECEMBER)
+    assert again == []
+    assert books.verify_ledger().breaks == ()
+
+
 def test_without_a_price_a_month_stays_open(root, yard):
     """F26."""
     Rate.objects.all().delete()

@@ -107,8 +107,15 @@ def check_lines() -> None:
         seen[mark + kind] += line.gpu_seconds
         assert line.day_s % 86_400 == 0
         assert line.gpu_seconds > 0
-    for key in ("run", "overhead", "reserved_idle", "p:run", "p:overhead", "p:unreachable"):
+    for key in ("run", "overhead", "reserved_idle"):
         assert seen[key] == expected[key], key
+    borne = ("p:run", "p:overhead", "p:unreachable")
+    broken = sum(expected[key] for key in ("drained", "down", "quarantine"))
+    if seen["platform_share"]:
+        assert seen["platform_share"] == broken + sum(expected[key] for key in borne)
+        assert not any(seen[key] for key in borne), "shared out, so not the platform's own"
+    else:
+        assert {key: seen[key] for key in borne} == {key: expected[key] for key in borne}
     assert seen["idle_share"] in (0, expected["free"])
 
 

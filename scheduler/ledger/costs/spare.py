@@ -10,19 +10,23 @@ from scheduler.ledger.findings import Finding
 from scheduler.ledger.rating import (
     DAY_S,
     ChargeKind,
+    Held,
     PriceList,
     UsageLine,
     cut,
     no_rate,
     priced_line,
 )
-from scheduler.ledger.segments import UNALLOCATED, Bucket, Segment
+from scheduler.ledger.segments import ALLOCATED, UNALLOCATED, Bucket, Segment
 from scheduler.ledger.shares import IdlePolicy, Weights, share_out
 
 
 @dataclass(frozen=True, slots=True)
 class Spare:
-    """Seconds of one UTC day, pool and flavour that no attempt held."""
+    """Seconds of one UTC day, pool and flavour that nobody is charged for directly.
+
+    No attempt held them, or one did at the platform's cost: silent nodes, what it broke itself.
+    """
 
     day_s: int
     pool: str
@@ -33,7 +37,7 @@ class Spare:
 
 @dataclass(frozen=True, slots=True)
 class SharePolicy:
-    """How a pool splits its idle time, and the platform's: drained, down, in quarantine."""
+    """How a pool splits its idle time, and the platform's: out of use, silent, broken by it."""
 
     idle: IdlePolicy = IdlePolicy.NONE
     platform: IdlePolicy = IdlePolicy.NONE
@@ -54,7 +58,7 @@ def share_lines(
     """
     for part in sorted(spare, key=lambda s: (s.day_s, s.pool, s.flavour, s.bucket)):
         policy = policies.get(part.pool, SharePolicy())
-        if part.bucket in UNALLOCATED:
+        if part.bucket in UNALLOCATED or part.bucket in ALLOCATED:
             kind, chosen = ChargeKind.PLATFORM_SHARE, policy.platform
         elif part.bucket is Bucket.FREE:
             kind, chosen = ChargeKind.IDLE_SHARE, policy.idle
@@ -122,9 +126,16 @@ class Spares:
         """Count a segment, if nobody held it."""
         if segment.bucket is not Bucket.FREE and segment.bucket not in UNALLOCATED:
             return
-        end_s = self._end_s if segment.end_s is None else min(segment.end_s, self._end_s)
-        for first, until in cut(max(segment.start_s, self._start_s), end_s, ()):
-            key = (first - first % DAY_S, pool, flavour, segment.bucket)
+        end_s = self._end_s if segment.end_s is None else segment.end_s
+        self._count(segment.start_s, end_s, pool, flavour, segment.bucket)
+
+    def bear(self, held: Held) -> None:
+        """Count what an attempt held at the platform's cost."""
+        self._count(held.start_s, held.end_s, held.pool, held.flavour, held.bucket)
+
+    def _count(self, start_s: int, end_s: int, pool: str, flavour: str, bucket: Bucket) -> None:
+        for first, until in cut(max(start_s, self._start_s), min(end_s, self._end_s), ()):
+            key = (first - first % DAY_S, pool, flavour, bucket)
             self._seconds[key] = self._seconds.get(key, 0) + until - first
 
     def found(self) -> list[Spare]:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
+from django.db.models import QuerySet
+
 from scheduler.models import Booking, Device
+
+
+def active_bookings(now: datetime) -> QuerySet[Booking]:
+    """Those that have begun, are not over and were not given back."""
+    return Booking.objects.filter(from_at__lte=now, until_at__gt=now, closed_as="")
 
 
 def reserved_devices(*, now: datetime) -> Mapping[int, Booking]:
@@ -14,9 +21,8 @@ def reserved_devices(*, now: datetime) -> Mapping[int, Booking]:
     Of a node that is booked in part, the free devices of lowest index make up what nobody of the
     booking holds. Three queries; for those who account for time, not for a viewer.
     """
-    active = Booking.objects.filter(from_at__lte=now, until_at__gt=now, closed_as="")
     by_node: dict[int, list[Booking]] = {}
-    for booking in active.select_related("project", "team"):
+    for booking in active_bookings(now).select_related("project", "team"):
         for node in booking.node_ids:
             by_node.setdefault(node, []).append(booking)
     if not by_node:

@@ -19,6 +19,7 @@ from scheduler.services.bookings.planning import locked, owner_of, refuse_if_ove
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import cancel_waiting, reconsider
 from scheduler.services.stopping import request_stop
+from scheduler.services.timeline.segments import follow_node
 from scheduler.states import (
     LIVE_ATTEMPT_STATES,
     WAITING_JOB_STATES,
@@ -118,5 +119,7 @@ def _close(booking: Booking, how: BookingState, *, actor: User | None, now: date
     booking.version += 1
     booking.save(update_fields=["closed_as", "closed_at", "version"])
     verb = "cancel" if how is BookingState.CANCELLED else "release"
+    for node in booking.node_ids:
+        follow_node(node, now=now, cause="booking")
     record(actor, f"booking.{verb}", booking, after={"closed_as": how}, now=now)
     events.wake_scheduler_on_commit()

@@ -32,6 +32,7 @@ from scheduler.services.books.counting import Counted, count_month
 from scheduler.services.books.lines import drop_lines
 from scheduler.services.books.posting import (
     CloseBlocked,
+    locked_head,
     period_named,
     post_entries,
     require_bookkeeper,
@@ -120,7 +121,7 @@ def correct_period(
     _refuse(month, blocking(counted.findings))
     with transaction.atomic():
         # The head's lock lets one correction at a time see what is booked.
-        head = LedgerHead.objects.select_for_update().get()
+        head = locked_head()
         where = Posting(
             batch=f"correct {month} {head.number + 1}",
             period=str(here),

@@ -47,7 +47,7 @@ def count_month(month: Month, period: Period, *, keep_lines: bool = False) -> Co
         held = reading.held_in(month, tiers)
         held = chain(held, reading.reserved_in(month))
         tallies, findings = tally(held, spare, window, writer.keep)
-    notes = share_notes(spare, window.policies, tallies.run_seconds)
+    notes = share_notes([*spare, *tallies.borne], window.policies, tallies.run_seconds)
     credit_preempted(month, window, tiers, tallies)
     recovery, remarks = recover(month, period, tallies)
     return Counted(

@@ -8,15 +8,11 @@ from django.db.models import Max, Min, Q, Value
 from django.db.models.functions import Coalesce
 
 from accounts.models import Project
+from scheduler.ledger.entries import team_account
 from scheduler.ledger.periods import Month
 from scheduler.ledger.segments import ALLOCATED
 from scheduler.ledger.tiers import Guarantee, Intervals, Stay, borrowed
 from scheduler.models import DeviceSegment, GuaranteeSpan
-
-
-def team_account(team_id: int) -> str:
-    """The account of a team."""
-    return f"team:{team_id}"
 
 
 def guarantees_in(month: Month) -> list[Guarantee]:
@@ -25,7 +21,7 @@ def guarantees_in(month: Month) -> list[Guarantee]:
     spans = GuaranteeSpan.objects.filter(still, from_s__lt=month.end_s, gpus__gt=0)
     return [
         Guarantee(
-            team=team_account(span.team_id),
+            team=team_account(str(span.team_id)),
             pool="" if span.pool_id is None else str(span.pool_id),
             flavour=span.flavour,
             gpus=span.gpus,
@@ -62,5 +58,5 @@ def borrowed_in(month: Month, guarantees: Sequence[Guarantee]) -> Intervals:
     found: Intervals = {}
     for team in sorted(by_team):
         stays = by_team.pop(team)
-        found |= borrowed(stays, team_account(team), guarantees, month.start_s, month.end_s)
+        found |= borrowed(stays, team_account(str(team)), guarantees, month.start_s, month.end_s)
     return found

@@ -64,6 +64,12 @@ def require_unchanged(period: Period, seen: str) -> None:
         )
 
 
+def locked_head() -> LedgerHead:
+    """The head of the chain, locked; made by the first one who asks."""
+    head = LedgerHead.objects.select_for_update().order_by("pk").first()
+    return head or LedgerHead.objects.create(number=0, hash=GENESIS)
+
+
 def post_entries(entries: Iterable[Entry]) -> list[LedgerEntry]:
     """Chain entries behind the last one and store them; call inside a transaction.
 
@@ -72,9 +78,7 @@ def post_entries(entries: Iterable[Entry]) -> list[LedgerEntry]:
     drafts = list(entries)
     if not drafts:
         return []
-    head = LedgerHead.objects.select_for_update().order_by("pk").first()
-    if head is None:
-        head = LedgerHead.objects.create(number=0, hash=GENESIS)
+    head = locked_head()
     periods = {name: period_named(name) for name in {e.period for e in drafts} | _services(drafts)}
     for entry in drafts:
         if not may_post(PeriodState(periods[entry.period].state), entry.kind):

@@ -15,7 +15,14 @@ from accounts.selectors import approved_rates
 from scheduler.ledger.auditing import Audit, audit
 from scheduler.ledger.closing import BookKey, payer
 from scheduler.ledger.costs.spare import SharePolicy, Spare, Spares
-from scheduler.ledger.entries import RECOVERY, Entry, EntryKind, Sealed, project_account
+from scheduler.ledger.entries import (
+    RECOVERY,
+    Entry,
+    EntryKind,
+    Sealed,
+    project_account,
+    team_account,
+)
 from scheduler.ledger.exact import EXACT, ZERO
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import BORROWED, Held, Price, PriceList
@@ -150,15 +157,20 @@ def _held(
 
 
 def reserved_in(month: Month) -> Iterator[Held]:
-    """The month's segments that were kept for somebody and not used, project by project."""
+    """The month's segments kept for somebody and not used: by project, or by team."""
     teams = dict(Project.objects.order_by().values_list("pk", "team_id"))
-    rows = _within(month).filter(bucket=str(Bucket.RESERVED_IDLE)).order_by("project_id", "id")
-    fields = ("project_id", "pool_id", "flavour", "start_s", "end_s")
-    for project, pool, flavour, start_s, end_s in rows.values_list(*fields).iterator(PAGE):
+    rows = (
+        _within(month)
+        .filter(bucket=str(Bucket.RESERVED_IDLE))
+        .order_by("project_id", "team_id", "id")
+    )
+    fields = ("project_id", "team_id", "pool_id", "flavour", "start_s", "end_s")
+    for project, whole, pool, flavour, start_s, end_s in rows.values_list(*fields).iterator(PAGE):
         team = teams.get(project)
+        account = None if team is None else project_account(str(team), str(project))
         yield Held(
-            holder=f"reserved:{project}",
-            account=None if team is None else project_account(str(team), str(project)),
+            holder=f"reserved:{project}" if whole is None else f"reserved:team:{whole}",
+            account=account if whole is None else team_account(str(whole)),
             pool=str(pool),
             flavour=flavour,
             bucket=Bucket.RESERVED_IDLE,

@@ -12,11 +12,12 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import F, FilteredRelation, Q, QuerySet
+from django.db.models import Exists, F, FilteredRelation, Q, QuerySet
 from django.db.models.functions import Greatest
 
 from scheduler.ledger.segments import ALLOCATED, Bucket, Facts, bucket_of
 from scheduler.models import Device, DeviceSegment
+from scheduler.selectors.calendar.reserved import active_bookings, reserved_devices
 from scheduler.states import AttemptState, DeviceHealth, NodeState
 
 logger = logging.getLogger(__name__)
@@ -34,11 +35,13 @@ _READ = {
     "attempt_state": "held__placement__attempt__state",
     "project": "held__placement__attempt__job__project_id",
     "reserved_for": "claim__job__project_id",
+    "is_booked": "is_booked",
     "open": "current__pk",
     "open_from": "current__start_s",
     "open_bucket": "current__bucket",
     "open_attempt": "current__attempt_id",
     "open_project": "current__project_id",
+    "open_team": "current__team_id",
     "open_pool": "current__pool_id",
     "open_flavour": "current__flavour",
 }
@@ -90,7 +93,7 @@ def _follow(devices: QuerySet[Device], now: datetime, cause: str) -> int:
     now_s = int(now.timestamp())
     ended: list[int] = []
     begun: list[DeviceSegment] = []
-    for row in _rows(devices):
+    for row in _rows(devices, now):
         segment = _due(row, now_s, cause)
         if segment is not None:
             begun.append(segment)
@@ -105,20 +108,36 @@ def _follow(devices: QuerySet[Device], now: datetime, cause: str) -> int:
     return len(begun)
 
 
-def _rows(devices: QuerySet[Device]) -> Iterator[dict[str, Any]]:
+def _rows(devices: QuerySet[Device], now: datetime) -> Iterator[dict[str, Any]]:
+    """What is true of each device; whose booking it is in is asked only while one is active."""
     found = devices.annotate(
+        is_booked=Exists(active_bookings(now)),
         held=FilteredRelation("allocations", condition=Q(allocations__released_at__isnull=True)),
         current=FilteredRelation("segments", condition=Q(segments__end_s__isnull=True)),
     ).order_by("pk")
+    booked: dict[int, str] | None = None
     for values in found.values_list(*_READ.values()):
-        yield dict(zip(_READ, values, strict=True))
+        row = dict(zip(_READ, values, strict=True))
+        if row["is_booked"] and booked is None:
+            owners = reserved_devices(now=now).items()
+            booked = {device: _owner(one.project_id, one.team_id) for device, one in owners}
+        row["booked_for"] = booked.get(row["pk"], "") if booked else ""
+        yield row
+
+
+def _owner(project: int | None, team: int | None) -> str:
+    """For whom a device is kept: a project, or a whole team."""
+    return f"team:{team}" if project is None else str(project)
 
 
 def _due(row: dict[str, Any], now_s: int, cause: str) -> DeviceSegment | None:
     """The segment that begins now; None where the open one goes on."""
     bucket, holder = bucket_of(_facts(row))
     attempt = int(holder) if bucket in ALLOCATED else None
-    project = int(holder) if bucket is Bucket.RESERVED_IDLE else None
+    project = team = None
+    if bucket is Bucket.RESERVED_IDLE:
+        kind, _, number = holder.rpartition(":")
+        project, team = (None, int(number)) if kind else (int(number), None)
     if attempt is not None:
         project = row["project"]
     if row["open"] is None and bucket is Bucket.OUT:
@@ -127,12 +146,14 @@ def _due(row: dict[str, Any], now_s: int, cause: str) -> DeviceSegment | None:
         bucket,
         attempt,
         project,
+        team,
         row["pool"],
         row["model"],
     ) == (
         row["open_bucket"],
         row["open_attempt"],
         row["open_project"],
+        row["open_team"],
         row["open_pool"],
         row["open_flavour"],
     ):
@@ -144,6 +165,7 @@ def _due(row: dict[str, Any], now_s: int, cause: str) -> DeviceSegment | None:
         bucket=bucket,
         attempt_id=attempt,
         project_id=project,
+        team_id=team,
         cause=cause,
         # A clock that went back must not make a segment end before it began.
         start_s=max(now_s, row["open_from"] or now_s),
@@ -155,7 +177,7 @@ def _facts(row: dict[str, Any]) -> Facts:
     return Facts(
         in_service=node != NodeState.RETIRED and row["in_service"],
         holder=str(row["attempt"] or ""),
-        reserved_for=str(row["reserved_for"] or ""),
+        reserved_for=str(row["reserved_for"] or row["booked_for"]),
         is_preparing=row["attempt_state"] != AttemptState.RUNNING,
         is_silent=node == NodeState.SILENT,
         is_down=node == NodeState.LOST or not row["is_present"] or row["health"] in _DOWN,

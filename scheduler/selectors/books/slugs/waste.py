@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from django.db.models import BigIntegerField, CharField, Count, F, Q, QuerySet, Sum, Value
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce
 
 from scheduler.ledger.exact import ZERO
 from scheduler.ledger.rating import ChargeKind
@@ -72,7 +72,8 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
         accounts = scope.accounts(ask.team, ask.project)
         if accounts is not None:
             wanted = [int(a.partition("project:")[2]) for a in accounts if "project:" in a]
-            segments = segments.filter(project_id__in=wanted)
+            teams = [int(a.removeprefix("team:")) for a in accounts if "/" not in a]
+            segments = segments.filter(Q(project_id__in=wanted) | Q(team_id__in=teams))
             samples = samples.filter(attempt__job__project_id__in=wanted)
     spans, costs = _spans_and_costs(books, segments, start_s, end_s)
     rows = _waste_rows(books, scope, samples, spans, costs)
@@ -89,11 +90,11 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
 
 @dataclass(slots=True)
 class _Spans:
-    """GPU-seconds: held and running by attempt, reserved for nothing by (team, project)."""
+    """GPU-seconds: held and running by attempt, reserved for nothing by (team, project or None)."""
 
     held: dict[int | None, int] = field(default_factory=dict)
     running: dict[int | None, int] = field(default_factory=dict)
-    reserved: dict[tuple[int, int], int] = field(default_factory=dict)
+    reserved: dict[tuple[int, int | None], int] = field(default_factory=dict)
 
 
 _ALLOCATED = frozenset(str(bucket) for bucket in ALLOCATED)
@@ -119,7 +120,8 @@ def _spans_and_costs(
     )
     held = (
         segments.annotate(what_=F("bucket"), attempt_=F("attempt_id"))
-        .annotate(team_=F("project__team_id"), project_=F("project_id"))
+        .annotate(team_=Coalesce("team_id", "project__team_id"))
+        .annotate(project_=F("project_id"))
         .values(*names)
         .annotate(
             amount_=Cast(Value(None), ExactAmount()), seconds_=Sum(seconds_within(start_s, end_s))
@@ -175,7 +177,7 @@ def _waste_rows(
 def _reserved_rows(books: Books, scope: Scope, spans: _Spans) -> list[Cells]:
     rows: list[Cells] = []
     for (team, project), seconds in spans.reserved.items():
-        place = scope.place(f"team:{team}/project:{project}")
+        place = scope.place(f"team:{team}" + (f"/project:{project}" if project else ""))
         head = (place.team, place.project, "", None, None, "reserved and not used")
         rows.append((*head, 0, seconds, 0, None, None, books.currency))
     return rows
