@@ -17,7 +17,7 @@ from accounts.models import User
 from scheduler.models import Allocation, Device, Job, Node, NodeEvent, Pool
 from scheduler.models.cluster import slot_model
 from scheduler.selectors.jobs import visible_jobs
-from scheduler.spec.values import WHOLE_MILLI
+from scheduler.spec.values import WHOLE_MILLI, is_mig_profile
 from scheduler.states import DeviceHealth, JobState, NodeState
 
 _GONE = (NodeState.RETIRED, NodeState.LOST)
@@ -181,6 +181,8 @@ def serving(devices: QuerySet[Device], gpu_model: str, milli: int) -> QuerySet[D
         devices = devices.filter(parent__isnull=False, milli__gte=milli)
         named = Q(model=gpu_model) | Q(parent__model=gpu_model)
         return devices.filter(named) if gpu_model else devices
+    if is_mig_profile(gpu_model):
+        return devices.filter(model__endswith=f" MIG {gpu_model}")
     return devices.filter(Q(model=gpu_model) if gpu_model else Q(parent__isnull=True))
 
 

@@ -30,6 +30,8 @@ _CONSTRAINT = re.compile(
 _PART = re.compile(r"([01])\.(\d{1,3})", re.ASCII)
 _MILLI = re.compile(r"(\d{1,4})m", re.ASCII)
 
+_PROFILE = re.compile(r"(\d{1,2}c\.)?\d{1,2}g\.\d{1,4}gb", re.ASCII)
+
 PART_HELP = "write it like 0.25 or 250m, from 0.01 to 1.0 GPU"
 MOMENT_HELP = "write it like 2026-12-31T08:00:00Z or 2026-12-31 08:00 (UTC)"
 
@@ -64,6 +66,11 @@ def milli(value: object) -> int:
     if not MIN_MILLI <= found <= WHOLE_MILLI:
         raise ValueError(f"must be at least 0.01 and at most one GPU; {PART_HELP}")
     return found
+
+
+def is_mig_profile(model: str) -> bool:
+    """Whether a model names MIG instances by their profile alone, such as `1g.10gb`."""
+    return _PROFILE.fullmatch(model) is not None
 
 
 def format_milli(value: int) -> str:

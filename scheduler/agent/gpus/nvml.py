@@ -10,6 +10,7 @@ from typing import Any
 
 from scheduler.agent.gpus.face import Fault, GpuProblem, Holding
 from scheduler.agent.gpus.links import link_groups
+from scheduler.agent.gpus.mig import Instance, instances_of, is_in_mig_mode
 from scheduler.states import HARDWARE_XIDS, Trouble
 from scheduler.wire.messages import DeviceFacts, DeviceSample
 
@@ -42,10 +43,25 @@ class NvmlGpus:
             ) from None
         self._link_groups = link_groups(pynvml, self._devices)
         self._events = self._listen()
+        # By the UUID of their card, as listed last.
+        self._instances: dict[str, tuple[Instance, ...]] = {}
 
     def inventory(self) -> tuple[DeviceFacts, ...]:
-        """All devices NVML lists."""
-        return tuple(self._facts(index) for index in range(len(self._devices)))
+        """All devices NVML lists, each with its MIG instances behind it.
+
+        A card in MIG mode without instances is left out: no program can use it.
+        """
+        found: list[DeviceFacts] = []
+        self._instances = {}
+        for index, device in enumerate(self._devices):
+            card = self._facts(index)
+            if not is_in_mig_mode(self._nvml, device):
+                found.append(card)
+                continue
+            here = tuple(instances_of(self._nvml, device, card.model))
+            self._instances[card.uuid] = here
+            found += [card, *(_part(card, one) for one in here)] if here else []
+        return tuple(found)
 
     def _facts(self, index: int) -> DeviceFacts:
         device = self._devices[index]
@@ -83,7 +99,10 @@ class NvmlGpus:
         """Xid errors since the last call, and what each device shows now."""
         found = list(self._xids())
         for uuid, device in zip(self._uuids, self._devices, strict=True):
-            found += self._shown(uuid, device, is_held=uuid in held)
+            parts = self._instances.get(uuid, ())
+            found += self._shown(uuid, device, is_held=uuid in held or bool(parts))
+            for part in parts:
+                found += self._left_behind(part.uuid, part.handle) if part.uuid not in held else ()
         return tuple(found)
 
     def device_files(self, uuids: Collection[str]) -> tuple[str, ...]:
@@ -150,12 +169,15 @@ class NvmlGpus:
         if errors:
             yield Fault(uuid, Trouble.ECC, f"{errors} since the driver was loaded")
         if not is_held:
-            pids = [
-                p.pid for p in self._ask(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device) or ()
-            ]
-            if pids:
-                names = ", ".join(str(pid) for pid in pids[:_NAMED_PROCESSES])
-                yield Fault(uuid, Trouble.NOT_RELEASED, f"{len(pids)} processes, such as {names}")
+            yield from self._left_behind(uuid, device)
+
+    def _left_behind(self, uuid: str, device: Any) -> Iterator[Fault]:
+        """Processes on a device, or an instance, that no job holds."""
+        running = self._ask(self._nvml.nvmlDeviceGetComputeRunningProcesses_v3, device)
+        pids = [one.pid for one in running or ()]
+        if pids:
+            names = ", ".join(str(pid) for pid in pids[:_NAMED_PROCESSES])
+            yield Fault(uuid, Trouble.NOT_RELEASED, f"{len(pids)} processes, such as {names}")
 
     def _ask(self, question: Any, *arguments: Any) -> Any:
         """The answer; None from a device that has none."""
@@ -163,6 +185,17 @@ class NvmlGpus:
             return question(*arguments)
         except self._nvml.NVMLError:
             return None
+
+
+def _part(card: DeviceFacts, instance: Instance) -> DeviceFacts:
+    return DeviceFacts(
+        uuid=instance.uuid,
+        index=card.index,
+        model=instance.model,
+        memory_mib=instance.memory_mib,
+        parent=card.uuid,
+        milli=instance.milli,
+    )
 
 
 def _text(value: str | bytes) -> str:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from scheduler.agent.gpus.face import Fault, Holding
+from scheduler.agent.gpus.face import Fault, GpuProblem, Holding
+from scheduler.agent.gpus.mig import mig_model, part_of
 from scheduler.states import trouble_of
 from scheduler.wire.messages import DeviceFacts, DeviceSample
 
 _AMBIENT_C = 31.0
 _WARMING_S = 40.0
+# Of compute, that MIG divides a card into.
+_SLICES = 7
 # Memory in MiB and board power in watts of models that are often simulated.
 _KNOWN_MODELS = {
     "NVIDIA H200": (143_771, 700.0),
@@ -34,17 +39,15 @@ class SimulatedGpus:
     driver = "simulated"
 
     def __init__(self, node_name: str, count: int, model: str, faults: Path | None = None) -> None:
+        """`faults`: the file of faults; `simulated-mig.json` beside it cuts cards into instances,
+        `{"0": ["3g.40gb", "4g.40gb"]}`."""
         self._fault_file = faults
         self._memory_mib, self._board_watts = _KNOWN_MODELS.get(model, (81_559, 500.0))
+        cut = _told(faults.with_name("simulated-mig.json") if faults else None)
         self._facts = tuple(
-            DeviceFacts(
-                uuid=_simulated_uuid(node_name, index),
-                index=index,
-                model=model,
-                memory_mib=self._memory_mib,
-                simulated=True,
-            )
+            facts
             for index in range(count)
+            for facts in _card(node_name, index, model, self._memory_mib, cut.get(str(index), ()))
         )
 
     def inventory(self) -> tuple[DeviceFacts, ...]:
@@ -58,14 +61,11 @@ class SimulatedGpus:
 
     def faults(self, held: Collection[str]) -> tuple[Fault, ...]:
         """What the file of simulated faults says, `{"0": {"kind": "hot", "detail": "95 C"}}`."""
-        told: dict[str, dict[str, str]] = {}
-        if self._fault_file is not None:
-            with suppress(FileNotFoundError, ValueError):
-                told = json.loads(self._fault_file.read_text())
+        told = _told(self._fault_file)
         wrong = [
             (facts.uuid, told[str(facts.index)])
             for facts in self._facts
-            if str(facts.index) in told
+            if str(facts.index) in told and not facts.parent
         ]
         return tuple(
             Fault(uuid, trouble_of(fault.get("kind", "")), f"{fault.get('detail', '')} (simulated)")
@@ -90,11 +90,48 @@ class SimulatedGpus:
             uuid=facts.uuid,
             at=now,
             gpu_percent=round(100 * load, 1),
-            memory_used_mib=int(self._memory_mib * used),
+            memory_used_mib=int(facts.memory_mib * used),
             power_watts=round(self._board_watts * (0.1 + 0.8 * load), 1),
             temperature_c=round(_AMBIENT_C + 38 * load * warmth, 1),
             fence=holder.fence if holder else None,
         )
+
+
+def _told(file: Path | None) -> dict[str, Any]:
+    """What a file of the operator says, by the index of the card; nothing without one."""
+    if file is not None:
+        with suppress(FileNotFoundError, ValueError):
+            told = json.loads(file.read_text())
+            return told if isinstance(told, dict) else {}
+    return {}
+
+
+def _card(
+    node_name: str, index: int, model: str, memory_mib: int, profiles: Iterable[str]
+) -> Iterator[DeviceFacts]:
+    """The card, and its instances if it is in any."""
+    uuid = _simulated_uuid(node_name, index)
+    yield DeviceFacts(uuid, index, model, memory_mib, simulated=True)
+    for place, profile in enumerate(profiles):
+        slices = _slices(profile)
+        yield DeviceFacts(
+            uuid=f"MIG-SIM-{_simulated_uuid(node_name, index * 100 + place)[8:]}",
+            index=index,
+            model=mig_model(model, profile),
+            memory_mib=memory_mib * min(slices, _SLICES) // _SLICES,
+            simulated=True,
+            parent=uuid,
+            milli=part_of(slices, _SLICES),
+        )
+
+
+def _slices(profile: object) -> int:
+    found = re.fullmatch(r"([1-7])g\.\d{1,3}gb", str(profile))
+    if found is None:
+        raise GpuProblem(
+            f"simulated-mig.json asks for {profile!r}; write profiles such as 1g.10gb or 3g.40gb."
+        )
+    return int(found[1])
 
 
 def _simulated_uuid(node_name: str, index: int) -> str:

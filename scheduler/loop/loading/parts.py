@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduler.engine.snapshot import NONE, Ints, Snapshot, Waiting, ints
 from scheduler.loop.loading.columns import ModelRows
+from scheduler.spec.values import is_mig_profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,12 @@ class Parts:
         """A name for what is not there where every card is in parts; call it before counting."""
         if self.of and not self.whole:
             models.of("a whole card")
+
+    def named(self, name: str) -> list[str]:
+        """The models that a name stands for: all MIG instances of a profile, else just itself."""
+        if not is_mig_profile(name):
+            return [name]
+        return sorted(model for model in self.of if model.endswith(f" MIG {name}")) or [name]
 
     def fitting(self, milli: int, cards: Sequence[str]) -> list[str]:
         """Models with at least so much, in the order of preference of cards, then the smallest.

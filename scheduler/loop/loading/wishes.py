@@ -21,6 +21,7 @@ from scheduler.loop.loading.columns import Columns, ModelRows
 from scheduler.loop.loading.labels import Labels, as_mask, mask_words
 from scheduler.loop.loading.parts import Parts
 from scheduler.models import Job
+from scheduler.spec.values import is_mig_profile
 from scheduler.states import JobState
 
 _FIELDS = (
@@ -99,9 +100,11 @@ def _read_models(
     names = job["gpu_models"]
     if names:
         names = models_by_now(names, job["fallback_after_s"], now - job["queued_at"])
+    asked = names or ([job["gpu_model"]] if job["gpu_model"] else [])
     if job["gpu_milli"] < WHOLE_MILLI:
-        cards = names or ([job["gpu_model"]] if job["gpu_model"] else [])
-        names = parts.fitting(job["gpu_milli"], cards)
+        names = parts.fitting(job["gpu_milli"], asked)
+    elif any(map(is_mig_profile, asked)):
+        names = [model for name in asked for model in parts.named(name)]
     if names:
         wishes.models[job["pk"]] = wishes.model_sets.of(tuple(models.of(name) for name in names))
         wishes.put("prefers", job["pk"], True)

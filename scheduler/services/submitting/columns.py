@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scheduler.spec import JobSpec
-from scheduler.spec.values import WHOLE_MILLI
+from scheduler.spec.values import WHOLE_MILLI, is_mig_profile
 
 # What a job has that asks for numbers of nodes, GPUs, cpus and memory alone.
 _PLAIN: Mapping[str, Any] = {
@@ -59,5 +59,6 @@ def columns_of(spec: JobSpec) -> dict[str, Any]:
         "booking": spec.booking,
         "begin_at": spec.begin,
     }
-    is_shaped = any(columns[name] != usual for name, usual in _PLAIN.items())
+    by_profile = any(map(is_mig_profile, (spec.gpu_model, *spec.gpu_models)))
+    is_shaped = by_profile or any(columns[name] != usual for name, usual in _PLAIN.items())
     return {**columns, "is_shaped": is_shaped or spec.nodes.least < int(spec.nodes)}

@@ -1,0 +1,82 @@
+"""MIG instances: from the driver's answers, and simulated ones."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from scheduler.agent.gpus.face import GpuProblem
+from scheduler.agent.gpus.mig import instances_of, is_in_mig_mode, part_of
+from scheduler.agent.gpus.simulated import SimulatedGpus
+
+CARD = "NVIDIA H100 80GB HBM3"
+
+
+class NVMLError(Exception):
+    """What the library raises."""
+
+
+class Driver:
+    """As much of NVML as has to do with MIG: a card with instances at places 0 and 2 of seven."""
+
+    NVML_DEVICE_MIG_ENABLE = 1
+    NVMLError = NVMLError
+    about = {0: (1, 1, 9984), 2: (1, 3, 40448)}
+
+    def nvmlDeviceGetMigMode(self, device):
+        if device != "card":
+            raise NVMLError
+        return 1, 1
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, device):
+        return 7
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, device, place):
+        if place not in self.about:
+            raise NVMLError
+        return place
+
+    def nvmlDeviceGetAttributes_v2(self, handle):
+        compute, whole, mib = self.about[handle]
+        return SimpleNamespace(
+            computeInstanceSliceCount=compute, gpuInstanceSliceCount=whole, memorySizeMB=mib
+        )
+
+    def nvmlDeviceGetUUID(self, handle):
+        return f"MIG-{handle}".encode()
+
+    def nvmlDeviceGetMemoryInfo(self, handle):
+        return SimpleNamespace(total=self.about[handle][2] << 20)
+
+
+def test_the_driver_says_which_instances_there_are():
+    nvml = Driver()
+    assert is_in_mig_mode(nvml, "card") and not is_in_mig_mode(nvml, "another")
+    found = list(instances_of(nvml, "card", CARD))
+    assert [(one.uuid, one.model, one.memory_mib, one.milli) for one in found] == [
+        ("MIG-0", f"{CARD} MIG 1g.10gb", 9984, 142),
+        ("MIG-2", f"{CARD} MIG 1c.3g.40gb", 40448, 142),
+    ]
+
+
+def test_all_instances_are_never_more_than_their_card():
+    for most in (2, 4, 7):
+        assert sum(part_of(1, most) for _ in range(most)) <= 1000
+    assert part_of(3, 7) + part_of(4, 7) <= 1000 == part_of(7, 7)
+
+
+def test_simulated_cards_are_cut_as_a_file_says(tmp_path):
+    (tmp_path / "simulated-mig.json").write_text(json.dumps({"1": ["3g.40gb", "4g.40gb"]}))
+    gpus = SimulatedGpus("n", 2, CARD, tmp_path / "simulated-faults.json")
+    whole, card, *parts = gpus.inventory()
+    assert (whole.parent, card.parent) == ("", "") and whole.model == card.model == CARD
+    assert [(p.parent, p.index, p.model, p.milli) for p in parts] == [
+        (card.uuid, 1, f"{CARD} MIG 3g.40gb", 428),
+        (card.uuid, 1, f"{CARD} MIG 4g.40gb", 571),
+    ]
+    (tmp_path / "simulated-mig.json").write_text(json.dumps({"1": ["half"]}))
+    with pytest.raises(GpuProblem, match="3g"):
+        SimulatedGpus("n", 2, CARD, tmp_path / "x")
+    assert len({facts.uuid for facts in gpus.inventory()}) == 4
