@@ -80,6 +80,11 @@ def submittable_projects(viewer: User) -> QuerySet[Project]:
     return projects_visible_to(viewer, "submit_job").filter(is_archived=False)
 
 
+def managed_projects(viewer: User) -> QuerySet[Project]:
+    """Projects the viewer may change: their leads', and all for administrators."""
+    return projects_visible_to(viewer, "manage_project").select_related("team")
+
+
 def members_of(viewer: User, team: Team) -> QuerySet[Membership]:
     """The team's members by name; nobody for strangers."""
     if not can(viewer, "view", team):

@@ -29,7 +29,16 @@ AREAS = {
         ("adjustment", "asset", "budget", "export", "period", "rate", "refund", "share"), "money"
     ),
     **dict.fromkeys(
-        ("delegation", "invitation", "member", "person", "role", "service_account", "token"),
+        (
+            "delegation",
+            "invitation",
+            "member",
+            "person",
+            "role",
+            "secret",
+            "service_account",
+            "token",
+        ),
         "people",
     ),
 }

@@ -1,6 +1,6 @@
-"""The three calls a node makes: enrol, sync, log. Messages are `scheduler/wire`'s, not the API's.
+"""The four calls a node makes: enrol, sync, log, secrets; with `scheduler/wire`'s messages.
 
-A node token opens these three and nothing else; no cookie is read, so nothing here needs CSRF.
+A node token opens these and nothing else; no cookie is read, so nothing here needs CSRF.
 Every refusal is a `Refusal` with a stable code.
 """
 
@@ -25,6 +25,7 @@ from scheduler import events
 from scheduler.models import Node
 from scheduler.services.logs import append_log
 from scheduler.services.nodes import authenticate_node, enrol_node
+from scheduler.services.secrets import hand_secrets
 from scheduler.services.sync import current_reply, desired_revision, sync_node
 from scheduler.wire.codec import WireError, decode, encode
 from scheduler.wire.messages import (
@@ -145,6 +146,17 @@ def log(request: HttpRequest, fence: int) -> HttpResponse:
         node=node, fence=min(fence, MAX_PK), rank=min(rank, 2**31 - 1), offset=offset, body=body
     )
     return _answer(ack)
+
+
+@csrf_exempt
+@_answering
+def secrets(request: HttpRequest, fence: int) -> HttpResponse:
+    """Nothing → SecretsReply, for the node that is about to start the attempt."""
+    _body(request, 0)
+    reply = hand_secrets(node=_node_of(request), fence=min(fence, MAX_PK))
+    answer = _answer(reply)
+    answer["Cache-Control"] = "no-store"
+    return answer
 
 
 @csrf_exempt

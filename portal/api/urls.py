@@ -13,6 +13,7 @@ urlpatterns = [
     path("agent/v1/enrol", agent.enrol, name="agent_enrol"),
     path("agent/v1/sync", agent.sync, name="agent_sync"),
     path("agent/v1/attempts/<int:fence>/log", agent.log, name="agent_log"),
+    path("agent/v1/attempts/<int:fence>/secrets", agent.secrets, name="agent_secrets"),
     path("docs/", docs_page, name="api_docs"),
     re_path(r"^.*$", no_such_route),
 ]

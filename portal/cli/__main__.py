@@ -11,7 +11,7 @@ from portal.cli import checkpoint, follow, jobs, nodes, session, submit
 from portal.cli.cluster import bookings
 from portal.cli.exits import OK, Failure
 from portal.cli.output import print_failure
-from portal.cli.people import audit, quota, roles
+from portal.cli.people import audit, quota, roles, secrets
 from portal.cli.requesting import requests
 
 app = typer.Typer(
@@ -46,6 +46,7 @@ app.add_typer(nodes.app, name="nodes")
 app.add_typer(bookings.app, name="bookings")
 app.add_typer(jobs.sets, name="sets")
 app.add_typer(roles.app, name="roles")
+app.add_typer(secrets.app, name="secrets")
 app.add_typer(requests.app, name="requests")
 
 

@@ -68,6 +68,10 @@ class Api:
         """Send JSON, not repeated when the connection breaks."""
         return self._json(self._send("POST", path, params=query, json=body or {}, tries=1))
 
+    def delete(self, path: str) -> Any:
+        """Take something away."""
+        return self._json(self._send("DELETE", path, tries=1))
+
     def submit(self, path: str, content: bytes, kind: str, *, key: str = "", **query: Any) -> Any:
         """Send a job. An idempotency key goes along, so trying again cannot submit it twice."""
         headers = {"Content-Type": kind, "Idempotency-Key": key or uuid.uuid4().hex}

@@ -63,6 +63,7 @@ class Resources:
     constraints: Annotated[
         str, typer.Option(help="Labels of nodes, such as network=ib,rack!=r3.")
     ] = ""
+    secrets: Annotated[str, typer.Option(help="Kept secrets it gets as files: hub-token.")] = ""
     exclude_nodes: Annotated[str, typer.Option(help="Nodes to stay away from.")] = ""
     topology: Annotated[
         str, typer.Option(help="rack or block; rack:preferred or rack:balanced are softer.")

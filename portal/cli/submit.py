@@ -49,7 +49,7 @@ _SAME = (
     "gpu_model", "gpu_models", "fallback_after", "isolation", "share_cards", "exclusive", "cpus",
     "memory", "scratch", "licences", "constraints", "exclude_nodes", "topology", "array",
     "booking", "preemptible", "min_runtime", "processes", "retries", "checkpoint_dir",
-    "depends_on",
+    "depends_on", "secrets",
 )  # fmt: skip
 
 

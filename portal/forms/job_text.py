@@ -24,7 +24,7 @@ PLAIN = (
     "gpu_milli", "gpu_memory", "gpu_model", "gpu_models", "fallback_after", "isolation", "cpus",
     "memory", "scratch", "licences", "constraints", "exclude_nodes", "time_limit", "begin",
     "depends_on", "booking", "preemptible", "min_runtime", "command", "script", "processes",
-    "working_dir", "checkpoint_dir", "retries",
+    "working_dir", "checkpoint_dir", "retries", "secrets",
 )  # fmt: skip
 SWITCHES = ("hold", "share_cards", "exclusive")
 PAIRS = ("env", "labels")

@@ -93,6 +93,7 @@ class JobForm(forms.Form):
     labels = _lines("Labels", "One name=value a line.", rows=2)
     working_dir = _text("Working folder", "Empty: a fresh folder.", placeholder="/data/vision")
     checkpoint_dir = _text("Checkpoint folder", "Empty: one per job, kept over attempts.")
+    secrets = _text("Secrets", "Kept under Settings; files for the job.", placeholder="hub-token")
     signal = forms.ChoiceField(label="Stop signal", choices=[(s, s) for s in STOP_SIGNALS])
     grace = _text("Time to stop", "Before it is killed; at most 10m.")
     hold = forms.BooleanField(label="Hold it: do not start until released", required=False)

@@ -20,10 +20,9 @@ from portal.reports.charts import device_charts, device_points, latest
 from portal.reports.spec_text import command_line_of, yaml_of
 from scheduler.loop.answering import answer_for
 from scheduler.models import Job
-from scheduler.selectors.jobs import attempts_of, get_visible_job, job_events
+from scheduler.selectors.jobs import attempts_of, get_visible_job, job_events, shown_spec
 from scheduler.selectors.telemetry import job_series
 from scheduler.selectors.usage import job_cost
-from scheduler.spec import JobSpec
 
 EVENTS_AT_MOST = 500
 MAX_ATTEMPT = 10_000
@@ -133,7 +132,7 @@ def job_spec(request: HttpRequest, pk: int) -> HttpResponseBase:
     _, job, context = _frame(request, pk, "spec")
     if not context["may_read"]:
         raise Forbidden("Your role may see this job, but not its spec.")
-    spec = JobSpec.model_validate(job.spec)
+    spec = shown_spec(viewer_of(request), job)
     context |= {"yaml": yaml_of(spec), "command_line": command_line_of(spec), "spec": spec}
     return render(request, "jobs/spec.html", context)
 

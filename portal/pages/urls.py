@@ -27,7 +27,16 @@ from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
 from portal.pages.finance import schedules as finance_schedules
 from portal.pages.finance import statements as finance_statements
-from portal.pages.people import audit, delegations, quota, roles, services, tokens, tree
+from portal.pages.people import (
+    audit,
+    delegations,
+    quota,
+    roles,
+    secrets,
+    services,
+    tokens,
+    tree,
+)
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
 from portal.pages.sets import detail as set_pages
@@ -164,6 +173,11 @@ token_urls = [
     path("<int:pk>/revoke/", tokens.token_revoke, name="revoke"),
 ]
 
+secret_urls = [
+    path("", secrets.secret_list, name="list"),
+    path("<int:pk>/delete/", secrets.secret_delete, name="delete"),
+]
+
 # Signing in and out, and one's password. Not allauth's page of e-mail addresses: an address that
 # nobody has proven would let its owner in, and people change theirs with an administrator.
 _ACCOUNT_NAMES = {
@@ -198,6 +212,7 @@ urlpatterns = [
     path("requests/", include((request_urls, "requests"))),
     path("approvals/", request_lists.approvals, name="approvals"),
     path("settings/tokens/", include((token_urls, "tokens"))),
+    path("settings/secrets/", include((secret_urls, "secrets"))),
     path("settings/profile/", settings.profile, name="profile"),
     path("settings/theme/", settings.theme, name="theme"),
     path("settings/keys/", search.keys, name="keys"),

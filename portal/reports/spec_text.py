@@ -58,6 +58,7 @@ _OPTIONS = (
     ("processes", "--processes"),
     ("working_dir", "--workdir"),
     ("checkpoint_dir", "--checkpoint-dir"),
+    ("secrets", "--secrets"),
 )
 _SWITCHES = ("share_cards", "exclusive", "preemptible")
 

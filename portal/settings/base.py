@@ -17,6 +17,7 @@ RUN_DIR = env.run_dir(STATE_DIR)
 
 DEBUG = False
 SECRET_KEY = env.secret_key(STATE_DIR)
+SECRET_KEY_FALLBACKS = env.words("TRAINYARD_SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = env.words("TRAINYARD_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 PUBLIC_URL = env.text("TRAINYARD_PUBLIC_URL", "http://localhost:8000").rstrip("/")
 CSRF_TRUSTED_ORIGINS = env.words("TRAINYARD_CSRF_TRUSTED_ORIGINS")

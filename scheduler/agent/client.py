@@ -20,6 +20,7 @@ from scheduler.wire.messages import (
     SyncReply,
     SyncRequest,
 )
+from scheduler.wire.secrets import SecretsReply
 
 Reply = TypeVar("Reply")
 
@@ -99,6 +100,10 @@ class Client:
         """Send bytes of a stream; the answer says how many are durable."""
         place = f"/attempts/{fence}/log?rank={rank}&offset={offset}"
         return self._call(LogAck, place, chunk, kind="application/octet-stream")
+
+    def secrets(self, fence: int) -> SecretsReply:
+        """The values of the secrets of an attempt that is about to start here."""
+        return self._call(SecretsReply, f"/attempts/{fence}/secrets", b"")
 
     def server_date(self) -> str:
         """The server's Date header, whatever it answers; raises ServerAway."""

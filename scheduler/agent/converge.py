@@ -255,6 +255,7 @@ class Roster:
             look=self.forkserver.look,
             device_files=self.gpus.device_files,
             sandbox=self.keeping.program,
+            secrets=self.client.secrets,
             master_port=attempt.master_port or 0,
             is_stopped=attempt.is_stopping,
         )

@@ -22,6 +22,7 @@ from scheduler.agent.runtime.records import (
     StopRecord,
     SupervisorRecord,
 )
+from scheduler.agent.runtime.space.memory import remove_memory_folder
 from scheduler.agent.setup.code import SetupProblem, SetupStopped
 from scheduler.agent.setup.identities import NoFreeUid
 from scheduler.agent.setup.ports import NoFreePort, hold_port
@@ -248,8 +249,8 @@ class Attempt:
         """Remove its scratch; the working folder stays for a while, for people to look into."""
         folder = attempt_folder(work, self.fence, self.assignment.rank)
         shutil.rmtree(folder / "scratch", ignore_errors=True)
-        if self.launch is not None and self.launch.memory_folder:
-            shutil.rmtree(self.launch.memory_folder, ignore_errors=True)
+        if self.launch is not None:
+            remove_memory_folder(self.launch.memory_folder)
 
 
 def _wake(supervisor: SupervisorRecord) -> None:

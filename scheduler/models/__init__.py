@@ -15,7 +15,7 @@ from scheduler.models.calendar import Booking, Headroom, MaintenanceWindow
 from scheduler.models.claims import Claim
 from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
-from scheduler.models.jobs import Dependency, Job, SubmitKey
+from scheduler.models.jobs import Dependency, Job, Secret, SubmitKey
 from scheduler.models.money.checks import Reconciliation
 from scheduler.models.money.costs import Asset, CostKind, PoolCost
 from scheduler.models.money.schedules import ReportDelivery, ReportSchedule
@@ -105,6 +105,7 @@ __all__ = [
     "RequestVersion",
     "SchedulerLease",
     "SchedulingRule",
+    "Secret",
     "StartForecast",
     "Statement",
     "StatementLine",

@@ -15,10 +15,14 @@ def _choices(enum: type[StrEnum]) -> list[tuple[str, str]]:
 
 
 class Pool(models.Model):
-    """Interchangeable nodes. People name it by its slug."""
+    """Interchangeable nodes. People name it by its slug.
+
+    `isolation`: how far its nodes must at least keep jobs apart; empty: as they do.
+    """
 
     name = models.SlugField(max_length=63, unique=True)
     description = models.CharField(max_length=255, blank=True)
+    isolation = models.CharField(max_length=16, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -51,6 +55,8 @@ class Node(models.Model):
     scratch_mib = models.PositiveBigIntegerField(default=0)
     kernel = models.CharField(max_length=128, blank=True)
     driver = models.CharField(max_length=64, blank=True)
+    # A word of `Isolation`; empty: its agent does not say.
+    isolation = models.CharField(max_length=16, blank=True)
     clock_skew_s = models.FloatField(default=0)
     desired_revision = models.BigIntegerField(default=1)
     last_seen_at = models.DateTimeField(null=True, blank=True, db_index=True)

@@ -22,6 +22,7 @@ from scheduler.states import (
     JobState,
     NodeState,
     end_sentence,
+    is_secret_name,
     shown_state,
     wait_sentence,
 )
@@ -155,8 +156,17 @@ def clone_document(viewer: User, job: Job) -> dict[str, Any]:
     if not may_read_inside(viewer, job):
         raise NotFound("There is no such job for you.")
     document = JobSpec.model_validate(job.spec).document()
+    if job.owner_id != viewer.pk:
+        # Another person's secrets are not theirs to run with; their jobs name their own.
+        document["env"] = {n: v for n, v in document["env"].items() if not is_secret_name(n)}
     document["hold"] = False
     return document
+
+
+def shown_spec(viewer: User, job: Job) -> JobSpec:
+    """The job's spec; only its owner sees the values of variables that hold secrets."""
+    spec = JobSpec.model_validate(job.spec)
+    return spec if job.owner_id == viewer.pk else spec.for_others()
 
 
 @dataclass(frozen=True, slots=True)

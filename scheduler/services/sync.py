@@ -14,7 +14,13 @@ from scheduler.failpoints import reach
 from scheduler.models import Allocation, Attempt, Job, Node, Placement
 from scheduler.services import transitions
 from scheduler.services.errors import Invalid
-from scheduler.services.nodes.health import due_checks, judge_clock, take_checks, take_troubles
+from scheduler.services.nodes.health import (
+    due_checks,
+    judge_clock,
+    judge_isolation,
+    take_checks,
+    take_troubles,
+)
 from scheduler.services.nodes.inventory import store_devices, store_host
 from scheduler.services.reports import report_attempts
 from scheduler.services.telemetry import ingest_samples
@@ -79,6 +85,7 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
             take_checks(node, request.checks, now=now)
         if request.host is not None:
             store_host(node, request.host)
+        judge_isolation(node, now=now)
         if request.devices is not None:
             store_devices(node, request.devices, now=now)
             events.wake_scheduler_on_commit()
@@ -251,6 +258,7 @@ def _launch(spec: JobSpec, job: Job) -> Launch:
         checkpoint_dir=spec.checkpoint_dir,
         stop_signal=str(spec.stop.signal),
         stop_grace_s=spec.stop.grace,
+        secrets=spec.secrets,
     )
 
 

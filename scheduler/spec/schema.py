@@ -31,7 +31,7 @@ from scheduler.spec.parts import (
 from scheduler.spec.problems import SpecInvalid
 from scheduler.spec.values import WHOLE_MILLI, Duration, Milli, Moment, Path, Size, Whole
 from scheduler.spec.wording import problem_of
-from scheduler.states import Tier
+from scheduler.states import MASK, Tier, is_secret_name
 
 __all__ = [
     "API_VERSION",
@@ -113,6 +113,9 @@ class JobSpec(Part):
     code: CodeSpec = CodeSpec()
     processes: Literal["node", "gpu"] = "node"
     env: Annotated[dict[str, str], AfterValidator(text.clean_env)] = Field(default_factory=dict)
+    secrets: Annotated[
+        Names, BeforeValidator(values.listed), AfterValidator(values.secret_names)
+    ] = ()
     working_dir: Path = ""
     retries: Annotated[Whole, Field(ge=0, le=20)] = 0
     checkpoint_dir: Path = ""
@@ -154,6 +157,11 @@ class JobSpec(Part):
     def is_preemptible(self) -> bool:
         """Whether it may be stopped for others; all may but production, unless it is said."""
         return self.tier != "production" if self.preemptible is None else self.preemptible
+
+    def for_others(self) -> JobSpec:
+        """The spec without the values of variables that are secrets by their names."""
+        hidden = {n: MASK if is_secret_name(n) else value for n, value in self.env.items()}
+        return self.model_copy(update={"env": hidden})
 
     def document(self) -> dict[str, Any]:
         """The normalised spec as plain JSON values, what is stored, shown and cloned."""

@@ -128,6 +128,19 @@ def node_names(value: tuple[str, ...]) -> tuple[str, ...]:
     return _each_once(value)
 
 
+def secret_names(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of kept secrets, each once."""
+    if len(value) > MAX_LISTED:
+        raise ValueError(f"names {len(value)} secrets; at most {MAX_LISTED} are allowed")
+    for name in value:
+        if not SLUG.fullmatch(name):
+            raise ValueError(
+                f"{name[:40]!r} is not the name of a secret; names are lower-case letters, digits "
+                "and dashes, such as hub-token"
+            )
+    return _each_once(value)
+
+
 def constraints(value: tuple[str, ...]) -> tuple[str, ...]:
     """`label=value` and `label!=value`, each once."""
     found = tuple(one.replace(" ", "") for one in value)

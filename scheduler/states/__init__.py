@@ -33,6 +33,7 @@ from scheduler.states.moves import (
     NodeState,
     Tier,
 )
+from scheduler.states.privacy import MASK, is_secret_name
 from scheduler.states.requests import (
     DENY_WORDS,
     FINAL_REQUEST_STATES,
@@ -80,6 +81,7 @@ __all__ = [
     "KIND_WORDS",
     "LIVE_ATTEMPT_STATES",
     "LIVE_JOB_STATES",
+    "MASK",
     "MAX_FREE_RETRIES",
     "NODE_MOVES",
     "OPEN_REQUEST_STATES",
@@ -112,6 +114,7 @@ __all__ = [
     "WaitReason",
     "end_sentence",
     "is_enough",
+    "is_secret_name",
     "loss_sentence",
     "shown_state",
     "trouble_of",

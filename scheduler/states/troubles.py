@@ -18,6 +18,7 @@ class Trouble(StrEnum):
     CHECK_FAILED = "check_failed"
     DISK_FULL = "disk_full"
     CLOCK_SKEW = "clock_skew"
+    WEAK_ISOLATION = "weak_isolation"
     OTHER = "other"
 
 
@@ -69,6 +70,12 @@ TROUBLE_RULES: Mapping[Trouble, TroubleRule] = {
     ),
     Trouble.CLOCK_SKEW: TroubleRule(
         "the clock is wrong", False, False, "Let chrony or systemd-timesyncd set the clock."
+    ),
+    Trouble.WEAK_ISOLATION: TroubleRule(
+        "keeps jobs apart less than its pool wants",
+        False,
+        False,
+        "Start its agent with the --isolation named here; `preflight` says what that needs.",
     ),
     Trouble.OTHER: TroubleRule(
         "something is wrong", False, False, "The agent is newer than this server; read its log."

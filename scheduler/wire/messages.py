@@ -1,9 +1,9 @@
 """All that servers and nodes ever say to each other.
 
-Three calls: `enrol` once, `sync` for ever, `log` for bytes. Every message of a node about an
-attempt carries the attempt's fence; a lower fence than the row knows changes nothing. The reply
-to `sync` is always the *complete* set of attempts the node should have, so a lost reply heals
-itself with the next one.
+Calls: `enrol` once, `sync` for ever, `log` for bytes (`wire/secrets.py` has one more). Messages of
+a node about an attempt carry the attempt's fence; a lower fence than the row knows changes nothing.
+The reply to `sync` is always the *complete* set of attempts the node should have, so a lost reply
+heals itself with the next one.
 
 Units: `_s` seconds, `_mib` MiB, `_watts` watts, `_at` seconds since the epoch (node's clock).
 """
@@ -40,10 +40,8 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What a node offers beside its devices. `address` is where other ranks reach it.
-
-    `isolation` is a word of `scheduler.states.Isolation`; empty: an agent that does not say.
-    """
+    """What a node offers beside its devices, as other ranks reach it (`address`). `isolation` is
+    a word of `scheduler.states.Isolation`; empty: an agent that does not say."""
 
     cpus: int
     memory_mib: int
@@ -213,7 +211,8 @@ class Code:
 class Launch:
     """How to run the program on one node. `command` is an argument list, never a shell line.
 
-    With `processes_per_node` > 1 the command is started that often, one LOCAL_RANK each.
+    With `processes_per_node` > 1 the command is started that often, one LOCAL_RANK each. `secrets`
+    are names; see `wire/secrets.py`.
     """
 
     command: tuple[str, ...]
@@ -227,6 +226,7 @@ class Launch:
     checkpoint_dir: str
     stop_signal: str
     stop_grace_s: int
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

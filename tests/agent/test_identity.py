@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.agent.runtime import mounts
+from scheduler.agent.runtime.space import mounts
 from scheduler.agent.setup.identities import NoFreeUid, UidBook, give_folder
 from scheduler.states import EndReason
 from tests.agent.conftest import Agent, assignment

@@ -12,8 +12,9 @@ import pytest
 
 from scheduler.agent.config import ConfigProblem, Options
 from scheduler.agent.node.isolation import settle_isolation, try_sandbox
-from scheduler.agent.runtime import processes, sandbox
+from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.records import SandboxPlan
+from scheduler.agent.runtime.space import sandbox
 from scheduler.states import EndReason, Isolation
 from scheduler.wire.messages import Code, StopOrder
 from tests.agent.conftest import Agent, assignment, wait_until

@@ -46,6 +46,7 @@ def addresses(job_id: int, node: str = "alpha") -> list[str]:
         "/finance/costs/",
         "/audit/",
         "/settings/tokens/",
+        "/settings/secrets/",
         "/settings/profile/",
         "/settings/roles/",
         "/settings/delegations/",

@@ -16,6 +16,7 @@ from portal.api.shapes import viewer_of
 from portal.api.v1.cluster_shapes import (
     DeviceBody,
     DrainBody,
+    IsolationBody,
     LabelsBody,
     Nodes,
     NodeShape,
@@ -36,7 +37,7 @@ from scheduler.selectors.queues import queue_rows, queues_of
 from scheduler.services import nodes as services
 from scheduler.services import queues as queue_services
 from scheduler.services.errors import NotFound
-from scheduler.services.nodes.health import act_on_device
+from scheduler.services.nodes.health import act_on_device, require_isolation
 from scheduler.services.sites.places import label_node, place_node
 
 
@@ -59,6 +60,23 @@ class PoolList(ApiView):
         sent = body_of(request, PoolBody)
         pool = services.create_pool(actor=viewer_of(request), **sent)
         return Response(show_pool(_summaries(request, [pool.name])[0]), status=201)
+
+
+class PoolIsolation(ApiView):
+    """`/pools/<name>/isolation/`."""
+
+    @operation(
+        "pools_isolation",
+        "Say how far its nodes must keep jobs apart (operators)",
+        scope="nodes:write",
+        body=IsolationBody,
+        reply=PoolShape,
+    )
+    def post(self, request: Request, name: str) -> Response:
+        sent, actor = body_of(request, IsolationBody), viewer_of(request)
+        pool = select.get_visible_pool(actor, name)
+        require_isolation(actor=actor, pool=pool, **sent)
+        return Response(show_pool(_summaries(request, [pool.name])[0]))
 
 
 def _summaries(request: Request, only: list[str] | None = None) -> list[select.PoolSummary]:

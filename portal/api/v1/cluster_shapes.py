@@ -9,7 +9,7 @@ from rest_framework import serializers
 from scheduler.selectors.cluster import NodeView, PoolSummary
 from scheduler.selectors.queues import QueueRow
 from scheduler.services.nodes.cutting import MOST_SLOTS, SLOT_ISOLATIONS
-from scheduler.states import Tier
+from scheduler.states import Isolation, Tier
 
 
 class PoolShape(serializers.Serializer[Any]):
@@ -25,6 +25,7 @@ class PoolShape(serializers.Serializer[Any]):
     down = serializers.IntegerField()
     queued = serializers.IntegerField()
     is_paused = serializers.BooleanField()
+    isolation = serializers.CharField()
 
 
 class Pools(serializers.Serializer[Any]):
@@ -38,6 +39,12 @@ class PoolBody(serializers.Serializer[Any]):
 
     name = serializers.CharField(max_length=63)
     description = serializers.CharField(max_length=255, required=False, allow_blank=True)
+
+
+class IsolationBody(serializers.Serializer[Any]):
+    """How far the pool's nodes must at least keep jobs apart; empty: as they do."""
+
+    isolation = serializers.ChoiceField([str(one) for one in Isolation], allow_blank=True)
 
 
 class DeviceShape(serializers.Serializer[Any]):
@@ -73,6 +80,7 @@ class NodeShape(serializers.Serializer[Any]):
     memory_mib = serializers.IntegerField()
     agent_version = serializers.CharField()
     driver = serializers.CharField()
+    isolation = serializers.CharField()
     block = serializers.CharField()
     rack = serializers.CharField()
     labels = serializers.DictField(child=serializers.CharField())
@@ -174,6 +182,7 @@ def show_pool(row: PoolSummary) -> dict[str, Any]:
         "down": row.down,
         "queued": row.queued,
         "is_paused": row.is_paused,
+        "isolation": row.pool.isolation,
     }
 
 
@@ -189,6 +198,7 @@ def show_node(view: NodeView) -> dict[str, Any]:
         "memory_mib": node.memory_mib,
         "agent_version": node.agent_version,
         "driver": node.driver,
+        "isolation": node.isolation,
         "block": node.block,
         "rack": node.rack,
         "labels": node.labels,

@@ -14,7 +14,6 @@ from scheduler.selectors import jobs as select
 from scheduler.selectors.checkpoints import Saved, latest_saved
 from scheduler.selectors.queues import position_in_queue
 from scheduler.selectors.triage import Diagnosis, latest_diagnosis
-from scheduler.spec import JobSpec
 from scheduler.states import (
     END_RULES,
     FINAL_JOB_STATES,
@@ -228,5 +227,5 @@ def show_job(viewer: User, job: Job) -> dict[str, Any]:
         "actions": sorted(select.job_actions(viewer, job)),
         "triage": show_triage(latest_diagnosis(viewer, job)),
         "checkpoint": show_checkpoint(latest_saved(viewer, job)),
-        "spec": JobSpec.model_validate(job.spec).readable() if may_read else None,
+        "spec": select.shown_spec(viewer, job).readable() if may_read else None,
     }

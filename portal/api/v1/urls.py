@@ -18,7 +18,7 @@ from portal.api.v1 import (
     sets,
 )
 from portal.api.v1.finance import reports, spending, terms
-from portal.api.v1.organisation import audit, roles
+from portal.api.v1.organisation import audit, roles, secrets
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
 from portal.api.v1.organisation.services import ServiceEnd, ServiceList, ServiceTokens
 from portal.api.v1.organisation.teams import TeamList, TeamMove
@@ -59,7 +59,10 @@ urlpatterns: list[URLPattern] = [
     path("sets/<int:pk>/", sets.SetByNumber.as_view(), name="set"),
     path("sets/<int:pk>/cancel/", sets.SetCancel.as_view(), name="set_cancel"),
     path("sets/<int:pk>/rerun/", sets.SetRerun.as_view(), name="set_rerun"),
+    path("secrets/", secrets.SecretList.as_view(), name="secrets"),
+    path("secrets/<int:pk>/", secrets.SecretByNumber.as_view(), name="secret"),
     path("pools/", cluster.PoolList.as_view(), name="pools"),
+    path("pools/<str:name>/isolation/", cluster.PoolIsolation.as_view(), name="pool_isolation"),
     path("nodes/", cluster.NodeList.as_view(), name="nodes"),
     path("nodes/tokens/", cluster.NodeTokens.as_view(), name="node_tokens"),
     path("nodes/<str:name>/", cluster.NodeByName.as_view(), name="node"),

@@ -9,8 +9,8 @@ import tempfile
 from dataclasses import dataclass
 
 from scheduler.agent.config import ConfigProblem, Options
-from scheduler.agent.runtime import sandbox
 from scheduler.agent.runtime.records import SandboxPlan
+from scheduler.agent.runtime.space import sandbox
 from scheduler.states import Isolation
 
 _PROBE_S = 20.0

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from scheduler.agent.runtime import kernel, mounts, sandbox
+from scheduler.agent.runtime import kernel
 from scheduler.agent.runtime.limits import Limits
 from scheduler.agent.runtime.records import LaunchRecord, SandboxPlan
+from scheduler.agent.runtime.space import mounts, sandbox
 
 # Enough for any data loader, few enough that a fork bomb stays inside its own user id.
 _MAX_PROCESSES = 16_384

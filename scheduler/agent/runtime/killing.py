@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.children import as_user
 from scheduler.agent.runtime.limits import Limits, kill_groups, remove_groups
-from scheduler.agent.runtime.sandbox import first_inside
+from scheduler.agent.runtime.space.sandbox import first_inside
 
 _PATIENT_ROUNDS = 5
 

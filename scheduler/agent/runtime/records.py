@@ -71,7 +71,8 @@ class LaunchRecord:
     supervisor's own. `marker` is an environment text no other attempt on this host has.
     `hint_address` is an abstract Unix socket name without its leading NUL. `checkpoint_seen` marks
     the checkpoint note that lay there before the start. `sandbox` None: no namespaces of its
-    own. `memory_folder` is removed at the end.
+    own. `memory_folder` is removed at the end,
+    `secrets_dir` lies in it: what its files hold is masked in the log.
     """
 
     fence: int
@@ -103,6 +104,7 @@ class LaunchRecord:
     checkpoint_seen: str = ""
     sandbox: SandboxPlan | None = None
     memory_folder: str = ""
+    secrets_dir: str = ""
 
 
 @dataclass(frozen=True, slots=True)

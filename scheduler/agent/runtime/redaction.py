@@ -12,15 +12,12 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
-MASK = b"***"
+from scheduler import states
+
+MASK = states.MASK.encode()
 # Shorter values would blacken ordinary words; they are no secrets worth the name.
 SHORTEST = 6
 _LONGEST = 8192
-_NAME = re.compile(
-    r"token|secret|passw(?:or)?d|passphrase|credential|private_?key|api_?key|access_?key|"
-    r"auth_?key|_pat$|_dsn$",
-    re.IGNORECASE,
-)
 
 
 def secrets_in(environment: Mapping[str, str]) -> list[str]:
@@ -28,7 +25,7 @@ def secrets_in(environment: Mapping[str, str]) -> list[str]:
     return [
         value
         for name, value in environment.items()
-        if _NAME.search(name) and len(value.strip().encode()) >= SHORTEST
+        if states.is_secret_name(name) and len(value.strip().encode()) >= SHORTEST
     ]
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import selectors
-import shutil
 import signal
 import socket
 import time
@@ -28,6 +27,7 @@ from scheduler.agent.runtime.records import (
     SupervisorRecord,
 )
 from scheduler.agent.runtime.redaction import secrets_in
+from scheduler.agent.runtime.space import memory
 from scheduler.failpoints import reach
 from scheduler.states import EndReason
 
@@ -64,6 +64,7 @@ class Supervisor:
     def _capture(self) -> LogCapture:
         environments = (self.launch.env, *self.launch.processes)
         secrets = [one for each in environments for one in secrets_in(each)]
+        secrets += memory.values_in(self.launch.secrets_dir)
         return LogCapture(self.spool / records.LOG, self.launch.log_cap_mib, secrets)
 
     def supervise(self) -> None:
@@ -92,8 +93,7 @@ class Supervisor:
                 self._finish(log, end)
         finally:
             self.limits.remove()
-            if self.launch.memory_folder:
-                shutil.rmtree(self.launch.memory_folder, ignore_errors=True)
+            memory.remove_memory_folder(self.launch.memory_folder)
 
     def _listen_to_signals(self) -> None:
         for number in (signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM):

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from scheduler.agent.config import Options
-from scheduler.agent.runtime import sandbox
 from scheduler.agent.runtime.records import SandboxPlan
+from scheduler.agent.runtime.space import sandbox
 from scheduler.agent.setup.code import SetupProblem
 from scheduler.agent.setup.environment import Places
+from scheduler.agent.setup.private import Private
 from scheduler.wire.messages import Assignment
 
 
@@ -21,12 +22,12 @@ def plan_sandbox(
     *,
     root: Path,
     devices: tuple[str, ...],
-    memory: Path | None,
+    private: Private,
 ) -> SandboxPlan:
     """The sandbox of one attempt. Raises SetupProblem where the job needs what is not shown.
 
-    `root`: the attempt's own folder; `devices`: files of the granted cards; `memory`: the folder
-    in memory that local processes share.
+    `root`: the attempt's own folder; `devices`: files of the granted cards; `private`: what
+    it has in memory.
     """
     if not options.sandbox_network and len(assignment.addresses) > 1:
         raise SetupProblem(
@@ -39,17 +40,18 @@ def plan_sandbox(
     shown = (*options.expose, *options.share)
     resumes = places.resume_from
     is_apart = resumes and not sandbox.is_below(resumes, (*kept, *shown))
+    apart = (resumes if is_apart else "", private.secrets_dir)
     hidden = {str(place) for place in (options.state, options.work)}
     return SandboxPlan(
         program=program,
         own=tuple(kept),
-        own_read_only=(resumes,) if is_apart else (),
+        own_read_only=tuple(path for path in apart if path),
         temporary=places.scratch,
         read_only=options.expose,
         writable=options.share,
         hidden=tuple(sorted(place for place in hidden if sandbox.is_below(place, shown))),
         devices=devices,
-        shared_memory=str(memory) if memory else "",
+        shared_memory=private.shared_memory,
         network=options.sandbox_network,
     )
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scheduler.agent.config import Options
 from scheduler.agent.runtime.checkpoints import CheckRequest, Finding
 from scheduler.agent.runtime.records import LaunchRecord
+from scheduler.agent.runtime.space.memory import remove_memory_folder
 from scheduler.agent.setup.boxing import check_places, plan_sandbox
 from scheduler.agent.setup.code import (
     GIT_SETTINGS,
@@ -28,7 +30,7 @@ from scheduler.agent.setup.code import (
 )
 from scheduler.agent.setup.environment import Places, process_environments, shared_environment
 from scheduler.agent.setup.identities import UidBook, give_folder
-from scheduler.agent.setup.memory import make_memory_folder, memory_folder
+from scheduler.agent.setup.private import Fetch, Private, make_private
 from scheduler.wire.messages import Assignment
 
 _MAX_PROBLEM = 255
@@ -40,6 +42,7 @@ class Ground:
     """What the agent knows and the assignment does not. `uids` None: jobs are the agent's user.
 
     `look` looks at checkpoints as a job's user. `sandbox`: where bwrap lies, empty: none is used.
+    `secrets` asks the server for values.
     """
 
     options: Options
@@ -49,6 +52,7 @@ class Ground:
     look: Look
     device_files: Callable[[Collection[str]], tuple[str, ...]]
     sandbox: str
+    secrets: Fetch
     master_port: int
     is_stopped: Callable[[], bool]
 
@@ -96,18 +100,43 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
         path_prefix=options.path_prefix,
         network_interface=options.network_interface,
     )
-    record = _launch_record(assignment, ground, uid, command, places, env, code, found)
-    return _boxed(record, assignment, ground, places, root) if ground.sandbox else record
+    with _private(assignment, ground, uid) as private:
+        if private.secrets_dir:
+            env["TRAINYARD_SECRETS_DIR"] = private.secrets_dir
+        record = _launch_record(assignment, ground, uid, command, places, env, code, found)
+        record = replace(record, memory_folder=private.folder, secrets_dir=private.secrets_dir)
+        return _boxed(record, assignment, ground, places, root, private)
+
+
+@contextmanager
+def _private(assignment: Assignment, ground: Ground, uid: int | None) -> Iterator[Private]:
+    """What it has in memory, given back if the rest of the setup fails."""
+    private = make_private(
+        assignment,
+        agent=ground.hint_address,
+        uid=uid,
+        in_sandbox=bool(ground.sandbox),
+        fetch=ground.secrets,
+        is_stopped=ground.is_stopped,
+    )
+    try:
+        yield private
+    except BaseException:
+        remove_memory_folder(private.folder)
+        raise
 
 
 def _boxed(
-    record: LaunchRecord, assignment: Assignment, ground: Ground, places: Places, root: Path
+    record: LaunchRecord,
+    assignment: Assignment,
+    ground: Ground,
+    places: Places,
+    root: Path,
+    private: Private,
 ) -> LaunchRecord:
-    """The same launch in a sandbox; raises SetupProblem where it needs what is not shown."""
-    memory = None
-    if assignment.launch.processes_per_node > 1:
-        place = memory_folder(ground.hint_address, assignment.fence, assignment.rank)
-        memory = make_memory_folder(place, record.uid)
+    """The same launch in a sandbox, if there is to be one; raises SetupProblem."""
+    if not ground.sandbox:
+        return record
     plan = plan_sandbox(
         ground.sandbox,
         ground.options,
@@ -115,7 +144,7 @@ def _boxed(
         places,
         root=root,
         devices=ground.device_files(assignment.device_uuids),
-        memory=memory,
+        private=private,
     )
     fields = (
         ("code.folder", assignment.launch.code.folder),
@@ -123,7 +152,7 @@ def _boxed(
         ("checkpoint_dir", places.checkpoint),
     )
     check_places(plan, fields)
-    return replace(record, sandbox=plan, memory_folder=str(memory or ""))
+    return replace(record, sandbox=plan)
 
 
 def _resume_point(assignment: Assignment, ground: Ground, folder: str, uid: int | None) -> Finding:

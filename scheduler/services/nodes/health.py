@@ -10,7 +10,8 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from accounts.models import User
-from scheduler.models import Allocation, Attempt, Device, Node
+from accounts.services.audit import record
+from scheduler.models import Allocation, Attempt, Device, Node, Pool
 from scheduler.services import transitions
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.nodes.cutting import cut_card
@@ -21,8 +22,10 @@ from scheduler.states import (
     TROUBLE_RULES,
     DeviceHealth,
     EndReason,
+    Isolation,
     NodeState,
     Trouble,
+    is_enough,
     trouble_of,
 )
 from scheduler.wire.messages import DeviceCheck, TroubleReport
@@ -35,6 +38,8 @@ NEXT_CHECK = timedelta(minutes=15)
 CLOCK_OFF_S, CLOCK_FINE_S = 60.0, 30.0
 # Nodes know nothing of slots: what is wrong with a card is wrong with them.
 _TOLD_OF = Q(slot__isnull=True)
+# Found out by the server, so the node's own word does not end them.
+_JUDGED_HERE = (Trouble.CLOCK_SKEW, Trouble.WEAK_ISOLATION)
 _OFFERED = (DeviceHealth.HEALTHY, DeviceHealth.SUSPECT)
 
 
@@ -101,8 +106,37 @@ def _judge_node(node: Node, found: tuple[Trouble, TroubleReport] | None, now: da
     if found is not None:
         kind, report = found
         _quarantine_node(node, kind, report.detail, now)
-    elif node.trouble and node.trouble != Trouble.CLOCK_SKEW:
+    elif node.trouble and node.trouble not in _JUDGED_HERE:
         _return_node(node, now)
+
+
+def judge_isolation(node: Node, *, now: datetime) -> None:
+    """A node that keeps jobs apart less than its pool wants takes none until it does."""
+    wanted = node.pool.isolation
+    if not is_enough(node.isolation, wanted):
+        detail = f"{node.isolation or 'its agent does not say'}; the pool wants {wanted}"
+        _quarantine_node(node, Trouble.WEAK_ISOLATION, detail, now)
+    elif node.trouble == Trouble.WEAK_ISOLATION:
+        _return_node(node, now)
+
+
+@transaction.atomic
+def require_isolation(
+    *, actor: User, pool: Pool, isolation: str, now: datetime | None = None
+) -> Pool:
+    """How far the pool's nodes must keep jobs apart; empty: as they do. What runs goes on."""
+    require_operator(actor)
+    if isolation and isolation not in list(Isolation):
+        raise Invalid(f"Choose one of {', '.join(Isolation)}, or nothing.", field="isolation")
+    before, now = pool.isolation, now or timezone.now()
+    pool.isolation = isolation
+    pool.save(update_fields=["isolation"])
+    for node in pool.nodes.select_related("pool").exclude(state=NodeState.RETIRED):
+        judge_isolation(node, now=now)
+    record(
+        actor, "pool.isolate", pool, before={"isolation": before}, after={"isolation": isolation}
+    )
+    return pool
 
 
 def judge_clock(node: Node, skew_s: float, *, now: datetime) -> None:

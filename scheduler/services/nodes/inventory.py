@@ -21,6 +21,7 @@ def store_host(node: Node, host: HostFacts) -> None:
     """Sizes and address of the machine; raises Invalid."""
     if not (0 < host.cpus <= 4096 and 0 < host.memory_mib < _MAX_MIB and host.scratch_mib >= 0):
         raise Invalid("The node reports impossible sizes of CPU, memory or disk.", field="host")
+    node.isolation = host.isolation[:16]
     Node.objects.filter(pk=node.pk).update(
         cpus=host.cpus,
         memory_mib=host.memory_mib,
@@ -28,6 +29,7 @@ def store_host(node: Node, host: HostFacts) -> None:
         address=host.address[:255],
         kernel=host.kernel[:128],
         driver=host.driver[:64],
+        isolation=node.isolation,
     )
 
 

@@ -12,6 +12,7 @@ from scheduler.models import Pool, Queue
 from scheduler.selectors.cluster import Shape, largest_shape
 from scheduler.selectors.sharing.licences import licence_totals
 from scheduler.services.errors import NotFound
+from scheduler.services.secrets import secret_problems
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, units
 from scheduler.spec.values import WHOLE_MILLI, format_milli
 
@@ -65,6 +66,8 @@ def resolve_target(
         problems.append(SpecProblem("project", f"you may not submit jobs to {spec.project}"))
     if project is not None and project.is_archived:
         problems.append(SpecProblem("project", f"{spec.project} is archived; choose another"))
+    if project is not None:
+        problems += secret_problems(actor, project, spec.secrets)
     name = spec.pool or DEFAULT_POOL
     queue = seen.queue(name)
     if queue is None:

@@ -1,0 +1,1 @@
+"""What a job sees of the node: folders, memory, namespaces."""

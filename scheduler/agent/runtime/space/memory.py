@@ -1,0 +1,55 @@
+"""A folder of an attempt that lies in memory alone, so that its content never reaches a disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from scheduler.wire.secrets import SecretValue
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 (a folder of our own is made below it, closed to others)
+
+
+def memory_folder(agent: str, fence: int, rank: int) -> Path:
+    """Where it lies; `agent` tells two agents of one host apart."""
+    return _MEMORY / f"{agent}-{fence}-{rank}"
+
+
+def make_memory_folder(place: Path, uid: int | None) -> Path:
+    """Create it anew, empty, for `uid` alone; raises OSError."""
+    remove_memory_folder(str(place))
+    place.mkdir(mode=0o700)
+    if uid is not None:
+        os.chown(place, uid, uid)
+    return place
+
+
+def put_secrets(place: Path, values: Iterable[SecretValue], uid: int | None) -> str:
+    """Write each value into a file of its own that the job alone can read; raises OSError."""
+    folder = place / "secrets"
+    folder.mkdir(mode=0o700)
+    for one in values:
+        target = os.open(folder / one.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+        with open(target, "wb") as stream:
+            stream.write(one.value.encode())
+            if uid is not None:
+                os.fchown(target, uid, uid)
+    if uid is not None:
+        os.chown(folder, uid, uid)
+    folder.chmod(0o500)
+    return str(folder)
+
+
+def values_in(folder: str) -> list[str]:
+    """What the files hold; for the one who masks it."""
+    if not folder:
+        return []
+    return [path.read_text("utf-8", "replace") for path in sorted(Path(folder).iterdir())]
+
+
+def remove_memory_folder(place: str) -> None:
+    """Give the memory back; nothing happens when there is none."""
+    if place:
+        shutil.rmtree(place, ignore_errors=True)

@@ -1,0 +1,78 @@
+"""Secrets on their way to jobs: which ones a job gets, and their values for the node at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.models import Project, User
+from scheduler.models import Node, Placement, Secret
+from scheduler.services.errors import Conflict, NotFound
+from scheduler.services.secrets.cipher import Unsealable, unseal
+from scheduler.services.secrets.keeping import place_of
+from scheduler.spec import JobSpec, SpecProblem
+from scheduler.states import AttemptState
+from scheduler.wire.secrets import SecretsReply, SecretValue
+
+# Running too: the first rank may have begun before the last one's node asks.
+_HANDED = (AttemptState.ASSIGNED, AttemptState.STARTING, AttemptState.RUNNING)
+
+
+def secret_problems(actor: User, project: Project, names: Sequence[str]) -> list[SpecProblem]:
+    """One for each secret that is neither the actor's nor the project's; foreign ones included."""
+    if not names:
+        return []
+    known = _named(actor, project, names)
+    words = "there is no secret {!r} of yours or of {}; keep it first with `trainyard secrets set`"
+    return [
+        SpecProblem("secrets", words.format(name, project.path))
+        for name in names
+        if name not in known
+    ]
+
+
+def hand_secrets(*, node: Node, fence: int, now: datetime | None = None) -> SecretsReply:
+    """The values for an attempt that this node is about to start.
+
+    A person's own secret goes before the project's of the same name. Raises NotFound for another
+    node's attempt, Conflict for one that is over or whose secrets are gone.
+    """
+    placement = (
+        Placement.objects.select_related("attempt__job__project__team", "attempt__job__owner")
+        .filter(node=node, attempt_id=fence, ended_at__isnull=True)
+        .first()
+    )
+    if placement is None:
+        raise NotFound("This node has no such attempt.")
+    if placement.attempt.state not in _HANDED:
+        raise Conflict("The attempt is ending.", code="ending")
+    job = placement.attempt.job
+    names = JobSpec.model_validate(job.spec).secrets
+    known = _named(job.owner, job.project, names)
+    values = []
+    for name in names:
+        secret = known.get(name)
+        try:
+            if secret is None:
+                raise Unsealable(name)
+            value = unseal(secret.sealed, place_of(secret)).decode()
+        except Unsealable:
+            raise Conflict(
+                f"secrets: {name} was deleted, or cannot be opened with the server's key. Set it "
+                "again.",
+                code="secret_gone",
+            ) from None
+        values.append(SecretValue(name, value))
+    used = [secret.pk for secret in known.values()]
+    Secret.objects.filter(pk__in=used).update(used_at=now or timezone.now())
+    return SecretsReply(tuple(values))
+
+
+def _named(owner: User, project: Project, names: Iterable[str]) -> dict[str, Secret]:
+    mine = Q(owner=owner, project=None) | Q(project=project, owner=None)
+    rows = Secret.objects.filter(mine, name__in=list(names)).select_related("project")
+    # The person's own come last and win.
+    return {secret.name: secret for secret in sorted(rows, key=lambda one: one.owner_id or 0)}

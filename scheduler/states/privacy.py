@@ -1,0 +1,17 @@
+"""Which variables hold secrets, by their names; the one rule for logs and for what is shown."""
+
+from __future__ import annotations
+
+import re
+
+MASK = "***"
+_NAME = re.compile(
+    r"token|secret|passw(?:or)?d|passphrase|credential|private_?key|api_?key|access_?key|"
+    r"auth_?key|_pat$|_dsn$",
+    re.IGNORECASE,
+)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name most likely holds a secret."""
+    return _NAME.search(name) is not None
