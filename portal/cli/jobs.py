@@ -20,6 +20,7 @@ from portal.cli.output import (
     print_line,
     print_table,
     say,
+    share_words,
     span,
 )
 from portal.cli.session import AsJson
@@ -70,12 +71,13 @@ def queue(
             place["owner"],
             place["tier"],
             place["gpus"],
+            share_words(place),
             ago(place["queued_at"]),
             place["sentence"],
         ]
         for place in found["items"]
     ]
-    heads = ("PLACE", "JOB", "NAME", "OWNER", "TIER", "GPUS", "WAITS", "WHY")
+    heads = ("PLACE", "JOB", "NAME", "OWNER", "TIER", "GPUS", "SHARE", "WAITS", "WHY")
     print_table(heads, rows, f"No job waits for pool {pool}.")
 
 

@@ -201,3 +201,10 @@ def job_cells(job: dict[str, Any]) -> list[object]:
 
 
 JOB_HEADS = ("JOB", "STATE", "NAME", "PROJECT", "OWNER", "GPUS", "SINCE", "WHY")
+
+
+def share_words(place: dict[str, Any]) -> str:
+    """Of a place in the queue, the share of its team and of its owner; the least goes first."""
+    if place.get("is_overdue"):
+        return "overdue"
+    return " ".join(f"{share:.3g}" for share in (place.get("share") or [])[1:])

@@ -14,6 +14,7 @@ from django import forms
 from portal.forms.job_text import GROUPED, PAIRS, PLAIN, SWITCHES, blank_initial, read_pairs
 from scheduler.spec import JobSpec, SpecInvalid, parse_spec
 from scheduler.spec.schema import STOP_SIGNALS
+from scheduler.states import Tier
 
 TIERS = (
     ("exploratory", "Exploratory: starts last"),
@@ -138,12 +139,21 @@ class JobForm(forms.Form):
         projects: Iterable[tuple[str, str]],
         pools: Iterable[tuple[str, str]],
         models: Iterable[tuple[str, str]],
+        highest_tier: Tier = Tier.PRODUCTION,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self._offer("project", projects)
+        self._offer_tiers(highest_tier)
         self._offer("pool", pools)
         self._offer("gpu_model", [("", "Any model"), *models])
+
+    def _offer_tiers(self, highest: Tier) -> None:
+        """Up to this one; one above that was sent or cloned stays, and is refused with its why."""
+        given = {str(self.data.get("tier", "")), str(self.initial.get("tier", ""))}
+        cast(forms.ChoiceField, self.fields["tier"]).choices = [
+            (name, words) for name, words in TIERS if Tier[name.upper()] <= highest or name in given
+        ]
 
     def _offer(self, field: str, choices: Iterable[tuple[str, str]]) -> None:
         """Set the choices; a value from a clone that is gone stays visible, and is refused."""

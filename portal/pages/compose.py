@@ -26,7 +26,9 @@ from scheduler.models import Job
 from scheduler.selectors.cluster import PoolSummary, pool_summaries
 from scheduler.selectors.jobs import clone_document, get_visible_job
 from scheduler.services.jobs import submit_job
+from scheduler.services.submitting.ceilings import highest_open_to
 from scheduler.spec import SpecInvalid
+from scheduler.states import Tier
 
 DEFAULT_POOL = "default"
 PARAMETERS = ("clone", "from", "part", "project", "pool")
@@ -37,12 +39,11 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
     """Fill in, check, submit. `?clone=` and `?from=sample` prefill; `?part=summary` only checks."""
     viewer = viewer_of(request)
     pools = pool_summaries(viewer)
-    projects = [
-        (project.path, f"{project.team.name} / {project.name}")
-        for project in submittable_projects(viewer)
-    ]
+    mine = submittable_projects(viewer)
+    projects = [(project.path, f"{project.team.name} / {project.name}") for project in mine]
+    highest = highest_open_to(mine)
     if request.method == "POST":
-        form = _form(projects, pools, data=request.POST)
+        form = _form(projects, pools, highest, data=request.POST)
         wants_check = "check" in request.POST or request.GET.get("part") == "summary"
         if not wants_check and form.is_valid() and (job := _submitted(viewer, form)):
             if job.job_set_id:
@@ -50,7 +51,7 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
             return redirect("jobs:detail", job.pk)
         context = _checked(viewer, form) if wants_check else {}
     else:
-        form = _form(projects, pools, initial=_initial(request, viewer, projects, pools))
+        form = _form(projects, pools, highest, initial=_initial(request, viewer, projects, pools))
         context = {}
     context |= {
         "form": form,
@@ -68,6 +69,7 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
 def _form(
     projects: list[tuple[str, str]],
     pools: list[PoolSummary],
+    highest: Tier,
     *,
     data: QueryDict | None = None,
     initial: Mapping[str, Any] | None = None,
@@ -78,6 +80,7 @@ def _form(
         data,
         initial=dict(initial or {}),
         projects=projects,
+        highest_tier=highest,
         pools=shown,
         models=[(model, device_short_name(model)) for model in models],
     )

@@ -10,7 +10,7 @@ from typing import Any
 from accounts.models import User
 from scheduler.engine.asking import Answer, Blocking, blocking_facts, what_if
 from scheduler.engine.cycle import decide
-from scheduler.engine.explaining.standing import standing_now
+from scheduler.engine.explaining.standing import Standing, line_now, standing_now
 from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import Snapshot
 from scheduler.loop.loading import load_snapshot
@@ -103,6 +103,16 @@ def before_answer(viewer: User, job: Job, other_pk: int, *, now: datetime) -> Pr
     Raises NotFound.
     """
     return precedence_of(viewer, job, other_pk, lambda: standing_now(*picture(now), job.pk))
+
+
+def places_now(pool: Pool, *, now: datetime) -> dict[int, Standing]:
+    """By waiting job its place in the pool's line and what made it; decides one cycle."""
+    snapshot, policy = picture(now)
+    if pool.name not in snapshot.pools:
+        return {}
+    plan = decide(snapshot, policy).plan
+    line = line_now(snapshot, policy, plan, snapshot.pools.index(pool.name))
+    return {standing.job: standing for standing in line}
 
 
 def _elsewhere(job: Job) -> list[tuple[int, int]]:

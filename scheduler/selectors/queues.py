@@ -4,6 +4,7 @@ nodes from it, planned maintenance.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,8 +13,11 @@ from django.db.models import Q
 from accounts.errors import NotFound
 from accounts.models import User
 from accounts.permissions import can, projects_visible_to
+from scheduler.engine.explaining.standing import Standing
 from scheduler.models import Job, MaintenanceWindow, Node, Pool, Queue
-from scheduler.states import JobState, wait_sentence
+from scheduler.states import JobState, WaitReason, wait_sentence
+
+_FIRST, _LAST = -(2**62), 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +32,27 @@ class QueueRow:
     gpu_model: str
     queued_at: datetime
     sentence: str
+    standing: Standing | None = None
 
 
-def queue_rows(viewer: User, pool: Pool, *, limit: int = 500) -> list[QueueRow]:
-    """The pool's queued jobs in the scheduler's own order; two queries."""
-    ordered = (
+def queue_rows(
+    viewer: User,
+    pool: Pool,
+    *,
+    places: Mapping[int, Standing] | None = None,
+    limit: int = 500,
+) -> list[QueueRow]:
+    """The pool's queued jobs in the order in which the last cycle considered them; two queries.
+
+    `places`: by job where it stands now, if that was worked out; it decides then.
+    """
+    queued = (
         Job.objects.filter(pool=pool, state=JobState.QUEUED)
         .select_related("project__team", "owner", "pool")
         .order_by("-tier", "queued_at", "id")[:limit]
     )
+    places = places or {}
+    ordered = sorted(queued, key=lambda job: _place(job, places.get(job.pk)))
     sees_all = can(viewer, "see_jobs", None)
     visible = set() if sees_all else set(projects_visible_to(viewer).values_list("pk", flat=True))
     rows = []
@@ -52,9 +68,21 @@ def queue_rows(viewer: User, pool: Pool, *, limit: int = 500) -> list[QueueRow]:
                 gpu_model=job.gpu_model,
                 queued_at=job.queued_at,
                 sentence=wait_sentence(job.wait_reason, job.wait_facts) if is_shown else "",
+                standing=places.get(job.pk) if is_shown else None,
             )
         )
     return rows
+
+
+def _place(job: Job, standing: Standing | None) -> tuple[int, int]:
+    """What to sort by, the next first: tier, then the order as it is known."""
+    if standing is not None:
+        return _FIRST, standing.place
+    ahead = job.wait_facts.get("ahead")
+    # Who cannot start at all stands behind who can, as its reason counts nobody ahead.
+    is_never = job.wait_reason in (WaitReason.INFEASIBLE_EVER, WaitReason.POOL_CLOSED)
+    known = isinstance(ahead, int) and not is_never
+    return -job.tier, ahead if known else _LAST
 
 
 def position_in_queue(job: Job) -> int | None:

@@ -42,6 +42,23 @@ def test_production_is_open_only_to_whom_an_operator_names(cluster, alice, root,
     assert ceiling_of(project) is Tier.URGENT
 
 
+def test_the_form_offers_only_what_some_project_may_use(
+    client, cluster, alice, root, team, project
+):
+    def offered():
+        page = client.get("/jobs/new/").content.decode()
+        return [tier.name for tier in Tier if f'value="{tier.name.lower()}"' in page]
+
+    client.force_login(alice)
+    assert offered() == ["EXPLORATORY", "NORMAL", "URGENT"]
+    set_ceiling(actor=root, owner=project, tier="normal")
+    assert offered() == ["EXPLORATORY", "NORMAL"]
+    create_project(actor=root, team=team, name="Second")
+    assert offered() == ["EXPLORATORY", "NORMAL", "URGENT"]
+    page = client.post("/jobs/new/", {"project": project.path, "tier": "production"})
+    assert 'value="production"' in page.content.decode()
+
+
 def test_the_lowest_on_the_way_up_holds(cluster, alice, root, team, project):
     set_ceiling(actor=root, owner=project, tier="urgent")
     set_ceiling(actor=root, owner=team, tier="normal")

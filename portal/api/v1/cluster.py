@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
+from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -31,6 +32,7 @@ from portal.api.v1.cluster_shapes import (
     show_place,
     show_pool,
 )
+from scheduler.loop.answering import places_now
 from scheduler.models import Node
 from scheduler.selectors import cluster as select
 from scheduler.selectors.queues import queue_rows, queues_of
@@ -195,7 +197,10 @@ def _show_queue(request: Request, name: str) -> dict[str, Any]:
     return {
         "pool": pool.name,
         "is_paused": any(queue.is_paused for queue in queues_of(viewer, pool)),
-        "items": [show_place(row) for row in queue_rows(viewer, pool)],
+        "items": [
+            show_place(row)
+            for row in queue_rows(viewer, pool, places=places_now(pool, now=timezone.now()))
+        ],
     }
 
 

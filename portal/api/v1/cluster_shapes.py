@@ -146,7 +146,12 @@ class NodeTokenShape(serializers.Serializer[Any]):
 
 
 class QueuePlace(serializers.Serializer[Any]):
-    """One place in the line; `job`, `name` and `owner` are null for jobs you may not see."""
+    """One place in the line; `job`, `name` and `owner` are null for jobs you may not see.
+
+    What made the place, of your own: `share`, the dominant share over weight of the organisation,
+    the team and the owner as it counts now, the least goes first (null where no share counts);
+    `is_overdue`, it waited longer than its pool lets anybody; `order`, the policy's.
+    """
 
     position = serializers.IntegerField()
     job = serializers.IntegerField(allow_null=True)
@@ -159,6 +164,9 @@ class QueuePlace(serializers.Serializer[Any]):
     gpu_model = serializers.CharField()
     queued_at = serializers.DateTimeField()
     sentence = serializers.CharField()
+    order = serializers.CharField(allow_null=True)
+    share = serializers.ListField(child=serializers.FloatField(), allow_null=True)
+    is_overdue = serializers.BooleanField(allow_null=True)
 
 
 class QueueShape(serializers.Serializer[Any]):
@@ -242,4 +250,7 @@ def show_place(row: QueueRow) -> dict[str, Any]:
         "gpu_model": row.gpu_model,
         "queued_at": row.queued_at,
         "sentence": row.sentence,
+        "order": row.standing.order if row.standing else None,
+        "share": row.standing.share if row.standing else None,
+        "is_overdue": row.standing.is_overdue if row.standing else None,
     }

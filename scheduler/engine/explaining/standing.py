@@ -12,6 +12,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.explaining.verdicts import rule_out
 from scheduler.engine.explaining.words import span_words
 from scheduler.engine.ordering import order_waiting
+from scheduler.engine.plan import Plan
 from scheduler.engine.policy import Order, Policy
 from scheduler.engine.sharing.fairshare import Shares
 from scheduler.engine.sharing.tree import sharers_of
@@ -112,6 +113,22 @@ def standing_now(snapshot: Snapshot, policy: Policy, job: int) -> Standing | Non
     ruled_out = rule_out(Board(snapshot), classes)
     is_it = flags(order == rows[0])
     return standings(snapshot, classes, policy, order, is_it, ruled_out)[job]
+
+
+def line_now(snapshot: Snapshot, policy: Policy, plan: Plan, pool: int) -> list[Standing]:
+    """Who waits for a pool (row), in the order in which `plan`, made of both, considers them.
+
+    First who starts in it. `place` counts all of them, also who can never start; a share is that
+    before any of them starts.
+    """
+    waiting = snapshot.waiting
+    row_of = {job: row for row, job in enumerate(waiting.id.tolist())}
+    jobs = [*(start.job for start in plan.starts), *plan.waits.job.tolist()]
+    order = ints([row for job in dict.fromkeys(jobs) if (row := row_of.get(job)) is not None])
+    order = ints(order[waiting.pool[order] == pool])
+    is_counted = flags(np.ones(len(order)))
+    found = standings(snapshot, classes_of(waiting), policy, order, is_counted, ())
+    return list(found.values())
 
 
 def _running_count(pool: Ints, counted: Flags) -> Ints:

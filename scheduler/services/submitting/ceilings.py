@@ -7,6 +7,8 @@ names. It counts when a job is submitted: who waits or runs already keeps its ti
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from django.db import transaction
 
 from accounts.models import Project, Team, User
@@ -15,7 +17,7 @@ from scheduler.conf import load_conf
 from scheduler.models import Account
 from scheduler.services.errors import Invalid
 from scheduler.services.sharing.rights import about, require_operator
-from scheduler.services.sharing.tree import account_of, keys_of, whose_account
+from scheduler.services.sharing.tree import account_of, keys_of, lines_of, whose_account
 from scheduler.spec import SpecInvalid, SpecProblem
 from scheduler.states import Tier
 
@@ -24,6 +26,20 @@ def ceiling_of(owner: Team | Project | None) -> Tier:
     """The highest tier that a team, a project or (None) anybody else may submit at. One query."""
     lowest = _lowest(keys_of(owner))
     return _usual() if lowest is None else Tier(_value(lowest))
+
+
+def highest_open_to(projects: Collection[Project]) -> Tier:
+    """The highest tier that any of these projects may submit at; two queries for any number."""
+    lines = lines_of({(project.pk, project.team_id) for project in projects})
+    keys = frozenset().union(*lines.values())
+    capped = Account.objects.filter(key__in=keys, priority_ceiling__isnull=False)
+    ceilings = {account.key: Tier(_value(account)) for account in capped}
+    usual = _usual()
+    highest = [
+        min((ceilings[key] for key in line if key in ceilings), default=usual)
+        for line in lines.values()
+    ]
+    return max(highest, default=usual)
 
 
 def refuse_above_ceiling(project: Project, tier: int) -> None:
