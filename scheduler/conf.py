@@ -21,6 +21,8 @@ class SchedulerConf:
     for `min_run_s` and was not stopped within `rest_s` is. `tier_ceiling`: the highest tier where
     no operator has set one.
 
+    `output_file_mib`, `output_job_mib`, `output_count`: how much of a job's output files is kept.
+
     `booking_release_s`: a booking that nobody has used for so long is given back.
 
     `lost_after` is when a silent node's attempts may be declared dead: the supervisor on the node
@@ -35,6 +37,9 @@ class SchedulerConf:
     start_deadline_s: int
     log_drain_s: int
     log_cap_mib: int
+    output_file_mib: int
+    output_job_mib: int
+    output_count: int
     sample_retention_s: int
     order: str
     placement: str

@@ -5,6 +5,7 @@ Everything goes through the services, as the real doors do.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +15,9 @@ from typing import Any
 
 from accounts.models import Project, User
 from accounts.services import set_rate
-from scheduler.models import Attempt, Device, Job, Node, Pool, SchedulerLease
+from scheduler.models import Attempt, Device, Job, Node, OutputFile, Pool, SchedulerLease
 from scheduler.services.jobs import submit_job
+from scheduler.services.kept.outputs import append_output, take_output_list
 from scheduler.services.logs import append_log
 from scheduler.services.nodes import create_pool, enrol_node, issue_node_token
 from scheduler.services.placing import PlacedOn, Start, start_attempts
@@ -30,6 +32,7 @@ from scheduler.wire.messages import (
     SyncReply,
     SyncRequest,
 )
+from scheduler.wire.outputs import OUTPUT_PART, OutputEntry, OutputList
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 MODEL = "NVIDIA H100 80GB HBM3"
@@ -181,6 +184,20 @@ def write_log(node: Node, attempt: Attempt, *pieces: bytes, rank: int = 0) -> in
             node=node, fence=attempt.pk, rank=rank, offset=size, body=piece, now=NOON
         ).size
     return size
+
+
+def write_output(
+    node: Node, attempt: Attempt, name: str, content: bytes, *, rank: int = 0, **fields: Any
+) -> OutputFile:
+    """List a file of a rank's output folder and hand over its bytes."""
+    entry = OutputEntry(name, len(content), hashlib.sha256(content).hexdigest())
+    who: dict[str, Any] = {"node": node, "fence": attempt.pk, "rank": rank}
+    plan = take_output_list(**who, found=OutputList((entry,)), **fields)
+    for wish in plan.wanted:
+        for offset in range(wish.offset, len(content), OUTPUT_PART):
+            part = content[offset : offset + OUTPUT_PART]
+            append_output(**who, number=wish.number, offset=offset, part=part, **fields)
+    return OutputFile.objects.get(job=attempt.job_id, rank=rank, name=name)
 
 
 def states(job: Job) -> Sequence[str]:

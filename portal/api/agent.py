@@ -1,4 +1,4 @@
-"""The four calls a node makes: enrol, sync, log, secrets; with `scheduler/wire`'s messages.
+"""The calls a node makes: enrol, sync, log, secrets, outputs; all `scheduler/wire` messages.
 
 A node token opens these and nothing else; no cookie is read, so nothing here needs CSRF.
 Every refusal is a `Refusal` with a stable code.
@@ -23,6 +23,7 @@ from portal.api.holding import give_back_connections
 from portal.doors import lanes
 from scheduler import events
 from scheduler.models import Node
+from scheduler.services.kept.outputs import append_output, take_output_list
 from scheduler.services.logs import append_log
 from scheduler.services.nodes import authenticate_node, enrol_node
 from scheduler.services.secrets import hand_secrets
@@ -35,6 +36,7 @@ from scheduler.wire.messages import (
     SyncReply,
     SyncRequest,
 )
+from scheduler.wire.outputs import OUTPUT_PART, OutputList
 
 logger = logging.getLogger(__name__)
 
@@ -157,6 +159,34 @@ def secrets(request: HttpRequest, fence: int) -> HttpResponse:
     answer = _answer(reply)
     answer["Cache-Control"] = "no-store"
     return answer
+
+
+@csrf_exempt
+@_answering
+def outputs(request: HttpRequest, fence: int) -> HttpResponse:
+    """OutputList at `?rank=` → OutputPlan: the bytes that are still wanted."""
+    body = _body(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    node = _node_of(request)
+    found = decode(OutputList, body)
+    rank = min(_number(request, "rank"), 2**31 - 1)
+    return _answer(take_output_list(node=node, fence=min(fence, MAX_PK), rank=rank, found=found))
+
+
+@csrf_exempt
+@_answering
+def output_part(request: HttpRequest, fence: int, number: int) -> HttpResponse:
+    """Raw bytes of a wanted file at `?rank=&offset=` → LogAck."""
+    body = _body(request, OUTPUT_PART)
+    node = _node_of(request)
+    ack = append_output(
+        node=node,
+        fence=min(fence, MAX_PK),
+        rank=min(_number(request, "rank"), 2**31 - 1),
+        number=min(number, MAX_PK),
+        offset=_number(request, "offset"),
+        part=body,
+    )
+    return _answer(ack)
 
 
 @csrf_exempt

@@ -14,6 +14,12 @@ urlpatterns = [
     path("agent/v1/sync", agent.sync, name="agent_sync"),
     path("agent/v1/attempts/<int:fence>/log", agent.log, name="agent_log"),
     path("agent/v1/attempts/<int:fence>/secrets", agent.secrets, name="agent_secrets"),
+    path("agent/v1/attempts/<int:fence>/outputs", agent.outputs, name="agent_outputs"),
+    path(
+        "agent/v1/attempts/<int:fence>/outputs/<int:number>",
+        agent.output_part,
+        name="agent_output_part",
+    ),
     path("docs/", docs_page, name="api_docs"),
     re_path(r"^.*$", no_such_route),
 ]

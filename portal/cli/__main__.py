@@ -10,6 +10,7 @@ import typer
 from portal.cli import checkpoint, follow, jobs, nodes, session, submit
 from portal.cli.cluster import bookings
 from portal.cli.exits import OK, Failure
+from portal.cli.kept import outputs
 from portal.cli.output import print_failure
 from portal.cli.people import audit, quota, roles, secrets
 from portal.cli.requesting import requests
@@ -29,6 +30,7 @@ for command in (
     jobs.jobs,
     jobs.queue,
     follow.logs,
+    outputs.outputs,
     jobs.why,
     follow.wait,
     jobs.cancel,

@@ -27,6 +27,7 @@ from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
 from portal.pages.finance import schedules as finance_schedules
 from portal.pages.finance import statements as finance_statements
+from portal.pages.kept import outputs
 from portal.pages.people import (
     audit,
     delegations,
@@ -55,6 +56,8 @@ job_urls = [
     path("<int:pk>/logs/", logs.job_logs, name="logs"),
     path("<int:pk>/logs/lines/", logs.job_log_lines, name="log_lines"),
     path("<int:pk>/logs/download/", logs.job_log_download, name="log_download"),
+    path("<int:pk>/files/", outputs.job_outputs, name="outputs"),
+    path("<int:pk>/files/<int:number>/", outputs.job_output, name="output"),
     path("<int:pk>/cancel/", jobs.job_cancel, name="cancel"),
     path("<int:pk>/hold/", jobs.job_hold, name="hold"),
     path("<int:pk>/pause/", jobs.job_pause, name="pause"),

@@ -20,6 +20,7 @@ from scheduler.wire.messages import (
     SyncReply,
     SyncRequest,
 )
+from scheduler.wire.outputs import OutputList, OutputPlan
 from scheduler.wire.secrets import SecretsReply
 
 Reply = TypeVar("Reply")
@@ -104,6 +105,15 @@ class Client:
     def secrets(self, fence: int) -> SecretsReply:
         """The values of the secrets of an attempt that is about to start here."""
         return self._call(SecretsReply, f"/attempts/{fence}/secrets", b"")
+
+    def send_outputs(self, fence: int, rank: int, found: OutputList) -> OutputPlan:
+        """Tell what lies in a rank's output folder; the answer says what is wanted of it."""
+        return self._call(OutputPlan, f"/attempts/{fence}/outputs?rank={rank}", encode(found))
+
+    def send_output(self, fence: int, rank: int, number: int, offset: int, part: bytes) -> LogAck:
+        """Send a part of a wanted file; the answer says how many of its bytes are durable."""
+        place = f"/attempts/{fence}/outputs/{number}?rank={rank}&offset={offset}"
+        return self._call(LogAck, place, part, kind="application/octet-stream")
 
     def server_date(self) -> str:
         """The server's Date header, whatever it answers; raises ServerAway."""

@@ -16,6 +16,7 @@ from scheduler.agent.node.ends import Ends
 from scheduler.agent.node.host import free_mib
 from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.troubles import TroubleWatch
+from scheduler.agent.outputs import OutputDesk
 from scheduler.agent.runner import Attempt, refusal, remove_old_work
 from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.forkserver import Forkserver
@@ -72,6 +73,7 @@ class Roster:
         self._busy_before: dict[int, tuple[float, float]] = {}
         self._swept_at = time.monotonic()
         self._lock = threading.RLock()
+        self._outputs = OutputDesk(client, options.retry_cap_s, self._lock, self._forget)
 
     def adopt(self) -> None:
         """Take over what an earlier agent left running or ended; nothing is started again."""
@@ -108,6 +110,7 @@ class Roster:
                 uuids = attempt.assignment.device_uuids
                 self.ends.examine(attempt.report(), uuids, self.holders)
                 self._nudge_log(attempt.fence)
+                self._outputs.ship(attempt.slot)
                 if self.uids:
                     self.uids.give_back(attempt.fence)
         if time.monotonic() - self._swept_at > _SWEEP_S:
@@ -131,7 +134,8 @@ class Roster:
     def reports(self) -> tuple[AttemptReport, ...]:
         """What the server should know of every attempt it has not told us to forget."""
         with self._lock:
-            found = [self._report(attempt) for attempt in self._attempts.values()]
+            known = [a for a in self._attempts.values() if not self._outputs.is_let_go(a.fence)]
+            found = [self._report(attempt) for attempt in known]
             return (*found, *self._refused.values())
 
     def _report(self, attempt: Attempt) -> AttemptReport:
@@ -277,6 +281,8 @@ class Roster:
         attempt = self._attempts.get(fence)
         if attempt is None or attempt.end is None:
             return False  # one that still runs is stopped by not being listed
+        if self._outputs.holds_back(fence):
+            return False
         self._shippers.pop(fence).stop()
         if attempt.checkpoints is not None:
             attempt.checkpoints.stop()

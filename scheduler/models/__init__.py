@@ -1,6 +1,6 @@
 """The tables of *what runs where*, in the order of a job's life."""
 
-from scheduler.models.attempts import Allocation, Attempt, LogChunk, Placement
+from scheduler.models.attempts import Allocation, Attempt, LogChunk, OutputFile, Placement
 from scheduler.models.books import (
     Adjustment,
     LedgerEntry,
@@ -85,6 +85,7 @@ __all__ = [
     "NodeEvent",
     "NodeToken",
     "OutboundMail",
+    "OutputFile",
     "PastUse",
     "Period",
     "PeriodClose",

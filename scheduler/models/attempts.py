@@ -175,3 +175,46 @@ class LogChunk(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["placement", "offset"], name="log_chunk_once")
         ]
+
+
+class OutputFile(models.Model):
+    """A file of a job's output folder on the node of one rank, as its last attempt there left it.
+
+    `stored` bytes of `size` are durable, in parts below `folder`; it is whole from `completed_at`
+    on, when the stored bytes had the `digest` (SHA-256, hex) the node told. `problem` says why
+    there are none of it; `pruned_at`: its bytes are no longer kept.
+    """
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="outputs")
+    placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="outputs")
+    rank = models.PositiveIntegerField()
+    name = models.CharField(max_length=512)
+    size = models.PositiveBigIntegerField(default=0)
+    stored = models.PositiveBigIntegerField(default=0)
+    digest = models.CharField(max_length=64, blank=True)
+    problem = models.CharField(max_length=255, blank=True)
+    told_at = models.DateTimeField()
+    completed_at = models.DateTimeField(null=True, blank=True)
+    pruned_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["job_id", "rank", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "rank", "name"], name="output_name_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of job {self.job_id}"
+
+    @property
+    def word(self) -> str:
+        """Its state: whole, arriving, refused or pruned."""
+        if self.pruned_at is not None:
+            return "pruned"
+        if self.problem:
+            return "refused"
+        return "whole" if self.completed_at is not None else "arriving"
+
+    def part_path(self, offset: int) -> str:
+        """Where the part that begins at this byte is stored."""
+        return f"outputs/{self.job_id % 1000:03d}/{self.job_id}/{self.pk}/{offset:012d}"

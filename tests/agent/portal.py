@@ -28,6 +28,13 @@ from scheduler.wire.messages import (
     SyncRequest,
     TroubleReport,
 )
+from scheduler.wire.outputs import (
+    OutputEntry,
+    OutputList,
+    OutputPlan,
+    OutputRefusal,
+    OutputWish,
+)
 
 TOKEN = "enrol-me"
 
@@ -60,6 +67,12 @@ class Portal:
         self.log_calls: list[tuple[int, int, int, int]] = []
         self.trouble: Callable[[str], tuple[int, object] | None] | None = None
         self.lose_acks = 0
+        self.outputs: dict[tuple[int, int], dict[str, bytes]] = defaultdict(dict)
+        self.outputs_done: set[int] = set()
+        self.refused_outputs: dict[int, tuple[OutputRefusal, ...]] = {}
+        # Parts from this offset on get no answer.
+        self.hold_outputs_at: int | None = None
+        self._listed: dict[int, list[OutputEntry]] = {}
         self.changed = threading.Condition()
         self._server: ThreadingHTTPServer | None = None
         self.port = 0
@@ -131,8 +144,44 @@ class Portal:
         if place.path == "/api/agent/v1/sync":
             return 200, self._sync(book, decode(SyncRequest, body))
         fence = int(place.path.split("/")[5])
+        rest = place.path.split("/")[6:]
         query = {key: int(values[0]) for key, values in parse_qs(place.query).items()}
+        if rest == ["outputs"]:
+            return 200, self._list(fence, query["rank"], decode(OutputList, body))
+        if rest[0] == "outputs":
+            return self._part(fence, query["rank"], int(rest[1]), query["offset"], body)
         return self._log(fence, query["rank"], query["offset"], body)
+
+    def _list(self, fence: int, rank: int, found: OutputList) -> OutputPlan:
+        with self.changed:
+            self._listed[fence] = list(found.entries)
+            self.refused_outputs[fence] = found.refused
+            have = self.outputs[fence, rank]
+            sizes = [(one, len(have.get(one.name, b""))) for one in found.entries]
+            wanted = [
+                OutputWish(number, one.name, size)
+                for number, (one, size) in enumerate(sizes)
+                if size < one.size
+            ]
+            if not wanted:
+                self.outputs_done.add(fence)
+            self.changed.notify_all()
+            return OutputPlan(tuple(wanted))
+
+    def _part(
+        self, fence: int, rank: int, number: int, offset: int, body: bytes
+    ) -> tuple[int, object] | None:
+        with self.changed:
+            if self.hold_outputs_at is not None and offset >= self.hold_outputs_at:
+                return None
+            entry, have = self._listed[fence][number], self.outputs[fence, rank]
+            stored = have.get(entry.name, b"")
+            assert offset == len(stored)
+            have[entry.name] = stored + body
+            if all(len(have.get(one.name, b"")) == one.size for one in self._listed[fence]):
+                self.outputs_done.add(fence)
+            self.changed.notify_all()
+            return 200, LogAck(len(have[entry.name]))
 
     def _enrol(self, request: EnrolRequest) -> tuple[int, object]:
         if request.token != TOKEN:

@@ -158,6 +158,7 @@ def test_every_route_is_behind_the_door(client):
             "<int:pk>",
             "<int:other>",
             "<int:index>",
+            "<int:number>",
             "<str:name>",
             "<slug:pool>",
             "<slug:slug>",

@@ -14,6 +14,7 @@ def addresses(job_id: int, node: str = "alpha") -> list[str]:
         "/jobs/new/?from=sample",
         f"/jobs/{job_id}/",
         f"/jobs/{job_id}/logs/",
+        f"/jobs/{job_id}/files/",
         f"/jobs/{job_id}/metrics/",
         f"/jobs/{job_id}/events/",
         f"/jobs/{job_id}/spec/",

@@ -75,6 +75,8 @@ ROWS: tuple[Row, ...] = (
     _get("jobs:logs", _READS, "running"),
     _get("jobs:log_lines", _READS, "running"),
     _get("jobs:log_download", _READS, "running"),
+    _get("jobs:outputs", _READS, "running"),
+    _get("jobs:output", _READS, "running", "output"),
     _post("jobs:cancel", _MOVES, "queued"),
     _post("jobs:hold", _MOVES, "queued"),
     _post("jobs:pause", _MOVES, "running"),

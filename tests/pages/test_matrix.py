@@ -104,6 +104,7 @@ def things(people, root, alice, bob, lead, team, project):
     give_role(actor=second, user=person("waiting"), role="admin")
     return {
         "running": yard.running.pk,
+        "output": yard.running.outputs.get().pk,
         "queued": yard.queued.pk,
         "held": yard.held.pk,
         "job_set": submit(alice, project, array="0-3%2").job_set.pk,

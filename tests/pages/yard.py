@@ -46,6 +46,7 @@ def build_yard(root: User, owner: User, project: Project) -> Yard:
     attempt = scenes.start(running, cluster.node(1), now=now - timedelta(minutes=8))
     scenes.sync(cluster.node(1), scenes.running(attempt), now=now - timedelta(minutes=7))
     scenes.write_log(cluster.node(1), attempt, LOG)
+    scenes.write_output(cluster.node(1), attempt, "loss.csv", b"0.5")
     add_samples(attempt, now)
     queued = scenes.submit(owner, project, name="queued", now=now - timedelta(minutes=5))
     facts = {"need": "1 GPU", "free": 0, "total": 4, "pool": "default"}

@@ -23,6 +23,7 @@ _API_WORDS = {
     "reports/<slug:slug>": "report",
     "teams/<slug:slug>": "team",
     "<int:other>": "queued",
+    "outputs/<int:number>": "output",
     "finance/charging/<str:month>": "month",
 }
 

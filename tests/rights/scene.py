@@ -107,6 +107,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
     attempt = scenes.start(job, node, now=now)
     scenes.sync(node, scenes.running(attempt), now=now)
     scenes.write_log(node, attempt, b"epoch 1\n")
+    output = scenes.write_output(node, attempt, "loss.csv", b"0.5")
     queued = scenes.submit(somebody, project, name="queued", now=now)
     asked = requesting.ask(somebody, project, now=now)
     _, secret = invite(actor=lead, team=team, email=f"new-{number}@example.org")
@@ -115,6 +116,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
     assert job_set is not None
     words = {
         "running": job.pk,
+        "output": output.pk,
         "queued": queued.pk,
         "job_set": job_set.pk,
         "asked": asked.pk,

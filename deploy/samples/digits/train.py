@@ -53,6 +53,7 @@ def main() -> int:
         report(epoch, options.epochs, loss, accuracy)
         time.sleep(max(0.0, options.epoch_s - (time.monotonic() - began)))
     print(f"final accuracy: {accuracy:.4f}", flush=True)
+    keep_result(model, accuracy)
     return 0
 
 
@@ -108,6 +109,15 @@ def save(model: MLPClassifier, folder: Path, epoch: int, accuracy: float) -> Non
     for old in folder.glob("epoch-*.joblib"):
         if old.name < f"epoch-{epoch - 2:03}.joblib":
             old.unlink()
+
+
+def keep_result(model: MLPClassifier, accuracy: float) -> None:
+    """What is left in this folder at the end is kept: the page's tab Files has it."""
+    folder = Path(os.environ.get("TRAINYARD_OUTPUT_DIR") or "outputs")
+    folder.mkdir(parents=True, exist_ok=True)
+    joblib.dump(model, folder / "digits.joblib")
+    said = {"accuracy": accuracy, "epochs": model.n_iter_, "seed": SEED}
+    (folder / "result.json").write_text(json.dumps(said))
 
 
 def report(epoch: int, epochs: int, loss: float, accuracy: float) -> None:

@@ -1,0 +1,84 @@
+"""The files a job left: listed, and downloaded with their digests checked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from portal.cli.client import Api
+from portal.cli.config import load_config
+from portal.cli.exits import Failure
+from portal.cli.follow import Number
+from portal.cli.output import print_json, print_line, print_table
+from portal.cli.session import AsJson
+
+_HEADS = ("RANK", "SIZE", "STATE", "SHA256", "FILE")
+
+
+def outputs(
+    job: Number,
+    folder: Annotated[
+        Path | None, typer.Option("--download", "-d", help="Fetch all of them into this folder.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the files a job left in its output folder; --download fetches them."""
+    with Api(load_config()) as api:
+        found = api.get(f"/jobs/{job}/outputs/")["items"]
+        if folder is None:
+            _show(found, as_json)
+            return
+        ranks = {one["rank"] for one in found}
+        done = []
+        for one in found:
+            if one["state"] != "whole":
+                continue
+            below = folder / f"rank-{one['rank']}" if len(ranks) > 1 else folder
+            done.append({**one, "path": str(_fetch(api, job, one, below))})
+    if as_json:
+        print_json({"items": done})
+        return
+    for one in done:
+        print_line(f"{one['path']}: {one['size']} bytes")
+    missing = [one for one in found if one["state"] != "whole"]
+    for one in missing:
+        print_line(f"not there: {one['name']}: {one['problem'] or one['state']}")
+    if not found:
+        print_line("This job has left no files.")
+
+
+def _show(found: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print_json({"items": found})
+        return
+    rows = [
+        (one["rank"], one["size"], one["state"], one["sha256"][:12] or "–", _told(one))
+        for one in found
+    ]
+    print_table(_HEADS, rows, "This job has left no files.")
+
+
+def _told(one: dict[str, Any]) -> str:
+    return f"{one['name']} ({one['problem']})" if one["problem"] else str(one["name"])
+
+
+def _fetch(api: Api, job: int, one: dict[str, Any], folder: Path) -> Path:
+    """Write one file below `folder`, in one step, once its digest was seen to be right."""
+    parts = one["name"].split("/")
+    if any(part in ("", ".", "..") for part in parts) or os.path.isabs(one["name"]):
+        raise Failure(
+            f"{one['name']!r} is no name for a file here.", remedy="Fetch it by hand, by its id."
+        )
+    target = folder.joinpath(*parts)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    content = api.get_raw(f"/jobs/{job}/outputs/{one['id']}/").content
+    if hashlib.sha256(content).hexdigest() != one["sha256"]:
+        raise Failure(f"{one['name']}: it did not arrive as it was sent.", remedy="Try again.")
+    fresh = target.with_name(f".{target.name}.part")
+    fresh.write_bytes(content)
+    fresh.replace(target)
+    return target

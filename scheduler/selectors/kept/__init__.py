@@ -1,0 +1,1 @@
+"""Reads of what is kept of jobs that are over."""

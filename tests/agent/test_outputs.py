@@ -1,0 +1,74 @@
+"""The output folder at an attempt's end: all plain files go to the portal, nothing else does."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+from scheduler.agent.node.outputs import list_outputs
+from scheduler.states import EndReason
+from scheduler.wire.outputs import OUTPUT_PART
+from tests.agent.conftest import Agent, assignment, wait_until
+from tests.agent.portal import Portal
+
+HOSTILE = """
+cd "$TRAINYARD_OUTPUT_DIR"
+mkdir -p model && head -c 2500000 /dev/zero | tr '\\0' x > model/last.pt
+printf 0.5 > loss.csv
+ln -s /etc/passwd link; ln -s / everything; mkfifo pipe
+printf bad > "$(printf 'two\\nlines')"
+"""
+
+
+def whole(portal: Portal, order: object) -> dict[str, bytes]:
+    fence = order.fence  # type: ignore[attr-defined]
+    portal.wait(lambda: fence in portal.outputs_done, what=f"outputs of {fence}")
+    return portal.outputs[fence, 0]
+
+
+def test_files_are_handed_over_and_links_pipes_and_odd_names_are_not(
+    portal: Portal, agent: Agent
+) -> None:
+    order = assignment(HOSTILE)
+    report, _ = portal.outcome("alpha", order)
+    assert report.end_reason == EndReason.COMPLETED
+    found = whole(portal, order)
+    assert {name: len(raw) for name, raw in found.items()} == {
+        "loss.csv": 3,
+        "model/last.pt": 2_500_000,
+    }
+    refused = {one.name: one.problem for one in portal.refused_outputs[order.fence]}
+    assert set(refused) == {"link", "everything", "pipe", "two\\nlines"}
+    assert "link" in refused["link"] and "no plain file" in refused["pipe"]
+
+
+def test_an_upload_goes_on_after_the_agent_was_killed(portal: Portal, agents: object) -> None:
+    agent = agents("delta")  # type: ignore[operator]
+    script = 'head -c 5000000 /dev/zero > "$TRAINYARD_OUTPUT_DIR/zeros"'
+    order = assignment(script)
+    portal.hold_outputs_at = 2 * OUTPUT_PART
+    portal.assign("delta", order)
+    portal.ended("delta", order.fence)
+    portal.wait(lambda: len(portal.outputs[order.fence, 0].get("zeros", b"")) >= 2 * OUTPUT_PART)
+    portal.forget("delta", order.fence)
+    agent.kill()
+    portal.hold_outputs_at = None
+    agent.start()
+    assert whole(portal, order) == {"zeros": bytes(5_000_000)}
+    # Only now is the spool entry gone.
+    wait_until(lambda: not (agent.state / "spool" / str(order.fence)).exists(), 30)
+
+
+def test_devices_sockets_and_files_of_others_are_named(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    sparse = tmp_path / "sparse"
+    with open(sparse, "wb") as file:
+        file.truncate(17 * 1024**3)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        found = list_outputs(str(tmp_path), os.getuid())
+    assert [one.name for one in found.entries] == ["mine"]
+    assert {one.name for one in found.refused} == {"socket", "sparse"}
+    foreign = list_outputs(str(tmp_path), os.getuid() + 1)
+    assert "another user" in {one.name: one.problem for one in foreign.refused}["mine"]
