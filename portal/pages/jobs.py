@@ -37,7 +37,7 @@ COUNTED_AT_MOST = 1000
 # A socket carries at most fifty topics; who sees more projects than this listens to the pools.
 TOPICS_AT_MOST = 40
 LIST_PARAMETERS = ("q", "cursor", "top", "part", *KEYS)
-TABS = ("logs", "metrics", "events", "spec", "cost")
+TABS = ("logs", "files", "metrics", "events", "spec", "cost")
 PRESETS = (
     ("", "All"),
     ("user:me", "Mine"),

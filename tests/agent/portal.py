@@ -157,16 +157,11 @@ class Portal:
             self._listed[fence] = list(found.entries)
             self.refused_outputs[fence] = found.refused
             have = self.outputs[fence, rank]
-            sizes = [(one, len(have.get(one.name, b""))) for one in found.entries]
-            wanted = [
-                OutputWish(number, one.name, size)
-                for number, (one, size) in enumerate(sizes)
-                if size < one.size
-            ]
-            if not wanted:
-                self.outputs_done.add(fence)
-            self.changed.notify_all()
-            return OutputPlan(tuple(wanted))
+            wishes = (
+                OutputWish(number, one.name, len(have.get(one.name, b"")))
+                for number, one in enumerate(found.entries)
+            )
+            return OutputPlan(tuple(w for w in wishes if w.offset < found.entries[w.number].size))
 
     def _part(
         self, fence: int, rank: int, number: int, offset: int, body: bytes
