@@ -12,13 +12,10 @@ def addresses(job_id: int, node: str = "alpha") -> list[str]:
         "/jobs/",
         "/jobs/new/",
         "/jobs/new/?from=sample",
-        f"/jobs/{job_id}/",
-        f"/jobs/{job_id}/logs/",
-        f"/jobs/{job_id}/files/",
-        f"/jobs/{job_id}/metrics/",
-        f"/jobs/{job_id}/events/",
-        f"/jobs/{job_id}/spec/",
-        f"/jobs/{job_id}/cost/",
+        *(
+            f"/jobs/{job_id}/{tab}"
+            for tab in ("", "logs/", "files/", "metrics/", "events/", "spec/", "cost/")
+        ),
         "/search/?q=g",
         "/queue/",
         "/bookings/",
