@@ -21,6 +21,8 @@ from portal.pages import (
     welcome,
 )
 from portal.pages.calendar import bookings
+from portal.pages.cluster.gpu_map import cluster_map
+from portal.pages.cluster.timeline import cluster_timeline
 from portal.pages.finance import adjustments, periods, prices, spending, terms
 from portal.pages.finance import budgets as finance_budgets
 from portal.pages.finance import focus as finance_focus
@@ -204,6 +206,8 @@ urlpatterns = [
     path("sets/", include((set_urls, "sets"))),
     path("queue/", include((queue_urls, "queue"))),
     path("bookings/", include((booking_urls, "bookings"))),
+    path("cluster/", cluster_map, name="cluster_map"),
+    path("cluster/timeline/", cluster_timeline, name="cluster_timeline"),
     path("cluster/", include((node_urls, "nodes"))),
     path("teams/", include((team_urls, "teams"))),
     path("invitations/<str:secret>/", invitations.invitation_accept, name="invitation"),

@@ -210,8 +210,8 @@ def models_to_price(viewer: User) -> list[str]:
     """What devices there are, and the slots that their cards are usually cut into."""
     if not viewer.is_authenticated:
         return []
-    rows = Device.objects.filter(is_present=True).order_by("model").distinct()
-    models = set(rows.values_list("model", "parent__isnull"))
+    rows = Device.objects.filter(is_present=True).annotate(is_card=Q(parent__isnull=True))
+    models = set(rows.order_by().values_list("model", "is_card").distinct())
     slots = {
         slot_model(model, slots) for model, is_card in models if is_card for slots in (2, 4, 8)
     }

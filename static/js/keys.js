@@ -6,7 +6,7 @@
   const sheet = document.getElementById("shortcuts");
   const field = document.getElementById("palette-q");
   const PLACES = {
-    j: "/jobs/", q: "/queue/", c: "/cluster/nodes/", a: "/approvals/", r: "/requests/",
+    j: "/jobs/", q: "/queue/", c: "/cluster/", n: "/cluster/nodes/", a: "/approvals/", r: "/requests/",
     b: "/bookings/", t: "/teams/", f: "/finance/", h: "/help/", g: "/",
   };
   const CHORD_MS = 1200;

@@ -278,6 +278,8 @@ ROWS: tuple[Row, ...] = (
     _post("theme", _SELF, theme="dark", next="/help/"),
     _post("keys", _SELF, keys="off"),
     _get("search", _ALL, q="train"),
+    _get("cluster_map", _ALL, metric="use"),
+    _get("cluster_timeline", _ALL, span="7d"),
     _get("help", _ALL),
     _get("welcome", "404 404 404 404 200 404 200"),
     _post("welcome", "404 404 404 404 403 404 302", price_per_gpu_hour="2.90"),

@@ -151,6 +151,8 @@ PAGES: Final[dict[str, str]] = {
     "profile": "everybody",
     "help": "everybody",
     "search": "everybody",
+    "cluster_map": "everybody",
+    "cluster_timeline": "everybody",
     "welcome": "welcome",
     "styleguide": "admin",
 }

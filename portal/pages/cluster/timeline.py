@@ -1,0 +1,199 @@
+"""The timeline: nodes as rows, time from left to right, now as a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from portal.forms.filters import unknown_parameters
+from portal.pages.access import page, viewer_of
+from scheduler.selectors.cluster import visible_pools
+from scheduler.selectors.machines.timeline import Bar, Row, timeline
+
+WIDTH, LABEL, LANE, HEAD = 1200, 110, 20, 22
+SPANS = {
+    "6h": timedelta(hours=6),
+    "24h": timedelta(hours=24),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+}
+STEPS = {"6h": 1, "24h": 2, "7d": 24, "30d": 72}
+# So much of the picture is past, the rest is to come.
+PAST_SHARE = 0.4
+FARTHEST = timedelta(days=730)
+PARAMETERS = ("span", "at", "pool", "view", "part")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From moments to units of the picture."""
+
+    start: datetime
+    end: datetime
+
+    def x(self, at: datetime) -> float:
+        """Where a moment is, held inside the picture."""
+        share = (at - self.start) / (self.end - self.start)
+        return round(LABEL + (WIDTH - LABEL) * min(max(share, 0.0), 1.0), 1)
+
+
+@page("GET")
+def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
+    """`?span=` 6h to 30d, `?at=` the moment of the line (default now), `?view=list` as a table."""
+    viewer, now = viewer_of(request), timezone.now()
+    problems = []
+    pools = list(visible_pools(viewer).order_by("name"))
+    asked = request.GET.get("pool", "")
+    chosen = next((pool for pool in pools if pool.name == asked), None)
+    if asked and chosen is None:
+        problems.append(f"pool: there is no pool {asked[:63]!r}; these are all nodes.")
+    span = request.GET.get("span", "24h")
+    if span not in SPANS:
+        problems.append(f"span: is one of {', '.join(SPANS)}; this is 24h.")
+        span = "24h"
+    at = now
+    if text := request.GET.get("at", ""):
+        try:
+            at = _read_moment(text, now)
+        except ValueError as error:
+            problems.append(f"at: {error}; this is now.")
+    width = SPANS[span]
+    scale = Scale(at - PAST_SHARE * width, at + (1 - PAST_SHARE) * width)
+    found = timeline(viewer, start=scale.start, end=scale.end, now=now, pool=chosen)
+    is_list = request.GET.get("view") == "list"
+    context = {
+        "spans": SPANS,
+        "span": span,
+        "pools": pools,
+        "chosen": chosen,
+        "picture": "" if is_list else draw(found.rows, scale, now, STEPS[span]),
+        "is_list": is_list,
+        "lines": [(row, bar) for row in found.rows for bar in row.bars] if is_list else [],
+        "rows": len(found.rows),
+        "bars": sum(len(row.bars) for row in found.rows),
+        "left_out": found.left_out,
+        "earlier": f"{at - width / 2:%Y-%m-%dT%H:%MZ}",
+        "later": f"{at + width / 2:%Y-%m-%dT%H:%MZ}",
+        "is_now": at == now,
+        "problems": problems,
+        "unknown": unknown_parameters(request.GET, PARAMETERS),
+        "now": now,
+        "scale": scale,
+    }
+    return render(request, "cluster/timeline.html", context)
+
+
+def _read_moment(text: str, now: datetime) -> datetime:
+    try:
+        at = datetime.fromisoformat(text.replace(" ", "+"))
+    except ValueError:
+        raise ValueError("is no moment such as 2026-11-20T14:00Z") from None
+    at = at if at.tzinfo else timezone.make_aware(at)
+    if abs(at - now) > FARTHEST:
+        raise ValueError("lies more than two years away")
+    return at
+
+
+def draw(rows: list[Row], scale: Scale, now: datetime, step_h: int) -> SafeString:
+    """The whole chart as one picture; a bar of one's own is a link to its job."""
+    pieces: list[SafeString] = []
+    y, pool = HEAD, ""
+    for row in rows:
+        if row.pool != pool:
+            pool = row.pool
+            pieces.append(_pool_line(pool, y))
+            y += LANE
+        lanes = _lanes(row.bars)
+        pieces.append(_row_label(row, y))
+        pieces += [_bar(bar, scale, y + lane * LANE, now) for lane, bar in lanes]
+        y += LANE * max((lane for lane, _ in lanes), default=0) + LANE
+    ticks = format_html_join("", "{}", ((tick,) for tick in _ticks(scale, step_h, y)))
+    line = ""
+    if scale.start <= now < scale.end:
+        line = format_html(
+            '<path class="now" d="M{} {}V{}"/><text class="nowt" x="{}" y="13">now {}</text>',
+            scale.x(now), HEAD - 4, y, scale.x(now), f"{timezone.localtime(now):%H:%M}",
+        )  # fmt: skip
+    return format_html(
+        '<svg class="gantt" viewBox="0 0 {} {}" role="group" aria-label="Timeline of {} rows">'
+        "{}{}{}</svg>",
+        WIDTH, y + 2, len(rows), ticks, format_html_join("", "{}", ((p,) for p in pieces)), line,
+    )  # fmt: skip
+
+
+def _lanes(bars: list[Bar]) -> list[tuple[int, Bar]]:
+    """Each bar in the first lane that is free from its start on; `bars` by start."""
+    ends: list[datetime] = []
+    placed = []
+    for bar in bars:
+        lane = next((n for n, end in enumerate(ends) if end <= bar.start), len(ends))
+        if lane == len(ends):
+            ends.append(bar.end)
+        ends[lane] = bar.end
+        placed.append((lane, bar))
+    return placed
+
+
+def _pool_line(pool: str, y: int) -> SafeString:
+    return format_html(
+        '<rect class="gp" x="0" y="{}" width="{}" height="{}"/><text class="gpt" x="6" y="{}">{}'
+        "</text>", y, WIDTH, LANE, y + 14, pool,
+    )  # fmt: skip
+
+
+def _row_label(row: Row, y: int) -> SafeString:
+    if not row.is_node:
+        return format_html('<text class="gl mu" x="6" y="{}">planned</text>', y + 14)
+    url = reverse("nodes:detail", args=[row.name])
+    short = row.name if len(row.name) <= 15 else f"{row.name[:14]}…"
+    return format_html(
+        '<a href="{}"><text class="gl" x="6" y="{}">{}</text></a>', url, y + 14, short
+    )
+
+
+def _bar(bar: Bar, scale: Scale, y: int, now: datetime) -> SafeString:
+    left, right = scale.x(bar.start), scale.x(bar.end)
+    width = max(right - left, 2)
+    parts = [bar.words or "another team's job"]
+    count = f" ×{bar.gpus}" if bar.gpus else ""
+    span = f"{_clock(bar.start)} to {_clock(bar.end)}"
+    title = f"{bar.kind}: {parts[0]}{count}, {span}"
+    text = f"{bar.words}{count}" if width > 30 and bar.words else ""
+    drawn = format_html(
+        '<svg x="{}" y="{}" width="{}" height="{}"><rect class="gb {}" x=".5" y="1.5" width="{}" '
+        'height="{}" rx="3"/><text class="gt" x="5" y="13">{}</text><title>{}</title></svg>',
+        left, y, width, LANE - 2, bar.kind, max(width - 1, 1), LANE - 5, text, title,
+    )  # fmt: skip
+    if not bar.job:
+        return drawn
+    url = reverse("jobs:detail", args=[bar.job])
+    return format_html('<a href="{}" aria-label="{}">{}</a>', url, title, drawn)
+
+
+def _clock(at: datetime) -> str:
+    return f"{timezone.localtime(at):%d %b %H:%M}"
+
+
+def _ticks(scale: Scale, step_h: int, bottom: int) -> Iterator[SafeString]:
+    """A line at each whole step of local time."""
+    at = timezone.localtime(scale.start).replace(minute=0, second=0, microsecond=0)
+    while at.hour % min(step_h, 24):
+        at += timedelta(hours=1)
+    days = step_h >= 24
+    while at < scale.end:
+        x = scale.x(at)
+        if x > LABEL + 8:
+            words = f"{at:%a %d %b}" if days or at.hour == 0 else f"{at:%H:%M}"
+            yield format_html(
+                '<path class="tk" d="M{} {}V{}"/><text class="tkt" x="{}" y="13">{}</text>',
+                x, HEAD - 4, bottom, x, words,
+            )  # fmt: skip
+        at += timedelta(hours=step_h)

@@ -1,0 +1,171 @@
+"""What ran, runs and is planned where, from - to: the rows of a Gantt chart.
+
+Names follow rights as on the map: of a job that is not for the viewer only the bar is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count, Max, Min, Q
+
+from accounts.models import User
+from accounts.permissions import can
+from accounts.selectors import visible_projects
+from scheduler.models import Allocation, Booking, Job, MaintenanceWindow, Pool
+from scheduler.selectors.calendar.bookings import visible_bookings
+from scheduler.selectors.cluster import visible_nodes
+from scheduler.states import JobState
+
+MOST_BARS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """`kind`: past, running (until its time limit), planned, booking or maintenance.
+
+    `job` is its number and `words` its name only where the viewer may see it, else 0 and empty.
+    """
+
+    kind: str
+    start: datetime
+    end: datetime
+    gpus: int = 0
+    job: int = 0
+    words: str = ""
+    team: str = ""
+
+
+@dataclass(slots=True)
+class Row:
+    """A node, or a pool's line of what is planned without a place yet."""
+
+    name: str
+    pool: str
+    is_node: bool = True
+    bars: list[Bar] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Rows by pool and name; `left_out`: bars beyond the most that are drawn, the newest kept."""
+
+    rows: list[Row]
+    left_out: int = 0
+
+
+def timeline(
+    viewer: User, *, start: datetime, end: datetime, now: datetime, pool: Pool | None = None
+) -> Timeline:
+    """Every bar that meets [start, end), in six statements and what the viewer's rights take."""
+    nodes = visible_nodes(viewer)
+    nodes = nodes.filter(pool=pool) if pool is not None else nodes
+    rows = {node.pk: Row(node.name, node.pool.name) for node in nodes}
+    pools = {node.pool_id: node.pool.name for node in nodes}
+    eyes = _Eyes.of(viewer)
+    found = list(_job_bars(eyes, start, end, now))
+    for node_id, bar in found[:MOST_BARS]:
+        if node_id in rows:
+            rows[node_id].bars.append(bar)
+    for node_id, bar in (*_windows(rows, pools, start, end), *_bookings(viewer, start, end)):
+        if node_id in rows:
+            rows[node_id].bars.append(bar)
+    waiting = {pk: Row("planned", name, is_node=False) for pk, name in pools.items()}
+    for pool_id, bar in _planned(eyes, start, end):
+        if pool_id in waiting:
+            waiting[pool_id].bars.append(bar)
+    every = [*rows.values(), *(row for row in waiting.values() if row.bars)]
+    every.sort(key=lambda row: (row.pool, not row.is_node, row.name))
+    for row in every:
+        row.bars.sort(key=lambda bar: (bar.start, bar.end))
+    return Timeline(every, max(0, len(found) - MOST_BARS))
+
+
+@dataclass(frozen=True, slots=True)
+class _Eyes:
+    """Which projects' jobs the viewer may see; None: all."""
+
+    projects: frozenset[int] | None
+
+    @classmethod
+    def of(cls, viewer: User) -> _Eyes:
+        if can(viewer, "see_jobs", None):
+            return cls(None)
+        return cls(frozenset(visible_projects(viewer).values_list("pk", flat=True)))
+
+    def may_see(self, project: int) -> bool:
+        return self.projects is None or project in self.projects
+
+
+def _job_bars(
+    eyes: _Eyes, start: datetime, end: datetime, now: datetime
+) -> Iterator[tuple[int, Bar]]:
+    """One bar for each placement, newest first, one more than are drawn at most."""
+    job = "placement__attempt__job"
+    rows = (
+        Allocation.objects.filter(acquired_at__lt=end)
+        .filter(Q(released_at__isnull=True) | Q(released_at__gt=start))
+        .order_by()
+        .values_list("placement", "device__node", job, f"{job}__project", f"{job}__name",
+                     f"{job}__project__team__slug", f"{job}__time_limit_s",
+                     "placement__attempt__started_at")
+        .annotate(since=Min("acquired_at"), until=Max("released_at"), gpus=Count("id"),
+                  left=Count("id", filter=Q(released_at__isnull=True)))
+        .order_by("-since", "-placement")[: MOST_BARS * 2]
+    )  # fmt: skip
+    for _, node, number, project, name, team, limit_s, began, since, until, gpus, left in rows:
+        seen: dict[str, Any] = {}
+        if eyes.may_see(project):
+            seen = {"job": number, "words": name, "team": team}
+        if left:
+            planned = max((began or since) + timedelta(seconds=limit_s or 0), now)
+            yield node, Bar("running", since, planned if limit_s else end, gpus, **seen)
+        else:
+            yield node, Bar("past", since, until, gpus, **seen)
+
+
+def _windows(
+    rows: dict[int, Row], pools: dict[int, str], start: datetime, end: datetime
+) -> Iterator[tuple[int, Bar]]:
+    windows = MaintenanceWindow.objects.filter(
+        from_at__lt=end, until_at__gt=start, cancelled_at=None
+    )
+    for window in windows:
+        its = window.nodes or [
+            pk for pk, row in rows.items() if row.pool == pools.get(window.pool_id)
+        ]
+        for node in its:
+            words = window.reason or "maintenance"
+            yield node, Bar("maintenance", window.from_at, window.until_at, words=words)
+
+
+def _bookings(viewer: User, start: datetime, end: datetime) -> Iterator[tuple[int, Bar]]:
+    own = set(visible_bookings(viewer).values_list("pk", flat=True))
+    every = Booking.objects.filter(from_at__lt=end, until_at__gt=start, closed_as="")
+    for booking in every.select_related("team", "project__team"):
+        is_own = booking.pk in own
+        words = f"{booking.name or 'booking'} · {booking.owner_path}" if is_own else "booked"
+        for node in booking.node_ids:
+            gpus = booking.gpus_per_node
+            yield node, Bar("booking", booking.from_at, booking.until_at, gpus, words=words)
+
+
+def _planned(eyes: _Eyes, start: datetime, end: datetime) -> Iterator[tuple[int, Bar]]:
+    """What the scheduler told waiting jobs: from its median start, for its time limit."""
+    jobs = Job.objects.filter(state=JobState.QUEUED).order_by("-pk")
+    rows = jobs.values_list(
+        "pk", "pool", "project", "name", "project__team__slug", "time_limit_s", "nodes",
+        "gpus_per_node", "wait_facts",
+    )[:MOST_BARS]  # fmt: skip
+    for number, pool, project, name, team, limit_s, nodes, gpus, facts in rows:
+        told = facts.get("start_p50_at")
+        if not isinstance(told, int):
+            continue
+        at = datetime.fromtimestamp(told, start.tzinfo)
+        if at >= end or not eyes.may_see(project):
+            continue
+        until = at + timedelta(seconds=limit_s or 3600)
+        yield pool, Bar("planned", at, until, nodes * gpus, number, name, team)
