@@ -45,9 +45,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class MapGpu:
-    """One GPU. `held` by somebody; `holding` only if the viewer may see the job."""
+    """One GPU, or one slot of it: `3`, `3.1`. `held`: by somebody; `holding`: by what, only if the
+    viewer may see the job."""
 
-    index: int
+    index: str
     model: str
     memory_mib: int
     health: str
@@ -93,12 +94,14 @@ def gpu_map(viewer: User, *, now: datetime, pool: Pool | None = None) -> list[Ma
         if booked in found:
             found[booked].is_booked = True
     holdings, readings = _holdings(viewer), _readings(now)
-    devices = Device.objects.filter(is_present=True, slots__isnull=True).order_by("node", "index")
-    fields = ("pk", "node", "index", "model", "memory_mib", "health")
-    for pk, node_id, index, model, memory, health in devices.values_list(*fields):
+    devices = Device.objects.filter(is_present=True, in_service=True)
+    fields = ("pk", "node", "index", "slot", "model", "memory_mib", "health")
+    rows = devices.order_by("node", "index", "slot", "pk").values_list(*fields)
+    for pk, node_id, index, slot, model, memory, health in rows:
         if node_id in found:
+            label = str(index) if slot is None else f"{index}.{slot + 1}"
             held, seen = pk in holdings, readings.get(pk)
-            gpu = MapGpu(index, model, memory, health, held, holdings.get(pk), seen)
+            gpu = MapGpu(label, model, memory, health, held, holdings.get(pk), seen)
             found[node_id].gpus.append(gpu)
     return sorted(
         found.values(), key=lambda each: (each.node.block, each.node.rack, each.node.name)
