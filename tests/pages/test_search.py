@@ -70,7 +70,7 @@ def test_as_many_statements_for_many_as_for_few(
 ):
     client.force_login(alice)
     reverse_of = reverse("search")
-    with django_assert_num_queries(8) as few:
+    with django_assert_num_queries(6) as few:
         client.get(reverse_of, {"q": "train", "part": "results"})
     for number in range(7):
         scenes.submit(alice, project, name=f"train-{number}")
