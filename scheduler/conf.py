@@ -18,8 +18,9 @@ class SchedulerConf:
 
     `preempt`: "tiers", a job may stop others of lower tiers under the orders fair and fifo; "true",
     under shortest and las who runs is chosen anew as well; "false", nobody is stopped. Only who ran
-    for `min_run_s` and was not stopped within `rest_s` is. `tier_ceiling`: the highest tier where
-    no operator has set one.
+    for `min_run_s` and was not stopped within `rest_s` is. `resize`: elastic jobs give nodes back
+    before anybody is stopped, and get more where nobody waits and it pays. `tier_ceiling`: the
+    highest tier where no operator has set one.
 
     `output_file_mib`, `output_job_mib`, `output_count`: how much of a job's output files is kept.
 
@@ -46,6 +47,7 @@ class SchedulerConf:
     preempt: str
     min_run_s: int
     rest_s: int
+    resize: bool
     heads: int
     booking_release_s: int
     tier_ceiling: str
@@ -68,6 +70,7 @@ class SchedulerConf:
             preempts=self.preempts_under(order),
             min_run_s=self.min_run_s,
             rest_s=self.rest_s,
+            resizes=self.resize,
         )
 
     def preempts_under(self, order: Order) -> bool:

@@ -24,6 +24,7 @@ WORDS: Mapping[str, str] = {
     "released": "Released",
     "requeued": "Waits again in its old place",
     "room_ordered": "Others are stopped to make room for it",
+    "resize_ordered": "To go on with another number of nodes",
     "room_lost": "The room that was made for it could not be kept",
     "retried": "Waits for another attempt",
     "enrolled": "Enrolled",

@@ -31,6 +31,7 @@ from scheduler.states import (
     END_RULES,
     FINAL_JOB_STATES,
     LIVE_JOB_STATES,
+    MADE_TO_MOVE,
     PAUSES,
     WAITING_JOB_STATES,
     EndReason,
@@ -55,8 +56,8 @@ FACT_WORDS: Mapping[str, str] = {
     "limit": "The team's limit",
     "who": "By",
 }
-_END_WORDS = {EndReason.PREEMPTED: "preempted", **dict.fromkeys(PAUSES, "paused")}
-END_CLASSES = {"failed": "a-bad", "timed out": "a-bad", "preempted": "a-pre"}
+_END_WORDS = {**{reason: str(reason) for reason in MADE_TO_MOVE}, **dict.fromkeys(PAUSES, "paused")}
+END_CLASSES = {"failed": "a-bad", "timed out": "a-bad", "preempted": "a-pre", "resized": "a-pre"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,6 +270,7 @@ TRAINYARD = {
     "preempt": env.choice("TRAINYARD_PREEMPT", "tiers", "true", "false"),
     "min_run_s": env.whole("TRAINYARD_MIN_RUN_S", 600, low=0, high=30 * 86400),
     "rest_s": env.whole("TRAINYARD_REST_S", 1800, low=0, high=30 * 86400),
+    "resize": env.flag("TRAINYARD_RESIZE", True),
     "heads": env.whole("TRAINYARD_HEADS", 2, low=1, high=16),
     "booking_release_s": env.whole("TRAINYARD_BOOKING_RELEASE_S", 900, low=60, high=86400),
     "tier_ceiling": env.choice(

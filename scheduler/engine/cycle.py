@@ -100,4 +100,4 @@ def _resizes(
     snapshot = board.snapshot
     crowded = flags(np.bincount(snapshot.waiting.pool[left], minlength=len(snapshot.pools)))
     leaving = [stop.job for stop in stops] + [resize.job for resize in admission.clearer.resizes]
-    return (*admission.clearer.resizes, *grow_jobs(board, policy, crowded, leaving))
+    return (*admission.clearer.resizes, *grow_jobs(board, policy, crowded, leaving, admission.gate))

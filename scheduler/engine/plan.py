@@ -64,7 +64,7 @@ class Resize:
     """A live elastic job that restarts with another number of nodes.
 
     Fewer are for a `beneficiary`; more are worth `gain_gpu_s` of work beyond `cost_gpu_s`, what it
-    does again because of the restart.
+    does again because of the restart. `placements`: where it goes on.
     """
 
     job: int
@@ -73,6 +73,7 @@ class Resize:
     beneficiary: int | None
     gain_gpu_s: int
     cost_gpu_s: int
+    placements: tuple[PlannedPlacement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import numpy as np
 from django.db import DatabaseError
 
 from scheduler.engine.explaining.standing import Standing
-from scheduler.engine.plan import Plan, SlotKind, Waits
+from scheduler.engine.plan import Plan, PlannedPlacement, SlotKind, Waits
 from scheduler.engine.plan import Start as PlannedStart
 from scheduler.engine.snapshot import Snapshot
 from scheduler.loop.loading import Loaded
@@ -96,9 +96,12 @@ def _order(start: PlannedStart, standing: Standing | None) -> Start:
 
 def placed_on(start: PlannedStart) -> tuple[PlacedOn, ...]:
     """A planned start's placements as the services take them."""
-    return tuple(
-        PlacedOn(p.node, p.rank, p.devices, p.cpus, p.memory_mib) for p in start.placements
-    )
+    return placements_of(start.placements)
+
+
+def placements_of(planned: Sequence[PlannedPlacement]) -> tuple[PlacedOn, ...]:
+    """Planned placements as the services take them."""
+    return tuple(PlacedOn(p.node, p.rank, p.devices, p.cpus, p.memory_mib) for p in planned)
 
 
 def commit_waits(plan: Plan, loaded: Loaded, memory: WaitMemory, *, now: datetime) -> int:

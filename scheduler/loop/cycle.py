@@ -112,7 +112,7 @@ class Scheduler:
         watch.lap_ms()
         policy = self._policy(now)
         loaded = load_snapshot(now, half_life_s=policy.memory_s)
-        if policy.preempts and (policy.rearranges or loaded.may_stop_some()):
+        if loaded.may_stop_or_resize(policy):
             loaded = loaded.with_running(rest_s=policy.rest_s, now=now)
         load_ms = watch.lap_ms()
         snapshot = self.memories.add_to(loaded.snapshot, policy, now=now)

@@ -1,5 +1,8 @@
 """Stops to rows, in two steps: victims are asked to stop, and the job starts once they have.
 
+A job that goes on with another number of nodes is stopped for itself or for whom it gives nodes to;
+where it goes on is kept for it like any other room.
+
 The engine plans a stop and the start that follows it together. Here the start waits: its devices
 are kept for it (`Claim`), the next snapshots show them as kept, and the engine starts the job on
 them when they are free. Whatever happens between, a victim that ends by itself, a cancel, a
@@ -14,9 +17,9 @@ from datetime import datetime
 
 from django.db import DatabaseError
 
-from scheduler.engine.plan import Plan, Start
+from scheduler.engine.plan import Plan, Resize, Start
 from scheduler.engine.snapshot import NONE, Snapshot
-from scheduler.loop.committing import placed_on
+from scheduler.loop.committing import placed_on, placements_of
 from scheduler.services.placing import LeaseLost
 from scheduler.services.preempting.ordering import Room, Victim, order_room
 
@@ -27,9 +30,9 @@ def split_starts(plan: Plan, snapshot: Snapshot) -> tuple[list[Start], list[Room
     """The starts that can be committed now, and the rooms that have to be made first.
 
     A start waits if it is why somebody stops, if a device is still held, or if the job itself is
-    being moved.
+    being moved. Who is resized has a room of its own.
     """
-    if not plan.stops:
+    if not plan.stops and not plan.resizes:
         return list(plan.starts), []
     devices = snapshot.devices
     held = set(devices.id[devices.holder != NONE].tolist())
@@ -37,7 +40,13 @@ def split_starts(plan: Plan, snapshot: Snapshot) -> tuple[list[Start], list[Room
     victims: dict[int, list[Victim]] = {}
     for stop in plan.stops:
         victims.setdefault(stop.beneficiary, []).append(Victim(stop.job, stop.facts))
-    ready, rooms = [], []
+    ready, rooms = list[Start](), list[Room]()
+    for resize in plan.resizes:
+        moved.add(resize.job)
+        for_whom = resize.job if resize.beneficiary is None else resize.beneficiary
+        victims.setdefault(for_whom, []).append(_resized(resize))
+        asked = tuple(victims[resize.job]) if resize.beneficiary is None else ()
+        rooms.append(Room(resize.job, placements_of(resize.placements), asked))
     for start in plan.starts:
         given = {device for p in start.placements for device in p.devices}
         if start.job in victims or start.job in moved or given & held:
@@ -48,6 +57,14 @@ def split_starts(plan: Plan, snapshot: Snapshot) -> tuple[list[Start], list[Room
     # Who moves is asked by the room of the job it moves for, which therefore comes first.
     rooms.sort(key=lambda room: room.job_id in moved)
     return ready, rooms
+
+
+def _resized(resize: Resize) -> Victim:
+    """The job that changes its size, and what spoke for it."""
+    facts: dict[str, object] = {"cost_gpu_s": resize.cost_gpu_s}
+    if resize.gain_gpu_s:
+        facts["gain_gpu_s"] = resize.gain_gpu_s
+    return Victim(resize.job, facts, resize=(resize.was, resize.nodes))
 
 
 def commit_rooms(rooms: Sequence[Room], *, lease_token: int, now: datetime) -> int:

@@ -20,8 +20,8 @@ NODE_FAULTS = sorted(
 class Attempt(models.Model):
     """One try to run a job. Its id is the *fence*: monotone, and carried by every message.
 
-    `stop_*` say what was asked for, `stopped_for` for which job room was to be made; `end_*` say
-    what came of it. `failure` is the class of the end
+    `stop_*` say what was asked for, `stopped_for` for which job room was to be made, `stop_facts`
+    what its sentence says beside; `end_*` say what came of it. `failure` is the class of the end
     and `triage` what speaks for it: `signature`, `evidence` (`rank`, `line`, `text`, of the log),
     `is_confirmed` by the node, and `then`: retried free, from the user's retries, or not.
     `checkpoint_*` tell of the last checkpoint that rank 0's node confirmed: its absolute path,
@@ -46,6 +46,7 @@ class Attempt(models.Model):
     stop_reason = models.CharField(max_length=32, blank=True)
     stop_grace_s = models.PositiveIntegerField(default=30)
     stop_actor_name = models.CharField(max_length=150, blank=True)
+    stop_facts = models.JSONField(null=True, blank=True)
     stopped_for = models.ForeignKey(
         Job, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )

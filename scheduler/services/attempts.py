@@ -19,6 +19,7 @@ from scheduler.states import (
     END_RULES,
     INFRASTRUCTURE,
     LIVE_ATTEMPT_STATES,
+    MADE_TO_MOVE,
     MAX_FREE_RETRIES,
     PAUSES,
     AttemptState,
@@ -31,7 +32,7 @@ from scheduler.states import (
 )
 
 # These ends are the platform's own doing; they may happen any number of times.
-_WITHOUT_LIMIT = frozenset({EndReason.PREEMPTED, EndReason.NODE_DRAINED, EndReason.BUDGET_SPENT})
+_WITHOUT_LIMIT = MADE_TO_MOVE | {EndReason.NODE_DRAINED, EndReason.BUDGET_SPENT}
 _REPORTED = (
     "reported started_at ended_at exit_code end_reason detail log_expected checkpoint_pending"
 ).split()

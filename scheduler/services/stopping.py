@@ -22,12 +22,14 @@ def request_stop(
     because_of: Placement | None = None,
     make_room_for: Job | None = None,
     facts: Mapping[str, object] | None = None,
+    said: Mapping[str, object] | None = None,
 ) -> bool:
     """Tell the attempt's nodes to stop it; the end comes with their reports.
 
     Expects `attempt.job` loaded. What a person wants overrides the reason of a stop already under
     way, a cancel also a pause, so that such a job does not queue again. `make_room_for` and `facts`
-    say for whom and what spoke for it, also who takes back what was lent. False: nothing was left.
+    say for whom and what spoke for it, also who takes back what was lent; `said` fills the reason's
+    sentence. False: nothing was left.
     """
     if attempt.state == AttemptState.ENDED:
         return False
@@ -40,17 +42,14 @@ def request_stop(
         now=now,
         stop_reason=reason,
         stop_actor_name=who,
+        stop_facts=dict(said) if said else None,
         stopping_at=now,
         stopped_for=make_room_for,
     )
     if not moved:
         return False
-    detail = {
-        "attempt": attempt.number,
-        "reason": reason,
-        **(facts or {}),
-        **_whom(because_of, make_room_for),
-    }
+    detail = {"attempt": attempt.number, "reason": reason, **(facts or {}), **(said or {})}
+    detail |= _whom(because_of, make_room_for)
     if attempt.job.state in (JobState.STARTING, JobState.RUNNING):
         transitions.move_job(
             attempt.job,

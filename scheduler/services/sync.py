@@ -217,14 +217,17 @@ def _assignment(placement: Placement, addresses: tuple[str, ...], grant: _Grant)
 
 
 def _told_reason(placement: Placement) -> EndReason:
-    """Agents of protocol 1 know no pause, and none knows of budgets; what follows from a stop is
-    not theirs to know."""
+    """Agents of protocol 1 know no pause, and none knows of budgets and sizes; what
+    follows from a stop is not theirs to know."""
     reason = EndReason(placement.attempt.stop_reason)
     if reason is EndReason.BOOKING_ENDED:
         # For a node that is a time limit like any other, told by the server.
         return EndReason.TIME_LIMIT
     is_old = placement.node.protocol < 2
-    is_new_to_it = (is_old and reason in PAUSES) or reason is EndReason.BUDGET_SPENT
+    is_new_to_it = (is_old and reason in PAUSES) or reason in (
+        EndReason.BUDGET_SPENT,
+        EndReason.RESIZED,
+    )
     return EndReason.PREEMPTED if is_new_to_it else reason
 
 

@@ -43,6 +43,8 @@ def verdict(
         if attempt.stop_actor_name:
             facts["for_whom"] += f" (given back to {attempt.stop_actor_name})"
         facts |= {"beneficiary": whom} if whom else {}
+    if reason is EndReason.RESIZED:
+        facts |= attempt.stop_facts or {}
     if reason is EndReason.TIME_LIMIT:
         facts["limit"] = format_duration(attempt.job.time_limit_s)
     if reason is EndReason.BOOKING_ENDED:

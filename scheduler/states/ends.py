@@ -65,6 +65,7 @@ class EndReason(StrEnum):
     CANCELLED_BY_USER = "cancelled_by_user"
     CANCELLED_BY_ADMIN = "cancelled_by_admin"
     PREEMPTED = "preempted"
+    RESIZED = "resized"
     NODE_LOST = "node_lost"
     DEVICE_FAILED = "device_failed"
     START_FAILED = "start_failed"
@@ -79,6 +80,8 @@ class EndReason(StrEnum):
     BOOKING_ENDED = "booking_ended"
 
 
+# For others or for the cluster's good, not for anything the job did.
+MADE_TO_MOVE = frozenset({EndReason.PREEMPTED, EndReason.RESIZED})
 PAUSES = frozenset({EndReason.PAUSED_BY_USER, EndReason.PAUSED_BY_ADMIN})
 
 
@@ -141,6 +144,14 @@ END_RULES: Mapping[EndReason, EndRule] = {
         False,
         True,
         "Stopped to make room for {for_whom}; it waits again in its old place.",
+    ),
+    EndReason.RESIZED: EndRule(
+        JobState.FAILED,
+        FailureClass.NONE,
+        True,
+        False,
+        True,
+        "Stopped to go on with {nodes} instead of {was} nodes, {for_what}.",
     ),
     EndReason.NODE_LOST: EndRule(
         JobState.FAILED,

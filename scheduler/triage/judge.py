@@ -24,6 +24,7 @@ _QUIET = PAUSES | {
     EndReason.COMPLETED,
     EndReason.CANCELLED_BY_USER,
     EndReason.CANCELLED_BY_ADMIN,
+    EndReason.RESIZED,
 }
 
 # What to do about a finding that has no signature of the table: by its own name.

@@ -86,8 +86,11 @@ class Clearer:
             if cleared is not None:
                 return cleared
         tier, targeting = int(waiting.tier[row]), self._targets()
-        if not by_tier or not targeting.outranks_somebody(tier) or self._shrink(row, request, tier):
+        if not by_tier or not targeting.outranks_somebody(tier):
             return None
+        shrunk = self._shrink(row, sized, tier, beside)
+        if shrunk is not None:
+            return shrunk
         return self._stop(row, sized, targeting.below(tier), beside, why="tier")
 
     def _take_back(self, row: int, request: Request, beside: Sequence[Kept]) -> Cleared | None:
@@ -126,18 +129,26 @@ class Clearer:
         self.stops += targeting.stop(clearing.victims, job, {**facts, "beneficiary_tier": tier})
         return Cleared(request, start)
 
-    def _shrink(self, row: int, request: Request, tier: int) -> bool:
+    def _shrink(
+        self, row: int, request: Request, tier: int, beside: Sequence[Kept]
+    ) -> Cleared | None:
         """Let elastic jobs of lower tiers give nodes back for it, if the policy resizes."""
-        running = self._board.snapshot.running
+        board, running = self._board, self._board.snapshot.running
         if not self._policy.resizes or running is None:
-            return False
+            return None
         if self._elastic is None:
-            self._elastic = Elastic(self._board, running, self._policy)
-        found = self._elastic.shrink_for(int(self._board.snapshot.waiting.id[row]), request, tier)
-        self.resizes += found
-        resized = [resize.job for resize in found]
+            self._elastic = Elastic(board, running, self._policy)
+        self._elastic.is_open &= ~self._targets().is_gone
+        snapshot, job = board.snapshot, int(board.snapshot.waiting.id[row])
+        found = self._elastic.shrink_for(job, request, tier, beside)
+        if found is None:
+            return None
+        self.resizes += found.resizes
+        resized = [resize.job for resize in found.resizes]
         self._targets().is_gone[np.isin(running.jobs.id, resized)] = True
-        return bool(found)
+        until_s = snapshot.now_s + float(snapshot.waiting.remaining_s[row])
+        start = take_cleared(board, job, request, found.nodes, found.leaving, until_s)
+        return Cleared(request, start)
 
     def _targets(self) -> Targeting:
         running = self._board.snapshot.running

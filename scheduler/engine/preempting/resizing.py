@@ -4,29 +4,36 @@ A resize is a restart with another number of nodes: the job goes on from its las
 
 * Shrinking. A job that may stop others of lower tiers asks first whether elastic ones among them
   can give back enough nodes down to their least, the least work lost for each node first. They are
-  shrunk no further than needed, and only if that makes room for it.
+  shrunk no further than needed, and only if that makes room for it; they go on where they were.
 * Growing. Where nobody waits for a pool, its elastic jobs may take free nodes. Work spreads evenly,
   so of `left_s` on `n` nodes the `m - n` new ones would do `left_s * n * (m - n) / m` node seconds;
   all `m` nodes spend the restart and the work lost since the last checkpoint again. A job grows to
-  the allowed size that gains most in GPU seconds, if that is more than it costs.
+  the allowed size that gains most in GPU seconds, if that is more than it costs and its account may
+  hold so much.
+
+Who is resized has its time limit before it again. So nobody is who has nodes of which something is
+kept, nor who holds licences, which could be given away before it is back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from scheduler.engine.board import Board
-from scheduler.engine.placement import is_capable
-from scheduler.engine.plan import Resize
+from scheduler.engine.board.kept import Kept
+from scheduler.engine.placement import is_capable, pick_devices
+from scheduler.engine.plan import PlannedPlacement, Resize
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.stakes import lost_work_s, may_stop, stop_price
-from scheduler.engine.shaping.nodes import take_nodes
+from scheduler.engine.shaping.nodes import holds_shape, take_nodes
 from scheduler.engine.shaping.sizes import least_size, sizes_of
+from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import (
     NONE,
+    WHOLE_MILLI,
     Classes,
     Flags,
     Floats,
@@ -38,6 +45,16 @@ from scheduler.engine.snapshot import (
     floats,
     ints,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Shrinking:
+    """Who gives nodes back, the nodes (rows) where the beneficiary starts, and the rows of `Held`
+    that become free for it."""
+
+    resizes: tuple[Resize, ...]
+    nodes: Ints
+    leaving: Ints
 
 
 class Elastic:
@@ -55,10 +72,19 @@ class Elastic:
         held = board.snapshot.held
         row_of = {job: row for row, job in enumerate(running.jobs.id.tolist())}
         self._row_of_held: Ints = ints([row_of.get(job, NONE) for job in held.job.tolist()])
-        mine = self._row_of_held[self._row_of_held != NONE]
-        self.size: Ints = ints(np.bincount(mine, minlength=len(row_of)))
+        mine = self._row_of_held != NONE
+        rows, size = self._row_of_held[mine], len(row_of)
+        self.size: Ints = ints(np.bincount(rows, minlength=size))
+        fixed = board.keeping.nodes() | ~board.snapshot.nodes.takes_work
+        stays = np.bincount(rows[fixed[held.node[mine]]], minlength=size) > 0
+        is_whole = running.jobs.gpu_milli == WHOLE_MILLI
         self.is_open: Flags = flags(
-            may_stop(running, policy) & (running.jobs.nodes_min > 0) & (self.size > 0)
+            may_stop(running, policy)
+            & (running.jobs.nodes_min > 0)
+            & (self.size > 0)
+            & (running.jobs.licences == NONE)
+            & is_whole
+            & ~stays
         )
 
     def request(self, row: int) -> Request:
@@ -69,76 +95,113 @@ class Elastic:
         """The nodes it has, by row."""
         return ints(self.board.snapshot.held.node[self._row_of_held == row])
 
-    def shrink_for(self, job: int, request: Request, tier: int) -> list[Resize]:
-        """Whose nodes make room for the waiting job, which is of this tier; none if not enough."""
+    def shrink_for(
+        self, job: int, request: Request, tier: int, beside: Sequence[Kept]
+    ) -> Shrinking | None:
+        """Whose nodes make room for the waiting job, which is of this tier; None if not enough."""
         board, snapshot = self.board, self.board.snapshot
-        fit = board.fits(request) & ~board.keeping.nodes()
-        missing = least_size(snapshot, request) - int(np.count_nonzero(fit))
+        if request.part_gpus or not request.gpus:
+            return None
+        is_kept = board.keeping.nodes(beside)
+        fit = np.flatnonzero(board.fits(request) & ~is_kept)
+        missing = request.nodes - len(fit)
         able = is_capable(board, request, board.offered_gpus) & snapshot.nodes.takes_work
-        able &= ~board.keeping.nodes()
+        # A node it shares, or that is too small for the newcomer, makes no room.
+        able &= ~is_kept & (board.residents == 1)
         offers = []
         for row in np.flatnonzero(self.is_open & (self.jobs.tier < tier)).tolist():
-            least = least_size(snapshot, self.request(row))
-            nodes = self.nodes(row)
-            # A node it shares, or that is too small for the newcomer, makes no room.
-            useful = int(np.count_nonzero(able[nodes] & (board.residents[nodes] == 1)))
-            spare = min(int(self.size[row]) - least, useful)
-            if spare > 0:
-                offers.append((float(self._price[row]) / spare, row, spare))
-        found = []
-        for _, row, spare in sorted(offers):
+            spare = int(self.size[row]) - least_size(snapshot, self.request(row))
+            useful = min(spare, int(np.count_nonzero(able[self.nodes(row)])))
+            if useful > 0:
+                offers.append((float(self._price[row]) / useful, row, useful))
+        found, nodes, leaving = list[Resize](), [ints(fit)], list[Ints]()
+        for _, row, useful in sorted(offers):
             if missing <= 0:
                 break
-            size = self._largest(row, int(self.size[row]) - min(spare, missing))
-            missing -= int(self.size[row]) - size
-            found.append(self._resize(row, size, beneficiary=job))
+            given, stays = self._give_back(row, min(useful, missing), able)
+            if not len(given):
+                continue
+            missing -= int(np.count_nonzero(able[given]))
+            nodes.append(ints(given[able[given]]))
+            leaving.append(self._held_rows(row, given))
+            found.append(self._resize(row, stays, beneficiary=job))
         if missing > 0 or not found:
-            return []
+            return None
         self.is_open[[self._row_of(resize) for resize in found]] = False
-        return found
+        chosen = np.sort(np.concatenate(nodes)[: request.nodes])
+        return Shrinking(tuple(found), ints(chosen), np.concatenate(leaving))
 
-    def grow(self, crowded: Flags) -> list[Resize]:
+    def _give_back(self, row: int, wanted: int, able: Flags) -> tuple[Ints, Ints]:
+        """The nodes that a job gives back, at least so many that are `able`, and those it keeps.
+
+        None if it could not go on with the others.
+        """
+        request, nodes = self.request(row), np.sort(self.nodes(row))
+        sizes = sizes_of(self.board.snapshot, request, len(nodes) - wanted)
+        if not sizes:
+            return ints([]), ints(nodes)
+        last_able = nodes[np.lexsort((-nodes, ~able[nodes]))]
+        given, stays = last_able[: len(nodes) - sizes[0]], last_able[len(nodes) - sizes[0] :]
+        sized = replace(request, nodes=len(stays), nodes_min=0, sizes=NONE)
+        if not holds_shape(self.board.snapshot, sized, ints(np.sort(stays))):
+            return ints([]), ints(nodes)
+        return ints(given), ints(np.sort(stays))
+
+    def grow(self, crowded: Flags, gate: Gate) -> list[Resize]:
         """Who gets more nodes; `crowded` says by pool whether anybody waits for it."""
-        board, snapshot = self.board, self.board.snapshot
+        board = self.board
         found: list[Resize] = []
-        taken = np.zeros(len(snapshot.nodes.id), dtype=np.bool_)
+        taken = np.zeros(len(board.snapshot.nodes.id), dtype=np.bool_)
         for row in np.flatnonzero(self.is_open & ~crowded[self.jobs.pool]).tolist():
             request, mine = self.request(row), self.nodes(row)
             free = board.fits(request) & ~taken & ~board.keeping.nodes()
-            free[mine] = True
-            rows = ints(np.flatnonzero(free))
-            best = self._best_size(row, request, rows)
+            free[mine] = False
+            rows = np.concatenate([np.sort(mine), np.flatnonzero(free)])
+            best = self._best_size(row, request, ints(rows), gate)
             if best is None:
                 continue
             gain, nodes = best
             taken[np.setdiff1d(nodes, mine)] = True
-            found.append(self._resize(row, len(nodes), gain_gpu_s=gain))
+            found.append(self._resize(row, nodes, gain_gpu_s=gain))
         return found
 
-    def _best_size(self, row: int, request: Request, rows: Ints) -> tuple[float, Ints] | None:
-        """The net gain and the nodes of the size that pays most, None if no larger one pays."""
+    def _best_size(
+        self, row: int, request: Request, rows: Ints, gate: Gate
+    ) -> tuple[float, Ints] | None:
+        """The net gain and the nodes of the size that pays most, None if no larger one pays.
+
+        `rows`: nodes it could have, its own first; it keeps all of those.
+        """
         now, left_s = int(self.size[row]), float(self.jobs.remaining_s[row])
+        account, limit_s = int(self.jobs.account[row]), int(self.jobs.time_limit_s[row])
         best: tuple[float, Ints] | None = None
         for size in sizes_of(self.board.snapshot, request, len(rows)):
             if size <= now or not np.isfinite(left_s):
                 break
             gain_s, cost_s = gain_and_cost(left_s, now, size, float(self.again_s[row]))
             net = (gain_s - cost_s) * max(1, request.gpus)
-            if net > (best[0] if best else 0.0):
-                sized = replace(request, nodes=size, nodes_min=0, sizes=NONE)
-                nodes = take_nodes(self.board.snapshot, sized, rows, lambda _, among: among)
-                best = (net, nodes) if nodes is not None else best
+            if net <= (best[0] if best else 0.0):
+                continue
+            if not gate.may_grow(request, account, now, size, limit_s):
+                continue
+            sized = replace(request, nodes=size, nodes_min=0, sizes=NONE)
+            nodes = take_nodes(self.board.snapshot, sized, rows, lambda _, among: among)
+            if nodes is not None and np.isin(rows[:now], nodes).all():
+                best = (net, nodes)
         return best
-
-    def _largest(self, row: int, most: int) -> int:
-        return sizes_of(self.board.snapshot, self.request(row), most)[0]
 
     def _row_of(self, resize: Resize) -> int:
         return int(np.flatnonzero(self.jobs.id == resize.job)[0])
 
+    def _held_rows(self, row: int, nodes: Ints) -> Ints:
+        """The rows of `Held` of a job on these nodes."""
+        mine = np.flatnonzero(self._row_of_held == row)
+        return ints(mine[np.isin(self.board.snapshot.held.node[mine], nodes)])
+
     def _resize(
-        self, row: int, size: int, *, beneficiary: int | None = None, gain_gpu_s: float = 0.0
+        self, row: int, nodes: Ints, *, beneficiary: int | None = None, gain_gpu_s: float = 0.0
     ) -> Resize:
+        size = len(nodes)
         again_s = float(self.again_s[row]) * size * max(1, self.request(row).gpus)
         return Resize(
             job=int(self.jobs.id[row]),
@@ -147,20 +210,44 @@ class Elastic:
             beneficiary=beneficiary,
             gain_gpu_s=round(gain_gpu_s),
             cost_gpu_s=round(again_s),
+            placements=self._placements(row, ints(np.sort(nodes))),
         )
 
+    def _placements(self, row: int, nodes: Ints) -> tuple[PlannedPlacement, ...]:
+        """Where it goes on: with the same devices on nodes that it has already."""
+        board, request = self.board, self.request(row)
+        snapshot, own = board.snapshot, self.nodes(row)
+        holder, found = self._held_rows(row, own), list[PlannedPlacement]()
+        for rank, node in enumerate(nodes.tolist()):
+            rows = pick_devices(board, request, node) if node not in own else None
+            if rows is None:
+                rows = ints(np.flatnonzero(np.isin(snapshot.devices.holder, holder)))
+                rows = ints(rows[snapshot.devices.node[rows] == node])
+            found.append(
+                PlannedPlacement(
+                    node=int(snapshot.nodes.id[node]),
+                    rank=rank,
+                    devices=tuple(snapshot.devices.id[rows].tolist()),
+                    cpus=request.cpus,
+                    memory_mib=request.memory_mib,
+                )
+            )
+        return tuple(found)
 
-def grow_jobs(board: Board, policy: Policy, crowded: Flags, leaving: Sequence[int]) -> list[Resize]:
+
+def grow_jobs(
+    board: Board, policy: Policy, crowded: Flags, leaving: Sequence[int], gate: Gate
+) -> list[Resize]:
     """Who gets more nodes on the board as it is, if the policy resizes; `crowded` by pool.
 
-    The jobs `leaving` are stopped or shrunk in this cycle already.
+    The jobs `leaving` are stopped or shrunk in this cycle already. `gate`: what accounts may hold.
     """
     running = board.snapshot.running
     if not policy.resizes or running is None or not len(running.jobs):
         return []
     elastic = Elastic(board, running, policy)
     elastic.is_open &= ~np.isin(elastic.jobs.id, leaving)
-    return elastic.grow(crowded)
+    return elastic.grow(crowded, gate)
 
 
 def gain_and_cost(left_s: float, now: int, size: int, again_s: float) -> tuple[float, float]:

@@ -107,6 +107,21 @@ class Gate:
                 return replace(request, nodes=nodes)
         return request
 
+    def may_grow(
+        self, request: Request, account: int, was: int, nodes: int, time_limit_s: int
+    ) -> bool:
+        """Whether a job that the account runs on `was` nodes may go on with this many."""
+        if self.is_open or account == NONE:
+            return True
+        milli, more = self._milli(request, nodes), self._milli(request, nodes - was)
+        for row in self.tree.way_up(account):
+            if NONE != self._most_gpus[row] < milli / WHOLE_MILLI:
+                return False
+        if any(c.shortage(account, more) is not None for _, c in self.concerned(request)):
+            return False
+        # What it had left is given back as it stops, and what it takes again is reserved anew.
+        return self.purse.pays(account, worst_case_s(milli, time_limit_s), request)
+
     def least_milli(self, request: Request) -> int:
         """Milli-GPU that a job takes at least."""
         return self._milli(request, least_size(self.snapshot, request))

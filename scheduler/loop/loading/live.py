@@ -7,14 +7,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
-from django.db.models import Max, QuerySet
+from django.db.models import F, Max, QuerySet
 
 from scheduler.engine.snapshot import NONE, Running, floats
 from scheduler.loop.loading.accounts import Owners
 from scheduler.loop.loading.columns import ModelRows, columns_of
 from scheduler.loop.loading.jobs import JOB_FIELDS, as_waiting
 from scheduler.models import Attempt
-from scheduler.states import AttemptState, EndReason
+from scheduler.states import MADE_TO_MOVE, AttemptState
 
 # What preparing a job again costs beside the work it lost: fetching, starting, warming up.
 RESTART_S = 60.0
@@ -24,6 +24,11 @@ _ATTEMPT_FIELDS = ("started_at", "checkpoint_at")
 def runs_below(tier: int) -> bool:
     """Whether a job of a lower tier is live that lets itself be stopped. One query."""
     return _live().filter(job__tier__lt=tier).exists()
+
+
+def has_elastic() -> bool:
+    """Whether a job is live that could go on with another number of nodes. One query."""
+    return _live().filter(job__nodes_min__lt=F("job__nodes"), job__is_shaped=True).exists()
 
 
 def _live() -> QuerySet[Attempt]:
@@ -91,7 +96,7 @@ def _stopped_lately(since: datetime) -> dict[int, datetime]:
                 AttemptState.STARTING,
                 AttemptState.RUNNING,
             ),
-            end_reason=EndReason.PREEMPTED,
+            end_reason__in=sorted(MADE_TO_MOVE),
             ended_at__gte=since,
         )
         .values_list("job_id")

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
+from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import NONE, Snapshot, flags, ints
 from scheduler.loop.loading.accounts import NOBODY, Owners, load_limits, load_owners, load_prices
 from scheduler.loop.loading.calendar import load_calendar
@@ -28,9 +30,9 @@ from scheduler.loop.loading.headroom import with_headroom
 from scheduler.loop.loading.jobs import as_waiting, load_avoided, load_jobs
 from scheduler.loop.loading.labels import labels_of
 from scheduler.loop.loading.licences import load_licences
-from scheduler.loop.loading.live import load_running, runs_below
+from scheduler.loop.loading.live import has_elastic, load_running, runs_below
 from scheduler.loop.loading.parts import Parts, models_now, with_whole_cards
-from scheduler.loop.loading.wishes import load_wishes, with_wishes
+from scheduler.loop.loading.wishes import cells_of, load_wishes, with_cells, with_wishes
 from scheduler.models import Pool, Queue
 
 # A node that broke a job is the last choice for so long.
@@ -41,7 +43,8 @@ FAILED_LATELY = timedelta(hours=24)
 class Loaded:
     """The snapshot, and per waiting row the reason that the database shows now.
 
-    `pool_row`, `queue_row` and `booking_row`: their rows by id.
+    `pool_row`, `queue_row` and `booking_row`: their rows by id. `cells`: what jobs ask for beside
+    numbers, by column and job, also of elastic ones at work.
     """
 
     snapshot: Snapshot
@@ -51,6 +54,7 @@ class Loaded:
     owners: Owners = NOBODY
     booking_row: Mapping[int, int] = field(default_factory=dict)
     parts: Parts = field(default_factory=Parts)
+    cells: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
 
     @property
     def any_whole(self) -> int:
@@ -71,9 +75,16 @@ class Loaded:
         )
         inside = dict(zip(snapshot.held.job.tolist(), snapshot.held.booking.tolist(), strict=True))
         booking = ints([inside.get(job, NONE) for job in running.jobs.id.tolist()])
-        model = models_now(snapshot, running.jobs, self.parts)
-        running = replace(running, jobs=replace(running.jobs, booking=booking, model=model))
+        jobs = with_cells(replace(running.jobs, booking=booking), self.cells)
+        jobs = replace(jobs, model=models_now(snapshot, jobs, self.parts))
+        running = replace(running, jobs=jobs)
         return replace(self, snapshot=replace(snapshot, running=running))
+
+    def may_stop_or_resize(self, policy: Policy) -> bool:
+        """Whether the live jobs have to be known. Two queries at most."""
+        if policy.preempts and (policy.rearranges or self.may_stop_some()):
+            return True
+        return policy.resizes and has_elastic()
 
     def may_stop_some(self) -> bool:
         """Whether anybody waits for whom others could be stopped: owners may take back what they
@@ -132,8 +143,8 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
     )
     limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows)) | load_licences(wishes)
     snapshot = with_whole_cards(with_headroom(replace(snapshot, **limits), pool_row), parts)
-    reasons = tuple(job_rows["wait_reason"])
-    return Loaded(snapshot, reasons, pool_row, queue_row, owners, calendar.booking_row, parts)
+    rows = (pool_row, queue_row, owners, calendar.booking_row, parts)
+    return Loaded(snapshot, tuple(job_rows["wait_reason"]), *rows, cells_of(snapshot, wishes))
 
 
 def _load_lines() -> tuple[list[tuple[int, str]], list[tuple[int, str, bool]]]:

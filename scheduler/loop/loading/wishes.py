@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from django.db.models import F, Q
+
 from scheduler.engine.snapshot import (
     ISOLATIONS,
     SPREADS,
@@ -81,9 +83,12 @@ class Wishes:
 def load_wishes(
     now: datetime, models: ModelRows, parts: Parts, booking_row: Mapping[int, int]
 ) -> Wishes:
-    """One query for the queued jobs that have any; call it before the models are counted."""
+    """One query for the queued jobs that have any, and for those at work that may change their
+    size; call it before the models are counted."""
     wishes = Wishes()
-    asking = Job.objects.filter(state=JobState.QUEUED, is_shaped=True).order_by("pk")
+    is_elastic = Q(state__in=(JobState.STARTING, JobState.RUNNING), nodes_min__lt=F("nodes"))
+    asking = Job.objects.filter(Q(state=JobState.QUEUED) | is_elastic, is_shaped=True)
+    asking = asking.order_by("pk")
     for values in asking.values_list(*_FIELDS):
         job = dict(zip(_FIELDS, values, strict=True))
         _read(wishes, job, now)
@@ -148,12 +153,10 @@ def with_wishes(
     snapshot: Snapshot, wishes: Wishes, nodes: Columns, labels: Labels
 ) -> dict[str, Any]:
     """The changes of the snapshot: its jobs' columns and its tables; licences have their own."""
-    waiting, models = snapshot.waiting, len(snapshot.models)
-    cells = dict(wishes.cells)
-    cells["model"] = {pk: models + row for pk, row in wishes.models.items()}
+    waiting, cells = snapshot.waiting, cells_of(snapshot, wishes)
     masks = [as_mask(labels, nodes["name"], *asked) for asked in wishes.masks.rows]
     return {
-        "waiting": _with_cells(waiting, cells),
+        "waiting": with_cells(waiting, cells),
         "model_sets": tuple(wishes.model_sets.rows),
         "size_sets": tuple(wishes.size_sets.rows),
         "node_masks": flags(masks).reshape(len(masks), len(snapshot.nodes.id)) if masks else None,
@@ -161,7 +164,14 @@ def with_wishes(
     }
 
 
-def _with_cells(waiting: Waiting, cells: Mapping[str, Mapping[int, Any]]) -> Waiting:
+def cells_of(snapshot: Snapshot, wishes: Wishes) -> dict[str, dict[int, Any]]:
+    """By column the values that are not the usual ones, by job."""
+    models = len(snapshot.models)
+    return {**wishes.cells, "model": {pk: models + row for pk, row in wishes.models.items()}}
+
+
+def with_cells(waiting: Waiting, cells: Mapping[str, Mapping[int, Any]]) -> Waiting:
+    """The jobs with these values instead."""
     row_of = {pk: row for row, pk in enumerate(waiting.id.tolist())}
     columns: dict[str, Any] = dict(waiting.columns())
     for name, values in cells.items():

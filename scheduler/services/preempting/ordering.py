@@ -26,10 +26,14 @@ _CLAIMANTS = (JobState.QUEUED, JobState.STOPPING)
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A live job that has to go, and what spoke for it (plain JSON values)."""
+    """A live job that has to go, and what spoke for it (plain JSON values).
+
+    `resize`: the numbers of nodes it had and goes on with, if it only changes its size.
+    """
 
     job_id: int
     facts: Mapping[str, object] = field(default_factory=dict)
+    resize: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +49,9 @@ def order_room(room: Room, *, lease_token: int, now: datetime) -> int:
     """Ask the victims to stop and keep the devices for the job; returns how many were asked.
 
     All of it or nothing. 1. The lease is still ours. 2. The victims' live attempts are locked; who
-    has ended meanwhile needs no asking. 3. The job still wants the room. 4. The devices are kept,
-    unless one is kept for somebody else by now. 5. The victims are asked, each told for whom.
-    Raises LeaseLost.
+    has ended meanwhile needs no asking; so is the job's own, if it is moved. 3. The job still wants
+    the room. 4. The devices are kept, unless one is kept for somebody else by now. 5. The victims
+    are asked, each told for whom. Raises LeaseLost.
     """
     try:
         return _order(room, lease_token, now)
@@ -59,34 +63,56 @@ def order_room(room: Room, *, lease_token: int, now: datetime) -> int:
 def _order(room: Room, lease_token: int, now: datetime) -> int:
     if not SchedulerLease.objects.select_for_update().filter(token=lease_token).exists():
         raise LeaseLost(f"lease token {lease_token} is no longer valid")
+    victims = {victim.job_id: victim for victim in room.victims}
     attempts = list(
         Attempt.objects.select_for_update(of=("self",))
-        .filter(job_id__in=[victim.job_id for victim in room.victims])
+        .filter(job_id__in={*victims, room.job_id})
         .exclude(state=AttemptState.ENDED)
         .select_related("job__pool")
         .order_by("pk")
     )
     job = Job.objects.select_for_update(of=("self",)).select_related("pool").get(pk=room.job_id)
-    moves_itself = any(victim.job_id == job.pk for victim in room.victims)
-    if job.state not in _CLAIMANTS and not moves_itself:
+    if job.state not in _CLAIMANTS and job.pk not in victims:
         return 0
     grace_s = max((attempt.stop_grace_s for attempt in attempts), default=0)
     _keep(room, now + timedelta(seconds=grace_s) + CLAIM_SLACK, now)
-    facts = {victim.job_id: victim.facts for victim in room.victims}
     asked = [
         attempt.job_id
         for attempt in attempts
-        if request_stop(
-            attempt=attempt,
-            reason=EndReason.PREEMPTED,
-            now=now,
-            make_room_for=job,
-            facts=facts[attempt.job_id],
-        )
+        if attempt.job_id in victims and _ask(attempt, victims[attempt.job_id], job, now)
     ]
     if job.state == JobState.QUEUED:
         _tell(job, asked, room, now)
     return len(asked)
+
+
+def _ask(attempt: Attempt, victim: Victim, job: Job, now: datetime) -> bool:
+    """Ask one victim to stop; who only changes its size is told how many nodes it goes on with."""
+    if victim.resize is None:
+        return request_stop(
+            attempt=attempt,
+            reason=EndReason.PREEMPTED,
+            now=now,
+            make_room_for=job,
+            facts=victim.facts,
+        )
+    was, nodes = victim.resize
+    grows = victim.job_id == job.pk
+    for_what = "as nobody waits for the others" if grows else f"to make room for job {job.pk}"
+    asked = request_stop(
+        attempt=attempt,
+        reason=EndReason.RESIZED,
+        now=now,
+        make_room_for=None if grows else job,
+        facts=victim.facts,
+        said={"was": was, "nodes": nodes, "for_what": for_what},
+    )
+    if asked:
+        detail = {"was": was, "nodes": nodes, "for": for_what, **victim.facts}
+        transitions.record_event(
+            attempt.job, "resize_ordered", now=now, attempt=attempt, detail=detail
+        )
+    return asked
 
 
 def _keep(room: Room, expires_at: datetime, now: datetime) -> None:

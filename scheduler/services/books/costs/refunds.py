@@ -23,7 +23,7 @@ from scheduler.ledger.tiers import Intervals
 from scheduler.models import Attempt, LedgerEntry, UsageLine
 from scheduler.selectors.books.terms import terms_of
 from scheduler.services.books import reading
-from scheduler.states import END_RULES, EndReason
+from scheduler.states import END_RULES, MADE_TO_MOVE, EndReason
 
 _NOT_BILLABLE = [str(reason) for reason in EndReason if not END_RULES[reason].billable]
 
@@ -33,16 +33,17 @@ def _moment(at_s: int) -> datetime:
 
 
 def credit_preempted(month: Month, window: Window, tiers: Intervals, tallies: Tallies) -> None:
-    """Take off what preempted attempts ran last and had not saved, up to their pool's `refund_s`.
+    """Take off what preempted or resized attempts ran last and had not saved, up to `refund_s`.
 
-    Only seconds of the month in which the attempt ended, at the prices they were charged.
+    That is set by pool. Only seconds of the month in which the attempt ended, at the prices they
+    were charged.
     """
     most = {pool: terms.refund_s for pool, terms in terms_of(month).items() if terms.refund_s}
     if not most:
         return
     saved = dict(
         Attempt.objects.filter(
-            end_reason=EndReason.PREEMPTED,
+            end_reason__in=sorted(MADE_TO_MOVE),
             ended_at__gte=_moment(month.start_s),
             ended_at__lt=_moment(month.end_s),
             job__pool__in=most,
