@@ -15,9 +15,10 @@ from decimal import Decimal
 
 from scheduler.ledger.closing import Window, payer, tally
 from scheduler.ledger.costs.spare import SharePolicy, Spares
+from scheduler.ledger.entries import PLATFORM
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import Held, Price, PriceList, UsageLine
-from scheduler.ledger.segments import DeviceEvent, Kind, Segment, partition
+from scheduler.ledger.segments import Bucket, DeviceEvent, Kind, Segment, partition
 from scheduler.ledger.shares import IdlePolicy
 
 FEBRUARY = Month(2026, 2)
@@ -134,3 +135,59 @@ def restated(prices: tuple[Price, ...] = PRICES) -> tuple[Price, ...]:
         replace(price, id="h2b", per_gpu_hour=Decimal("4.50")) if price.id == "h2" else price
         for price in prices
     )
+
+
+# What follows was worked out by hand, before any of it was computed.
+# 3 cards x 28 days x 86 400 s.
+IN_SERVICE = 7_257_600
+CAPACITY = {
+    # h0: a1 3:50 + 4:10, a2 2:00, a3 3:00 = 46 800; a0: a4 6:00, a5 48:00 = 194 400;
+    # l0: a7 1:00, a6 25:00 up to the end of the month = 93 600
+    Bucket.RUN: 334_800,
+    # a1 10 min, a2 stopping 30 s, a3 30 s
+    Bucket.OVERHEAD: 660,
+    # a4 from silence to loss: 20 min
+    Bucket.UNREACHABLE: 1_200,
+    # a0 after the loss: 06:20 to 08:00
+    Bucket.DOWN: 6_000,
+    # l0: two days
+    Bucket.DRAINED: 172_800,
+    # all the rest
+    Bucket.FREE: 6_742_140,
+}
+# Exact amounts by account, SKU and rate.
+BOOKED = {
+    # 13 800 s = 3.833333333 h at 4.00
+    (VISION, "h100:run-guaranteed", "h1"): ("15.333333332", 13_800),
+    # a1: 15 000 s = 4.166666667 h at 5.00 = 20.833333335; a3: 3 h at 5.00 = 15
+    (VISION, "h100:run-guaranteed", "h2"): ("35.833333335", 25_800),
+    (SPEECH, "h100:run-borrowed", "h2"): ("10", 7_200),
+    # overhead costs 0, and is booked all the same
+    (VISION, "h100:overhead", "ho"): ("0", 630),
+    (SPEECH, "h100:overhead", "ho"): ("0", 30),
+    # a4: 6 h at 2.00, paid by the platform, as its node was lost
+    (PLATFORM, "a100:run-guaranteed", "a1"): ("12", 21_600),
+    # 1 200 s = 0.333333333 h at 2.00
+    (PLATFORM, "a100:unreachable", "a1"): ("0.666666666", 1_200),
+    # 16 h + 24 h + 8 h at 2.00
+    (SPEECH, "a100:run-guaranteed", "a1"): ("96", 172_800),
+    (VISION, "l40:run-guaranteed", "l1"): ("25", 90_000),
+    (SPEECH, "l40:run-guaranteed", "l1"): ("1", 3_600),
+    # l40's free seconds, shared 90 000 : 3 600 day by day. A whole day of 86 400 s gives vision
+    # 83 076.92 and speech 3 323.08: the odd second is vision's. 23 such days (not 1, 10, 11, 27,
+    # 28). On 1 and 27 February 82 800 s give 79 615.38 and 3 184.62: the odd second is speech's.
+    # vision: 23 x 83 077 + 2 x 79 615; 23 x 23.076944444 h + 2 x 22.115277778 h, at 0.10
+    (VISION, "l40:idle-share", "li"): ("57.5000277768", 2_070_001),
+    # speech: 23 x 3 323 + 2 x 3 185; 23 x 0.923055556 h + 2 x 0.884722222 h, at 0.10
+    (SPEECH, "l40:idle-share", "li"): ("2.2999722232", 82_799),
+}
+EXACT_SUMS = {
+    # 15.333333332 + 35.833333335 + 25 + 57.5000277768, less the adjustment of 5.005
+    "team:1": "128.6616944438",
+    # 10 + 96 + 1 + 2.2999722232
+    "team:2": "109.2999722232",
+    PLATFORM: "12.666666666",
+}
+# The sum is 250.628333333, so 250.63 is billed. The floors 128.66 + 109.29 + 12.66 leave two cents,
+# which go to the largest fractions of a cent: speech (.997) and the platform (.667).
+CENTS = {"team:1": 12_866, "team:2": 10_930, PLATFORM: 1_267}

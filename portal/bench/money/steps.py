@@ -28,40 +28,43 @@ def main() -> None:
     step, segments, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     steps: dict[str, Callable[[User, Month, int, int], dict[str, Any]]] = {
         "fill": fill,
-        "close": _close,
+        "close": close,
         "export": _export,
         "verify": _verify,
     }
     root = person_named("admin")
     assert root is not None
-    print(json.dumps(steps[step](root, _last_month(), segments, seed)))
+    print(json.dumps(steps[step](root, last_month(), segments, seed)))
 
 
-def _last_month() -> Month:
+def last_month() -> Month:
+    """The month that was over last."""
     now = timezone.now()
     return Month.of(int(now.replace(day=1, hour=0, minute=0, second=0).timestamp()) - 1)
 
 
-def _peak_mib() -> float:
+def peak_mib() -> float:
+    """The most memory this process has had."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
 
 
-def _cpu_s() -> float:
+def cpu_s() -> float:
     """What this process has computed so far; on a busy machine it says more than a clock."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
-def _close(root: User, last: Month, segments: int, seed: int) -> dict[str, Any]:
+def close(root: User, last: Month, segments: int, seed: int) -> dict[str, Any]:
+    """Close the month with the product\'s own service."""
     tell(f"closing {last}")
-    began, before_s = time.monotonic(), _cpu_s()
+    began, before_s = time.monotonic(), cpu_s()
     closed = close_period(actor=root, period=str(last))
     took = time.monotonic() - began
     tell(f"closed in {took:.1f} s")
     return {
         "close_s": round(took, 1),
-        "close_cpu_s": round(_cpu_s() - before_s, 1),
-        "peak_rss_mib": _peak_mib(),
+        "close_cpu_s": round(cpu_s() - before_s, 1),
+        "peak_rss_mib": peak_mib(),
         "lines": closed.lines,
         "entries": closed.head_number,
         "statements": closed.statements.count(),
@@ -71,7 +74,7 @@ def _close(root: User, last: Month, segments: int, seed: int) -> dict[str, Any]:
 
 def _export(root: User, last: Month, segments: int, seed: int) -> dict[str, Any]:
     tell("exporting")
-    began, before_s = time.monotonic(), _cpu_s()
+    began, before_s = time.monotonic(), cpu_s()
     rows = 0
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -83,8 +86,8 @@ def _export(root: User, last: Month, segments: int, seed: int) -> dict[str, Any]
     took = time.monotonic() - began
     return {
         "export_s": round(took, 1),
-        "export_cpu_s": round(_cpu_s() - before_s, 1),
-        "export_peak_rss_mib": _peak_mib(),
+        "export_cpu_s": round(cpu_s() - before_s, 1),
+        "export_peak_rss_mib": peak_mib(),
         "export_rows": rows - 1,
         "export_mib": round(size / 2**20, 1),
     }
@@ -99,5 +102,5 @@ def _verify(root: User, last: Month, segments: int, seed: int) -> dict[str, Any]
     return {
         "balanced": not report.breaks,
         "verify_s": round(time.monotonic() - began, 1),
-        "verify_peak_rss_mib": _peak_mib(),
+        "verify_peak_rss_mib": peak_mib(),
     }

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from portal.bench import kill, latency, logs, loop, packing, replay, takeover, throughput
 from portal.bench.deciding import cycle, gang, topology
 from portal.bench.figures import MOST
-from portal.bench.money import ledger
+from portal.bench.money import ledger, reports
 from portal.embedded.places import StackProblem
 
 WORKLOADS = {
@@ -26,6 +26,7 @@ WORKLOADS = {
     "loop": loop,
     "packing": packing,
     "replay": replay,
+    "reports": reports,
     "takeover": takeover,
     "throughput": throughput,
     "topology": topology,
