@@ -74,6 +74,10 @@ class Booking(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     closed_at = models.DateTimeField(null=True, blank=True)
     closed_as = models.CharField(max_length=16, blank=True)
+    # Maintenance for which no other nodes were free; its owner was told.
+    hurt_by = models.ForeignKey(
+        MaintenanceWindow, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
 
     class Meta:
         ordering = ["from_at", "id"]

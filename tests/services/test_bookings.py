@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accounts.models import AuditEvent
-from scheduler.models import Booking
+from scheduler.models import Booking, MaintenanceWindow, OutboundMail
 from scheduler.selectors.calendar.bookings import booking_views
 from scheduler.selectors.calendar.reserved import reserved_devices
 from scheduler.services.bookings import (
@@ -16,7 +16,8 @@ from scheduler.services.bookings import (
     release_unused,
 )
 from scheduler.services.errors import Conflict, Forbidden, Invalid, StaleVersion
-from scheduler.services.sites.windows import plan_window
+from scheduler.services.sharing.limits import set_quota
+from scheduler.services.sites.windows import cancel_window, plan_window
 from scheduler.spec import SpecInvalid
 from scheduler.states import BookingState, EndReason
 from tests import scenes
@@ -222,3 +223,48 @@ def test_whose_devices_are_while_a_booking_is_active(lead, alice, project, clust
     assert not set(owned) & set(
         job.attempts.get().placements.values_list("allocations__device", flat=True)
     )
+
+
+def plan_over(root, cluster, nodes, **more):
+    return plan_window(
+        actor=root, pool=cluster.pool, from_at=at(1.5 * HOUR), until_at=at(2 * HOUR), nodes=nodes,
+        now=NOON, **more,
+    )  # fmt: skip
+
+
+def test_maintenance_moves_a_booking_that_has_other_nodes(lead, root, project, cluster):
+    booking = book(lead, project, cluster, nodes=1)
+    (here,) = booking.node_ids
+    plan_over(root, cluster, [node.name for node in cluster.nodes if node.pk == here])
+    booking.refresh_from_db()
+    assert booking.node_ids != [here] and booking.hurt_by is None
+    assert not OutboundMail.objects.exists()
+
+
+def test_maintenance_over_a_booking_is_asked_about_and_told(lead, root, project, cluster):
+    booking = book(lead, project, cluster, nodes=len(cluster.nodes))
+    with pytest.raises(Conflict) as refused:
+        plan_over(root, cluster, ())
+    assert refused.value.facts == {"bookings": [booking.pk]}
+    assert not MaintenanceWindow.objects.exists()
+    window = plan_over(root, cluster, (), over_bookings=True, reason="power")
+    booking.refresh_from_db()
+    assert booking.hurt_by == window
+    mails = OutboundMail.objects.filter(key__startswith=f"window:{window.pk}:")
+    assert lead in [mail.person for mail in mails]
+    assert "(power)" in mails[0].text and "no other nodes" in mails[0].text
+    cancel_window(actor=root, window=window, now=NOON)
+    booking.refresh_from_db()
+    assert booking.hurt_by is None
+
+
+def test_no_more_is_booked_than_the_owner_may_hold_then(lead, root, team, project, cluster):
+    set_quota(actor=root, owner=project, pool=cluster.pool, maximum=3)
+    with pytest.raises(Invalid, match="more than the 3") as refused:
+        book(lead, project, cluster, nodes=2, gpus_per_node=2)
+    assert refused.value.field == "nodes"
+    booking = book(lead, project, cluster, nodes=1, gpus_per_node=2)
+    with pytest.raises(Invalid, match="beside 2 booked"):
+        book(lead, project, cluster, nodes=1, gpus_per_node=2)
+    with pytest.raises(Invalid, match="more than the 3"):
+        edit_booking(actor=lead, booking=booking, changes={"nodes": 2}, now=NOON)

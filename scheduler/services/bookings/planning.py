@@ -16,6 +16,7 @@ from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Booking, Pool
 from scheduler.services.bookings.fitting import Wanted, find_nodes, open_bookings
+from scheduler.services.bookings.quotas import refuse_beyond_quota
 from scheduler.services.errors import Conflict, Forbidden, Invalid, StaleVersion
 
 FARTHEST = timedelta(days=366)
@@ -86,6 +87,7 @@ def plan_booking(
         node_ids=find_nodes(wanted, now=now),
         created_by=actor,
     )
+    refuse_beyond_quota(owner, booking)
     record(actor, "booking.plan", booking, after=pictured(booking), now=now)
     events.wake_scheduler_on_commit()
     return booking
@@ -124,7 +126,8 @@ def edit_booking(
             words = "It has begun already." if begun else "It would begin in the past."
             raise Invalid(f"{words} Change the end only.", field="from_at")
     if any(after[f] != before[f] for f in ("from_at", "until_at", "nodes", "gpus_per_node")):
-        booking.node_ids = _nodes_again(booking, pool, now)
+        booking.node_ids, booking.hurt_by = _nodes_again(booking, pool, now), None
+        refuse_beyond_quota(owner_of(booking), booking)
     booking.note = booking.note.strip()[:200]
     booking.version += 1
     booking.save()

@@ -12,6 +12,7 @@ from accounts.models import User
 from accounts.services.audit import Subject, record
 from scheduler import events
 from scheduler.models import MaintenanceWindow, Node, Pool
+from scheduler.services.bookings.meeting import make_way, undo
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.nodes import require_operator
 from scheduler.states import NodeState
@@ -28,11 +29,13 @@ def plan_window(
     until_at: datetime,
     nodes: Sequence[str] = (),
     reason: str = "",
+    over_bookings: bool = False,
     now: datetime | None = None,
 ) -> MaintenanceWindow:
     """No job starts that would still be on these nodes then; no node named means all of the pool.
 
-    Jobs that run already are left alone. Raises Forbidden, Invalid.
+    Jobs that run already are left alone; bookings move to other nodes. Raises Forbidden, Invalid,
+    Conflict for bookings that have none, unless it is said that the window goes before them.
     """
     require_operator(actor)
     now = now or timezone.now()
@@ -45,13 +48,13 @@ def plan_window(
         raise Invalid("The window is over already; choose an end in the future.", field="until_at")
     if until_at > now + FARTHEST:
         raise Invalid("Plan no further ahead than a year.", field="until_at")
+    pool = Pool.objects.select_for_update().get(pk=pool.pk)
     known = dict(
         Node.objects.filter(pool=pool, name__in=nodes)
         .exclude(state=NodeState.RETIRED)
         .values_list("name", "pk")
     )
-    missing = sorted(set(nodes) - known.keys())
-    if missing:
+    if missing := sorted(set(nodes) - known.keys()):
         named = ", ".join(missing[:5])
         raise Invalid(f"Pool {pool.name} has no node {named}; check the spelling.", field="nodes")
     _refuse_overlap(pool, set(known.values()), from_at, until_at)
@@ -63,6 +66,7 @@ def plan_window(
         reason=reason,
         created_by=actor,
     )
+    make_way(window, actor=actor, over_bookings=over_bookings, now=now)
     after = {"from_at": from_at, "until_at": until_at, "nodes": sorted(known)}
     record(actor, "window.plan", _subject(window, pool), after=after, reason=reason, now=now)
     events.wake_scheduler_on_commit()
@@ -102,6 +106,7 @@ def cancel_window(
             raise Conflict("The window is over already; there is nothing to cancel.")
         window.cancelled_at = now
         window.save(update_fields=["cancelled_at"])
+        undo(window)
         after = {"cancelled_at": now}
         record(actor, "window.cancel", _subject(window, window.pool), after=after, now=now)
         events.wake_scheduler_on_commit()

@@ -31,7 +31,8 @@ _LAST = 2**63 - 1
 class BookingShape(serializers.Serializer[Any]):
     """Of foreign bookings `owner`, `name`, `note` and who made them are null.
 
-    `gpus_per_node` 0 books whole nodes. `node_names`: where it is as planned now.
+    `gpus_per_node` 0 books whole nodes. `node_names`: where it is as planned now. `hurt_by`: the
+    maintenance window for which there are no other nodes.
     """
 
     id = serializers.IntegerField()
@@ -49,6 +50,7 @@ class BookingShape(serializers.Serializer[Any]):
     made_by = serializers.CharField(allow_null=True)
     jobs = serializers.IntegerField(allow_null=True)
     version = serializers.IntegerField()
+    hurt_by = serializers.IntegerField(allow_null=True)
 
 
 class Bookings(serializers.Serializer[Any]):
@@ -181,6 +183,7 @@ def show_booking(view: BookingView) -> dict[str, Any]:
         "made_by": made_by if is_shown else None,
         "jobs": view.jobs if is_shown else None,
         "version": booking.version,
+        "hurt_by": booking.hurt_by_id,
     }
 
 

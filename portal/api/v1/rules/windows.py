@@ -46,7 +46,11 @@ class Zoned(serializers.DateTimeField):
 
 
 class WindowBody(serializers.Serializer[Any]):
-    """A window for all nodes of a pool, or for some by name."""
+    """A window for all nodes of a pool, or for some by name.
+
+    Bookings that have no other nodes then refuse it (`booking_clash`), unless `over_bookings` is
+    said; then they are marked and their owners told.
+    """
 
     pool = serializers.CharField(max_length=63)
     nodes = serializers.ListField(
@@ -55,6 +59,7 @@ class WindowBody(serializers.Serializer[Any]):
     from_at = Zoned()
     until_at = Zoned()
     reason = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    over_bookings = serializers.BooleanField(required=False)
 
 
 class WindowList(ApiView):

@@ -1,0 +1,65 @@
+"""What is booked must be within what the owner may hold then."""
+
+from __future__ import annotations
+
+from django.db.models import Count, Q
+
+from accounts.models import Project, Team
+from scheduler.models import Account, Booking, Device, Quota
+from scheduler.services.bookings.fitting import open_bookings
+from scheduler.services.errors import Invalid
+from scheduler.services.sharing.effective import effective_of
+from scheduler.services.sharing.tree import keys_of
+
+
+def refuse_beyond_quota(owner: Project | Team, booking: Booking) -> None:
+    """Raises Invalid if this and the owner's other bookings of that time are more than a maximum
+    on its way up, with the grants that count when it begins.
+
+    A booking of any model is compared with maxima for any model alone.
+    """
+    quotas = Quota.objects.filter(
+        Q(pool=None) | Q(pool=booking.pool),
+        account__key__in=keys_of(owner),
+        gpu_model__in={"", booking.gpu_model},
+    ).select_related("account__team", "account__project__team")
+    allowed = effective_of(quotas, now=booking.from_at)
+    beside = Booking.objects.filter(
+        open_bookings(booking.from_at),
+        project=booking.project,
+        team=booking.team,
+        from_at__lt=booking.until_at,
+        until_at__gt=booking.from_at,
+    ).exclude(pk=booking.pk)
+    for quota in quotas:
+        most = allowed[quota.pk].maximum
+        if most is None:
+            continue
+        others = [
+            one
+            for one in beside
+            if quota.pool_id in (None, one.pool_id) and quota.gpu_model in ("", one.gpu_model)
+        ]
+        gpus, before = _gpus_of(booking), sum(map(_gpus_of, others))
+        if gpus + before > most:
+            also = f" beside {before} booked then" if before else ""
+            raise Invalid(
+                f"{gpus} GPUs{also} are more than the {most} that {_name(quota.account)} may hold "
+                "then; book fewer, or ask for a higher maximum first.",
+                field="nodes",
+            )
+
+
+def _name(account: Account) -> str:
+    if account.project is not None:
+        return account.project.path
+    return account.team.slug if account.team is not None else "the organisation"
+
+
+def _gpus_of(booking: Booking) -> int:
+    """Of a booking of whole nodes those of the nodes it has now."""
+    if booking.gpus_per_node:
+        return booking.nodes * booking.gpus_per_node
+    devices = Device.objects.filter(node__in=booking.node_ids, is_present=True, in_service=True)
+    found: int = devices.aggregate(count=Count("pk"))["count"]
+    return found
