@@ -32,9 +32,14 @@ def find_binaries() -> Path:
 
 
 class Cluster:
-    """A cluster for the length of a `with` block. Nothing in it is worth keeping."""
+    """A cluster for the length of a `with` block. Nothing in it is worth keeping afterwards.
 
-    def __init__(self) -> None:
+    `keeps_commits`: what was committed survives a crash of its processes, as it would where people
+    work; without it, what is faster is lost.
+    """
+
+    def __init__(self, *, keeps_commits: bool = False) -> None:
+        self._commit = "on" if keeps_commits else "off"
         self._binaries = find_binaries()
         self._user = _unprivileged()
         self.folder = Path(tempfile.mkdtemp(prefix="trainyard-pg-", dir="/tmp"))
@@ -43,16 +48,11 @@ class Cluster:
         self.folder.chmod(0o700)
         if self._user is not None:
             os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
-        data = str(self.folder / "data")
         self._run(
-            "initdb", "-D", data, "-U", "trainyard", "--auth=trust", "--encoding=UTF8",
+            "initdb", "-D", self._data, "-U", "trainyard", "--auth=trust", "--encoding=UTF8",
             "--locale=C.UTF-8", "--no-sync",
         )  # fmt: skip
-        options = (
-            f"-k {self.folder} -c listen_addresses= -c fsync=off -c synchronous_commit=off "
-            "-c full_page_writes=off -c max_connections=200 -c shared_buffers=64MB"
-        )
-        self._run("pg_ctl", "-D", data, "-o", options, "-l", f"{self.folder}/log", "-w", "start")
+        self.start()
         return self
 
     def __exit__(
@@ -61,8 +61,26 @@ class Cluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._run("pg_ctl", "-D", f"{self.folder}/data", "-m", "immediate", "-w", "stop")
+        self.crash()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self) -> None:
+        """Let the server run; after a crash it recovers first."""
+        options = (
+            f"-k {self.folder} -c listen_addresses= -c fsync=off "
+            f"-c synchronous_commit={self._commit} "
+            "-c full_page_writes=off -c max_connections=200 -c shared_buffers=64MB"
+        )
+        log = f"{self.folder}/log"
+        self._run("pg_ctl", "-D", self._data, "-o", options, "-l", log, "-w", "start")
+
+    def crash(self) -> None:
+        """End all its processes at once, without a checkpoint."""
+        self._run("pg_ctl", "-D", self._data, "-m", "immediate", "-w", "stop")
+
+    @property
+    def _data(self) -> str:
+        return str(self.folder / "data")
 
     def url(self, database: str = "postgres") -> str:
         """As DATABASE_URL wants it."""

@@ -43,6 +43,7 @@ class Proxy:
     port: int = 0
     hits: int = 0
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _server: asyncio.Server | None = None
 
     @property
@@ -61,8 +62,22 @@ class Proxy:
         for writer in list(self._open):
             writer.transport.abort()
 
+    async def close(self) -> None:
+        """No new connections, and none is served on."""
+        if self._server is not None:
+            self._server.close()
+        waiting = list(self._tasks)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
+        task = asyncio.current_task()
+        if task is not None:
+            # Nobody else keeps it while it waits.
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         try:
             while True:
                 head = await reader.readuntil(_HEAD_END)
@@ -126,6 +141,7 @@ class Proxies:
         self._dice = random.Random(seed)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxies", daemon=True)
+        self._all: list[Proxy] = []
         self._thread.start()
 
     def open(self, address: str) -> Proxy:
@@ -133,6 +149,7 @@ class Proxies:
         host, _, port = address.removeprefix("http://").rpartition(":")
         proxy = Proxy((host, int(port)), random.Random(self._dice.random()))
         asyncio.run_coroutine_threadsafe(proxy.listen(), self._loop).result(30)
+        self._all.append(proxy)
         return proxy
 
     def clear(self, proxy: Proxy) -> None:
@@ -141,6 +158,9 @@ class Proxies:
 
     def close(self) -> None:
         """End all of it; what was held is dropped."""
+        for proxy in self._all:
+            with contextlib.suppress(TimeoutError, RuntimeError):
+                asyncio.run_coroutine_threadsafe(proxy.close(), self._loop).result(10)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)

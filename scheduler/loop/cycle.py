@@ -120,10 +120,13 @@ class Scheduler:
         plan = plan_or_hold(snapshot, policy, now=now)
         self.kept = plan.reservations
         plan_ms = watch.lap_ms()
+        # What the snapshot saw given back may have been so after the cycle began: nobody may hold a
+        # device from before the last one let go.
+        at = now + timedelta(seconds=time.perf_counter() - began)
         try:
             starts, rooms = split_starts(plan, loaded.snapshot)
             started, dropped = commit_starts(
-                starts, plan.standings, lease_token=self.lease.token, now=now
+                starts, plan.standings, lease_token=self.lease.token, now=at
             )
             stopped = commit_rooms(rooms, lease_token=self.lease.token, now=now)
         except LeaseLost:

@@ -1,0 +1,127 @@
+"""What is left when all is quiet: rows, stored logs, locks, and how fast things went on."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from portal.bench.figures import percentile
+from portal.torture.history import Row
+
+_TABLES = (
+    "job attempt placement allocation device node devicesegment usageentry jobevent nodeevent "
+    "logchunk submitkey account quota budget budgethold booking outboundmail"
+).split()
+# Wide, and no invariant looks at them.
+_LEFT_OUT = frozenset({"spec", "standing", "code_patch", "triage"})
+_FINAL = ("succeeded", "failed", "cancelled")
+_LOCKS_GONE_S = 20.0
+
+
+def read_tables(database: str) -> dict[str, list[Row]]:
+    """Every row that an invariant looks at; moments as epoch seconds."""
+    found: dict[str, list[Row]] = {}
+    with psycopg.connect(database, row_factory=dict_row) as line:
+        for table in _TABLES:
+            rows = line.execute(f'SELECT * FROM "scheduler_{table}"')  # noqa: S608
+            found[table] = [_plain(row) for row in rows]
+    return found
+
+
+def _plain(row: Mapping[str, Any]) -> Row:
+    plain: dict[str, Any] = {}
+    for name, value in row.items():
+        if name in _LEFT_OUT:
+            continue
+        if isinstance(value, datetime):
+            value = value.timestamp()
+        elif isinstance(value, Decimal):
+            value = str(value)
+        plain[name] = value
+    return plain
+
+
+def read_pieces(store: Path, chunks: Iterable[Row]) -> dict[str, bytes]:
+    """The stored bytes of logs by path; what is missing is left out."""
+    found = {}
+    for row in chunks:
+        path = store / row["path"]
+        if path.exists():
+            found[row["path"]] = path.read_bytes()
+    return found
+
+
+def wait_for_the_end(database: str, patience_s: float) -> list[tuple[int, str]]:
+    """Jobs that are not over, at the latest after `patience_s`: number and state."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        left = _unfinished(database)
+        if left == [] or time.monotonic() > deadline:
+            return left or []
+        time.sleep(0.5)
+
+
+def _unfinished(database: str) -> list[tuple[int, str]] | None:
+    try:
+        with psycopg.connect(database, connect_timeout=3) as line:
+            rows = line.execute(
+                "SELECT id, state FROM scheduler_job WHERE state <> ALL(%s)", [list(_FINAL)]
+            )
+            return [(int(pk), str(state)) for pk, state in rows]
+    except psycopg.Error:
+        return None
+
+
+def locks_still_held(folder: Path) -> list[str]:
+    """Names of locks that some process still holds, when there was time to let go."""
+    deadline = time.monotonic() + _LOCKS_GONE_S
+    while True:
+        held = [path.name for path in folder.iterdir() if _is_held(path)]
+        if not held or time.monotonic() > deadline:
+            return held
+        time.sleep(0.5)
+
+
+def _is_held(path: Path) -> bool:
+    with path.open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def recovery_by_kind(facts: Iterable[Row], tables: Mapping[str, list[Row]]) -> dict[str, Any]:
+    """Per kind of fault: how long after its end the next program began, on that node if it hit one.
+
+    Programs start all the time; how long they did not is what the fault cost.
+    """
+    nodes = {row["id"]: row["name"] for row in tables["node"]}
+    node_of = {
+        (row["attempt_id"], row["rank"]): nodes[row["node_id"]] for row in tables["placement"]
+    }
+    facts = list(facts)
+    starts = sorted(
+        (f["at"], node_of.get((f["fence"], f["rank"]), "")) for f in facts if f["kind"] == "start"
+    )
+    took: dict[str, list[float]] = {}
+    for fault in facts:
+        if fault["kind"] != "fault" or fault.get("until") is None:
+            continue
+        here = fault["target"] if fault["target"] in nodes.values() else ""
+        later = (at for at, node in starts if at >= fault["until"] and here in ("", node))
+        following = next(later, None)
+        if following is not None:
+            took.setdefault(fault["name"], []).append(following - fault["until"])
+    return {
+        name: {"p50_s": percentile(each, 0.5), "max_s": round(max(each), 1)}
+        for name, each in sorted(took.items())
+    }

@@ -1,0 +1,147 @@
+"""Those who use the portal meanwhile: submit, cancel, look where they may not, revoke tokens."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import psycopg
+
+from portal.torture.history import Diary
+from portal.torture.program import HOSTILE, draw_job, hostile_job
+from portal.torture.yard import Yard
+
+_TRIES_S = 45.0
+_DONE = (200, 201)
+_LIVE = "SELECT count(*) FROM scheduler_job WHERE state NOT IN ('succeeded','failed','cancelled')"
+
+
+class Crowd:
+    """Threads until `over`; everything they are told goes into the diary."""
+
+    def __init__(
+        self, yard: Yard, diary: Diary, seed: int, witness: Path, way_in: str, over: threading.Event
+    ) -> None:
+        self.yard, self.diary, self.witness, self.over = yard, diary, witness, over
+        self.way_in = way_in
+        self.seed = seed
+        self.most = 3 * len(yard.nodes)
+        self.jobs: list[int] = []
+        self._threads = [
+            threading.Thread(target=self._for_ever, args=(each,), name=each.__name__, daemon=True)
+            for each in (self._submit, self._submit, self._cancel, self._peek, self._revoke)
+        ]
+
+    def start(self) -> None:
+        """Let them loose."""
+        for thread in self._threads:
+            thread.start()
+
+    def join(self) -> None:
+        """Wait until all have gone home."""
+        for thread in self._threads:
+            thread.join(_TRIES_S * 2)
+
+    def api(self, username: str, way: str = "") -> httpx.Client:
+        """The API as this person."""
+        token = self.yard.api_tokens[username]
+        return httpx.Client(
+            base_url=f"{way or self.yard.address}/api/v1",
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=20,
+        )
+
+    def _for_ever(self, work: Callable[[random.Random], None]) -> None:
+        dice = random.Random(f"{self.seed}-{threading.current_thread().ident}-{work.__name__}")
+        while not self.over.is_set():
+            try:
+                work(dice)
+            except (httpx.HTTPError, psycopg.Error, ValueError):
+                self.over.wait(0.3)
+
+    def _submit(self, dice: random.Random) -> None:
+        """One job under a key of its own, asked for until it is answered."""
+        with psycopg.connect(self.yard.database, connect_timeout=3) as line:
+            row = line.execute(_LIVE).fetchone()
+        if row is not None and row[0] >= self.most:
+            self.over.wait(0.3)
+            return
+        key = f"t-{dice.getrandbits(48):012x}"
+        if dice.random() < 0.12:
+            kind = dice.choice(sorted(HOSTILE))
+            sent = hostile_job(kind, dice, self.witness, key)
+            self.diary.note("fault", name=f"hostile-{kind}", number=16, target=key, until=None)
+        else:
+            longest_s = self.yard.timers.grace_s * 0.6
+            sent = draw_job(dice, self.witness, key, longest_s=min(20.0, longest_s))
+        give_up = time.monotonic() + _TRIES_S
+        while time.monotonic() < give_up and not self._sent(key, sent):
+            time.sleep(0.4)
+        self.over.wait(dice.uniform(0.0, 0.6))
+
+    def _sent(self, key: str, sent: dict[str, object]) -> bool:
+        status, jobs = 0, []
+        try:
+            with self.api("alice", self.way_in) as api:
+                reply = api.post("/jobs/", json=sent, headers={"Idempotency-Key": key})
+            status = reply.status_code
+            jobs = [int(reply.json()["id"])] if status in _DONE else []
+        except (httpx.HTTPError, ValueError):
+            status = 0
+        self.diary.note("submit", key=key, status=status, jobs=jobs)
+        self.jobs += jobs
+        if 400 <= status < 500 and status != 429:
+            raise ValueError(f"{status}: {reply.text[:300]}")
+        return bool(jobs)
+
+    def _cancel(self, dice: random.Random) -> None:
+        """18: at any moment of a job's life, also after its end, sometimes twice at once."""
+        self.over.wait(dice.uniform(1.0, 4.0))
+        if not self.jobs:
+            return
+        job = dice.choice(self.jobs[-12:])
+        with self.api("alice") as api:
+            at = time.time()
+            status = api.post(f"/jobs/{job}/cancel/").status_code
+        self.diary.note("cancel", at=at, job=job, status=status)
+        self.diary.note("fault", name="cancel", number=18, target=str(job), until=None)
+
+    def _peek(self, dice: random.Random) -> None:
+        self.over.wait(1.0)
+        if self.jobs:
+            job = dice.choice(self.jobs)
+            with self.api("carol") as api:
+                status = api.get(f"/jobs/{job}/").status_code
+            self.diary.note("peek", job=job, status=status)
+
+    def _revoke(self, dice: random.Random) -> None:
+        """A token is made, revoked, and tried again and again."""
+        with self._signed_in("bob") as person:
+            body = {"name": "torture", "scopes": ["jobs:read"], "expires_in_days": 1}
+            made = person.post("/api/v1/tokens/", json=body).raise_for_status().json()
+            person.delete(f"/api/v1/tokens/{made['id']}/").raise_for_status()
+        self.diary.note("revoked", token=made["id"])
+        headers = {"Authorization": f"Bearer {made['secret']}"}
+        for wait_s in (1.0, 10.5):
+            self.over.wait(wait_s)
+            reply = httpx.get(f"{self.yard.address}/api/v1/jobs/", headers=headers, timeout=20)
+            self.diary.note("used", token=made["id"], status=reply.status_code)
+        self.over.wait(dice.uniform(5.0, 15.0))
+
+    def _signed_in(self, username: str) -> httpx.Client:
+        """A browser, as far as the portal can tell: session, CSRF token, own origin."""
+        person = httpx.Client(base_url=self.yard.address, timeout=20, follow_redirects=True)
+        person.headers["Origin"] = self.yard.address
+        person.headers["Referer"] = f"{self.yard.address}/"
+        person.get("/accounts/login/").raise_for_status()
+        password = next(a.password for a in self.yard.accounts if a.username == username)
+        form = {"login": username, "password": password}
+        token = person.cookies.get("csrftoken") or ""
+        form["csrfmiddlewaretoken"] = token
+        person.post("/accounts/login/", data=form).raise_for_status()
+        person.headers["X-CSRFToken"] = person.cookies.get("csrftoken") or ""
+        return person

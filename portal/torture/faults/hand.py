@@ -1,0 +1,142 @@
+"""What faults need: the yard, the dice, and how to find processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from portal.torture.proxy import Proxy, Weather
+from portal.torture.yard import Yard
+from scheduler.agent.runtime import processes, records
+from scheduler.agent.runtime.records import SupervisorRecord, read_record
+
+_POINT_PATIENCE_S = 12.0
+
+
+@dataclass
+class Hand:
+    """Does harm and undoes it. Every method is safe from any thread."""
+
+    yard: Yard
+    dice: random.Random
+    api_proxy: Proxy
+    over: threading.Event = field(default_factory=threading.Event)
+    stopped: set[int] = field(default_factory=set)
+    bystanders: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def node(self) -> str:
+        """Any node."""
+        return self.dice.choice(self.yard.nodes)
+
+    def kill(self, pid: int, number: signal.Signals = signal.SIGKILL) -> bool:
+        """Send a signal; False where nobody was there."""
+        try:
+            if pid > 0:
+                os.kill(pid, number)
+            return pid > 0
+        except ProcessLookupError:
+            return False
+
+    def nap(self, seconds: float) -> None:
+        """Wait, but not beyond the end of the run."""
+        self.over.wait(seconds)
+
+    @contextlib.contextmanager
+    def stopping(self, pid: int) -> Iterator[bool]:
+        """SIGSTOP, and SIGCONT whatever happens."""
+        reached = self.kill(pid, signal.SIGSTOP)
+        self.stopped.add(pid)
+        try:
+            yield reached
+        finally:
+            self.kill(pid, signal.SIGCONT)
+            self.stopped.discard(pid)
+
+    @contextlib.contextmanager
+    def weather(self, *proxies: Proxy, weather: Weather) -> Iterator[None]:
+        """Bad weather for these, good weather afterwards."""
+        for proxy in proxies:
+            proxy.weather = weather
+        try:
+            yield
+        finally:
+            for proxy in proxies:
+                self.yard.proxies.clear(proxy)
+
+    def proxy(self, node: str) -> Proxy:
+        """A node's way to the portal."""
+        return self.yard.proxy_of[node]
+
+    def slots(self, node: str) -> list[Path]:
+        """The spool folders of a node's attempts that have begun and not ended."""
+        spool = self.yard.places.node(node) / "spool"
+        found = []
+        for path in spool.glob("*"):
+            if (path / records.SUPERVISOR).exists() and not (path / records.EXIT).exists():
+                found.append(path)
+        return found
+
+    def guarded(self) -> list[tuple[str, Path, SupervisorRecord]]:
+        """Node, slot and supervisor of every attempt that runs."""
+        found = []
+        for node in self.yard.nodes:
+            for slot in self.slots(node):
+                guard = read_record(SupervisorRecord, slot / records.SUPERVISOR)
+                if guard and processes.is_alive(guard.pid, guard.start_ticks):
+                    found.append((node, slot, guard))
+        return found
+
+    def await_guarded(self) -> tuple[str, Path, SupervisorRecord] | None:
+        """One of them, as soon as there is one."""
+        for _ in range(40):
+            found = self.guarded()
+            if found or self.over.is_set():
+                return self.dice.choice(found) if found else None
+            self.nap(0.1)
+        return None
+
+    def order(self, point: str, word: str = "kill") -> bool:
+        """Order a fail-point; whether somebody came by and obeyed it."""
+        path, hit = self.yard.points / point, self.yard.points / f"{point}.hit"
+        hit.unlink(missing_ok=True)
+        fresh = self.yard.points / f".{point}.new"
+        fresh.write_text(word, encoding="ascii")
+        fresh.chmod(0o666)
+        fresh.rename(path)
+        deadline = time.monotonic() + _POINT_PATIENCE_S
+        while not hit.exists():
+            if time.monotonic() > deadline or self.over.is_set():
+                path.unlink(missing_ok=True)
+                return hit.exists()
+            time.sleep(0.05)
+        return True
+
+    def heal(self) -> None:
+        """Undo what may be left: everything runs, all ways are open, disks have room."""
+        for pid in list(self.stopped):
+            self.kill(pid, signal.SIGCONT)
+        for proxy in (*self.yard.proxy_of.values(), self.api_proxy):
+            self.yard.proxies.clear(proxy)
+        for path in self.yard.points.iterdir():
+            path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One kind of harm. `number`: in the plan of faults. `inflict` returns whom it hit, "" nobody.
+
+    `exclusive`: two faults of the same word never happen at once.
+    """
+
+    name: str
+    number: int
+    inflict: Callable[[Hand], str]
+    exclusive: str = ""

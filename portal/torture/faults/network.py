@@ -1,0 +1,86 @@
+"""Harm on the way between nodes, people and the portal (faults 5, 6, 7 and 9)."""
+
+from __future__ import annotations
+
+from portal.torture.faults.hand import Fault, Hand
+from portal.torture.proxy import Weather
+
+
+def partition(hand: Hand) -> str:
+    """5: a node and the portal do not hear each other; now and then for longer than its grace."""
+    node, long_s = hand.node(), hand.yard.timers.lost_after_s + 3
+    seconds = hand.dice.choice((2.0, 4.0, hand.yard.timers.lease_s + 3.0, long_s))
+    with hand.weather(hand.proxy(node), weather=Weather(block="both")):
+        hand.nap(seconds)
+    return node
+
+
+def one_way(hand: Hand) -> str:
+    """5: half open: one side believes that it is heard."""
+    node = hand.node()
+    with hand.weather(hand.proxy(node), weather=Weather(block=hand.dice.choice(("in", "out")))):
+        hand.nap(hand.dice.uniform(2.0, 6.0))
+    return node
+
+
+def flap(hand: Hand) -> str:
+    """5: there and gone once a second."""
+    node = hand.node()
+    for _ in range(4):
+        with hand.weather(hand.proxy(node), weather=Weather(block="both")):
+            hand.nap(0.5)
+        hand.nap(0.5)
+    return node
+
+
+def slow_down(hand: Hand) -> str:
+    """6: everything takes long, and a fifth never arrives."""
+    node = hand.node()
+    rain = Weather(delay_s=hand.dice.uniform(0.3, 2.0), lose=0.2)
+    with hand.weather(hand.proxy(node), weather=rain):
+        hand.nap(5.0)
+    return node
+
+
+def scramble(hand: Hand) -> str:
+    """6: requests arrive twice, late, and one after the other that was sent before."""
+    node = hand.node()
+    rain = Weather(repeat=0.4, reorder=0.4, lose=0.1)
+    with hand.weather(hand.proxy(node), weather=rain):
+        hand.nap(5.0)
+    return node
+
+
+def refuse_all(hand: Hand) -> str:
+    """7: whoever asks is told 500, 502, 503 or 429."""
+    proxies = tuple(hand.yard.proxy_of.values())
+    with hand.weather(*proxies, hand.api_proxy, weather=Weather(refuse=1.0)):
+        hand.nap(hand.dice.uniform(1.0, 4.0))
+    return "all"
+
+
+def cut_answers(hand: Hand) -> str:
+    """9: the portal has done its work, and the node never hears of it."""
+    node = hand.node()
+    with hand.weather(hand.proxy(node), weather=Weather(cut=0.5)):
+        hand.nap(4.0)
+    return node
+
+
+def cut_submits(hand: Hand) -> str:
+    """9: the same for those who submit."""
+    with hand.weather(hand.api_proxy, weather=Weather(cut=0.6, repeat=0.3)):
+        hand.nap(4.0)
+    return "people"
+
+
+FAULTS = (
+    Fault("partition", 5, partition),
+    Fault("one-way", 5, one_way),
+    Fault("flapping", 5, flap),
+    Fault("slow", 6, slow_down),
+    Fault("scrambled", 6, scramble),
+    Fault("refused", 7, refuse_all, "refuse"),
+    Fault("cut-answers", 9, cut_answers),
+    Fault("cut-submits", 9, cut_submits, "people"),
+)

@@ -1,0 +1,148 @@
+"""Harm to nodes: agents, supervisors, hosts, disks (faults 1 to 4, 13, 14)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from dataclasses import replace
+
+from portal.torture.faults.hand import Fault, Hand
+from scheduler.agent.runtime import processes, records
+from scheduler.agent.runtime.records import SupervisorRecord, read_record, write_record
+
+AGENT_POINTS = tuple(
+    f"agent.{word}"
+    for word in (
+        "accepted prepared launching launched reporting answered stop-written end-seen "
+        "log-acknowledged forgetting forgotten adopting"
+    ).split()
+)
+SUPERVISOR_POINTS = ("supervisor.started", "supervisor.ended")
+
+
+def kill_agent(hand: Hand) -> str:
+    """1: `kill -9` at any moment."""
+    node = hand.node()
+    return node if hand.kill(hand.yard.pid_of(hand.yard.node_program(node))) else ""
+
+
+def kill_agent_at_a_point(hand: Hand) -> str:
+    """1: `kill -9` exactly between two steps of the protocol."""
+    point = hand.dice.choice(AGENT_POINTS)
+    if point == "agent.adopting":
+        kill_agent(hand)
+    return point if hand.order(point) else ""
+
+
+def kill_supervisor(hand: Hand) -> str:
+    """2: the guardian dies and leaves its programs alone."""
+    found = hand.await_guarded()
+    return found[0] if found and hand.kill(found[2].pid) else ""
+
+
+def kill_supervisor_at_a_point(hand: Hand) -> str:
+    """2: before it has said that the program runs, and after it has written the end."""
+    point = hand.dice.choice(SUPERVISOR_POINTS)
+    return point if hand.order(point) else ""
+
+
+def give_pid_to_another(hand: Hand) -> str:
+    """2: supervisor and agent die, and meanwhile a foreign process gets the supervisor's pid.
+
+    The record is made to name a process that really runs: the same to whoever reads it.
+    """
+    found = hand.await_guarded()
+    if found is None:
+        return ""
+    node, slot, guard = found
+    program = hand.yard.node_program(node)
+    with hand.stopping(hand.yard.pid_of(program)):
+        if not hand.kill(guard.pid):
+            return ""
+        other = subprocess.Popen(["sleep", "900"], start_new_session=True)
+        hand.bystanders.append(other)
+        with contextlib.suppress(OSError):
+            write_record(slot / records.SUPERVISOR, replace(guard, pid=other.pid))
+        hand.kill(hand.yard.pid_of(program))
+    return node
+
+
+def stop_agent(hand: Hand) -> str:
+    """3: a zombie that wakes up; sometimes long after its lease."""
+    node = hand.node()
+    with hand.stopping(hand.yard.pid_of(hand.yard.node_program(node))) as reached:
+        hand.nap(hand.dice.choice((1.0, 2.0, 5.0, hand.yard.timers.lease_s * 2.0)))
+    return node if reached else ""
+
+
+def stop_supervisor(hand: Hand) -> str:
+    """3: for a while nobody guards a program."""
+    found = hand.await_guarded()
+    if found is None:
+        return ""
+    with hand.stopping(found[2].pid) as reached:
+        hand.nap(hand.dice.uniform(1.0, 5.0))
+    return found[0] if reached else ""
+
+
+def reboot(hand: Hand) -> str:
+    """4: everything on the node dies at once, and it comes back as another boot."""
+    node = hand.node()
+    agent = hand.yard.pid_of(hand.yard.node_program(node))
+    with hand.stopping(agent) as reached:
+        guards = [
+            read_record(SupervisorRecord, slot / records.SUPERVISOR) for slot in hand.slots(node)
+        ]
+        alive = [g.pid for g in guards if g and processes.is_alive(g.pid, g.start_ticks)]
+        for pid in alive:
+            hand.kill(pid, signal.SIGSTOP)
+        for below in [each for pid in alive for each in (*processes.descendants(pid), pid)]:
+            hand.kill(below)
+        hand.yard.new_boot(node)
+        hand.kill(agent)
+    return node if reached else ""
+
+
+def fill_disk(hand: Hand) -> str:
+    """13: no byte is left below an agent's state, for some seconds."""
+    node = hand.yard.small_node
+    if not node:
+        return ""
+    path = hand.yard.places.node(node) / "filler"
+    try:
+        with contextlib.suppress(OSError), path.open("wb", buffering=0) as filler:
+            while True:
+                filler.write(bytes(65_536))
+        hand.nap(hand.dice.uniform(2.0, 5.0))
+    finally:
+        path.unlink(missing_ok=True)
+    return node
+
+
+def starve(hand: Hand) -> str:
+    """14: every processor has more to do than it can."""
+    words = ["sh", "-c", "while :; do :; done"]
+    busy = [subprocess.Popen(words) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        hand.nap(2.0)
+    finally:
+        for each in busy:
+            each.kill()
+            each.wait()
+    return "the host"
+
+
+FAULTS = (
+    Fault("agent-kill", 1, kill_agent),
+    Fault("agent-point", 1, kill_agent_at_a_point),
+    Fault("supervisor-kill", 2, kill_supervisor),
+    Fault("supervisor-point", 2, kill_supervisor_at_a_point, "supervisor-point"),
+    Fault("pid-reused", 2, give_pid_to_another),
+    Fault("agent-stop", 3, stop_agent),
+    Fault("supervisor-stop", 3, stop_supervisor),
+    Fault("reboot", 4, reboot),
+    Fault("disk-full", 13, fill_disk, "disk"),
+    Fault("starved", 14, starve, "starve"),
+)

@@ -1,0 +1,121 @@
+"""Harm to the control plane: portal, schedulers, database, broker (faults 7, 8, 10, 11, 17)."""
+
+from __future__ import annotations
+
+import psycopg
+
+from portal.embedded.programs import BACKGROUND, BEAT, BROKER, SCHEDULER, WEB
+from portal.torture.faults.hand import Fault, Hand
+from portal.torture.yard import SECOND
+
+_SCHEDULER_LEASE_S = 6.0
+SCHEDULER_POINTS = tuple(
+    f"scheduler.{word}"
+    for word in "locked moved attempts-written charged placed recorded committed".split()
+)
+PORTAL_POINTS = tuple(
+    f"portal.{word}"
+    for word in "submitted log-stored log-committed reports-taken reports-committed".split()
+)
+
+
+def _kill(hand: Hand, program: str) -> str:
+    return program if hand.kill(hand.yard.pid_of(program)) else ""
+
+
+def kill_web(hand: Hand) -> str:
+    """7: the portal's own process dies."""
+    return _kill(hand, WEB)
+
+
+def kill_web_at_a_point(hand: Hand) -> str:
+    """9: it dies before it could answer for what it has, or has not, committed."""
+    point = hand.dice.choice(PORTAL_POINTS)
+    return point if hand.order(point) else ""
+
+
+def kill_scheduler(hand: Hand) -> str:
+    """11: the one at work or the one that waits."""
+    return _kill(hand, hand.dice.choice((SCHEDULER, SECOND)))
+
+
+def kill_scheduler_at_a_point(hand: Hand) -> str:
+    """11: at each step between lock and notify."""
+    point = hand.dice.choice(SCHEDULER_POINTS)
+    return point if hand.order(point) else ""
+
+
+def lead_twice(hand: Hand) -> str:
+    """10: the leader sleeps past its lease, another takes over, and the first wakes up."""
+    try:
+        with psycopg.connect(hand.yard.database, connect_timeout=3) as line:
+            row = line.execute("SELECT holder FROM scheduler_schedulerlease").fetchone()
+    except psycopg.Error:
+        return ""
+    pid = str(row[0]).rpartition(":")[2] if row else ""
+    if not pid.isdigit():
+        return ""
+    with hand.stopping(int(pid)) as reached:
+        hand.nap(_SCHEDULER_LEASE_S + hand.dice.uniform(1.0, 3.0))
+    return "the leader" if reached else ""
+
+
+def drop_connections(hand: Hand) -> str:
+    """8: every connection to the database is cut, whatever it was doing."""
+    try:
+        with psycopg.connect(hand.yard.database, connect_timeout=3, autocommit=True) as line:
+            line.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+            )
+    except psycopg.Error:
+        return ""
+    return "the database"
+
+
+def crash_database(hand: Hand) -> str:
+    """8: all its processes die; it is away for a moment and recovers."""
+    hand.yard.cluster.crash()
+    try:
+        hand.nap(hand.dice.uniform(0.0, 3.0))
+    finally:
+        hand.yard.cluster.start()
+    return "the database"
+
+
+def kill_broker(hand: Hand) -> str:
+    """17: hints are lost."""
+    return _kill(hand, BROKER)
+
+
+def stop_broker(hand: Hand) -> str:
+    """17: it takes connections and never answers."""
+    with hand.stopping(hand.yard.pid_of(BROKER)) as reached:
+        hand.nap(hand.dice.uniform(2.0, 4.0))
+    return BROKER if reached else ""
+
+
+def kill_background(hand: Hand) -> str:
+    """17: what may be late is later."""
+    return _kill(hand, hand.dice.choice((BACKGROUND, BEAT)))
+
+
+def kill_all_servers(hand: Hand) -> str:
+    """8: portal, schedulers, workers and broker at once."""
+    hit = [_kill(hand, name) for name in (WEB, SCHEDULER, SECOND, BACKGROUND, BEAT, BROKER)]
+    return "all servers" if any(hit) else ""
+
+
+FAULTS = (
+    Fault("web-kill", 7, kill_web),
+    Fault("web-point", 9, kill_web_at_a_point, "web-point"),
+    Fault("scheduler-kill", 11, kill_scheduler),
+    Fault("scheduler-point", 11, kill_scheduler_at_a_point, "scheduler-point"),
+    Fault("two-leaders", 10, lead_twice, "leader"),
+    Fault("database-dropped", 8, drop_connections),
+    Fault("database-crash", 8, crash_database, "database"),
+    Fault("broker-kill", 17, kill_broker),
+    Fault("broker-stop", 17, stop_broker, "broker"),
+    Fault("background-kill", 17, kill_background),
+    Fault("all-servers", 8, kill_all_servers, "servers"),
+)

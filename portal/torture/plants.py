@@ -1,0 +1,239 @@
+"""Bugs that the harness must find; `portal/torture/under.py` puts them into programs.
+
+Each takes away one of the reasons why a promise holds, in the program that gives it. `kinds` are
+the faults that bring it to light; a real bug would wait for them longer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """What is broken, where, and what the database may no longer refuse (`sql`).
+
+    `in_agent` and `in_guard`: the agent's process, and the bare one that forks supervisors.
+    """
+
+    words: str
+    on_server: Callable[[], None] | None = None
+    in_agent: Callable[[], None] | None = None
+    in_guard: Callable[[], None] | None = None
+    sql: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ("agent-kill", "web-kill", "scheduler-kill")
+
+
+def _two_leaders() -> None:
+    """Every scheduler believes that it leads, and its token is never held against it."""
+    from scheduler.loop.lease import Lease, acquire_lease
+
+    cycle: Any = import_module("scheduler.loop.cycle")
+    commit = cycle.commit_starts
+
+    def acquire(holder: str, *, now: Any) -> Lease | None:
+        acquire_lease(holder, now=now)
+        (row,) = _rows("SELECT token, expires_at FROM scheduler_schedulerlease")
+        return Lease(holder, row[0], row[1])
+
+    def slowly(*args: Any, **options: Any) -> Any:
+        time.sleep(0.4)
+        return commit(*args, **options)
+
+    cycle.acquire_lease = acquire
+    cycle.renew_lease = lambda lease, *, now: acquire(lease.holder, now=now)
+    cycle.commit_starts = slowly
+
+
+def _accrue_twice() -> None:
+    from scheduler.services import usage
+
+    once = usage._accrue_all
+
+    def twice(attempt_ids: Any, **options: Any) -> None:
+        once(attempt_ids, **options)
+        once(attempt_ids, **options)
+
+    usage._accrue_all = twice
+
+
+def _shift_logs() -> None:
+    """The server takes a chunk for one that begins a byte earlier."""
+    agent: Any = import_module("portal.api.agent")
+    append = agent.append_log
+
+    def shifted(*, offset: int, **options: Any) -> Any:
+        return append(offset=max(0, offset - 1), **options)
+
+    agent.append_log = shifted
+
+
+def _forget_submits() -> None:
+    """Some jobs are answered for before they are written, and then they are not."""
+    from django.db import transaction
+
+    from scheduler.services import jobs
+
+    submit, seen = jobs.submit_job, [0]
+
+    def forgetful(**options: Any) -> Any:
+        seen[0] += 1
+        with transaction.atomic():
+            found = submit(**options)
+            transaction.set_rollback(seen[0] % 5 == 0)
+        return found
+
+    jobs.submit_job = forgetful
+
+
+def _forget_keys() -> None:
+    from scheduler.services import jobs
+
+    submit = jobs.submit_job
+    jobs.submit_job = lambda **options: submit(**{**options, "idempotency_key": ""})
+
+
+def _cancel_the_past() -> None:
+    """A cancel also reaches jobs that have ended."""
+    from django.db import connection
+
+    from scheduler.services import jobs
+
+    cancel = jobs.cancel_job
+
+    def cancel_any(*, job: Any, **options: Any) -> Any:
+        found = cancel(job=job, **options)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "UPDATE scheduler_job SET state = 'cancelled' WHERE id = %s AND state = %s",
+                [job.pk, "succeeded"],
+            )
+        return found
+
+    jobs.cancel_job = cancel_any
+
+
+def _give_up_early() -> None:
+    """A silent node's jobs run elsewhere as soon as its lease is over."""
+    from scheduler.conf import SchedulerConf
+
+    SchedulerConf.lost_after = SchedulerConf.node_lease  # type: ignore[method-assign]
+
+
+def _call_it_success() -> None:
+    """What nobody saw the end of is reported as done."""
+    from scheduler.agent import runner
+    from scheduler.agent.runtime.records import ExitRecord
+    from scheduler.states import EndReason
+
+    def rosy(self: Any, detail: str) -> ExitRecord:
+        return ExitRecord(
+            EndReason.COMPLETED, time.time(), self.started_at, 0, "", self.slot.log_size()
+        )
+
+    runner.Attempt._lost = rosy  # type: ignore[method-assign]
+
+
+def _believe_pids() -> None:
+    """A pid alone says that a supervisor lives."""
+    from scheduler.agent.runtime import processes
+
+    def is_alive(pid: int, ticks: int) -> bool:
+        return pid > 0 and processes.start_ticks(pid) is not None
+
+    processes.is_alive = is_alive
+
+
+def _leave_behind() -> None:
+    """What a program left running is left alone."""
+    from scheduler.agent.runtime import killing, limits
+
+    killing.kill_descendants = lambda **_: []
+    killing.kill_remains = lambda *_, **__: []
+    limits.Limits.kill = lambda self: None  # type: ignore[method-assign]
+
+
+def _start_again() -> None:
+    """An agent that comes back starts what it finds."""
+    from scheduler.agent import converge
+
+    adopt = converge.Roster.adopt
+
+    def adopt_and_start(self: Any) -> None:
+        adopt(self)
+        for attempt in list(self._attempts.values()):
+            if attempt.end is None and attempt.launch is not None:
+                self.forkserver.launch(attempt.slot.path, None)
+
+    converge.Roster.adopt = adopt_and_start  # type: ignore[method-assign]
+
+
+def _claim_twice() -> None:
+    """A claim can be taken by a second supervisor."""
+    from scheduler.agent.runtime import records
+
+    def claim(path: Any, record: object) -> bool:
+        records.write_record(path, record, durable=True)
+        return True
+
+    records.claim_record = claim
+
+
+def _rows(statement: str) -> list[Any]:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+PLANTS: Mapping[str, Plant] = {
+    "lease-unfenced": Plant(
+        "two schedulers lead, and nothing refuses a second holder of a device",
+        on_server=_two_leaders,
+        sql=(
+            "DROP INDEX one_open_allocation_per_device",
+            "DROP INDEX one_live_attempt_per_job",
+            "DROP INDEX one_open_segment_per_device",
+        ),
+    ),
+    "accrued-twice": Plant(
+        "devices are charged twice",
+        on_server=_accrue_twice,
+        sql=("DROP INDEX accrual_once_per_period",),
+    ),
+    "log-shifted": Plant("chunks of logs are a byte off", on_server=_shift_logs),
+    "submit-forgotten": Plant("some accepted jobs are never written", on_server=_forget_submits),
+    "key-forgotten": Plant(
+        "idempotency keys are not kept",
+        on_server=_forget_keys,
+        kinds=("cut-submits", "agent-kill"),
+    ),
+    "past-cancelled": Plant("a final state is changed by a cancel", on_server=_cancel_the_past),
+    "given-up-early": Plant(
+        "silent nodes are given up before they have killed what runs there",
+        on_server=_give_up_early,
+        kinds=("partition", "agent-stop", "one-way"),
+    ),
+    "called-success": Plant(
+        "an end that nobody saw counts as success",
+        in_agent=_call_it_success,
+        kinds=("supervisor-kill", "reboot"),
+    ),
+    "pid-believed": Plant(
+        "a supervisor is known by its pid alone", in_agent=_believe_pids, kinds=("pid-reused",)
+    ),
+    "left-behind": Plant(
+        "processes of ended jobs live on", in_agent=_leave_behind, in_guard=_leave_behind
+    ),
+    "started-again": Plant(
+        "a returning agent starts what runs already, and nothing refuses it",
+        in_agent=_start_again,
+        in_guard=_claim_twice,
+        kinds=("agent-kill",),
+    ),
+}

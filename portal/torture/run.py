@@ -1,0 +1,234 @@
+"""A run from start to verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from portal.bench.figures import machine
+from portal.embedded.places import ROOT, Places, StackProblem, free_port
+from portal.embedded.postgres import Cluster, NoPostgres
+from portal.embedded.programs import python
+from portal.torture import aftermath
+from portal.torture.crowd import Crowd
+from portal.torture.faults import FAULTS, Hand
+from portal.torture.history import Diary, Evidence, read_lines
+from portal.torture.invariants import check_all
+from portal.torture.program import NEEDLE, PROJECT, make_witness, read_witness
+from portal.torture.proxy import Proxies
+from portal.torture.storm import Storm
+from portal.torture.yard import Timers, Yard
+
+_SETTLE_S = 60.0
+_MAX_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to run. `divide`: the product's timers by this. `kinds`: faults, all when empty.
+
+    `sql` is carried out before people come: what a planted bug needs of the database.
+    """
+
+    minutes: float = 10.0
+    seed: int = 1
+    agents: int = 8
+    divide: int = 20
+    pause_s: float = 1.2
+    plant: str = ""
+    kinds: Sequence[str] = ()
+    sql: Sequence[str] = ()
+    history: Path | None = None
+    tell: Callable[[str], None] = field(default=lambda _: None)
+
+
+def run(choice: Choice) -> dict[str, Any]:
+    """Everything: start, storm, calm, verdict. The figures are one JSON object.
+
+    Raises StackProblem where it cannot be started here.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="trainyard-", dir="/tmp"))
+    folder.chmod(0o711)
+    witness = make_witness(folder / "witness")
+    diary = Diary(folder / "history.jsonl")
+    began = time.monotonic()
+    try:
+        with _yard(choice, folder) as yard:
+            choice.tell(f"{choice.agents} nodes are up after {time.monotonic() - began:.0f} s")
+            _prepare(yard, choice)
+            _storm(yard, choice, diary, witness)
+            evidence = _look(yard, diary, witness, choice)
+            return _figures(choice, evidence)
+    finally:
+        diary.close()
+        if choice.history is not None:
+            shutil.copy(folder / "history.jsonl", choice.history)
+        _end_leftovers(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _yard(choice: Choice, folder: Path) -> Iterator[Yard]:
+    try:
+        with Cluster(keeps_commits=True) as cluster:
+            proxies = Proxies(choice.seed)
+            yard = Yard(
+                Places(folder / "state", folder / "run"),
+                cluster=cluster,
+                proxies=proxies,
+                timers=Timers(choice.divide),
+                agents=choice.agents,
+                port=free_port() or 0,
+                plant=choice.plant,
+                tell=choice.tell,
+            )
+            try:
+                with yard:
+                    yield yard
+            finally:
+                proxies.close()
+    except NoPostgres as problem:
+        raise StackProblem(f"PostgreSQL is not installed here. Type '{problem}'.") from None
+
+
+def _prepare(yard: Yard, choice: Choice) -> None:
+    """Limits that can be reached, so that somebody watches them; and what a bug asks for."""
+    import psycopg
+
+    headers = {"Authorization": f"Bearer {yard.api_tokens['admin']}"}
+    now = datetime.now(UTC)
+    with httpx.Client(base_url=f"{yard.address}/api/v1", headers=headers, timeout=60) as api:
+        quota = {"owner": PROJECT, "maximum": max(3, 3 * len(yard.nodes))}
+        api.post("/rules/quotas/", json=quota).raise_for_status()
+        budget = {
+            "owner": PROJECT,
+            "gpu_hours": 100_000,
+            "valid_from": (now - timedelta(hours=1)).isoformat(),
+            "valid_until": (now + timedelta(days=2)).isoformat(),
+        }
+        api.post("/rules/budgets/", json=budget).raise_for_status()
+    with psycopg.connect(yard.database, autocommit=True) as line:
+        for statement in choice.sql:
+            line.execute(statement)
+
+
+def _storm(yard: Yard, choice: Choice, diary: Diary, witness: Path) -> None:
+    over = threading.Event()
+    proxy = yard.proxies.open(yard.address)
+    hand = Hand(yard, random.Random(choice.seed), proxy, over)
+    kinds = [name for name in choice.kinds or FAULTS if _can(name, yard)]
+    crowd = Crowd(yard, diary, choice.seed, witness, proxy.address, over)
+    storm = Storm(hand, diary, kinds, choice.pause_s)
+    crowd.start()
+    storm.start()
+    deadline = time.monotonic() + choice.minutes * 60
+    while (left_s := deadline - time.monotonic()) > 0:
+        time.sleep(min(20.0, left_s))
+        choice.tell(f"{len(crowd.jobs)} jobs accepted, {max(0.0, left_s):.0f} s to go")
+    over.set()
+    storm.join()
+    hand.heal()
+    choice.tell("the storm is over; waiting for what is on its way")
+    crowd.join()
+    patience_s = 2 * yard.timers.lost_after_s + _SETTLE_S
+    for job, state in aftermath.wait_for_the_end(yard.database, patience_s):
+        diary.note("overdue", job=job, state=state)
+    for other in hand.bystanders:
+        other.kill()
+        other.wait()
+
+
+def _can(name: str, yard: Yard) -> bool:
+    return name != "disk-full" or bool(yard.small_node)
+
+
+def _look(yard: Yard, diary: Diary, witness: Path, choice: Choice) -> Evidence:
+    """Read everything once nobody changes it any more."""
+    for name in aftermath.locks_still_held(witness / "locks"):
+        diary.note("left", what=name)
+    tables = aftermath.read_tables(yard.database)
+    _note_what_is_shown(yard, diary)
+    done = subprocess.run(
+        python("manage.py", "verify_ledger"),
+        cwd=ROOT,
+        env=yard.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    diary.note("verified", ok=done.returncode == 0, words=done.stderr[-500:])
+    for fact in read_witness(witness):
+        diary.note(**dict(fact))
+    pieces = aftermath.read_pieces(yard.places.state / "files", tables["logchunk"])
+    if choice.history is not None:
+        choice.history.with_suffix(".tables.json").write_text(json.dumps(tables))
+    rules = {"needle": NEEDLE, "ended_at": time.time(), "stop_within_s": 90.0}
+    return Evidence(read_lines(diary.path), tables, pieces, rules)
+
+
+def _note_what_is_shown(yard: Yard, diary: Diary) -> None:
+    headers = {"Authorization": f"Bearer {yard.api_tokens['alice']}"}
+    with httpx.Client(base_url=f"{yard.address}/api/v1", headers=headers, timeout=60) as api:
+        after = ""
+        while True:
+            query = {"limit": "100"} | ({"cursor": after} if after else {})
+            page = api.get("/jobs/", params=query).raise_for_status().json()
+            for job in page["items"]:
+                diary.note("shown", job=job["id"], state=job["state"])
+            after = page["next_cursor"]
+            if not after:
+                return
+
+
+def _figures(choice: Choice, evidence: Evidence) -> dict[str, Any]:
+    found = check_all(evidence)
+    breaks = [words for finding in found.values() for words in finding.breaks]
+    by_kind = Counter(fault["name"] for fault in evidence.told("fault"))
+    by_number = Counter(fault["number"] for fault in evidence.told("fault"))
+    return {
+        "torture": choice.plant or "none planted",
+        "minutes": choice.minutes,
+        "seed": choice.seed,
+        "agents": choice.agents,
+        "divide": choice.divide,
+        "faults": sum(by_kind.values()),
+        "faults_by_kind": dict(sorted(by_kind.items())),
+        "faults_by_number": {str(number): by_number[number] for number in sorted(by_number)},
+        "jobs": len(evidence.rows("job")),
+        "jobs_by_state": dict(Counter(job["state"] for job in evidence.rows("job"))),
+        "attempts": len(evidence.rows("attempt")),
+        "ends": dict(Counter(each["end_reason"] for each in evidence.rows("attempt"))),
+        "looked_at": {name: finding.looked_at for name, finding in found.items()},
+        "invariant_breaks": len(breaks),
+        "breaks": breaks[:_MAX_SHOWN],
+        "recovery": aftermath.recovery_by_kind(evidence.facts, evidence.tables),  # type: ignore[arg-type]
+        **machine(),
+    }
+
+
+def _end_leftovers(folder: Path) -> None:
+    """Kill what still runs on behalf of a folder that is about to go: jobs outlive their stack."""
+    import os
+
+    import psutil
+
+    mark = str(folder)
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            words = " ".join(process.cmdline()) + "\0".join(process.environ().values())
+            if mark in words and process.pid != os.getpid():
+                process.kill()

@@ -1,0 +1,68 @@
+"""When which fault strikes: a shuffled bag of all kinds, again and again, some at a time."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Sequence
+
+from portal.torture.faults import FAULTS, Fault, Hand
+from portal.torture.history import Diary
+
+logger = logging.getLogger(__name__)
+AT_ONCE = 3
+
+
+class Storm:
+    """Threads that strike until `over`. Each kind comes equally often; the dice choose when."""
+
+    def __init__(self, hand: Hand, diary: Diary, kinds: Sequence[str], pause_s: float) -> None:
+        self.hand, self.diary, self.pause_s = hand, diary, pause_s
+        self.kinds = list(kinds)
+        self._dice = random.Random(hand.dice.random())
+        self._bag: list[str] = []
+        self._busy: set[str] = set()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._strike, daemon=True) for _ in range(AT_ONCE)]
+
+    def start(self) -> None:
+        """Let it break loose."""
+        for thread in self._threads:
+            thread.start()
+
+    def join(self) -> None:
+        """Wait until the last fault has been undone."""
+        for thread in self._threads:
+            thread.join(120)
+
+    def _draw(self) -> Fault | None:
+        with self._lock:
+            if not self._bag:
+                self._bag = self._dice.sample(self.kinds, len(self.kinds))
+            for index, name in enumerate(self._bag):
+                fault = FAULTS[name]
+                if not fault.exclusive or fault.exclusive not in self._busy:
+                    self._busy.add(fault.exclusive)
+                    self._bag.pop(index)
+                    return fault
+        return None
+
+    def _strike(self) -> None:
+        over = self.hand.over
+        while not over.wait(self._dice.uniform(0.5, 1.5) * self.pause_s * AT_ONCE):
+            fault = self._draw()
+            if fault is None:
+                continue
+            at, target = time.time(), ""
+            try:
+                target = fault.inflict(self.hand)
+            except (OSError, RuntimeError, ValueError):
+                logger.exception("fault %s could not be inflicted", fault.name)
+            finally:
+                with self._lock:
+                    self._busy.discard(fault.exclusive)
+            if target:
+                facts = {"name": fault.name, "number": fault.number, "target": target}
+                self.diary.note("fault", at=at, until=time.time(), **facts)
