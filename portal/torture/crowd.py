@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -120,7 +121,7 @@ class Crowd:
 
     def _revoke(self, dice: random.Random) -> None:
         """A token is made, revoked, and tried again and again."""
-        with self._signed_in("bob") as person:
+        with closing(self._signed_in("bob")) as person:
             body = {"name": "torture", "scopes": ["jobs:read"], "expires_in_days": 1}
             made = person.post("/api/v1/tokens/", json=body).raise_for_status().json()
             person.delete(f"/api/v1/tokens/{made['id']}/").raise_for_status()

@@ -29,8 +29,9 @@ class Plant:
 
 
 def _two_leaders() -> None:
-    """Every scheduler believes that it leads, and its token is never held against it."""
+    """Every scheduler believes that it leads, no token is held against it, and no job's state."""
     from scheduler.loop.lease import Lease, acquire_lease
+    from scheduler.services import transitions
 
     cycle: Any = import_module("scheduler.loop.cycle")
     commit = cycle.commit_starts
@@ -44,6 +45,13 @@ def _two_leaders() -> None:
         time.sleep(0.4)
         return commit(*args, **options)
 
+    move = transitions.move_jobs_to_starting
+
+    def move_all(job_ids: Any, **options: Any) -> set[int]:
+        move(job_ids, **options)
+        return set(job_ids)
+
+    transitions.move_jobs_to_starting = move_all
     cycle.acquire_lease = acquire
     cycle.renew_lease = lambda lease, *, now: acquire(lease.holder, now=now)
     cycle.commit_starts = slowly
@@ -193,7 +201,7 @@ def _rows(statement: str) -> list[Any]:
 
 PLANTS: Mapping[str, Plant] = {
     "lease-unfenced": Plant(
-        "two schedulers lead, and nothing refuses a second holder of a device",
+        "two schedulers lead, and nothing refuses a second start or a second holder",
         on_server=_two_leaders,
         sql=(
             "DROP INDEX one_open_allocation_per_device",

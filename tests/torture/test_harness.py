@@ -1,0 +1,131 @@
+"""What the harness is made of, and one whole run of it."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+
+import pytest
+
+from portal.torture import program
+from portal.torture.aftermath import locks_still_held, recovery_by_kind
+from portal.torture.faults import FAULTS
+from portal.torture.plants import PLANTS
+from portal.torture.run import Choice, run
+from portal.torture.yard import Timers
+from scheduler.spec import parse_spec
+
+# Those of the plan of faults; 16 and 18 are jobs and cancels, 19 is a run of its own.
+NUMBERS = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 17}
+
+
+def test_every_kind_of_fault_of_the_plan_is_there():
+    assert {fault.number for fault in FAULTS.values()} == NUMBERS
+    assert all(FAULTS[kind] for plant in PLANTS.values() for kind in plant.kinds)
+    assert len(PLANTS) >= 10
+
+
+def test_timers_are_divided_and_stay_whole():
+    usual, short = Timers(20), Timers(60)
+    assert (usual.lease_s, usual.grace_s, usual.slack_s) == (3, 45, 3)
+    assert (short.lease_s, short.grace_s, short.slack_s) == (3, 15, 3)
+    assert usual.lost_after_s == pytest.approx(51.45)
+
+
+@pytest.mark.parametrize("kind", [*program._KINDS, *program.HOSTILE])
+def test_a_job_of_each_kind_is_a_job(kind, tmp_path):
+    body = program.HOSTILE.get(kind) or program._KINDS[kind][1]
+    sent = program.document(kind, body, random.Random(3), tmp_path, "t-1", 10.0)
+    assert parse_spec(sent).name == "t-1"
+
+
+def play(folder, body, **environment):
+    """Run a program as an agent would, as far as the program can tell."""
+    script = program._PREAMBLE.format(witness=folder) + body
+    own = {
+        "PATH": "/usr/bin:/bin",
+        "TRAINYARD_JOB_ID": "7",
+        "TRAINYARD_ATTEMPT": "2",
+        "TRAINYARD_FENCE": "19",
+        "TRAINYARD_NODE_RANK": "0",
+        "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b",
+    }
+    return subprocess.Popen(
+        ["sh", "-c", script], env={**own, **environment}, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_a_program_writes_down_what_it_did(tmp_path):
+    folder = program.make_witness(tmp_path / "w")
+    said, _ = play(folder, "line; line; end 3").communicate(timeout=60)
+    assert said == "L 7 19 0 1\nL 7 19 0 2\n"
+    facts = program.read_witness(folder)
+    assert [fact["kind"] for fact in facts] == ["start", "lines", "exit"]
+    assert (facts[1]["count"], facts[2]["code"], facts[2]["fence"]) == (2, 3, 19)
+    assert locks_still_held(folder / "locks") == []
+
+
+def test_a_second_program_of_the_job_finds_the_locks_held(tmp_path):
+    folder = program.make_witness(tmp_path / "w")
+    first = play(folder, "echo here; sleep 60")
+    assert first.stdout.readline() == "here\n"
+    second = play(folder, "end 0", TRAINYARD_FENCE="20")
+    second.communicate(timeout=60)
+    first.kill()
+    first.communicate(timeout=60)
+    clashes = {fact["what"] for fact in program.read_witness(folder) if fact["kind"] == "clash"}
+    assert clashes == {"job-7-0", "gpu-GPU-a", "gpu-GPU-b"}
+
+
+def test_recovery_is_the_time_to_the_next_start_where_it_hurt():
+    tables = {
+        "node": [{"id": 1, "name": "n1"}, {"id": 2, "name": "n2"}],
+        "placement": [
+            {"attempt_id": 5, "rank": 0, "node_id": 1},
+            {"attempt_id": 6, "rank": 0, "node_id": 2},
+        ],
+    }
+    starts = [
+        {"kind": "start", "at": at, "fence": fence, "rank": 0} for at, fence in ((13, 6), (15, 5))
+    ]
+    faults = [
+        {"kind": "fault", "name": "agent-kill", "target": "n1", "at": 9, "until": 10},
+        {"kind": "fault", "name": "web-kill", "target": "web", "at": 9, "until": 10},
+        {"kind": "fault", "name": "cancel", "target": "3", "at": 9, "until": None},
+    ]
+    assert recovery_by_kind([*starts, *faults], tables) == {
+        "agent-kill": {"p50_s": 5, "max_s": 5},
+        "web-kill": {"p50_s": 3, "max_s": 3},
+    }
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(900)
+def test_a_minute_of_faults_breaks_nothing():
+    """Its length is in time; how much happens in it is the machine's affair."""
+    began = time.monotonic()
+    choice = Choice(minutes=1.0, seed=1, agents=3, divide=60, pause_s=2.5, tell=print)
+    figures = run(choice)
+    assert figures["breaks"] == []
+    assert figures["faults"] >= 5 and figures["jobs"] >= 5 and figures["attempts"] >= 5
+    assert time.monotonic() - began > 60
+
+
+@pytest.mark.stack
+@pytest.mark.long
+@pytest.mark.timeout(2400)
+def test_ten_minutes_of_faults_break_nothing():
+    figures = run(Choice(minutes=10.0, seed=int(time.time()), tell=print))
+    assert figures["breaks"] == [], figures["seed"]
+    assert figures["faults"] >= 100
+
+
+@pytest.mark.stack
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", sorted(PLANTS))
+def test_a_planted_bug_is_found(name):
+    from portal.torture.proving import found_by
+
+    assert found_by(Choice(seed=5, tell=print), name)

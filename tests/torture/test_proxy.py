@@ -1,0 +1,105 @@
+"""The proxy: what it passes, loses, repeats and refuses."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+
+import httpx
+import pytest
+
+from portal.torture.proxy import Proxies, Weather
+
+
+class Portal(http.server.BaseHTTPRequestHandler):
+    """Answers with what was sent, and remembers it."""
+
+    heard: list[bytes] = []
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.heard.append(body)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        """Say nothing."""
+
+
+@pytest.fixture
+def way():
+    Portal.heard = []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Portal)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    proxies = Proxies(1)
+    proxy = proxies.open(f"http://127.0.0.1:{server.server_address[1]}")
+    try:
+        yield proxies, proxy
+    finally:
+        proxies.close()
+        server.shutdown()
+        server.server_close()
+
+
+def post(proxy, body=b"hello"):
+    return httpx.post(f"{proxy.address}/x", content=body, timeout=30, trust_env=False)
+
+
+def test_good_weather_passes_everything(way):
+    _, proxy = way
+    assert post(proxy, b"x" * 100_000).content == b"x" * 100_000
+    assert Portal.heard == [b"x" * 100_000]
+
+
+def test_a_lost_request_never_arrives(way):
+    _, proxy = way
+    proxy.weather = Weather(lose=1.0)
+    with pytest.raises(httpx.HTTPError):
+        post(proxy)
+    assert Portal.heard == []
+
+
+def test_a_cut_answer_leaves_the_work_done(way):
+    _, proxy = way
+    proxy.weather = Weather(cut=1.0)
+    with pytest.raises(httpx.HTTPError):
+        post(proxy)
+    assert Portal.heard == [b"hello"]
+
+
+def test_a_repeated_request_arrives_twice_and_is_answered_once(way):
+    _, proxy = way
+    proxy.weather = Weather(repeat=1.0)
+    assert post(proxy).content == b"hello"
+    assert Portal.heard == [b"hello", b"hello"]
+
+
+def test_a_refusal_is_the_proxys_own(way):
+    _, proxy = way
+    proxy.weather = Weather(refuse=1.0)
+    assert post(proxy).status_code in (500, 502, 503, 429)
+    assert Portal.heard == []
+
+
+@pytest.mark.parametrize(("block", "heard"), [("both", []), ("out", [b"hello"])])
+def test_half_open_connections_hang_until_the_weather_is_good(way, block, heard):
+    proxies, proxy = way
+    proxy.weather = Weather(block=block)
+    failed = threading.Event()
+
+    def call():
+        try:
+            post(proxy)
+        except httpx.HTTPError:
+            failed.set()
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive()
+    proxies.clear(proxy)
+    assert failed.wait(30)
+    assert Portal.heard == heard
+    assert post(proxy).content == b"hello"
