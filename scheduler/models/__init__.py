@@ -43,6 +43,7 @@ from scheduler.models.sharing import (
     Grant,
     PastUse,
     Quota,
+    Renewal,
     SchedulingRule,
     Threshold,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "QuotaRequest",
     "Reconciliation",
     "Recovery",
+    "Renewal",
     "ReportDelivery",
     "ReportSchedule",
     "RequestDecision",

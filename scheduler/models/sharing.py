@@ -134,13 +134,22 @@ class Threshold(models.TextChoices):
     FORECAST = "forecast", "100 % forecast"
 
 
+class Renewal(models.TextChoices):
+    """Whether the next period's budget comes by itself."""
+
+    NONE = "", "no"
+    MONTHLY = "monthly", "every month"
+    QUARTERLY = "quarterly", "every quarter"
+
+
 class Budget(models.Model):
     """GPU-seconds or money of an account from `valid_from` until right before `valid_until`.
 
     Money is in steps (`scheduler.money`). A start commits its worst case; at its end that is
     released and what it really took is spent. `version` counts changes; `carried` is the part of
     the limit left over from the budget before; `spent_out_at`: when a hard stop was reached.
-    `action` is taken when the alert of `action_at` fires.
+    `action` is taken when the alert of `action_at` fires. `renewal`: the next period's budget comes
+    by itself when this one is over, at `renewed_at`.
     """
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="budgets")
@@ -155,6 +164,8 @@ class Budget(models.Model):
     grace_s = models.PositiveIntegerField(default=600)
     carry_percent = models.PositiveSmallIntegerField(default=0)
     carried = models.PositiveBigIntegerField(default=0)
+    renewal = models.CharField(max_length=16, choices=Renewal.choices, default="", blank=True)
+    renewed_at = models.DateTimeField(null=True, blank=True)
     action = models.CharField(
         max_length=16, choices=AlertAction.choices, default=AlertAction.NOTIFY
     )

@@ -73,7 +73,7 @@ def live(chance, root, people, teams) -> float:
         if step % 5 == 2:
             team = chance.choice(teams)
             quota = set_quota(
-                actor=root, owner=team, guaranteed=chance.randrange(1, 4), now=at(clock)
+                actor=root, owner=team, guaranteed=chance.randrange(1, 3), now=at(clock)
             )
             add_grant(
                 actor=root,

@@ -150,8 +150,8 @@ def test_no_history_of_hundreds_does(root, team, project, alice, bob, lead, oper
 @pytest.mark.django_db
 def test_a_quota_is_its_row_and_what_is_granted_at_each_moment(root, team):
     """F21: `to` does not count any more, `from` does; what is revoked never does."""
-    scenes.build_cluster(root)
     quota = set_quota(actor=root, owner=team, guaranteed=3, maximum=90)
+    scenes.build_cluster(root)
     rng = random.Random(21)
     rows = []
     for _ in range(60):

@@ -7,7 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler.engine.policy import Order
-from scheduler.models import Budget, BudgetHold, PastUse, Quota, SchedulingRule, UsageEntry
+from scheduler.models import (
+    Budget,
+    BudgetHold,
+    PastUse,
+    Quota,
+    SchedulingRule,
+    UsageEntry,
+)
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.placing import PlacedOn, Start, start_attempts
 from scheduler.services.sharing.budgets import set_budget

@@ -11,7 +11,7 @@ from typing import Any, cast
 from django import forms
 
 from accounts.models import RateKind
-from scheduler.models import AlertAction, Enforcement, Threshold
+from scheduler.models import AlertAction, Enforcement, Renewal, Threshold
 
 _NUMBER = {"invalid": "Write a number with a point for decimals, such as 1250.50."}
 _MOMENT = {"invalid": "Write a date and time such as 2026-12-01 00:00; it is taken as UTC."}
@@ -88,6 +88,7 @@ class BudgetForm(forms.Form):
     )
     grace_s = forms.IntegerField(label="Grace before a stop (s)", initial=600)
     carry_percent = forms.IntegerField(label="Carried over (% of what is left)", initial=0)
+    renewal = forms.ChoiceField(label="Renews itself", choices=Renewal.choices, required=False)
     action = forms.ChoiceField(
         label="An alert", choices=AlertAction.choices, initial=AlertAction.NOTIFY
     )

@@ -15,6 +15,7 @@ from scheduler import events
 from scheduler.models import Attempt, Budget, BudgetAlert, Enforcement, Threshold
 from scheduler.selectors.sharing.reckoning import Standing, foresee, standings
 from scheduler.services.attempts import locked_live_attempt
+from scheduler.services.budgets.renewing import renew_budget
 from scheduler.services.stopping import request_stop
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason
 
@@ -29,19 +30,24 @@ def watch_budgets(*, now: datetime) -> int:
     1. What each has used; thresholds it has reached become alerts.
     2. One that stops and is used up: no start from now on, and after its grace time what runs is
        asked to stop and waits again.
-    3. One that is over and carries on: so many per cent of what is left go to the next period's.
+    3. One that is over and renews itself: the next period's begins.
+    4. One that is over and carries on: so many per cent of what is left go to the next period's.
     """
     runs = Q(valid_from__lte=now, valid_until__gt=now) & (
         Q(looked_at__isnull=True) | Q(looked_at__lte=now - LOOK_EVERY)
     )
+    renews = Q(valid_until__lte=now, renewed_at__isnull=True) & ~Q(renewal="")
     is_over = Q(valid_until__lte=now, carry_percent__gt=0, carried_on_at__isnull=True)
-    due = list(Budget.objects.filter(runs | is_over).select_related("account"))
+    due = list(Budget.objects.filter(runs | renews | is_over).select_related("account"))
     if not due:
         return 0
     running = [budget for budget in due if budget.valid_until > now]
     found = standings(running, now=now)
     done = sum(_look_at(budget, found[budget.pk], now) for budget in running)
-    return done + sum(_carry_over(budget, now) for budget in due if budget.valid_until <= now)
+    over = [budget for budget in due if budget.valid_until <= now]
+    done += sum(renew_budget(one, now=now) for one in over if one.renewal)
+    carrying = (one for one in over if one.carry_percent and one.carried_on_at is None)
+    return done + sum(_carry_over(budget, now) for budget in carrying)
 
 
 def _look_at(budget: Budget, standing: Standing, now: datetime) -> int:

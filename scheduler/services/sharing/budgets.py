@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +22,7 @@ from scheduler.models import (
     AlertAction,
     Budget,
     Enforcement,
+    Renewal,
     SchedulerLease,
     Threshold,
 )
@@ -34,15 +35,29 @@ MOST_GPU_HOURS = 10**9
 MOST_MONEY = Decimal(10) ** 10
 LONGEST_GRACE_S = 24 * 3600
 _S_PER_HOUR = 3600
+MONTHS = {Renewal.MONTHLY: 1, Renewal.QUARTERLY: 3}
+# The last day that every month has.
+LAST_DAY = 28
+
+
+def months_later(moment: datetime, months: int) -> datetime:
+    """The same day and time so many calendar months later; for days up to `LAST_DAY`, in UTC."""
+    moment = moment.astimezone(UTC)
+    years, month = divmod(moment.month - 1 + months, 12)
+    return moment.replace(year=moment.year + years, month=month + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetRules:
-    """How a budget is kept: its words as in `Budget`, `grace_s` seconds, per cent carried over."""
+    """How a budget is kept: its words as in `Budget`, `grace_s` seconds, per cent carried over.
+
+    `renewal`: empty, or `monthly`, `quarterly` for a period of just so many months.
+    """
 
     enforcement: str = Enforcement.RESERVE
     grace_s: int = 600
     carry_percent: int = 0
+    renewal: str = Renewal.NONE
     action: str = AlertAction.NOTIFY
     action_at: str = Threshold.ALL
 
@@ -71,10 +86,10 @@ def set_budget(
     require_setter(actor, owner, is_money=amount is not None)
     check_period(valid_from, valid_until, now)
     limits = _limits(gpu_hours, amount)
-    _check_rules(rules)
+    period: dict[str, Any] = {"valid_from": valid_from, "valid_until": valid_until}
+    _check_rules(rules, period)
     list(SchedulerLease.objects.select_for_update())
     account = account_of(owner)
-    period: dict[str, Any] = {"valid_from": valid_from, "valid_until": valid_until}
     budget = Budget.objects.select_for_update().filter(account=account, **period).first()
     check_version(version, budget.version if budget else 0)
     _refuse_overlap(account, period)
@@ -86,7 +101,7 @@ def set_budget(
         begin_budget(budget, now=now)
     else:
         _change(budget, limits, rules)
-    audit.record(actor, "budget.set", _subject(budget), before=before, after=_picture(budget))
+    audit.record(actor, "budget.set", subject_of(budget), before=before, after=_picture(budget))
     events.wake_scheduler_on_commit()
     return budget
 
@@ -100,7 +115,7 @@ def remove_budget(*, actor: User, budget: Budget, version: int | None = None) ->
     account = found.account
     require_setter(actor, account.project or account.team, is_money=found.is_money)
     check_version(version, found.version)
-    audit.record(actor, "budget.remove", _subject(found), before=_picture(found))
+    audit.record(actor, "budget.remove", subject_of(found), before=_picture(found))
     found.delete()
     events.wake_scheduler_on_commit()
 
@@ -155,18 +170,33 @@ def _limits(gpu_hours: int | None, amount: Decimal | None) -> dict[str, Any]:
     return {"gpu_seconds": None, "money": steps_of(amount), "currency": currency}
 
 
-def _check_rules(rules: BudgetRules) -> None:
+def _check_rules(rules: BudgetRules, period: Mapping[str, datetime]) -> None:
     for field, word, known in (
         ("enforcement", rules.enforcement, Enforcement.values),
         ("action", rules.action, AlertAction.values),
         ("action_at", rules.action_at, Threshold.values),
+        ("renewal", rules.renewal, Renewal.values),
     ):
         if word not in known:
-            raise Invalid(f"Choose one of {', '.join(known)}.", field=field)
+            raise Invalid(f"Choose one of {', '.join(filter(None, known))}.", field=field)
     if not 0 <= rules.grace_s <= LONGEST_GRACE_S:
         raise Invalid(f"Give seconds from 0 to {LONGEST_GRACE_S}.", field="grace_s")
     if not 0 <= rules.carry_percent <= 100:
         raise Invalid("Give per cent from 0 to 100.", field="carry_percent")
+    if rules.renewal:
+        _check_renewal(Renewal(rules.renewal), period["valid_from"], period["valid_until"])
+
+
+def _check_renewal(renewal: Renewal, begin: datetime, until: datetime) -> None:
+    """The period has to be what comes again: whole months, from a day that every month has."""
+    begin, until = begin.astimezone(UTC), until.astimezone(UTC)
+    if begin.day > LAST_DAY or until != months_later(begin, MONTHS[renewal]):
+        months = "a month" if MONTHS[renewal] == 1 else f"{MONTHS[renewal]} months"
+        raise Invalid(
+            f"What renews itself {renewal.label} lasts just {months} (UTC), from one of the "
+            f"first {LAST_DAY} days on; change its end, or let it not renew.",
+            field="renewal",
+        )
 
 
 def _columns(rules: BudgetRules) -> dict[str, Any]:
@@ -183,7 +213,8 @@ def _pictured_rules(budget: Budget) -> dict[str, Any]:
     return {name: getattr(budget, name) for name in BudgetRules.__dataclass_fields__}
 
 
-def _subject(budget: Budget) -> audit.Subject:
+def subject_of(budget: Budget) -> audit.Subject:
+    """A budget as the audit names it."""
     account = budget.account
     team = account.team_id or (account.project.team_id if account.project else None)
     label = f"{account.key} {budget.valid_from:%Y-%m-%d} - {budget.valid_until:%Y-%m-%d}"
@@ -253,7 +284,7 @@ def _change(budget: Budget, limits: Mapping[str, Any], rules: BudgetRules) -> No
     fields = {**_columns(rules), "version": budget.version + 1}
     fields[measure] = limits[measure] + budget.carried
     # Alerts are looked at anew, and so is whether it still has to stop anybody.
-    fields |= {"looked_at": None, "foreseen_at": None}
+    fields |= {"looked_at": None, "foreseen_at": None, "renewed_at": None}
     if limits[measure] + budget.carried > budget.limit:
         fields["spent_out_at"] = None
     Budget.objects.filter(pk=budget.pk).update(**fields)

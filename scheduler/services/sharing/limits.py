@@ -18,6 +18,7 @@ from accounts.services.audit import pictured, record
 from scheduler import events
 from scheduler.engine.policy import Order
 from scheduler.models import Account, Pool, Quota, SchedulerLease
+from scheduler.selectors.sharing.capacity import shortage
 from scheduler.selectors.sharing.limits import quota_stamp
 from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.sharing.guard import held_now
@@ -73,6 +74,8 @@ def set_quota(
             facts={"seen": quota_stamp(found)},
         )
     _check_tree(account, scope, guaranteed, maximum, is_bound=is_bound)
+    known = found or Quota(account=account, **scope, guaranteed=0)
+    _check_capacity(known, pool, scope["gpu_model"], guaranteed)
     before = Quota.objects.filter(account=account, **scope).values(*figures).first()
     quota, _ = Quota.objects.update_or_create(account=account, **scope, defaults=figures)
     Quota.objects.filter(pk=quota.pk).update(held=held_now(quota))
@@ -172,6 +175,24 @@ def _check_tree(
             f"The accounts below are guaranteed {below}, above this maximum. Lower those first.",
             field="maximum",
         )
+
+
+def _check_capacity(quota: Quota, pool: Pool | None, gpu_model: str, guaranteed: int) -> None:
+    found = shortage(quota, pool, gpu_model, guaranteed)
+    if found is None:
+        return
+    kept = f", less {found.headroom} of headroom" if found.headroom else ""
+    raise Invalid(
+        f"With the {found.others} guaranteed to others this is more than the {found.in_service} "
+        f"GPUs in service{kept}. Guarantee at most {found.most}, or ask for it as a request, which "
+        "somebody else decides.",
+        field="guaranteed",
+        facts={
+            "in_service": found.in_service,
+            "headroom": found.headroom,
+            "guaranteed": found.others,
+        },
+    )
 
 
 @transaction.atomic

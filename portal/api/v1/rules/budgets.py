@@ -52,6 +52,7 @@ class BudgetShape(serializers.Serializer[Any]):
     enforcement = serializers.CharField()
     grace_s = serializers.IntegerField()
     carry_percent = serializers.IntegerField()
+    renewal = serializers.CharField(allow_blank=True)
     action = serializers.CharField()
     action_at = serializers.CharField()
     spent_out_at = serializers.DateTimeField(allow_null=True)
@@ -80,6 +81,7 @@ class BudgetBody(serializers.Serializer[Any]):
     enforcement = serializers.CharField(max_length=16, required=False, default=Enforcement.RESERVE)
     grace_s = serializers.IntegerField(required=False, default=600)
     carry_percent = serializers.IntegerField(required=False, default=0)
+    renewal = serializers.CharField(max_length=16, required=False, allow_blank=True, default="")
     action = serializers.CharField(max_length=16, required=False, default=AlertAction.NOTIFY)
     action_at = serializers.CharField(max_length=16, required=False, default=Threshold.ALL)
     version = serializers.IntegerField(required=False, allow_null=True, default=None)
@@ -136,7 +138,7 @@ def _show(view: BudgetView) -> dict[str, Any]:
     budget = view.budget
     names = (
         "version gpu_seconds committed_s spent_s currency valid_from valid_until enforcement "
-        "grace_s carry_percent action action_at spent_out_at"
+        "grace_s carry_percent renewal action action_at spent_out_at"
     ).split()
     money: dict[str, Decimal | None] = dict.fromkeys(("amount", "committed", "spent"))
     if budget.is_money:

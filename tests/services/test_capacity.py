@@ -1,0 +1,49 @@
+"""What may be guaranteed in all: no more than there is, unless somebody else decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from accounts.services import create_team
+from scheduler.models import Headroom
+from scheduler.services.errors import Invalid
+from scheduler.services.sharing.limits import set_quota
+from tests import scenes
+
+pytestmark = pytest.mark.django_db
+
+
+class TestCapacity:
+    """Guarantees stay within what is in service, less the headroom."""
+
+    def test_more_than_there_is_is_refused_by_name(self, root, team, other_team):
+        cluster = scenes.build_cluster(root, nodes=2, gpus=4)
+        set_quota(actor=root, owner=team, guaranteed=5)
+        with pytest.raises(Invalid, match="at most 3") as refused:
+            set_quota(actor=root, owner=other_team, guaranteed=4)
+        assert refused.value.field == "guaranteed"
+        assert refused.value.facts == {"in_service": 8, "headroom": 0, "guaranteed": 5}
+        set_quota(actor=root, owner=other_team, guaranteed=3)
+        with pytest.raises(Invalid, match="at most 0"):
+            set_quota(actor=root, owner=create_team(actor=root, name="Third"), guaranteed=1)
+        # A pool's guarantee is part of what the whole cluster has.
+        with pytest.raises(Invalid):
+            set_quota(actor=root, owner=team, pool=cluster.pool, guaranteed=6)
+        set_quota(actor=root, owner=team, pool=cluster.pool, guaranteed=5)
+
+    def test_headroom_is_nobodys(self, root, team):
+        cluster = scenes.build_cluster(root, nodes=1, gpus=4)
+        Headroom.objects.create(pool=cluster.pool, gpus=1)
+        with pytest.raises(Invalid, match="less 1 of headroom"):
+            set_quota(actor=root, owner=team, guaranteed=4)
+        set_quota(actor=root, owner=team, guaranteed=3)
+
+    def test_lowering_is_always_allowed_and_nothing_is_checked_before_there_are_nodes(
+        self, root, team, project
+    ):
+        set_quota(actor=root, owner=team, guaranteed=50)
+        scenes.build_cluster(root, nodes=1, gpus=2)
+        set_quota(actor=root, owner=team, guaranteed=40)
+        set_quota(actor=root, owner=project, guaranteed=30)
+        with pytest.raises(Invalid):
+            set_quota(actor=root, owner=team, guaranteed=41)
