@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0030_stop_facts'),
+        ('scheduler', '0031_bookings_hurt'),
     ]
 
     operations = [
