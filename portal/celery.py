@@ -34,6 +34,7 @@ _EVERY_S = {
     "scheduler.tasks.accrue_usage": 3600,
     "scheduler.tasks.prune_telemetry": 600,
     "scheduler.tasks.prune_submit_keys": 3600,
+    "scheduler.tasks.prune_kept": 3600,
     "scheduler.tasks.reconcile_books": 86_400,
     "portal.celery.mail_reports": 900,
 }

@@ -22,7 +22,9 @@ class SchedulerConf:
     before anybody is stopped, and get more where nobody waits and it pays. `tier_ceiling`: the
     highest tier where no operator has set one.
 
-    `output_file_mib`, `output_job_mib`, `output_count`: how much of a job's output files is kept.
+    `output_file_mib`, `output_job_mib`, `output_count`: how much of a job's output files is kept;
+    `keep_*_days`: for how long after its end, where its project says nothing else; `keep_hour_days`
+    is of the hours that readings are rolled up to.
 
     `booking_release_s`: a booking that nobody has used for so long is given back.
 
@@ -41,6 +43,9 @@ class SchedulerConf:
     output_file_mib: int
     output_job_mib: int
     output_count: int
+    keep_log_days: int
+    keep_file_days: int
+    keep_hour_days: int
     sample_retention_s: int
     order: str
     placement: str

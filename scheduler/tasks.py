@@ -24,6 +24,7 @@ from accounts.services import sealing
 from scheduler.loop.cycle import Scheduler
 from scheduler.services import books, jobs, telemetry, usage
 from scheduler.services.budgets.telling import tell_alerts
+from scheduler.services.kept import pruning
 from scheduler.services.requesting import mailing, reminding, whatif
 from scheduler.services.timeline.segments import reconcile_segments
 
@@ -64,6 +65,12 @@ def tell_budget_alerts() -> int:
 def prune_telemetry() -> int:
     """Delete samples and cycle records older than the retention."""
     return telemetry.prune_telemetry(now=timezone.now())
+
+
+@shared_task
+def prune_kept() -> int:
+    """Delete logs and files of jobs that ended longer ago than their projects keep them."""
+    return pruning.prune_kept(now=timezone.now()).items
 
 
 @shared_task

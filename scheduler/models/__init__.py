@@ -1,6 +1,13 @@
 """The tables of *what runs where*, in the order of a job's life."""
 
-from scheduler.models.attempts import Allocation, Attempt, LogChunk, OutputFile, Placement
+from scheduler.models.attempts import (
+    Allocation,
+    Attempt,
+    LogChunk,
+    OutputFile,
+    Placement,
+    Retention,
+)
 from scheduler.models.books import (
     Adjustment,
     LedgerEntry,
@@ -47,7 +54,7 @@ from scheduler.models.sharing import (
     SchedulingRule,
     Threshold,
 )
-from scheduler.models.telemetry import DeviceSample, HostSample
+from scheduler.models.telemetry import DeviceHour, DeviceSample, HostSample
 from scheduler.models.usage import UsageEntry
 
 __all__ = [
@@ -66,6 +73,7 @@ __all__ = [
     "CycleRecord",
     "Dependency",
     "Device",
+    "DeviceHour",
     "DeviceSample",
     "DeviceSegment",
     "Enforcement",
@@ -106,6 +114,7 @@ __all__ = [
     "RequestEvent",
     "RequestPolicy",
     "RequestVersion",
+    "Retention",
     "SchedulerLease",
     "SchedulingRule",
     "Secret",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from accounts.models import Project
 from scheduler.models.cluster import Device, Node
 from scheduler.models.jobs import Job
 from scheduler.states import END_RULES, AttemptState, EndReason, FailureClass
@@ -99,6 +100,7 @@ class Placement(models.Model):
 
     `state` is the node's last word about its rank. `log_size` bytes are durable; the rank's end
     is complete once they reach `log_expected` and no checkpoint is still being read there.
+    `log_pruned_at`: its log is no longer kept, and counts as empty.
     """
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="placements")
@@ -115,6 +117,7 @@ class Placement(models.Model):
     log_expected = models.PositiveBigIntegerField(null=True, blank=True)
     log_size = models.PositiveBigIntegerField(default=0)
     log_lines = models.PositiveBigIntegerField(default=0)
+    log_pruned_at = models.DateTimeField(null=True, blank=True)
     checkpoint_pending = models.BooleanField(default=False)
 
     class Meta:
@@ -176,6 +179,18 @@ class LogChunk(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["placement", "offset"], name="log_chunk_once")
         ]
+
+
+class Retention(models.Model):
+    """How many days a project keeps logs and files after a job's end; None: as the settings say."""
+
+    project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="retention")
+    log_days = models.PositiveIntegerField(null=True, blank=True)
+    file_days = models.PositiveIntegerField(null=True, blank=True)
+    version = models.PositiveIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return f"retention of {self.project_id}"
 
 
 class OutputFile(models.Model):

@@ -1,4 +1,4 @@
-"""Readings of devices and hosts; raw rows are kept for a day."""
+"""Readings of devices and hosts; raw rows are kept for a day, those of devices then as hours."""
 
 from __future__ import annotations
 
@@ -37,3 +37,31 @@ class HostSample(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["node", "at"], name="host_sample_once")]
+
+
+class DeviceHour(models.Model):
+    """What is left of the readings of a device for one attempt (None: nobody's) in one hour.
+
+    `hour` is its begin; use and power are means over `count` readings, memory and temperature the
+    highest of them.
+    """
+
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="hours")
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, null=True, related_name="hours")
+    hour = models.DateTimeField(db_index=True)
+    count = models.PositiveIntegerField()
+    gpu_percent = models.FloatField()
+    memory_used_mib = models.PositiveBigIntegerField()
+    power_watts = models.FloatField()
+    temperature_c = models.FloatField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["device", "attempt", "hour"], name="device_hour_once"),
+            models.UniqueConstraint(
+                fields=["device", "hour"],
+                condition=models.Q(attempt=None),
+                name="idle_device_hour_once",
+            ),
+        ]
+        indexes = [models.Index(fields=["attempt", "hour"], name="hour_by_attempt")]

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from accounts.errors import Forbidden
 from accounts.models import User
 from accounts.permissions import can
-from scheduler.models import DeviceSample, Job, Node
+from scheduler.models import DeviceHour, DeviceSample, Job, Node
 from scheduler.selectors.jobs import get_visible_job
 
 MAX_POINTS = 1000
@@ -58,7 +58,8 @@ def job_series(
     if attempt is None:
         return []
     ranks = dict(attempt.placements.values_list("allocations__device_id", "rank").order_by("rank"))
-    series = _series(DeviceSample.objects.filter(attempt=attempt), since, ranks)
+    raw = DeviceSample.objects.filter(attempt=attempt)
+    series = _series(raw, DeviceHour.objects.filter(attempt=attempt), since, ranks)
     return sorted(series, key=lambda one: (one.rank or 0, one.index))
 
 
@@ -66,20 +67,28 @@ def node_series(viewer: User, node: Node, *, since: datetime | None = None) -> l
     """All devices of a node."""
     if not viewer.is_authenticated:
         return []
-    series = _series(DeviceSample.objects.filter(device__node=node), since, {})
+    raw = DeviceSample.objects.filter(device__node=node)
+    series = _series(raw, DeviceHour.objects.none(), since, {})
     return sorted(series, key=lambda one: one.index)
 
 
 def _series(
-    samples: QuerySet[DeviceSample], since: datetime | None, ranks: dict[int, int]
+    samples: QuerySet[DeviceSample],
+    hours: QuerySet[DeviceHour],
+    since: datetime | None,
+    ranks: dict[int, int],
 ) -> list[DeviceSeries]:
+    """Old readings as the hours they were rolled up to, then the raw ones."""
     if since is not None:
-        samples = samples.filter(at__gt=since)
-    rows = samples.order_by("-at").values_list(
-        "device_id", "at", "gpu_percent", "memory_used_mib", "power_watts", "temperature_c",
+        samples, hours = samples.filter(at__gt=since), hours.filter(hour__gt=since)
+    columns = (
+        "gpu_percent", "memory_used_mib", "power_watts", "temperature_c",
         "device__uuid", "device__index", "device__node__name", "device__model",
         "device__memory_mib", "device__is_simulated",
-    )[:MAX_ROWS]  # fmt: skip
+    )  # fmt: skip
+    old = hours.order_by("-hour").values_list("device_id", "hour", *columns)
+    recent = samples.order_by("-at").values_list("device_id", "at", *columns)[:MAX_ROWS]
+    rows = [*recent, *old[:MAX_ROWS]]
     by_device: dict[int, DeviceSeries] = {}
     for device_id, at, gpu, memory, power, temperature, *about in reversed(rows):
         one = by_device.get(device_id)

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from django.db import transaction
+from django.db.models import Avg, Count, Max
+from django.db.models.functions import TruncHour
+
 from scheduler import events
 from scheduler.conf import load_conf
-from scheduler.models import Attempt, CycleRecord, Device, DeviceSample, HostSample, Node
+from scheduler.models import (
+    Attempt,
+    CycleRecord,
+    Device,
+    DeviceHour,
+    DeviceSample,
+    HostSample,
+    Node,
+)
 from scheduler.wire.messages import SyncRequest
 
 MAX_SAMPLES = 5000
@@ -75,9 +87,40 @@ def _moment(epoch_s: float, now: datetime) -> datetime | None:
 
 
 def prune_telemetry(*, now: datetime) -> int:
-    """Delete raw readings and cycle records older than the retention; returns how many went."""
-    before = now - timedelta(seconds=load_conf().sample_retention_s)
-    devices, _ = DeviceSample.objects.filter(at__lt=before).delete()
+    """Delete readings and cycle records older than the retention; returns how many went.
+
+    Readings of devices are rolled up to hours first, whole hours only: of an hour that is partly
+    older the raw rows stay until all of it is.
+    """
+    conf = load_conf()
+    before = now - timedelta(seconds=conf.sample_retention_s)
+    hour = before.replace(minute=0, second=0, microsecond=0)
+    devices = _roll_up(hour)
     hosts, _ = HostSample.objects.filter(at__lt=before).delete()
     cycles, _ = CycleRecord.objects.filter(at__lt=before).delete()
-    return devices + hosts + cycles
+    oldest = now - timedelta(days=conf.keep_hour_days)
+    hours, _ = DeviceHour.objects.filter(hour__lt=oldest).delete()
+    return devices + hosts + cycles + hours
+
+
+@transaction.atomic
+def _roll_up(before: datetime) -> int:
+    """Readings of the hours before to one row for each hour, device and attempt; how many went."""
+    old = DeviceSample.objects.filter(at__lt=before)
+    hours = (
+        old.annotate(hour=TruncHour("at", tzinfo=UTC))
+        .values("device_id", "attempt_id", "hour")
+        .annotate(
+            count=Count("pk"),
+            gpu_percent=Avg("gpu_percent"),
+            memory_used_mib=Max("memory_used_mib"),
+            power_watts=Avg("power_watts"),
+            temperature_c=Max("temperature_c"),
+        )
+        .order_by()
+    )
+    DeviceHour.objects.bulk_create(
+        (DeviceHour(**hour) for hour in hours), ignore_conflicts=True, batch_size=1000
+    )
+    gone, _ = old.delete()
+    return gone

@@ -76,6 +76,7 @@ class AttemptRank(serializers.Serializer[Any]):
     exit_code = serializers.IntegerField(allow_null=True)
     log_size = serializers.IntegerField()
     log_lines = serializers.IntegerField()
+    log_pruned_at = serializers.DateTimeField(allow_null=True)
     devices = AttemptDevice(many=True)
 
 
@@ -194,6 +195,7 @@ def _show_attempt(viewer: User, job: Job, attempt: Attempt) -> dict[str, Any]:
                 "exit_code": placement.exit_code,
                 "log_size": placement.log_size,
                 "log_lines": placement.log_lines,
+                "log_pruned_at": placement.log_pruned_at,
                 "devices": [
                     {
                         "uuid": allocation.device.uuid,

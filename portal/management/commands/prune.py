@@ -1,0 +1,54 @@
+"""Delete logs and files whose time is over, or say what would go; set how long a project keeps."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from accounts.errors import DomainError
+from accounts.permissions import projects_visible_to
+from accounts.selectors import person_named
+from scheduler.services.kept.pruning import prune_kept, set_retention
+
+
+class Command(BaseCommand):
+    """What the task does every hour, now. With `--project` it sets days instead of deleting."""
+
+    help = "Delete logs and files of jobs that are over for longer than their projects keep them."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Nothing: delete; `--dry-run`: only say; `--project`: set."""
+        parser.add_argument("--dry-run", action="store_true", help="delete nothing, say what would")
+        parser.add_argument("--project", default="", help="team/project to set days for")
+        parser.add_argument("--by", default="", help="user name of a lead of the team")
+        parser.add_argument("--log-days", type=int, help="left out: the default of the settings")
+        parser.add_argument("--file-days", type=int, help="left out: the default of the settings")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Prints one JSON line; fails with what is wrong."""
+        if options["project"]:
+            said = self._set(options)
+        else:
+            is_dry = bool(options["dry_run"])
+            said = {"dry_run": is_dry, **asdict(prune_kept(now=timezone.now(), dry_run=is_dry))}
+        self.stdout.write(json.dumps(said))
+
+    def _set(self, options: dict[str, Any]) -> dict[str, Any]:
+        person = person_named(options["by"])
+        if person is None:
+            raise CommandError(f"--by: there is nobody called {options['by']!r}.")
+        mine = projects_visible_to(person).select_related("team")
+        project = next((one for one in mine if one.path == options["project"]), None)
+        if project is None:
+            raise CommandError(f"--project: there is no project {options['project']!r}.")
+        days = {"log_days": options["log_days"], "file_days": options["file_days"]}
+        try:
+            set_retention(actor=person, project=project, **days)
+        except DomainError as refused:
+            raise CommandError(refused.detail) from None
+        return {"project": project.path, **days}

@@ -1,0 +1,126 @@
+"""How long logs and files are kept, by project, and deleting what is older.
+
+Only jobs that are over are looked at. Nothing that money or the audit needs goes: jobs, attempts,
+events, usage and digests stay; what goes are bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.core.files.storage import default_storage
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from accounts.models import Project, User
+from accounts.permissions import can
+from accounts.services.audit import record
+from scheduler.conf import load_conf
+from scheduler.models import LogChunk, OutputFile, Placement, Retention
+from scheduler.services.errors import Forbidden, Invalid, NotFound
+from scheduler.services.kept.outputs import remove_bytes
+from scheduler.states import FINAL_JOB_STATES
+
+BATCH = 200
+MAX_DAYS = 36_500
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What went, or would go: logs of ranks, files, and the bytes of both."""
+
+    logs: int = 0
+    files: int = 0
+    bytes: int = 0
+
+    @property
+    def items(self) -> int:
+        """Logs and files together."""
+        return self.logs + self.files
+
+
+@transaction.atomic
+def set_retention(
+    *, actor: User, project: Project, log_days: int | None, file_days: int | None
+) -> Retention:
+    """Keep this project's logs and files for so many days after a job's end; None: the default.
+
+    Raises NotFound for a project that is not the actor's to see, Forbidden for who does not manage
+    it, Invalid for a number that cannot be.
+    """
+    if not can(actor, "view", project):
+        raise NotFound("There is no such project.")
+    if not can(actor, "manage_project", project):
+        raise Forbidden("Leads of the team decide how long its logs and files are kept.")
+    for field, days in (("log_days", log_days), ("file_days", file_days)):
+        if days is not None and not 1 <= days <= MAX_DAYS:
+            raise Invalid(f"{field}: write 1 to {MAX_DAYS} days.", field=field)
+    row, _ = Retention.objects.select_for_update().get_or_create(project=project)
+    before = {"log_days": row.log_days, "file_days": row.file_days}
+    after = {"log_days": log_days, "file_days": file_days}
+    if before != after:
+        row.log_days, row.file_days, row.version = log_days, file_days, row.version + 1
+        row.save()
+        record(actor, "project.retention", project, before=before, after=after)
+    return row
+
+
+def prune_kept(*, now: datetime, dry_run: bool = False) -> Pruned:
+    """Delete the logs and files whose time is over, in small batches; `dry_run`: only count."""
+    logs, files = _due_logs(now), _due_files(now)
+    if dry_run:
+        chunks = LogChunk.objects.filter(placement__in=logs).values_list("size", flat=True)
+        stored = files.values_list("stored", flat=True)
+        return Pruned(logs.count(), files.count(), sum(chunks) + sum(stored))
+    done_logs = done_files = done_bytes = 0
+    while batch := list(logs[:BATCH]):
+        done_bytes += _prune_logs(batch, now)
+        done_logs += len(batch)
+    while rows := list(files[:BATCH]):
+        done_bytes += remove_bytes(rows)
+        # Bytes first: who is killed in between deletes nothing twice and forgets nothing.
+        OutputFile.objects.filter(pk__in=[row.pk for row in rows]).update(pruned_at=now, stored=0)
+        done_files += len(rows)
+    return Pruned(done_logs, done_files, done_bytes)
+
+
+def _due_logs(now: datetime) -> QuerySet[Placement]:
+    """Ranks whose log's time is over, and those whose pruning was cut short."""
+    due = _over("attempt__job__", "log_days", load_conf().keep_log_days, now)
+    has_log = LogChunk.objects.filter(placement=OuterRef("pk"))
+    return Placement.objects.filter(due, Exists(has_log)).order_by("pk")
+
+
+def _due_files(now: datetime) -> QuerySet[OutputFile]:
+    due = _over("job__", "file_days", load_conf().keep_file_days, now)
+    return OutputFile.objects.filter(due, pruned_at=None, problem="").order_by("pk")
+
+
+def _over(job: str, field: str, default_days: int, now: datetime) -> Q:
+    """Jobs that are over and ended longer ago than their project keeps them."""
+    own = dict(
+        Retention.objects.filter(**{f"{field}__isnull": False}).values_list("project", field)
+    )
+    is_over = Q(**{f"{job}state__in": FINAL_JOB_STATES})
+    default = Q(**{f"{job}ended_at__lt": now - timedelta(days=default_days)})
+    due = default & ~Q(**{f"{job}project__in": list(own)})
+    for project, days in own.items():
+        limit = now - timedelta(days=days)
+        due |= Q(**{f"{job}project": project, f"{job}ended_at__lt": limit})
+    return is_over & due
+
+
+def _prune_logs(batch: Iterable[Placement], now: datetime) -> int:
+    """Show the logs as empty, then delete their bytes, then their rows; returns the bytes."""
+    keys = [placement.pk for placement in batch]
+    Placement.objects.filter(pk__in=keys).update(log_pruned_at=now, log_size=0, log_lines=0)
+    removed = 0
+    for path, size in LogChunk.objects.filter(placement__in=keys).values_list("path", "size"):
+        with suppress(OSError):
+            default_storage.delete(path)
+        removed += size
+    LogChunk.objects.filter(placement__in=keys).delete()
+    return removed

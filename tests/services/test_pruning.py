@@ -1,0 +1,131 @@
+"""Logs and files go when their time is over, by project; readings become hours."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.core.files.storage import default_storage
+from django.core.management import call_command
+
+from scheduler.models import DeviceHour, DeviceSample, LogChunk, OutputFile
+from scheduler.selectors.logs import read_log
+from scheduler.selectors.telemetry import job_series
+from scheduler.services.errors import Forbidden, Invalid, NotFound
+from scheduler.services.kept.pruning import Pruned, prune_kept, set_retention
+from scheduler.services.telemetry import prune_telemetry
+from tests import scenes
+from tests.scenes import NOON, at, ended, running, start, submit, sync, write_log, write_output
+
+pytestmark = pytest.mark.django_db
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=2, gpus=2)
+
+
+@pytest.fixture
+def over(cluster, alice, project):
+    """A job that ended at noon with a log of 6 bytes and a file of 3."""
+    job = submit(alice, project)
+    attempt = start(job, cluster.node(1))
+    sync(cluster.node(1), running(attempt))
+    write_log(cluster.node(1), attempt, b"one\n", b"2\n")
+    write_output(cluster.node(1), attempt, "a", b"abc", now=NOON)
+    sync(cluster.node(1), ended(attempt, log_size=6), now=NOON)
+    job.refresh_from_db()
+    assert job.state == "succeeded"
+    return job
+
+
+def test_a_log_and_its_files_go_when_their_time_is_over(cluster, over, alice, project):
+    live = start(submit(alice, project), cluster.node(2))
+    sync(cluster.node(2), running(live))
+    write_log(cluster.node(2), live, b"still running\n")
+    write_output(cluster.node(2), live, "b", b"kept")
+    paths = [chunk.path for chunk in LogChunk.objects.filter(placement__attempt__job=over)]
+    file = over.outputs.get()
+
+    assert prune_kept(now=NOON + 90 * DAY) == Pruned()
+    later = NOON + 400 * DAY
+    assert prune_kept(now=later, dry_run=True) == Pruned(1, 1, 9)
+    assert default_storage.exists(paths[0])
+    assert prune_kept(now=later) == Pruned(1, 1, 9)
+    assert prune_kept(now=later) == Pruned()
+
+    assert not any(map(default_storage.exists, [*paths, file.part_path(0)]))
+    file.refresh_from_db()
+    assert (file.word, file.size) == ("pruned", 3)
+    window = read_log(alice, over)
+    assert window is not None
+    assert (window.raw, window.is_complete, window.placement.log_pruned_at) == (b"", True, later)
+    # What runs is not looked at, however long ago it began.
+    assert LogChunk.objects.get().placement.attempt_id == live.pk
+    assert OutputFile.objects.get(name="b").word == "whole"
+
+
+def test_a_project_says_for_how_long_and_only_its_leads_do(over, project, lead, alice, carol):
+    with pytest.raises(Forbidden):
+        set_retention(actor=alice, project=project, log_days=1, file_days=None)
+    with pytest.raises(NotFound):
+        set_retention(actor=carol, project=project, log_days=1, file_days=None)
+    with pytest.raises(Invalid, match="file_days"):
+        set_retention(actor=lead, project=project, log_days=1, file_days=0)
+    set_retention(actor=lead, project=project, log_days=500, file_days=2)
+    assert prune_kept(now=NOON + 3 * DAY, dry_run=True) == Pruned(0, 1, 3)
+    assert prune_kept(now=NOON + 400 * DAY, dry_run=True) == Pruned(0, 1, 3)
+    assert prune_kept(now=NOON + 501 * DAY, dry_run=True) == Pruned(1, 1, 9)
+
+
+def test_pruning_that_was_cut_short_is_finished_the_next_time(over, monkeypatch):
+    later = NOON + 400 * DAY
+
+    def cut(path: str) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(default_storage, "delete", cut)
+        with pytest.raises(RuntimeError):
+            prune_kept(now=later)
+    assert prune_kept(now=later) == Pruned(1, 1, 9)
+    assert not LogChunk.objects.exists()
+
+
+def test_the_command_says_what_would_go(over, lead, project, capsys):
+    call_command("prune", "--project", project.path, "--by", lead.username, "--file-days", "7")
+    assert json.loads(capsys.readouterr().out)["file_days"] == 7
+    call_command("prune", "--dry-run")
+    said = json.loads(capsys.readouterr().out)
+    assert said["dry_run"] is True
+
+
+def test_readings_become_hours_and_charts_go_on(cluster, alice, project):
+    job = submit(alice, project)
+    attempt = start(job, cluster.node(1))
+    device = attempt.placements.get().allocations.get().device
+    for minute in range(0, 180, 10):
+        DeviceSample.objects.create(
+            device=device,
+            attempt=attempt,
+            at=at(minute * 60),
+            gpu_percent=minute,
+            memory_used_mib=minute,
+            power_watts=100,
+            temperature_c=50 + minute / 10,
+        )
+    # The third hour is partly younger than a day: it stays as it is.
+    assert prune_telemetry(now=at(86_400 + 2.5 * 3600)) == 12
+    hours = DeviceHour.objects.order_by("hour")
+    assert [(one.hour, one.count, one.gpu_percent, one.memory_used_mib) for one in hours] == [
+        (NOON, 6, 25.0, 50),
+        (at(3600), 6, 85.0, 110),
+    ]
+    assert prune_telemetry(now=at(86_400 + 2.5 * 3600)) == 0
+    (series,) = job_series(alice, job)
+    assert series.at == [NOON, at(3600), *(at(minute * 60) for minute in range(120, 180, 10))]
+    assert series.gpu_percent[:3] == [25.0, 85.0, 120.0]
+    prune_telemetry(now=at(500 * 86_400))
+    assert not DeviceHour.objects.exists()
