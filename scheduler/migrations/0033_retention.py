@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0006_demo'),
-        ('scheduler', '0031_bookings_hurt'),
+        ('scheduler', '0032_budgets_renew'),
     ]
 
     operations = [
