@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from scheduler import events
+from scheduler.conf import load_conf
 from scheduler.failpoints import reach
 from scheduler.models import Allocation, Attempt, Job, Node, Placement
 from scheduler.services import transitions
@@ -262,6 +263,7 @@ def _launch(spec: JobSpec, job: Job) -> Launch:
         stop_signal=str(spec.stop.signal),
         stop_grace_s=spec.stop.grace,
         secrets=spec.secrets,
+        log_cap_mib=load_conf().log_cap_mib,
     )
 
 

@@ -209,10 +209,9 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to run the program on one node. `command` is an argument list, never a shell line.
+    """How to run the program on one node: `command`, an argument list, once for each LOCAL_RANK.
 
-    With `processes_per_node` > 1 the command is started that often, one LOCAL_RANK each. `secrets`
-    are names; see `wire/secrets.py`.
+    `secrets` are names; see `wire/secrets.py`. `log_cap_mib` 0: the agent's own cap alone counts.
     """
 
     command: tuple[str, ...]
@@ -227,6 +226,7 @@ class Launch:
     stop_signal: str
     stop_grace_s: int
     secrets: tuple[str, ...] = ()
+    log_cap_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,14 +65,35 @@ def test_an_unwanted_stream_is_no_longer_sent(portal: Portal, agent: Agent, stat
     assert len(calls) == 1
 
 
-def test_over_the_cap_the_program_goes_on_and_the_log_says_so(portal: Portal, agents: Any) -> None:
+def test_over_the_cap_head_and_tail_are_kept_and_the_gap_is_shown(
+    portal: Portal, agents: Any
+) -> None:
     agents("capped", "--spool-cap-mib", "1")
-    script = "head -c 3000000 /dev/zero | tr '\\0' x; exit 5"
+    script = "seq -w 1 400000; printf 'RuntimeError: the last words'; exit 5"
     report, log = portal.outcome("capped", assignment(script))
     assert report.exit_code == 5
-    kept, _, note = log.partition("\n")
-    assert len(kept) == 1024 * 1024
-    assert "The log ends here: it reached 1 MiB. The program goes on." in note
+    assert len(log) <= 1024 * 1024 and report.log_size == len(log)
+    head, first_note, rest = log.partition("\n[trainyard] The log is cut here: it reached 1 MiB.")
+    _, second_note, tail = rest.partition(" bytes of output are left out here.\n")
+    assert first_note and second_note
+    whole = "".join(f"{n:06}\n" for n in range(1, 400_001)) + "RuntimeError: the last words"
+    assert whole.startswith(head) and whole.endswith(tail)
+    left_out = int(rest.partition(" bytes of")[0].rpartition(" ")[2])
+    assert len(head) + left_out + len(tail) == len(whole)
+    assert len(head) > 500_000 and len(tail) > 500_000
+
+
+def test_a_server_with_a_lower_cap_gets_the_tail_too(portal: Portal, agent: Agent) -> None:
+    order = assignment("seq -w 1 400000")
+    order = replace(order, launch=replace(order.launch, log_cap_mib=1))
+    _, log = portal.outcome("alpha", order)
+    assert len(log) <= 1024 * 1024 and log.endswith("399999\n400000\n")
+
+
+def test_a_little_over_the_cap_nothing_is_left_out(portal: Portal, agents: Any) -> None:
+    agents("little", "--spool-cap-mib", "1")
+    _, log = portal.outcome("little", assignment("head -c 700000 /dev/zero | tr '\\0' x"))
+    assert log.count("x") == 700_000 and "left out here" not in log
 
 
 def test_bytes_that_are_no_text_arrive_unchanged(portal: Portal, agent: Agent) -> None:

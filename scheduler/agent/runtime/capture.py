@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -14,15 +15,25 @@ from scheduler.agent.runtime.redaction import Redactor
 _MIB = 1024 * 1024
 _CHUNK = 256 * 1024
 _CHUNKS_A_TURN = 8
+_MAX_TAIL = 4 * _MIB
+# Room for the two lines that tell of the gap.
+_NOTES = 512
 
 
 class LogCapture:
-    """The log of an attempt. Over `cap_mib` output is still taken, but no longer kept."""
+    """The log of an attempt. Of one that outgrows `cap_mib` the head and the tail are kept.
+
+    Output is always taken, so that no program waits for its log. The tail waits in memory for the
+    end; between both the log says how much is left out. A full disk ends the head early.
+    """
 
     def __init__(self, path: Path, cap_mib: int, secrets: Iterable[str] = ()) -> None:
         self.redactor = Redactor(secrets)
-        self.cap = cap_mib * _MIB
         self.cap_mib = cap_mib
+        self.tail_room = min(_MAX_TAIL, cap_mib * _MIB // 2)
+        self.head_room = cap_mib * _MIB - self.tail_room - _NOTES
+        self.tail: deque[bytes] = deque()
+        self.tail_size = self.left_out = 0
         self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.size = os.fstat(self.file).st_size
         self.lost = ""
@@ -74,29 +85,63 @@ class LogCapture:
                 break
             self._keep(self.redactor.feed(chunk))
         self._keep(self.redactor.finish())
+        if self.lost:
+            self._append_tail()
         with contextlib.suppress(OSError):
             os.fsync(self.file)
         return self.size
 
     def _keep(self, chunk: bytes) -> None:
         if self.lost:
+            self._keep_last(chunk)
             return
-        room = self.cap - self.size
-        problem = ""
-        if len(chunk) > room:
-            chunk, problem = chunk[:room], f"it reached {self.cap_mib} MiB"
+        room = self.head_room - self.size
+        problem = f"it reached {self.cap_mib} MiB" if len(chunk) > room else ""
         try:
-            while chunk:
-                written = os.write(self.file, chunk)
-                self.size += written
+            while room > 0 and chunk:
+                written = os.write(self.file, chunk[:room])
+                self.size, room = self.size + written, room - written
                 chunk = chunk[written:]
         except OSError as error:
             problem = error.strerror or str(error)
         if problem:
             self._say_lost(problem)
+            self._keep_last(chunk)
+
+    def _keep_last(self, chunk: bytes) -> None:
+        """Put a piece behind the tail; what falls out at its begin is counted."""
+        if not chunk:
+            return
+        self.tail.append(chunk)
+        self.tail_size += len(chunk)
+        while self.tail_size > self.tail_room:
+            over = self.tail_size - self.tail_room
+            first = self.tail.popleft()
+            if len(first) > over:
+                self.tail.appendleft(first[over:])
+            gone = min(over, len(first))
+            self.tail_size, self.left_out = self.tail_size - gone, self.left_out + gone
+
+    def _append_tail(self) -> None:
+        """Write what was held back: a line that shows the gap, then the last whole lines."""
+        last = b"".join(self.tail)
+        if self.left_out:
+            begin = last.find(b"\n") + 1
+            last, self.left_out = last[begin:], self.left_out + begin
+            note = f"\n[trainyard] {self.left_out} bytes of output are left out here.\n"
+            last = note.encode() + last
+        with contextlib.suppress(OSError):
+            while last:
+                written = os.write(self.file, last)
+                self.size += written
+                last = last[written:]
 
     def _say_lost(self, problem: str) -> None:
         self.lost = problem
-        line = f"\n[trainyard] The log ends here: {problem}. The program goes on.\n".encode()
+        kept = self.tail_room // 1024
+        line = (
+            f"\n[trainyard] The log is cut here: {problem}. The program goes on; of its further "
+            f"output the last {kept} KiB follow at the end.\n"
+        ).encode()
         with contextlib.suppress(OSError):
             self.size += os.write(self.file, line)

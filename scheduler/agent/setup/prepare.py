@@ -199,7 +199,8 @@ def _launch_record(
         disconnect_grace_s=options.disconnect_grace_s,
         last_sync_path=str(ground.last_sync_path),
         hint_address=ground.hint_address,
-        log_cap_mib=options.spool_cap_mib,
+        # What the server would cut off must not be the tail.
+        log_cap_mib=min(options.spool_cap_mib, launch.log_cap_mib or options.spool_cap_mib),
         expose=options.expose if uid is not None else (),
         control_groups=options.control_groups,
         master_port=ground.master_port,
