@@ -258,8 +258,9 @@ class Admission:
         self.starts.append(start)
         self.started.append(row)
         self.is_started[place] = True
-        self.line.charge(int(self.line.sharers[row]), units_of(start))
         waiting = self.board.snapshot.waiting
+        weight = self.gate.weights[int(waiting.model[row])]
+        self.line.charge(int(self.line.sharers[row]), units_of(start, weight))
         account, limit_s = int(waiting.account[row]), int(waiting.time_limit_s[row])
         self.gate.charge(request, account, limit_s, start)
 

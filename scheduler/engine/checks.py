@@ -50,6 +50,8 @@ def check_snapshot(snapshot: Snapshot) -> None:
         _need("wait_limit_s", snapshot.wait_limit_s >= 0)
     if snapshot.run_share is not None:
         _need("run_share", (snapshot.run_share > 0) & (snapshot.run_share <= 1))
+    if snapshot.model_milli is not None:
+        _need("model_milli", (snapshot.model_milli >= 1) & (snapshot.model_milli <= WHOLE_MILLI))
     _check_demand(snapshot)
     _check_claims(snapshot)
     for name in find_contradictions(snapshot):
@@ -168,6 +170,8 @@ def _check_lengths(snapshot: Snapshot) -> None:
         raise SnapshotInvalid("wait_limit_s and pools differ in length")
     if snapshot.run_share is not None and len(snapshot.run_share) != len(snapshot.pools):
         raise SnapshotInvalid("run_share and pools differ in length")
+    if snapshot.model_milli is not None and len(snapshot.model_milli) != len(snapshot.models):
+        raise SnapshotInvalid("model_milli and models differ in length")
     if len(snapshot.queue_is_paused) != len(snapshot.queues):
         raise SnapshotInvalid("queue_is_paused and queues differ in length")
 

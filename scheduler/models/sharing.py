@@ -46,7 +46,8 @@ class Account(models.Model):
 class Quota(models.Model):
     """What an account and all below it may hold of a pool and a GPU model; empty means any.
 
-    `held` counts the devices held now; it changes in the transaction that takes or gives them back.
+    `held` counts the devices held now, `held_milli` what they are of cards, in milli-GPU, which is
+    what limits are compared with. Both change in the transaction that takes or gives them back.
     """
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="quotas")
@@ -57,6 +58,7 @@ class Quota(models.Model):
     lend_limit = models.PositiveIntegerField(null=True, blank=True)
     maximum = models.PositiveIntegerField(null=True, blank=True)
     held = models.PositiveIntegerField(default=0)
+    held_milli = models.PositiveBigIntegerField(default=0)
 
     class Meta:
         ordering = ["account__depth", "id"]

@@ -234,11 +234,11 @@ def _release_all(placements: Sequence[Placement], *, now: datetime) -> None:
     held = Allocation.objects.filter(
         placement__in=[one.pk for one in placements], released_at__isnull=True
     )
-    models: dict[int, dict[int, str]] = {}
-    for placement_id, device_id, model in held.values_list(
-        "placement_id", "device_id", "device__model"
+    models: dict[int, dict[int, tuple[str, int]]] = {}
+    for placement_id, device_id, model, milli in held.values_list(
+        "placement_id", "device_id", "device__model", "device__milli"
     ):
-        models.setdefault(placement_id, {})[device_id] = model
+        models.setdefault(placement_id, {})[device_id] = (model, milli)
     if not models:
         return
     held.update(released_at=now)

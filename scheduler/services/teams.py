@@ -15,7 +15,7 @@ from scheduler import events
 from scheduler.models import Account, Attempt, Quota, SchedulerLease
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.sharing.committing import in_force
-from scheduler.services.sharing.guard import held_now
+from scheduler.services.sharing.guard import counts_now
 from scheduler.services.sharing.tree import account_of, parent_of
 from scheduler.states import LIVE_ATTEMPT_STATES
 
@@ -90,4 +90,4 @@ def _refuse_too_much(team: Team) -> None:
 def _count_held(around: Iterable[int]) -> None:
     """What the teams above hold, counted anew: the moved team's devices are among it or no more."""
     for quota in Quota.objects.filter(account__team__in=around).order_by("account__depth", "pk"):
-        Quota.objects.filter(pk=quota.pk).update(held=held_now(quota))
+        Quota.objects.filter(pk=quota.pk).update(**counts_now(quota))

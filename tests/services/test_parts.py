@@ -18,10 +18,12 @@ from scheduler.models import Allocation, Device, DeviceSegment, Job, Placement, 
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.nodes.cutting import cut_card
 from scheduler.services.nodes.health import act_on_device
+from scheduler.services.sharing.guard import LimitReached, charge_starts, counts_now
+from scheduler.services.sharing.limits import set_quota
 from scheduler.spec import SpecInvalid
-from scheduler.states import DeviceHealth, JobState, wait_sentence
+from scheduler.states import DeviceHealth, JobState, WaitReason, wait_sentence
 from tests.factories import member
-from tests.scenes import MODEL, NOON, at, build_cluster, start, submit, sync
+from tests.scenes import MODEL, NOON, at, build_cluster, ended, start, submit, sync
 
 pytestmark = pytest.mark.django_db
 QUARTER = f"{MODEL} 1/4"
@@ -239,3 +241,24 @@ def test_the_page_of_a_node_cuts_and_shows_slots(client, cluster, root):
         "/cluster/nodes/n1/gpus/0/", {"action": "cut", "slots": "1", "isolation": "timeslice"}
     )
     assert "0.4</th>" not in client.get("/cluster/nodes/n1/").content.decode()
+
+
+def test_quotas_count_parts_as_what_they_are_of_a_card(cycle, cluster, root, alice, project):
+    quota = set_quota(actor=root, owner=project, maximum=1)
+    cut(root, cluster)
+    small = [submit(alice, project, gpu_milli="0.25") for _ in range(4)]
+    whole = submit(alice, project)
+    assert cycle(1) == 4
+    quota.refresh_from_db()
+    assert (quota.held, quota.held_milli) == (4, 1000)
+    assert "may hold 1" in told(whole) or whole.wait_reason == WaitReason.QUOTA_HARD
+    attempt, free = small[0].attempts.get(), [card(cluster, 1).pk]
+    with pytest.raises(LimitReached), transaction.atomic():
+        charge_starts([attempt], {attempt.job_id: small[0]}, {attempt.job_id: free}, now=at(2))
+    sync(cluster.node(1), ended(attempt), now=at(3))
+    quota.refresh_from_db()
+    assert (quota.held, quota.held_milli) == (3, 750)
+    assert counts_now(quota) == {"held": 3, "held_milli": 750}
+    assert not cycle(4)
+    another = submit(alice, project, gpu_milli="0.2", now=at(4))
+    assert cycle(5) == 1 and held_by(another)

@@ -116,7 +116,7 @@ class Reclaiming:
 
     def find(self, request: Request, account: int) -> tuple[int, Flags] | None:
         """The account whose guarantee the request is within, and who may go for it."""
-        milli = self._gate.least_milli(request)
+        milli = self._gate.quota_milli(request)
         for scope, cohorts in self._gate.concerned(request):
             owner = NONE if account == NONE else cohorts.guarantor(account, milli)
             if owner != NONE:

@@ -19,7 +19,17 @@ import numpy as np
 from scheduler.engine.plan import Start
 from scheduler.engine.policy import Order, Policy
 from scheduler.engine.sharing.tree import Tree, held_milli, sharers_of
-from scheduler.engine.snapshot import NONE, Flags, Floats, Ints, Snapshot, flags, floats, ints
+from scheduler.engine.snapshot import (
+    NONE,
+    WHOLE_MILLI,
+    Flags,
+    Floats,
+    Ints,
+    Snapshot,
+    flags,
+    floats,
+    ints,
+)
 
 Scores: TypeAlias = tuple[float, ...]
 # GPUs in millionths, CPUs, MiB.
@@ -174,10 +184,10 @@ def _held(snapshot: Snapshot) -> Ints:
     return table
 
 
-def units_of(start: Start) -> Units:
-    """What a start takes."""
+def units_of(start: Start, weight: int = WHOLE_MILLI) -> Units:
+    """What a start takes; `weight` is what its devices are of a card, in milli-GPU."""
     placed = start.placements
-    milli = sum(len(one.devices) * one.gpu_milli for one in placed)
+    milli = sum(len(one.devices) * one.gpu_milli for one in placed) * weight // WHOLE_MILLI
     cpus, memory_mib = sum(one.cpus for one in placed), sum(one.memory_mib for one in placed)
     return milli * _MICRO_PER_MILLI, cpus, memory_mib
 
@@ -187,4 +197,6 @@ def needs_of(snapshot: Snapshot, rows: Ints) -> Ints:
     jobs = snapshot.waiting.take(rows)
     shares = jobs.nodes + (jobs.part_gpus > 0)
     gpus = (jobs.nodes * jobs.gpus_per_node + jobs.part_gpus) * jobs.gpu_milli * _MICRO_PER_MILLI
+    if snapshot.model_milli is not None:
+        gpus = gpus * snapshot.weights()[jobs.model] // WHOLE_MILLI
     return np.stack([gpus, shares * jobs.cpus, shares * jobs.memory_mib], axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 from scheduler.engine.grouping import group_rows
 from scheduler.engine.sharing.cohorts import Cohorts
 from scheduler.engine.sharing.tree import Tree, held_milli
-from scheduler.engine.snapshot import NONE, WHOLE_MILLI, Ints, Snapshot, ints
+from scheduler.engine.snapshot import NONE, Ints, Snapshot, ints
 
 # A pool and a model, -1 for any.
 Scope: TypeAlias = tuple[int, int]
@@ -33,7 +33,7 @@ def cohorts_of(snapshot: Snapshot, tree: Tree) -> dict[Scope, Cohorts]:
         counted = here[device] & (account != NONE)
         held = np.zeros(len(snapshot.accounts), dtype=np.int64)
         np.add.at(held, account[counted], milli[counted])
-        capacity = int(here.sum()) * WHOLE_MILLI
+        capacity = int(snapshot.weights()[snapshot.devices.model[here]].sum())
         found[pool, model] = Cohorts(tree, limits.take(scope_of == number), held, capacity)
     return found
 

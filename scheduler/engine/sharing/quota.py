@@ -63,6 +63,7 @@ class Gate:
         self.has_budgets = self.purse.has_budgets
         self.is_open = not (self.cohorts or self._has_caps or self.has_budgets)
         self._accepts = snapshot.accepts()
+        self.weights: list[int] = snapshot.weights().tolist()
         nodes = snapshot.nodes
         on_node = np.bincount(snapshot.devices.node, minlength=len(nodes.id))
         largest = np.zeros(len(snapshot.pools), dtype=np.int64)
@@ -93,7 +94,7 @@ class Gate:
         """Whether a cap or a limit keeps the account from starting the job now, budgets aside."""
         if self.is_open or account == NONE:
             return False
-        return self._barrier(request, account, self.least_milli(request)) is not None
+        return self._barrier(request, account, self.quota_milli(request)) is not None
 
     def sized(self, request: Request, account: int, time_limit_s: int) -> Request:
         """An elastic request with no more nodes than the account may start; others as they are."""
@@ -103,7 +104,7 @@ class Gate:
             milli = self._milli(request, nodes)
             if not self.purse.pays(account, worst_case_s(milli, time_limit_s), request):
                 continue
-            if self._barrier(request, account, milli) is None:
+            if self._barrier(request, account, self._weighed(request, milli)) is None:
                 return replace(request, nodes=nodes)
         return request
 
@@ -113,9 +114,10 @@ class Gate:
         """Whether a job that the account runs on `was` nodes may go on with this many."""
         if self.is_open or account == NONE:
             return True
-        milli, more = self._milli(request, nodes), self._milli(request, nodes - was)
+        milli = self._milli(request, nodes)
+        more = self._weighed(request, self._milli(request, nodes - was))
         for row in self.tree.way_up(account):
-            if NONE != self._most_gpus[row] < milli / WHOLE_MILLI:
+            if NONE != self._most_gpus[row] < self._weighed(request, milli) / WHOLE_MILLI:
                 return False
         if any(c.shortage(account, more) is not None for _, c in self.concerned(request)):
             return False
@@ -123,8 +125,16 @@ class Gate:
         return self.purse.pays(account, worst_case_s(milli, time_limit_s), request)
 
     def least_milli(self, request: Request) -> int:
-        """Milli-GPU that a job takes at least."""
+        """Milli-GPU that a job takes at least, each device as one: what budgets count."""
         return self._milli(request, least_size(self.snapshot, request))
+
+    def quota_milli(self, request: Request) -> int:
+        """The same with parts of cards as what they are of them: what quotas and caps count."""
+        return self._weighed(request, self.least_milli(request))
+
+    def _weighed(self, request: Request, milli: int) -> int:
+        """Of several models the largest counts, until it is known which it gets."""
+        return milli * self.weights[request.model] // WHOLE_MILLI
 
     def _milli(self, request: Request, nodes: int) -> int:
         """With so many nodes. Who shares with nobody takes all of a node: the pool's largest, as
@@ -152,7 +162,7 @@ class Gate:
 
     def over_quota(self, request: Request, account: int) -> Refusal | None:
         """Which cap on its shape or which limit on what accounts hold is in the way, if any."""
-        milli = self.least_milli(request)
+        milli = self.quota_milli(request)
         asked = (account, request.pool, request.model, milli)
         if asked not in self._answers:
             barrier = self._barrier(request, account, milli)
@@ -177,7 +187,7 @@ class Gate:
 
     def is_guaranteed(self, request: Request, account: int) -> bool:
         """Whether the request is the account's own by some limit, so that it can be claimed."""
-        milli, concerned = self.least_milli(request), self.concerned(request)
+        milli, concerned = self.quota_milli(request), self.concerned(request)
         return any(cohorts.is_guaranteed(account, milli) for _, cohorts in concerned)
 
     def charge(self, request: Request, account: int, time_limit_s: int, start: Start) -> None:
@@ -210,7 +220,8 @@ class Gate:
         for model, count in enumerate(np.bincount(models).tolist()):
             for (pool, limited), cohorts in self.cohorts.items():
                 if count and pool in (NONE, request.pool) and limited in (NONE, model):
-                    cohorts.charge(account, count * request.gpu_milli)
+                    milli = count * request.gpu_milli * self.weights[model] // WHOLE_MILLI
+                    cohorts.charge(account, milli)
 
     def concerned(self, request: Request) -> list[tuple[Scope, Cohorts]]:
         """The limits that a request may fall under."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.engine.snapshot import NONE, WHOLE_MILLI, Held, Ints, Snapshot, Waiting, ints
+from scheduler.engine.snapshot import NONE, Held, Ints, Snapshot, Waiting, ints
 
 
 class Tree:
@@ -44,11 +44,14 @@ def sharers_of(jobs: Waiting | Held) -> Ints:
 
 
 def held_milli(snapshot: Snapshot) -> tuple[Ints, Ints, Ints]:
-    """What is held of devices: rows of `Held`, rows of `Devices`, milli-GPU."""
+    """What is held of devices: rows of `Held`, rows of `Devices`, milli-GPU.
+
+    A device that is a part of a card counts as what it is of it.
+    """
     whole = ints(np.flatnonzero(snapshot.devices.holder != NONE))
     slices = snapshot.slices
     return (
         np.concatenate([snapshot.devices.holder[whole], slices.holder]),
         np.concatenate([whole, slices.device]),
-        np.concatenate([ints(np.full(len(whole), WHOLE_MILLI)), slices.milli]),
+        np.concatenate([snapshot.weights()[snapshot.devices.model[whole]], slices.milli]),
     )

@@ -21,7 +21,15 @@ from scheduler.engine.snapshot.calendar import (
 )
 from scheduler.engine.snapshot.claims import Claims, no_claims
 from scheduler.engine.snapshot.cluster import Devices, Held, Nodes, Slices, Tokens
-from scheduler.engine.snapshot.columns import NONE, Flags, Floats, Ints, floats, ints
+from scheduler.engine.snapshot.columns import (
+    NONE,
+    WHOLE_MILLI,
+    Flags,
+    Floats,
+    Ints,
+    floats,
+    ints,
+)
 from scheduler.engine.snapshot.jobs import Demand, Running, Waiting
 
 
@@ -50,6 +58,7 @@ class Snapshot:
     no budget is in money. `money`: the unit of prices in words, and how many make one of it.
     `windows`: when which nodes are in maintenance. `bookings`: what is booked when, `booked_nodes`:
     on which nodes so far. `headroom`: what production can always have.
+    `model_milli`, by model: how many thousandths of a card one such device is; None: all are whole.
     """
 
     now_s: float
@@ -86,6 +95,15 @@ class Snapshot:
     bookings: Bookings = field(default_factory=no_bookings)
     booked_nodes: BookedNodes = field(default_factory=no_booked_nodes)
     headroom: Headroom = field(default_factory=no_headroom)
+    model_milli: Ints | None = None
+
+    def weights(self) -> Ints:
+        """By row of a `model` column, the last for any, what a device is of a card in milli-GPU;
+        where several models will do the most of them."""
+        milli = self.model_milli
+        if milli is None:
+            return ints(np.full(len(self.models) + len(self.model_sets) + 1, WHOLE_MILLI))
+        return ints((self.accepts() * milli).max(axis=1, initial=1))
 
     def accepts(self) -> Flags:
         """By row of a `model` column, the last for any, whether it takes each model."""

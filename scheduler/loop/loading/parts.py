@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from scheduler.engine.snapshot import NONE, Ints, Snapshot, Waiting, ints
+from scheduler.engine.snapshot import NONE, WHOLE_MILLI, Ints, Snapshot, Waiting, ints
 from scheduler.loop.loading.columns import ModelRows
 from scheduler.spec.values import is_mig_profile
 
@@ -80,6 +80,7 @@ def with_whole_cards(snapshot: Snapshot, parts: Parts) -> Snapshot:
     return replace(
         snapshot,
         model_sets=(*snapshot.model_sets, whole),
+        model_milli=ints([_milli(parts, name) for name in snapshot.models]),
         waiting=replace(waiting, model=ints(np.where(takes_any, row, waiting.model))),
         bookings=replace(snapshot.bookings, model=_instead(snapshot.bookings.model, row)),
         headroom=replace(snapshot.headroom, model=_instead(snapshot.headroom.model, row)),
@@ -107,6 +108,10 @@ def models_now(snapshot: Snapshot, jobs: Waiting, parts: Parts) -> Ints:
         )
     ]
     return ints(found)
+
+
+def _milli(parts: Parts, model: str) -> int:
+    return parts.of[model].milli if model in parts.of else WHOLE_MILLI
 
 
 def _instead(models: Ints, row: int) -> Ints:

@@ -19,7 +19,7 @@ from scheduler.services.requesting.amounts import (
 )
 from scheduler.services.requesting.rights import owner_of
 from scheduler.services.sharing.grants import give_grant
-from scheduler.services.sharing.guard import held_now
+from scheduler.services.sharing.guard import counts_now
 from scheduler.services.sharing.tree import account_of
 from scheduler.states import RequestKind
 
@@ -95,7 +95,7 @@ def _quota(request: QuotaRequest, kind: RequestKind) -> Quota:
         quota = Quota.objects.create(
             account=account_of(owner), pool=request.pool, gpu_model=request.gpu_model
         )
-        Quota.objects.filter(pk=quota.pk).update(held=held_now(quota))
+        Quota.objects.filter(pk=quota.pk).update(**counts_now(quota))
         quota.refresh_from_db()
     if quota is None or (
         kind is not RequestKind.GUARANTEED and getattr(quota, FIELD_OF[kind]) is None

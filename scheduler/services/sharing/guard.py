@@ -7,11 +7,11 @@ leaves, so that two transactions can neither both take the last GPU nor wait for
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from django.db.models import Count, F, Q
+from django.db.models import Count, F, Q, Sum
+from django.db.models.functions import Coalesce
 
 from scheduler.models import (
     Account,
@@ -25,10 +25,13 @@ from scheduler.models import (
 from scheduler.services.sharing.committing import BudgetReached, WorstCase, commit_budgets
 from scheduler.services.sharing.effective import Effective, effective_of
 from scheduler.services.sharing.tree import ROOT_KEY, below, lines_of, locked, on_the_way
+from scheduler.spec.values import WHOLE_MILLI
 from scheduler.states import LIVE_ATTEMPT_STATES
 
 # By project id the keys of the accounts on its way to the root.
 Lines = Mapping[int, frozenset[str]]
+# Of a device its model, and what it is of a card in milli-GPU.
+Kind = tuple[str, int]
 
 
 class LimitReached(RuntimeError):
@@ -62,7 +65,7 @@ def _check_caps(account: Account, jobs: Sequence[Job], lines: Lines) -> None:
         return
     mine = [job for job in jobs if account.key in lines[job.project_id]]
     most = account.max_gpus_per_job
-    if most is not None and any(job.gpus > most for job in mine):
+    if most is not None and any(job.gpus * job.gpu_milli > most * WHOLE_MILLI for job in mine):
         raise LimitReached(f"{account}: more than {most} GPUs for one job")
     if account.max_running is not None and mine:
         live = Attempt.objects.filter(
@@ -84,18 +87,20 @@ def _charge_quotas(
         return
     of = {account.pk: account for account in accounts}
     every = [device for ids in devices.values() for device in ids]
-    model_of = dict(Device.objects.filter(pk__in=every).values_list("pk", "model"))
+    rows = Device.objects.filter(pk__in=every).values_list("pk", "model", "milli")
+    kind_of = {pk: (model, milli) for pk, model, milli in rows}
     allowed = effective_of(quotas, now=now)
     for quota in quotas:
-        count = sum(
-            model_of[device] == (quota.gpu_model or model_of[device])
+        taken = [
+            kind_of[device][1]
             for job_id, ids in devices.items()
             if of[quota.account_id].key in lines[jobs[job_id].project_id]
             and quota.pool_id in (None, jobs[job_id].pool_id)
             for device in ids
-        )
-        if count:
-            _raise_held(quota, count, _ceiling(of[quota.account_id], allowed[quota.pk]))
+            if kind_of[device][0] == (quota.gpu_model or kind_of[device][0])
+        ]
+        if taken:
+            _raise_held(quota, taken, _ceiling(of[quota.account_id], allowed[quota.pk]))
 
 
 def _ceiling(account: Account, allowed: Effective) -> int | None:
@@ -106,12 +111,14 @@ def _ceiling(account: Account, allowed: Effective) -> int | None:
     return min((one for one in ceilings if one is not None), default=None)
 
 
-def _raise_held(quota: Quota, count: int, most: int | None) -> None:
+def _raise_held(quota: Quota, taken: Sequence[int], most: int | None) -> None:
+    """`taken`: the milli-GPU of each device."""
+    count, milli = len(taken), sum(taken)
     row = Quota.objects.filter(pk=quota.pk)
     if most is not None:
-        row = row.filter(held__lte=most - count)
-    if not row.update(held=F("held") + count):
-        raise LimitReached(f"{quota}: {count} more than {most} GPUs allow")
+        row = row.filter(held_milli__lte=most * WHOLE_MILLI - milli)
+    if not row.update(held=F("held") + count, held_milli=F("held_milli") + milli):
+        raise LimitReached(f"{quota}: {milli / WHOLE_MILLI:g} more than {most} GPUs allow")
 
 
 def _commit_budgets(
@@ -133,8 +140,8 @@ def _commit_budgets(
         raise LimitReached(str(reached)) from None
 
 
-def release_held(models: Mapping[int, Sequence[str]]) -> None:
-    """Give back the devices of placements, by id the models of each, one for each device.
+def release_held(models: Mapping[int, Sequence[Kind]]) -> None:
+    """Give back the devices of placements, by id the model and milli-GPU of each device.
 
     The caller has just closed their allocations.
     """
@@ -144,21 +151,28 @@ def release_held(models: Mapping[int, Sequence[str]]) -> None:
     jobs = {one.pk: one.attempt.job for one in placements.select_related("attempt__job__project")}
     lines = lines_of({(job.project_id, job.project.team_id) for job in jobs.values()})
     for pk, job in jobs.items():
-        _release(job, Counter(models[pk]), lines[job.project_id])
+        _release(job, models[pk], lines[job.project_id])
 
 
-def _release(job: Job, counts: Counter[str], keys: frozenset[str]) -> None:
+def _release(job: Job, kinds: Sequence[Kind], keys: frozenset[str]) -> None:
     quotas = Quota.objects.filter(
         Q(pool__isnull=True) | Q(pool_id=job.pool_id), account__key__in=keys
     )
     for quota in quotas.order_by("account__depth", "pk"):
-        freed = counts[quota.gpu_model] if quota.gpu_model else counts.total()
+        freed = [milli for model, milli in kinds if quota.gpu_model in ("", model)]
         if freed:
-            Quota.objects.filter(pk=quota.pk).update(held=F("held") - freed)
+            Quota.objects.filter(pk=quota.pk).update(
+                held=F("held") - len(freed), held_milli=F("held_milli") - sum(freed)
+            )
 
 
 def held_now(quota: Quota) -> int:
     """What `held` should say: open allocations counted one by one."""
+    return counts_now(quota)["held"]
+
+
+def counts_now(quota: Quota) -> dict[str, int]:
+    """What `held` and `held_milli` should say."""
     held = Allocation.objects.filter(
         below(quota.account, "placement__attempt__job__project"), released_at__isnull=True
     )
@@ -166,14 +180,15 @@ def held_now(quota: Quota) -> int:
         held = held.filter(placement__attempt__job__pool_id=quota.pool_id)
     if quota.gpu_model:
         held = held.filter(device__model=quota.gpu_model)
-    found: int = held.aggregate(count=Count("pk"))["count"]
-    return found
+    found = held.aggregate(held=Count("pk"), held_milli=Coalesce(Sum("device__milli"), 0))
+    return {name: int(value) for name, value in found.items()}
 
 
 __all__ = [
     "ROOT_KEY",
     "LimitReached",
     "charge_starts",
+    "counts_now",
     "held_now",
     "release_held",
 ]

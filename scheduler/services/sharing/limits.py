@@ -21,7 +21,7 @@ from scheduler.models import Account, Pool, Quota, SchedulerLease
 from scheduler.selectors.sharing.capacity import shortage
 from scheduler.selectors.sharing.limits import quota_stamp
 from scheduler.services.errors import Conflict, Invalid, NotFound
-from scheduler.services.sharing.guard import held_now
+from scheduler.services.sharing.guard import counts_now
 from scheduler.services.sharing.policies import order_in_force
 from scheduler.services.sharing.rights import (
     about,
@@ -78,7 +78,7 @@ def set_quota(
     _check_capacity(known, pool, scope["gpu_model"], guaranteed)
     before = Quota.objects.filter(account=account, **scope).values(*figures).first()
     quota, _ = Quota.objects.update_or_create(account=account, **scope, defaults=figures)
-    Quota.objects.filter(pk=quota.pk).update(held=held_now(quota))
+    Quota.objects.filter(pk=quota.pk).update(**counts_now(quota))
     quota.refresh_from_db()
     follow_quota(quota, now=now or timezone.now())
     where = {"pool": pool and pool.name, "gpu_model": quota.gpu_model}
