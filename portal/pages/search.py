@@ -52,6 +52,7 @@ class Result:
 PLACES = (
     Place("Submit job", "jobs:submit", "plus", "new run compose train array gang", key="c"),
     Place("My jobs", "jobs:list", "jobs", "runs list", key="g j"),
+    Place("Compare jobs", "jobs:compare", "wrap", "diff side by side difference"),
     Place("Queue", "queue:list", "queue", "waiting order position why", key="g q"),
     Place("Cluster map", "cluster_map", "map", "gpu use power temperature health", key="g c"),
     Place("Timeline", "cluster_timeline", "usage", "gantt cluster planned past"),

@@ -42,11 +42,13 @@ from portal.pages.people import (
 )
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
+from portal.pages.sets import compare as set_compare
 from portal.pages.sets import detail as set_pages
 
 job_urls = [
     path("", jobs.job_list, name="list"),
     path("new/", compose.job_submit, name="submit"),
+    path("compare/", set_compare.compare, name="compare"),
     path("<int:pk>/", jobs.job_detail, name="detail"),
     path("<int:pk>/why/", job_tabs.job_why, name="why"),
     path("<int:pk>/why/options/", job_tabs.job_options, name="options"),

@@ -8,6 +8,7 @@ OPEN = (
     "/",
     "/jobs/",
     "/jobs/new/",
+    "/jobs/compare/?id=1,2",
     "/jobs/new/?from=sample",
     "/search/?q=g",
     "/queue/",

@@ -278,6 +278,7 @@ ROWS: tuple[Row, ...] = (
     _post("theme", _SELF, theme="dark", next="/help/"),
     _post("keys", _SELF, keys="off"),
     _get("search", _ALL, q="train"),
+    _get("jobs:compare", _ALL, id="1,2"),
     _get("cluster_map", _ALL, metric="use"),
     _get("cluster_timeline", _ALL, span="7d"),
     _get("help", _ALL),

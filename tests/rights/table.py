@@ -151,6 +151,7 @@ PAGES: Final[dict[str, str]] = {
     "profile": "everybody",
     "help": "everybody",
     "search": "everybody",
+    "jobs:compare": "everybody",
     "cluster_map": "everybody",
     "cluster_timeline": "everybody",
     "welcome": "welcome",

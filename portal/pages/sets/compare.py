@@ -1,0 +1,138 @@
+"""Up to eight jobs side by side: how they ended, what they cost, where their specs differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import render
+from django.utils import timezone
+
+from accounts.models import User
+from portal.forms.filters import unknown_parameters
+from portal.pages.access import page, viewer_of
+from portal.pages.job_rows import JobRow, job_rows
+from portal.templatetags import measures
+from portal.templatetags.portal import money
+from scheduler.models import Job
+from scheduler.selectors.jobs import MAX_PK, may_read_inside, shown_spec, visible_jobs
+from scheduler.selectors.machines.measured import measured_means
+
+MOST = 8
+NOTHING = "–"
+CLOSED = "not for your role"
+PARAMETERS = ("id", "only")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing of all jobs, in the order of the columns."""
+
+    title: str
+    values: tuple[str, ...]
+    is_code: bool = False
+
+    @property
+    def differs(self) -> bool:
+        return len(set(self.values)) > 1
+
+
+@page("GET")
+def compare(request: HttpRequest) -> HttpResponseBase:
+    """`?id=12&id=15` or `?id=12,15`; `only=differences` leaves out what is the same."""
+    viewer, now = viewer_of(request), timezone.now()
+    wanted, problems = _numbers(request.GET.getlist("id"))
+    found = visible_jobs(viewer).filter(pk__in=wanted).in_bulk() if wanted else {}
+    missing = [str(number) for number in wanted if number not in found]
+    if missing:
+        problems.append(f"id: there is no job {', '.join(missing)} for you; it is left out.")
+    jobs = [found[number] for number in wanted if number in found]
+    rows = job_rows(viewer, jobs, now=now)
+    lines = [*_facts(rows), *_measured(viewer, jobs), *_specs(viewer, jobs)] if jobs else []
+    only = request.GET.get("only") == "differences"
+    context = {
+        "rows": rows,
+        "lines": [line for line in lines if line.differs] if only else lines,
+        "only": only,
+        "asked": ", ".join(str(job.pk) for job in jobs),
+        "most": MOST,
+        "problems": problems,
+        "unknown": unknown_parameters(request.GET, PARAMETERS),
+    }
+    return render(request, "sets/compare.html", context)
+
+
+def _numbers(texts: Iterable[str]) -> tuple[list[int], list[str]]:
+    """The numbers, each once, and what was wrong with the rest."""
+    numbers: dict[int, None] = {}
+    wrong = []
+    for word in " ".join(texts).replace(",", " ").split():
+        plain = word.removeprefix("#")
+        if plain.isascii() and plain.isdigit() and len(plain) < 20 and int(plain) <= MAX_PK:
+            numbers[int(plain)] = None
+        else:
+            wrong.append(word[:30])
+    problems = [f"id: {', '.join(wrong[:5])} is no job number; it is left out."] if wrong else []
+    if len(numbers) > MOST:
+        problems.append(f"id: at most {MOST} jobs are compared; these are the first.")
+    return list(numbers)[:MOST], problems
+
+
+def _facts(rows: list[JobRow]) -> Iterator[Line]:
+    def line(title: str, values: Iterable[object]) -> Line:
+        return Line(
+            title, tuple(str(value) if value not in (None, "") else NOTHING for value in values)
+        )
+
+    jobs = [row.job for row in rows]
+    yield line("How it stands", (row.sentence or str(row.job.state) for row in rows))
+    yield line("Exit code", (job.exit_code for job in jobs))
+    waits = (job.started_at - job.submitted_at if job.started_at else None for job in jobs)
+    yield line("Waited", (_long(wait) for wait in waits))
+    yield line("Ran", (_long(row.elapsed) for row in rows))
+    yield line("GPUs", (job.gpus for job in jobs))
+    yield line(
+        "Cost so far",
+        (money(row.cost) if row.cost is not None else CLOSED for row in rows),
+    )
+
+
+def _long(span: timedelta | None) -> str:
+    return measures.duration(span) if span is not None else ""
+
+
+def _measured(viewer: User, jobs: list[Job]) -> Iterator[Line]:
+    means = measured_means(viewer, jobs)
+    if not means:
+        return
+    shown = [means.get(job.pk) for job in jobs]
+    yield Line("GPU use, mean", tuple(f"{m.use:.0f} %" if m else NOTHING for m in shown))
+    most = (f"{m.most_memory_mib / 1024:.1f} GiB" if m else NOTHING for m in shown)
+    yield Line("GPU memory, most", tuple(most))
+    yield Line("Power, mean", tuple(f"{m.power_watts:.0f} W" if m else NOTHING for m in shown))
+
+
+def _specs(viewer: User, jobs: list[Job]) -> Iterator[Line]:
+    """Every field that any of the specs says, in their order."""
+    flat = [
+        dict(_flat(shown_spec(viewer, job).readable())) if may_read_inside(viewer, job) else None
+        for job in jobs
+    ]
+    names = dict.fromkeys(name for each in flat if each for name in each)
+    for name in names:
+        if name not in ("apiVersion", "kind"):
+            values = (CLOSED if each is None else each.get(name, NOTHING) for each in flat)
+            yield Line(name, tuple(values), is_code=True)
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list):
+        yield name, " ".join(map(str, value))
+    else:
+        yield name, str(value)

@@ -1,0 +1,77 @@
+"""Jobs side by side: differences marked, nothing of a foreign job, secrets masked."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from tests import scenes
+from tests.pages.yard import build_yard
+
+pytestmark = pytest.mark.django_db
+PAGE = "jobs:compare"
+
+
+@pytest.fixture
+def yard(root, alice, project):
+    return build_yard(root, alice, project)
+
+
+def lines(page) -> dict[str, tuple[str, ...]]:
+    return {line.title: line.values for line in page.context["lines"]}
+
+
+def test_results_and_specs_stand_beside_each_other(client, alice, yard):
+    client.force_login(alice)
+    pair = f"{yard.succeeded.pk},{yard.failed.pk}"
+    page = client.get(reverse(PAGE), {"id": pair})
+    found = lines(page)
+    assert found["Exit code"] == ("0", "3")
+    assert found["name"] == ("done", "broken")
+    assert 'class="differs"' in page.content.decode()
+    only = lines(client.get(reverse(PAGE), {"id": pair, "only": "differences"}))
+    assert "name" in only and all(len(set(values)) == 2 for values in only.values())
+
+
+def test_a_foreign_job_is_left_out_like_a_missing_one(client, carol, yard):
+    client.force_login(carol)
+    for number in (yard.succeeded.pk, 999_999):
+        page = client.get(reverse(PAGE), {"id": str(number)})
+        assert page.status_code == 200 and page.context["rows"] == []
+        assert f"there is no job {number} for you" in page.content.decode()
+
+
+def test_secrets_in_variables_are_shown_to_their_owner_alone(client, alice, bob, project, yard):
+    job = scenes.submit(alice, project, name="keeps", env={"HF_TOKEN": "hf_abcdefgh12345678"})
+    for viewer, knows in ((alice, True), (bob, False)):
+        client.force_login(viewer)
+        text = client.get(reverse(PAGE), {"id": str(job.pk)}).content.decode()
+        assert ("hf_abcdefgh12345678" in text) is knows
+
+
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [
+        ("x,<b>y</b>", "no job number"),
+        ("9" * 30, "no job number"),
+        (",".join(map(str, range(1, 12))), "at most 8 jobs"),
+        ("", "Nothing to compare yet"),
+    ],
+)
+def test_wrong_numbers_are_said(client, alice, yard, ids, said):
+    client.force_login(alice)
+    page = client.get(reverse(PAGE), {"id": ids})
+    assert page.status_code == 200
+    assert said in page.content.decode() and "<b>y</b>" not in page.content.decode()
+
+
+def test_eight_jobs_take_as_many_statements_as_two(
+    client, alice, project, yard, django_assert_num_queries
+):
+    client.force_login(alice)
+    with django_assert_num_queries(9) as few:
+        client.get(reverse(PAGE), {"id": f"{yard.succeeded.pk},{yard.failed.pk}"})
+    more = [scenes.submit(alice, project, name=f"n{n}").pk for n in range(6)]
+    ids = [yard.succeeded.pk, yard.failed.pk, *more]
+    with django_assert_num_queries(len(few)):
+        client.get(reverse(PAGE), {"id": ",".join(map(str, ids))})
