@@ -29,7 +29,7 @@ def test_results_and_specs_stand_beside_each_other(client, alice, yard):
     assert found["Exit code"] == ("0", "3")
     assert found["name"] == ("done", "broken")
     assert 'class="differs"' in page.content.decode()
-    only = lines(client.get(reverse(PAGE), {"id": pair, "only": "differences"}))
+    only = lines(client.get(reverse(PAGE), {"id": pair, "rows": "differing"}))
     assert "name" in only and all(len(set(values)) == 2 for values in only.values())
 
 

@@ -24,7 +24,7 @@ from scheduler.selectors.machines.measured import measured_means
 MOST = 8
 NOTHING = "–"
 CLOSED = "not for your role"
-PARAMETERS = ("id", "only")
+PARAMETERS = ("id", "rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Line:
 
 @page("GET")
 def compare(request: HttpRequest) -> HttpResponseBase:
-    """`?id=12&id=15` or `?id=12,15`; `only=differences` leaves out what is the same."""
+    """`?id=12&id=15` or `?id=12,15`; `rows=differing` leaves out what is the same."""
     viewer, now = viewer_of(request), timezone.now()
     wanted, problems = _numbers(request.GET.getlist("id"))
     found = visible_jobs(viewer).filter(pk__in=wanted).in_bulk() if wanted else {}
@@ -52,7 +52,7 @@ def compare(request: HttpRequest) -> HttpResponseBase:
     jobs = [found[number] for number in wanted if number in found]
     rows = job_rows(viewer, jobs, now=now)
     lines = [*_facts(rows), *_measured(viewer, jobs), *_specs(viewer, jobs)] if jobs else []
-    only = request.GET.get("only") == "differences"
+    only = request.GET.get("rows") == "differing"
     context = {
         "rows": rows,
         "lines": [line for line in lines if line.differs] if only else lines,
