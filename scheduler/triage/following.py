@@ -29,6 +29,17 @@ FOLLOWING: tuple[Signature, ...] = (
             ("watchdog got stuck",),
             ("without making progress in monitoring",),
             ("observed flight recorder dump signal",),
+            # Horovod's stall inspector, XLA's rendezvous and watchdog, TensorFlow's collectives.
+            ("submitted to be reduced, gathered or broadcasted by subset of ranks",),
+            ("stalled ranks:",),
+            ("stall_inspector", "stalled"),
+            ("this thread has been waiting for", "may be stuck"),
+            ("termination timeout for", "seconds exceeded"),
+            ("collective ops", "timed out"),
+            ("rpc ran for more than set timeout",),
+            # Python's own watchdog (faulthandler), which prints the stacks and ends the program.
+            ("timeout (0:", ")!"),
+            ("timeout (1:", ")!"),
         ),
     ),
     Signature(
@@ -44,6 +55,13 @@ FOLLOWING: tuple[Signature, ...] = (
             ("timeout waiting for key",),
             ("store timeout",),
             ("dataloader timed out",),
+            ("retrieving nccluniqueid", "timeout"),
+            ("barrier timed out",),
+            ("barriererror", "timed out"),
+            ("deadline_exceeded", "barrier"),
+            ("deadline_exceeded", "coordination"),
+            ("timed out waiting for", "workers to"),
+            ("timed out waiting for", "ranks"),
         ),
     ),
     Signature(
