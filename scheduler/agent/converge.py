@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from scheduler.agent.client import Client
 from scheduler.agent.config import NodeIdentity, Options
@@ -26,7 +26,7 @@ from scheduler.agent.setup.prepare import Ground
 from scheduler.agent.spool import Spool
 from scheduler.agent.watch import CheckpointWatch
 from scheduler.failpoints import reach
-from scheduler.states import EndReason
+from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import Assignment, AttemptReport, SyncReply
 
 _SWEEP_S = 600.0
@@ -109,7 +109,8 @@ class Roster:
                     attempt.checkpoints.finish(_LAST_LOOK_S)
                 uuids = attempt.assignment.device_uuids
                 self.ends.examine(attempt.report(), uuids, self.holders)
-                self._nudge_log(attempt.fence)
+                if shipper := self._shippers.get(attempt.fence):
+                    shipper.nudge()
                 self._outputs.ship(attempt.slot)
                 if self.uids:
                     self.uids.give_back(attempt.fence)
@@ -126,11 +127,6 @@ class Roster:
             live = [attempt for attempt in self._attempts.values() if attempt.end is None]
         return {uuid: a.fence for a in live for uuid in a.assignment.device_uuids}
 
-    def _nudge_log(self, fence: int) -> None:
-        shipper = self._shippers.get(fence)
-        if shipper is not None:
-            shipper.nudge()
-
     def reports(self) -> tuple[AttemptReport, ...]:
         """What the server should know of every attempt it has not told us to forget."""
         with self._lock:
@@ -141,6 +137,12 @@ class Roster:
     def _report(self, attempt: Attempt) -> AttemptReport:
         report = attempt.report(with_patch=attempt.fence not in self._patch_told)
         return self.ends.amend(report)
+
+    def is_awaited(self, report: AttemptReport) -> bool:
+        """Whether anybody acts on this news: it is more than a beginning, or tells a gang's port."""
+        attempt = self._attempts.get(report.fence)
+        is_gang = attempt is not None and len(attempt.assignment.addresses) > 1
+        return report.state is not AttemptState.STARTING or is_gang
 
     def is_busy(self) -> bool:
         """Whether any attempt is still alive."""
@@ -190,9 +192,7 @@ class Roster:
                 return False
             self.revision, self._acted_at = reply.revision, time.monotonic()
             wanted = {assignment.fence: assignment for assignment in reply.assignments}
-            changed = False
-            for fence in reply.forget:
-                changed |= self._forget(fence)
+            changed = self._forget(reply.forget)
             for assignment in wanted.values():
                 changed |= self._bring_to(assignment)
             for fence, attempt in self._attempts.items():
@@ -275,22 +275,26 @@ class Roster:
             attempt.checkpoints = watch
             watch.start()
 
-    def _forget(self, fence: int) -> bool:
-        if self._refused.pop(fence, None) is not None:
-            return True
-        attempt = self._attempts.get(fence)
-        if attempt is None or attempt.end is None:
-            return False  # one that still runs is stopped by not being listed
-        if self._outputs.holds_back(fence):
-            return False
-        self._shippers.pop(fence).stop()
-        if attempt.checkpoints is not None:
-            attempt.checkpoints.stop()
-        self._busy_before.pop(fence, None)
-        self._patch_told.discard(fence)
-        self.ends.forget(fence)
-        del self._attempts[fence]
-        reach("agent.forgetting")
-        attempt.clean_up(self.options.work)
-        self.spool.forget(attempt.slot)
-        return True
+    def _forget(self, fences: Iterable[int]) -> bool:
+        """Let go of what the server knows to its end; True when anything was."""
+        gone, changed = [], False
+        for fence in fences:
+            changed |= self._refused.pop(fence, None) is not None
+            attempt = self._attempts.get(fence)
+            if attempt is None or attempt.end is None:
+                continue  # one that still runs is stopped by not being listed
+            if self._outputs.holds_back(fence):
+                continue
+            self._shippers.pop(fence).stop()
+            if attempt.checkpoints is not None:
+                attempt.checkpoints.stop()
+            self._busy_before.pop(fence, None)
+            self._patch_told.discard(fence)
+            self.ends.forget(fence)
+            del self._attempts[fence]
+            reach("agent.forgetting")
+            attempt.clean_up(self.options.work)
+            gone.append(attempt.slot)
+        if gone:
+            self.spool.forget(gone)
+        return changed or bool(gone)

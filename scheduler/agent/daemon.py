@@ -30,6 +30,7 @@ from scheduler.agent.config import (
 )
 from scheduler.agent.converge import Roster
 from scheduler.agent.gpus import Gpus
+from scheduler.agent.news import News
 from scheduler.agent.node import host
 from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.readings import Readings
@@ -39,7 +40,6 @@ from scheduler.failpoints import reach
 from scheduler.wire.messages import (
     AGENT_VERSION,
     PROTOCOL,
-    AttemptReport,
     DeviceSample,
     HostSample,
     SyncRequest,
@@ -47,6 +47,9 @@ from scheduler.wire.messages import (
 )
 
 _RESCAN_S = 1.0
+# After a call the pulse rests as long as the call took: what happens meanwhile shares the next one,
+# and a busy server is asked less often.
+_MAX_REST_S = 0.25
 _FATAL = {409: "node_identity_conflict", 426: "protocol_unsupported"}
 
 logger = logging.getLogger(__name__)
@@ -78,7 +81,7 @@ class Daemon:
         self._heard, self._told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._stopping = threading.Event()
         self._introduced = False
-        self._reported: tuple[AttemptReport, ...] = ()
+        self._news = News()
         make_work_folder(options.work)
         self.watch = TroubleWatch(
             options.state / "troubles.json",
@@ -153,17 +156,20 @@ class Daemon:
                 self.roster.refresh()
                 if self._stopping.is_set() or time.monotonic() < not_before:
                     continue
-                if not (self._has_news() or self._is_sample_due()):
+                if not (self._is_news_due() or self._is_sample_due()):
                     continue
+                began = time.monotonic()
                 if self._sync(0.0):
                     backoff.reset()
                     not_before = 0.0
+                    self._stopping.wait(min(_MAX_REST_S, time.monotonic() - began))
                 else:
                     not_before = time.monotonic() + backoff.next_s()
 
     def _nap_s(self, not_before: float) -> float:
         now = time.monotonic()
-        due = max(not_before, self.readings.taken_at + self._sample_every_s())
+        due = self.readings.taken_at + self._sample_every_s()
+        due = max(not_before, min(due, self._news.due_at() or due))
         return max(0.0, min(_RESCAN_S, due - now))
 
     def _sample_every_s(self) -> float:
@@ -172,12 +178,10 @@ class Daemon:
     def _is_sample_due(self) -> bool:
         return time.monotonic() - self.readings.taken_at >= self._sample_every_s()
 
-    def _has_news(self) -> bool:
-        return (
-            _telling(self.roster.reports()) != self._reported
-            or self.watch.all() != self._wrong
-            or bool(self.checks.results())
-        )
+    def _is_news_due(self) -> bool:
+        if self.watch.all() != self._wrong or self.checks.results():
+            return True
+        return self._news.is_due(self.roster.reports(), self.roster.is_awaited)
 
     def _swallow_hints(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -205,7 +209,7 @@ class Daemon:
         reach("agent.answered")
         self.roster.note_contact(sent_at, request.reports)
         self._introduced = True
-        self._reported = _telling(request.reports)
+        self._news.note_told(request.reports)
         if request.troubles is not None:
             self._wrong = request.troubles
         self.checks.want(reply.check)
@@ -286,11 +290,3 @@ def hint_address(options: Options) -> str:
     """The socket on which supervisors wake the agent; the same after every restart."""
     mark = hashlib.sha256(os.fsencode(options.state.resolve())).hexdigest()[:24]
     return f"trainyard-agent-{mark}"
-
-
-def _telling(reports: tuple[AttemptReport, ...]) -> tuple[AttemptReport, ...]:
-    """What is worth a call of its own; a growing log is not, it has its own way."""
-    return tuple(
-        replace(report, code_patch="", log_size=report.log_size if report.end_reason else 0)
-        for report in reports
-    )

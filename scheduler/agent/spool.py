@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from scheduler.agent.runtime import processes, records
@@ -137,18 +138,19 @@ class Spool:
         """Whether this fence was here, ended and was deleted."""
         return fence in self._forgotten
 
-    def forget(self, slot: Slot) -> None:
-        """Delete a slot whose end and log are stored; its fence stays known."""
-        fence = slot.entry.assignment.fence
-        self._forgotten[fence] = None
+    def forget(self, slots: Sequence[Slot]) -> None:
+        """Delete slots whose end and log are stored; their fences stay known."""
+        fences = [slot.entry.assignment.fence for slot in slots]
+        self._forgotten.update(dict.fromkeys(fences))
         while len(self._forgotten) > _REMEMBERED:
             del self._forgotten[next(iter(self._forgotten))]
         with open(self.root / _TOMBSTONES, "a", encoding="ascii") as stream:
-            stream.write(f"{fence}\n")
+            stream.writelines(f"{fence}\n" for fence in fences)
             stream.flush()
             os.fsync(stream.fileno())
         reach("agent.forgotten")
-        shutil.rmtree(slot.path, ignore_errors=True)
+        for slot in slots:
+            shutil.rmtree(slot.path, ignore_errors=True)
 
     def _read_tombstones(self) -> dict[int, None]:
         path = self.root / _TOMBSTONES

@@ -12,6 +12,7 @@ from scheduler.services import transitions, usage
 from scheduler.services.checkpoints.losses import lost_work
 from scheduler.services.gathering import Step, afterwards
 from scheduler.services.placing import release_devices
+from scheduler.services.rows.updating import update_row
 from scheduler.services.sharing.committing import settle_all
 from scheduler.services.stopping import request_stop
 from scheduler.services.verdicts import triage, verdict
@@ -198,7 +199,7 @@ def _paused(attempt: Attempt, reason: EndReason) -> dict[str, Any]:
 
 def keep_report(placement: Placement) -> None:
     """Write what was reported alone: the log's size belongs to `append_log`, at work meanwhile."""
-    placement.save(update_fields=_REPORTED)
+    update_row(Placement, placement.pk, {name: getattr(placement, name) for name in _REPORTED})
 
 
 def read_log_sizes(placements: Iterable[Placement]) -> None:

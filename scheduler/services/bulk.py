@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from accounts.models import User
-from scheduler.services.jobs import MAX_KEY, Submitted, submit_job
+from scheduler.models import Job, SubmitKey
+from scheduler.services.jobs import MAX_KEY, Submitted, digest_of, submit_job
 from scheduler.services.submitting.naming import in_order, with_numbers
-from scheduler.services.submitting.targets import Seen
+from scheduler.services.submitting.opening import Opening, Target, check_job, write_jobs
+from scheduler.services.submitting.targets import Seen, resolve_target
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 
 MAX_JOBS = 100
@@ -37,21 +41,82 @@ def submit_jobs(
             [SpecProblem("idempotency_key", f"is longer than the {limit} characters of a bulk")]
         )
     _refuse_arrays(specs)
+    now = now or timezone.now()
+    keys = [f"{idempotency_key}:{row}" for row in range(len(specs))] if idempotency_key else []
+    if not keys or not SubmitKey.objects.filter(user=actor, key__in=keys).exists():
+        try:
+            with transaction.atomic():
+                return _submit_together(actor, specs, keys, now)
+        except IntegrityError:
+            if not keys:
+                raise
+    # The keys, or some of them, came before or race us just now: their jobs are the answer.
+    return _submit_each(actor, specs, keys, now)
+
+
+def _submit_together(
+    actor: User, specs: Sequence[JobSpec], keys: Sequence[str], now: datetime
+) -> list[Submitted]:
+    """All checked first, then written at once.
+
+    What must see the jobs before it, one that depends on others or whose waiting jobs are capped,
+    has them written first.
+    """
+    seen = Seen()
+    opened: dict[int, tuple[Opening, Job]] = {}
+    number_of: dict[str, int] = {}
+    checked: dict[int, Opening] = {}
+
+    def write() -> None:
+        jobs = write_jobs(list(checked.values()))
+        for (row, opening), job in zip(checked.items(), jobs, strict=True):
+            opened[row] = opening, job
+            number_of[opening.spec.name] = job.pk
+        checked.clear()
+
+    for row in in_order(specs):
+        with _naming(row):
+            project, queue = resolve_target(actor, specs[row], now, seen)
+            if checked and (specs[row].depends_on or seen.has_cap(project)):
+                write()
+            target = Target(actor, project, queue, now)
+            checked[row] = check_job(target, with_numbers(specs[row], number_of), seen)
+    write()
+    in_rows = [opened[row] for row in range(len(specs))]
+    SubmitKey.objects.bulk_create(
+        SubmitKey(
+            user=actor, key=key, request_hash=digest_of(opening.spec), job=job, created_at=now
+        )
+        for key, (opening, job) in zip(keys, in_rows, strict=False)
+    )
+    return [Submitted(job, is_new=True) for _, job in in_rows]
+
+
+def _submit_each(
+    actor: User, specs: Sequence[JobSpec], keys: Sequence[str], now: datetime
+) -> list[Submitted]:
     submitted: dict[int, Submitted] = {}
     number_of: dict[str, int] = {}
     seen = Seen()
-    for index in in_order(specs):
-        key = f"{idempotency_key}:{index}" if idempotency_key else ""
-        spec = with_numbers(specs[index], number_of)
-        try:
+    for row in in_order(specs):
+        spec = with_numbers(specs[row], number_of)
+        with _naming(row):
+            key = keys[row] if keys else ""
             done = submit_job(actor=actor, spec=spec, idempotency_key=key, now=now, seen=seen)
-        except SpecInvalid as error:
-            raise SpecInvalid(
-                [SpecProblem(f"jobs[{index}].{one.field}", one.message) for one in error.problems]
-            ) from None
-        submitted[index] = done
+        submitted[row] = done
         number_of[spec.name] = done.job.pk
-    return [submitted[index] for index in range(len(specs))]
+    return [submitted[row] for row in range(len(specs))]
+
+
+@contextmanager
+def _naming(row: int) -> Iterator[None]:
+    """Problems of the block are those of this job of the bulk."""
+    try:
+        yield
+    except SpecInvalid as error:
+        raise SpecInvalid(
+            [SpecProblem(f"jobs[{row}].{one.field}", one.message) for one in error.problems]
+        ) from None
 
 
 def _refuse_arrays(specs: Sequence[JobSpec]) -> None:

@@ -26,7 +26,7 @@ from scheduler.services.holding.following import followers_of, lock_sets
 from scheduler.services.holding.moves import move_held, reconsider
 from scheduler.services.holding.obstacles import Obstacle, obstacles_of
 from scheduler.services.stopping import request_stop
-from scheduler.services.submitting.opening import Target, open_job
+from scheduler.services.submitting.opening import Target, check_job, write_jobs
 from scheduler.services.submitting.targets import Seen, resolve_target
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
 from scheduler.states import (
@@ -71,14 +71,15 @@ def submit_job(
     now = now or timezone.now()
     if len(idempotency_key) > MAX_KEY:
         raise SpecInvalid([SpecProblem("idempotency_key", f"is longer than {MAX_KEY} characters")])
-    digest = _digest(spec)
+    digest = digest_of(spec)
     if idempotency_key and (known := _known(actor, idempotency_key, digest, now)):
         return Submitted(known, is_new=False)
+    seen = seen or Seen()
     project, queue = resolve_target(actor, spec, now, seen)
     target = Target(actor, project, queue, now, cloned_from, rerun_of)
     try:
         with transaction.atomic():
-            job = open_job(target, spec)
+            [job] = write_jobs([check_job(target, spec, seen)])
             if idempotency_key:
                 SubmitKey.objects.create(
                     user=actor,
@@ -96,7 +97,8 @@ def submit_job(
     return Submitted(job, is_new=True)
 
 
-def _digest(spec: JobSpec) -> str:
+def digest_of(spec: JobSpec) -> str:
+    """What tells one spec from another under the same key."""
     return hashlib.sha256(json.dumps(spec.document(), sort_keys=True).encode()).hexdigest()
 
 

@@ -27,6 +27,7 @@ from scheduler.services.history import (
 )
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import reconsider
+from scheduler.services.rows.updating import update_row
 from scheduler.services.timeline.segments import (
     follow_attempts,
     follow_devices,
@@ -90,13 +91,11 @@ def move_job(
         fields |= {"wait_facts": {}, "wait_checked_at": None}
     elif to is not JobState.HELD:
         fields |= {"wait_reason": "", "wait_facts": {}}
-    moved = Job.objects.filter(pk=job.pk, state=came_from).update(
-        state=to, version=F("version") + 1, **fields
-    )
-    if not moved:
+    changes = {"state": to, **fields}
+    if not update_row(Job, job.pk, changes, guard={"state": came_from}, raised=("version",)):
         return False
     # As read anew, without asking: the row holds what was just written.
-    for name, value in {"state": to, "version": job.version + 1, **fields}.items():
+    for name, value in {**changes, "version": job.version + 1}.items():
         setattr(job, name, value)
     record_event(
         job, kind, now=now, actor=actor, attempt=attempt, came_from=came_from, to=to, detail=detail
@@ -136,7 +135,7 @@ def move_attempt(attempt: Attempt, to: AttemptState, *, now: datetime, **fields:
         raise IllegalMove(f"attempt {attempt.pk}: {came_from} -> {to}")
     if to is AttemptState.ENDED:
         fields.setdefault("ended_at", now)
-    moved = Attempt.objects.filter(pk=attempt.pk, state=came_from).update(state=to, **fields)
+    moved = update_row(Attempt, attempt.pk, {"state": to, **fields}, guard={"state": came_from})
     if moved:
         # As read anew, without asking: the row holds what was just written.
         for name, value in {"state": to, **fields}.items():
@@ -146,7 +145,7 @@ def move_attempt(attempt: Attempt, to: AttemptState, *, now: datetime, **fields:
     else:
         # Only these fields: the job and its pool that were loaded along stay loaded.
         attempt.refresh_from_db(fields=["state", *fields])
-    return bool(moved)
+    return moved
 
 
 def move_node(

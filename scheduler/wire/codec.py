@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import types
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -21,6 +22,9 @@ MAX_DEPTH = 12
 MAX_ITEMS = 20_000
 MAX_TEXT = 1024 * 1024
 MAX_INT = 2**63 - 1
+_STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{\]}]', re.DOTALL)
+_AS_THEY_ARE = (str, int, float, bool)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class WireError(ValueError):
@@ -56,9 +60,16 @@ def decode(kind: type[Message], raw: bytes) -> Message:
     return result
 
 
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
 def _plain(value: object) -> object:
+    if value is None or type(value) in _AS_THEY_ARE:
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {name: _plain(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, (list, tuple)):
@@ -69,27 +80,17 @@ def _plain(value: object) -> object:
 
 
 def _refuse_depth(text: str) -> None:
-    """Cheap guard before the parser: brackets inside strings count too, which only errs safe."""
-    depth = deepest = 0
+    """Cheap guard before the parser."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
-    in_string = escaped = False
-    for char in text:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                in_string = False
-        elif char == '"':
-            in_string = True
-        elif char in "[{":
+    depth = 0
+    for found in _STRING_OR_BRACKET.finditer(text):
+        first = found[0][0]
+        if first in "[{":
             depth += 1
-            deepest = max(deepest, depth)
-            if deepest > MAX_DEPTH:
+            if depth > MAX_DEPTH:
                 raise WireError("", f"is nested deeper than {MAX_DEPTH} levels")
-        elif char in "]}":
+        elif first in "]}":
             depth -= 1
 
 
@@ -190,7 +191,7 @@ def _text(value: Any, path: str) -> str:
         raise WireError(path, "must be text")
     if len(value) > MAX_TEXT:
         raise WireError(path, f"is longer than {MAX_TEXT} characters")
-    if "\x00" in value or any("\ud800" <= char <= "\udfff" for char in value):
+    if "\x00" in value or not (value.isascii() or _SURROGATE.search(value) is None):
         raise WireError(path, "holds a NUL or a lone surrogate")
     return value
 

@@ -39,7 +39,7 @@ def test_the_forgotten_are_remembered_and_a_late_note_does_not_revive_them(
 ) -> None:
     spool = Spool(tmp_path / "spool")
     slot = spool.accept(order := assignment())
-    spool.forget(slot)
+    spool.forget([slot])
     with pytest.raises(FileNotFoundError):
         slot.note_shipped(1)
     assert not slot.path.exists()

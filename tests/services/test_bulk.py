@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from django.db.models import F
 
-from scheduler.models import Dependency, Job
+from scheduler.models import Dependency, Job, JobEvent
 from scheduler.services.bulk import submit_jobs
+from scheduler.services.jobs import submit_job
+from scheduler.services.rows.updating import update_row
+from scheduler.services.sharing.limits import set_caps
 from scheduler.spec import SpecInvalid, parse_spec
 from tests import scenes
 from tests.scenes import NOON
@@ -93,3 +97,50 @@ def test_names_must_be_of_one_job_of_the_bulk(cluster, alice, project):
 def test_a_name_alone_is_refused_without_a_bulk(cluster, alice, project):
     with pytest.raises(SpecInvalid, match="give the number"):
         scenes.submit(alice, project, depends_on="afterok:train")
+
+
+def test_many_are_written_with_as_few_statements_as_one(
+    cluster, alice, project, django_assert_max_num_queries
+):
+    sent = specs(project, **{f"j{number}": [] for number in range(100)})
+    with django_assert_max_num_queries(25):
+        done = submit_jobs(actor=alice, specs=sent, now=NOON)
+    assert [one.job.name for one in done] == [spec.name for spec in sent]
+    assert set(Job.objects.values_list("name", "state")) == {(one.name, "queued") for one in sent}
+    assert JobEvent.objects.filter(kind="submitted").count() == 100
+
+
+def test_a_bulk_fills_a_waiting_room_to_the_last_place_and_no_further(
+    cluster, root, alice, project, team
+):
+    set_caps(actor=root, owner=team, max_pending=3)
+    with pytest.raises(SpecInvalid) as refused:
+        submit_jobs(actor=alice, specs=specs(project, a=[], b=[], c=[], d=[]), now=NOON)
+    assert [one.field for one in refused.value.problems] == ["jobs[3].project"]
+    assert not Job.objects.exists()
+    submit_jobs(actor=alice, specs=specs(project, a=[], b=[], c=[]), now=NOON)
+    assert Job.objects.count() == 3
+
+
+def test_a_key_that_brought_a_part_of_the_jobs_brings_the_rest(cluster, alice, project):
+    first = specs(project, a=[])[0]
+    known = submit_job(actor=alice, spec=first, idempotency_key="k:0", now=NOON).job
+    done = submit_jobs(
+        actor=alice, specs=specs(project, a=[], b=["a"]), idempotency_key="k", now=NOON
+    )
+    assert [(one.job.name, one.is_new) for one in done] == [("a", False), ("b", True)]
+    assert done[0].job == known
+    assert Dependency.objects.get().on == known
+
+
+@pytest.mark.parametrize("guard", ["queued", "held"])
+def test_a_row_is_written_as_the_model_would(cluster, alice, project, guard):
+    jobs = [one.job for one in submit_jobs(actor=alice, specs=specs(project, a=[], b=[]), now=NOON)]
+    fields = {"state": "held", "wait_facts": {"who": "é"}, "started_at": NOON, "exit_code": None}
+    swift = update_row(Job, jobs[0].pk, fields, guard={"state": guard}, raised=("version",))
+    usual = Job.objects.filter(pk=jobs[1].pk, state=guard).update(
+        version=F("version") + 1, **fields
+    )
+    assert swift == bool(usual) == (guard == "queued")
+    both = Job.objects.order_by("pk").values(*fields, "version", "name")
+    assert {**both[0], "name": ""} == {**both[1], "name": ""}

@@ -10,9 +10,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import kill, latency, logs, loop, packing, replay, takeover, throughput
+from portal.bench import kill, latency, logs, loop, packing, replay, takeover
 from portal.bench.deciding import cycle, gang, topology
 from portal.bench.figures import MOST
+from portal.bench.load import throughput
 from portal.bench.money import ledger, reports
 from portal.embedded.places import StackProblem
 

@@ -9,6 +9,7 @@ a thread of the agent cannot.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import select
 import signal
@@ -119,6 +120,9 @@ def serve(channel_fd: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    # What is here stays for good: looking for garbage in it would only copy pages in children.
+    gc.collect()
+    gc.freeze()
     while True:
         message, files, _, _ = socket.recv_fds(channel, _MAX_MESSAGE, 1)
         if not message:

@@ -53,8 +53,8 @@ def kill_descendants(
     give_up_at = time.monotonic() + give_up_s
     rounds = 0
     while True:
-        _reap_all()
-        left = processes.descendants(os.getpid())
+        # Who was orphaned is this subreaper's own child: without any child nobody is left.
+        left = processes.descendants(os.getpid()) if _has_children() else []
         if not left:
             return []
         if time.monotonic() > give_up_at:
@@ -93,10 +93,14 @@ def kill_remains(
         time.sleep(0.01)
 
 
-def _reap_all() -> None:
-    with contextlib.suppress(ChildProcessError):
+def _has_children() -> bool:
+    """Whether there is any child, once those that have ended are reaped."""
+    try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+    except ChildProcessError:
+        return False
+    return True
 
 
 def signal_name(number: int) -> str:

@@ -160,16 +160,18 @@ def write_record(path: Path, record: object, *, durable: bool = False) -> None:
 
 
 def claim_record(path: Path, record: object) -> bool:
-    """Create `path` with its whole content unless it exists; False: somebody else was first."""
+    """Create `path` with its whole content unless it exists; False: somebody else was first.
+
+    Not durable: after a power loss the entry's boot id says that nothing of it may start again.
+    """
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    _write_file(fresh, encode(record), durable=True)
+    _write_file(fresh, encode(record), durable=False)
     try:
         os.link(fresh, path)
     except FileExistsError:
         return False
     finally:
         os.unlink(fresh)
-    sync_folder(path.parent)
     return True
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.db.models import QuerySet
+
 from accounts.models import Project
 from scheduler.models import Account, Job
 from scheduler.services.sharing.tree import below, on_the_way, whose_account
@@ -9,13 +11,19 @@ from scheduler.spec import SpecInvalid, SpecProblem
 from scheduler.states import WAITING_JOB_STATES
 
 
+def capped_on_the_way(project: Project) -> QuerySet[Account]:
+    """The accounts on the project's way to the root that have such a cap."""
+    return Account.objects.filter(
+        on_the_way([(project.pk, project.team_id)]), max_pending__isnull=False
+    )
+
+
 def refuse_beyond_cap(project: Project, more: int) -> None:
     """Raises SpecInvalid if `more` jobs are too many for the project or an account above it.
 
     Only accounts with such a cap are locked, so that two submits do not both take the last place.
     """
-    way = on_the_way([(project.pk, project.team_id)])
-    capped = Account.objects.select_for_update().filter(way, max_pending__isnull=False)
+    capped = capped_on_the_way(project).select_for_update()
     for account in capped.order_by("depth", "pk"):
         waiting = Job.objects.filter(below(account, "project"), state__in=WAITING_JOB_STATES)
         count, most = waiting.count(), account.max_pending or 0

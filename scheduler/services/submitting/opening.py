@@ -18,6 +18,7 @@ from scheduler.services.sharing.waiting_room import refuse_beyond_cap
 from scheduler.services.submitting.ceilings import refuse_above_ceiling
 from scheduler.services.submitting.columns import columns_of
 from scheduler.services.submitting.order import Order, resolve_order
+from scheduler.services.submitting.targets import Seen
 from scheduler.spec import JobSpec
 from scheduler.spec.order import write_range
 from scheduler.states import JobState, WaitReason
@@ -36,28 +37,53 @@ class Target:
     booking: Booking | None = None
 
 
-def open_job(target: Target, spec: JobSpec) -> Job:
-    """Write the job, or the set and its tasks: then the first of them is returned.
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A job that may be written: where it goes, and what it waits for."""
+
+    target: Target
+    spec: JobSpec
+    order: Order
+    obstacle: Obstacle | None
+
+    @property
+    def _fields(self) -> dict[str, Any]:
+        return _fields(self.target, self.spec, self.order)
+
+
+def check_job(target: Target, spec: JobSpec, seen: Seen) -> Opening:
+    """Whether the job, or the set, may be submitted; what was looked up goes to `seen`.
 
     Raises SpecInvalid for an order that cannot be, above the highest tier, beyond what may wait or
-    a budget lets in.
-
-    1. What is in its way: a hold, dependencies, its begin time; of an array also the throttle.
-    2. The rows: held or queued, with what they wait for and their first event.
+    a budget lets in. Where waiting jobs are capped, those of before must have been written.
     """
     order = resolve_order(target.actor, spec)
-    refuse_blocked(target.project, target.now)
+    seen.once(refuse_blocked, target.project, target.now)
     booking = resolve_booking(target.actor, target.project, target.queue, spec, now=target.now)
+    seen.once(refuse_above_ceiling, target.project, spec.tier_number)
+    if seen.has_cap(target.project):
+        refuse_beyond_cap(target.project, len(spec.array.indexes) if spec.array else 1)
     target = replace(target, booking=booking)
-    refuse_above_ceiling(target.project, spec.tier_number)
-    refuse_beyond_cap(target.project, len(spec.array.indexes) if spec.array else 1)
     obstacle = _held_by(target, spec) or order.obstacle or begin_obstacle(spec.begin, target.now)
-    if spec.array is not None:
-        return _open_set(target, spec, order, obstacle)
-    job = Job.objects.create(**_fields(target, spec, order), **_state(obstacle))
-    Dependency.objects.bulk_create(order.rows([job]))
-    _record(target, [job])
-    return job
+    return Opening(target, spec, order, obstacle)
+
+
+def write_jobs(openings: Sequence[Opening]) -> list[Job]:
+    """Write the jobs: held or queued, with what they wait for and their first event.
+
+    Of a set the first task is returned. Three statements for all that are no sets.
+    """
+    if any(one.spec.array is not None for one in openings):
+        return [
+            job
+            for one in openings
+            for job in ([_open_set(one)] if one.spec.array else write_jobs([one]))
+        ]
+    jobs = Job.objects.bulk_create(Job(**one._fields, **_state(one.obstacle)) for one in openings)
+    pairs = list(zip(openings, jobs, strict=True))
+    Dependency.objects.bulk_create(row for one, job in pairs for row in one.order.rows([job]))
+    _record(openings[0].target, jobs)
+    return jobs
 
 
 def _held_by(target: Target, spec: JobSpec) -> Obstacle | None:
@@ -87,7 +113,9 @@ def _state(obstacle: Obstacle | None) -> dict[str, Any]:
     return {"state": JobState.HELD, **held}
 
 
-def _open_set(target: Target, spec: JobSpec, order: Order, obstacle: Obstacle | None) -> Job:
+def _open_set(opening: Opening) -> Job:
+    target, spec = opening.target, opening.spec
+    order, obstacle = opening.order, opening.obstacle
     assert spec.array is not None
     indexes, limit = spec.array.indexes, spec.array.max_parallel
     job_set = JobSet.objects.create(
@@ -119,11 +147,12 @@ def _open_set(target: Target, spec: JobSpec, order: Order, obstacle: Obstacle | 
 
 
 def _record(target: Target, jobs: Sequence[Job]) -> None:
-    """The first event of each, one hint for all, and a wake if any may start."""
+    """The first event of each, a hint for each line, and a wake if any may start."""
     JobEvent.objects.bulk_create(
         JobEvent(job=job, at=target.now, actor=target.actor, kind="submitted", to_state=job.state)
         for job in jobs
     )
-    transitions.tell_of_job(jobs[0], target.queue.pool.name)
+    for job in {(job.project_id, job.pool_id): job for job in jobs}.values():
+        transitions.tell_of_job(job)
     if any(job.state == JobState.QUEUED for job in jobs):
         events.wake_scheduler_on_commit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -13,6 +14,7 @@ from scheduler.selectors.cluster import Shape, largest_shape
 from scheduler.selectors.sharing.licences import licence_totals
 from scheduler.services.errors import NotFound
 from scheduler.services.secrets import secret_problems
+from scheduler.services.sharing.waiting_room import capped_on_the_way
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, units
 from scheduler.spec.values import WHOLE_MILLI, format_milli
 
@@ -27,6 +29,20 @@ class Seen:
     projects: dict[str, Project] = field(default_factory=dict)
     queues: dict[str, Queue | None] = field(default_factory=dict)
     shapes: dict[tuple[int, str, int], Shape] = field(default_factory=dict)
+    capped: dict[int, bool] = field(default_factory=dict)
+    passed: set[tuple[Hashable, ...]] = field(default_factory=set)
+
+    def once(self, check: Callable[..., None], *about: Hashable) -> None:
+        """Make a check unless it was passed before; what it raises goes through."""
+        if (check, *about) not in self.passed:
+            check(*about)
+            self.passed.add((check, *about))
+
+    def has_cap(self, project: Project) -> bool:
+        """Whether an account on the project's way up caps its waiting jobs."""
+        if project.pk not in self.capped:
+            self.capped[project.pk] = capped_on_the_way(project).exists()
+        return self.capped[project.pk]
 
     def project(self, actor: User, path: str) -> Project:
         """Raises NotFound."""

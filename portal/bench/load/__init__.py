@@ -1,0 +1,1 @@
+"""Workloads of many short jobs and many nodes, and what they cost."""

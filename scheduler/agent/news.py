@@ -1,0 +1,44 @@
+"""What is new on this node for the server, and when it is worth a call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from scheduler.wire.messages import AttemptReport
+
+# That an attempt has begun is nothing to hurry for: a moment later there is more to say.
+_UNHURRIED_S = 0.05
+
+
+class News:
+    """Compares what is to be reported with what the server was told."""
+
+    def __init__(self) -> None:
+        self._told: frozenset[AttemptReport] = frozenset()
+        self._since: float | None = None
+
+    def note_told(self, reports: tuple[AttemptReport, ...]) -> None:
+        """The server has these now."""
+        self._told, self._since = frozenset(map(_telling, reports)), None
+
+    def is_due(
+        self, reports: tuple[AttemptReport, ...], is_awaited: Callable[[AttemptReport], bool]
+    ) -> bool:
+        """Whether to call now; news that nobody awaits waits a moment for more."""
+        fresh = [one for one in map(_telling, reports) if one not in self._told]
+        if not fresh or any(map(is_awaited, fresh)):
+            return bool(fresh)
+        self._since = self._since or time.monotonic()
+        return time.monotonic() >= self._since + _UNHURRIED_S
+
+    def due_at(self) -> float | None:
+        """When news that waits is due, monotonic; None while there is none."""
+        return None if self._since is None else self._since + _UNHURRIED_S
+
+
+def _telling(report: AttemptReport) -> AttemptReport:
+    """What is worth a call of its own; a growing log is not, it has its own way."""
+    log_size = report.log_size if report.end_reason else 0
+    return replace(report, code_patch="", log_size=log_size)

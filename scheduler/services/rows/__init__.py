@@ -1,0 +1,1 @@
+"""Writing rows in fewer and cheaper statements."""
