@@ -164,20 +164,28 @@ async def _send(hints: dict[tuple[str, str], str | int]) -> None:
 
 
 async def wait_for_node(
-    node_id: int, is_due: Callable[[], Awaitable[bool]], timeout_s: float
+    node_id: int,
+    is_due: Callable[[], Awaitable[bool]],
+    timeout_s: float,
+    looks_again: Callable[[], Awaitable[bool]],
 ) -> None:
     """As `wait_for_topic`, for what a node should do."""
-    await wait_for_topic(f"node:{node_id}", is_due, timeout_s)
+    await wait_for_topic(f"node:{node_id}", is_due, timeout_s, looks_again)
 
 
 async def wait_for_topic(
-    topic: str, is_due: Callable[[], Awaitable[bool]], timeout_s: float
+    topic: str,
+    is_due: Callable[[], Awaitable[bool]],
+    timeout_s: float,
+    looks_again: Callable[[], Awaitable[bool]] | None = None,
 ) -> None:
     """Return when `is_due()` says so or after `timeout_s`; hints only make it quicker.
 
     `is_due` is asked once after subscribing, so a hint sent before is not missed, then at every
-    hint and at least every two seconds.
+    hint and at least every two seconds. `looks_again` may answer instead where no hint has come:
+    its word may be a moment old.
     """
+    looks_again = looks_again or is_due
     deadline = time.monotonic() + timeout_s
     try:
         async with asyncio.timeout(2):
@@ -186,16 +194,18 @@ async def wait_for_topic(
             await layer.group_add(group_name(topic), channel)
     except Exception as error:
         logger.warning("no hints for %s, looking every half second: %s", topic, error)
-        while time.monotonic() < deadline and not await is_due():
+        while time.monotonic() < deadline and not await looks_again():
             await asyncio.sleep(min(RECHECK_WITHOUT_BROKER_S, timeout_s))
         return
     hint = asyncio.ensure_future(layer.receive(channel))
+    ask = is_due
     try:
-        while not await is_due():
+        while not await ask():
             left = deadline - time.monotonic()
             if left <= 0:
                 return
             await asyncio.wait({hint}, timeout=min(left, RECHECK_S))
+            ask = is_due if hint.done() else looks_again
             if hint.done():
                 hint.exception()
                 hint = asyncio.ensure_future(layer.receive(channel))

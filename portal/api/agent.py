@@ -19,7 +19,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from accounts.errors import DomainError
-from portal.api.holding import give_back_connections
+from portal.api.holding import HeldNodes, give_back_connections
 from portal.doors import lanes
 from scheduler import events
 from scheduler.models import Node
@@ -27,7 +27,12 @@ from scheduler.services.kept.outputs import append_output, take_output_list
 from scheduler.services.logs import append_log
 from scheduler.services.nodes import authenticate_node, enrol_node
 from scheduler.services.secrets import hand_secrets
-from scheduler.services.sync import current_reply, desired_revision, sync_node
+from scheduler.services.sync import (
+    current_reply,
+    desired_revision,
+    desired_revisions,
+    sync_node,
+)
 from scheduler.wire.codec import WireError, decode, encode
 from scheduler.wire.messages import (
     MAX_LOG_CHUNK,
@@ -43,6 +48,7 @@ logger = logging.getLogger(__name__)
 MAX_HOLD_S = 20.0
 MAX_ENROL_BYTES = 256 * 1024
 MAX_PK = 2**63 - 1
+_held = HeldNodes()
 _STATUS_OF_CODE = {"protocol_unsupported": 426}
 
 Result = TypeVar("Result")
@@ -205,10 +211,19 @@ async def sync(request: HttpRequest) -> HttpResponse:
         async def is_due() -> bool:
             return await _in_lane(desired_revision, node.pk) != message.seen_revision
 
-        await events.wait_for_node(node.pk, is_due, min(message.hold_s, MAX_HOLD_S))
+        async def looks_again() -> bool:
+            return await _held.revision(node.pk, _read_revisions) != message.seen_revision
+
+        with _held.one(node.pk):
+            hold_s = min(message.hold_s, MAX_HOLD_S)
+            await events.wait_for_node(node.pk, is_due, hold_s, looks_again)
         return _answer(await _in_lane(current_reply, node))
     except Exception as error:
         return _refuse(error)
+
+
+async def _read_revisions(node_ids: list[int]) -> dict[int, int]:
+    return await _in_lane(desired_revisions, node_ids)
 
 
 def _take_in(request: HttpRequest) -> tuple[Node, SyncRequest, SyncReply | None]:

@@ -7,7 +7,10 @@ time the whole view runs, so a right that was taken away ends the wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +23,7 @@ from accounts.permissions import forget_grants
 from scheduler import events
 
 MAX_WAIT_S = 60
+_LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,38 @@ class Hold:
 
     topic: str
     timeout_s: float
+
+
+class HeldNodes:
+    """What the nodes whose calls are held here should run, read for all of them at once.
+
+    Hundreds of held calls look again every two seconds, in case a hint was lost; they share one
+    look a second.
+    """
+
+    def __init__(self) -> None:
+        self._held: Counter[int] = Counter()
+        self._revisions: dict[int, int] = {}
+        self._read_at = 0.0
+
+    @contextmanager
+    def one(self, node_id: int) -> Iterator[None]:
+        """A call of this node is held in the block."""
+        self._held[node_id] += 1
+        try:
+            yield
+        finally:
+            self._held -= Counter({node_id: 1})
+
+    async def revision(
+        self, node_id: int, read: Callable[[list[int]], Awaitable[dict[int, int]]]
+    ) -> int | None:
+        """The node's revision as it was within the last second; None for one that is gone."""
+        if time.monotonic() - self._read_at > _LOOK_EVERY_S or node_id not in self._revisions:
+            began = time.monotonic()
+            self._revisions = await read(list(self._held))
+            self._read_at = began
+        return self._revisions.get(node_id)
 
 
 def on_hold(reply: Any, topic: str, timeout_s: float) -> Any:

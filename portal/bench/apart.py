@@ -14,14 +14,14 @@ from pathlib import Path
 from portal.bench.figures import tell
 from portal.embedded.broker import server_arguments
 from portal.embedded.places import ROOT, Places, StackProblem
-from portal.embedded.postgres import Cluster, NoPostgres
+from portal.embedded.postgres import throw_away
 from portal.embedded.programs import leashed
 
 
 @contextlib.contextmanager
 def apart(database: str) -> Iterator[dict[str, str]]:
     """The environment of such processes; `database` is sqlite or postgres. All is thrown away."""
-    with _database(database) as url, _folder() as places:
+    with throw_away(database) as url, _folder() as places:
         environment = {
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "portal.settings.embedded",
@@ -58,19 +58,6 @@ def _folder() -> Iterator[Places]:
         yield places
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _database(kind: str) -> Iterator[str]:
-    """Address of a throw-away PostgreSQL; empty for SQLite in the state folder."""
-    if kind == "sqlite":
-        yield ""
-        return
-    try:
-        with Cluster() as cluster:
-            yield cluster.url()
-    except NoPostgres as problem:
-        raise StackProblem(f"PostgreSQL is not installed here. Type '{problem}'.") from None
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,6 +48,13 @@ def spec(name: str, **fields: Any) -> dict[str, Any]:
         "time_limit": "5m",
         **fields,
     }
+
+
+def add_database(parser: ArgumentParser) -> None:
+    """`--database`: what the measured servers keep their data in."""
+    parser.add_argument(
+        "--database", choices=["sqlite", "postgres"], default="sqlite", help="default %(default)s"
+    )
 
 
 def percentile(values: Sequence[float], share: float) -> float:

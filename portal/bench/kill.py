@@ -7,7 +7,7 @@ import time
 from argparse import ArgumentParser
 from typing import Any
 
-from portal.bench.figures import MOST_NODES, client, machine, nodes_of, tell
+from portal.bench.figures import MOST_NODES, add_database, client, machine, nodes_of, tell
 from portal.bench.outages import kill_control_plane, restart, running_agents
 from portal.bench.witness import (
     SCRIPT,
@@ -32,6 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=float, default=2.0, help="how long each job runs; default %(default)s"
     )
+    add_database(parser)
     parser.add_argument("--agents", action="store_true", help="kill the nodes' agents as well")
 
 
@@ -42,8 +43,9 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     that never started. doubled: jobs that started more than once, whatever the attempt.
     """
     nodes = nodes_of(options["nodes"], options["gpus_per_node"])
+    kept = {"runs_agents": False, "database": options["database"]}
     with (
-        temporary_stack(tell=tell, nodes=nodes, runs_agents=False) as stack,
+        temporary_stack(tell=tell, nodes=nodes, **kept) as stack,
         running_agents(stack, nodes) as agents,
     ):
         folder = make_witness_folder(stack.places.state.parent)
@@ -81,5 +83,6 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         "ready_s": round(ready_s, 2),
         "recovery_s": round(min(later), 2) if later else None,
         "last_end_s": round(last_end_s, 2),
+        "database": options["database"],
         **machine(),
     }

@@ -11,7 +11,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 from typing import Any
 
-from portal.bench.figures import client, machine, nodes_of, percentile, tell
+from portal.bench.figures import add_database, client, machine, nodes_of, percentile, tell
 from portal.bench.witness import (
     SCRIPT,
     make_witness_folder,
@@ -34,6 +34,7 @@ BACKLOG = 2 * GPUS
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Of `bench takeover`."""
+    add_database(parser)
     parser.add_argument("--rounds", type=int, default=5, help="default %(default)s")
 
 
@@ -43,7 +44,8 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     takeover_s counts from the kill to the first instruction of a job that waited for it.
     """
     nodes = nodes_of(1, GPUS)
-    with temporary_stack(tell=tell, nodes=nodes) as stack, client(stack) as api:
+    stack_of = temporary_stack(tell=tell, nodes=nodes, database=options["database"])
+    with stack_of as stack, client(stack) as api:
         folder = make_witness_folder(stack.places.state.parent)
         script = SCRIPT.format(folder=folder, seconds=0.5)
         stack.supervisor.stop_program(SCHEDULER)
@@ -77,6 +79,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         "takeover_s": takeover_s,
         "acknowledged": len(acknowledged),
         **verdict(acknowledged, states, starts),
+        "database": options["database"],
         **machine(),
     }
 

@@ -5,15 +5,19 @@ PostgreSQL refuses to run as root: then it runs as `postgres` or `nobody`, in a 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
+
+from portal.embedded.places import StackProblem
 
 
 class NoPostgres(Exception):
@@ -106,6 +110,22 @@ class Cluster:
         )
         if result.returncode != 0:
             raise RuntimeError(f"{program}: {result.stderr.strip()[-1000:]}")
+
+
+@contextlib.contextmanager
+def throw_away(kind: str, *, keeps_commits: bool = False) -> Iterator[str]:
+    """The address of a new PostgreSQL for `postgres`, empty for `sqlite`: that is a file.
+
+    Raises StackProblem where PostgreSQL is not installed.
+    """
+    if kind == "sqlite":
+        yield ""
+        return
+    try:
+        with Cluster(keeps_commits=keeps_commits) as cluster:
+            yield cluster.url()
+    except NoPostgres as problem:
+        raise StackProblem(f"PostgreSQL is not installed here. Type '{problem}'.") from None
 
 
 def create_database(server_url: str, name: str) -> str:

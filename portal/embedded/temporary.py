@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from portal.embedded.places import Places, StackProblem, free_port
+from portal.embedded.postgres import throw_away
 from portal.embedded.programs import LocalNode
 from portal.embedded.stack import Stack, StackOptions
 
@@ -19,11 +20,20 @@ def temporary_stack(
     tell: Callable[[str], None],
     nodes: tuple[LocalNode, ...] = (LocalNode("local"),),
     runs_agents: bool = True,
+    database: str = "sqlite",
 ) -> Iterator[Stack]:
     """A stack with the demonstration's people in a folder that is removed afterwards.
 
-    The folder is above `stack.places.state`; jobs may pass through it.
+    The folder is above `stack.places.state`; jobs may pass through it. `database`: sqlite, or
+    postgres, a cluster beside the stack whose commits survive a crash of its processes.
     """
+    with throw_away(database, keeps_commits=True) as url:
+        yield from _temporary(tell, nodes, runs_agents, url)
+
+
+def _temporary(
+    tell: Callable[[str], None], nodes: tuple[LocalNode, ...], runs_agents: bool, url: str
+) -> Iterator[Stack]:
     folder = Path(tempfile.mkdtemp(prefix="trainyard-"))
     # Jobs run under user ids of their own and must be able to pass through.
     folder.chmod(0o711)
@@ -32,7 +42,7 @@ def temporary_stack(
         StackOptions(
             port=free_port() or 0,
             nodes=nodes,
-            environment={"DATABASE_URL": "", "REDIS_URL": ""},
+            environment={"DATABASE_URL": url, "REDIS_URL": ""},
             with_demo=True,
             api_tokens_for=("admin", "alice"),
             runs_agents=runs_agents,

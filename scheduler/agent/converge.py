@@ -139,7 +139,7 @@ class Roster:
         return self.ends.amend(report)
 
     def is_awaited(self, report: AttemptReport) -> bool:
-        """Whether anybody acts on this news: it is more than a beginning, or tells a gang's port."""
+        """Whether anybody acts on this news: more than a beginning, or the port of a gang."""
         attempt = self._attempts.get(report.fence)
         is_gang = attempt is not None and len(attempt.assignment.addresses) > 1
         return report.state is not AttemptState.STARTING or is_gang

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
 from scheduler.agent.client import Backoff, Client, Refused, ServerAway
@@ -125,7 +125,7 @@ class OutputDesk:
         client: Client,
         retry_cap_s: float,
         forget_lock: AbstractContextManager[object],
-        forget: Callable[[int], object],
+        forget: Callable[[Iterable[int]], object],
     ) -> None:
         self._forget_lock = forget_lock
         self._client = client
@@ -162,4 +162,4 @@ class OutputDesk:
     def _done(self, fence: int) -> None:
         if self.is_let_go(fence):
             with self._forget_lock:
-                self._forget(fence)
+                self._forget([fence])

@@ -28,7 +28,14 @@ from portal.embedded.temporary import temporary_stack
 @pytest.mark.parametrize("agents_too", [False, True])
 def test_the_control_plane_is_killed_after_the_last_accepted_job(agents_too):
     figures = kill.run(
-        {"jobs": 12, "nodes": 2, "gpus_per_node": 2, "seconds": 1.5, "agents": agents_too}
+        {
+            "jobs": 12,
+            "nodes": 2,
+            "gpus_per_node": 2,
+            "seconds": 1.5,
+            "agents": agents_too,
+            "database": "sqlite",
+        }
     )
     assert figures["acknowledged"] == 12
     assert (figures["lost"], figures["doubled"], figures["unasked"]) == (0, 0, 0)
@@ -78,7 +85,7 @@ def test_submits_in_flight_at_the_kill_are_repeated_and_make_one_job_each():
 @pytest.mark.stack
 @pytest.mark.timeout(240)
 def test_a_killed_scheduler_is_replaced_within_ten_seconds():
-    figures = takeover.run({"rounds": 1})
+    figures = takeover.run({"rounds": 1, "database": "sqlite"})
     assert (figures["acknowledged"], figures["lost"], figures["doubled"]) == (17, 0, 0)
     assert 0 < figures["max_s"] <= 10
 

@@ -13,11 +13,12 @@ from django.core.management.base import BaseCommand, CommandError
 from portal.bench import kill, latency, logs, loop, packing, replay, takeover
 from portal.bench.deciding import cycle, gang, topology
 from portal.bench.figures import MOST
-from portal.bench.load import throughput
+from portal.bench.load import agents, restart, throughput
 from portal.bench.money import ledger, reports
 from portal.embedded.places import StackProblem
 
 WORKLOADS = {
+    "agents": agents,
     "cycle": cycle,
     "gang": gang,
     "kill": kill,
@@ -28,6 +29,7 @@ WORKLOADS = {
     "packing": packing,
     "replay": replay,
     "reports": reports,
+    "restart": restart,
     "takeover": takeover,
     "throughput": throughput,
     "topology": topology,
