@@ -13,7 +13,7 @@ from accounts.services import SERVICE_SCOPES
 from portal.api.auth import ANY_SCOPE
 from portal.live import topics as live
 from tests.pages.matrix import OPEN_ROUTES
-from tests.rights import asking
+from tests.rights import asking, writes, writing
 from tests.rights.scene import PEOPLE, Scene, build
 from tests.rights.table import API, CLASSES, PAGES, TOPICS
 
@@ -58,6 +58,26 @@ def test_who_gets_what_from_the_api(scene):
             wanted[route, side] = f"{people} {service}"
             found[route, side] = asking.api_answers(scene, route, getattr(scene, side))
     assert found == wanted
+
+
+def test_who_may_change_what_over_the_api(scene):
+    """Every operation that writes, with a body that would do, by everybody, on own and foreign."""
+    there = {
+        f"{method} {route}"
+        for route, methods in asking.operations().items()
+        for method in methods
+        if method != "get"
+    }
+    assert there == set(writes.WRITES) == set(writing.SENT)
+    words = writing.targets(scene)
+    found = {}
+    for operation in writes.WRITES:
+        sides = SIDES if writing.has_sides(operation, words) else SIDES[:1] * 2
+        seen = {
+            side: writing.answers(scene, operation, words[side]) for side in dict.fromkeys(sides)
+        }
+        found[operation] = tuple(seen[side] for side in sides)
+    assert found == {one: writes.CLASSES[name] for one, name in writes.WRITES.items()}
 
 
 def test_who_watches_what(scene):

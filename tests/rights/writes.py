@@ -1,0 +1,201 @@
+"""The matrix of rights over everything that writes: for every operation of the API, who may.
+
+A row names its class; a class says what the seven kinds of people get on what is their own team's
+and on another's. y: past the rights; n: told that they may not; -: told that there is no such
+thing. An operation without a row fails, and so does a row without its operation. Pages that write
+have their rows in `tests/pages/matrix.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# member lead above finance operator admin auditor: of their own team's, of another team's.
+CLASSES: Final[dict[str, tuple[str, str]]] = {
+    # Who works there or leads above; for others there is no such thing.
+    "submit": (
+        "y y y - - y -",
+        "- - - - - y -",
+    ),
+    # Who works there, leads above, or runs the cluster; others are told that they may not.
+    "move": (
+        "y y y n y y n",
+        "- - - n y y n",
+    ),
+    # Who works there or leads above.
+    "rerun": (
+        "y y y n n y n",
+        "- - - n n y n",
+    ),
+    # Who leads it or leads above.
+    "lead": (
+        "n y y n - y n",
+        "- - - n - y n",
+    ),
+    # There is none here.
+    "nothing_there": (
+        "- - - - - - -",
+        "- - - - - - -",
+    ),
+    # Who runs the cluster.
+    "operate": (
+        "n n n n y y n",
+        "n n n n y y n",
+    ),
+    # Who leads it or above, or runs the cluster.
+    "book": (
+        "n y y n y y n",
+        "- - - n y y n",
+    ),
+    # Administrators.
+    "admin": (
+        "n n n n n y n",
+        "n n n n n y n",
+    ),
+    # Finance; a proposed price is nobody else's.
+    "prices": (
+        "- - - y - y -",
+        "- - - y - y -",
+    ),
+    # Finance.
+    "books": (
+        "n n n y n y n",
+        "n n n y n y n",
+    ),
+    # A thing of the books: finance; auditors see it and may not.
+    "books_thing": (
+        "- - - y - y n",
+        "- - - y - y n",
+    ),
+    # Who runs the cluster, on what teams have.
+    "operate_theirs": (
+        "n n n n y y n",
+        "- - - n y y n",
+    ),
+    # Administrators; here nobody waits for one.
+    "nobody_waits": (
+        "n n n n n - n",
+        "n n n n n - n",
+    ),
+    # Who leads both ends, and administrators.
+    "move_team": (
+        "n n n n - y n",
+        "- - - n - y n",
+    ),
+    # Giver and deputy.
+    "deputy": (
+        "y y - - - y -",
+        "- - - - - y -",
+    ),
+    # Whose it is.
+    "own": (
+        "y - - - - - -",
+        "- - - - - - -",
+    ),
+    # Who asked, and nobody else.
+    "asker": (
+        "y n n n n n n",
+        "- - - n n n n",
+    ),
+    # Who leads it or above, where it waits for a lead.
+    "decide": (
+        "n y y n n y n",
+        "- - - n n y n",
+    ),
+    # Who has to do with a request; auditors read.
+    "take_part": (
+        "y y y y y y n",
+        "- - - y y y n",
+    ),
+    # Who sees it: it is in no state for it, which is said before the right.
+    "see": (
+        "y y y y y y y",
+        "- - - y y y y",
+    ),
+    # Whoever signs in, for themselves.
+    "everybody": (
+        "y y y y y y y",
+        "y y y y y y y",
+    ),
+}
+
+WRITES: Final[dict[str, str]] = {
+    "post jobs/": "submit",
+    "post jobs/bulk/": "submit",
+    "post jobs/quote/": "submit",
+    "post jobs/<int:pk>/cancel/": "move",
+    "post jobs/<int:pk>/hold/": "move",
+    "post jobs/<int:pk>/release/": "move",
+    "post jobs/<int:pk>/pause/": "move",
+    "post jobs/<int:pk>/resume/": "move",
+    "post jobs/<int:pk>/clone/": "submit",
+    "post sets/<int:pk>/cancel/": "move",
+    "post sets/<int:pk>/rerun/": "rerun",
+    "post secrets/": "lead",
+    "delete secrets/<int:pk>/": "nothing_there",
+    "post pools/": "operate",
+    "post pools/<str:name>/isolation/": "operate",
+    "post nodes/tokens/": "operate",
+    "post nodes/<str:name>/gpus/<int:index>/": "operate",
+    "post nodes/<str:name>/drain/": "operate",
+    "post nodes/<str:name>/resume/": "operate",
+    "post nodes/<str:name>/retire/": "operate",
+    "post nodes/<str:name>/place/": "operate",
+    "post nodes/<str:name>/labels/": "operate",
+    "post windows/": "operate",
+    "post windows/<int:pk>/cancel/": "operate",
+    "post bookings/": "book",
+    "post bookings/<int:pk>/": "book",
+    "post bookings/<int:pk>/cancel/": "book",
+    "post licences/": "operate",
+    "post licences/<str:name>/remove/": "operate",
+    "post queue/<slug:pool>/pause/": "operate",
+    "post queue/<slug:pool>/resume/": "operate",
+    "post rates/": "admin",
+    "post rates/<int:pk>/approve/": "prices",
+    "post rates/<int:pk>/decline/": "prices",
+    "post finance/assets/": "books",
+    "post finance/assets/<int:pk>/approve/": "books_thing",
+    "post finance/assets/<int:pk>/decline/": "books_thing",
+    "post finance/assets/<int:pk>/retire/": "books_thing",
+    "post finance/assets/<int:pk>/retire/approve/": "books_thing",
+    "post finance/assets/<int:pk>/retire/decline/": "books_thing",
+    "post finance/costs/": "books",
+    "post finance/costs/<int:pk>/approve/": "books_thing",
+    "post finance/costs/<int:pk>/decline/": "books_thing",
+    "post finance/charging/<str:month>/": "books",
+    "post finance/terms/": "books",
+    "post finance/terms/<int:pk>/approve/": "books_thing",
+    "post finance/terms/<int:pk>/decline/": "books_thing",
+    "post rules/quotas/": "operate_theirs",
+    "delete rules/quotas/<int:pk>/": "operate_theirs",
+    "post rules/quotas/<int:pk>/grants/": "operate_theirs",
+    "post rules/grants/<int:pk>/revoke/": "operate",
+    "post rules/budgets/": "operate_theirs",
+    "post rules/budgets/<int:pk>/remove/": "operate_theirs",
+    "post rules/ceilings/": "operate_theirs",
+    "post rules/headroom/": "operate",
+    "post rules/policies/": "operate",
+    "post roles/": "admin",
+    "post roles/confirm/": "nobody_waits",
+    "post roles/take/": "admin",
+    "post teams/": "lead",
+    "post teams/<slug:slug>/move/": "move_team",
+    "post teams/<slug:slug>/services/": "lead",
+    "post teams/<slug:slug>/services/<str:username>/end/": "lead",
+    "post teams/<slug:slug>/services/<str:username>/tokens/": "lead",
+    "post delegations/": "lead",
+    "post delegations/<int:pk>/end/": "deputy",
+    "post requests/": "submit",
+    "post requests/policies/": "admin",
+    "post requests/<int:pk>/submit/": "own",
+    "post requests/<int:pk>/revise/": "asker",
+    "post requests/<int:pk>/withdraw/": "asker",
+    "post requests/<int:pk>/answer/": "asker",
+    "post requests/<int:pk>/decide/": "decide",
+    "post requests/<int:pk>/comment/": "take_part",
+    "post requests/<int:pk>/renew/": "see",
+    "post requests/<int:pk>/whatif/": "take_part",
+    "post tokens/": "everybody",
+    "delete tokens/<int:pk>/": "own",
+}

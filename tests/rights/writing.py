@@ -1,0 +1,231 @@
+"""What is sent to every writing operation of the API, and to what: one line each.
+
+A line names the word of `targets` that stands in the address, and a body that would do if the
+person may; `{team}` and the like are filled from the side's words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.services import (
+    delegate,
+    issue_service_token,
+    issue_token,
+    make_service_account,
+    propose_rate,
+)
+from scheduler.models import MaintenanceWindow
+from scheduler.services import books
+from scheduler.services.books.costs.retiring import retire_asset
+from scheduler.services.sharing.budgets import set_budget
+from scheduler.services.sharing.grants import add_grant
+from scheduler.services.sharing.limits import set_quota
+from scheduler.services.sites.licences import set_licence
+from scheduler.services.sites.windows import plan_window
+from tests import requesting, scenes
+from tests.factories import person
+from tests.rights.scene import PEOPLE, Scene, Side
+
+_SOON, _LATER = (f"{date.today() + timedelta(days=days)}T00:00:00Z" for days in (20, 30))
+_PERIOD = {"valid_from": _SOON, "valid_until": _LATER}
+_ASSET = {"pool": "{pool}", "name": "x", "paid": "5", "since": "2126-01-01", "months": 3}
+_COST = {"pool": "{pool}", "month": "2126-01", "kind": "staff", "amount": "5", "note": "x"}
+_JOB = {"name": "x", "project": "{path}", "script": "true"}
+_WISH = {"owner": "{team}", "kind": "guaranteed", "amount": 1, "pool": "{pool}"}
+_WISH["justification"] = "We need it now."
+_BOOKING = {"owner": "{path}", "pool": "{pool}", "nodes": 1, "gpus_per_node": 1}
+_REVISED = {"version": 3, "amount": 1, "justification": "Later, and one less.", **_PERIOD}
+_WINDOW = {"pool": "{pool}", "from_at": _SOON, "until_at": _LATER}
+_HOURS = {"owner": "{team}", "gpu_hours": 3, **_PERIOD}
+
+# y: got past the rights, done or in the way of something else; n: may not; -: finds no such thing.
+CELLS = {400: "-", 401: "-", 403: "n", 404: "-", 405: "-", 422: "-"}
+# "method route": the word of the target in the address, and the body.
+SENT: dict[str, tuple[str, dict[str, Any]]] = {
+    "post jobs/": ("", _JOB),
+    "post jobs/bulk/": ("", {"jobs": [_JOB]}),
+    "post jobs/quote/": ("", _JOB),
+    "post jobs/<int:pk>/cancel/": ("queued", {}),
+    "post jobs/<int:pk>/hold/": ("queued", {}),
+    "post jobs/<int:pk>/release/": ("held", {}),
+    "post jobs/<int:pk>/pause/": ("running", {}),
+    "post jobs/<int:pk>/resume/": ("held", {}),
+    "post jobs/<int:pk>/clone/": ("queued", {}),
+    "post sets/<int:pk>/cancel/": ("job_set", {}),
+    "post sets/<int:pk>/rerun/": ("job_set", {}),
+    "post secrets/": (
+        "",
+        {"name": "hub-token", "value": "a long enough value", "project": "{path}"},
+    ),
+    "delete secrets/<int:pk>/": ("none", {}),
+    "post pools/": ("", {"name": "fresh"}),
+    "post pools/<str:name>/isolation/": ("pool", {"isolation": ""}),
+    "post nodes/tokens/": ("", {"pool": "{pool}"}),
+    "post nodes/<str:name>/gpus/<int:index>/": ("node", {"action": "check"}),
+    "post nodes/<str:name>/drain/": ("node", {"reason": "fan"}),
+    "post nodes/<str:name>/resume/": ("node", {}),
+    "post nodes/<str:name>/retire/": ("node", {}),
+    "post nodes/<str:name>/place/": ("node", {"rack": "r1"}),
+    "post nodes/<str:name>/labels/": ("node", {"labels": {"disk": "fast"}}),
+    "post windows/": ("", _WINDOW),
+    "post windows/<int:pk>/cancel/": ("window", {}),
+    "post bookings/": ("", {**_BOOKING, "from_at": _SOON, "until_at": _LATER}),
+    "post bookings/<int:pk>/": ("booking", {"version": 1, "note": "x"}),
+    "post bookings/<int:pk>/cancel/": ("booking", {}),
+    "post licences/": ("", {"name": "cae", "total": 3}),
+    "post licences/<str:name>/remove/": ("licence", {}),
+    "post queue/<slug:pool>/pause/": ("pool", {}),
+    "post queue/<slug:pool>/resume/": ("pool", {}),
+    "post rates/": ("", {"device_model": "", "price_per_gpu_hour": "2"}),
+    "post rates/<int:pk>/approve/": ("rate", {}),
+    "post rates/<int:pk>/decline/": ("rate", {}),
+    "post finance/assets/": ("", _ASSET),
+    "post finance/assets/<int:pk>/approve/": ("bought", {}),
+    "post finance/assets/<int:pk>/decline/": ("bought", {}),
+    "post finance/assets/<int:pk>/retire/": ("asset", {"on": "2126-02-01", "reason": "x"}),
+    "post finance/assets/<int:pk>/retire/approve/": ("leaving", {}),
+    "post finance/assets/<int:pk>/retire/decline/": ("leaving", {}),
+    "post finance/costs/": ("", _COST),
+    "post finance/costs/<int:pk>/approve/": ("cost", {}),
+    "post finance/costs/<int:pk>/decline/": ("cost", {}),
+    "post finance/charging/<str:month>/": ("month", {"charging": "chargeback"}),
+    "post finance/terms/": ("", {"pool": "{pool}", "idle": "even"}),
+    "post finance/terms/<int:pk>/approve/": ("terms", {}),
+    "post finance/terms/<int:pk>/decline/": ("terms", {}),
+    "post rules/quotas/": ("", {"owner": "{team}", "maximum": 3}),
+    "delete rules/quotas/<int:pk>/": ("quota", {}),
+    "post rules/quotas/<int:pk>/grants/": ("quota", {"maximum": 1, **_PERIOD}),
+    "post rules/grants/<int:pk>/revoke/": ("grant", {}),
+    "post rules/budgets/": ("", _HOURS),
+    "post rules/budgets/<int:pk>/remove/": ("budget", {}),
+    "post rules/ceilings/": ("", {"owner": "{team}", "tier": "urgent"}),
+    "post rules/headroom/": ("", {"pool": "{pool}", "gpus": 0}),
+    "post rules/policies/": ("", {"name": "fair"}),
+    "post roles/": ("", {"username": "nobody", "role": "auditor"}),
+    "post roles/confirm/": ("", {"username": "nobody", "role": "admin"}),
+    "post roles/take/": ("", {"username": "finance", "role": "finance"}),
+    "post teams/": ("", {"name": "Fresh", "parent": "{team}"}),
+    "post teams/<slug:slug>/move/": ("team", {"parent": ""}),
+    "post teams/<slug:slug>/services/": ("team", {"name": "nightly"}),
+    "post teams/<slug:slug>/services/<str:username>/end/": ("team", {}),
+    "post teams/<slug:slug>/services/<str:username>/tokens/": (
+        "team",
+        {"name": "x", "scopes": ["jobs:read"]},
+    ),
+    "post delegations/": (
+        "",
+        {
+            "deputy": "nobody",
+            "scope": "approve_requests",
+            "team": "{team}",
+            "starts_at": _SOON,
+            "ends_at": _LATER,
+        },
+    ),
+    "post delegations/<int:pk>/end/": ("delegation", {}),
+    "post requests/": ("", _WISH),
+    "post requests/policies/": ("", {"sla_hours": 5}),
+    "post requests/<int:pk>/submit/": ("draft", {"version": 1}),
+    "post requests/<int:pk>/revise/": ("asked", _REVISED),
+    "post requests/<int:pk>/withdraw/": ("asked", {"version": 3}),
+    "post requests/<int:pk>/answer/": ("asked", {"version": 3, "text": "x"}),
+    "post requests/<int:pk>/decide/": ("asked", {"version": 3, "outcome": "approve"}),
+    "post requests/<int:pk>/comment/": ("asked", {"text": "Soon."}),
+    "post requests/<int:pk>/renew/": ("asked", {}),
+    "post requests/<int:pk>/whatif/": ("asked", {}),
+    "post tokens/": ("", {"name": "x", "scopes": ["jobs:read"]}),
+    "delete tokens/<int:pk>/": ("token", {}),
+}
+
+
+def targets(scene: Scene) -> dict[str, dict[str, Any]]:
+    """The words of both sides: what the scene has, and what only writing needs."""
+    second, root = person("proposer", is_superuser=True), scene.people["admin"]
+    person("nobody")
+    pool = scene.own.queued.pool
+    bought = {"actor": second, "pool": pool, "paid": Decimal(5), "since": date(2126, 1, 1)}
+    leaving = books.propose_asset(name="old", months=9, **bought)
+    books.approve_spending(actor=root, row=leaving)
+    retire_asset(actor=second, asset=leaving, on=date(2126, 2, 1), reason="x")
+    cost = books.propose_cost(
+        actor=second, pool=pool, month="2126-01", kind="staff", amount=Decimal(5), note="x"
+    )
+    rate = propose_rate(actor=second, device_model="", price_per_gpu_hour=Decimal(2))
+    now = timezone.now()
+    begin, end = now + timedelta(days=50), now + timedelta(days=51)
+    window: MaintenanceWindow = plan_window(actor=root, pool=pool, from_at=begin, until_at=end)
+    shared = {
+        "bought": books.propose_asset(name="new", months=9, **bought).pk,
+        "leaving": leaving.pk,
+        "cost": cost.pk,
+        "rate": rate.pk,
+        "terms": books.propose_terms(actor=second, pool=pool, idle="even").pk,
+        "window": window.pk,
+        "licence": set_licence(actor=root, name="solver", total=2).name,
+        "index": 0,
+        "none": 987_654,
+    }
+    return {
+        name: {**side.words, **shared, **_of_side(side, root)}
+        for name, side in (("own", scene.own), ("foreign", scene.foreign))
+    }
+
+
+def _of_side(side: Side, root: User) -> dict[str, Any]:
+    """Things of one team; its member's and its lead's, as the scene names them."""
+    now, somebody = timezone.now(), User.objects.get(pk=side.job.owner_id)
+    lead = User.objects.get(username=f"lead-of-{side.team.slug}")
+    begin, end = now + timedelta(days=1), now + timedelta(days=9)
+    quota = set_quota(actor=root, owner=side.team, maximum=9)
+    grant = add_grant(actor=root, quota=quota, maximum=1, valid_from=begin, valid_until=end)
+    budget = set_budget(actor=root, owner=side.team, gpu_hours=9, valid_from=begin, valid_until=end)
+    service = make_service_account(actor=lead, team=side.team, name=f"bot-{side.team.slug}")
+    issue_service_token(actor=lead, account=service, name="t", scopes=["jobs:read"])
+    delegation = delegate(
+        actor=lead, deputy=somebody, scope="approve_requests", starts_at=begin, ends_at=end
+    )
+    token, _ = issue_token(actor=somebody, name="laptop", scopes=["jobs:read"])
+    return {
+        "held": scenes.submit(somebody, side.project, hold=True, now=now).pk,
+        "draft": requesting.ask(somebody, side.team, is_draft=True, now=now).pk,
+        "quota": quota.pk,
+        "grant": grant.pk,
+        "budget": budget.pk,
+        "service": service.username,
+        "delegation": delegation.pk,
+        "token": token.pk,
+        "path": f"{side.team.slug}/{side.project.slug}",
+    }
+
+
+def has_sides(operation: str, words: dict[str, dict[str, Any]]) -> bool:
+    """Whether own and foreign differ in what is sent."""
+    word, body = SENT[operation]
+    own, foreign = (json.dumps([words[side].get(word), body]) for side in ("own", "foreign"))
+    return own != foreign or "{team}" in own or "{path}" in own
+
+
+def answers(scene: Scene, operation: str, words: dict[str, Any]) -> str:
+    """What each of the people gets, in their order, as `CELLS`; whatever was done is undone."""
+    method, _, route = operation.partition(" ")
+    word, body = SENT[operation]
+    parts = {"username": words["service"], "index": words["index"]}
+    address = re.sub(r"<\w+:(\w+)>", lambda found: str(parts.get(found[1], words.get(word))), route)
+    sent = re.sub(r"\{(\w+)\}", lambda found: str(words[found[1]]), json.dumps(body))
+    cells = []
+    for name in PEOPLE:
+        with transaction.atomic():
+            send = getattr(scene.clients[name], method)
+            answer = send("/api/v1/" + address, sent, content_type="application/json")
+            transaction.set_rollback(True)
+        cells.append(CELLS.get(answer.status_code, "y"))
+    return " ".join(cells)
