@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
-PURE = ("bench", "engine", "ledger", "simulator", "spec", "triage", "wire")
+PURE = ("bench", "engine", "ledger", "simulator", "spec", "torture", "triage", "wire")
 # Stages of their own run these.
 ELSEWHERE = (*PURE, "architecture", "outages", "flows", "browser")
 # No test in these folders opens a database of ours; once is enough for them.

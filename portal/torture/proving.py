@@ -11,7 +11,7 @@ from portal.torture.plants import PLANTS
 from portal.torture.run import Choice, run
 
 # Long enough for a fault of each kind that a bug needs, with waits cut short.
-_MINUTES, _DIVIDE, _AGENTS, _PAUSE_S = 0.6, 60, 3, 2.0
+_MINUTES, _DIVIDE, _AGENTS, _PAUSE_S = 0.8, 60, 3, 2.0
 
 
 def with_plant(choice: Choice, name: str) -> Choice:

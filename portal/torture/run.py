@@ -147,6 +147,7 @@ def _storm(yard: Yard, choice: Choice, diary: Diary, witness: Path) -> None:
     patience_s = 2 * yard.timers.lost_after_s + _SETTLE_S
     for job, state in aftermath.wait_for_the_end(yard.database, patience_s):
         diary.note("overdue", job=job, state=state)
+    crowd.cancel_the_past()
     for other in hand.bystanders:
         other.kill()
         other.wait()

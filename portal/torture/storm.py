@@ -58,7 +58,7 @@ class Storm:
             at, target = time.time(), ""
             try:
                 target = fault.inflict(self.hand)
-            except (OSError, RuntimeError, ValueError):
+            except Exception:
                 logger.exception("fault %s could not be inflicted", fault.name)
             finally:
                 with self._lock:

@@ -53,7 +53,7 @@ class Story:
                 self.attempt(12, 2, 130.0, 201.0, "completed"),
             ],
             "placement": [
-                self.placement(21, 11, "node_lost", 22, 20),
+                self.placement(21, 11, "node_lost", 20, 20),
                 self.placement(22, 12, "completed", 33, 33),
             ],
             "allocation": [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import subprocess
-import time
 
 import pytest
 
@@ -12,7 +11,6 @@ from portal.torture import program
 from portal.torture.aftermath import locks_still_held, recovery_by_kind
 from portal.torture.faults import FAULTS
 from portal.torture.plants import PLANTS
-from portal.torture.run import Choice, run
 from portal.torture.yard import Timers
 from scheduler.spec import parse_spec
 
@@ -98,34 +96,3 @@ def test_recovery_is_the_time_to_the_next_start_where_it_hurt():
         "agent-kill": {"p50_s": 5, "max_s": 5},
         "web-kill": {"p50_s": 3, "max_s": 3},
     }
-
-
-@pytest.mark.stack
-@pytest.mark.timeout(900)
-def test_a_minute_of_faults_breaks_nothing():
-    """Its length is in time; how much happens in it is the machine's affair."""
-    began = time.monotonic()
-    choice = Choice(minutes=1.0, seed=1, agents=3, divide=60, pause_s=2.5, tell=print)
-    figures = run(choice)
-    assert figures["breaks"] == []
-    assert figures["faults"] >= 5 and figures["jobs"] >= 5 and figures["attempts"] >= 5
-    assert time.monotonic() - began > 60
-
-
-@pytest.mark.stack
-@pytest.mark.long
-@pytest.mark.timeout(2400)
-def test_ten_minutes_of_faults_break_nothing():
-    figures = run(Choice(minutes=10.0, seed=int(time.time()), tell=print))
-    assert figures["breaks"] == [], figures["seed"]
-    assert figures["faults"] >= 100
-
-
-@pytest.mark.stack
-@pytest.mark.long
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", sorted(PLANTS))
-def test_a_planted_bug_is_found(name):
-    from portal.torture.proving import found_by
-
-    assert found_by(Choice(seed=5, tell=print), name)

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 
 from portal.torture.history import Evidence, Row
 
+# What a supervisor writes where the disk is full or the cap is reached: a gap that is shown.
+_CUT = "[trainyard] The log ends here"
+
 
 def line_of(job: int, fence: int, rank: int, number: int) -> str:
     """The text of a line as the harness's program prints it."""
@@ -31,10 +34,15 @@ def logs_are_whole(evidence: Evidence) -> Iterator[str]:
         job = attempts[placement["attempt_id"]]["job_id"]
         fence, rank = placement["attempt_id"], placement["rank"]
         count = counts.get((fence, rank))
-        is_full = placement["log_expected"] is not None and (
-            placement["log_size"] >= placement["log_expected"] > 0
-        )
+        is_full = _is_called_whole(placement) and _CUT not in text
         yield _sequence(place, own, (job, fence, rank), count if is_full else None)
+
+
+def _is_called_whole(placement: Row) -> bool:
+    """Whether its node saw the end and sent all; of a lost node what came is all there will be."""
+    if placement["end_reason"] == "node_lost" or placement["log_expected"] is None:
+        return False
+    return bool(placement["log_size"] >= placement["log_expected"] > 0)
 
 
 def _joined(place: str, placement: Row, pieces: list[Row], evidence: Evidence) -> str:

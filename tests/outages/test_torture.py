@@ -1,0 +1,48 @@
+"""Whole runs of `manage.py torture`: a minute always, ten and every planted bug where asked for."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from portal.embedded.postgres import NoPostgres, find_binaries
+from portal.torture.plants import PLANTS
+from portal.torture.proving import found_by
+from portal.torture.run import Choice, run
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture(autouse=True)
+def _needs_postgres():
+    try:
+        find_binaries()
+    except NoPostgres as problem:
+        pytest.skip(f"PostgreSQL is not installed: {problem}")
+
+
+@pytest.mark.timeout(1200)
+def test_a_minute_of_faults_breaks_nothing():
+    """Its length is in time; how much happens in it is the machine's affair."""
+    choice = Choice(minutes=1.0, seed=1, agents=3, divide=60, pause_s=2.5, tell=print)
+    figures = run(choice)
+    assert figures["breaks"] == []
+    assert figures["faults"] >= 5 and figures["jobs"] >= 3 and figures["attempts"] >= 3
+    # What nothing happened to has shown nothing.
+    assert sum(looked_at > 0 for looked_at in figures["looked_at"].values()) >= 18
+
+
+@pytest.mark.long
+@pytest.mark.timeout(2400)
+def test_ten_minutes_of_faults_break_nothing():
+    figures = run(Choice(minutes=10.0, seed=int(time.time()), tell=print))
+    assert figures["breaks"] == [], figures["seed"]
+    assert figures["faults"] >= 100
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", sorted(PLANTS))
+def test_a_planted_bug_is_found(name):
+    assert found_by(Choice(seed=5, tell=print), name)
