@@ -6,7 +6,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -35,6 +35,7 @@ class Crowd:
         self.seed = seed
         self.most = 3 * len(yard.nodes)
         self.jobs: list[int] = []
+        self.only: Sequence[str] = ()
         self._threads = [
             threading.Thread(target=self._for_ever, args=(each,), name=each.__name__, daemon=True)
             for each in (self._submit, self._submit, self._cancel, self._peek, self._revoke)
@@ -84,7 +85,7 @@ class Crowd:
             self.diary.note("fault", name=f"hostile-{kind}", number=16, target=key, until=None)
         else:
             longest_s = self.yard.timers.grace_s * 0.6
-            sent = draw_job(dice, self.witness, key, longest_s=min(20.0, longest_s))
+            sent = draw_job(dice, self.witness, key, longest_s=min(20.0, longest_s), only=self.only)
         give_up = time.monotonic() + _TRIES_S
         while time.monotonic() < give_up and not self._sent(key, sent):
             time.sleep(0.4)

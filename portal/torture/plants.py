@@ -1,7 +1,7 @@
 """Bugs that the harness must find; `portal/torture/under.py` puts them into programs.
 
 Each takes away one of the reasons why a promise holds, in the program that gives it. `kinds` are
-the faults that bring it to light; a real bug would wait for them longer.
+the faults, and `jobs` the programs, that bring it to light; a real bug would wait for them longer.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class Plant:
     in_guard: Callable[[], None] | None = None
     sql: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ("agent-kill", "web-kill", "scheduler-kill")
+    jobs: tuple[str, ...] = ()
 
 
 def _two_leaders() -> None:
@@ -225,15 +226,20 @@ PLANTS: Mapping[str, Plant] = {
     "given-up-early": Plant(
         "silent nodes are given up before they have killed what runs there",
         on_server=_give_up_early,
-        kinds=("partition", "agent-stop", "one-way"),
+        kinds=("partition", "one-way"),
+        jobs=("long",),
     ),
     "called-success": Plant(
         "an end that nobody saw counts as success",
         in_agent=_call_it_success,
         kinds=("supervisor-kill", "reboot"),
+        jobs=("long",),
     ),
     "pid-believed": Plant(
-        "a supervisor is known by its pid alone", in_agent=_believe_pids, kinds=("pid-reused",)
+        "a supervisor is known by its pid alone",
+        in_agent=_believe_pids,
+        kinds=("pid-reused",),
+        jobs=("long",),
     ),
     "left-behind": Plant(
         "processes of ended jobs live on", in_agent=_leave_behind, in_guard=_leave_behind
@@ -243,5 +249,6 @@ PLANTS: Mapping[str, Plant] = {
         in_agent=_start_again,
         in_guard=_claim_twice,
         kinds=("agent-kill",),
+        jobs=("long",),
     ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,16 @@ def make_witness(folder: Path) -> Path:
     return folder
 
 
-def draw_job(dice: random.Random, witness: Path, name: str, *, longest_s: float) -> dict[str, Any]:
-    """The next job of the workload, as its document."""
-    kinds = list(_KINDS)
+def draw_job(
+    dice: random.Random,
+    witness: Path,
+    name: str,
+    *,
+    longest_s: float,
+    only: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The next job of the workload, as its document; of these kinds alone where some are named."""
+    kinds = list(only) or list(_KINDS)
     kind = dice.choices(kinds, [_KINDS[each][0] for each in kinds])[0]
     return document(kind, _KINDS[kind][1], dice, witness, name, longest_s)
 

@@ -19,7 +19,8 @@ def with_plant(choice: Choice, name: str) -> Choice:
     if not name:
         return choice
     plant = PLANTS[name]
-    return replace(choice, plant=name, sql=plant.sql, kinds=choice.kinds or plant.kinds)
+    kinds = choice.kinds or plant.kinds
+    return replace(choice, plant=name, sql=plant.sql, kinds=kinds, jobs=plant.jobs)
 
 
 def prove(choice: Choice) -> dict[str, Any]:

@@ -39,7 +39,8 @@ _MAX_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to run. `divide`: the product's timers by this. `kinds`: faults, all when empty.
+    """What to run. `divide`: the product's timers by this. `kinds` of faults and `jobs`: all when
+    empty.
 
     `sql` is carried out before people come: what a planted bug needs of the database.
     """
@@ -51,6 +52,7 @@ class Choice:
     pause_s: float = 1.2
     plant: str = ""
     kinds: Sequence[str] = ()
+    jobs: Sequence[str] = ()
     sql: Sequence[str] = ()
     history: Path | None = None
     tell: Callable[[str], None] = field(default=lambda _: None)
@@ -132,6 +134,7 @@ def _storm(yard: Yard, choice: Choice, diary: Diary, witness: Path) -> None:
     hand = Hand(yard, random.Random(choice.seed), proxy, over)
     kinds = [name for name in choice.kinds or FAULTS if _can(name, yard)]
     crowd = Crowd(yard, diary, choice.seed, witness, proxy.address, over)
+    crowd.only = choice.jobs
     storm = Storm(hand, diary, kinds, choice.pause_s)
     crowd.start()
     storm.start()

@@ -1,4 +1,4 @@
-"""Whole runs of `manage.py torture`: a minute always, ten and every planted bug where asked for."""
+"""Whole runs of `manage.py torture`: a minute, ten, and every planted bug."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def _needs_postgres():
         pytest.skip(f"PostgreSQL is not installed: {problem}")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_a_minute_of_faults_breaks_nothing():
     """Its length is in time; how much happens in it is the machine's affair."""
