@@ -29,11 +29,11 @@ def test_owner_sees_the_place_and_the_reason(client, alice, yard):
 
 def test_strangers_jobs_are_one_line_without_names(client, carol, alice, project, yard):
     for number in range(3):
-        scenes.submit(alice, project, name=f"secret-{number}", gpus_per_node=2)
+        scenes.submit(alice, project, name=f"hidden-run-{number}", gpus_per_node=2)
     client.force_login(carol)
     page = client.get(reverse("queue:list"))
     text = page.content.decode()
-    assert "secret" not in text and "alice" not in text.lower()
+    assert "hidden-run" not in text and "alice" not in text.lower()
     (line,) = page.context["lines"]
     assert (line.first, line.last, line.jobs, line.gpus) == (1, 4, 4, 7)
 
