@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
-from accounts.services import create_team
+from accounts.services import create_team, set_rate
 from scheduler.models import Headroom
+from scheduler.models.cluster import slot_model
 from scheduler.services.errors import Invalid
+from scheduler.services.nodes.cutting import cut_card
 from scheduler.services.sharing.limits import set_quota
 from tests import scenes
 
@@ -47,3 +51,12 @@ class TestCapacity:
         set_quota(actor=root, owner=project, guaranteed=30)
         with pytest.raises(Invalid):
             set_quota(actor=root, owner=team, guaranteed=41)
+
+    def test_a_card_that_is_cut_is_still_one(self, root, team):
+        cluster = scenes.build_cluster(root, nodes=1, gpus=2)
+        third = slot_model(scenes.MODEL, 3)
+        set_rate(actor=root, device_model=third, price_per_gpu_hour=Decimal(1))
+        cut_card(actor=root, device=cluster.node(1).devices.first(), slots=3)
+        with pytest.raises(Invalid, match="the 2 GPUs in service"):
+            set_quota(actor=root, owner=team, guaranteed=3)
+        set_quota(actor=root, owner=team, guaranteed=2)

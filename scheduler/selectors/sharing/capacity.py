@@ -18,14 +18,15 @@ Scope = tuple[int | None, str]
 
 def capacity_for_guarantees(pool_id: int | None, gpu_model: str) -> tuple[int, int]:
     """GPUs in service of a pool (None: all) and model (empty: any), and the headroom of them."""
-    devices = Device.objects.filter(is_present=True, in_service=True, slots__isnull=True)
+    devices = Device.objects.filter(is_present=True, in_service=True)
     devices = devices.exclude(node__state=NodeState.RETIRED)
     kept = Headroom.objects.all()
     if pool_id is not None:
         devices, kept = devices.filter(node__pool=pool_id), kept.filter(pool=pool_id)
     if gpu_model:
         devices, kept = devices.filter(model=gpu_model), kept.filter(gpu_model=gpu_model)
-    total = devices.count()
+    # Parts of a card count as thousandths of it; three thirds are a whole one again.
+    total = ((devices.aggregate(milli=Sum("milli"))["milli"] or 0) + 500) // 1000
     return total, min(total, kept.aggregate(gpus=Sum("gpus"))["gpus"] or 0)
 
 
