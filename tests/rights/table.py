@@ -188,6 +188,8 @@ API: Final[dict[str, str]] = {
     "costs/": "everybody",
     "rates/": "everybody",
     "rates/proposals/": "everybody",
+    "finance/periods/": "books",
+    "finance/adjustments/": "books",
     "finance/assets/": "books",
     "finance/costs/": "books",
     "finance/recovery/": "books",

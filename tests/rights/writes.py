@@ -62,6 +62,11 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "n n n y n y n",
         "n n n y n y n",
     ),
+    # Finance; a month nobody has touched is none to reopen.
+    "books_of_no_month": (
+        "n n n - n - n",
+        "n n n - n - n",
+    ),
     # A thing of the books: finance; auditors see it and may not.
     "books_thing": (
         "- - - y - y n",
@@ -154,6 +159,13 @@ WRITES: Final[dict[str, str]] = {
     "post rates/": "admin",
     "post rates/<int:pk>/approve/": "prices",
     "post rates/<int:pk>/decline/": "prices",
+    "post finance/periods/<str:month>/soft-close/": "books",
+    "post finance/periods/<str:month>/close/": "books",
+    "post finance/periods/<str:month>/reopen/": "books_of_no_month",
+    "post finance/periods/<str:month>/correct/": "books",
+    "post finance/adjustments/": "books",
+    "post finance/adjustments/<int:pk>/post/": "books",
+    "post finance/adjustments/<int:pk>/decline/": "books",
     "post finance/assets/": "books",
     "post finance/assets/<int:pk>/approve/": "books_thing",
     "post finance/assets/<int:pk>/decline/": "books_thing",

@@ -88,6 +88,13 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post rates/": ("", {"device_model": "", "price_per_gpu_hour": "2"}),
     "post rates/<int:pk>/approve/": ("rate", {}),
     "post rates/<int:pk>/decline/": ("rate", {}),
+    "post finance/periods/<str:month>/soft-close/": ("month", {}),
+    "post finance/periods/<str:month>/close/": ("month", {}),
+    "post finance/periods/<str:month>/reopen/": ("month", {"reason": "x"}),
+    "post finance/periods/<str:month>/correct/": ("month", {"reason": "x"}),
+    "post finance/adjustments/": ("", {"project": "{path}", "amount": "1", "reason": "x"}),
+    "post finance/adjustments/<int:pk>/post/": ("adjustment", {}),
+    "post finance/adjustments/<int:pk>/decline/": ("adjustment", {}),
     "post finance/assets/": ("", _ASSET),
     "post finance/assets/<int:pk>/approve/": ("bought", {}),
     "post finance/assets/<int:pk>/decline/": ("bought", {}),
@@ -167,6 +174,9 @@ def targets(scene: Scene) -> dict[str, dict[str, Any]]:
         "bought": books.propose_asset(name="new", months=9, **bought).pk,
         "leaving": leaving.pk,
         "cost": cost.pk,
+        "adjustment": books.propose_adjustment(
+            actor=second, project=scene.own.project, amount=Decimal(1), reason="x"
+        ).pk,
         "rate": rate.pk,
         "terms": books.propose_terms(actor=second, pool=pool, idle="even").pk,
         "window": window.pk,

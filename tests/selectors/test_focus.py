@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 
 import pytest
@@ -11,7 +12,7 @@ from accounts.services import appoint_bookkeeper
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.focus.columns import VERSIONS
 from scheduler.ledger.focus.rules import check
-from scheduler.models import Attempt, Statement
+from scheduler.models import Attempt, Job, Statement
 from scheduler.selectors.books import focus
 from scheduler.services import books
 from scheduler.states import EndReason
@@ -44,6 +45,18 @@ def test_a_closed_month_keeps_every_rule_and_adds_up(root, clerk, yard, project,
     # Two lines, the adjustment and the rounding of its tenth of a cent.
     assert [row["ChargeCategory"] for row in as_rows(table)] == ["Usage"] * 2 + ["Adjustment"] * 2
     assert list(check(table[0], as_rows(table), version, payable=payable(closed))) == []
+
+
+def test_labels_of_jobs_are_tags(root, yard, project):
+    job = Job.objects.get(project=project)
+    job.spec = {**job.spec, "labels": {"experiment": "=lr,1", "model": 'ü "x"'}}
+    job.save(update_fields=["spec"])
+    close(root)
+    table = list(focus.focus_rows(root, "2026-11"))
+    tags = {row["x_JobId"]: row["Tags"] for row in as_rows(table)}
+    assert json.loads(tags.pop(str(job.pk))) == {"experiment": "=lr,1", "model": 'ü "x"'}
+    assert set(tags.values()) == {""}
+    assert list(check(table[0], as_rows(table), "1.2")) == []
 
 
 def test_a_correction_is_a_row_of_the_month_it_was_posted_in(root, yard, team):

@@ -18,7 +18,7 @@ from portal.api.v1 import (
     people,
     sets,
 )
-from portal.api.v1.finance import reports, spending, terms
+from portal.api.v1.finance import months, reports, spending, terms
 from portal.api.v1.organisation import audit, roles, secrets
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
 from portal.api.v1.organisation.services import ServiceEnd, ServiceList, ServiceTokens
@@ -94,6 +94,30 @@ urlpatterns: list[URLPattern] = [
     path("rates/proposals/", costs.RateProposals.as_view(), name="rate_proposals"),
     path("rates/<int:pk>/approve/", costs.RateApprove.as_view(), name="rate_approve"),
     path("rates/<int:pk>/decline/", costs.RateDecline.as_view(), name="rate_decline"),
+    path("finance/periods/", months.MonthList.as_view(), name="periods"),
+    path(
+        "finance/periods/<str:month>/soft-close/",
+        months.MonthSoftClose.as_view(),
+        name="period_soft_close",
+    ),
+    path("finance/periods/<str:month>/close/", months.MonthClose.as_view(), name="period_close"),
+    path("finance/periods/<str:month>/reopen/", months.MonthReopen.as_view(), name="period_reopen"),
+    path(
+        "finance/periods/<str:month>/correct/",
+        months.MonthCorrect.as_view(),
+        name="period_correct",
+    ),
+    path("finance/adjustments/", months.AdjustmentList.as_view(), name="adjustments"),
+    path(
+        "finance/adjustments/<int:pk>/post/",
+        months.AdjustmentPost.as_view(),
+        name="adjustment_post",
+    ),
+    path(
+        "finance/adjustments/<int:pk>/decline/",
+        months.AdjustmentDecline.as_view(),
+        name="adjustment_decline",
+    ),
     path("finance/assets/", spending.AssetList.as_view(), name="assets"),
     path("finance/assets/<int:pk>/approve/", spending.AssetApprove.as_view(), name="asset_approve"),
     path("finance/assets/<int:pk>/decline/", spending.AssetDecline.as_view(), name="asset_decline"),

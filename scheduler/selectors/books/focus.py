@@ -47,6 +47,7 @@ _LINE_FIELDS = (
     "attempt__job_id",
     "attempt__job__name",
     "attempt__job__owner_id",
+    "attempt__job__spec__labels",
 )
 
 
@@ -148,7 +149,7 @@ def _lines(row: Period, books: _Books) -> Iterator[tuple[UsageLine, Owner]]:
 
 def _line(currency: str, found: tuple[Any, ...], books: _Books) -> tuple[UsageLine, Owner]:
     _, holder, day_s, account, pool, flavour, kind, rate, price, seconds, amount = found[:11]
-    number, job, job_name, person = found[11:]
+    number, job, job_name, person, labels = found[11:]
     line = UsageLine(
         holder=holder,
         day_s=day_s,
@@ -171,6 +172,8 @@ def _line(currency: str, found: tuple[Any, ...], books: _Books) -> tuple[UsageLi
             job_name=job_name,
             attempt_number=number,
             pseudonym=pseudonym(settings.SECRET_KEY, person),
+            # A job's labels are part of its specification and never change.
+            tags=labels if isinstance(labels, dict) else None,
         )
     return line, owner
 

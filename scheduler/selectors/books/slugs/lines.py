@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from django.db import connection
 from django.db.models import BigIntegerField, CharField, F, QuerySet, Sum, Value
 from django.db.models.functions import Cast
 
@@ -30,7 +32,8 @@ from scheduler.selectors.books.scope import Scope
 
 PAGE = 5_000
 TAKES = frozenset({"team", "project", "sku", "rate", "attempt"})
-_EMPTY = Cast(Value(""), CharField(max_length=64))
+# A bare value, not a cast one: by those nothing is grouped, so nothing is sorted.
+_EMPTY = Value("", output_field=CharField())
 _SUMMED = ("kind_", "debit_", "credit_", "amount_", "seconds_")
 ANYBODY = Who.BOOKS | Who.TEAMS | Who.OWN
 
@@ -70,12 +73,32 @@ def is_own(scope: Scope) -> bool:
 def in_pages(lines: QuerySet[UsageLine], after: int, *fields: str) -> Iterator[tuple[Any, ...]]:
     """Lines in the order they were written, page by page; the first field is the key."""
     last = after
-    while True:
-        page = list(lines.filter(pk__gt=last).order_by("pk").values_list(*fields)[:PAGE])
-        yield from page
-        if len(page) < PAGE:
-            return
-        last = page[-1][0]
+    with ExitStack() as long:
+        while True:
+            page = list(lines.filter(pk__gt=last).order_by("pk").values_list(*fields)[:PAGE])
+            yield from page
+            if len(page) < PAGE:
+                return
+            if last == after:
+                long.enter_context(_unmapped())
+            last = page[-1][0]
+
+
+@contextmanager
+def _unmapped() -> Iterator[None]:
+    """Read SQLite's file without mapping it: what is read once would stay in the process."""
+    if connection.vendor != "sqlite":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA mmap_size")
+        size = (cursor.fetchone() or (0,))[0]
+        cursor.execute("PRAGMA mmap_size=0")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"PRAGMA mmap_size={int(size)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,12 +136,16 @@ _NAMES = ("what_", "first_", "until_", "team_", "flavour_", "account_", "number_
 
 
 def _shaped(what: str, **columns: Combinable) -> dict[str, Any]:
-    """Columns that are no sums, for rows of one shape that are read together."""
+    """Columns that are no sums, for rows of one shape that are read together.
+
+    What is empty is a bare value: by those nothing is grouped, so nothing is sorted.
+    """
     whole, text = BigIntegerField(), CharField(max_length=96)
-    found: dict[str, Any] = {"what_": Cast(Value(what), text)}
+    found: dict[str, Any] = {"what_": Value(what, output_field=text)}
     for name in _NAMES[1:-1]:
         form = text if name in ("flavour_", "account_") else whole
-        found[name] = Cast(columns.get(name) or Value("" if form is text else 0), form)
+        empty = Value("" if form is text else 0, output_field=form)
+        found[name] = Cast(columns[name], form) if name in columns else empty
     return found
 
 

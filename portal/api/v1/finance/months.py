@@ -1,0 +1,250 @@
+"""Months of the books and amounts by hand: looked at, closed, corrected, posted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.selectors import get_visible_project
+from portal.api.operations import ApiView, body_of, operation
+from portal.api.shapes import viewer_of
+from scheduler.selectors.books.desk import MonthDesk, adjustments_for, get_adjustment, month_desks
+from scheduler.services import books
+from scheduler.services.books.posting import require_bookkeeper, stamp_of
+from scheduler.services.errors import NotFound
+
+_MOST = 2**63 - 1
+_AMOUNT: dict[str, Any] = {"max_digits": 38, "decimal_places": 15}
+
+
+class CloseShape(serializers.Serializer[Any]):
+    """One version of a closed month; `head_hash` is the chain's after it."""
+
+    version = serializers.IntegerField()
+    closed_at = serializers.DateTimeField(source="at")
+    closed_by = serializers.CharField(source="by")
+    control = serializers.DecimalField(**_AMOUNT)
+    lines = serializers.IntegerField()
+    head_number = serializers.IntegerField()
+    head_hash = serializers.CharField()
+
+
+class MonthShape(serializers.Serializer[Any]):
+    """A month, its closes from the latest on; `seen` is what a decision on it was made upon."""
+
+    month = serializers.CharField(source="period.name")
+    state = serializers.CharField(source="period.state")
+    version = serializers.IntegerField(source="period.version")
+    currency = serializers.CharField(source="period.currency")
+    charging = serializers.CharField(source="period.charging")
+    is_over = serializers.BooleanField()
+    seen = serializers.SerializerMethodField()
+    closes = CloseShape(many=True)
+
+    def get_seen(self, desk: MonthDesk) -> str:
+        """State, version and who proposed to reopen it, as one word."""
+        return stamp_of(desk.period)
+
+
+class Months(serializers.Serializer[Any]):
+    """The latest first."""
+
+    items = MonthShape(many=True)
+
+
+class MonthBody(serializers.Serializer[Any]):
+    """`seen`: of the month as it was looked at; if it has changed since, the answer is 409."""
+
+    seen = serializers.CharField(max_length=64, required=False)
+
+
+class ReasonedMonthBody(MonthBody):
+    """With why it is reopened."""
+
+    reason = serializers.CharField(max_length=255, required=False)
+
+
+class CorrectionBody(serializers.Serializer[Any]):
+    """Why a closed month is counted again."""
+
+    reason = serializers.CharField(max_length=255)
+
+
+class CorrectionShape(serializers.Serializer[Any]):
+    """How many entries the correction took, in the month that is open."""
+
+    month = serializers.CharField()
+    entries = serializers.IntegerField()
+
+
+class AdjustmentShape(serializers.Serializer[Any]):
+    """Positive amounts are owed by the project, negative ones to it. `entry`: once it is posted."""
+
+    id = serializers.IntegerField()
+    project = serializers.CharField(source="project.path")
+    amount = serializers.DecimalField(**_AMOUNT)
+    currency = serializers.CharField()
+    reason = serializers.CharField()
+    proposed_by = serializers.CharField(
+        source="proposed_by.username", default=None, allow_null=True
+    )
+    proposed_at = serializers.DateTimeField()
+    decided_by = serializers.CharField(source="decided_by.username", default=None, allow_null=True)
+    decided_at = serializers.DateTimeField(allow_null=True)
+    entry = serializers.IntegerField(source="entry.number", default=None, allow_null=True)
+
+
+class Adjustments(serializers.Serializer[Any]):
+    """Those that wait first, then the latest."""
+
+    items = AdjustmentShape(many=True)
+
+
+class AdjustmentBody(serializers.Serializer[Any]):
+    """An amount in the currency of the books, with a point before its decimals."""
+
+    project = serializers.CharField(max_length=130)
+    amount = serializers.DecimalField(**_AMOUNT)
+    reason = serializers.CharField(max_length=255)
+
+
+def _month(request: Request, month: str) -> Response:
+    """The month as it is now."""
+    desks = month_desks(viewer_of(request), now=timezone.now())
+    found = next((desk for desk in desks if desk.period.name == month), None)
+    if found is None:
+        raise NotFound("There are no books for this month.")
+    return Response(MonthShape(found).data)
+
+
+class MonthList(ApiView):
+    """`/finance/periods/`."""
+
+    @operation("periods_list", "Months of the books", scope="costs:read", reply=Months)
+    def get(self, request: Request) -> Response:
+        desks = month_desks(viewer_of(request), now=timezone.now())
+        return Response(Months({"items": desks}).data)
+
+
+class MonthSoftClose(ApiView):
+    """`/finance/periods/<month>/soft-close/`."""
+
+    @operation(
+        "periods_soft_close",
+        "Let nobody post by hand in a month any more (bookkeepers)",
+        scope=None,
+        body=MonthBody,
+        reply=MonthShape,
+    )
+    def post(self, request: Request, month: str) -> Response:
+        sent = body_of(request, MonthBody)
+        books.soft_close_period(actor=viewer_of(request), period=month, **sent)
+        return _month(request, month)
+
+
+class MonthClose(ApiView):
+    """`/finance/periods/<month>/close/`."""
+
+    @operation(
+        "periods_close",
+        "Close a month (bookkeepers); 409 with findings where something is in the way",
+        scope=None,
+        body=MonthBody,
+        reply=MonthShape,
+    )
+    def post(self, request: Request, month: str) -> Response:
+        sent = body_of(request, MonthBody)
+        books.close_period(actor=viewer_of(request), period=month, **sent)
+        return _month(request, month)
+
+
+class MonthReopen(ApiView):
+    """`/finance/periods/<month>/reopen/`."""
+
+    @operation(
+        "periods_reopen",
+        "Propose to reopen a closed month, or agree to what another proposed (bookkeepers)",
+        scope=None,
+        body=ReasonedMonthBody,
+        reply=MonthShape,
+    )
+    def post(self, request: Request, month: str) -> Response:
+        sent = body_of(request, ReasonedMonthBody)
+        books.reopen_period(actor=viewer_of(request), period=month, **sent)
+        return _month(request, month)
+
+
+class MonthCorrect(ApiView):
+    """`/finance/periods/<month>/correct/`."""
+
+    @operation(
+        "periods_correct",
+        "Post what was learnt about a closed month into an open one (bookkeepers)",
+        scope=None,
+        body=CorrectionBody,
+        reply=CorrectionShape,
+    )
+    def post(self, request: Request, month: str) -> Response:
+        sent = body_of(request, CorrectionBody)
+        entries = books.correct_period(actor=viewer_of(request), period=month, **sent)
+        return Response({"month": month, "entries": len(entries)})
+
+
+class AdjustmentList(ApiView):
+    """`/finance/adjustments/`."""
+
+    @operation("adjustments_list", "Amounts by hand", scope="costs:read", reply=Adjustments)
+    def get(self, request: Request) -> Response:
+        return Response(Adjustments({"items": adjustments_for(viewer_of(request))}).data)
+
+    @operation(
+        "adjustments_propose",
+        "Propose an amount by hand (bookkeepers)",
+        scope=None,
+        body=AdjustmentBody,
+        reply=AdjustmentShape,
+        status=201,
+    )
+    def post(self, request: Request) -> Response:
+        sent, actor = body_of(request, AdjustmentBody), viewer_of(request)
+        require_bookkeeper(actor)
+        try:
+            project = get_visible_project(actor, sent.pop("project"))
+        except NotFound:
+            raise serializers.ValidationError({"project": ["there is no such project"]}) from None
+        made = books.propose_adjustment(actor=actor, project=project, **sent)
+        return Response(AdjustmentShape(made).data, status=201)
+
+
+class AdjustmentPost(ApiView):
+    """`/finance/adjustments/<id>/post/`."""
+
+    @operation(
+        "adjustments_post",
+        "Post an amount that somebody else proposed",
+        scope=None,
+        reply=AdjustmentShape,
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        body_of(request)
+        actor = viewer_of(request)
+        found = get_adjustment(actor, min(pk, _MOST))
+        return Response(AdjustmentShape(books.post_adjustment(actor=actor, adjustment=found)).data)
+
+
+class AdjustmentDecline(ApiView):
+    """`/finance/adjustments/<id>/decline/`."""
+
+    @operation(
+        "adjustments_decline", "Turn an amount by hand down", scope=None, reply=AdjustmentShape
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        body_of(request)
+        actor = viewer_of(request)
+        found = get_adjustment(actor, min(pk, _MOST))
+        row = books.decline_adjustment(actor=actor, adjustment=found)
+        return Response(AdjustmentShape(row).data)
