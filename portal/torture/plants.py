@@ -242,7 +242,10 @@ PLANTS: Mapping[str, Plant] = {
         jobs=("long",),
     ),
     "left-behind": Plant(
-        "processes of ended jobs live on", in_agent=_leave_behind, in_guard=_leave_behind
+        "processes of ended jobs live on",
+        in_agent=_leave_behind,
+        in_guard=_leave_behind,
+        jobs=("daemon",),
     ),
     "started-again": Plant(
         "a returning agent starts what runs already, and nothing refuses it",

@@ -73,8 +73,10 @@ def draw_job(
 ) -> dict[str, Any]:
     """The next job of the workload, as its document; of these kinds alone where some are named."""
     kinds = list(only) or list(_KINDS)
-    kind = dice.choices(kinds, [_KINDS[each][0] for each in kinds])[0]
-    return document(kind, _KINDS[kind][1], dice, witness, name, longest_s)
+    weights = [_KINDS[each][0] if each in _KINDS else 1 for each in kinds]
+    kind = dice.choices(kinds, weights)[0]
+    body = _KINDS[kind][1] if kind in _KINDS else HOSTILE[kind]
+    return document(kind, body, dice, witness, name, longest_s)
 
 
 def hostile_job(kind: str, dice: random.Random, witness: Path, name: str) -> dict[str, Any]:

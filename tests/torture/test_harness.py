@@ -38,6 +38,14 @@ def test_a_job_of_each_kind_is_a_job(kind, tmp_path):
     assert parse_spec(sent).name == "t-1"
 
 
+@pytest.mark.parametrize("only", sorted({plant.jobs for plant in PLANTS.values() if plant.jobs}))
+def test_a_plant_can_name_its_programs(only, tmp_path):
+    dice = random.Random(1)
+    sent = program.draw_job(dice, tmp_path, "t-1", longest_s=9.0, only=only)
+    body = program.HOSTILE.get(only[0]) or program._KINDS[only[0]][1]
+    assert body[:12] in sent["script"]
+
+
 def play(folder, body, **environment):
     """Run a program as an agent would, as far as the program can tell."""
     script = program._PREAMBLE.format(witness=folder) + body
