@@ -19,6 +19,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from accounts.errors import DomainError
+from portal import limits
 from portal.api.holding import HeldNodes, give_back_connections
 from portal.doors import lanes
 from scheduler import events
@@ -55,8 +56,9 @@ Result = TypeVar("Result")
 
 
 class _Refused(Exception):
-    def __init__(self, status: int, code: str, detail: str) -> None:
+    def __init__(self, status: int, code: str, detail: str, wait_s: int = 0) -> None:
         super().__init__(detail)
+        self.wait_s = wait_s
         self.status, self.refusal = status, Refusal(code, detail)
 
 
@@ -67,7 +69,10 @@ def _answer(message: object, status: int = 200) -> HttpResponse:
 def _refuse(error: Exception) -> HttpResponse:
     """Any exception as a Refusal; a busy database is 503, which agents try again."""
     if isinstance(error, _Refused):
-        return _answer(error.refusal, error.status)
+        answer = _answer(error.refusal, error.status)
+        if error.wait_s:
+            answer["Retry-After"] = str(error.wait_s)
+        return answer
     if isinstance(error, WireError):
         return _answer(Refusal("malformed", str(error), {"field": error.path}), 400)
     if isinstance(error, DomainError):
@@ -123,6 +128,10 @@ def _node_of(request: HttpRequest) -> Node:
             401,
             "node_token_invalid",
             "The node token is unknown or the node was retired. Enrol the node again.",
+        )
+    if wait_s := limits.buckets(limits.NODE).wait_s(node.pk):
+        raise _Refused(
+            429, "too_many_calls", f"Too many calls of this node; wait {wait_s} s.", wait_s
         )
     return node
 

@@ -16,6 +16,7 @@ from inspect import getdoc
 from typing import Any, TypeVar
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, Throttled
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
@@ -24,6 +25,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
+from portal import limits
 from portal.api.errors import BadRequest, LengthRequired
 from portal.api.shapes import Problem
 from portal.origins import request_id_of
@@ -116,16 +118,37 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         if request.META.get("HTTP_TRANSFER_ENCODING"):
             raise LengthRequired("Send the body with a Content-Length, not in chunks.")
-        super().initial(request, *args, **kwargs)
+        self._let_in(request, *args, **kwargs)
         handler = getattr(self, (request.method or "").lower(), None)
         if handler is not None:
             _refuse_odd_query(request, getattr(handler, "query_names", frozenset()))
+
+    def _let_in(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Who it is and whether they may, as often as they may; raises Throttled.
+
+        Refused callers are counted by address, so that tokens cannot be guessed at full speed.
+        """
+        address = request.META.get("REMOTE_ADDR", "")
+        refuse_fast(limits.REFUSED, address, takes=False)
+        try:
+            super().initial(request, *args, **kwargs)
+        except (NotAuthenticated, AuthenticationFailed):
+            limits.buckets(limits.REFUSED).wait_s(address)
+            raise
+        refuse_fast(limits.API, request.user.pk)
 
     def finalize_response(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         response: Response = super().finalize_response(request, *args, **kwargs)
         response["X-Request-ID"] = request_id_of(request)
         response.setdefault("Cache-Control", "no-store")
         return response
+
+
+def refuse_fast(kind: str, key: object, *, takes: bool = True) -> None:
+    """Count a call of `key`; raises Throttled for one too many."""
+    wait_s = limits.buckets(kind).wait_s(key, takes=takes)
+    if wait_s:
+        raise Throttled(wait_s, "Too many calls in too short a time.")
 
 
 def _refuse_odd_query(request: Request, known: frozenset[str]) -> None:

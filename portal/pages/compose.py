@@ -14,6 +14,7 @@ from django.utils import timezone
 from accounts.errors import DomainError, IdempotencyConflict, NotFound
 from accounts.models import User
 from accounts.selectors import submittable_projects
+from portal import limits
 from portal.forms.filters import unknown_parameters
 from portal.forms.job_text import blank_initial, initial_from
 from portal.forms.jobs import JobForm
@@ -42,10 +43,13 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
     mine = submittable_projects(viewer)
     projects = [(project.path, f"{project.team.name} / {project.name}") for project in mine]
     highest = highest_open_to(mine)
+    wait_s = 0
     if request.method == "POST":
         form = _form(projects, pools, highest, data=request.POST)
         wants_check = "check" in request.POST or request.GET.get("part") == "summary"
-        if not wants_check and form.is_valid() and (job := _submitted(viewer, form)):
+        if not wants_check and (wait_s := limits.buckets(limits.SUBMIT).wait_s(viewer.pk)):
+            form.add_error(None, f"You submit too fast. Try again in {wait_s} s.")
+        elif not wants_check and form.is_valid() and (job := _submitted(viewer, form)):
             if job.job_set_id:
                 return redirect("sets:detail", job.job_set_id)
             return redirect("jobs:detail", job.pk)
@@ -63,7 +67,10 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
     }
     if request.GET.get("part") == "summary" and request.method == "POST":
         return render(request, "jobs/submit.html#summary", context)
-    return render(request, "jobs/submit.html", context)
+    answer = render(request, "jobs/submit.html", context, status=429 if wait_s else 200)
+    if wait_s:
+        answer["Retry-After"] = str(wait_s)
+    return answer
 
 
 def _form(

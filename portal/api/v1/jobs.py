@@ -10,6 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from portal import limits
 from portal.api.errors import BadRequest
 from portal.api.holding import MAX_WAIT_S, on_hold
 from portal.api.operations import (
@@ -20,6 +21,7 @@ from portal.api.operations import (
     choices,
     flag,
     operation,
+    refuse_fast,
     whole,
 )
 from portal.api.pagination import PAGE_QUERY, page_of
@@ -168,6 +170,7 @@ class Jobs(ApiView):
         spec = parse_spec(document_of(request.data))
         if flag(request, "dry_run"):
             return Response(show_quote(quote_job(actor=actor, spec=spec), spec))
+        refuse_fast(limits.SUBMIT, actor.pk)
         return _opened(request, services.submit_job(actor=actor, spec=spec, idempotency_key=key))
 
 
@@ -197,6 +200,7 @@ class JobsInBulk(ApiView):
                 ]
         if problems:
             raise SpecInvalid(problems[:200])
+        refuse_fast(limits.SUBMIT, viewer_of(request).pk)
         submitted = submit_jobs(actor=viewer_of(request), specs=specs, idempotency_key=key)
         is_new = any(one.is_new for one in submitted)
         return Response({"ids": [one.job.pk for one in submitted]}, status=201 if is_new else 200)
@@ -262,6 +266,7 @@ class JobClone(ApiView):
         changes = body_of(request, CloneBody).get("changes", {})
         actor = viewer_of(request)
         job = select.get_visible_job(actor, pk)
+        refuse_fast(limits.SUBMIT, actor.pk)
         spec = parse_spec({**select.clone_document(actor, job), **changes})
         return _opened(
             request,
