@@ -29,6 +29,7 @@ WORDS: Mapping[str, str] = {
     "retried": "Waits for another attempt",
     "enrolled": "Enrolled",
     "enrolled_again": "Enrolled again",
+    "log_conflict": "Sent other bytes of a log than before; what was stored stays",
     "placed": "Place told",
     "labelled": "Labels told",
     "drain": "Drain asked for",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from datetime import datetime
 
 from django.core.files.base import ContentFile
@@ -16,8 +17,11 @@ from scheduler.failpoints import reach
 from scheduler.models import LogChunk, Node, Placement
 from scheduler.services.attempts import locked_live_attempt, settle
 from scheduler.services.errors import Conflict, Invalid, LogGap, NotFound
+from scheduler.services.history import record_node_event
 from scheduler.states import AttemptState
 from scheduler.wire.messages import MAX_LOG_CHUNK, LogAck
+
+logger = logging.getLogger(__name__)
 
 
 def append_log(
@@ -31,13 +35,13 @@ def append_log(
        old size: of two racing appends one wins and the other's object is overwritten or unused.
     4. The last byte may be what the attempt's end was waiting for.
 
-    Raises NotFound, LogGap, Conflict (`log_closed`, `log_full`) or Invalid.
+    Raises NotFound, LogGap, Conflict (`log_closed`, `log_full`, `log_conflict`) or Invalid.
     """
     now = now or timezone.now()
     if offset < 0 or len(body) > MAX_LOG_CHUNK:
         raise Invalid(f"Send at most {MAX_LOG_CHUNK} bytes from offset 0 on.", field="offset")
     placement = (
-        Placement.objects.select_related("attempt")
+        Placement.objects.select_related("attempt", "node")
         .filter(node=node, attempt_id=fence, rank=rank)
         .first()
     )
@@ -46,6 +50,7 @@ def append_log(
     size = placement.log_size
     if offset > size:
         raise LogGap(size)
+    _refuse_other_bytes(placement, offset, body[: size - offset], now)
     fresh = body[size - offset :]
     if not fresh:
         return LogAck(size=size)
@@ -58,6 +63,27 @@ def append_log(
     acknowledged = _commit(placement, path, fresh, now)
     reach("portal.log-committed")
     return acknowledged
+
+
+def _refuse_other_bytes(placement: Placement, offset: int, again: bytes, now: datetime) -> None:
+    """Bytes that are stored already must be the same; compared by the pieces that lie within."""
+    end = offset + len(again)
+    pieces = placement.log_chunks.filter(offset__gte=offset, offset__lt=end) if again else ()
+    for piece in pieces:
+        part = again[piece.offset - offset :][: piece.size]
+        if len(part) < piece.size or hashlib.sha256(part).hexdigest() == piece.digest:
+            continue
+        logger.error(
+            "node %s sent other bytes for attempt %d, rank %d, from %d on than before",
+            placement.node_id,
+            placement.attempt_id,
+            placement.rank,
+            piece.offset,
+        )
+        record_node_event(placement.node, "log_conflict", now=now)
+        raise Conflict(
+            f"Bytes from {piece.offset} on were stored before and were others.", code="log_conflict"
+        )
 
 
 def _within_cap(fresh: bytes, size: int) -> bytes:

@@ -124,8 +124,8 @@ class JobSpec(Part):
 
     @model_validator(mode="after")
     def _has_a_program(self) -> JobSpec:
-        text.refuse_controls(self.script, allowed="\n\r\t\x0c\x1b")
-        text.refuse_controls(self.gpu_model)
+        _refuse_controls("script", self.script, allowed="\n\r\t\x0c\x1b")
+        _refuse_controls("gpu_model", self.gpu_model)
         if bool(self.command) == bool(self.script.strip()):
             raise ValueError("command|give either a command or a script")
         if self.script and (self.code.folder or self.code.git_url):
@@ -133,7 +133,7 @@ class JobSpec(Part):
         for key, value in self.labels.items():
             if not values.SLUG.fullmatch(key) or len(value) > 128:
                 raise ValueError(f"labels|{key[:40]!r} is not a valid label")
-            text.refuse_controls(value)
+            _refuse_controls("labels", value)
         return self
 
     @model_validator(mode="after")
@@ -182,6 +182,13 @@ class JobSpec(Part):
         if "stop" in shown and "grace" in shown["stop"]:
             shown["stop"]["grace"] = units.format_duration(self.stop.grace)
         return shown
+
+
+def _refuse_controls(field: str, value: str, *, allowed: str = "") -> None:
+    try:
+        text.refuse_controls(value, allowed=allowed)
+    except ValueError as error:
+        raise ValueError(f"{field}|{error}") from None
 
 
 def _contradictions(spec: JobSpec) -> Any:

@@ -59,6 +59,20 @@ def test_an_overlapping_chunk_adds_only_its_new_part(stream):
     assert _all(stream) == b"one\ntwo\n"
 
 
+def test_other_bytes_for_what_is_stored_are_refused_and_told(stream):
+    """B79."""
+    _append(stream, 0, b"one\n")
+    _append(stream, 4, b"two\n")
+    for offset, body in ((0, b"two\n"), (4, b"one\nmore"), (0, b"one\ntwx\n")):
+        with pytest.raises(Conflict) as caught:
+            _append(stream, offset, body)
+        assert caught.value.code == "log_conflict"
+    assert _append(stream, 0, b"one\ntwo\nthree\n") == 14
+    assert _all(stream) == b"one\ntwo\nthree\n"
+    kinds = set(stream[0].events.values_list("kind", flat=True))
+    assert "log_conflict" in kinds
+
+
 def test_a_hole_is_refused_and_the_offset_to_go_on_from_is_told(stream):
     _append(stream, 0, b"one\n")
     with pytest.raises(LogGap) as caught:

@@ -1,0 +1,93 @@
+"""Callers that lie about who, where and when they are: nothing of it is believed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import AuditEvent
+from scheduler.models import Job, Node
+from scheduler.states import NodeState
+from tests.api.conftest import fields_of, problem_of
+from tests.api.test_agent import REQUEST, call, enrolled  # noqa: F401
+
+pytestmark = pytest.mark.django_db
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_an_address_that_the_caller_names_is_not_recorded(client, alice):
+    """B53: only the proxy's own word counts, and uvicorn reads it before us."""
+    client.force_login(alice)
+    body = {"name": "ci", "scopes": ["jobs:read"], "expires_in_days": 1}
+    spoof = {"HTTP_X_FORWARDED_FOR": "203.0.113.66", "HTTP_X_REAL_IP": "203.0.113.66"}
+    made = client.post("/api/v1/tokens/", body, content_type="application/json", **spoof)
+    assert made.status_code == 201
+    assert AuditEvent.objects.get(action="token.issue").ip == "127.0.0.1"
+
+
+def test_the_proxy_names_the_address_and_lets_slow_senders_go():
+    """B44, B53: by nginx, which stands before every portal that is not on one machine."""
+    text = (ROOT / "deploy/nginx.conf").read_text()
+    assert "proxy_set_header X-Forwarded-For $remote_addr;" in text
+    assert "client_header_timeout 15s;" in text and "client_body_timeout 30s;" in text
+
+
+def test_thousands_of_filters_are_refused(program, alice):
+    """B46."""
+    query = "&".join(f"f{number}=1" for number in range(5000))
+    problem_of(program(alice).get(f"/jobs/?{query}"), 400)
+    many = "&".join("state=queued" for _ in range(500))
+    assert fields_of(problem_of(program(alice).get(f"/jobs/?{many}"), 400)) == {"state"}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {f"k{number}": "x" for number in range(10_000)},
+        {"k" * 1024: "x"},
+        {"platform/gpu": "x"},
+        {"k": "x" * 1000},
+        {"k": "a\nb"},
+        ["k"],
+    ],
+    ids=range(6),
+)
+def test_odd_labels_are_named(program, alice, cluster, spec, labels):
+    """B67."""
+    reply = program(alice).post("/jobs/", {**spec, "labels": labels})
+    assert fields_of(problem_of(reply, 422)) == {"labels"} and not Job.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "field", ["image", "mounts", "ports", "template", "priority", "volumes", "secret"]
+)
+def test_what_jobs_do_not_have_is_refused_by_name(program, alice, cluster, spec, field):
+    """B61, B62, B69, B70: no images, mounts, templates or ports, so no way round their rules."""
+    reply = program(alice).post("/jobs/", {**spec, field: "x"})
+    assert fields_of(problem_of(reply, 400)) == {field} and not Job.objects.exists()
+
+
+@pytest.mark.parametrize("text", ["(a%2B)%2B$", "[", "%25_%27%22", "(" * 200])
+def test_what_looks_like_a_pattern_is_plain_text(program, alice, cluster, spec, text):
+    """B56, B57: no search takes regular expressions."""
+    caller = program(alice)
+    caller.post("/jobs/", {**spec, "name": "a" * 100})
+    assert caller.get(f"/jobs/?text={text}").json()["items"] == []
+
+
+def test_a_search_for_100_kb_is_refused(program, alice):
+    """B58."""
+    problem_of(program(alice).get(f"/jobs/?text={'x' * 100_000}"), 400)
+
+
+def test_a_clock_in_1970_takes_the_node_out_and_changes_no_time(client, enrolled):  # noqa: F811
+    """B80."""
+    node, secret = enrolled
+    before = timezone.now()
+    assert call(client, "/sync", replace(REQUEST, sent_at=0.0), secret).status_code == 200
+    node = Node.objects.get(pk=node.pk)
+    assert (node.state, node.trouble) == (NodeState.QUARANTINED, "clock_skew")
+    assert before <= node.last_seen_at <= timezone.now()

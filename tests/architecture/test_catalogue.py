@@ -1,0 +1,174 @@
+"""The catalogue of bad input, entries 34 to 80 and 93 to 100: each with the tests that hold it."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BAD, CALLERS, LIMITS = (f"tests/api/test_{n}.py" for n in ("bad_input", "bad_callers", "limits"))
+AGENT, AUTH, JOBS = (f"tests/api/test_{n}.py" for n in ("agent", "auth", "jobs"))
+SCHEMA, ORDER, YAML = (f"tests/spec/test_{n}.py" for n in ("schema", "order", "document"))
+TERMINAL, PAGES = "tests/pages/test_terminal.py", "tests/pages/test_matrix.py"
+LOGS, REDACTION = "tests/services/test_logs.py", "tests/agent/test_redaction.py"
+SOCKET, WIRE = "tests/live/test_socket.py", "tests/wire/test_codec.py"
+
+# Entry: what comes in; the tests, as file and function.
+HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
+    34: ("duplicate keys", ((BAD, "test_odd_json_is_a_400"),)),
+    35: ("10 000 levels", ((BAD, "test_depth_is_refused_fast"),)),
+    36: ("a huge body", ((BAD, "test_a_large_body_is_refused_unread"),)),
+    37: ("another content type", ((BAD, "test_another_content_type_is_a_415"),)),
+    38: ("cut JSON", ((BAD, "test_odd_json_is_a_400"),)),
+    39: ("huge numbers as text", ((BAD, "test_a_bad_field_is_named"),)),
+    40: ("fields of the server", ((BAD, "test_fields_that_are_not_the_callers_are_listed"),)),
+    41: ("a list for one value", ((SCHEMA, "test_b41_wrong_kinds"),)),
+    42: ("bytes behind the end", ((BAD, "test_odd_json_is_a_400"),)),
+    43: ("a compressed bomb", ((BAD, "test_compressed_and_chunked_bodies_are_refused"),)),
+    44: (
+        "bodies without end",
+        (
+            (BAD, "test_compressed_and_chunked_bodies_are_refused"),
+            (CALLERS, "test_the_proxy_names_the_address_and_lets_slow_senders_go"),
+        ),
+    ),
+    45: ("a parameter twice", ((BAD, "test_a_bad_query_is_named"),)),
+    46: (
+        "huge queries",
+        ((BAD, "test_a_huge_query_is_refused"), (CALLERS, "test_thousands_of_filters_are_refused")),
+    ),
+    47: ("a foreign cursor", ((JOBS, "test_lists_page_by_cursor_and_filter"),)),
+    48: ("a page of 1e9", ((BAD, "test_a_bad_query_is_named"),)),
+    49: ("sorting by a secret", ((BAD, "test_a_bad_query_is_named"),)),
+    50: (
+        "methods",
+        (
+            (BAD, "test_other_methods_are_a_405"),
+            (BAD, "test_get_on_an_action_and_method_override_do_nothing"),
+            (PAGES, "test_methods_that_a_page_does_not_have_are_refused"),
+        ),
+    ),
+    51: (
+        "forged forms",
+        (
+            (PAGES, "test_a_form_needs_its_token_and_its_own_site"),
+            (AUTH, "test_a_session_needs_csrf_and_our_own_origin"),
+        ),
+    ),
+    52: ("a foreign Host", (("tests/pages/test_errors.py", "test_a_foreign_host_is_refused"),)),
+    53: (
+        "a forged address",
+        (
+            (CALLERS, "test_an_address_that_the_caller_names_is_not_recorded"),
+            (CALLERS, "test_the_proxy_names_the_address_and_lets_slow_senders_go"),
+        ),
+    ),
+    54: (
+        "one key for two bodies",
+        (
+            (JOBS, "test_the_same_key_and_body_is_the_same_job"),
+            (JOBS, "test_a_key_belongs_to_one_user"),
+            ("tests/cli/test_commands.py", "test_fifty_times_the_same_key_at_once_is_one_job"),
+        ),
+    ),
+    55: ("a stale version", ((JOBS, "test_a_stale_version_is_refused_and_told"),)),
+    56: ("a pattern that explodes", ((CALLERS, "test_what_looks_like_a_pattern_is_plain_text"),)),
+    57: ("no pattern", ((CALLERS, "test_what_looks_like_a_pattern_is_plain_text"),)),
+    58: ("a pattern of 100 kB", ((CALLERS, "test_a_search_for_100_kb_is_refused"),)),
+    59: ("everything of 1 GiB", ((LOGS, "test_a_line_longer_than_any_window_is_passed"),)),
+    60: ("odd variables", ((SCHEMA, "test_b60_environment"), (BAD, "test_a_bad_field_is_named"))),
+    61: ("images", ((CALLERS, "test_what_jobs_do_not_have_is_refused_by_name"),)),
+    62: ("mounts", ((CALLERS, "test_what_jobs_do_not_have_is_refused_by_name"),)),
+    63: ("odd commands", ((SCHEMA, "test_b63_commands"), (BAD, "test_a_bad_field_is_named"))),
+    64: (
+        "foreign secrets",
+        (("tests/services/test_secrets.py", "test_a_job_names_only_what_is_there_for_it"),),
+    ),
+    65: (
+        "circles",
+        (
+            (ORDER, "test_odd_dependencies_name_field_and_remedy"),
+            ("tests/api/test_order.py", "test_a_circle_of_a_bulk_is_printed"),
+        ),
+    ),
+    66: ("odd arrays", ((ORDER, "test_odd_arrays_name_field_and_remedy"),)),
+    67: ("labels", ((CALLERS, "test_odd_labels_are_named"),)),
+    68: (
+        "above the ceiling",
+        (
+            (
+                "tests/services/test_ceilings.py",
+                "test_production_is_open_only_to_whom_an_operator_names",
+            ),
+        ),
+    ),
+    69: ("templates", ((CALLERS, "test_what_jobs_do_not_have_is_refused_by_name"),)),
+    70: ("ports", ((CALLERS, "test_what_jobs_do_not_have_is_refused_by_name"),)),
+    71: ("odd YAML", ((YAML, "test_b71_is_refused_with_a_place"),)),
+    72: ("control sequences", ((TERMINAL, "test_every_other_control_sequence_is_dropped"),)),
+    73: ("markup", ((TERMINAL, "test_markup_is_text"),)),
+    74: ("100 MB in one line", ((TERMINAL, "test_a_line_of_100_mb_costs_little_beyond_itself"),)),
+    75: ("progress bars", ((TERMINAL, "test_a_progress_bar_keeps_its_last_state"),)),
+    76: (
+        "other encodings",
+        ((TERMINAL, "test_other_encodings_and_binary_become_replacement_boxes"),),
+    ),
+    77: ("forged marks", ((TERMINAL, "test_forged_records_are_only_text"),)),
+    78: (
+        "secrets in pieces",
+        (
+            (REDACTION, "test_a_secret_in_any_form_and_cut_anywhere_is_masked"),
+            (REDACTION, "test_the_file_never_holds_it"),
+        ),
+    ),
+    79: (
+        "records out of order",
+        (
+            (LOGS, "test_other_bytes_for_what_is_stored_are_refused_and_told"),
+            (LOGS, "test_a_hole_is_refused_and_the_offset_to_go_on_from_is_told"),
+            (AGENT, "test_odd_log_addresses_are_refused"),
+            (AGENT, "test_another_nodes_log_and_too_much_are_refused"),
+        ),
+    ),
+    80: ("1970", ((CALLERS, "test_a_clock_in_1970_takes_the_node_out_and_changes_no_time"),)),
+    93: ("used tokens", ((AGENT, "test_enrolment_is_for_once"),)),
+    94: ("another node's attempt", ((AGENT, "test_reports_of_foreign_attempts_change_nothing"),)),
+    95: ("lying inventories", ((AGENT, "test_lying_inventories_are_refused"),)),
+    96: ("ends of no attempt", ((AGENT, "test_reports_of_foreign_attempts_change_nothing"),)),
+    97: ("odd samples", ((AGENT, "test_odd_samples_are_refused_or_dropped"),)),
+    98: ("versions", ((AGENT, "test_versions_we_do_not_speak_are_told_so"),)),
+    99: ("1000 calls a second", ((LIMITS, "test_a_node_that_calls_all_the_time_is_told_to_wait"),)),
+    100: (
+        "hostile sockets",
+        (
+            (SOCKET, "test_foreign_origins_are_refused_at_the_door"),
+            (SOCKET, "test_without_a_session_it_is_closed_with_4401"),
+            (SOCKET, "test_the_end_of_the_session_closes_it"),
+            (SOCKET, "test_stranger_is_refused_that_topic_and_no_other"),
+            (SOCKET, "test_junk_closes_only_that_socket"),
+            (SOCKET, "test_binary_frames_close_it"),
+            (SOCKET, "test_a_flood_of_frames_closes_it"),
+        ),
+    ),
+}
+
+
+@cache
+def functions_of(path: str) -> frozenset[str]:
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(node.name for node in tree.body if isinstance(node, kinds))
+
+
+def test_no_entry_is_missing():
+    assert list(HELD) == [*range(34, 81), *range(93, 101)]
+
+
+@pytest.mark.parametrize("entry", HELD)
+def test_every_entry_is_held_by_a_test_that_exists(entry):
+    _, held = HELD[entry]
+    assert held
+    assert [name for path, name in held if name not in functions_of(path)] == []
