@@ -10,7 +10,7 @@ LOCK := .venv/bin/uv pip compile pyproject.toml --universal --python-version 3.1
 	--no-annotate --custom-compile-command "make lock" --quiet
 
 .PHONY: help setup setup-dev demo up dev test test-fast test-long test-gpu check fmt lint types arch \
-	smoke bench gallery agent migrations clean lock
+	smoke bench gallery agent migrations audit clean lock
 
 help: ## print this help
 	@echo "Trainyard: train on shared GPUs. Begin with: make demo"
@@ -73,6 +73,10 @@ agent: setup-dev ## build trainyard-agent.pyz, the one file a GPU node needs
 
 migrations: setup-dev ## write the migrations that the models ask for
 	@exec $(MANAGE) makemigrations accounts scheduler
+
+audit: setup-dev ## known weaknesses of the locked packages (asks PyPI, so it is no part of test)
+	@.venv/bin/uv tool run --from pip-audit==2.10.1 pip-audit --requirement requirements.lock \
+		--require-hashes --disable-pip $(ARGS)
 
 lock: setup-dev ## resolve pyproject.toml into the two lock files
 	@$(LOCK) --extra server --extra postgres --extra agent --extra cli --extra samples --extra reports \

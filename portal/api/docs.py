@@ -22,6 +22,7 @@ from portal.api.auth import ANY_SCOPE
 from portal.api.operations import ApiView, operation
 from scheduler.spec import units
 
+_OPENAPI = "application/vnd.oai.openapi+json"
 _VERBS = ("get", "post", "put", "patch", "delete")
 
 
@@ -98,9 +99,9 @@ class Schema(ApiView):
     authentication_classes = []
     permission_classes = [AllowAny]
 
-    @operation("schema_read", "This description", scope=ANY_SCOPE, reply=dict)
+    @operation("schema_read", "This description", scope=ANY_SCOPE, reply=dict, reply_type=_OPENAPI)
     def get(self, request: Request) -> Response:
-        return Response(schema(), content_type="application/vnd.oai.openapi+json")
+        return Response(schema(), content_type=_OPENAPI)
 
 
 @login_required

@@ -26,6 +26,7 @@ from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from portal import limits
+from portal.api.errors import CONTENT_TYPE as PROBLEM_TYPE
 from portal.api.errors import BadRequest, LengthRequired
 from portal.api.shapes import Problem
 from portal.origins import request_id_of
@@ -74,8 +75,12 @@ def operation(
     reply: Any = None,
     status: int = 200,
     replies: Mapping[int, Any] | None = None,
+    reply_type: str = "",
 ) -> Callable[[Method], Method]:
-    """Declare a view's method; `scope` None keeps API tokens out, ANY_SCOPE lets all in."""
+    """Declare a view's method; `scope` None keeps API tokens out, ANY_SCOPE lets all in.
+
+    `reply_type`: the media type of a reply that is not JSON.
+    """
 
     def declare(method: Method) -> Method:
         about: Any = method
@@ -88,7 +93,11 @@ def operation(
             description=f"{getdoc(method) or ''}\n\n({needs})".strip(),
             parameters=[*(q.parameter() for q in query), *(h.parameter() for h in headers)],
             request=body,
-            responses={status: reply, **(replies or {}), "4XX": Problem},
+            responses={
+                (status, reply_type) if reply_type else status: reply,
+                **(replies or {}),
+                ("4XX", PROBLEM_TYPE): Problem,
+            },
         )(method)
         return declared
 

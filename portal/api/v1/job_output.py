@@ -190,6 +190,7 @@ class JobLogRaw(ApiView):
             Query("wait", int, f"Hold the call until there are more, ≤ {MAX_WAIT_LOG_S} s."),
         ],
         reply=bytes,
+        reply_type="application/octet-stream",
     )
     def get(self, request: Request, pk: int) -> HttpResponse:
         """Up to 1 MiB from `offset` on. Headers: X-Log-Attempt (0: none yet), X-Log-Next (the

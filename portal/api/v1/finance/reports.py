@@ -160,6 +160,7 @@ class ReportFile(ApiView):
             Query("raw", str, "1: no guard before texts like formulas.", choices=("0", "1")),
         ],
         reply=bytes,
+        reply_type="text/csv",
     )
     def get(self, request: Request, slug: str) -> HttpResponseBase:
         """CSV, XLSX, Parquet, or the manifest of one of them: rows, totals, SHA-256, checks."""
