@@ -198,6 +198,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "OAS_VERSION": "3.1.0",
+    "ENUM_NAME_OVERRIDES": {"OutputState": ["whole", "arriving", "refused", "pruned"]},
 }
 
 LANGUAGE_CODE = "en"
@@ -243,13 +244,7 @@ CONTENT_SECURITY_POLICY = {
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
 
-# For each caller and web process; 0: no limit. `refused` counts refused callers of one address.
-CALLS_PER_MINUTE = {
-    "api": env.whole("TRAINYARD_API_PER_MINUTE", 12_000),
-    "submit": env.whole("TRAINYARD_SUBMITS_PER_MINUTE", 6_000),
-    "node": env.whole("TRAINYARD_NODE_CALLS_PER_MINUTE", 12_000),
-    "refused": env.whole("TRAINYARD_REFUSED_PER_MINUTE", 300),
-}
+CALLS_PER_MINUTE = env.calls_per_minute()
 
 EMAIL_URL = env.text("EMAIL_URL")
 if EMAIL_URL:
