@@ -110,13 +110,3 @@ def celery_broker_url(redis_url: str) -> str:
     if parts.scheme in ("redis", "rediss"):
         return redis_url
     raise ImproperlyConfigured("REDIS_URL must begin with redis://, rediss:// or unix://")
-
-
-def calls_per_minute() -> dict[str, int]:
-    """Limits for each caller and web process; 0: none. `refused` counts by address."""
-    return {
-        "api": whole("TRAINYARD_API_PER_MINUTE", 12_000),
-        "submit": whole("TRAINYARD_SUBMITS_PER_MINUTE", 6_000),
-        "node": whole("TRAINYARD_NODE_CALLS_PER_MINUTE", 12_000),
-        "refused": whole("TRAINYARD_REFUSED_PER_MINUTE", 300),
-    }

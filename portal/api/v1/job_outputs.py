@@ -28,7 +28,7 @@ class OutputShape(serializers.Serializer[Any]):
     name = serializers.CharField()
     size = serializers.IntegerField()
     sha256 = serializers.CharField()
-    state = serializers.ChoiceField(["whole", "arriving", "refused", "pruned"])
+    state = serializers.CharField(help_text="whole, arriving, refused or pruned")
     problem = serializers.CharField()
     completed_at = serializers.DateTimeField(allow_null=True)
     pruned_at = serializers.DateTimeField(allow_null=True)
