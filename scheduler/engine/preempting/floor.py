@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from scheduler.engine.board import Board
 from scheduler.engine.board.kept import Seeker
 from scheduler.engine.placement import is_capable, without_avoided
-from scheduler.engine.snapshot import NONE, Request
+from scheduler.engine.snapshot import NONE, Ints, Request, flags, ints
 
 
 @dataclass(slots=True)
@@ -24,18 +26,19 @@ class Resident:
 class Floor:
     """Free GPUs, cpus and memory by node, and who could be moved off it.
 
-    Counts only: devices are picked on the board once it is known who goes.
+    Counts only: devices are picked on the board once it is known who goes. A job that is there until
+    some moment leaves alone what begins to be kept before that.
     """
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.gpus: list[int] = board.free_gpus[NONE].tolist()
-        self.cpus: list[int] = board.cpus_free.tolist()
-        self.memory_mib: list[int] = board.memory_free_mib.tolist()
+        self.gpus: Ints = ints(board.free_gpus[NONE]).copy()
+        self.cpus: Ints = board.cpus_free.copy()
+        self.memory_mib: Ints = board.memory_free_mib.copy()
         self.residents: dict[int, Resident] = {}
         self._on_node: dict[int, set[int]] = {}
-        self._whole: list[int] = board.offered_gpus[NONE].tolist()
-        self._capable: dict[Request, list[int]] = {}
+        self._whole: Ints = board.offered_gpus[NONE]
+        self._capable: dict[tuple[Request, int], Ints] = {}
 
     def admit(self, job: int, resident: Resident) -> None:
         """The job stands on its nodes; what it holds is taken already."""
@@ -59,27 +62,33 @@ class Floor:
     def holds(self, resident: Resident) -> bool:
         """Whether its old nodes have room for it."""
         return all(
-            self.gpus[node] >= gpus
-            and self.cpus[node] >= resident.cpus
-            and self.memory_mib[node] >= resident.memory_mib
+            bool(self.gpus[node] >= gpus)
+            and bool(self.cpus[node] >= resident.cpus)
+            and bool(self.memory_mib[node] >= resident.memory_mib)
             for node, gpus in resident.shares
         )
 
-    def find(self, request: Request) -> list[tuple[int, int]] | None:
+    def find(self, request: Request, until_s: float) -> list[tuple[int, int]] | None:
         """Where all shares fit now, as (node, GPUs): tightest first, whole nodes last."""
         shares: list[tuple[int, int]] = []
         for shape in request.shapes():
-            taken = {node for node, _ in shares}
-            fits = [n for n in self.capable(shape) if n not in taken and self._fits(n, shape)]
+            rows = self.capable(shape, until_s)
+            fits = rows[
+                (self.gpus[rows] >= shape.gpus)
+                & (self.cpus[rows] >= shape.cpus)
+                & (self.memory_mib[rows] >= shape.memory_mib)
+            ]
+            if shares:
+                fits = fits[~np.isin(fits, [node for node, _ in shares])]
             if len(fits) < shape.nodes:
                 return None
-            fits.sort(
-                key=lambda node: (self._breaks_whole(node, shape.gpus), self.gpus[node], node)
-            )
-            shares += [(node, shape.gpus) for node in sorted(fits[: shape.nodes])]
+            free = self.gpus[fits]
+            breaks_whole = (free == self._whole[fits]) & (free > shape.gpus)
+            best = fits[np.lexsort((fits, free, breaks_whole))[: shape.nodes]]
+            shares += [(node, shape.gpus) for node in sorted(best.tolist())]
         return shares
 
-    def cheapest_moves(self, request: Request, least: int) -> set[int] | None:
+    def cheapest_moves(self, request: Request, least: int, until_s: float) -> set[int] | None:
         """Which jobs, each smaller than `least` GPUs, to move so that all shares fit; None if none.
 
         Node by node the cheapest set that frees enough; the nodes where that costs least.
@@ -88,11 +97,11 @@ class Floor:
         taken: set[int] = set()
         for shape in request.shapes():
             offers = []
-            for node in self.capable(shape):
+            for node in self.capable(shape, until_s).tolist():
                 moved = None if node in taken else self._clear(node, shape, least)
                 if moved is not None:
                     cost = sum(self.residents[job].cost for job in moved)
-                    offers.append((cost, self.gpus[node], node, moved))
+                    offers.append((cost, int(self.gpus[node]), node, moved))
             if len(offers) < shape.nodes:
                 return None
             offers.sort(key=lambda offer: offer[:3])
@@ -101,23 +110,25 @@ class Floor:
                 moves |= moved
         return moves
 
-    def capable(self, shape: Request) -> list[int]:
-        """Nodes that could hold one share if they were empty."""
-        if shape not in self._capable:
+    def capable(self, shape: Request, until_s: float) -> Ints:
+        """Nodes (rows) that could hold one share until then if they were empty."""
+        # Nobody is stopped for what the calendar keeps for others; the later, the more of it.
+        kept = self.board.keeping.binding(Seeker(NONE, shape), until_s)
+        if (shape, len(kept)) not in self._capable:
             fit = is_capable(self.board, shape, self.board.offered_gpus)
             fit &= self.board.snapshot.nodes.takes_work
-            # Nobody is stopped for what the calendar keeps for others.
-            for one in self.board.keeping.binding(Seeker(NONE, shape)):
+            for one in kept:
                 fit[one.nodes] = False
-            self._capable[shape] = without_avoided(self.board, shape, fit).nonzero()[0].tolist()
-        return self._capable[shape]
+            rows = np.flatnonzero(without_avoided(self.board, shape, flags(fit)))
+            self._capable[shape, len(kept)] = ints(rows)
+        return self._capable[shape, len(kept)]
 
     def _clear(self, node: int, shape: Request, least: int) -> set[int] | None:
         """The cheapest movable jobs that free enough GPUs here, if cpus and memory then do too.
 
         `best[g]`: the least cost of freeing g GPUs, or more at the last g.
         """
-        need = max(0, shape.gpus - self.gpus[node])
+        need = max(0, shape.gpus - int(self.gpus[node]))
         movable = [j for j in self._on_node.get(node, ()) if self.residents[j].gpus < least]
         best: list[tuple[float, tuple[int, ...]] | None] = [(0.0, ())] + [None] * need
         for job in sorted(movable):
@@ -135,19 +146,10 @@ class Floor:
         if final is None:
             return None
         moved = [self.residents[job] for job in final[1]]
-        has_cpus = self.cpus[node] + sum(m.cpus for m in moved) >= shape.cpus
-        has_memory = self.memory_mib[node] + sum(m.memory_mib for m in moved) >= shape.memory_mib
+        has_cpus = int(self.cpus[node]) + sum(m.cpus for m in moved) >= shape.cpus
+        memory_mib = int(self.memory_mib[node]) + sum(m.memory_mib for m in moved)
+        has_memory = memory_mib >= shape.memory_mib
         return set(final[1]) if has_cpus and has_memory else None
-
-    def _fits(self, node: int, shape: Request) -> bool:
-        return (
-            self.gpus[node] >= shape.gpus
-            and self.cpus[node] >= shape.cpus
-            and self.memory_mib[node] >= shape.memory_mib
-        )
-
-    def _breaks_whole(self, node: int, gpus: int) -> bool:
-        return self.gpus[node] == self._whole[node] and self.gpus[node] > gpus
 
     def _share(self, job: int, node: int) -> int:
         return sum(gpus for where, gpus in self.residents[job].shares if where == node)

@@ -15,8 +15,7 @@ import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.explaining import rule_out
-from scheduler.engine.keeping.bookings import keep_bookings
-from scheduler.engine.keeping.headroom import keep_headroom
+from scheduler.engine.keeping.calendar import keep_calendar
 from scheduler.engine.plan import Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.floor import Floor, Resident
@@ -70,8 +69,8 @@ class _Rearrangement:
         self.snapshot = snapshot
         self.policy = policy
         self.board = Board(snapshot)
-        keep_bookings(self.board)
-        keep_headroom(self.board)
+        self.board.keeping.slack_s = policy.backfill_slack_s
+        keep_calendar(self.board)
         self.first_running = len(snapshot.waiting)
         self.jobs = snapshot.waiting.join(running.jobs)
         self.cost_s: Floats = floats(
@@ -137,14 +136,15 @@ class _Rearrangement:
         """Put the job where it fits, moving smaller ones if need be; returns who was moved."""
         request = self.classes.requests[int(self.classes.of_job[row])]
         moved: list[int] = []
-        shares = self.floor.find(request)
+        until_s = self._gone_s(row)
+        shares = self.floor.find(request, until_s)
         if shares is None:
-            moves = self.floor.cheapest_moves(request, int(self.gpus[row])) or set()
+            moves = self.floor.cheapest_moves(request, int(self.gpus[row]), until_s) or set()
             for job in sorted(moves):
                 self.gone[job] = self.floor.take_off(job)
                 self.for_whom[job] = row
                 moved.append(job)
-            shares = self.floor.find(request) if moves else None
+            shares = self.floor.find(request, until_s) if moves else None
         if shares is None:
             return moved
         resident = Resident(
@@ -160,6 +160,11 @@ class _Rearrangement:
             self.placed[row] = shares
         self.floor.put(row, resident)
         return moved
+
+    def _gone_s(self, row: int) -> float:
+        """When a job is surely gone if it starts now."""
+        left_s = float(self.jobs.remaining_s[row]) + float(self.cost_s[row])
+        return self.snapshot.now_s + left_s + self.policy.backfill_slack_s
 
     def _stop(self, row: int, beneficiary: int) -> Stop:
         jobs = self.jobs
