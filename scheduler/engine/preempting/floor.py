@@ -26,8 +26,8 @@ class Resident:
 class Floor:
     """Free GPUs, cpus and memory by node, and who could be moved off it.
 
-    Counts only: devices are picked on the board once it is known who goes. A job that is there until
-    some moment leaves alone what begins to be kept before that.
+    Counts only: devices are picked on the board once it is known who goes. A job that is there
+    until some moment leaves alone what begins to be kept before that. Who is `fixed` is not moved.
     """
 
     def __init__(self, board: Board) -> None:
@@ -36,6 +36,7 @@ class Floor:
         self.cpus: Ints = board.cpus_free.copy()
         self.memory_mib: Ints = board.memory_free_mib.copy()
         self.residents: dict[int, Resident] = {}
+        self.fixed: set[int] = set()
         self._on_node: dict[int, set[int]] = {}
         self._whole: Ints = board.offered_gpus[NONE]
         self._capable: dict[tuple[Request, int], Ints] = {}
@@ -129,7 +130,8 @@ class Floor:
         `best[g]`: the least cost of freeing g GPUs, or more at the last g.
         """
         need = max(0, shape.gpus - int(self.gpus[node]))
-        movable = [j for j in self._on_node.get(node, ()) if self.residents[j].gpus < least]
+        here = self._on_node.get(node, set()) - self.fixed
+        movable = [job for job in here if self.residents[job].gpus < least]
         best: list[tuple[float, tuple[int, ...]] | None] = [(0.0, ())] + [None] * need
         for job in sorted(movable):
             frees, cost = self._share(job, node), self.residents[job].cost

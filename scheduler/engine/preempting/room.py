@@ -19,8 +19,11 @@ from scheduler.engine.keeping.calendar import keep_calendar
 from scheduler.engine.plan import Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.floor import Floor, Resident
+from scheduler.engine.preempting.leaving import without
+from scheduler.engine.preempting.permits import Permits, refused, take_in_order
 from scheduler.engine.preempting.selection import choose_set
 from scheduler.engine.preempting.stakes import lost_work_s, may_stop
+from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import (
     NONE,
     Classes,
@@ -36,6 +39,9 @@ from scheduler.engine.snapshot import (
     ints,
 )
 from scheduler.engine.worth import gpus_of, preemptive_worth
+
+# So often those whose accounts refuse them are left out and all is chosen again.
+_TRIES = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,22 +62,32 @@ def make_room(snapshot: Snapshot, policy: Policy) -> Room:
     if not policy.rearranges or snapshot.running is None or not len(snapshot.waiting):
         return Room(snapshot)
     running = snapshot.running.take(may_stop(snapshot.running, policy))
-    rearrangement = _Rearrangement(snapshot, running, policy)
-    rearrangement.choose()
-    rearrangement.place()
-    return rearrangement.room()
+    excluded: set[int] = set()
+    for _ in range(_TRIES):
+        rearrangement = _Rearrangement(snapshot, running, policy, excluded)
+        rearrangement.choose()
+        rearrangement.place()
+        room = rearrangement.room()
+        barred = rearrangement.refused(room)
+        if not barred:
+            return room
+        excluded |= barred
+    return Room(snapshot)
 
 
 class _Rearrangement:
     """Rows count the waiting jobs, then the running ones."""
 
-    def __init__(self, snapshot: Snapshot, running: Running, policy: Policy) -> None:
+    def __init__(
+        self, snapshot: Snapshot, running: Running, policy: Policy, excluded: set[int]
+    ) -> None:
         self.snapshot = snapshot
         self.policy = policy
         self.board = Board(snapshot)
         self.board.keeping.slack_s = policy.backfill_slack_s
         keep_calendar(self.board)
         self.first_running = len(snapshot.waiting)
+        self.excluded = excluded
         self.jobs = snapshot.waiting.join(running.jobs)
         self.cost_s: Floats = floats(
             np.concatenate([np.zeros(self.first_running), running.restart_cost_s])
@@ -84,13 +100,16 @@ class _Rearrangement:
         self.gone: dict[int, Resident] = {}
         self.placed: dict[int, list[tuple[int, int]]] = {}
         self.for_whom: dict[int, int] = {}
+        self.has_limits = len(snapshot.accounts) > 0 and not Gate(snapshot).is_open
         self._settle(running.jobs)
+        self.floor.fixed = {row for row in excluded if row >= self.first_running}
 
     def choose(self) -> None:
         """Who runs: in each pool tier by tier, higher ones first, within the GPUs left."""
         jobs = self.jobs
         ruled_out = list(rule_out(self.board, self.classes))
         may_run = ~np.isin(self.classes.of_job, ruled_out + self._apart())
+        may_run &= ~np.isin(np.arange(len(jobs)), list(self.excluded))
         may_run[self.first_running :] = [
             row in self.floor.residents for row in range(self.first_running, len(jobs))
         ]
@@ -98,11 +117,15 @@ class _Rearrangement:
         is_new = np.arange(len(jobs)) < self.first_running
         order = np.lexsort((jobs.id, jobs.queued_at_s, is_new, key, -jobs.tier, jobs.pool))
         order = order[may_run[order]]
-        left = self._capacity()
+        left, permits = self._capacity(), self._permits()
         group = jobs.pool[order] * (jobs.tier.max(initial=0) + 1) - jobs.tier[order]
         for rows in np.split(order, np.flatnonzero(np.diff(group)) + 1) if len(order) else ():
             pool = int(jobs.pool[rows[0]])
             picked = rows[choose_set(self.gpus[rows], value[rows], left[pool])]
+            if permits is not None:
+                # The best set as far as they may, then the others in order.
+                line = [*picked.tolist(), *np.setdiff1d(rows, picked, assume_unique=True).tolist()]
+                picked = ints(take_in_order(line, self._gpus_of, permits, left[pool]))
             left[pool] -= int(self.gpus[picked].sum())
             self.chosen[picked] = True
 
@@ -129,8 +152,28 @@ class _Rearrangement:
         )
         remaining_s = self.jobs.remaining_s[rows] + self.cost_s[rows]
         waiting = replace(self.jobs.take(rows), remaining_s=remaining_s)
-        after = _without(self.snapshot, {stop.job for stop in stops})
+        after = without(self.snapshot, {stop.job for stop in stops})
         return Room(replace(after, waiting=waiting, running=None), stops, placed)
+
+    def refused(self, room: Room) -> set[int]:
+        """Who was placed and may not start after all, because of what accounts may hold."""
+        if not self.has_limits:
+            return set()
+        rows = [*range(self.first_running), *sorted(self.gone)]
+        classes = classes_of(room.snapshot.waiting)
+        found = refused(room.snapshot, classes, [row for row, _ in room.placed])
+        return {rows[row] for row in found}
+
+    def _permits(self) -> Permits | None:
+        """What accounts may hold beside those that cannot be stopped; None if nobody has limits."""
+        if not self.has_limits:
+            return None
+        movable = {int(self.jobs.id[row]) for row in range(self.first_running, len(self.jobs))}
+        fixed = without(self.snapshot, movable)
+        return Permits(fixed, self.jobs, self.classes, self.first_running)
+
+    def _gpus_of(self, row: int) -> int:
+        return int(self.gpus[row])
 
     def _place(self, row: int) -> list[int]:
         """Put the job where it fits, moving smaller ones if need be; returns who was moved."""
@@ -183,7 +226,9 @@ class _Rearrangement:
         nodes = {node for node, _ in self.gone[row].shares}
         others = [other for other in self.placed if other != row]
         near = [o for o in others if nodes & {node for node, _ in self.placed[o]}]
-        return (near or others or [row])[0]
+        account = self.jobs.account
+        kin = [o for o in others if account[o] == account[row]] if self.has_limits else []
+        return (near or kin or others or [row])[0]
 
     def _settle(self, running: Waiting) -> None:
         """Enter the running jobs with what they hold."""
@@ -231,25 +276,3 @@ class _Rearrangement:
         for row, resident in self.floor.residents.items():
             left[int(self.jobs.pool[row])] += sum(gpus for _, gpus in resident.shares)
         return left
-
-
-def _without(snapshot: Snapshot, stopped: set[int]) -> Snapshot:
-    """The snapshot without what these jobs hold."""
-    held, devices, nodes = snapshot.held, snapshot.devices, snapshot.nodes
-    stays = ~np.isin(held.job, list(stopped))
-    new_row = np.append(np.where(stays, np.cumsum(stays) - 1, NONE), NONE)
-    size = len(nodes.id)
-    freed_cpus = np.bincount(held.node[~stays], weights=held.cpus[~stays], minlength=size)
-    freed_mib = np.bincount(held.node[~stays], weights=held.memory_mib[~stays], minlength=size)
-    return replace(
-        snapshot,
-        nodes=replace(
-            nodes,
-            cpus_free=nodes.cpus_free + freed_cpus.astype(np.int64),
-            memory_free_mib=nodes.memory_free_mib + freed_mib.astype(np.int64),
-        ),
-        devices=replace(devices, holder=ints(new_row[devices.holder])),
-        slices=replace(snapshot.slices, holder=ints(new_row[snapshot.slices.holder])),
-        held=held.take(stays),
-        tokens=snapshot.tokens.take(~np.isin(snapshot.tokens.job, list(stopped))),
-    )

@@ -91,6 +91,13 @@ class Purse:
             self._left_s[row] -= len(models) * each_s
             self._left_money[row] -= cost
 
+    def reserve(self, account: int, cost_s: float, request: Request) -> None:
+        """Count so many GPU-seconds at what they cost at most."""
+        cost = float(_money(floats([cost_s]), floats([self.price(request)]))[0])
+        for row in self._tree.way_up(account):
+            self._left_s[row] -= cost_s
+            self._left_money[row] -= cost
+
     def _in_money(self, cost: float, left: float) -> dict[str, object]:
         word, unit = self._snapshot.money
         asks = f"{cost / unit:.2f} {word}".strip()
