@@ -19,7 +19,7 @@ from portal.embedded.programs import LocalNode
 from portal.embedded.supervisor import Supervisor
 from scheduler.agent.config import ConfigProblem, read_identity, write_identity
 
-READY_S = 90.0
+READY_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)
