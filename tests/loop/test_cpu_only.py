@@ -66,7 +66,9 @@ def test_a_head_that_waits_for_cpus_is_told_when_they_come_free(cluster, schedul
     scheduler.run_cycle(at(1))
     head.refresh_from_db()
     assert head.state == "queued"
-    assert head.wait_facts["start_p90_at"] == int((NOON + timedelta(minutes=10)).timestamp())
+    # The first two count from their commit, a moment later; what is told is rounded up to minutes.
+    told = head.wait_facts["start_p90_at"] - int((NOON + timedelta(minutes=10)).timestamp())
+    assert told in (0, 60)
 
 
 def test_pools_without_gpus_take_it_and_refuse_others(root, alice, project):

@@ -72,7 +72,7 @@ def resume(
     """Load what was kept; the number of steps that are done."""
     if not checkpoint:
         return 0
-    kept = torch.load(checkpoint)
+    kept = torch.load(checkpoint, weights_only=True)
     model.load_state_dict(kept["model"])
     optimizer.load_state_dict(kept["optimizer"])
     return int(kept["step"])
