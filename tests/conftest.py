@@ -15,7 +15,7 @@ from accounts.models import Project, Role, Team, User
 from accounts.services import create_project, create_team
 from tests import factories
 
-pytest_plugins = ["tests.servers", "tests.omissions"]
+pytest_plugins = ["tests.servers", "tests.omissions", "tests.flushing"]
 
 # The same examples every time, and no clock: a machine that is busy, or a commit that changed
 # nothing near, must not decide. `make test-long` looks for new ones; what it finds becomes a test.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -24,6 +24,7 @@ from accounts.services import (
     rename_team,
 )
 from accounts.services.audit import HIDDEN, Subject, record, written
+from accounts.services.sealing import seal_audit, verify_audit
 from tests import factories
 
 
@@ -131,15 +132,19 @@ def test_people_who_go_leave_their_events(team, root):
     assert AuditEvent.objects.filter(subject_id=f"{team.pk}/{pk}").count() == 2
 
 
-@pytest.mark.postgres
-@pytest.mark.parametrize("sql", ["UPDATE {} SET reason = 'x'", "DELETE FROM {}"])
-def test_the_database_refuses_to_change_an_event(root, team, sql):
+@pytest.mark.parametrize("table", ["event", "seal"])
+@pytest.mark.parametrize("sql", ["UPDATE {} SET id = id + 1000", "DELETE FROM {}"])
+def test_the_database_refuses_to_change_events_and_seals(root, team, table, sql):
+    """On both databases."""
+    seal_audit(margin=timedelta())
+    name = f"accounts_audit{table}"
     with (
-        pytest.raises(DatabaseError, match="append-only"),
+        pytest.raises(DatabaseError, match=f"{name} is append-only"),
         transaction.atomic(),
         connection.cursor() as cursor,
     ):
-        cursor.execute(sql.format("accounts_auditevent"))
+        cursor.execute(sql.format(name))
+    assert verify_audit().broken == ""
 
 
 def test_a_request_names_itself_in_what_it_changes(client, root):

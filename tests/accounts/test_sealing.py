@@ -7,7 +7,6 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
 from django.utils import timezone
 
 from accounts.models import AuditEvent, AuditHead, AuditSeal
@@ -15,17 +14,16 @@ from accounts.services import sealing
 from accounts.services.audit import Subject, record
 from accounts.services.sealing import seal_audit, verify_audit
 from accounts.trail import seal_state
+from scheduler.services.demo.guards import unguarded
 
 NO_MARGIN = timedelta()
 
 
 @pytest.fixture
 def unlocked(db):
-    """A database in which somebody with every right changes rows: the trigger is off."""
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            for table in ("auditevent", "auditseal"):
-                cursor.execute(f"ALTER TABLE accounts_{table} DISABLE TRIGGER USER")
+    """A database in which somebody with every right changes rows: the triggers are off."""
+    with unguarded(("accounts_auditevent", "accounts_auditseal")):
+        yield
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.apps import apps
 from django.contrib.auth.models import Group
-from django.db import connection, models, transaction
+from django.db import models, transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -32,6 +32,7 @@ from scheduler.models import (
     UsageLine,
 )
 from scheduler.services.demo.closure import Rows, chunks, closure, delete, let_go
+from scheduler.services.demo.guards import unguarded
 from scheduler.services.errors import Conflict, NotFound
 
 # Their triggers refuse what only this service may do, and only inside its transaction.
@@ -63,15 +64,14 @@ def remove_demo(*, now: datetime | None = None) -> Removed:
     _refuse_real_work(mark, rows)
     later = AuditEvent.objects.filter(pk__gt=mark.before["event"])
     kept = later.count() if _has_foreign_events(mark, rows) else 0
-    _triggers("DISABLE")
-    let_go(rows)
-    count = delete(rows)
-    if not kept:
-        count += later.delete()[0]
-        count += AuditSeal.objects.filter(until_id__gt=_sealed_before(mark)).delete()[0]
-    _restore_heads(mark, with_audit=not kept)
-    mark.delete()
-    _triggers("ENABLE")
+    with unguarded(_GUARDED):
+        let_go(rows)
+        count = delete(rows)
+        if not kept:
+            count += later.delete()[0]
+            count += AuditSeal.objects.filter(until_id__gt=_sealed_before(mark)).delete()[0]
+        _restore_heads(mark, with_audit=not kept)
+        mark.delete()
     if kept:
         about = Subject("demo", "", f"demonstration of {mark.seeded_at:%Y-%m-%d}")
         record(None, "demo.remove", about, after={"rows": count}, now=now)
@@ -169,15 +169,3 @@ def _restore_heads(mark: DemoMark, *, with_audit: bool) -> None:
             head._default_manager.filter(pk=known["id"]).update(**known)
     if mark.before["heads"][SchedulerLease._meta.label] is None:
         SchedulerLease.objects.filter(expires_at__lte=timezone.now()).delete()
-
-
-def _triggers(verb: str) -> None:
-    """Let PostgreSQL's guards of append-only tables rest within this transaction."""
-    if connection.vendor != "postgresql":
-        return
-    with connection.cursor() as cursor:
-        # A table with checks that are still due cannot be altered; the deletes need them late.
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        for table in _GUARDED:
-            cursor.execute(f"ALTER TABLE {table} {verb} TRIGGER USER")
-        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
