@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.backends.sqlite3.operations import DatabaseOperations
+from django.db.backends.sqlite3.base import DatabaseWrapper
 
-_plain = DatabaseOperations.sql_flush
+_OPERATIONS: Any = DatabaseWrapper.ops_class
+_plain = _OPERATIONS.sql_flush
 
 
 def _flush_around_triggers(operations: Any, style: Any, tables: Any, **more: Any) -> list[str]:
@@ -25,4 +26,4 @@ def _flush_around_triggers(operations: Any, style: Any, tables: Any, **more: Any
     ]
 
 
-DatabaseOperations.sql_flush = _flush_around_triggers  # type: ignore[method-assign,assignment]
+_OPERATIONS.sql_flush = _flush_around_triggers

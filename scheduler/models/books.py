@@ -17,7 +17,8 @@ _PERSON = settings.AUTH_USER_MODEL
 class Period(models.Model):
     """A month of the books, `2026-11`. `version` counts its closes; state moves by service.
 
-    `charging`: showback (statements inform) or chargeback (they are issued).
+    `charging`: showback (statements inform) or chargeback (they are issued). `claim`: drawn by the
+    close that is under way; whoever holds another one writes no line and fixes nothing.
     """
 
     name = models.CharField(max_length=7, unique=True)
@@ -30,6 +31,7 @@ class Period(models.Model):
         _PERSON, on_delete=models.SET_NULL, null=True, related_name="+"
     )
     reopen_reason = models.CharField(max_length=255, blank=True)
+    claim = models.CharField(max_length=32, blank=True)
 
     class Meta:
         ordering = ["name"]

@@ -29,7 +29,7 @@ from scheduler.services.books import reading
 from scheduler.services.books.costs.recovery import amortisation
 from scheduler.services.books.costs.refunds import credit_losses
 from scheduler.services.books.counting import Counted, count_month
-from scheduler.services.books.lines import drop_lines
+from scheduler.services.books.lines import claim_close, claimed, drop_lines
 from scheduler.services.books.posting import (
     CloseBlocked,
     locked_head,
@@ -78,7 +78,8 @@ def close_period(
     1. The calendar: it is over, and the months before it are closed.
     2. The segments are a partition; every charged second has a payer and a price.
     3. Lines are written as they are rated, in transactions of their own: others may write
-       meanwhile, and what a close that broke off left behind is dropped by the next one.
+       meanwhile, and what a close that broke off left behind is dropped by the next one. Of two
+       at once the later one goes on and the other one gets Conflict.
     4. In one transaction: entries, rounding, statements, the close itself.
 
     A closed month is refused; closing a reopened one posts the differences.
@@ -95,6 +96,7 @@ def close_period(
     )
     row = soft_close_period(actor=actor, period=period, now=now)
     is_first = row.version == 0
+    claim_close(row)
     if is_first:
         drop_lines(row)
     counted = count_month(month, row, keep_lines=is_first)
@@ -159,12 +161,10 @@ def first_open_before(month: Month) -> Month | None:
 
 @transaction.atomic
 def _fix(row: Period, counted: Counted, actor: User, now: datetime) -> PeriodClose:
-    period = Period.objects.select_for_update().get(pk=row.pk)
+    period = claimed(row)
     is_first = period.version == 0
-    if period.state not in (PeriodState.SOFT_CLOSED, PeriodState.REOPENED):
-        raise Conflict(f"{period.name} was closed meanwhile.")
     if is_first and UsageLine.objects.filter(period=period).count() != counted.lines:
-        raise Conflict(f"{period.name} is being closed by somebody else; try again.")
+        raise Conflict(f"Lines of {period.name} were changed while it was closed; close it again.")
     where = Posting(
         batch=f"close {period.name} v{period.version + 1}",
         period=period.name,
