@@ -33,6 +33,7 @@ _MILLI = re.compile(r"(\d{1,4})m", re.ASCII)
 _PROFILE = re.compile(r"(\d{1,2}c\.)?\d{1,2}g\.\d{1,4}gb", re.ASCII)
 
 PART_HELP = "write it like 0.25 or 250m, from 0.01 to 1.0 GPU"
+_LAST_YEAR = 2099
 MOMENT_HELP = "write it like 2026-12-31T08:00:00Z or 2026-12-31 08:00 (UTC)"
 
 
@@ -95,6 +96,8 @@ def moment(value: object) -> datetime | None:
         raise ValueError(f"is not a time; {MOMENT_HELP}") from None
     if found.year < 2000:
         raise ValueError(f"lies before the year 2000; {MOMENT_HELP}")
+    if found.year > _LAST_YEAR:
+        raise ValueError(f"lies after the year {_LAST_YEAR}; {MOMENT_HELP}")
     return found.replace(microsecond=0)
 
 

@@ -9,6 +9,7 @@ from tests import requesting
 from tests.api.conftest import fields_of, problem_of
 
 pytestmark = pytest.mark.django_db
+FAR = "2030-01-01T00:00:00Z"
 ASK = {"kind": "guaranteed", "amount": 2, "justification": "The long-context phase begins."}
 
 
@@ -75,6 +76,8 @@ def test_the_small_moves(program, cluster, alice, lead, project):
         ({"pool": "nowhere"}, 400, "pool"),
         ({"valid_from": "2020-01-01T00:00:00Z"}, 422, "valid_from"),
         ({"valid_from": "soon"}, 400, "valid_from"),
+        ({"valid_from": "2026-02-30"}, 400, "valid_from"),
+        ({"valid_from": FAR, "valid_until": FAR}, 422, "valid_until"),
         ({"justification": ""}, 400, "justification"),
         ({"state": "approved"}, 400, "state"),
     ],

@@ -1,4 +1,4 @@
-"""The catalogue of bad input, entries 34 to 80 and 93 to 100: each with the tests that hold it."""
+"""The catalogue of bad input, entries 22 to 83 and 93 to 100: each with the tests that hold it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.architecture.catalogue_of_figures import FIGURES, MONEY
 
 ROOT = Path(__file__).resolve().parents[2]
 BAD, CALLERS, LIMITS = (f"tests/api/test_{n}.py" for n in ("bad_input", "bad_callers", "limits"))
@@ -156,19 +158,31 @@ HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
 }
 
 
+ENTRIES = {**FIGURES, **HELD}
+
+
 @cache
 def functions_of(path: str) -> frozenset[str]:
+    """Tests of a module and of its classes."""
     tree = ast.parse((ROOT / path).read_text("utf-8"))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return frozenset(node.name for node in tree.body if isinstance(node, kinds))
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    bodies = [tree.body, *(one.body for one in classes)]
+    return frozenset(node.name for body in bodies for node in body if isinstance(node, kinds))
 
 
 def test_no_entry_is_missing():
-    assert list(HELD) == [*range(34, 81), *range(93, 101)]
+    assert sorted(ENTRIES) == [*range(22, 84), *range(93, 101)]
 
 
-@pytest.mark.parametrize("entry", HELD)
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_every_entry_is_held_by_a_test_that_exists(entry):
-    _, held = HELD[entry]
+    _, held = ENTRIES[entry]
     assert held
     assert [name for path, name in held if name not in functions_of(path)] == []
+
+
+@pytest.mark.parametrize("what", MONEY)
+def test_what_is_wrong_about_money_is_held_by_a_test_that_exists(what):
+    assert MONEY[what]
+    assert [name for path, name in MONEY[what] if name not in functions_of(path)] == []

@@ -5,18 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
 from portal.forms.job_text import read_pairs, write_pairs
+from portal.reports.books.files import Style, csv_blocks
+from portal.reports.books.workbooks import write_workbook
 from portal.reports.charts import MAX_TRACES, cost_chart, device_charts, device_points
 from portal.reports.exports import csv_lines, guarded
 from portal.reports.spec_text import command_line_of, yaml_of
+from scheduler.selectors.books.frame import Column, Form, Row
 from scheduler.selectors.telemetry import DeviceSeries
 from scheduler.spec import parse_spec
 from scheduler.spec.document import read_document
+from tests.reports.workbook import cells_of, sheet_xml
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -39,6 +44,21 @@ def test_quotes_commas_and_line_ends_survive():
     text = "".join(csv_lines(["one", "two", "three"], rows))
     assert text.startswith("\ufeffone,two,three\r\n")
     assert list(csv.reader(io.StringIO(text.lstrip("\ufeff"))))[1:] == rows
+
+
+def test_b82_negative_amounts_stay_numbers_and_texts_like_them_do_not():
+    columns = (Column("amount", "Amount", Form.AMOUNT), Column("name", "Name"))
+    rows = [Row(1, (Decimal("-1234.56"), "-1234.56")), Row(2, (Decimal("-1E-7"), "−2"))]
+    text = b"".join(csv_blocks(columns, rows, Style(has_bom=False))).decode()
+    assert text.splitlines()[1:] == ["-1234.56,'-1234.56", "-0.0000001,−2"]
+    file = io.BytesIO()
+    write_workbook(columns, rows, file)
+    xml = sheet_xml(file.getvalue())
+    numbers = re.findall(r'<c r="A\d"(?: s="\d+")?><v>([^<]*)</v>', xml)
+    assert numbers == ["-1234.56", "-0.0000001"]
+    (first, second) = cells_of(file.getvalue())
+    assert (first["amount_exact"], second["amount_exact"]) == ("-1234.56", "-0.0000001")
+    assert re.search(r'<c r="C2" t="inlineStr"><is><t>-1234.56</t>', xml)
 
 
 def series(index: int, count: int = 5, gap_at: int = 0) -> DeviceSeries:

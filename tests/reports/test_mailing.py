@@ -14,7 +14,7 @@ from accounts.models import AuditEvent
 from portal.celery import mail_reports
 from portal.reports.books import mailing
 from portal.reports.books.mailing import mail_due_reports
-from scheduler.models import ReportDelivery
+from scheduler.models import ReportDelivery, ReportSchedule
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.mailing import create_schedule, end_schedule
 from tests.selectors.test_reports import closed
@@ -107,6 +107,8 @@ def test_wrong_wishes_are_refused_and_nothing_is_kept(root, people, alice, lead,
     bob.email = ""
     wrong = [
         {"rhythm": "daily"},
+        {"rhythm": "every second"},
+        {"rhythm": "* * * * * *"},
         {"file_format": "doc"},
         {"filters": {"sku": "x"}, "slug": "period-summary"},
         {"people": []},
@@ -120,6 +122,7 @@ def test_wrong_wishes_are_refused_and_nothing_is_kept(root, people, alice, lead,
         schedule(alice, people, slug="period-summary")
     with pytest.raises(NotFound):
         schedule(lead, people, slug="period-summary", filters={"team": other_team.slug})
+    assert not ReportSchedule.objects.exists()
 
 
 def test_it_is_ended_by_who_made_it_or_keeps_the_books(root, people, alice, lead, yard):
@@ -138,6 +141,8 @@ def test_the_page_makes_and_ends_one(client, people, alice, closed):
     sent = {"slug": "job-cost", "rhythm": "monthly", "file_format": "csv"}
     page = client.post("/finance/schedules/", {**sent, "recipients": "alice, nobody-here"})
     assert "Nobody here is called nobody-here" in page.content.decode()
+    often = client.post("/finance/schedules/", {**sent, "rhythm": "* * * * * *"})
+    assert often.status_code in (200, 422) and "valid choice" in often.content.decode()
     assert client.post("/finance/schedules/", {**sent, "recipients": "alice"}).status_code == 302
     page = client.get("/finance/schedules/").content.decode()
     assert "every month" in page

@@ -14,13 +14,13 @@ from html import unescape
 import pyarrow.parquet as pq
 import pytest
 
-from accounts.models import AuditEvent
+from accounts.models import AuditEvent, Team
 from accounts.services import SCOPES, issue_token
 from portal.reports.books.cells import exact_text
 from portal.reports.books.streams import StreamedFile
 from scheduler.models import Job, UsageLine
 from scheduler.selectors.books.catalogue import REPORTS
-from tests.reports.workbook import cells_of, sheet_xml
+from tests.reports.workbook import cells_of, sheet_names, sheet_xml
 from tests.selectors.test_reports import closed
 from tests.services.test_books import clerk, yard
 
@@ -131,8 +131,11 @@ HOSTILE = [
     "＝1+1",
     "@x",
     "-2+3",
+    "+1",
+    "\t=1",
     "a,b;c",
     'say "hi"',
+    'a"\n;b,c',
     "<b>&",
     "\u202etxt",
 ]
@@ -142,7 +145,7 @@ HOSTILE = [
 def test_hostile_names_stay_names(ask, name):
     Job.objects.update(name=name)
     (row, _) = csv.DictReader(io.StringIO(content(ask("job-cost", "csv")).decode("utf-8-sig")))
-    guard = "'" if name[0] in "=＝@-" else ""
+    guard = "'" if name[0] in "=＝@-+\t" else ""
     assert row["name"] == guard + name
     raw = content(ask("job-cost", "csv", raw="1", bom="0", separator="semicolon")).decode()
     assert next(csv.DictReader(io.StringIO(raw), delimiter=";"))["name"] == name
@@ -151,6 +154,18 @@ def test_hostile_names_stay_names(ask, name):
     assert "<f>" not in sheet_xml(xlsx) and "hyperlink" not in sheet_xml(xlsx)
     page = ask("job-cost").content.decode()
     assert "<b>&" not in page and "\u202e" not in page
+
+
+def test_b83_no_name_of_ours_is_the_name_of_a_sheet(ask, team):
+    """Spreadsheets refuse some characters and more than 31 of them; files are named by slugs."""
+    hostile = "[]:*?/\\" * 6
+    Team.objects.filter(pk=team.pk).update(name=hostile)
+    Job.objects.update(name=hostile)
+    for slug in ("job-cost", "team-statement"):
+        reply = ask(slug, "xlsx")
+        assert f'filename="{slug}-2026-11.xlsx"' in reply["Content-Disposition"]
+        assert sheet_names(content(reply)) == ["Report"]
+    assert {row["name"] for row in cells_of(content(ask("job-cost", "xlsx")))} == {hostile}
 
 
 def test_a_workbook_is_typed_and_its_header_stays(ask):

@@ -16,6 +16,13 @@ def sheet_xml(content: bytes) -> str:
         return book.read("xl/worksheets/sheet1.xml").decode()
 
 
+def sheet_names(content: bytes) -> list[str]:
+    """As the tabs show them."""
+    with zipfile.ZipFile(io.BytesIO(content)) as book:
+        root = ElementTree.fromstring(book.read("xl/workbook.xml"))
+    return [sheet.attrib["name"] for sheet in root.iterfind(".//x:sheet", _NS)]
+
+
 def cells_of(content: bytes) -> list[dict[str, str]]:
     """Rows by heading; every cell as its text."""
     root = ElementTree.fromstring(sheet_xml(content))

@@ -136,6 +136,12 @@ def test_a_node_count_is_the_most_and_knows_the_least():
         ({"begin": "tomorrow"}, "begin", "2026-12-31"),
         ({"begin": 5}, "begin", "2026-12-31"),
         ({"begin": "1999-01-01"}, "begin", "2000"),
+        ({"begin": "2100-01-01T00:00"}, "begin", "2099"),
+        ({"begin": "9999-12-31T23:59:59Z"}, "begin", "2099"),
+        ({"begin": "9999-12-31T23:59:59-14:00"}, "begin", "2026-12-31"),
+        ({"begin": "2026-02-30T08:00"}, "begin", "not a time"),
+        ({"begin": "2026-03-29T02:30+25:00"}, "begin", "not a time"),
+        ({"begin": "2026-03-29T02:30 Europe/Berlin"}, "begin", "not a time"),
         ({"begin": "0001-01-01T00:00:00+14:00"}, "begin", "2026-12-31"),
         ({"begin": "9" * 9999}, "begin", "not a time"),
         ({"scratch": "lots"}, "scratch", "16GB"),
@@ -152,3 +158,20 @@ def test_yaml_reads_them_as_written():
     text = "name: x\nproject: a/b\ncommand: ['true']\nnodes: 2..4\nbegin: 2026-12-31 08:00\n"
     spec = parse_spec(read_document(text + "gpu_models: [A, B]\nlicences: {solver: 1}\n"))
     assert (spec.nodes.least, spec.begin.hour, spec.licences) == (2, 8, {"solver": 1})
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        # In the hour that Europe's clocks skip, and in the one they have twice: no offset is UTC.
+        ("2026-03-29T02:30", "2026-03-29T02:30:00Z"),
+        ("2026-10-25 02:30", "2026-10-25T02:30:00Z"),
+        ("2026-03-29T02:30+01:00", "2026-03-29T01:30:00Z"),
+        ("2026-11-21T08:00+05:45", "2026-11-21T02:15:00Z"),
+        ("2026-11-21T08:00-12:34:56", "2026-11-21T20:34:56Z"),
+        # What has passed keeps nobody waiting.
+        ("2001-01-01", "2001-01-01T00:00:00Z"),
+    ],
+)
+def test_b26_a_begin_is_one_moment_whatever_clocks_do(written, meant):
+    assert parse_spec({**GOOD, "begin": written}).document()["begin"] == meant
