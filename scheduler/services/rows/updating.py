@@ -25,7 +25,7 @@ def update_row(
     """Write plain values to the row `pk` if it holds what `guard` says; whether it did.
 
     Equals `model.objects.filter(pk=pk, **guard).update(**fields)`, where each of `raised` goes up
-    by one as well. Takes no expressions and no relations by name.
+    by one as well; what a relation points to is written as its key. Takes no expressions.
     """
     guard, raised = guard or {}, tuple(raised)
     sql = _statement(connection.vendor, model, tuple(fields), tuple(guard), raised)
@@ -37,6 +37,7 @@ def update_row(
 
 
 def _prepared(model: type[Model], name: str, value: Any) -> Any:
+    value = value.pk if isinstance(value, Model) else value
     return model._meta.get_field(name).get_db_prep_save(value, connection)  # type: ignore[union-attr]
 
 
