@@ -54,3 +54,20 @@ def test_for_others_there_are_no_proposals(send, client, root, finance, alice):
     client.force_login(alice)
     assert client.get("/api/v1/rates/proposals/").json() == {"items": []}
     problem_of(send(alice, "1/approve/"), 404)
+
+
+def test_finance_proposes_a_price_and_another_person_approves_it(
+    send, client, root, finance, alice
+):
+    appoint_bookkeeper(actor=root, user=finance)
+    reply = send(finance, "proposals/", BODY)
+    assert reply.status_code == 201
+    made = reply.json()
+    assert (made["decision"], made["proposed_by"]) == ("proposed", finance.username)
+    problem_of(send(finance, f"{made['id']}/approve/"), 403)
+    assert send(root, f"{made['id']}/approve/").json()["decision"] == "approved"
+    (rate,) = client.get("/api/v1/rates/").json()["items"]
+    assert rate["price_per_gpu_hour"] == "2.5000"
+    past = {**BODY, "restate": True, "valid_from": "2026-01-01T00:00:00Z"}
+    assert "reason" in problem_of(send(finance, "proposals/", past), 422)["errors"][0]["field"]
+    problem_of(send(alice, "proposals/", BODY), 403)

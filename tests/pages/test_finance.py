@@ -7,8 +7,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from accounts.services import give_role
 from scheduler.models import LedgerEntry, Period, PeriodClose, Statement, UsageLine
 from scheduler.selectors.books.catalogue import reports_for
+from tests import factories
 from tests.selectors.test_reports import closed
 from tests.services.test_books import clerk, yard
 
@@ -49,6 +51,42 @@ def test_the_index_has_months_checks_and_reports(client, root, alice, closed):
     client.force_login(alice)
     page = client.get("/finance/").content.decode()
     assert "10.47" not in page and "/finance/focus/" not in page and "Job cost" in page
+
+
+def cells_of(client, slug: str) -> dict[str, str]:
+    """What the page, the API, and the file show of a report, each as one text."""
+    query = "?period=2026-11"
+    page = client.get(f"/finance/reports/{slug}/{query}")
+    api = client.get(f"/api/v1/finance/reports/{slug}/{query}")
+    table = client.get(f"/finance/reports/{slug}/{query}&format=csv")
+    file = client.get(f"/api/v1/finance/reports/{slug}/file/{query}")
+    for reply in (page, api, table, file):
+        assert reply.status_code == 200
+    rows = page.context["rows"]
+    assert rows and api.json()["rows"]
+    return {
+        "page": page.content.decode().split("<main")[1],
+        "api": str(api.json()["rows"]),
+        "csv": b"".join(table).decode(),
+        "file": b"".join(file).decode(),
+    }
+
+
+def test_names_of_people_show_only_to_those_with_the_right(client, root, clerk, lead, closed):
+    """Administrators and auditors read names of all, leads of their team's; bookkeepers none."""
+    auditor = factories.person("looks")
+    give_role(actor=root, user=auditor, role="auditor")
+    read = {}
+    for viewer in (root, auditor, lead, clerk):
+        client.force_login(viewer)
+        read[viewer.username] = cells_of(client, "job-cost")
+    for name in (root.username, auditor.username):
+        for where, text in read[name].items():
+            assert "alice" in text and "carol" in text, (name, where)
+    for where, text in read[lead.username].items():
+        assert "alice" in text and "carol" not in text, where
+    for where, text in read[clerk.username].items():
+        assert "alice" not in text and "carol" not in text, where
 
 
 def year_of(closed) -> None:

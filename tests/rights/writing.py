@@ -86,6 +86,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post queue/<slug:pool>/pause/": ("pool", {}),
     "post queue/<slug:pool>/resume/": ("pool", {}),
     "post rates/": ("", {"device_model": "", "price_per_gpu_hour": "2"}),
+    "post rates/proposals/": ("", {"device_model": "", "price_per_gpu_hour": "2"}),
     "post rates/<int:pk>/approve/": ("rate", {}),
     "post rates/<int:pk>/decline/": ("rate", {}),
     "post finance/periods/<str:month>/soft-close/": ("month", {}),

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from accounts.models import Rate
 from accounts.selectors import current_rates, get_proposed_rate, proposed_rates
-from accounts.services import approve_rate, decline_rate, set_rate
+from accounts.services import approve_rate, decline_rate, propose_rate, set_rate
 from portal.api.operations import ApiView, Query, body_of, choice, moment, operation
 from portal.api.shapes import MONEY, viewer_of
 from scheduler.conf import load_conf
@@ -81,6 +81,14 @@ class RateBody(serializers.Serializer[Any]):
     valid_from = serializers.DateTimeField(required=False)
 
 
+class ProposalBody(RateBody):
+    """A price for a second person to approve; for time that has passed with `restate`, and why."""
+
+    kind = serializers.CharField(max_length=32, required=False, default="", allow_blank=True)
+    restate = serializers.BooleanField(required=False, default=False)
+    reason = serializers.CharField(max_length=255, required=False, default="", allow_blank=True)
+
+
 class CostList(ApiView):
     """`/costs/`."""
 
@@ -143,6 +151,19 @@ class RateProposals(ApiView):
     )
     def get(self, request: Request) -> Response:
         return Response(ProposedRates({"items": proposed_rates(viewer_of(request))}).data)
+
+    @operation(
+        "rates_propose",
+        "Propose a price, which somebody else approves (who keeps the books)",
+        scope=None,
+        body=ProposalBody,
+        reply=ProposedRate,
+        status=201,
+    )
+    def post(self, request: Request) -> Response:
+        sent = {"currency": load_conf().currency, **body_of(request, ProposalBody)}
+        rate = propose_rate(actor=viewer_of(request), **sent)
+        return Response(dict(ProposedRate(rate).data), status=201)
 
 
 class RateApprove(ApiView):
