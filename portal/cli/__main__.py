@@ -12,7 +12,7 @@ from portal.cli.cluster import bookings
 from portal.cli.exits import OK, Failure
 from portal.cli.kept import outputs
 from portal.cli.output import print_failure
-from portal.cli.people import audit, quota, roles, secrets
+from portal.cli.people import audit, deputies, quota, roles, secrets, teams
 from portal.cli.requesting import requests
 
 app = typer.Typer(
@@ -48,6 +48,8 @@ app.add_typer(nodes.app, name="nodes")
 app.add_typer(bookings.app, name="bookings")
 app.add_typer(jobs.sets, name="sets")
 app.add_typer(roles.app, name="roles")
+app.add_typer(teams.app, name="teams")
+app.add_typer(deputies.app, name="deputies")
 app.add_typer(secrets.app, name="secrets")
 app.add_typer(requests.app, name="requests")
 

@@ -12,7 +12,18 @@ from portal.cli.config import load_config
 from portal.cli.output import print_json, print_line, print_table
 from portal.cli.session import AsJson
 
-_QUOTA = ("WHOSE", "OF", "POOL", "HELD", "GUARANTEED", "BORROWED", "BORROWS", "LENDS", "AT MOST")
+_QUOTA = (
+    "WHOSE",
+    "OF",
+    "POOL",
+    "HELD",
+    "GUARANTEED",
+    "BORROWED",
+    "BORROWS",
+    "LENDS",
+    "AT MOST",
+    "LONGEST JOB",
+)
 _BUDGET = ("WHOSE", "UNTIL", "BUDGET", "COMMITTED", "SPENT", "USED", "OUT ON", "DOES")
 
 
@@ -52,6 +63,7 @@ def _quota_cells(one: dict[str, Any]) -> list[object]:
         "no limit" if one["borrow_limit"] is None else one["borrow_limit"],
         "all" if one["lend_limit"] is None else one["lend_limit"],
         "no limit" if one["maximum"] is None else one["maximum"],
+        "no limit" if one["max_hours"] is None else f"{one['max_hours']} h",
     ]
 
 

@@ -56,14 +56,19 @@ def _cells(one: dict[str, Any]) -> list[object]:
 @app.command()
 def ask(
     owner: Annotated[str, typer.Argument(help="team or team/project.")],
-    amount: Annotated[int, typer.Argument(help="GPUs, or GPU-hours for the kind budget.")],
+    amount: Annotated[int, typer.Argument(help="GPUs; else hours, GPU-hours, or money.")],
     why: Annotated[str, typer.Option("--why", help="What it is for.")],
     kind: Annotated[
-        str, typer.Option(help="guaranteed, borrow, maximum, access or budget.")
+        str,
+        typer.Option(
+            help="guaranteed, borrow, maximum or access (GPUs), walltime (hours more of time "
+            "limit), budget (GPU-hours) or money (of a budget)."
+        ),
     ] = "guaranteed",
     pool: Annotated[str, typer.Option(help="Only this pool.")] = "",
     gpu_model: Annotated[str, typer.Option(help="Only GPUs of this model.")] = "",
     days: Annotated[int, typer.Option(help="For so many days from now.")] = 90,
+    draft: Annotated[bool, typer.Option("--draft", help="Keep it; submit it later.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Ask for quota."""
@@ -74,9 +79,43 @@ def ask(
         "pool": pool,
         "gpu_model": gpu_model,
         "justification": why,
+        "is_draft": draft,
         "valid_until": (datetime.now(UTC) + timedelta(days=days)).isoformat(),
     }
     _post("/requests/", body, as_json)
+
+
+@app.command()
+def submit(number: Number, version: Seen = None, as_json: AsJson = False) -> None:
+    """Send a draft on its way."""
+    _change(number, "submit", version, {}, as_json)
+
+
+@app.command()
+def whatif(number: Number, as_json: AsJson = False) -> None:
+    """What it would cost, leave of the budget, and do to others; ask again until it is done."""
+    with Api(load_config()) as api:
+        found = api.post(f"/requests/{number}/whatif/", {})
+    if as_json:
+        print_json(found)
+        return
+    answer = found["answer"]
+    if not answer:
+        words = f"{found['progress']}, {found['done_steps']} of {found['all_steps']} steps done"
+        print_line(f"{words}; ask again.")
+        return
+    heads = ["", "AS IT IS", *(f"+{amount}" for amount in answer["question"]["amounts"][1:])]
+    rows = {
+        f"cost a month, {answer['currency']}": answer["monthly_cost"],
+        "GPU-hours the budget has left": answer["budget_hours_left"],
+        "money the budget has left": answer["budget_money_left"],
+        "guaranteed to teams": answer["capacity"]["guaranteed"],
+        "oversubscribed by": answer["capacity"]["oversubscribed_by"],
+    }
+    rows |= {f"p90 wait of {team['name']}, s": team["p90_s"] for team in answer["teams"]}
+    print_table(heads, [[name, *cells] for name, cells in rows.items() if cells], "")
+    for note in answer["notes"]:
+        print_line(note)
 
 
 @app.command()

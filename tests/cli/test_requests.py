@@ -1,0 +1,71 @@
+"""`trainyard requests`, `teams` and `deputies` against the real servers."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.stack
+WHY = "The long-context phase begins on Monday."
+
+
+def test_quota_is_asked_for_and_decided_on(terminal_of):
+    alice, admin = terminal_of("alice"), terminal_of("admin")
+    made = alice.json("requests", "ask", "vision/digits", "1", "--why", WHY, "--draft")
+    number = str(made["id"])
+    assert (made["state"], made["kind"]) == ("draft", "guaranteed")
+    out, _ = alice.run("requests")
+    assert number in out and "draft" in out
+    sent = alice.json("requests", "submit", number)
+    assert sent["state"] in ("lead_review", "admin_review")
+    _, err = alice.run("requests", "decide", number, "approve", code=4)
+    assert "another person" in err or "waits for" in err
+    assert [one["id"] for one in admin.json("requests", "--show", "inbox")].count(made["id"]) == 1
+    out, _ = alice.run("requests", "whatif", number)
+    assert "oversubscribed by" in out or "ask again" in out
+    asked = admin.json("requests", "decide", number, "ask", "--comment", "For how long?")
+    assert asked["state"] == "needs_info"
+    alice.run("requests", "answer", number, "A month.")
+    # The version that was seen first is stale by now.
+    stale = ("requests", "decide", number, "approve", "--version", str(made["version"]))
+    admin.run(*stale, code=5)
+    out, _ = admin.run(
+        "requests", "decide", number, "deny", "--reason", "no_capacity", "--comment", "Next month."
+    )
+    assert "denied" in out
+    out, _ = alice.run("requests", "show", number)
+    assert WHY in out and "deny by admin" in out and "Next month." in out
+    _, err = alice.run("requests", "renew", number, code=5)
+    assert "no grant" in err
+    admin.run("requests", "renew", number, code=4)
+
+
+def test_what_nobody_limits_need_not_be_asked_for(terminal_of):
+    alice = terminal_of("alice")
+    for kind, words in (("walltime", "longest time"), ("money", "No budget"), ("x", "Choose one")):
+        ask = ("requests", "ask", "vision/digits", "1", "--why", WHY, "--kind", kind)
+        _, err = alice.run(*ask, code=2)
+        assert words in err
+    alice.run("requests", "show", "999999", code=3)
+
+
+def test_teams_are_a_tree_that_can_be_changed(terminal_of):
+    admin, alice = terminal_of("admin"), terminal_of("alice")
+    made = admin.json("teams", "create", "Robots", "--below", "vision")
+    assert (made["slug"], made["parent"]) == ("robots", "vision")
+    out, _ = admin.run("teams")
+    assert "\n  robots" in out
+    out, _ = admin.run("teams", "move", "robots", "--top")
+    assert "at the top" in out
+    admin.run("teams", "move", "robots", code=2)
+    alice.run("teams", "create", "Mine", code=4)
+    assert "robots" not in [one["slug"] for one in alice.json("teams")]
+
+
+def test_deputies_are_listed_and_ended_and_never_given_by_a_token(terminal_of):
+    alice = terminal_of("alice")
+    assert alice.json("deputies") == []
+    out, _ = alice.run("deputies")
+    assert "Nobody acts for you" in out
+    alice.run("deputies", "end", "999999", code=3)
+    _, err = alice.run("deputies", "give", "bob", code=2)
+    assert "No such command" in err
