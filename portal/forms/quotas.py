@@ -29,6 +29,13 @@ class QuotaForm(forms.Form):
     borrow_limit = _gpus("Borrows at most", required=False)
     lend_limit = _gpus("Lends at most", required=False)
     maximum = _gpus("Holds at most", required=False)
+    max_hours = forms.IntegerField(
+        label="Longest job",
+        required=False,
+        help_text="Hours; for any GPU model.",
+        error_messages={"invalid": "Write whole hours, such as 48."},
+        widget=forms.TextInput(attrs={"inputmode": "numeric"}),
+    )
     seen = forms.CharField(required=False, widget=forms.HiddenInput)
 
     def __init__(

@@ -20,9 +20,10 @@ def _date(label: str, hint: str = "", *, required: bool = True) -> forms.DateFie
     return forms.DateField(label=label, help_text=hint, widget=widget, required=required)
 
 
-def _amount(label: str, *, required: bool = True) -> forms.IntegerField:
+def _amount(label: str, hint: str = "", *, required: bool = True) -> forms.IntegerField:
     return forms.IntegerField(
         label=label,
+        help_text=hint,
         min_value=1,
         max_value=_MOST,
         required=required,
@@ -51,7 +52,7 @@ def begin_of(day: date, now: datetime) -> datetime:
 class WishForm(forms.Form):
     """How much, from when until when, and why."""
 
-    amount = _amount("How many", required=True)
+    amount = _amount("How many", hint="GPUs; hours of time limit, GPU-hours, or money.")
     valid_from = _date("From")
     valid_until = _date("Until", "That day is the first without it.")
     justification = _why()

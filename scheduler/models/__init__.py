@@ -48,14 +48,13 @@ from scheduler.models.sharing import (
     BudgetHold,
     Enforcement,
     Grant,
-    PastUse,
     Quota,
     Renewal,
     SchedulingRule,
     Threshold,
 )
 from scheduler.models.telemetry import DeviceHour, DeviceSample, HostSample
-from scheduler.models.usage import UsageEntry
+from scheduler.models.usage import PastUse, UsageEntry
 
 __all__ = [
     "Account",

@@ -1,4 +1,4 @@
-"""Who may hold how much, what budgets have left, what was used before, and the rule in force."""
+"""Who may hold how much, what budgets have left, and the rule in force."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ class Quota(models.Model):
 
     `held` counts the devices held now, `held_milli` what they are of cards, in milli-GPU, which is
     what limits are compared with. Both change in the transaction that takes or gives them back.
+    `max_hours`: the longest time limit that a job may be submitted with; for any GPU model only.
     """
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="quotas")
@@ -57,6 +58,7 @@ class Quota(models.Model):
     borrow_limit = models.PositiveIntegerField(null=True, blank=True)
     lend_limit = models.PositiveIntegerField(null=True, blank=True)
     maximum = models.PositiveIntegerField(null=True, blank=True)
+    max_hours = models.PositiveIntegerField(null=True, blank=True)
     held = models.PositiveIntegerField(default=0)
     held_milli = models.PositiveBigIntegerField(default=0)
 
@@ -80,7 +82,8 @@ class Quota(models.Model):
 
 
 class Grant(models.Model):
-    """GPUs added to a quota from `valid_from` until right before `valid_until`. Never edited.
+    """GPUs, or hours of time limit, added to a quota from `valid_from` until right before
+    `valid_until`. Never edited.
 
     Revoking is final and says who did it.
     """
@@ -89,6 +92,7 @@ class Grant(models.Model):
     guaranteed = models.PositiveIntegerField(default=0)
     borrow_limit = models.PositiveIntegerField(default=0)
     maximum = models.PositiveIntegerField(default=0)
+    max_hours = models.PositiveIntegerField(default=0)
     valid_from = models.DateTimeField()
     valid_until = models.DateTimeField()
     reason = models.CharField(max_length=255, blank=True)
@@ -266,18 +270,6 @@ class BudgetAlert(models.Model):
                 fields=["budget", "version", "threshold"], name="budget_alert_once"
             )
         ]
-
-
-class PastUse(models.Model):
-    """GPU-seconds that a person used for a team, decayed until `counted_until`."""
-
-    team = models.ForeignKey("accounts.Team", on_delete=models.CASCADE, related_name="+")
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    gpu_seconds = models.FloatField()
-    counted_until = models.DateTimeField()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["team", "user"], name="past_use_once")]
 
 
 class SchedulingRule(models.Model):

@@ -1,7 +1,8 @@
-"""What was used, with the price of its day frozen into the row."""
+"""What was used, with the price of its day frozen into the row, and what of it still counts."""
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 
 from scheduler.models.attempts import Allocation, Attempt
@@ -42,3 +43,15 @@ class UsageEntry(models.Model):
                 name="accrual_once_per_period",
             )
         ]
+
+
+class PastUse(models.Model):
+    """GPU-seconds that a person used for a team, decayed until `counted_until`."""
+
+    team = models.ForeignKey("accounts.Team", on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    gpu_seconds = models.FloatField()
+    counted_until = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "user"], name="past_use_once")]

@@ -38,6 +38,7 @@ from scheduler.states.privacy import MASK, is_secret_name
 from scheduler.states.requests import (
     DENY_WORDS,
     FINAL_REQUEST_STATES,
+    GPU_KINDS,
     KIND_WORDS,
     OPEN_REQUEST_STATES,
     REQUEST_MOVES,
@@ -75,6 +76,7 @@ __all__ = [
     "FAILURE_WORDS",
     "FINAL_JOB_STATES",
     "FINAL_REQUEST_STATES",
+    "GPU_KINDS",
     "HARDWARE_XIDS",
     "INFRASTRUCTURE",
     "ISOLATION_WORDS",

@@ -23,13 +23,23 @@ class RequestState(StrEnum):
 
 
 class RequestKind(StrEnum):
-    """What is asked for: GPUs on top of a limit, GPU-hours, or a first way to a GPU model."""
+    """What is asked for: GPUs on top of a limit, a first way to a GPU model, hours on top of the
+    longest time limit, GPU-hours or money on top of a budget.
+    """
 
     GUARANTEED = "guaranteed"
     BORROW = "borrow"
     MAXIMUM = "maximum"
     ACCESS = "access"
+    WALLTIME = "walltime"
     BUDGET = "budget"
+    MONEY = "money"
+
+
+# What limits how many GPUs somebody holds: only this is in the way of others, and can be replayed.
+GPU_KINDS = frozenset(
+    {RequestKind.GUARANTEED, RequestKind.BORROW, RequestKind.MAXIMUM, RequestKind.ACCESS}
+)
 
 
 class ReviewStep(StrEnum):
@@ -122,5 +132,7 @@ KIND_WORDS: Mapping[RequestKind, str] = {
     RequestKind.BORROW: "GPUs to borrow",
     RequestKind.MAXIMUM: "A higher maximum of GPUs",
     RequestKind.ACCESS: "Access to a GPU model",
+    RequestKind.WALLTIME: "Hours more of time limit",
     RequestKind.BUDGET: "GPU-hours of budget",
+    RequestKind.MONEY: "Money of budget",
 }

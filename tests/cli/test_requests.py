@@ -9,25 +9,26 @@ WHY = "The long-context phase begins on Monday."
 
 
 def test_quota_is_asked_for_and_decided_on(terminal_of):
-    alice, admin = terminal_of("alice"), terminal_of("admin")
+    alice, lead, admin = terminal_of("alice"), terminal_of("lena"), terminal_of("admin")
     made = alice.json("requests", "ask", "vision/digits", "1", "--why", WHY, "--draft")
     number = str(made["id"])
     assert (made["state"], made["kind"]) == ("draft", "guaranteed")
     out, _ = alice.run("requests")
     assert number in out and "draft" in out
     sent = alice.json("requests", "submit", number)
-    assert sent["state"] in ("lead_review", "admin_review")
+    assert (sent["state"], sent["route"]) == ("lead_review", ["lead", "admin"])
     _, err = alice.run("requests", "decide", number, "approve", code=4)
     assert "another person" in err or "waits for" in err
-    assert [one["id"] for one in admin.json("requests", "--show", "inbox")].count(made["id"]) == 1
+    assert made["id"] in [one["id"] for one in lead.json("requests", "--show", "inbox")]
     out, _ = alice.run("requests", "whatif", number)
     assert "oversubscribed by" in out or "ask again" in out
-    asked = admin.json("requests", "decide", number, "ask", "--comment", "For how long?")
+    asked = lead.json("requests", "decide", number, "ask", "--comment", "For how long?")
     assert asked["state"] == "needs_info"
     alice.run("requests", "answer", number, "A month.")
     # The version that was seen first is stale by now.
     stale = ("requests", "decide", number, "approve", "--version", str(made["version"]))
-    admin.run(*stale, code=5)
+    lead.run(*stale, code=5)
+    lead.run("requests", "decide", number, "approve")
     out, _ = admin.run(
         "requests", "decide", number, "deny", "--reason", "no_capacity", "--comment", "Next month."
     )
@@ -65,7 +66,7 @@ def test_deputies_are_listed_and_ended_and_never_given_by_a_token(terminal_of):
     alice = terminal_of("alice")
     assert alice.json("deputies") == []
     out, _ = alice.run("deputies")
-    assert "Nobody acts for you" in out
+    assert out == ""
     alice.run("deputies", "end", "999999", code=3)
     _, err = alice.run("deputies", "give", "bob", code=2)
     assert "No such command" in err

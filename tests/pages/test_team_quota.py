@@ -95,9 +95,9 @@ def test_a_lead_sets_projects_within_the_team(cluster, root, lead, team, project
     set_quota(actor=root, owner=team, guaranteed=2, maximum=3)
     assert client.post(URL, asked).status_code == 302
     assert client.post(URL, asked).status_code == 409
-    over = {**asked, "guaranteed": "3", "seen": "1..."}
+    over = {**asked, "guaranteed": "3", "seen": "1...."}
     assert client.post(URL, over).status_code == 422
-    assert client.post(URL, {**asked, "owner": "vision", "seen": "2...3"}).status_code == 422
+    assert client.post(URL, {**asked, "owner": "vision", "seen": "2...3."}).status_code == 422
     assert Quota.objects.get(account__project=project).guaranteed == 1
 
 
@@ -106,7 +106,7 @@ def test_lowering_below_use_is_said_and_counts_for_new_starts(
 ):
     set_quota(actor=root, owner=team, maximum=2)
     start(submit(alice, project, gpus_per_node=2), cluster.node(1), now=at(0))
-    asked = {"owner": "vision", "guaranteed": "0", "maximum": "1", "seen": "0...2"}
+    asked = {"owner": "vision", "guaranteed": "0", "maximum": "1", "seen": "0...2."}
     page = said(as_(root).post(URL, asked, follow=True))
     assert "2 are held now" in page
     assert "more than it may hold now" in page

@@ -11,8 +11,10 @@ from scheduler.models import Headroom
 from scheduler.models.cluster import slot_model
 from scheduler.services.errors import Invalid
 from scheduler.services.nodes.cutting import cut_card
+from scheduler.services.sharing.grants import add_grant
 from scheduler.services.sharing.limits import set_quota
 from tests import scenes
+from tests.scenes import at
 
 pytestmark = pytest.mark.django_db
 
@@ -60,3 +62,31 @@ class TestCapacity:
         with pytest.raises(Invalid, match="the 2 GPUs in service"):
             set_quota(actor=root, owner=team, guaranteed=3)
         set_quota(actor=root, owner=team, guaranteed=2)
+
+    def test_a_grant_is_held_to_what_is_there_while_it_counts(self, root, team, other_team):
+        scenes.build_cluster(root, nodes=1, gpus=8)
+        own = set_quota(actor=root, owner=team, guaranteed=2)
+        others = set_quota(actor=root, owner=other_team, guaranteed=3)
+
+        def grant(quota, gpus, begin, end):
+            return add_grant(
+                actor=root,
+                quota=quota,
+                guaranteed=gpus,
+                valid_from=at(begin),
+                valid_until=at(end),
+                now=at(0),
+            )
+
+        with pytest.raises(Invalid, match="Grant at most 3") as refused:
+            grant(own, 4, 10, 20)
+        assert refused.value.field == "guaranteed"
+        assert refused.value.facts == {"in_service": 8, "headroom": 0, "guaranteed": 3}
+        grant(own, 3, 10, 20)
+        # What begins later within its time counts; what is over before, or begins after it, not.
+        with pytest.raises(Invalid, match="Grant at most 0"):
+            grant(others, 1, 5, 11)
+        grant(others, 3, 5, 10)
+        grant(others, 3, 20, 30)
+        with pytest.raises(Invalid, match="With the 5 it has then"):
+            grant(own, 1, 15, 25)

@@ -18,7 +18,7 @@ from scheduler.ledger.exact import total
 from scheduler.models import Attempt, DeviceSegment, LedgerEntry, Node, Statement, UsageLine
 from scheduler.services import books
 from scheduler.services.books import reading
-from scheduler.services.sharing.grants import add_grant
+from scheduler.services.sharing.grants import give_grant
 from scheduler.services.sharing.limits import set_quota
 from scheduler.states import END_RULES, EndReason
 from tests import scenes
@@ -75,7 +75,7 @@ def live(chance, root, people, teams) -> float:
             quota = set_quota(
                 actor=root, owner=team, guaranteed=chance.randrange(1, 3), now=at(clock)
             )
-            add_grant(
+            give_grant(
                 actor=root,
                 quota=quota,
                 guaranteed=1,

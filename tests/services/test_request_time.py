@@ -110,6 +110,9 @@ def test_a_renewal_is_a_draft_that_begins_where_the_grant_ends(granted, alice, l
     assert renew_request(actor=alice, request=granted, now=at(36 * DAY_S)).pk == made.pk
     with pytest.raises(Conflict):
         renew_request(actor=alice, request=made, now=at(36 * DAY_S))
+    # Who may not is told so, whether there is anything to renew or not.
+    with pytest.raises(Forbidden):
+        renew_request(actor=lead, request=made, now=at(36 * DAY_S))
 
 
 class TestMails:

@@ -27,7 +27,7 @@ from scheduler.selectors.sharing.overview import (
 )
 from scheduler.services.sharing.limits import set_quota
 
-_FIGURES = ("guaranteed", "borrow_limit", "lend_limit", "maximum")
+_FIGURES = ("guaranteed", "borrow_limit", "lend_limit", "maximum", "max_hours")
 
 
 @page("GET", "POST")

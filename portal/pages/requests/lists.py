@@ -22,7 +22,7 @@ from scheduler.services.requesting.asking import ask_for_quota
 from scheduler.services.requesting.replaying import Question
 from scheduler.services.requesting.standing import gpu_models_known, standing_of
 from scheduler.services.requesting.whatif import estimate
-from scheduler.states import KIND_WORDS, RequestKind, RequestState
+from scheduler.states import GPU_KINDS, KIND_WORDS, RequestKind, RequestState
 
 
 @page("GET")
@@ -104,7 +104,7 @@ def _made(viewer: User, form: AskForm, now: datetime, *, is_draft: bool) -> Any:
 def _estimated(viewer: User, form: AskForm, now: datetime) -> tuple[float, float] | None:
     """p90 of the waits without and with it, in seconds."""
     wish = _wish(viewer, form, now)
-    if wish["kind"] == RequestKind.BUDGET:
+    if wish["kind"] not in GPU_KINDS:
         return None
     question = Question(
         wish["owner"], RequestKind(wish["kind"]), wish["pool"], wish["gpu_model"], (wish["amount"],)

@@ -31,6 +31,7 @@ _EVENT_WORDS = {
     "reminded": "A reminder was sent",
     "escalated": "Handed on",
     "expired": "Expired",
+    "returned": "Its time is over",
 }
 
 
@@ -63,7 +64,8 @@ class QuotaRequest(models.Model):
     `version` counts every change and is the precondition of each; `revision` is the text in force.
     `route` are the steps still to be taken, the one under way first; `policy` is what it came from.
     `step_at` is when that step began, `due_at` when its time is over, `touched_at` when a person
-    last did anything. `granted` is empty for GPU-hours, which are added to `budget`.
+    last did anything. `granted` is empty for GPU-hours and money, which are added to `budget`; what
+    is not used of money is taken back at `returns_at`, if that is before the budget's own end.
     """
 
     team = models.ForeignKey("accounts.Team", on_delete=models.CASCADE, related_name="+")
@@ -91,6 +93,7 @@ class QuotaRequest(models.Model):
         Grant, on_delete=models.SET_NULL, null=True, blank=True, related_name="request"
     )
     budget = models.ForeignKey(Budget, on_delete=models.SET_NULL, null=True, blank=True)
+    returns_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["-id"]
@@ -124,7 +127,8 @@ class QuotaRequest(models.Model):
 
 
 class RequestVersion(models.Model):
-    """What was asked for, in its words: GPUs, or GPU-hours, from one moment until another.
+    """What was asked for, in its words: GPUs, hours, GPU-hours or whole units of the currency,
+    from one moment until another.
 
     A revision is a further row; none is changed once it is submitted.
     """

@@ -6,11 +6,13 @@ by how much it would be oversubscribed. Nodes that leave later lower no guarante
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import Sum
 
-from scheduler.models import Device, Headroom, Pool, Quota
+from scheduler.models import Device, Grant, Headroom, Pool, Quota
 from scheduler.states import NodeState
 
 Scope = tuple[int | None, str]
@@ -44,35 +46,73 @@ class Shortage:
         return max(0, self.in_service - self.headroom - self.others)
 
 
-def shortage(quota: Quota, pool: Pool | None, gpu_model: str, guaranteed: int) -> Shortage | None:
+def shortage(
+    quota: Quota,
+    pool: Pool | None,
+    gpu_model: str,
+    guaranteed: int,
+    granted: Mapping[int, int] | None = None,
+) -> Shortage | None:
     """Whether a higher guarantee of a top-level account goes beyond what is there.
 
     Looked at for the quota's own pool and model and for everything they are part of. Where nothing
-    is in service yet there is nothing to compare with.
+    is in service yet there is nothing to compare with. `granted`: what grants add to each quota.
     """
     if guaranteed <= quota.guaranteed or quota.account.depth > 1:
         return None
     at = pool.pk if pool else None
     for scope in dict.fromkeys([(at, gpu_model), (at, ""), (None, gpu_model), (None, "")]):
-        found = Shortage(*capacity_for_guarantees(*scope), _claimed_by_others(quota, scope))
+        others = _claimed_by_others(quota, scope, granted or {})
+        found = Shortage(*capacity_for_guarantees(*scope), others)
         if found.in_service and guaranteed > found.most:
             return found
     return None
 
 
-def _claimed_by_others(quota: Quota, scope: Scope) -> int:
-    """What other top-level accounts are guaranteed within a scope.
+def grant_shortage(
+    quota: Quota, gpus: int, *, valid_from: datetime, valid_until: datetime
+) -> tuple[Shortage, int] | None:
+    """The first moment at which so many more do not fit, beside every grant that counts then.
+
+    With it what this quota has then by itself. Only a grant's begin can make it tighter, so these
+    moments are looked at, and the first one.
+    """
+    rows = list(
+        Grant.objects.filter(
+            guaranteed__gt=0,
+            revoked_at=None,
+            valid_from__lt=valid_until,
+            valid_until__gt=valid_from,
+            quota__account__depth=1,
+        ).values_list("quota_id", "guaranteed", "valid_from", "valid_until")
+    )
+    begins = {begin for _, _, begin, _ in rows if begin > valid_from}
+    for moment in sorted({valid_from} | begins):
+        granted: dict[int, int] = {}
+        for pk, more, begin, end in rows:
+            if begin <= moment < end:
+                granted[pk] = granted.get(pk, 0) + more
+        own = quota.guaranteed + granted.get(quota.pk, 0)
+        found = shortage(quota, quota.pool, quota.gpu_model, own + gpus, granted)
+        if found is not None:
+            return found, own
+    return None
+
+
+def _claimed_by_others(quota: Quota, scope: Scope, granted: Mapping[int, int]) -> int:
+    """What other top-level accounts are guaranteed within a scope, with what is `granted`.
 
     An account's guarantee for the scope and its finer ones are two views of the same GPUs, so the
     larger counts.
     """
     pool_id, gpu_model = scope
-    rows = Quota.objects.filter(account__depth=1, guaranteed__gt=0).exclude(account=quota.account)
+    rows = Quota.objects.filter(account__depth=1).exclude(account=quota.account)
     broad: dict[int, int] = {}
     fine: dict[int, int] = {}
-    for account, pool, model, gpus in rows.values_list(
-        "account_id", "pool_id", "gpu_model", "guaranteed"
+    for pk, account, pool, model, base in rows.values_list(
+        "pk", "account_id", "pool_id", "gpu_model", "guaranteed"
     ):
+        gpus = base + granted.get(pk, 0)
         if (pool, model) == scope:
             broad[account] = gpus
         elif pool_id in (None, pool) and gpu_model in ("", model):

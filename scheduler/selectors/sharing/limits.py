@@ -45,7 +45,8 @@ def quota_stamp(quota: Quota | None) -> str:
     """A quota's figures as one word, to tell whether it is still as it was seen; empty for none."""
     if quota is None:
         return ""
-    figures = (quota.guaranteed, quota.borrow_limit, quota.lend_limit, quota.maximum)
+    names = ("guaranteed", "borrow_limit", "lend_limit", "maximum", "max_hours")
+    figures = [getattr(quota, name) for name in names]
     return ".".join("" if figure is None else str(figure) for figure in figures)
 
 

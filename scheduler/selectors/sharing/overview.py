@@ -35,6 +35,7 @@ class QuotaRow:
     borrow_limit: int | None
     lend_limit: int | None
     maximum: int | None
+    max_hours: int | None
     own: int
     borrowed: int
     lent: int
@@ -131,6 +132,7 @@ def _row(
         borrow_limit=_plus(quota.borrow_limit, (one.borrow_limit for one in grants)),
         lend_limit=quota.lend_limit,
         maximum=maximum,
+        max_hours=_plus(quota.max_hours, (one.max_hours for one in grants)),
         own=own,
         borrowed=quota.held - own,
         lent=lent,

@@ -9,8 +9,9 @@ from decimal import Decimal
 from accounts.models import Project, Team
 from accounts.selectors import rates_over
 from scheduler.conf import load_conf
+from scheduler.ledger.currencies import exponent_of
 from scheduler.models import Account, Budget, Device, Pool, Quota
-from scheduler.money import cost_of
+from scheduler.money import STEPS, cost_of
 from scheduler.services.sharing.effective import Effective, effective_of
 from scheduler.states import RequestKind
 
@@ -22,7 +23,10 @@ FIELD_OF = {
     RequestKind.BORROW: "borrow_limit",
     RequestKind.MAXIMUM: "maximum",
     RequestKind.ACCESS: "maximum",
+    RequestKind.WALLTIME: "max_hours",
 }
+# What is added to a budget, not to a limit of a quota.
+BUDGET_KINDS = frozenset({RequestKind.BUDGET, RequestKind.MONEY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +49,14 @@ def limits_now(quota: Quota | None, *, now: datetime) -> Effective | None:
     return None if quota is None else effective_of([quota], now=now)[quota.pk]
 
 
-def budget_at(owner: Team | Project, moment: datetime) -> Budget | None:
-    """The budget of this account in GPU-hours that holds at a moment."""
+def budget_at(owner: Team | Project, moment: datetime, *, is_money: bool = False) -> Budget | None:
+    """The budget of this account in GPU-hours, or in money, that holds at a moment."""
     key = f"project:{owner.pk}" if isinstance(owner, Project) else f"team:{owner.pk}"
     return Budget.objects.filter(
         account__key=key,
         valid_from__lte=moment,
         valid_until__gt=moment,
-        gpu_seconds__isnull=False,
+        money__isnull=not is_money,
     ).first()
 
 
@@ -65,14 +69,14 @@ def free_envelope(
     start: datetime,
     now: datetime,
 ) -> int | None:
-    """GPUs (or GPU-hours) a lead may give this project of what the team has; None: no limit.
+    """What a lead may give this project of what the team has, in the kind's unit; None: no limit.
 
     Nothing for the team itself: what a team has is not its lead's to widen.
     """
     if isinstance(owner, Team):
         return 0
-    if kind is RequestKind.BUDGET:
-        return _free_hours(owner, start)
+    if kind in BUDGET_KINDS:
+        return _free_of_budget(owner, start, is_money=kind is RequestKind.MONEY)
     above = limits_now(quota_for(owner.team, pool, gpu_model), now=now)
     own = limits_now(quota_for(owner, pool, gpu_model), now=now)
     if kind is RequestKind.GUARANTEED:
@@ -88,18 +92,19 @@ def free_envelope(
     return None if most is None else max(0, most - (getattr(own, field) or 0))
 
 
-def _free_hours(project: Project, moment: datetime) -> int | None:
-    budget = budget_at(project.team, moment)
+def _free_of_budget(project: Project, moment: datetime, *, is_money: bool) -> int | None:
+    """Whole GPU-hours, or units of the currency, that no project of the team was given yet."""
+    budget = budget_at(project.team, moment, is_money=is_money)
     if budget is None:
         return None
     of_projects = Budget.objects.filter(
         account__project__team_id=project.team_id,
-        gpu_seconds__isnull=False,
+        money__isnull=not is_money,
         valid_from__lt=budget.valid_until,
         valid_until__gt=budget.valid_from,
     )
-    given_s = sum(one.limit for one in of_projects)
-    return max(0, (budget.limit - given_s) // S_PER_HOUR)
+    given = sum(one.limit for one in of_projects)
+    return max(0, (budget.limit - given) // (STEPS if is_money else S_PER_HOUR))
 
 
 def cost_of_asking(
@@ -112,7 +117,18 @@ def cost_of_asking(
     valid_until: datetime,
     now: datetime,
 ) -> Cost:
-    """What it costs if it is used in full; a maximum is priced like what it allows."""
+    """What it costs if it is used in full; a maximum is priced like what it allows, hours of time
+    limit cost nothing by themselves, and money is what it is.
+    """
+    period = valid_until - valid_from
+    first = min(period, MONTH)
+    first_s, period_s = int(first.total_seconds()), max(1, int(period.total_seconds()))
+    if kind == RequestKind.WALLTIME:
+        return Cost(Decimal(0), None, load_conf().currency)
+    if kind == RequestKind.MONEY:
+        currency = load_conf().currency
+        share = Decimal(amount) * first_s / period_s
+        return Cost(round(share, exponent_of(currency)), None, currency)
     devices = Device.objects.filter(is_present=True, in_service=True)
     if pool is not None:
         devices = devices.filter(node__pool=pool)
@@ -122,9 +138,6 @@ def cost_of_asking(
     best = max(rates, key=lambda rate: rate.price_per_gpu_hour, default=None)
     if best is None:
         return Cost(None, None, load_conf().currency)
-    period = valid_until - valid_from
-    first = min(period, MONTH)
-    first_s, period_s = int(first.total_seconds()), max(1, int(period.total_seconds()))
     seconds = amount * first_s
     if kind == RequestKind.BUDGET:
         seconds = amount * S_PER_HOUR * first_s // period_s

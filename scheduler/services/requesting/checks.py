@@ -8,22 +8,34 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from accounts.models import Project, Team
+from scheduler.conf import load_conf
 from scheduler.models import Device, Pool, Quota
 from scheduler.services.errors import Invalid
-from scheduler.services.requesting.amounts import FIELD_OF, budget_at, limits_now, quota_for
+from scheduler.services.requesting.amounts import (
+    BUDGET_KINDS,
+    FIELD_OF,
+    budget_at,
+    limits_now,
+    quota_for,
+)
 from scheduler.services.sharing.budgets import MOST_GPU_HOURS
-from scheduler.services.sharing.limits import MOST_GPUS
+from scheduler.services.sharing.limits import MOST_GPUS, MOST_HOURS
+from scheduler.services.submitting.longest import longest_on_the_way
 from scheduler.states import RequestKind
 
 SHORTEST_WORDS, LONGEST_WORDS = 10, 4096
 # A form takes its time; what begins "now" may lie so far back when it arrives.
 _PAST = timedelta(minutes=15)
 _AHEAD = timedelta(days=730)
+_MOST_MONEY = 10**9
+_LIMIT_WORDS = {RequestKind.BORROW: "borrow limit", RequestKind.WALLTIME: "longest time"}
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What somebody wants: GPUs, or GPU-hours for a budget, from one moment until another."""
+    """What somebody wants: GPUs, hours of time limit, GPU-hours or money for a budget, from one
+    moment until another.
+    """
 
     owner: Team | Project
     kind: RequestKind
@@ -53,6 +65,10 @@ def _check_amount(ask: Ask) -> None:
     unit, most = "GPUs", MOST_GPUS
     if ask.kind is RequestKind.BUDGET:
         unit, most = "GPU-hours", MOST_GPU_HOURS
+    if ask.kind is RequestKind.MONEY:
+        unit, most = f"{load_conf().currency}", _MOST_MONEY
+    if ask.kind is RequestKind.WALLTIME:
+        unit, most = "hours", MOST_HOURS
     if not 1 <= ask.amount <= most:
         raise Invalid(f"Give a whole number of {unit} from 1 to {most}.", field="amount")
 
@@ -80,8 +96,11 @@ def _check_period(ask: Ask, most_days: int, now: datetime) -> None:
 def _check_flavour(ask: Ask) -> None:
     if not ask.gpu_model:
         return
-    if ask.kind is RequestKind.BUDGET:
+    if ask.kind in BUDGET_KINDS:
         raise Invalid("A budget holds for all GPU models; leave this empty.", field="gpu_model")
+    if ask.kind is RequestKind.WALLTIME:
+        words = "The longest time holds for all GPU models; leave this empty."
+        raise Invalid(words, field="gpu_model")
     known = Device.objects.filter(model=ask.gpu_model)
     if ask.pool is not None:
         known = known.filter(node__pool=ask.pool)
@@ -91,13 +110,8 @@ def _check_flavour(ask: Ask) -> None:
 
 def _check_effect(ask: Ask, now: datetime) -> None:
     """What no limit keeps back need not be asked for."""
-    if ask.kind is RequestKind.BUDGET:
-        if ask.pool is not None:
-            raise Invalid("A budget holds for all pools; leave this empty.", field="pool")
-        if budget_at(ask.owner, ask.valid_from) is None:
-            raise Invalid(
-                "No budget limits this at that time, so there is nothing to add to.", field="kind"
-            )
+    if ask.kind in BUDGET_KINDS:
+        _check_budget(ask)
         return
     if ask.kind is RequestKind.ACCESS and not ask.gpu_model:
         raise Invalid("Say which GPU model you want access to.", field="gpu_model")
@@ -106,7 +120,7 @@ def _check_effect(ask: Ask, now: datetime) -> None:
     limits = limits_now(quota_for(ask.owner, ask.pool, ask.gpu_model), now=now)
     most = getattr(limits, FIELD_OF[ask.kind]) if limits else None
     if most is None:
-        word = "borrow limit" if ask.kind is RequestKind.BORROW else "maximum"
+        word = _LIMIT_WORDS.get(ask.kind, "maximum")
         raise Invalid(
             f"No {word} of just this account, pool and GPU model keeps you back, so a higher one "
             "would change nothing. The team's quota page says which limits there are.",
@@ -115,4 +129,42 @@ def _check_effect(ask: Ask, now: datetime) -> None:
     if ask.kind is RequestKind.ACCESS and most > 0:
         raise Invalid(
             f"There is access already, to {most} GPUs. Ask for a higher maximum.", field="kind"
+        )
+    if ask.kind is RequestKind.WALLTIME:
+        _check_longest(ask, most, now)
+
+
+def _check_budget(ask: Ask) -> None:
+    """Raises Invalid where there is no such budget, or it ends before what is asked for."""
+    if ask.pool is not None:
+        raise Invalid("A budget holds for all pools; leave this empty.", field="pool")
+    is_money = ask.kind is RequestKind.MONEY
+    budget = budget_at(ask.owner, ask.valid_from, is_money=is_money)
+    if budget is None:
+        raise Invalid(
+            "No budget limits this at that time, so there is nothing to add to.", field="kind"
+        )
+    if is_money and ask.valid_until > budget.valid_until:
+        raise Invalid(
+            f"This budget ends on {budget.valid_until:%Y-%m-%d %H:%M} UTC, and what is added to it "
+            "with it. Ask until then at most.",
+            field="valid_until",
+        )
+
+
+def _check_longest(ask: Ask, own: int, now: datetime) -> None:
+    """Raises Invalid for hours that an account above would not let anybody use."""
+    owner = ask.owner
+    if isinstance(owner, Project):
+        project_id, team_id, key = owner.pk, owner.team_id, f"project:{owner.pk}"
+    else:
+        project_id, team_id, key = 0, owner.pk, f"team:{owner.pk}"
+    above = longest_on_the_way(project_id, team_id, ask.pool, now=now, but=key)
+    if above is not None and own + ask.amount > above[1]:
+        more = above[1] - own
+        instead = f"ask for {more} at most, or for" if more > 0 else "ask for"
+        raise Invalid(
+            f"{own} hours and {ask.amount} more go beyond the {above[1]} of the account above; "
+            f"{instead} more for the account above first.",
+            field="amount",
         )

@@ -13,6 +13,7 @@ from scheduler.conf import load_conf
 from scheduler.models import Grant, GrantNotice, OutboundMail, QuotaRequest
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.requesting.asking import ask_for_quota
+from scheduler.services.requesting.granting import take_money_back
 from scheduler.services.requesting.policies import routing_of
 from scheduler.services.requesting.rights import askers, deciders
 from scheduler.services.requesting.routing import enter_step
@@ -26,12 +27,16 @@ NOTICE_DAYS = (30, 14, 7, 1, 0)
 
 
 def tend_requests(*, now: datetime) -> dict[str, int]:
-    """Remind at half of a step's time, escalate at its end, close what nobody touches.
+    """Remind at half of a step's time, escalate at its end, close what nobody touches, take back
+    money whose time is over.
 
     Idempotent: each does something once, whoever calls how often.
     """
     waiting = QuotaRequest.objects.filter(state__in=list(REVIEW_STATES))
-    done = {"reminded": 0, "escalated": 0, "expired": 0}
+    done = {"reminded": 0, "escalated": 0, "expired": 0, "returned": 0}
+    over = QuotaRequest.objects.filter(returns_at__lte=now).order_by("id")
+    for pk in list(over.values_list("pk", flat=True)):
+        done["returned"] += take_money_back(pk, now=now)
     for pk in list(waiting.filter(due_at__lte=now, escalated_at=None).values_list("pk", flat=True)):
         done["escalated"] += _with_row(pk, _escalate, now)
     undecided = waiting.filter(reminded_at=None, due_at__gt=now, step_at__isnull=False)
@@ -182,17 +187,18 @@ def renew_request(*, actor: User, request: QuotaRequest, now: datetime) -> Quota
 
     Raises Conflict, Forbidden, and Invalid as every request.
     """
+    if actor.pk != request.asked_by_id:
+        raise Forbidden("Only the person who asked may renew it.")
     grant = request.granted
     if grant is None or grant.revoked_at is not None:
         raise Conflict("There is no grant to renew.", code="no_grant")
-    if actor.pk != request.asked_by_id:
-        raise Forbidden("Only the person who asked may renew it.")
     open_one = QuotaRequest.objects.filter(renews=request, state__in=OPEN_REQUEST_STATES).first()
     if open_one is not None:
         return open_one
     start = max(now, grant.valid_until)
     asked = request.versions.get(number=request.revision)
     fields = {"guaranteed": grant.guaranteed, "borrow": grant.borrow_limit}
+    fields["walltime"] = grant.max_hours
     made = ask_for_quota(
         actor=actor,
         owner=request.project or request.team,

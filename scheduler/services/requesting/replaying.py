@@ -19,7 +19,7 @@ from scheduler.services.sharing.effective import Effective, effective_of
 from scheduler.services.sharing.policies import policy_in_force
 from scheduler.simulator.teams import Teams
 from scheduler.simulator.whatif import Impact, Setting, impact_of
-from scheduler.states import NodeState, RequestKind
+from scheduler.states import GPU_KINDS, NodeState, RequestKind
 
 USUAL_DAYS = 14
 # About 4 ms of CPU for a job and a replay: three replays of so many stay below ten seconds.
@@ -84,7 +84,7 @@ def replay_past(
         )
     )
     notes = _notes(question, window, most_jobs, models)
-    if question.kind is RequestKind.BUDGET:
+    if question.kind not in GPU_KINDS:
         return Past(pool, since, now, window, None, notes)
     policy, said = _policy()
     base = _teams(window, question, pool, models, now)
@@ -132,7 +132,9 @@ def _policy() -> tuple[Policy, tuple[str, ...]]:
 
 def _notes(question: Question, window: Window, most_jobs: int, models: set[str]) -> tuple[str, ...]:
     notes = []
-    if question.kind is RequestKind.BUDGET:
+    if question.kind is RequestKind.WALLTIME:
+        notes.append("Waits are not replayed: nobody knows which jobs would have asked for longer.")
+    elif question.kind not in GPU_KINDS:
         notes.append("Waits are not replayed: budgets limit hours, not who goes first.")
     if len(window.workload) + window.skipped >= most_jobs:
         notes.append(f"Only the newest {most_jobs} jobs of that time were replayed.")

@@ -24,8 +24,9 @@ from scheduler.states import STATE_OF_STEP, RequestKind, RequestState, ReviewSte
 def steps_for(
     request: QuotaRequest, asked: RequestVersion, amount: int, routing: Routing, *, now: datetime
 ) -> list[ReviewStep]:
-    """Within what the team has free its lead decides; above it an administrator too; above the
-    money limit finance too. A step that nobody else could take is left out. Raises Invalid.
+    """Within what the team has free its lead decides; above it an administrator too, for money
+    finance instead; above the money limit finance too. A step that nobody else could take is left
+    out. Raises Invalid.
     """
     envelope = free_envelope(
         owner_of(request),
@@ -37,7 +38,8 @@ def steps_for(
     )
     is_within = envelope is None or amount <= envelope
     steps = [ReviewStep.LEAD]
-    if not is_within or routing.always_admin:
+    is_money = request.kind == RequestKind.MONEY
+    if routing.always_admin or not (is_within or is_money):
         steps.append(ReviewStep.ADMIN)
     cost = cost_of_asking(
         request.kind,
@@ -48,7 +50,8 @@ def steps_for(
         valid_until=asked.valid_until,
         now=now,
     ).monthly
-    if cost is not None and routing.money_limit is not None and cost > routing.money_limit:
+    is_dear = cost is not None and routing.money_limit is not None and cost > routing.money_limit
+    if is_dear or (is_money and not is_within):
         steps.append(ReviewStep.FINANCE)
     return _that_people_can_take(request, steps)
 
@@ -62,7 +65,10 @@ def _that_people_can_take(request: QuotaRequest, steps: list[ReviewStep]) -> lis
         steps = [step for step in steps if step is not ReviewStep.LEAD] or [ReviewStep.ADMIN]
         if ReviewStep.ADMIN not in steps:
             steps.insert(0, ReviewStep.ADMIN)
-    for dropped in (ReviewStep.FINANCE, ReviewStep.LEAD):
+    # Of money, who keeps the books has the last word.
+    is_money = request.kind == RequestKind.MONEY and ReviewStep.FINANCE in steps
+    least_needed = ReviewStep.ADMIN if is_money else ReviewStep.FINANCE
+    for dropped in (least_needed, ReviewStep.LEAD):
         if not can_be_shared_out([people[step] for step in steps]) and len(steps) > 1:
             steps = [step for step in steps if step is not dropped]
     if not can_be_shared_out([people[step] for step in steps]):

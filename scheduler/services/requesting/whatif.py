@@ -17,6 +17,7 @@ from accounts.models import User
 from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Budget, Job, Quota, QuotaRequest, WhatIf
+from scheduler.money import from_steps
 from scheduler.services.requesting.amounts import S_PER_HOUR, budget_at, cost_of_asking
 from scheduler.services.requesting.replaying import (
     MOST_JOBS,
@@ -29,7 +30,7 @@ from scheduler.services.requesting.replaying import (
 )
 from scheduler.services.requesting.rights import owner_of, require_part
 from scheduler.services.sharing.effective import effective_of
-from scheduler.states import RequestKind
+from scheduler.states import GPU_KINDS, RequestKind
 
 logger = logging.getLogger(__name__)
 
@@ -136,15 +137,15 @@ def simulate(row: WhatIf, *, now: datetime, most_jobs: int = MOST_JOBS) -> WhatI
     }
     row.answer, row.engine, row.finished_at = answer, ENGINE, now
     row.digest = digest_of(answer, ENGINE)
-    row.progress = "done" if past.impact is not None or _is_budget(request) else "empty"
+    row.progress = "done" if past.impact is not None or _is_never_replayed(request) else "empty"
     row.done_steps = row.all_steps
     row.save()
     events.publish_on_commit(f"user:{row.asked_by_id}")
     return row
 
 
-def _is_budget(request: QuotaRequest) -> bool:
-    return bool(request.kind == RequestKind.BUDGET)
+def _is_never_replayed(request: QuotaRequest) -> bool:
+    return request.kind not in GPU_KINDS
 
 
 def digest_of(answer: Mapping[str, Any], engine: str) -> str:
@@ -210,10 +211,14 @@ def _money_and_room(
     ]
     has_price = costs[0].monthly is not None
     budget = budget_at(question.owner, now) or budget_at(question.team, now)
+    purse = budget_at(question.owner, now, is_money=True) or budget_at(
+        question.team, now, is_money=True
+    )
     return {
         "monthly_cost": ["0", *(str(one.monthly) for one in costs)] if has_price else None,
         "currency": costs[0].currency,
         "budget_hours_left": _hours_left(budget, request, question.amounts),
+        "budget_money_left": _money_left(purse, request, question.amounts),
         "capacity": _capacity(request, question.amounts, now),
     }
 
@@ -227,6 +232,17 @@ def _hours_left(
     left = (budget.limit - budget.committed - budget.spent) // S_PER_HOUR
     more = amounts if request.kind == RequestKind.BUDGET else [0] * len(amounts)
     return [left, *(left + one for one in more)]
+
+
+def _money_left(
+    budget: Budget | None, request: QuotaRequest, amounts: Sequence[int]
+) -> list[str] | None:
+    """The same of a budget in money, to the cent."""
+    if budget is None:
+        return None
+    left = from_steps(budget.limit - budget.committed - budget.spent)
+    more = amounts if request.kind == RequestKind.MONEY else [0] * len(amounts)
+    return [f"{left:.2f}", *(f"{left + one:.2f}" for one in more)]
 
 
 def _capacity(request: QuotaRequest, amounts: Sequence[int], now: datetime) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from scheduler.models import Grant, Quota
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """GPUs; None sets no limit, and no grant can lower that."""
+    """GPUs, and hours of the longest job; None sets no limit, and no grant can lower that."""
 
     guaranteed: int
     borrow_limit: int | None
     lend_limit: int | None
     maximum: int | None
+    max_hours: int | None = None
 
 
 def active_grants(now: datetime) -> QuerySet[Grant]:
@@ -29,12 +30,18 @@ def active_grants(now: datetime) -> QuerySet[Grant]:
 def effective_of(quotas: Iterable[Quota], *, now: datetime) -> dict[int, Effective]:
     """By id: the quota plus its active grants, in one query."""
     found = {
-        quota.pk: Effective(quota.guaranteed, quota.borrow_limit, quota.lend_limit, quota.maximum)
+        quota.pk: Effective(
+            quota.guaranteed,
+            quota.borrow_limit,
+            quota.lend_limit,
+            quota.maximum,
+            quota.max_hours,
+        )
         for quota in quotas
     }
     grants = active_grants(now).filter(quota_id__in=found)
-    for pk, guaranteed, borrow, maximum in grants.values_list(
-        "quota_id", "guaranteed", "borrow_limit", "maximum"
+    for pk, guaranteed, borrow, maximum, hours in grants.values_list(
+        "quota_id", "guaranteed", "borrow_limit", "maximum", "max_hours"
     ):
         base = found[pk]
         found[pk] = replace(
@@ -42,5 +49,6 @@ def effective_of(quotas: Iterable[Quota], *, now: datetime) -> dict[int, Effecti
             guaranteed=base.guaranteed + guaranteed,
             borrow_limit=None if base.borrow_limit is None else base.borrow_limit + borrow,
             maximum=None if base.maximum is None else base.maximum + maximum,
+            max_hours=None if base.max_hours is None else base.max_hours + hours,
         )
     return found

@@ -1,4 +1,4 @@
-"""GPUs for a time."""
+"""GPUs, or longer jobs, for a time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.services.audit import pictured, record
 from scheduler import events
-from scheduler.models import Grant, Quota
+from scheduler.models import Grant, Quota, SchedulerLease
+from scheduler.selectors.sharing.capacity import grant_shortage
 from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.sharing.budgets import check_period
-from scheduler.services.sharing.limits import MOST_GPUS
+from scheduler.services.sharing.limits import MOST_GPUS, MOST_HOURS
 from scheduler.services.sharing.rights import about_quota, require_operator
 from scheduler.services.sharing.spans import begin_grant, end_grant
 
@@ -28,11 +29,17 @@ def add_grant(
     guaranteed: int = 0,
     borrow_limit: int = 0,
     maximum: int = 0,
+    max_hours: int = 0,
     reason: str = "",
     now: datetime | None = None,
 ) -> Grant:
-    """More GPUs from one moment until right before another. Raises Invalid, also for nothing."""
+    """More GPUs from one moment until right before another. Raises Invalid, also for nothing, and
+    for a guarantee beyond what is there: that takes a request, which somebody else decides.
+    """
     require_operator(actor)
+    if guaranteed > 0:
+        list(SchedulerLease.objects.select_for_update())
+        _check_capacity(quota, guaranteed, valid_from, valid_until)
     return give_grant(
         actor=actor,
         quota=quota,
@@ -41,8 +48,30 @@ def add_grant(
         guaranteed=guaranteed,
         borrow_limit=borrow_limit,
         maximum=maximum,
+        max_hours=max_hours,
         reason=reason,
         now=now,
+    )
+
+
+def _check_capacity(
+    quota: Quota, guaranteed: int, valid_from: datetime, valid_until: datetime
+) -> None:
+    found = grant_shortage(quota, guaranteed, valid_from=valid_from, valid_until=valid_until)
+    if found is None:
+        return
+    short, own = found
+    kept = f", less {short.headroom} of headroom" if short.headroom else ""
+    raise Invalid(
+        f"With the {own} it has then and the {short.others} guaranteed to others this is more than "
+        f"the {short.in_service} GPUs in service{kept}. Grant at most {max(0, short.most - own)}, "
+        "or ask for it as a request, which somebody else decides.",
+        field="guaranteed",
+        facts={
+            "in_service": short.in_service,
+            "headroom": short.headroom,
+            "guaranteed": short.others,
+        },
     )
 
 
@@ -56,6 +85,7 @@ def give_grant(
     guaranteed: int = 0,
     borrow_limit: int = 0,
     maximum: int = 0,
+    max_hours: int = 0,
     reason: str = "",
     now: datetime | None = None,
 ) -> Grant:
@@ -65,15 +95,17 @@ def give_grant(
     """
     check_period(valid_from, valid_until, now or timezone.now())
     added = {"guaranteed": guaranteed, "borrow_limit": borrow_limit, "maximum": maximum}
+    added["max_hours"] = max_hours
     for field, value in added.items():
-        if not 0 <= value <= MOST_GPUS:
-            raise Invalid(f"Give a number of GPUs from 0 to {MOST_GPUS}.", field=field)
+        unit, most = ("hours", MOST_HOURS) if field == "max_hours" else ("GPUs", MOST_GPUS)
+        if not 0 <= value <= most:
+            raise Invalid(f"Give a number of {unit} from 0 to {most}.", field=field)
         if value and field != "guaranteed" and getattr(quota, field) is None:
             raise Invalid(
                 f"This has no effect: the quota sets no {field.replace('_', ' ')}.", field=field
             )
     if not any(added.values()):
-        raise Invalid("This grants nothing: give GPUs to add.", field="guaranteed")
+        raise Invalid("This grants nothing: give GPUs or hours to add.", field="guaranteed")
     if quota.maximum is not None and guaranteed > maximum + quota.maximum - quota.guaranteed:
         raise Invalid(
             "The maximum is reached before this guarantee is used up. Add to the maximum too.",
@@ -109,7 +141,8 @@ def revoke_grant(*, actor: User, grant_id: int, now: datetime | None = None) -> 
         raise Conflict("This grant has been revoked already.")
     grant.refresh_from_db()
     end_grant(grant, now=now)
-    before = pictured(grant, "guaranteed", "borrow_limit", "maximum", "valid_from", "valid_until")
+    figures = ("guaranteed", "borrow_limit", "maximum", "max_hours")
+    before = pictured(grant, *figures, "valid_from", "valid_until")
     record(actor, "quota.revoke_grant", about_quota(grant.quota), before=before)
     events.wake_scheduler_on_commit()
     return grant

@@ -31,8 +31,10 @@ from scheduler.services.sharing.rights import (
 )
 from scheduler.services.sharing.spans import end_quota, follow_quota
 from scheduler.services.sharing.tree import account_of, children, parent_of
+from scheduler.spec.schema import MAX_TIME_LIMIT_S
 
 MOST_GPUS = 1_000_000
+MOST_HOURS = MAX_TIME_LIMIT_S // 3600
 CAPS = ("max_gpus_per_job", "max_running", "max_pending")
 
 
@@ -47,13 +49,15 @@ def set_quota(
     borrow_limit: int | None = None,
     lend_limit: int | None = None,
     maximum: int | None = None,
+    max_hours: int | None = None,
     seen: str | None = None,
     now: datetime | None = None,
 ) -> Quota:
     """What a team, a project or (None) the organisation may hold; replaces the row it has.
 
     Waits for the starts under way, so that `held` begins with what is held. `seen`: the stamp of
-    the row that was looked at, empty for none. Raises Invalid, Conflict if it has changed since.
+    the row that was looked at, empty for none. `max_hours`: of the longest job, whatever GPUs it
+    wants. Raises Invalid, Conflict if it has changed since.
     """
     is_bound = require_quota_setter(actor, owner)
     list(SchedulerLease.objects.select_for_update())
@@ -62,8 +66,9 @@ def set_quota(
         "borrow_limit": borrow_limit,
         "lend_limit": lend_limit,
         "maximum": maximum,
+        "max_hours": max_hours,
     }
-    _check_figures(figures)
+    _check_figures(figures, gpu_model)
     account = account_of(owner)
     scope: dict[str, Any] = {"pool": pool, "gpu_model": gpu_model.strip()}
     found = Quota.objects.filter(account=account, **scope).first()
@@ -74,8 +79,7 @@ def set_quota(
             facts={"seen": quota_stamp(found)},
         )
     _check_tree(account, scope, guaranteed, maximum, is_bound=is_bound)
-    known = found or Quota(account=account, **scope, guaranteed=0)
-    _check_capacity(known, pool, scope["gpu_model"], guaranteed)
+    _check_capacity(found or Quota(account=account, **scope), pool, scope["gpu_model"], guaranteed)
     before = Quota.objects.filter(account=account, **scope).values(*figures).first()
     quota, _ = Quota.objects.update_or_create(account=account, **scope, defaults=figures)
     Quota.objects.filter(pk=quota.pk).update(**counts_now(quota))
@@ -95,23 +99,25 @@ def remove_quota(*, actor: User, quota_id: int, now: datetime | None = None) -> 
     if quota is None:
         raise NotFound("There is no such quota.")
     end_quota(quota_id, now=now or timezone.now())
-    figures = ("guaranteed", "borrow_limit", "lend_limit", "maximum", "gpu_model")
+    figures = ("guaranteed", "borrow_limit", "lend_limit", "maximum", "max_hours", "gpu_model")
     before = pictured(quota, *figures) | {"pool": quota.pool and quota.pool.name}
     record(actor, "quota.remove", about_quota(quota), before=before)
     quota.delete()
     events.wake_scheduler_on_commit()
 
 
-def _check_figures(figures: Mapping[str, int | None]) -> None:
+def _check_figures(figures: Mapping[str, int | None], gpu_model: str) -> None:
     """Refuse figures that make no sense, and those that would change nothing."""
+    _check_hours(figures["max_hours"], gpu_model)
     for field, value in figures.items():
-        if value is not None and not 0 <= value <= MOST_GPUS:
+        if field != "max_hours" and value is not None and not 0 <= value <= MOST_GPUS:
             raise Invalid(f"Give a number of GPUs from 0 to {MOST_GPUS}.", field=field)
     own, borrow = figures["guaranteed"] or 0, figures["borrow_limit"]
     lend, most = figures["lend_limit"], figures["maximum"]
-    if not own and borrow is None and most is None:
+    if not own and borrow is None and most is None and figures["max_hours"] is None:
         raise Invalid(
-            "This would change nothing: give a guarantee, a borrow limit or a maximum.",
+            "This would change nothing: give a guarantee, a borrow limit, a maximum or a longest "
+            "time.",
             field="guaranteed",
         )
     if most is not None and most < own:
@@ -130,6 +136,19 @@ def _check_figures(figures: Mapping[str, int | None]) -> None:
             f"A borrow limit of {borrow} has no effect: the maximum {most} is reached first. "
             f"Leave it out, or give {most - own} or less.",
             field="borrow_limit",
+        )
+
+
+def _check_hours(max_hours: int | None, gpu_model: str) -> None:
+    """Raises Invalid for no whole hours that a job could be allowed, and beside a GPU model."""
+    if max_hours is None:
+        return
+    if not 1 <= max_hours <= MOST_HOURS:
+        raise Invalid(f"Give whole hours from 1 to {MOST_HOURS}.", field="max_hours")
+    if gpu_model.strip():
+        raise Invalid(
+            "The longest time holds for all GPU models. Set it on a quota without a model.",
+            field="max_hours",
         )
 
 

@@ -17,6 +17,7 @@ from scheduler.services.sharing.alerts import refuse_blocked
 from scheduler.services.sharing.waiting_room import refuse_beyond_cap
 from scheduler.services.submitting.ceilings import refuse_above_ceiling
 from scheduler.services.submitting.columns import columns_of
+from scheduler.services.submitting.longest import refuse_longer
 from scheduler.services.submitting.order import Order, resolve_order
 from scheduler.services.submitting.targets import Seen
 from scheduler.spec import JobSpec
@@ -54,13 +55,16 @@ class Opening:
 def check_job(target: Target, spec: JobSpec, seen: Seen) -> Opening:
     """Whether the job, or the set, may be submitted; what was looked up goes to `seen`.
 
-    Raises SpecInvalid for an order that cannot be, above the highest tier, beyond what may wait or
-    a budget lets in. Where waiting jobs are capped, those of before must have been written.
+    Raises SpecInvalid for an order that cannot be, above the highest tier, longer than allowed,
+    beyond what may wait or a budget lets in. Where waiting jobs are capped, those of before must
+    have been written.
     """
     order = resolve_order(target.actor, spec)
     seen.once(refuse_blocked, target.project, target.now)
     booking = resolve_booking(target.actor, target.project, target.queue, spec, now=target.now)
     seen.once(refuse_above_ceiling, target.project, spec.tier_number)
+    longest = seen.longest_in(target.project, target.queue.pool, target.now)
+    refuse_longer(longest, target.project, target.queue.pool, spec.time_limit)
     if seen.has_cap(target.project):
         refuse_beyond_cap(target.project, len(spec.array.indexes) if spec.array else 1)
     target = replace(target, booking=booking)

@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from accounts.models import Project, User
 from accounts.permissions import can
 from accounts.selectors import get_visible_project
-from scheduler.models import Pool, Queue
+from scheduler.models import Pool, Queue, Quota
 from scheduler.selectors.cluster import Shape, largest_shape
 from scheduler.selectors.sharing.licences import licence_totals
 from scheduler.services.errors import NotFound
 from scheduler.services.secrets import secret_problems
 from scheduler.services.sharing.waiting_room import capped_on_the_way
+from scheduler.services.submitting.longest import longest_on_the_way
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, units
 from scheduler.spec.values import WHOLE_MILLI, format_milli
 
@@ -30,6 +31,7 @@ class Seen:
     queues: dict[str, Queue | None] = field(default_factory=dict)
     shapes: dict[tuple[int, str, int], Shape] = field(default_factory=dict)
     capped: dict[int, bool] = field(default_factory=dict)
+    longest: dict[tuple[int, int], tuple[Quota, int] | None] = field(default_factory=dict)
     passed: set[tuple[Hashable, ...]] = field(default_factory=set)
 
     def once(self, check: Callable[..., None], *about: Hashable) -> None:
@@ -43,6 +45,13 @@ class Seen:
         if project.pk not in self.capped:
             self.capped[project.pk] = capped_on_the_way(project).exists()
         return self.capped[project.pk]
+
+    def longest_in(self, project: Project, pool: Pool, now: datetime) -> tuple[Quota, int] | None:
+        """As `longest_on_the_way`, for the project in this pool."""
+        key = (project.pk, pool.pk)
+        if key not in self.longest:
+            self.longest[key] = longest_on_the_way(project.pk, project.team_id, pool, now=now)
+        return self.longest[key]
 
     def project(self, actor: User, path: str) -> Project:
         """Raises NotFound."""

@@ -80,7 +80,9 @@ class WhatIfShape(serializers.Serializer[Any]):
 
 
 class AskBody(serializers.Serializer[Any]):
-    """`owner` is a team or `team/project`; GPUs, or GPU-hours for the kind `budget`."""
+    """`owner` is a team or `team/project`. `amount` is in GPUs; hours for the kind `walltime`,
+    GPU-hours for `budget`, whole units of the currency for `money`.
+    """
 
     owner = serializers.CharField(max_length=130)
     kind = serializers.CharField(max_length=16)

@@ -8,8 +8,10 @@ from rest_framework import serializers
 
 from scheduler.models import Grant, Quota
 from scheduler.selectors.sharing import grants_of, owner_path
+from scheduler.services.sharing.limits import MOST_HOURS
 
 _GPUS: dict[str, Any] = {"min_value": 0, "max_value": 1_000_000}
+_HOURS: dict[str, Any] = {"min_value": 0, "max_value": MOST_HOURS}
 _OPTIONAL: dict[str, Any] = {"required": False, "allow_null": True, "default": None}
 
 
@@ -20,6 +22,7 @@ class GrantShape(serializers.Serializer[Any]):
     guaranteed = serializers.IntegerField()
     borrow_limit = serializers.IntegerField()
     maximum = serializers.IntegerField()
+    max_hours = serializers.IntegerField()
     valid_from = serializers.DateTimeField()
     valid_until = serializers.DateTimeField()
     reason = serializers.CharField()
@@ -37,6 +40,7 @@ class QuotaShape(serializers.Serializer[Any]):
     borrow_limit = serializers.IntegerField(allow_null=True)
     lend_limit = serializers.IntegerField(allow_null=True)
     maximum = serializers.IntegerField(allow_null=True)
+    max_hours = serializers.IntegerField(allow_null=True)
     held = serializers.IntegerField()
     borrowed = serializers.IntegerField()
     grants = GrantShape(many=True)
@@ -49,7 +53,7 @@ class Quotas(serializers.Serializer[Any]):
 
 
 class QuotaBody(serializers.Serializer[Any]):
-    """An empty pool or model means any."""
+    """An empty pool or model means any. `max_hours`: the longest time limit of a job."""
 
     owner = serializers.CharField(max_length=130, allow_blank=True)
     pool = serializers.CharField(max_length=63, required=False, default="", allow_blank=True)
@@ -58,6 +62,7 @@ class QuotaBody(serializers.Serializer[Any]):
     borrow_limit = serializers.IntegerField(**_GPUS, **_OPTIONAL)
     lend_limit = serializers.IntegerField(**_GPUS, **_OPTIONAL)
     maximum = serializers.IntegerField(**_GPUS, **_OPTIONAL)
+    max_hours = serializers.IntegerField(**_HOURS, **_OPTIONAL)
 
 
 class GrantBody(serializers.Serializer[Any]):
@@ -66,6 +71,7 @@ class GrantBody(serializers.Serializer[Any]):
     guaranteed = serializers.IntegerField(**_GPUS, required=False, default=0)
     borrow_limit = serializers.IntegerField(**_GPUS, required=False, default=0)
     maximum = serializers.IntegerField(**_GPUS, required=False, default=0)
+    max_hours = serializers.IntegerField(**_HOURS, required=False, default=0)
     valid_from = serializers.DateTimeField()
     valid_until = serializers.DateTimeField()
     reason = serializers.CharField(max_length=255, required=False, default="", allow_blank=True)
@@ -151,6 +157,7 @@ def show_quota(quota: Quota) -> dict[str, Any]:
         "borrow_limit": quota.borrow_limit,
         "lend_limit": quota.lend_limit,
         "maximum": quota.maximum,
+        "max_hours": quota.max_hours,
         "held": quota.held,
         "borrowed": max(0, quota.held - quota.guaranteed),
         "grants": [show_grant(grant) for grant in grants_of(quota)],
