@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -186,3 +187,17 @@ def test_every_entry_is_held_by_a_test_that_exists(entry):
 def test_what_is_wrong_about_money_is_held_by_a_test_that_exists(what):
     assert MONEY[what]
     assert [name for path, name in MONEY[what] if name not in functions_of(path)] == []
+
+
+def test_what_must_hold_of_money_names_tests_that_exist():
+    """The table F1 to F28 in the ledger's README; its tests lie in any folder."""
+    text = (ROOT / "scheduler/ledger/README.md").read_text("utf-8")
+    rows = re.findall(r"^\| (F[\d, F]+) \|.*\|(.*)\|$", text, re.MULTILINE)
+    named = [int(number) for numbers, _ in rows for number in re.findall(r"\d+", numbers)]
+    assert named == [*range(1, 18), 19, 18, *range(20, 29)]
+    there = {path.with_suffix("").as_posix() for path in (ROOT / "tests").rglob("test_*.py")}
+    for numbers, words in rows:
+        tests = re.findall(r"`([\w/]*test_\w+)`", words)
+        assert tests or numbers == "F27", numbers
+        missing = [name for name in tests if not any(path.endswith(f"/{name}") for path in there)]
+        assert missing == [], numbers

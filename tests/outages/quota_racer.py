@@ -1,6 +1,8 @@
 """Eight processes that start and end jobs of one team at once; see `test_quota_race`.
 
-Prepares the database, forks the racers, and prints what is left as JSON.
+Prepares the database, forks the racers, and prints what is left as JSON. `--each`: every job is
+submitted by itself and has its turn to start (minutes); else in bulks of 50, with 60 turns of 250.
+A turn tries a start, or ends a job where the racer's own node is full.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import random
+import sys
 import time
 from datetime import timedelta
 from decimal import Decimal
@@ -44,7 +47,9 @@ from scheduler.spec import parse_spec  # noqa: E402
 from scheduler.states import EndReason  # noqa: E402
 from tests import factories, scenes  # noqa: E402
 
-RACERS, JOBS_EACH, STARTS_EACH, DEVICES_EACH = 8, 250, 60, 4
+IS_EACH = "--each" in sys.argv
+RACERS, JOBS_EACH, DEVICES_EACH = 8, 250, 4
+BULK, STARTS_EACH = (1, JOBS_EACH) if IS_EACH else (50, 60)
 MOST_GPUS, HOURS, LIMIT_S = 12, 10, 3600
 # At 3.60 an hour that is a little less than the ten hours.
 MONEY = Decimal("35.00")
@@ -82,7 +87,7 @@ def race(number: int) -> tuple[int, int, int]:
         "name": "race", "project": project.path, "script": "true", "memory": "16MiB", "cpus": 1,
         "time_limit": LIMIT_S,
     }  # fmt: skip
-    specs = [parse_spec(document)] * 50
+    specs = [parse_spec(document)] * BULK
     jobs = [
         each.job.pk
         for _ in range(JOBS_EACH // len(specs))

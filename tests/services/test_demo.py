@@ -9,12 +9,13 @@ import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
 
-from accounts.models import AuditEvent, DemoMark, Project, Team, User
+from accounts.models import AuditEvent, DemoMark, Project, Rate, RateKind, Team, User
 from accounts.services import create_team, rename_team
 from accounts.services.sealing import verify_audit
 from portal.management.demo.people import people
-from portal.management.demo.plan import DAY_S, GPUS, draw_plan
+from portal.management.demo.plan import DAY_S, GPUS, RECENT_DAYS, draw_plan
 from scheduler.models import Device, Job, Period, QuotaRequest
+from scheduler.selectors.requesting.lists import waiting_for
 from scheduler.services.books import verify_ledger
 from scheduler.services.demo.removing import remove_demo
 from scheduler.services.errors import Conflict, NotFound
@@ -61,6 +62,14 @@ class TestPlan:
             spans.sort()
             assert all(end < start for (_, end), (start, _) in itertools.pairwise(spans))
 
+    def test_a_few_jobs_are_of_earlier_months_and_the_rest_of_thirty_days(self):
+        end_s = START_S + 55 * DAY_S
+        plan = draw_plan(1, START_S, end_s, jobs=220, owners=30)
+        recent = [job for job in plan.jobs if job.submit_s >= end_s - RECENT_DAYS * DAY_S]
+        assert (len(plan.jobs), len(recent)) == (220, 192)
+        assert len({(end_s - job.submit_s) // DAY_S for job in recent}) == RECENT_DAYS
+        assert sum(1 for job in plan.jobs if not job.start_s) >= 4
+
     def test_there_are_forty_people_in_five_teams(self):
         everybody = people()
         assert len(everybody) == len({person.username for person in everybody}) == 40
@@ -77,6 +86,8 @@ class TestSeeding:
         assert Device.objects.count() == 64
         assert Period.objects.filter(state="closed").count() == 2
         assert QuotaRequest.objects.count() == 3
+        self.look_at_inboxes(client)
+        assert set(Rate.objects.values_list("kind", flat=True)) == set(RateKind.values)
         assert verify_ledger().breaks == ()
         call_command("seal_audit", stdout=StringIO())
         assert verify_audit().broken == ""
@@ -96,6 +107,15 @@ class TestSeeding:
         assert after == before
         assert verify_ledger().entries == 0
         assert verify_audit().broken == ""
+
+    def look_at_inboxes(self, client):
+        """Each request waits with somebody who did not ask, and their page shows it."""
+        for request in QuotaRequest.objects.all():
+            leads = User.objects.filter(memberships__team=request.team, memberships__role="lead")
+            (lead,) = leads.exclude(pk=request.asked_by_id)
+            assert request.pk in {row.pk for row in waiting_for(lead)}
+            client.force_login(lead)
+            assert f"/requests/{request.pk}/" in client.get("/approvals/").content.decode()
 
     def test_real_work_keeps_it_from_going(self, root, team):
         seed(jobs=4)

@@ -23,7 +23,7 @@ from scheduler.services.demo.removing import remove_demo
 class Command(BaseCommand):
     """Everything goes through the services; all of it or nothing."""
 
-    help = "Add five teams, forty people, 64 simulated GPUs and their last weeks; or remove them."
+    help = "Add five teams, forty people, 64 simulated GPUs, thirty days of work; or remove them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Which story, and what to do with it."""

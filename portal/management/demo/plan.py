@@ -13,6 +13,8 @@ from random import Random
 NODES, GPUS = 8, 8
 HOUR_S, DAY_S = 3600, 86_400
 WAITING = 4
+# Most of the work is of so many days; one job in so many lies in the months before.
+RECENT_DAYS, ONE_EARLIER_OF = 30, 8
 # nodes x GPUs of each, and how often
 _SHAPES = ((1, 1), (1, 2), (1, 4), (1, 8), (2, 8))
 _WEIGHTS = (3, 3, 4, 6, 2)
@@ -64,14 +66,24 @@ class Plan:
 
 
 def draw_plan(seed: int, start_s: int, now_s: int, *, jobs: int, owners: int) -> Plan:
-    """So many jobs of so many owners between two moments; the last few still wait."""
+    """So many jobs of so many owners between two moments; the last few still wait.
+
+    Thirty days of full work, and before them a little, so that earlier months have books too.
+    """
     random = Random(seed)
     plan = Plan()
     free_at = [[start_s + HOUR_S] * GPUS for _ in range(NODES)]
     outages = [
         (start_s + (now_s - start_s) * part // 100, node) for part, node in ((35, 6), (72, 2))
     ]
-    moments = sorted(random.randrange(start_s + 2 * HOUR_S, now_s - 600) for _ in range(jobs))
+    first_s = start_s + 2 * HOUR_S
+    recent_s = max(first_s + 1, now_s - RECENT_DAYS * DAY_S)
+    moments = sorted(
+        random.randrange(first_s, recent_s)
+        if number % ONE_EARLIER_OF == 0
+        else random.randrange(recent_s, now_s - 600)
+        for number in range(jobs)
+    )
     for number, submit_s in enumerate(moments):
         while outages and outages[0][0] <= submit_s:
             plan.outages.append(_outage(*outages.pop(0), free_at))

@@ -45,6 +45,7 @@ _PRICES = {
     RateKind.BORROWED: "2.1000",
     RateKind.OVERHEAD: "0.5000",
     RateKind.UNREACHABLE: "0",
+    RateKind.RESERVED_IDLE: "1.2000",
     RateKind.IDLE_SHARE: "0.9000",
     RateKind.PLATFORM_SHARE: "0.4000",
 }
