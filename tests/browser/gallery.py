@@ -45,7 +45,7 @@ def populate(stack: LiveStack) -> dict[str, int]:
 def ask_for_quota(stack: LiveStack) -> int:
     """A request of alice with a limit to lift, a comment and a simulation; its number."""
     with stack.api("admin") as admin, stack.api("alice") as alice:
-        limit = {"owner": "vision", "guaranteed": 4, "maximum": 8}
+        limit = {"owner": "vision", "guaranteed": 4, "maximum": 8, "max_hours": 72}
         assert admin.post("/rules/quotas/", json=limit).status_code == 200
         wish = {
             "owner": "vision",

@@ -131,3 +131,19 @@ def test_bad_figures_are_refused_beside_the_field(cluster, root, team, as_, wron
     assert reply.status_code == 422
     assert words in said(reply)
     assert not Quota.objects.exists()
+
+
+def test_the_longest_job_is_set_and_shown_with_what_is_granted(cluster, root, team, as_):
+    client = as_(root)
+    asked = {"owner": "vision", "guaranteed": "0", "max_hours": "72", "seen": ""}
+    assert client.post(URL, asked).status_code == 302
+    assert client.post(URL, {**asked, "seen": "0....72", "max_hours": "0"}).status_code == 422
+    quota = Quota.objects.get()
+    begin, end = timezone.now(), timezone.now() + timedelta(days=3)
+    body = {"max_hours": 24, "valid_from": begin.isoformat(), "valid_until": end.isoformat()}
+    reply = client.post(
+        f"/api/v1/rules/quotas/{quota.pk}/grants/", body, content_type="application/json"
+    )
+    assert (reply.status_code, reply.json()["max_hours"]) == (201, 24)
+    page = said(client.get(URL))
+    assert "96 h a job" in page and "+24 hours for a job" in page
