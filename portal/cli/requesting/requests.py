@@ -108,7 +108,7 @@ def whatif(number: Number, as_json: AsJson = False) -> None:
     rows = {
         f"cost a month, {answer['currency']}": answer["monthly_cost"],
         "GPU-hours the budget has left": answer["budget_hours_left"],
-        "money the budget has left": answer["budget_money_left"],
+        "money the budget has left": answer.get("budget_money_left"),
         "guaranteed to teams": answer["capacity"]["guaranteed"],
         "oversubscribed by": answer["capacity"]["oversubscribed_by"],
     }
