@@ -79,7 +79,8 @@ def test_a_second_program_of_the_job_finds_the_locks_held(tmp_path):
     second = play(folder, "end 0", TRAINYARD_FENCE="20")
     second.communicate(timeout=60)
     first.kill()
-    first.communicate(timeout=60)
+    first.wait(timeout=60)
+    first.stdout.close()  # the orphaned sleep still holds the other end
     clashes = {fact["what"] for fact in program.read_witness(folder) if fact["kind"] == "clash"}
     assert clashes == {"job-7-0", "gpu-GPU-a", "gpu-GPU-b"}
 
