@@ -9,8 +9,9 @@ pytestmark = pytest.mark.stack
 
 def test_an_administrator_reads_who_changed_what_and_a_member_does_not(terminal_of):
     admin = terminal_of("admin")
-    events = admin.json("audit", "--action", "team.create", "-n", "2")
-    assert len(events) == 2
+    # Other tests of these servers make teams as well; this one came with the demonstration.
+    events = admin.json("audit", "--action", "team.create", "--object", "vision", "-n", "1")
+    assert len(events) == 1
     assert {event["action"] for event in events} == {"team.create"}
     assert all(event["request_id"].startswith("command:") for event in events)
     out, _ = admin.run("audit", "--object", "vision", "--action", "member")
