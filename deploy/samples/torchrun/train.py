@@ -72,7 +72,8 @@ def resume(
     """Load what was kept; the number of steps that are done."""
     if not checkpoint:
         return 0
-    kept = torch.load(checkpoint, weights_only=True)
+    # The job's own file. `weights_only` of torch 1.13 cannot read the numbers of an optimizer.
+    kept = torch.load(checkpoint)
     model.load_state_dict(kept["model"])
     optimizer.load_state_dict(kept["optimizer"])
     return int(kept["step"])
