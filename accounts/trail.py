@@ -51,7 +51,7 @@ class Key:
         at, _, pk = text.rpartition("_")
         try:
             moment = datetime.fromisoformat(at)
-            if moment.tzinfo is None:
+            if moment.tzinfo is None or not 0 <= int(pk) < 2**63:
                 raise ValueError
             return cls(moment, int(pk))
         except ValueError:

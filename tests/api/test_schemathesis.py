@@ -6,12 +6,14 @@ and every answer of the shape that its operation says.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import schemathesis
+from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
-from django.db import transaction
+from django.db import close_old_connections, transaction
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
@@ -31,6 +33,7 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
+CLOSERS = (request_started, request_finished)
 EXAMPLES = {GenerationMode.POSITIVE: 2, GenerationMode.NEGATIVE: 1}
 
 
@@ -40,6 +43,16 @@ def token(root, alice, project) -> str:
     cluster = scenes.build_cluster(root, nodes=1, gpus=2)
     scenes.start(scenes.submit(alice, project), cluster.node(1))
     return issue_token(actor=root, name="t", scopes=SCOPES, expires_in_days=1)[1]
+
+
+@pytest.fixture
+def one_connection() -> Iterator[None]:
+    """The requests share the test's connection and its transaction, as with Django's client."""
+    for signal in CLOSERS:
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in CLOSERS:
+        signal.connect(close_old_connections)
 
 
 def _complaint(operation: Any, mode: GenerationMode, token: str) -> str:
@@ -70,6 +83,7 @@ def _complaint(operation: Any, mode: GenerationMode, token: str) -> str:
 
 @pytest.mark.django_db
 @pytest.mark.timeout(600)
+@pytest.mark.usefixtures("one_connection")
 def test_every_operation_answers_as_it_says(token: str) -> None:
     document: Any = schemathesis.openapi.from_dict(schema())
     found, called = [], 0

@@ -31,7 +31,7 @@ from tests.scenes import at
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
 def test_of_two_deciders_at_once_one_wins(root, team, project, alice, lead):
-    scenes.build_cluster(root)
+    scenes.build_cluster(root, gpus=16)
     set_quota(actor=root, owner=team, guaranteed=8)
     other = factories.member("other", team, Role.LEAD, by=root)
     asked = ask(alice, project)

@@ -21,6 +21,8 @@ from scheduler.selectors.machines.gpu_map import MapGpu, MapNode, Reading, gpu_m
 
 PITCH, SIDE, LABEL = 15, 13, 62
 NODES_A_RACK = 8
+# Of a longer name the end, where nodes differ.
+SHOWN = 9
 PARAMETERS = ("pool", "metric", "view", "part")
 SERIES = 7
 
@@ -182,14 +184,15 @@ def _draw(nodes: list[MapNode], metric: str, teams: dict[str, int]) -> SafeStrin
 def _draw_node(node: MapNode, row: int, metric: str, teams: dict[str, int]) -> SafeString:
     name, y = node.node.name, row * PITCH
     squares = (_square(node, gpu, place, y, metric, teams) for place, gpu in enumerate(node.gpus))
+    url = reverse("nodes:detail", args=[name])
+    said = f"{name}: {node.node.state}, {node.held} of {len(node.gpus)} GPUs held"
+    # The squares lead there, too, but are read out by nobody: the table has their numbers.
     return format_html(
-        '<a href="{}" aria-label="{}"><text x="0" y="{}">{}</text>{}</a>',
-        reverse("nodes:detail", args=[name]),
-        f"{name}: {node.node.state}, {node.held} of {len(node.gpus)} GPUs held",
-        y + 10,
-        name if len(name) <= 9 else f"…{name[-8:]}",
+        '<a href="{}" aria-label="{}"><text x="0" y="{}">{}</text></a>'
+        '<a href="{}" tabindex="-1" aria-hidden="true">{}</a>',
+        url, said, y + 10, name[-SHOWN:], url,
         format_html_join("", "{}", ((square,) for square in squares)),
-    )
+    )  # fmt: skip
 
 
 def _square(
