@@ -9,6 +9,7 @@ import typer
 
 from portal.cli import checkpoint, follow, jobs, nodes, session, submit
 from portal.cli.cluster import bookings
+from portal.cli.composing.convert import convert
 from portal.cli.exits import OK, Failure
 from portal.cli.kept import outputs
 from portal.cli.output import print_failure
@@ -27,6 +28,7 @@ for command in (
     session.login,
     session.whoami,
     submit.submit,
+    convert,
     jobs.jobs,
     jobs.queue,
     follow.logs,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-AsFile = Annotated[str, typer.Argument(help="A job as YAML or JSON; - is standard input.")]
+AsFile = Annotated[str, typer.Argument(help="A job as YAML, JSON or sbatch script; - is stdin.")]
 
 
 class What:
@@ -95,6 +95,9 @@ class How:
     """What the command itself does."""
 
     key: Annotated[str, typer.Option(help="Idempotency key: the same key, the same job.")] = ""
+    even_if_lost: Annotated[
+        bool, typer.Option("--even-if-lost", help="Submit an sbatch script without what is lost.")
+    ] = False
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check it and price it.")] = False
     is_followed: Annotated[
         bool, typer.Option("--follow", "-f", help="Show its log until it ends; mirror its end.")

@@ -65,9 +65,9 @@ def read_begin(text: str, now: datetime | None = None) -> str:
 
 
 def content_of(
-    file: str, options: Mapping[str, Any], command: Sequence[str], api: Api
+    file: str, raw: bytes, options: Mapping[str, Any], command: Sequence[str], api: Api
 ) -> tuple[bytes, str]:
-    """What to send and its content type.
+    """What to send and its content type; `raw` is what the file holds.
 
     A file alone goes to the server as it is, which reads it strictly. Options are laid over the
     file's fields; without a file they are the job.
@@ -76,8 +76,8 @@ def content_of(
     if command:
         changes["command"] = list(command)
     if file and not changes:
-        return read_file(file), "application/yaml"
-    document = _document(file) if file else {}
+        return raw, "application/yaml"
+    document = _document(file, raw) if file else {}
     if "command" in changes:
         document.pop("script", None)
     if "script" in changes:
@@ -86,16 +86,16 @@ def content_of(
     if not file:
         document.setdefault("name", _name_of(document))
         if "project" not in document:
-            document["project"] = os.environ.get("TRAINYARD_PROJECT") or _only_project(api)
+            document["project"] = usual_project(api)
     return json.dumps(document).encode(), "application/json"
 
 
-def _document(file: str) -> dict[str, Any]:
+def _document(file: str, raw: bytes) -> dict[str, Any]:
     # Imported late: most commands need no schema, and it takes a while to load.
     from scheduler.spec import SpecInvalid, read_document
 
     try:
-        return read_document(str(read_file(file), "utf-8"))
+        return read_document(str(raw, "utf-8"))
     except UnicodeDecodeError:
         raise Failure(f"{file} is not UTF-8 text.") from None
     except SpecInvalid as error:
@@ -110,7 +110,10 @@ def _name_of(document: Mapping[str, Any]) -> str:
     return (telling or words or ["job"])[0][:128]
 
 
-def _only_project(api: Api) -> str:
+def usual_project(api: Api) -> str:
+    """The project that pays when none is named; raises Failure when there are several."""
+    if named := os.environ.get("TRAINYARD_PROJECT"):
+        return named
     projects = [one["path"] for one in api.get("/projects/")["items"] if one["may_submit"]]
     if len(projects) == 1:
         return str(projects[0])

@@ -10,6 +10,7 @@ import typer
 
 from portal.cli import follow, options, spec
 from portal.cli.client import Api
+from portal.cli.composing.convert import is_batch_script, read_batch
 from portal.cli.config import load_config
 from portal.cli.exits import Failure
 from portal.cli.output import money, print_json, print_line, say, span
@@ -30,7 +31,10 @@ def submit(
     fields = _fields(given)
     key, is_followed = given["key"], given["is_followed"]
     with Api(load_config()) as api:
-        content, kind = spec.content_of(file, fields, command, api)
+        raw = spec.read_file(file) if file else b""
+        if is_batch_script(raw):
+            raw = read_batch(file, raw, api, even_if_lost=given["even_if_lost"])
+        content, kind = spec.content_of(file, raw, fields, command, api)
         if given["dry_run"]:
             _show_quote(api.submit("/jobs/", content, kind, key=key, dry_run=1), as_json)
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from typing import Any, cast
 
 from django.contrib import messages
@@ -13,25 +12,20 @@ from django.utils import timezone
 
 from accounts.errors import DomainError, IdempotencyConflict, NotFound
 from accounts.models import User
-from accounts.selectors import submittable_projects
 from portal import limits
 from portal.forms.filters import unknown_parameters
 from portal.forms.job_text import blank_initial, initial_from
 from portal.forms.jobs import JobForm
 from portal.pages.access import page, viewer_of
+from portal.pages.composing.offers import Offer, offer_for
 from portal.pages.samples import sample_document
 from portal.reports.spec_text import command_line_of, yaml_of
-from portal.templatetags.measures import device_short_name
 from scheduler.loop.quoting import quote_job
 from scheduler.models import Job
-from scheduler.selectors.cluster import PoolSummary, pool_summaries
 from scheduler.selectors.jobs import clone_document, get_visible_job
 from scheduler.services.jobs import submit_job
-from scheduler.services.submitting.ceilings import highest_open_to
 from scheduler.spec import SpecInvalid
-from scheduler.states import Tier
 
-DEFAULT_POOL = "default"
 PARAMETERS = ("clone", "from", "part", "project", "pool")
 
 
@@ -39,13 +33,11 @@ PARAMETERS = ("clone", "from", "part", "project", "pool")
 def job_submit(request: HttpRequest) -> HttpResponseBase:
     """Fill in, check, submit. `?clone=` and `?from=sample` prefill; `?part=summary` only checks."""
     viewer = viewer_of(request)
-    pools = pool_summaries(viewer)
-    mine = submittable_projects(viewer)
-    projects = [(project.path, f"{project.team.name} / {project.name}") for project in mine]
-    highest = highest_open_to(mine)
+    offer = offer_for(viewer)
     wait_s = 0
+    context: dict[str, Any] = {}
     if request.method == "POST":
-        form = _form(projects, pools, highest, data=request.POST)
+        form = offer.form(request.POST)
         wants_check = "check" in request.POST or request.GET.get("part") == "summary"
         if not wants_check and (wait_s := limits.buckets(limits.SUBMIT).wait_s(viewer.pk)):
             form.add_error(None, f"You submit too fast. Try again in {wait_s} s.")
@@ -55,13 +47,11 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
             return redirect("jobs:detail", job.pk)
         context = _checked(viewer, form) if wants_check else {}
     else:
-        form = _form(projects, pools, highest, initial=_initial(request, viewer, projects, pools))
-        context = {}
+        form = offer.form(initial=_initial(request, viewer, offer))
     context |= {
         "form": form,
         "is_prefilled": "clone" in request.GET or "from" in request.GET,
-        "projects": projects,
-        "pools": pools,
+        "projects": offer.projects,
         "unknown": unknown_parameters(request.GET, PARAMETERS),
         "now": timezone.now(),
     }
@@ -73,40 +63,8 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
     return answer
 
 
-def _form(
-    projects: list[tuple[str, str]],
-    pools: list[PoolSummary],
-    highest: Tier,
-    *,
-    data: QueryDict | None = None,
-    initial: Mapping[str, Any] | None = None,
-) -> JobForm:
-    models = sorted({model for summary in pools for model in summary.models})
-    shown = [(s.pool.name, f"{s.pool.name}: {s.free} of {s.total} GPUs free") for s in pools]
-    return JobForm(
-        data,
-        initial=dict(initial or {}),
-        projects=projects,
-        highest_tier=highest,
-        pools=shown,
-        models=[(model, device_short_name(model)) for model in models],
-    )
-
-
-def _initial(
-    request: HttpRequest,
-    viewer: User,
-    projects: list[tuple[str, str]],
-    pools: list[PoolSummary],
-) -> dict[str, Any]:
-    names = [summary.pool.name for summary in pools]
-    first_pool = DEFAULT_POOL if DEFAULT_POOL in names else next(iter(names), "")
-    asked = {key: request.GET.get(key, "") for key in ("project", "pool")}
-    chosen = {
-        "project": asked["project"] if asked["project"] in dict(projects) else "",
-        "pool": asked["pool"] if asked["pool"] in names else first_pool,
-    }
-    chosen["project"] = chosen["project"] or (projects[0][0] if projects else "")
+def _initial(request: HttpRequest, viewer: User, offer: Offer) -> dict[str, Any]:
+    chosen = offer.chosen(request)
     if request.GET.get("clone"):
         job = _cloned(viewer, request.GET["clone"])
         if job is not None:

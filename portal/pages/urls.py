@@ -23,6 +23,7 @@ from portal.pages import (
 from portal.pages.calendar import bookings
 from portal.pages.cluster.gpu_map import cluster_map
 from portal.pages.cluster.timeline import cluster_timeline
+from portal.pages.composing.start import start
 from portal.pages.finance import adjustments, periods, prices, spending, terms
 from portal.pages.finance import budgets as finance_budgets
 from portal.pages.finance import focus as finance_focus
@@ -48,6 +49,7 @@ from portal.pages.sets import detail as set_pages
 job_urls = [
     path("", jobs.job_list, name="list"),
     path("new/", compose.job_submit, name="submit"),
+    path("new/start/", start, name="start"),
     path("compare/", set_compare.compare, name="compare"),
     path("<int:pk>/", jobs.job_detail, name="detail"),
     path("<int:pk>/why/", job_tabs.job_why, name="why"),

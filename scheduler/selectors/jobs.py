@@ -200,6 +200,11 @@ def home_jobs(viewer: User, *, now: datetime, limit: int = 12) -> HomeJobs:
     )
 
 
+def own_jobs(viewer: User) -> QuerySet[Job]:
+    """The viewer's jobs, the newest first; of an array the last task alone."""
+    return one_of_each_set(visible_jobs(viewer).filter(owner=viewer)).order_by("-pk")
+
+
 def has_submitted(viewer: User) -> bool:
     """Whether the viewer has any job of their own, however old."""
     return visible_jobs(viewer).filter(owner=viewer).exists()

@@ -10,6 +10,7 @@ OPEN = (
     "/jobs/new/",
     "/jobs/compare/?id=1,2",
     "/jobs/new/?from=sample",
+    "/jobs/new/start/",
     "/search/?q=g",
     "/queue/",
     "/bookings/",

@@ -64,6 +64,8 @@ ROWS: tuple[Row, ...] = (
     _get("home", _ALL),
     _get("jobs:list", _ALL),
     _get("jobs:submit", _ALL),
+    _get("jobs:start", _ALL),
+    _post("jobs:start", "200 200 200 200 200 200 200", text="name: x"),
     _get("jobs:detail", _SEES, "running"),
     _get("jobs:why", _SEES, "queued"),
     _get("jobs:options", _SEES, "queued"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from scheduler.models import Job
@@ -155,3 +156,47 @@ def test_the_sample_is_ready_to_submit(client, alice, project, yard):
     data = {bound.name: bound.value() for bound in form if bound.value() not in (None, False)}
     made = client.post(reverse("jobs:submit"), data)
     assert made.status_code == 302, made.context["form"].errors
+
+
+SCRIPT = "#!/bin/bash\n#SBATCH -J pasted\n#SBATCH --gres=gpu:2\n#SBATCH -w n7\npython a.py\n"
+
+
+@pytest.mark.parametrize("as_file", [True, False])
+def test_a_script_for_sbatch_fills_the_form_and_names_what_is_lost(
+    client, alice, project, yard, as_file
+):
+    client.force_login(alice)
+    sent = {"file": SimpleUploadedFile("x.sh", SCRIPT.encode())} if as_file else {"text": SCRIPT}
+    page = client.post(reverse("jobs:start"), sent)
+    form, text = page.context["form"], page.content.decode()
+    assert (form["name"].value(), form["gpus_per_node"].value()) == ("pasted", 2)
+    assert form["project"].value() == project.path
+    assert "-w n7" in text and "no node can be asked for by name" in text
+    data = {bound.name: bound.value() for bound in form if bound.value() not in (None, False)}
+    made = client.post(reverse("jobs:submit"), data)
+    assert made.status_code == 302, made.context["form"].errors
+    assert Job.objects.latest("pk").spec["script"] == "#!/bin/bash\npython a.py\n"
+
+
+def test_a_document_keeps_what_is_right_and_shows_what_is_wrong(client, alice, project, yard):
+    client.force_login(alice)
+    text = "name: x\ncommand: python a.py\nmemory: lots\nenv: [1]\nnonsense: 1\nretries: 2\n"
+    page = client.post(reverse("jobs:start"), {"text": text})
+    form = page.context["form"]
+    assert (form["memory"].value(), form["retries"].value()) == ("lots", 2)
+    assert {one.option for one in page.context["started"].remarks} == {"memory", "env", "nonsense"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty"),
+        ("[1]", "must be a mapping"),
+        ("a: [", "line 1"),
+        ("x" * 300_000, "256 KiB"),
+    ],
+)
+def test_a_text_that_is_no_job_stays_where_it_was(client, alice, project, yard, text, words):
+    client.force_login(alice)
+    page = client.post(reverse("jobs:start"), {"text": text})
+    assert page.status_code == 200 and words in page.content.decode()

@@ -99,6 +99,7 @@ PAGES: Final[dict[str, str]] = {
     "home": "everybody",
     "jobs:list": "everybody",
     "jobs:submit": "everybody",
+    "jobs:start": "everybody",
     "jobs:detail": "see",
     "jobs:why": "see",
     "jobs:options": "see",

@@ -128,6 +128,7 @@ WRITES: Final[dict[str, str]] = {
     "post jobs/": "submit",
     "post jobs/bulk/": "submit",
     "post jobs/quote/": "submit",
+    "post jobs/convert/": "everybody",
     "post jobs/<int:pk>/cancel/": "move",
     "post jobs/<int:pk>/hold/": "move",
     "post jobs/<int:pk>/release/": "move",

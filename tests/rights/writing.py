@@ -54,6 +54,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post jobs/": ("", _JOB),
     "post jobs/bulk/": ("", {"jobs": [_JOB]}),
     "post jobs/quote/": ("", _JOB),
+    "post jobs/convert/": ("", {"text": "#SBATCH -N2"}),
     "post jobs/<int:pk>/cancel/": ("queued", {}),
     "post jobs/<int:pk>/hold/": ("queued", {}),
     "post jobs/<int:pk>/release/": ("held", {}),

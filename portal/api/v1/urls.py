@@ -18,6 +18,7 @@ from portal.api.v1 import (
     people,
     sets,
 )
+from portal.api.v1.composing import converting
 from portal.api.v1.finance import months, reports, spending, terms
 from portal.api.v1.organisation import audit, roles, secrets
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
@@ -39,6 +40,7 @@ urlpatterns: list[URLPattern] = [
     path("jobs/", jobs.Jobs.as_view(), name="jobs"),
     path("jobs/bulk/", jobs.JobsInBulk.as_view(), name="jobs_bulk"),
     path("jobs/quote/", job_quotes.JobQuote.as_view(), name="job_quote"),
+    path("jobs/convert/", converting.JobConvert.as_view(), name="job_convert"),
     path("jobs/<int:pk>/", holding(jobs.JobByNumber.as_view()), name="job"),
     path("jobs/<int:pk>/cancel/", jobs.JobCancel.as_view(), name="job_cancel"),
     path("jobs/<int:pk>/hold/", jobs.JobHold.as_view(), name="job_hold"),

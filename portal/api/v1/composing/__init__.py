@@ -1,0 +1,1 @@
+"""What a job starts from, over REST."""

@@ -1,0 +1,1 @@
+"""What a job starts from, on the command line."""

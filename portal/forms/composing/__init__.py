@@ -1,0 +1,1 @@
+"""What fills the composer: texts and templates."""

@@ -1,0 +1,1 @@
+"""Pages around the composer: where a job starts from."""

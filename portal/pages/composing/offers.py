@@ -1,0 +1,61 @@
+"""What the composer can offer a viewer: projects, pools, models and tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, QueryDict
+
+from accounts.models import Project, User
+from accounts.selectors import submittable_projects
+from portal.forms.jobs import JobForm
+from portal.templatetags.measures import device_short_name
+from scheduler.selectors.cluster import PoolSummary, pool_summaries
+from scheduler.services.submitting.ceilings import highest_open_to
+
+DEFAULT_POOL = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Read once for a page."""
+
+    projects: tuple[Project, ...]
+    pools: tuple[PoolSummary, ...]
+
+    @property
+    def models(self) -> list[str]:
+        """All GPU models of the pools, sorted."""
+        return sorted({model for summary in self.pools for model in summary.models})
+
+    def form(
+        self, data: QueryDict | None = None, initial: Mapping[str, Any] | None = None
+    ) -> JobForm:
+        """The composer's form with these choices."""
+        free = [(s.pool.name, f"{s.free} of {s.total} GPUs free") for s in self.pools]
+        return JobForm(
+            data,
+            initial=dict(initial or {}),
+            projects=[(one.path, f"{one.team.name} / {one.name}") for one in self.projects],
+            highest_tier=highest_open_to(self.projects),
+            pools=[(name, f"{name}: {words}") for name, words in free],
+            models=[(model, device_short_name(model)) for model in self.models],
+        )
+
+    def chosen(self, request: HttpRequest) -> dict[str, str]:
+        """The project and pool of the address, or the first that the viewer has."""
+        paths = [project.path for project in self.projects]
+        names = [summary.pool.name for summary in self.pools]
+        project, pool = (request.GET.get(key, "") for key in ("project", "pool"))
+        first_pool = DEFAULT_POOL if DEFAULT_POOL in names else next(iter(names), "")
+        return {
+            "project": project if project in paths else next(iter(paths), ""),
+            "pool": pool if pool in names else first_pool,
+        }
+
+
+def offer_for(viewer: User) -> Offer:
+    """What this viewer may choose."""
+    return Offer(tuple(submittable_projects(viewer)), tuple(pool_summaries(viewer)))
