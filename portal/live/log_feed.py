@@ -163,7 +163,7 @@ def read_rows(
     """A window of at most LINES_PER_FRAME lines, its rows, and the colours after it."""
     window = read_lines(placement, from_line=from_line, count=LINES_PER_FRAME)
     lines, colours = render_lines(window.raw, window.first_line, colours)
-    return window, [str(log_rows([line])) for line in lines], colours
+    return window, [str(log_rows([line], window.arrivals)) for line in lines], colours
 
 
 _Feeds = WeakValueDictionary[tuple[int, int], LogFeed]

@@ -20,7 +20,7 @@ from portal.forms.filters import (
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.job_page import job_frame, overview
 from portal.pages.job_rows import job_rows, rows_and_sets
-from portal.pages.logs import EMBEDDED, LogAsk, log_view
+from portal.pages.logs.window import EMBEDDED, LogAsk, log_view
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.jobs import (
     JobFilter,

@@ -8,9 +8,10 @@ from decimal import Decimal
 
 from django import forms
 from django.utils import timezone
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 
 from portal.reports.charts import Chart, TableRow
+from portal.reports.log_rows import log_rows
 from portal.templatetags.states import LOOKS
 from portal.terminal import render_lines
 
@@ -49,13 +50,7 @@ def showcase() -> dict[str, object]:
 
 
 def _log_rows() -> SafeString:
-    lines = render_lines(_LOG, 1).lines
-    rows = [
-        f'<div class="ln" id="L{line.number}"><a href="#L{line.number}">{line.number}</a>'
-        f"<span>{line.html}</span></div>"
-        for line in lines
-    ]
-    return mark_safe("".join(rows))  # noqa: S308 - escaped by portal.terminal
+    return log_rows(render_lines(_LOG, 1).lines)
 
 
 def _chart(moment: datetime) -> Chart:

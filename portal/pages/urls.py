@@ -12,7 +12,6 @@ from portal.pages import (
     invitations,
     job_tabs,
     jobs,
-    logs,
     nodes,
     queue,
     search,
@@ -31,6 +30,8 @@ from portal.pages.finance import reports as finance_reports
 from portal.pages.finance import schedules as finance_schedules
 from portal.pages.finance import statements as finance_statements
 from portal.pages.kept import outputs
+from portal.pages.logs import finding as log_finding
+from portal.pages.logs import reading as logs
 from portal.pages.people import (
     audit,
     delegations,
@@ -61,6 +62,7 @@ job_urls = [
     path("<int:pk>/cost/", job_tabs.job_cost_tab, name="cost"),
     path("<int:pk>/logs/", logs.job_logs, name="logs"),
     path("<int:pk>/logs/lines/", logs.job_log_lines, name="log_lines"),
+    path("<int:pk>/logs/find/", log_finding.job_log_find, name="log_find"),
     path("<int:pk>/logs/download/", logs.job_log_download, name="log_download"),
     path("<int:pk>/files/", outputs.job_outputs, name="outputs"),
     path("<int:pk>/files/<int:number>/", outputs.job_output, name="output"),

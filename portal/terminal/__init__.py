@@ -8,11 +8,18 @@ markup is text. Time and memory are linear in the input; one line shows at most 
 The raw bytes stay as they are in the download.
 """
 
-from portal.terminal.lines import MAX_LINE_CHARS, Rendered, RenderedLine, render_lines
+from portal.terminal.lines import (
+    MAX_LINE_CHARS,
+    MAX_WHOLE_CHARS,
+    Rendered,
+    RenderedLine,
+    render_lines,
+)
 from portal.terminal.sgr import PLAIN, SgrState
 
 __all__ = [
     "MAX_LINE_CHARS",
+    "MAX_WHOLE_CHARS",
     "PLAIN",
     "Rendered",
     "RenderedLine",

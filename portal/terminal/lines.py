@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from portal.terminal.sgr import PLAIN, SgrState, apply_sgr
 
 MAX_LINE_CHARS = 8 * 1024
-_MAX_LINE_BYTES = 32 * 1024
+MAX_WHOLE_CHARS = 1024 * 1024
+_BYTES_A_CHAR = 4
 _MAX_STATE_BYTES = 256 * 1024
 _MAX_URL_CHARS = 2048
 _CR = ord("\r")
@@ -34,17 +35,20 @@ class Rendered(NamedTuple):
     carry: SgrState
 
 
-def render_lines(raw: bytes, first_line: int, carry: SgrState = PLAIN) -> Rendered:
+def render_lines(
+    raw: bytes, first_line: int, carry: SgrState = PLAIN, *, most_chars: int = MAX_LINE_CHARS
+) -> Rendered:
     """Render a window of a log that begins at the start of line `first_line`.
 
-    Lines end with a line feed; a last line without one is rendered too. Never raises.
+    Lines end with a line feed; a last line without one is rendered too. A line shows at most
+    `most_chars`. Never raises.
     """
     lines: list[RenderedLine] = []
     begin = 0
     while begin < len(raw):
         end = raw.find(b"\n", begin)
         end = len(raw) if end < 0 else end
-        line, carry = _render_line(raw, begin, end, first_line + len(lines), carry)
+        line, carry = _render_line(raw, begin, end, first_line + len(lines), carry, most_chars)
         lines.append(line)
         begin = end + 1
     return Rendered(lines, carry)
@@ -62,16 +66,16 @@ _SGR_BYTES = re.compile(rb"\x1b\[([0-9:;]*)m")
 
 
 def _render_line(
-    raw: bytes, begin: int, end: int, number: int, state: SgrState
+    raw: bytes, begin: int, end: int, number: int, state: SgrState, most_chars: int
 ) -> tuple[RenderedLine, SgrState]:
     """The last state of the line `raw[begin:end]`, cut where it is too long. Copies no more."""
     stop = end
     while stop > begin and raw[stop - 1] == _CR:
         stop -= 1
     start = max(begin, raw.rfind(b"\r", begin, stop) + 1)
-    cut = min(stop, start + _MAX_LINE_BYTES)
+    cut = min(stop, start + _BYTES_A_CHAR * most_chars)
     state = _state_after(raw[max(begin, start - _MAX_STATE_BYTES) : start], state)
-    page = _Line(state)
+    page = _Line(state, most_chars)
     page.read(raw[start:cut].decode("utf-8", "replace"))
     cut_bytes = stop - cut + page.cut_bytes
     state = _state_after(raw[max(cut, stop - _MAX_STATE_BYTES) : stop], page.state)
@@ -89,11 +93,11 @@ def _state_after(skipped: bytes, state: SgrState) -> SgrState:
 class _Line:
     """Collects the runs of one line."""
 
-    def __init__(self, state: SgrState) -> None:
+    def __init__(self, state: SgrState, most_chars: int) -> None:
         self.state = state
         self.cut_bytes = 0
         self._link = ""
-        self._room = MAX_LINE_CHARS
+        self._room = most_chars
         self._html: list[str] = []
         self._text: list[str] = []
         self._run: list[str] = []

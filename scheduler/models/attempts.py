@@ -179,6 +179,9 @@ class LogChunk(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["placement", "offset"], name="log_chunk_once")
         ]
+        indexes = [
+            models.Index(fields=["placement", "first_line", "offset"], name="log_chunk_by_line")
+        ]
 
 
 class Retention(models.Model):

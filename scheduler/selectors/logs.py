@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.core.files.storage import default_storage
 from django.db.models import QuerySet
@@ -11,6 +12,7 @@ from django.db.models import QuerySet
 from accounts.errors import Forbidden, NotFound
 from accounts.models import User
 from accounts.permissions import can, projects_visible_to
+from scheduler.conf import load_conf
 from scheduler.models import Job, LogChunk, Placement
 from scheduler.states import AttemptState
 from scheduler.wire.messages import MAX_LOG_CHUNK
@@ -25,7 +27,8 @@ class LogWindow:
     """A run of whole lines as raw bytes.
 
     `next_line` is the line to ask for next; a last line without its line end is included only
-    when the log is complete. `is_complete`: no more bytes will come.
+    when the log is complete. `is_complete`: no more bytes will come. `arrivals`: lines in order,
+    each with the time at which it and those up to the next one were whole here.
     """
 
     placement: Placement
@@ -35,6 +38,7 @@ class LogWindow:
     total_lines: int
     size: int
     is_complete: bool
+    arrivals: tuple[tuple[int, datetime], ...] = ()
 
 
 def get_readable_placement(
@@ -110,13 +114,12 @@ def read_lines(placement: Placement, *, from_line: int, count: int) -> LogWindow
     """As `read_log`, for a placement whose reader was checked before."""
     from_line = max(1, from_line)
     count = min(max(1, count), MAX_LINES)
-    chunks = placement.log_chunks.order_by("offset")
-    # The line may begin in the chunk before the first one that starts behind it.
-    before = chunks.filter(first_line__lte=from_line).order_by("-first_line", "-offset")
-    anchor = before.filter(first_line__lt=from_line).first() or chunks.first()
+    anchor = _anchor(placement, from_line)
     raw, complete_lines = b"", 0
+    arrivals: list[tuple[int, datetime]] = []
     if anchor is not None:
-        text = _bytes_from(placement, anchor, needed=from_line - anchor.first_line + count)
+        needed = from_line - anchor.first_line + count
+        text, arrivals = _bytes_from(placement, anchor, needed=needed)
         start = _start_of_line(text, from_line - anchor.first_line)
         raw, complete_lines = _cut(text[start:] if start is not None else b"", count)
     is_complete = log_is_complete(placement)
@@ -137,19 +140,32 @@ def read_lines(placement: Placement, *, from_line: int, count: int) -> LogWindow
         total_lines=placement.log_lines,
         size=placement.log_size,
         is_complete=is_complete,
+        arrivals=tuple(arrivals),
     )
 
 
-def _bytes_from(placement: Placement, anchor: LogChunk, *, needed: int) -> bytes:
-    """Bytes from the anchor's begin on that hold `needed` line ends, or all, or the cap."""
+def _anchor(placement: Placement, line: int) -> LogChunk | None:
+    """The piece in which `line` begins: maybe the one before the first that starts behind it."""
+    chunks = placement.log_chunks.order_by("offset")
+    before = chunks.filter(first_line__lt=line).order_by("-first_line", "-offset")
+    return before.first() or chunks.first()
+
+
+def _bytes_from(
+    placement: Placement, anchor: LogChunk, *, needed: int
+) -> tuple[bytes, list[tuple[int, datetime]]]:
+    """Bytes from the anchor's begin on that hold `needed` line ends, or all, or the cap; and
+    when the lines of each piece were whole."""
     parts, size, lines = [], 0, 0
+    arrivals = []
     for chunk in placement.log_chunks.filter(offset__gte=anchor.offset).order_by("offset"):
         with default_storage.open(chunk.path) as file:
             parts.append(file.read())
+        arrivals.append((chunk.first_line, chunk.created_at))
         size, lines = size + chunk.size, lines + chunk.lines
         if lines > needed or size > MAX_WINDOW_BYTES:
             break
-    return b"".join(parts)
+    return b"".join(parts), arrivals
 
 
 def _start_of_line(text: bytes, skip: int) -> int | None:
@@ -181,15 +197,35 @@ def log_is_complete(placement: Placement) -> bool:
     return expected is not None and placement.log_size >= expected
 
 
+def has_reached_cap(placement: Placement) -> bool:
+    """Whether later output was not kept, because a log keeps no more than this."""
+    return placement.log_size >= load_conf().log_cap_mib * 1024 * 1024
+
+
 def stream_log(placement: Placement, *, offset: int = 0) -> Iterator[bytes]:
     """All stored bytes from `offset` on, piece by piece; the reader was checked before."""
-    for chunk in placement.log_chunks.order_by("offset").iterator(chunk_size=200):
+    chunks = placement.log_chunks.filter(offset__gt=offset - MAX_LOG_CHUNK).order_by("offset")
+    for chunk in chunks.iterator(chunk_size=200):
         end = chunk.offset + chunk.size
         if end <= offset:
             continue
         with default_storage.open(chunk.path) as file:
             piece = file.read()
         yield piece[max(0, offset - chunk.offset) :]
+
+
+def stream_lines(placement: Placement, from_line: int) -> Iterator[bytes]:
+    """All stored bytes from the begin of line `from_line` on; the reader was checked before."""
+    anchor = _anchor(placement, from_line)
+    if anchor is None:
+        return
+    skip = from_line - anchor.first_line
+    for piece in stream_log(placement, offset=anchor.offset):
+        start = 0
+        while skip and (end := piece.find(b"\n", start)) >= 0:
+            start, skip = end + 1, skip - 1
+        if not skip:
+            yield piece[start:]
 
 
 def read_log_bytes(attempt_id: int, rank: int, offset: int, limit: int) -> bytes:

@@ -1,7 +1,7 @@
 /* The log window: a few thousand lines of a log of any length, live at its end.
 
    Markup: components/_log.html. Rows come from the server as HTML that it escaped; their ids are
-   their line numbers, which never change. */
+   their line numbers, which never change. Search, times and groups are in log_tools.js. */
 (() => {
   "use strict";
 
@@ -10,6 +10,8 @@
   const NEAR_END_PX = 40;
   const LOAD_AHEAD_PX = 400;
   const POLL_MS = 5000;
+  const PACE_MS = 2000;
+  const ROW_PX = 20;
 
   class LogWindow {
     constructor(root) {
@@ -22,16 +24,14 @@
       this.complete = root.dataset.complete === "true";
       this.follow = root.dataset.follow === "true";
       this.seen = this.total;
-      this.busy = false;
-      this.lastKey = "";
+      this.busy = null;
       this.quiet = false;
+      this.pace = 0;
+      this.tools = new window.trainyard.LogTools(this);
     }
 
     start() {
       this.view.addEventListener("scroll", () => this.onScroll(), { passive: true });
-      this.view.addEventListener("click", (event) => this.onGutter(event));
-      this.view.addEventListener("keydown", (event) => this.onKey(event));
-      this.root.addEventListener("click", (event) => this.onTool(event));
       this.more?.addEventListener("click", () => this.toEnd());
       window.addEventListener("hashchange", () => this.toHash());
       if (!this.complete) {
@@ -41,7 +41,11 @@
           lastLine: () => Math.max(this.last(), this.total),
         });
       }
-      if (!this.toHash() && (this.follow || this.first() > 1)) this.stickToEnd();
+      const error = Number(this.root.dataset.error);
+      if (this.toHash()) this.follow = false;
+      else if (error && !this.follow) this.showRange(error, error);
+      else if (this.follow || this.first() > 1) this.stickToEnd();
+      this.tools.start();
       this.report();
     }
 
@@ -51,6 +55,11 @@
 
     last() {
       return this.lineOf(this.rows.lastElementChild);
+    }
+
+    /* The line at the top of the view, nearly: lines may be wrapped. */
+    topLine() {
+      return this.first() + Math.floor(this.view.scrollTop / ROW_PX);
     }
 
     lineOf(row) {
@@ -75,18 +84,25 @@
       return holder.content;
     }
 
-    /* One fetch at a time; what was asked for meanwhile is asked again by scrolling or frames. */
-    async load(from, place) {
-      if (this.busy) return false;
-      this.busy = true;
+    /* One fetch at a time. What scrolling asks for meanwhile it asks for again; a jump waits. */
+    async load(from, place, isJump = false) {
+      while (this.busy) {
+        if (!isJump) return false;
+        await this.busy;
+      }
+      this.busy = this.fetchInto(from, place);
+      const isDone = await this.busy;
+      this.busy = null;
+      this.report();
+      return isDone;
+    }
+
+    async fetchInto(from, place) {
       try {
         place(this.parse(await this.fetchLines(from)));
         return true;
       } catch {
         return false;
-      } finally {
-        this.busy = false;
-        this.report();
       }
     }
 
@@ -145,6 +161,7 @@
     }
 
     onScroll() {
+      this.tools.place();
       if (this.quiet) return;
       const { scrollTop, scrollHeight, clientHeight } = this.view;
       const left = scrollHeight - scrollTop - clientHeight;
@@ -174,7 +191,7 @@
 
     async toEnd() {
       if (this.last() < this.total) {
-        await this.load(this.total - CHUNK + 1, (content) => this.rows.replaceChildren(content));
+        await this.load(this.total - CHUNK + 1, (content) => this.rows.replaceChildren(content), true);
       }
       this.setFollow(!this.complete);
       this.stickToEnd();
@@ -184,7 +201,7 @@
     async toStart() {
       this.setFollow(false);
       if (this.first() > 1) {
-        await this.load(1, (content) => this.rows.replaceChildren(content));
+        await this.load(1, (content) => this.rows.replaceChildren(content), true);
       }
       this.view.scrollTop = 0;
     }
@@ -198,67 +215,18 @@
       return true;
     }
 
-    async showRange(from, to) {
+    async showRange(from, to, mark = "sel") {
       this.setFollow(false);
       if (from < this.first() || from > this.last()) {
-        await this.load(from - 100, (content) => this.rows.replaceChildren(content));
+        await this.load(from - 100, (content) => this.rows.replaceChildren(content), true);
       }
-      for (const row of this.rows.querySelectorAll(".sel")) row.classList.remove("sel");
-      for (let row = this.rows.querySelector(`#L${from}`); row && this.lineOf(row) <= to;
-        row = row.nextElementSibling) row.classList.add("sel");
-      this.rows.querySelector(`#L${from}`)?.scrollIntoView({ block: "center" });
-    }
-
-    onGutter(event) {
-      const link = event.target.closest(".ln > a");
-      if (!link) return;
-      event.preventDefault();
-      const line = Number(link.hash.slice(2));
-      const start = /^#L(\d+)/.exec(location.hash);
-      const range = event.shiftKey && start
-        ? `#L${Math.min(start[1], line)}-L${Math.max(start[1], line)}`
-        : `#L${line}`;
-      history.replaceState(history.state, "", range);
-      this.toHash();
-    }
-
-    onTool(event) {
-      const tool = event.target.closest("[data-tool]")?.dataset.tool;
-      if (tool) this.act(tool);
-    }
-
-    /* Keys work only while the window has the focus, so they never surprise. */
-    onKey(event) {
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
-      const both = this.lastKey === "g" && event.key === "g";
-      this.lastKey = both ? "" : event.key;
-      const tools = { f: "follow", G: "end", w: "wrap", y: "copy" };
-      const tool = both ? "start" : tools[event.key];
-      if (!tool) return;
-      event.preventDefault();
-      this.act(tool);
-    }
-
-    act(tool) {
-      const acts = {
-        follow: () => (this.follow ? this.setFollow(false) : this.toEnd()),
-        end: () => this.toEnd(),
-        start: () => this.toStart(),
-        wrap: () => this.toggleWrap(),
-        copy: () => window.trainyard.copy(location.href),
-        full: () => this.toggleFull(),
-      };
-      acts[tool]?.();
-    }
-
-    toggleWrap() {
-      const on = this.view.classList.toggle("wrap");
-      this.root.querySelector("[data-tool=wrap]")?.setAttribute("aria-pressed", String(on));
-    }
-
-    toggleFull() {
-      if (document.fullscreenElement) document.exitFullscreen();
-      else this.root.requestFullscreen?.();
+      for (const row of this.rows.querySelectorAll(`.${mark}`)) row.classList.remove(mark);
+      const row = this.rows.querySelector(`#L${from}`);
+      this.tools.reveal(row);
+      for (let next = row; next && this.lineOf(next) <= to; next = next.nextElementSibling) {
+        next.classList.add(mark);
+      }
+      row?.scrollIntoView({ block: "center" });
     }
 
     report() {
@@ -267,11 +235,13 @@
         this.more.hidden = this.follow || fresh <= 0;
         this.more.textContent = `${fresh.toLocaleString("en")} new lines ↓`;
       }
+      this.tools.dress();
       if (!this.says) return;
       const place = this.rows.childElementCount
         ? `lines ${this.first().toLocaleString("en")}–${this.last().toLocaleString("en")} of ${this.total.toLocaleString("en")}`
         : "no lines yet";
-      const state = this.complete ? "complete" : this.follow ? "following" : "not following";
+      const pace = this.pace ? `, ${this.pace.toLocaleString("en")} lines/s` : "";
+      const state = this.complete ? "complete" : this.follow ? `following${pace}` : "not following";
       const text = `${place} · ${state}`;
       if (this.says.textContent !== text) this.says.textContent = text;
     }
@@ -280,6 +250,12 @@
   for (const root of document.querySelectorAll("[data-log]")) {
     const log = new LogWindow(root);
     log.start();
+    let before = log.total;
+    setInterval(() => {
+      log.pace = Math.round(((log.total - before) * 1000) / PACE_MS);
+      before = log.total;
+      if (!log.complete) log.report();
+    }, PACE_MS);
     /* The rest of a log that arrives while the socket is away. */
     setInterval(() => {
       const live = document.getElementById("live-chip");

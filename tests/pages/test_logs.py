@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+from datetime import timedelta
+
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
+from scheduler.models import Attempt, LogChunk, NodeEvent
+from scheduler.services.logs import append_log
+from scheduler.states import EndReason
 from tests import scenes
 from tests.pages.yard import LOG, build_yard
 
@@ -122,3 +129,99 @@ def test_each_rank_has_its_log(client, alice, yard, project):
     client.force_login(alice)
     page = client.get(reverse("jobs:logs", args=[job.pk]), {"rank": 1}).content.decode()
     assert "i am rank 1" in page and "i am rank 0" not in page
+
+
+def write_on(node, attempt, *pieces):
+    for piece in pieces:
+        size = attempt.placements.get().log_size
+        append_log(node=node, fence=attempt.pk, rank=0, offset=size, body=piece, now=scenes.NOON)
+
+
+def find(client, job, **ask):
+    return client.get(reverse("jobs:log_find", args=[job.pk]), ask)
+
+
+def test_finds_over_the_whole_log_and_its_pieces(client, alice, yard, long_log):
+    """Line 1251 is begun in one piece and ended in another."""
+    attempt = long_log.attempts.get()
+    write_on(yard.cluster.node(1), attempt, b"a Needle in ", b"two pieces\nthe rest")
+    client.force_login(alice)
+    assert find(client, long_log, q="needle in two").json()["lines"] == [1251]
+    assert find(client, long_log, q="NEEDLE").json()["lines"] == []
+    assert find(client, long_log, q="rest").json()["lines"] == []
+    answer = find(client, long_log, q=r"^line 12?00$", mode="regex").json()
+    assert answer == {"lines": [100, 1200], "next_line": 0, "is_full": False, "total_lines": 1251}
+    on = find(client, long_log, q="line 12", from_line=1201).json()["lines"]
+    assert on == list(range(1201, 1251))
+
+
+@pytest.mark.parametrize(
+    "ask", [{}, {"q": "x" * 201}, {"q": "(", "mode": "regex"}, {"q": "x", "mode": "glob"}]
+)
+def test_what_cannot_be_searched_is_said(client, alice, yard, ask):
+    client.force_login(alice)
+    answer = find(client, yard.running, **ask)
+    assert answer.status_code == 400
+    assert answer.content.decode().startswith(("q:", "mode:"))
+
+
+def test_packed_and_raw_are_every_byte_too(client, alice, yard):
+    client.force_login(alice)
+    url = reverse("jobs:log_download", args=[yard.running.pk])
+    assert gzip.decompress(client.get(url, {"kind": "gz"}).getvalue()) == LOG
+    raw = client.get(url, {"kind": "raw"})
+    assert raw.getvalue() == LOG
+    assert raw["Content-Disposition"].startswith("inline;")
+    assert (raw["X-Content-Type-Options"], raw["Content-Type"][:10]) == ("nosniff", "text/plain")
+    assert client.get(url, {"kind": "exe"}).status_code == 400
+
+
+def test_a_failed_job_opens_where_it_failed(client, alice, yard, long_log):
+    attempt = long_log.attempts.get()
+    size = attempt.placements.get().log_size
+    scenes.sync(
+        yard.cluster.node(1),
+        scenes.ended(
+            attempt,
+            reason=EndReason.EXIT_CODE,
+            exit_code=1,
+            log_size=size,
+        ),
+    )
+    evidence = [{"rank": 0, "line": 300, "text": "boom"}]
+    Attempt.objects.filter(pk=attempt.pk).update(triage={"evidence": evidence})
+    client.force_login(alice)
+    page = client.get(reverse("jobs:logs", args=[long_log.pk]))
+    text = page.content.decode()
+    assert 'data-error="300"' in text
+    assert 'id="L280"' in text and 'id="L279"' not in text
+
+
+def test_lines_tell_when_they_came_and_when_nobody_was_heard(client, alice, yard, long_log):
+    attempt = long_log.attempts.get()
+    write_on(yard.cluster.node(1), attempt, b"later\n")
+    hour = timezone.now() + timedelta(hours=1)
+    LogChunk.objects.filter(first_line=1251).update(created_at=hour)
+    for kind, came, to in (("silent", "ready", "silent"), ("back", "silent", "ready")):
+        NodeEvent.objects.create(
+            node=attempt.placements.get().node, at=hour, kind=kind, from_state=came, to_state=to
+        )
+    client.force_login(alice)
+    text = client.get(reverse("jobs:logs", args=[long_log.pk])).content.decode()
+    assert f'id="L1251" data-t="{int(hour.timestamp())}"' in text
+    assert f'id="L1250" data-t="{int(hour.timestamp())}"' not in text
+    assert "was not heard" in text
+
+
+def test_groups_and_long_lines_can_be_opened(client, alice, yard, long_log):
+    attempt = long_log.attempts.get()
+    body = b"::group::set <up>\nin it\n::endgroup::\n" + b"y" * 20_000 + b"\n"
+    write_on(yard.cluster.node(1), attempt, body)
+    client.force_login(alice)
+    url = reverse("jobs:log_lines", args=[long_log.pk])
+    text = client.get(url, {"from_line": 1251}).content.decode()
+    assert '<button type="button" class="fold">set &lt;up&gt;</button>' in text
+    assert 'class="ln le" id="L1253"' in text
+    assert text.count("y" * 8192) == 1 and 'class="lnk whole"' in text
+    whole = client.get(url, {"from_line": 1254, "whole": 1}).content.decode()
+    assert "y" * 20_000 in whole and "whole" not in whole

@@ -110,6 +110,7 @@ PAGES: Final[dict[str, str]] = {
     "jobs:spec": "read",
     "jobs:logs": "read",
     "jobs:log_lines": "read",
+    "jobs:log_find": "read",
     "jobs:outputs": "read",
     "jobs:output": "read",
     "jobs:log_download": "read",

@@ -1,0 +1,72 @@
+"""Search in a log: the numbers of all lines that match, for the script of the log window."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from django.http import HttpRequest, HttpResponseBase, JsonResponse
+
+from accounts.errors import Invalid
+from portal.pages.access import page, viewer_of
+from portal.pages.logs.reading import refusal
+from portal.pages.logs.window import read_ask
+from portal.terminal.search import Finder, Found, PatternError, find_lines, finder_of
+from scheduler.selectors.jobs import get_visible_job
+from scheduler.selectors.logs import get_readable_placement, log_is_complete, stream_lines
+
+MOST_LINES = 10_000
+# One answer never takes longer; the script asks on where it ended, so that counts are exact.
+LONGEST_S = 2.0
+_PATIENCE_S = 1.0
+# Searching fills a core: other requests of this process must go on meanwhile.
+_seats = threading.BoundedSemaphore(2)
+
+
+@page("GET")
+def job_log_find(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """`?q=` plain text, or with `mode=regex` a pattern, from line `from_line` on."""
+    viewer = viewer_of(request)
+    job = get_visible_job(viewer, pk)
+    try:
+        ask = read_ask(request)
+        find = _finder(request)
+    except Invalid as refused:
+        return refusal(refused)
+    placement = get_readable_placement(viewer, job, ask.attempt, ask.rank)
+    found = Found([], 0)
+    if placement is not None:
+        if not _seats.acquire(timeout=_PATIENCE_S):
+            return refusal(Invalid("Others are searching; try again in some seconds."), status=503)
+        try:
+            begin, until = ask.from_line or 1, time.monotonic() + LONGEST_S
+            found = find_lines(
+                stream_lines(placement, begin),
+                begin,
+                find,
+                most=MOST_LINES,
+                is_over=lambda: time.monotonic() > until,
+                with_rest=log_is_complete(placement),
+            )
+        finally:
+            _seats.release()
+    response = JsonResponse(
+        {
+            "lines": found.lines,
+            "next_line": found.next_line,
+            "is_full": len(found.lines) == MOST_LINES,
+            "total_lines": placement.log_lines if placement else 0,
+        }
+    )
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _finder(request: HttpRequest) -> Finder:
+    mode = request.GET.get("mode", "")
+    if mode not in ("", "regex"):
+        raise Invalid("mode: write regex, or leave it out.", field="mode")
+    try:
+        return finder_of(request.GET.get("q", ""), is_regex=mode == "regex")
+    except PatternError as wrong:
+        raise Invalid(f"q: {wrong}", field="q") from None

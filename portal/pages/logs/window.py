@@ -1,0 +1,138 @@
+"""The window of a job's log: what is asked for, and what a page shows of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.safestring import SafeString
+
+from accounts.errors import Invalid
+from accounts.models import User
+from portal.reports.log_rows import log_rows
+from portal.terminal import MAX_LINE_CHARS, MAX_WHOLE_CHARS, render_lines
+from scheduler.models import Job, Placement
+from scheduler.selectors.logs import get_readable_placement, has_reached_cap, read_lines
+from scheduler.selectors.printed.silences import Silence, silences_of
+from scheduler.states import JobState
+
+WINDOW = 500
+EMBEDDED = 60
+CONTEXT = 20
+MAX_NUMBER = 2**53
+_NO_ROWS = SafeString("")
+
+
+@dataclass(frozen=True, slots=True)
+class LogAsk:
+    """What of a log is asked for; None means the default: latest attempt, and the first error of
+    a failed one, else the end of the log. `is_whole`: nothing of a long line is folded."""
+
+    attempt: int | None
+    rank: int
+    from_line: int | None
+    count: int
+    is_whole: bool = False
+
+
+def read_ask(request: HttpRequest, count: int = WINDOW) -> LogAsk:
+    """The parameters of a log URL; raises Invalid that names the wrong one."""
+    attempt = read_number(request, "attempt", low=1)
+    rank = read_number(request, "rank", low=0)
+    from_line = read_number(request, "from_line", low=1)
+    wanted = read_number(request, "count", low=1, high=WINDOW)
+    whole = read_number(request, "whole", low=0, high=1)
+    return LogAsk(attempt, rank or 0, from_line, 1 if whole else wanted or count, bool(whole))
+
+
+def read_number(request: HttpRequest, name: str, *, low: int, high: int = MAX_NUMBER) -> int | None:
+    """A whole number of the query, None when absent; raises Invalid."""
+    text = request.GET.get(name, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 16 and low <= int(text) <= high):
+        raise Invalid(f"{name}: write a whole number from {low} to {high}.", field=name)
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class LogView:
+    """A window of a log as components/_log.html shows it; `placement` None before a placement.
+
+    `error_line`: where a failed attempt's triage found the cause, 0 for nowhere. `begins`: the
+    second from which relative times count.
+    """
+
+    placement: Placement | None
+    rows: SafeString = _NO_ROWS
+    first_line: int = 1
+    next_line: int = 1
+    total_lines: int = 0
+    size: int = 0
+    complete: bool = False
+    follow: bool = False
+    topic: str = ""
+    lines_url: str = ""
+    find_url: str = ""
+    download_url: str = ""
+    previous_url: str = ""
+    next_url: str = ""
+    error_line: int = 0
+    begins: int = 0
+    silences: tuple[Silence, ...] = ()
+    is_capped: bool = False
+
+
+def log_view(viewer: User, job: Job, ask: LogAsk) -> LogView:
+    """The window that is asked for; raises Forbidden or NotFound as the selector does."""
+    placement = get_readable_placement(viewer, job, ask.attempt, ask.rank)
+    if placement is None:
+        return LogView(None)
+    error_line = _error_line(placement)
+    first = ask.from_line or max(1, placement.log_lines - ask.count + 2)
+    if error_line and not ask.from_line and job.state == JobState.FAILED:
+        first = max(1, min(first, error_line - CONTEXT))
+    window = read_lines(placement, from_line=first, count=ask.count)
+    most = MAX_WHOLE_CHARS if ask.is_whole else MAX_LINE_CHARS
+    # Colours do not carry over from lines that are not in the window.
+    lines = render_lines(window.raw, window.first_line, most_chars=most).lines
+    stream = {"attempt": placement.attempt.number, "rank": placement.rank}
+
+    def url(name: str, **more: int) -> str:
+        return f"{reverse(name, args=[job.pk])}?{urlencode(stream | more)}"
+
+    total = max(window.total_lines, window.next_line - 1)
+    return LogView(
+        placement,
+        log_rows(lines, window.arrivals),
+        window.first_line,
+        window.next_line,
+        total,
+        window.size,
+        window.is_complete,
+        ask.from_line is None and not window.is_complete,
+        f"log:{placement.attempt_id}:{placement.rank}",
+        url("jobs:log_lines"),
+        url("jobs:log_find"),
+        url("jobs:log_download"),
+        url("jobs:logs", from_line=max(1, first - ask.count)) if first > 1 else "",
+        url("jobs:logs", from_line=window.next_line) if window.next_line <= total else "",
+        error_line,
+        int(_begin_of(placement).timestamp()),
+        tuple(silences_of(placement)),
+        has_reached_cap(placement),
+    )
+
+
+def _error_line(placement: Placement) -> int:
+    """The first line of this rank that speaks for the cause of the attempt's failure."""
+    evidence = placement.attempt.triage.get("evidence", ())
+    lines = [one.get("line") or 0 for one in evidence if one.get("rank") == placement.rank]
+    return min((line for line in lines if 0 < line <= placement.log_lines + 1), default=0)
+
+
+def _begin_of(placement: Placement) -> datetime:
+    return placement.started_at or placement.attempt.assigned_at

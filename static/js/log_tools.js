@@ -1,0 +1,299 @@
+/* What a reader does with a log beside scrolling: find, times, groups, long lines, keys.
+
+   Finding is the server's work: it searches the whole log and answers with the numbers of lines. */
+(() => {
+  "use strict";
+
+  const MOST_HITS = 10000;
+  const TICKS = 200;
+  const TIMES = ["off", "relative", "local", "utc"];
+  const KEYS = { f: "follow", G: "end", w: "wrap", y: "copy", t: "times", "/": "find", n: "next", N: "back", e: "error" };
+  const paint = window.Highlight && CSS.highlights ? new window.Highlight() : null;
+  if (paint) CSS.highlights.set("hit", paint);
+
+  const two = (number) => String(number).padStart(2, "0");
+  const clock = (seconds) => `${two(Math.floor(seconds / 3600))}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
+
+  class LogTools {
+    constructor(log) {
+      this.log = log;
+      this.root = log.root;
+      this.form = this.root.querySelector("[data-find]");
+      this.found = this.root.querySelector("[data-found]");
+      this.strip = this.root.querySelector(".hits");
+      this.times = this.root.querySelector("[data-times]");
+      this.hits = [];
+      this.known = new Set();
+      this.shut = new Set();
+      this.at = -1;
+      this.turn = 0;
+      this.lastKey = "";
+      this.waits = false;
+    }
+
+    start() {
+      const { view } = this.log;
+      view.addEventListener("click", (event) => this.onClick(event));
+      view.addEventListener("keydown", (event) => this.onKey(event));
+      this.root.addEventListener("click", (event) => {
+        const tool = event.target.closest("[data-tool]")?.dataset.tool;
+        if (tool) this.act(tool);
+      });
+      this.form.addEventListener("submit", (event) => {
+        event.preventDefault();
+        this.remember("q", this.form.q.value);
+        this.remember("mode", this.form.q.value && this.form.mode.checked ? "regex" : "");
+        this.find();
+        if (this.form.q.value) view.focus({ preventScroll: true });
+      });
+      this.times.addEventListener("change", () => this.setTimes(this.times.value));
+      this.strip.addEventListener("click", (event) => {
+        const box = this.strip.getBoundingClientRect();
+        const line = Math.max(1, Math.round(((event.clientY - box.top) / box.height) * this.log.total));
+        const near = this.hits.find((hit) => hit >= line - this.log.total / TICKS) ?? line;
+        this.at = this.hits.indexOf(near);
+        this.log.showRange(near, near, "at");
+        this.say();
+      });
+      const asked = new URLSearchParams(location.search);
+      if (asked.get("wrap")) this.act("wrap");
+      if (TIMES.includes(asked.get("ts"))) this.times.value = asked.get("ts");
+      this.form.q.value = asked.get("q") ?? "";
+      this.form.mode.checked = asked.get("mode") === "regex";
+      if (this.form.q.value) this.find(1, Boolean(location.hash));
+    }
+
+    /* What is set stands in the address, so that a link shows the same. */
+    remember(name, value) {
+      const url = new URL(location.href);
+      if (value) url.searchParams.set(name, value);
+      else url.searchParams.delete(name);
+      history.replaceState(history.state, "", url);
+    }
+
+    /* Each answer takes the server two seconds at most; until it says 0 there is more to search. */
+    async find(from = 1, stay = false) {
+      const turn = ++this.turn;
+      const text = this.form.q.value;
+      if (from === 1) {
+        this.hits = [];
+        this.known.clear();
+        this.at = -1;
+      }
+      for (let next = text ? from : 0; next && this.hits.length < MOST_HITS;) {
+        this.say(`searching from line ${next.toLocaleString("en")}`);
+        const url = new URL(this.root.dataset.findUrl, location.href);
+        url.searchParams.set("q", text);
+        url.searchParams.set("mode", this.form.mode.checked ? "regex" : "");
+        url.searchParams.set("from_line", String(next));
+        const answer = await this.ask(url);
+        if (turn !== this.turn) return;
+        if (typeof answer === "string") return this.say(answer);
+        for (const line of answer.lines) this.known.add(line);
+        this.hits.push(...answer.lines);
+        this.end = answer.total_lines;
+        next = answer.next_line;
+        if (this.at < 0 && this.hits.length && !stay) this.step(1);
+      }
+      this.say(text ? undefined : "");
+    }
+
+    async ask(url) {
+      try {
+        const answer = await fetch(url, { headers: { "HX-Request": "true" } });
+        if (answer.ok && !answer.redirected) return await answer.json();
+        const isText = answer.headers.get("Content-Type")?.startsWith("text/plain");
+        return isText ? await answer.text() : "The search failed; reload the page.";
+      } catch {
+        return "The search failed: the server did not answer.";
+      }
+    }
+
+    step(by) {
+      const { log, hits } = this;
+      if (!hits.length) return;
+      if (this.at < 0) {
+        const next = hits.findIndex((line) => line >= log.topLine());
+        this.at = by > 0 ? Math.max(0, next) : (next < 0 ? hits.length : next) - 1;
+      } else this.at += by;
+      if (this.at >= hits.length && log.total > this.end && hits.length < MOST_HITS) {
+        this.at = hits.length - 1;
+        this.find(this.end + 1).then(() => this.at < this.hits.length - 1 && this.step(1));
+        return;
+      }
+      this.at = (this.at + hits.length) % hits.length;
+      log.showRange(hits[this.at], hits[this.at], "at");
+      this.say();
+    }
+
+    say(text) {
+      const many = this.hits.length >= MOST_HITS ? `more than ${MOST_HITS.toLocaleString("en")}` : this.hits.length.toLocaleString("en");
+      const place = this.at < 0 ? "" : `${(this.at + 1).toLocaleString("en")} of `;
+      this.found.textContent = text ?? (this.hits.length ? `${place}${many} line${this.hits.length === 1 ? "" : "s"}` : "no line matches");
+      this.tick();
+      this.dress();
+    }
+
+    /* Where in the whole log the hits are, and where the view is. */
+    tick() {
+      const bins = new Set(this.hits.map((line) => Math.floor(((line - 1) / Math.max(1, this.log.total)) * TICKS)));
+      this.strip.querySelectorAll("rect:not(.view)").forEach((old) => old.remove());
+      for (const bin of bins) {
+        const rect = this.strip.firstElementChild.cloneNode();
+        rect.removeAttribute("class");
+        rect.setAttribute("y", `${(bin / TICKS) * 100}%`);
+        rect.setAttribute("height", "2");
+        this.strip.append(rect);
+      }
+      this.strip.toggleAttribute("hidden", !bins.size);
+      this.place();
+    }
+
+    place() {
+      const view = this.strip.firstElementChild;
+      const all = Math.max(1, this.log.total);
+      view.setAttribute("y", `${Math.min(98, ((this.log.topLine() - 1) / all) * 100)}%`);
+    }
+
+    setTimes(mode) {
+      this.times.value = mode;
+      this.remember("ts", mode === "off" ? "" : mode);
+      this.dress();
+    }
+
+    timeText(row) {
+      const at = Number(row.dataset.t);
+      if (!at) return "";
+      if (this.times.value === "relative") return `+${clock(Math.max(0, at - Number(this.root.dataset.begins)))}`;
+      const date = new Date(at * 1000);
+      if (this.times.value === "utc") return `${date.toISOString().slice(11, 19)}Z`;
+      return clock(date.getHours() * 3600 + date.getMinutes() * 60 + date.getSeconds());
+    }
+
+    /* Once a frame at most: rows may come many times a second. */
+    dress() {
+      if (this.waits) return;
+      this.waits = true;
+      requestAnimationFrame(() => {
+        this.waits = false;
+        this.dressRows();
+      });
+    }
+
+    dressRows() {
+      const mode = this.times.value;
+      const { rows, view } = this.log;
+      view.classList.toggle("timed", mode !== "off");
+      paint?.clear();
+      let inside = false;
+      let shut = false;
+      for (const row of rows.children) {
+        if (mode !== "off" && row.dataset.as !== mode) {
+          row.dataset.at = this.timeText(row);
+          row.dataset.as = mode;
+        }
+        const isHead = row.classList.contains("lg");
+        if (isHead) {
+          shut = this.shut.has(row.id);
+          row.querySelector(".fold").setAttribute("aria-expanded", String(!shut));
+        } else if (row.classList.contains("le")) inside = shut = false;
+        if (row.hidden !== (shut && !isHead)) row.hidden = shut && !isHead;
+        if (row.classList.contains("l2") !== inside && !isHead) row.classList.toggle("l2", inside);
+        if (isHead) inside = true;
+        const isHit = this.known.size > 0 && this.known.has(this.log.lineOf(row));
+        if (row.classList.contains("hit") !== isHit) row.classList.toggle("hit", isHit);
+        if (isHit) this.paintRow(row);
+      }
+    }
+
+    /* The words themselves, without touching the row; a pattern marks its line alone. */
+    paintRow(row) {
+      if (!paint || this.form.mode.checked) return;
+      const text = this.form.q.value;
+      const folds = text === text.toLowerCase();
+      const walker = document.createTreeWalker(row.lastElementChild, NodeFilter.SHOW_TEXT);
+      for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+        const hay = folds ? node.data.toLowerCase() : node.data;
+        for (let at = hay.indexOf(text); at >= 0 && text; at = hay.indexOf(text, at + text.length)) {
+          if (at + text.length > node.length) break;
+          const range = new Range();
+          range.setStart(node, at);
+          range.setEnd(node, at + text.length);
+          paint.add(range);
+        }
+      }
+    }
+
+    /* A line that is linked to or found is never in a group that is shut. */
+    reveal(row) {
+      if (!row?.hidden) return;
+      this.shut.clear();
+      this.dressRows();
+    }
+
+    onClick(event) {
+      const row = event.target.closest(".ln");
+      if (event.target.closest(".fold")) {
+        if (!this.shut.delete(row.id)) this.shut.add(row.id);
+        this.dressRows();
+        this.log.onScroll();
+      } else if (event.target.closest(".whole")) this.unfold(row);
+      else if (event.target.closest(".ln > a")) this.onGutter(event, this.log.lineOf(row));
+    }
+
+    async unfold(row) {
+      const url = new URL(this.root.dataset.linesUrl, location.href);
+      url.searchParams.set("from_line", String(this.log.lineOf(row)));
+      url.searchParams.set("whole", "1");
+      const answer = await fetch(url, { headers: { "HX-Request": "true" } });
+      if (answer.ok && !answer.redirected) row.replaceWith(this.log.parse(await answer.text()));
+      this.dress();
+    }
+
+    onGutter(event, line) {
+      event.preventDefault();
+      const start = /^#L(\d+)/.exec(location.hash);
+      const range = event.shiftKey && start
+        ? `#L${Math.min(start[1], line)}-L${Math.max(start[1], line)}`
+        : `#L${line}`;
+      history.replaceState(history.state, "", range);
+      this.log.toHash();
+    }
+
+    /* Keys work only while the window has the focus, so they never surprise. */
+    onKey(event) {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const both = this.lastKey === "g" && event.key === "g";
+      this.lastKey = both ? "" : event.key;
+      const tool = both ? "start" : KEYS[event.key];
+      if (!tool) return;
+      event.preventDefault();
+      this.act(tool);
+    }
+
+    act(tool) {
+      const { log } = this;
+      const error = Number(this.root.dataset.error);
+      const acts = {
+        follow: () => (log.follow ? log.setFollow(false) : log.toEnd()),
+        end: () => log.toEnd(),
+        start: () => log.toStart(),
+        copy: () => window.trainyard.copy(location.href),
+        full: () => (document.fullscreenElement ? document.exitFullscreen() : this.root.requestFullscreen?.()),
+        find: () => this.form.q.select(),
+        next: () => this.step(1),
+        back: () => this.step(-1),
+        error: () => error && log.showRange(error, error),
+        times: () => this.setTimes(TIMES[(TIMES.indexOf(this.times.value) + 1) % TIMES.length]),
+        wrap: () => {
+          const isOn = log.view.classList.toggle("wrap");
+          this.root.querySelector("[data-tool=wrap]")?.setAttribute("aria-pressed", String(isOn));
+          this.remember("wrap", isOn ? "1" : "");
+        },
+      };
+      acts[tool]?.();
+    }
+  }
+
+  window.trainyard = Object.assign(window.trainyard ?? {}, { LogTools });
+})();

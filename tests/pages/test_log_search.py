@@ -1,0 +1,67 @@
+"""Search in a log: exact, over pieces, of what is shown, and never slow."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from portal.terminal import render_lines
+from portal.terminal.search import PatternError, find_lines, finder_of
+
+
+def found(log: bytes, text: str, *, is_regex: bool = False, piece: int = 1 << 20, **more):
+    pieces = (log[at : at + piece] for at in range(0, len(log), piece))
+    return find_lines(pieces, 1, finder_of(text, is_regex=is_regex), **{"most": 10_000, **more})
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.text(st.sampled_from("ab\x1b[31m\r"), max_size=12), max_size=8),
+    st.integers(1, 40),
+    st.booleans(),
+)
+def test_finds_what_is_shown_however_it_was_cut(lines, piece, is_regex):
+    """Half a control sequence at the end of a line is the renderer's own affair."""
+    lines = [line for line in lines if "\x1b" not in line.replace("\x1b[31m", "")]
+    log = "\n".join([*lines, ""]).encode()
+    shown = [line.number for line in render_lines(log, 1).lines if "ab" in line.text]
+    assert found(log, "ab", is_regex=is_regex, piece=piece).lines == shown
+
+
+def test_small_letters_find_capitals_and_capitals_only_themselves():
+    log = "Ärger\nERROR: x.y\nerror: xzy\n".encode()
+    assert found(log, "error: x.y").lines == [2]
+    assert found(log, "Error").lines == []
+    assert found(log, "ärger").lines == [1]
+    assert found(log, "error: x.y", is_regex=True).lines == [3]
+    assert found(log, "^$", is_regex=True).lines == []
+
+
+def test_many_lines_stop_where_they_can_go_on():
+    log = b"x\n" * 300_000
+    part = found(log, "x", most=10)
+    assert (part.lines, part.next_line) == (list(range(1, 11)), 11)
+    cut = found(log, "y", is_over=lambda: True, piece=1000)
+    assert cut.lines == [] and 1 < cut.next_line < 300_000
+    assert found(log, "y").next_line == 0
+
+
+def test_a_line_without_an_end_is_searched_in_parts():
+    log = b"a" * 6_000_000 + b"needle" + b"a" * 6_000_000 + b"\nneedle"
+    assert found(log, "needle", piece=100_000).lines == [1, 2]
+    assert found(log, "needle", piece=100_000, with_rest=False).lines == [1]
+
+
+def test_no_pattern_is_slow():
+    began = time.process_time()
+    assert found(b"a" * 400_000 + b"\n", "(a|aa)+$|(a*)*b", is_regex=True).lines == [1]
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("text", ["(", "a{9999}", "(?=x)", "[z-a]", "", "a\nb", "x" * 201])
+def test_what_is_no_pattern_is_refused(text):
+    with pytest.raises(PatternError):
+        finder_of(text, is_regex=True)
