@@ -7,6 +7,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Prefetch, QuerySet
+
 from scheduler.models import Attempt, Job, Placement
 from scheduler.services import transitions, usage
 from scheduler.services.checkpoints.losses import lost_work
@@ -235,9 +237,19 @@ def abandon_placements(
 
 def locked_live_attempt(attempt_id: int) -> Attempt | None:
     """The attempt under its row lock with its job, or None if it has ended meanwhile."""
+    return locked_live_attempts(Attempt.objects.filter(pk=attempt_id)).first()
+
+
+def locked_live_attempts(chosen: QuerySet[Attempt]) -> QuerySet[Attempt]:
+    """Those of `chosen` that live, under their row locks, each with its job and the job's pool.
+
+    The jobs are read by a statement of their own once the locks are held. Joined, they would come
+    from before the wait: PostgreSQL reads only the locked rows anew, and a job that was moved by
+    who held the lock would be seen where it was, its next move miss it.
+    """
     return (
-        Attempt.objects.select_for_update(of=("self",))
-        .filter(pk=attempt_id, state__in=LIVE_ATTEMPT_STATES)
-        .select_related("job__pool")
-        .first()
+        chosen.select_for_update(of=("self",))
+        .filter(state__in=LIVE_ATTEMPT_STATES)
+        .order_by("pk")
+        .prefetch_related(Prefetch("job", Job.objects.select_related("pool")))
     )

@@ -13,12 +13,12 @@ from accounts.models import User
 from accounts.services.audit import record
 from scheduler.models import Allocation, Attempt, Device, Node, Pool
 from scheduler.services import transitions
+from scheduler.services.attempts import locked_live_attempts
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.nodes.cutting import cut_card
 from scheduler.services.nodes.register import require_operator
 from scheduler.services.stopping import request_stop
 from scheduler.states import (
-    LIVE_ATTEMPT_STATES,
     TROUBLE_RULES,
     DeviceHealth,
     EndReason,
@@ -93,12 +93,8 @@ def _stop_program(device: Device, now: datetime) -> None:
     """Who runs on a broken device cannot go on, but may hang there for ever."""
     here = Q(device=device) | Q(device__parent=device)
     held = Allocation.objects.filter(here, released_at__isnull=True)
-    attempts = (
-        Attempt.objects.select_for_update(of=("self",))
-        .select_related("job__pool")
-        .filter(pk__in=held.values_list("placement__attempt"), state__in=LIVE_ATTEMPT_STATES)
-    )
-    for attempt in attempts:
+    mine = Attempt.objects.filter(pk__in=held.values_list("placement__attempt"))
+    for attempt in locked_live_attempts(mine):
         request_stop(attempt=attempt, reason=EndReason.DEVICE_FAILED, now=now)
 
 

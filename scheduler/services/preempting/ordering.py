@@ -11,11 +11,12 @@ from django.db import IntegrityError, transaction
 from scheduler.engine.preempting.claiming import victim_words
 from scheduler.models import Attempt, Claim, Job, SchedulerLease
 from scheduler.services import transitions
+from scheduler.services.attempts import locked_live_attempts
 from scheduler.services.placing import LeaseLost, PlacedOn
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.segments import follow_devices
 from scheduler.services.waits import record_waits
-from scheduler.states import AttemptState, EndReason, JobState, WaitReason
+from scheduler.states import EndReason, JobState, WaitReason
 
 # What is kept is void so long after the last victim's grace: a node that is silent by then is not
 # waited for, the job competes anew.
@@ -65,11 +66,7 @@ def _order(room: Room, lease_token: int, now: datetime) -> int:
         raise LeaseLost(f"lease token {lease_token} is no longer valid")
     victims = {victim.job_id: victim for victim in room.victims}
     attempts = list(
-        Attempt.objects.select_for_update(of=("self",))
-        .filter(job_id__in={*victims, room.job_id})
-        .exclude(state=AttemptState.ENDED)
-        .select_related("job__pool")
-        .order_by("pk")
+        locked_live_attempts(Attempt.objects.filter(job_id__in={*victims, room.job_id}))
     )
     job = Job.objects.select_for_update(of=("self",)).select_related("pool").get(pk=room.job_id)
     if job.state not in _CLAIMANTS and job.pk not in victims:

@@ -1,0 +1,53 @@
+"""A cancel and the last byte of a log at once: whoever comes second sees what the first one did."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from django.db import connection, connections, transaction
+
+from scheduler.services.jobs import cancel_job
+from scheduler.states import JobState
+from tests import scenes
+from tests.scenes import at, ended, running, start, submit, sync
+
+
+def _wait_until_somebody_waits(timeout_s: float = 20.0) -> None:
+    until = time.monotonic() + timeout_s
+    while time.monotonic() < until:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            if cursor.fetchone()[0]:
+                return
+        time.sleep(0.01)
+    raise AssertionError("nobody waits for a lock")
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+def test_a_job_cancelled_while_its_end_waits_for_the_lock_ends(root, project, alice):
+    cluster = scenes.build_cluster(root)
+    job = submit(alice, project)
+    node = cluster.node(1)
+    attempt = start(job, node)
+    sync(node, running(attempt))
+    sync(node, ended(attempt, log_size=5), now=at(60))
+
+    def send_the_last_byte():
+        try:
+            scenes.write_log(node, attempt, b"hello")
+        finally:
+            connections.close_all()
+
+    sender = threading.Thread(target=send_the_last_byte)
+    with transaction.atomic():
+        cancel_job(actor=alice, job=job, now=at(61))
+        sender.start()
+        _wait_until_somebody_waits()
+    sender.join()
+    job.refresh_from_db()
+    assert job.state == JobState.SUCCEEDED
+    assert scenes.states(job)[-2:] == ["stopping", "succeeded"]
