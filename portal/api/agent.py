@@ -27,13 +27,14 @@ from scheduler.models import Node
 from scheduler.services.kept.outputs import append_output, take_output_list
 from scheduler.services.logs import append_log
 from scheduler.services.nodes import authenticate_node, enrol_node
-from scheduler.services.secrets import hand_secrets
-from scheduler.services.sync import (
+from scheduler.services.nodes.orders import (
     current_reply,
     desired_revision,
     desired_revisions,
-    sync_node,
+    known_to,
 )
+from scheduler.services.secrets import hand_secrets
+from scheduler.services.sync import sync_node
 from scheduler.wire.codec import WireError, decode, encode
 from scheduler.wire.messages import (
     MAX_LOG_CHUNK,
@@ -226,7 +227,7 @@ async def sync(request: HttpRequest) -> HttpResponse:
         with _held.one(node.pk):
             hold_s = min(message.hold_s, MAX_HOLD_S)
             await events.wait_for_node(node.pk, is_due, hold_s, looks_again)
-        return _answer(await _in_lane(current_reply, node))
+        return _answer(await _in_lane(current_reply, node, known=known_to(message)))
     except Exception as error:
         return _refuse(error)
 

@@ -15,6 +15,7 @@ from scheduler.agent.logs import LogShipper
 from scheduler.agent.node.ends import Ends
 from scheduler.agent.node.host import free_mib
 from scheduler.agent.node.isolation import Keeping
+from scheduler.agent.node.loads import Loads
 from scheduler.agent.node.troubles import TroubleWatch
 from scheduler.agent.outputs import OutputDesk
 from scheduler.agent.runner import Attempt, refusal, remove_old_work
@@ -70,7 +71,7 @@ class Roster:
         self._shippers: dict[int, LogShipper] = {}
         self._refused: dict[int, AttemptReport] = {}
         self._patch_told: set[int] = set()
-        self._busy_before: dict[int, tuple[float, float]] = {}
+        self._loads = Loads()
         self._swept_at = time.monotonic()
         self._lock = threading.RLock()
         self._outputs = OutputDesk(client, options.retry_cap_s, self._lock, self._forget)
@@ -152,23 +153,7 @@ class Roster:
     def holdings(self) -> dict[str, Holding]:
         """Who holds which device, and how hard its processes work."""
         with self._lock:
-            live = [attempt for attempt in self._attempts.values() if attempt.end is None]
-        found: dict[str, Holding] = {}
-        for attempt in live:
-            holding = self._measure(attempt)
-            for device_uuid in attempt.assignment.device_uuids:
-                found[device_uuid] = holding.beside(found.get(device_uuid))
-        return found
-
-    def _measure(self, attempt: Attempt) -> Holding:
-        now, used = time.monotonic(), 0.0
-        if attempt.supervisor is not None:
-            used = processes.cpu_seconds(processes.descendants(attempt.supervisor.pid))
-        before, used_before = self._busy_before.get(attempt.fence, (now, used))
-        self._busy_before[attempt.fence] = (now, used)
-        cores = max(0.0, used - used_before) / (now - before) if now > before else 0.0
-        held_s = time.time() - (attempt.started_at or time.time())
-        return Holding(attempt.fence, cores, max(0.0, held_s))
+            return self._loads.of([a for a in self._attempts.values() if a.end is None])
 
     def note_contact(self, sent_at: float, told: tuple[AttemptReport, ...]) -> None:
         """The server was reached, at monotonic `sent_at`, and knows the reports `told`."""
@@ -195,8 +180,9 @@ class Roster:
             changed = self._forget(reply.forget)
             for assignment in wanted.values():
                 changed |= self._bring_to(assignment)
+            listed = wanted.keys() | set(reply.kept)
             for fence, attempt in self._attempts.items():
-                if fence not in wanted and attempt.known_since < sent_at:
+                if fence not in listed and attempt.known_since < sent_at:
                     changed |= attempt.drop()
             return changed
 
@@ -288,7 +274,7 @@ class Roster:
             self._shippers.pop(fence).stop()
             if attempt.checkpoints is not None:
                 attempt.checkpoints.stop()
-            self._busy_before.pop(fence, None)
+            self._loads.forget(fence)
             self._patch_told.discard(fence)
             self.ends.forget(fence)
             del self._attempts[fence]

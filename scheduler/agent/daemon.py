@@ -209,7 +209,7 @@ class Daemon:
         reach("agent.answered")
         self.roster.note_contact(sent_at, request.reports)
         self._introduced = True
-        self._news.note_told(request.reports)
+        self._news.note_told(request.reports, sent_at)
         if request.troubles is not None:
             self._wrong = request.troubles
         self.checks.want(reply.check)
@@ -236,6 +236,7 @@ class Daemon:
             samples=samples,
             host_sample=host_sample,
             checks=self.checks.results(),
+            takes_kept=True,
         )
         wrong = self.watch.all()
         if not self._introduced or wrong != self._wrong:

@@ -16,22 +16,36 @@ class News:
     """Compares what is to be reported with what the server was told."""
 
     def __init__(self) -> None:
-        self._told: frozenset[AttemptReport] = frozenset()
+        self._told: dict[int, AttemptReport] = {}
+        self._asked_at = 0.0
         self._since: float | None = None
 
-    def note_told(self, reports: tuple[AttemptReport, ...]) -> None:
-        """The server has these now."""
-        self._told, self._since = frozenset(map(_telling, reports)), None
+    def note_told(self, reports: tuple[AttemptReport, ...], asked_at: float | None = None) -> None:
+        """The server has these now, told by a call that was made at monotonic `asked_at`.
+
+        A call that was held while another told more brings nothing that it did not know.
+        """
+        asked_at = time.monotonic() if asked_at is None else asked_at
+        if asked_at < self._asked_at:
+            return
+        self._asked_at, self._since = asked_at, None
+        self._told = {report.fence: report for report in reports}
 
     def is_due(
         self, reports: tuple[AttemptReport, ...], is_awaited: Callable[[AttemptReport], bool]
     ) -> bool:
         """Whether to call now; news that nobody awaits waits a moment for more."""
-        fresh = [one for one in map(_telling, reports) if one not in self._told]
+        fresh = [one for one in reports if self._is_fresh(one)]
         if not fresh or any(map(is_awaited, fresh)):
             return bool(fresh)
         self._since = self._since or time.monotonic()
         return time.monotonic() >= self._since + _UNHURRIED_S
+
+    def _is_fresh(self, report: AttemptReport) -> bool:
+        told = self._told.get(report.fence)
+        if told is report:
+            return False
+        return told is None or _telling(told) != _telling(report)
 
     def due_at(self) -> float | None:
         """When news that waits is due, monotonic; None while there is none."""

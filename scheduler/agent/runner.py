@@ -56,6 +56,7 @@ class Attempt:
         self._asked_at: float | None = None
         self.known_since = time.monotonic()
         self._lock = threading.RLock()
+        self._reported: tuple[object, AttemptReport] | None = None
         self.master_port = self.assignment.master_port
         if self.launch is not None:
             self.master_port = self.launch.master_port
@@ -177,14 +178,12 @@ class Attempt:
             launch = self.launch
             left = killing.kill_remains(launch.marker, launch.uid, self.supervisor.cgroups)
         detail = "the supervisor was lost; how the program ended is unknown"
-        if left:
-            detail += f"; could not be killed: {', '.join(map(str, left[:8]))}"
+        detail += f"; could not be killed: {', '.join(map(str, left[:8]))}" if left else ""
         logger.error("attempt %d: %s", self.fence, detail)
         self._record(self._lost(detail))
 
     def _lost(self, detail: str) -> ExitRecord:
-        size = self.slot.log_size()
-        now = time.time()
+        size, now = self.slot.log_size(), time.time()
         return ExitRecord(EndReason.NODE_LOST, now, self.started_at, None, detail, size)
 
     def order_stop(self, reason: EndReason, grace_s: float, detail: str = "") -> None:
@@ -215,7 +214,20 @@ class Attempt:
         return True
 
     def report(self, *, with_patch: bool = True) -> AttemptReport:
-        """What the server should know now; the patch is large, so it need be told once only."""
+        """What the server should know now; the patch is large, so it need be told once only.
+
+        The same object as before while there is nothing new: it is asked for at every pulse.
+        """
+        end, launch, watch = self.end, self.launch, self.checkpoints
+        size = end.log_size if end else self.slot.log_size()
+        seen = watch and (watch.confirmed, watch.is_done, watch.problem)
+        known = (end, launch, self.stop_order, self.started_at, self.master_port)
+        basis = (*known, size, seen, with_patch)
+        if self._reported is None or self._reported[0] != basis:
+            self._reported = basis, self._report(with_patch=with_patch)
+        return self._reported[1]
+
+    def _report(self, *, with_patch: bool) -> AttemptReport:
         end, launch, watch = self.end, self.launch, self.checkpoints
         return AttemptReport(
             fence=self.fence,
@@ -247,8 +259,8 @@ class Attempt:
 
     def clean_up(self, work: Path) -> None:
         """Remove its scratch; the working folder stays for a while, for people to look into."""
-        folder = attempt_folder(work, self.fence, self.assignment.rank)
-        shutil.rmtree(folder / "scratch", ignore_errors=True)
+        own = attempt_folder(work, self.fence, self.assignment.rank)
+        shutil.rmtree(own / "scratch", ignore_errors=True)
         if self.launch is not None:
             remove_memory_folder(self.launch.memory_folder)
 

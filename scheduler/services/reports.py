@@ -21,7 +21,7 @@ from scheduler.wire.messages import AttemptReport
 _MAX_PATCH = 256 * 1024
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def report_attempts(
     *, node: Node, reports: Sequence[AttemptReport], now: datetime, clock_ahead_s: float = 0.0
 ) -> set[int]:

@@ -1,7 +1,8 @@
 """Messages to and from JSON, strict: wrong types, wrong sizes and odd numbers are refused.
 
 Fields this version does not know are ignored, missing ones take the message's default, so peers
-one or two versions apart understand each other.
+one or two versions apart understand each other. For the same reason a field that has its default is
+not sent: most of a message is that. Readers and writers are made once for each kind of message.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import json
 import math
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 Message = TypeVar("Message")
@@ -22,9 +24,10 @@ MAX_DEPTH = 12
 MAX_ITEMS = 20_000
 MAX_TEXT = 1024 * 1024
 MAX_INT = 2**63 - 1
-_STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{\]}]', re.DOTALL)
-_AS_THEY_ARE = (str, int, float, bool)
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+_NO_BRACKETS = re.compile(r"[^\[\]{}]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_REQUIRED = object()
 
 
 class WireError(ValueError):
@@ -36,11 +39,19 @@ class WireError(ValueError):
         super().__init__(f"{self.path}: {problem}")
 
 
+class _Odd(Exception):
+    """Something inside a message; its place is put together on the way out."""
+
+    def __init__(self, problem: str, place: str = "") -> None:
+        self.problem, self.place = problem, place
+        super().__init__(problem)
+
+
 def encode(message: object) -> bytes:
     """A message as compact JSON in UTF-8."""
-    return json.dumps(
-        _plain(message), ensure_ascii=False, separators=(",", ":"), allow_nan=False
-    ).encode("utf-8", "surrogatepass")
+    write = _writer(cast(Any, type(message)))
+    plain = write(message) if write else message
+    return _ENCODER.encode(plain).encode("utf-8", "surrogatepass")
 
 
 def decode(kind: type[Message], raw: bytes) -> Message:
@@ -51,32 +62,16 @@ def decode(kind: type[Message], raw: bytes) -> Message:
         raise WireError("", f"is not UTF-8 (byte {error.start})") from None
     _refuse_depth(text)
     try:
-        data = json.loads(text, object_pairs_hook=_unique_pairs, parse_constant=_no_constant)
+        data = _DECODER.decode(text)
     except WireError:
         raise
     except (ValueError, RecursionError) as error:
         raise WireError("", f"is not JSON: {error}") from None
-    result: Message = _reader(cast(Any, kind))(data, "")
+    try:
+        result: Message = _reader(cast(Any, kind))(data)
+    except _Odd as odd:
+        raise WireError(odd.place.removeprefix("."), odd.problem) from None
     return result
-
-
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
-
-
-def _plain(value: object) -> object:
-    if value is None or type(value) in _AS_THEY_ARE:
-        return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: _plain(getattr(value, name)) for name in _names(type(value))}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return value
 
 
 def _refuse_depth(text: str) -> None:
@@ -84,13 +79,12 @@ def _refuse_depth(text: str) -> None:
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     depth = 0
-    for found in _STRING_OR_BRACKET.finditer(text):
-        first = found[0][0]
-        if first in "[{":
+    for bracket in _NO_BRACKETS.sub("", _STRING.sub("", text)):
+        if bracket in "[{":
             depth += 1
             if depth > MAX_DEPTH:
                 raise WireError("", f"is nested deeper than {MAX_DEPTH} levels")
-        elif first in "]}":
+        else:
             depth -= 1
 
 
@@ -109,7 +103,59 @@ def _no_constant(name: str) -> object:
     raise WireError("", f"{name} is not a number in JSON")
 
 
-Reader = Callable[[Any, str], Any]
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_pairs, parse_constant=_no_constant)
+
+Writer = Callable[[Any], Any]
+Reader = Callable[[Any], Any]
+
+
+@cache
+def _writer(kind: Any) -> Writer | None:
+    """How values of this type become what JSON has; None for those that already are."""
+    arguments = get_args(kind)
+    if get_origin(kind) in (Union, types.UnionType):
+        return _maybe(_writer(next(arg for arg in arguments if arg is not type(None))))
+    if get_origin(kind) is tuple:
+        return _each(_writer(arguments[0]))
+    if dataclasses.is_dataclass(kind):
+        return _message_writer(kind)
+    if isinstance(kind, type) and issubclass(kind, Enum) and not issubclass(kind, (str, int)):
+        return lambda value: value.value
+    return None
+
+
+def _maybe(inner: Writer | None) -> Writer | None:
+    return inner and (lambda value: None if value is None else inner(value))
+
+
+def _each(inner: Writer | None) -> Writer | None:
+    return inner and (lambda value: [inner(item) for item in value])
+
+
+def _message_writer(kind: Any) -> Writer:
+    hints = get_type_hints(kind)
+    fields = dataclasses.fields(kind)
+    rows = [(field.name, _default_of(field), _writer(hints[field.name])) for field in fields]
+    # One call for all fields is half of the work; of a single name it would give no tuple.
+    values_of = attrgetter("__class__", *(name for name, _, _ in rows))
+
+    def write(message: Any) -> dict[str, Any]:
+        return {
+            name: inner(value) if inner else value
+            for (name, usual, inner), value in zip(rows, values_of(message)[1:], strict=True)
+            if value != usual
+        }
+
+    return write
+
+
+def _default_of(field: dataclasses.Field[Any]) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return _REQUIRED
 
 
 @cache
@@ -130,91 +176,109 @@ def _reader(kind: Any) -> Reader:
 
 def _optional(kind: Any) -> Reader:
     inner = _reader(next(arg for arg in get_args(kind) if arg is not type(None)))
-    return lambda value, path: None if value is None else inner(value, path)
+    return lambda value: None if value is None else inner(value)
 
 
 def _sequence(item_kind: Any) -> Reader:
     inner = _reader(item_kind)
 
-    def read(value: Any, path: str) -> tuple[Any, ...]:
+    def read(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            raise WireError(path, "must be a list")
+            raise _Odd("must be a list")
         if len(value) > MAX_ITEMS:
-            raise WireError(path, f"has more than {MAX_ITEMS} items")
-        return tuple(inner(item, f"{path}[{index}]") for index, item in enumerate(value))
+            raise _Odd(f"has more than {MAX_ITEMS} items")
+        found: list[Any] = []
+        try:
+            for item in value:
+                found.append(inner(item))
+        except _Odd as odd:
+            raise _Odd(odd.problem, f"[{len(found)}]{odd.place}") from None
+        return tuple(found)
 
     return read
 
 
-def _mapping(value: Any, path: str) -> dict[str, str]:
+def _mapping(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise WireError(path, "must be an object")
+        raise _Odd("must be an object")
     if len(value) > MAX_ITEMS:
-        raise WireError(path, f"has more than {MAX_ITEMS} items")
-    return {_text(key, path): _text(item, f"{path}.{key}") for key, item in value.items()}
+        raise _Odd(f"has more than {MAX_ITEMS} items")
+    found: dict[str, str] = {}
+    for key, item in value.items():
+        name = _text(key)
+        try:
+            found[name] = _text(item)
+        except _Odd as odd:
+            raise _Odd(odd.problem, f".{name}") from None
+    return found
 
 
 def _message(kind: Any) -> Reader:
     hints = get_type_hints(kind)
-    fields = [(f, _reader(hints[f.name])) for f in dataclasses.fields(kind)]
+    fields = dataclasses.fields(kind)
+    readers = {field.name: _reader(hints[field.name]) for field in fields}
+    required = [field.name for field in fields if _default_of(field) is _REQUIRED]
 
-    def read(value: Any, path: str) -> Any:
-        if not isinstance(value, Mapping):
-            raise WireError(path, "must be an object")
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _Odd("must be an object")
         found: dict[str, Any] = {}
-        for spec, inner in fields:
-            where = f"{path}.{spec.name}" if path else spec.name
-            if spec.name in value:
-                found[spec.name] = inner(value[spec.name], where)
-            elif (
-                spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
-            ):
-                raise WireError(where, "is missing")
+        for name, item in value.items():
+            inner = readers.get(name)
+            if inner is None:
+                continue
+            try:
+                found[name] = inner(item)
+            except _Odd as odd:
+                raise _Odd(odd.problem, f".{name}{odd.place}") from None
+        for name in required:
+            if name not in found:
+                raise _Odd("is missing", f".{name}")
         return kind(**found)
 
     return read
 
 
 def _choice(kind: type[Enum]) -> Reader:
-    def read(value: Any, path: str) -> Enum:
+    def read(value: Any) -> Enum:
         try:
             return kind(value)
         except ValueError:
             known = ", ".join(str(member.value) for member in kind)
-            raise WireError(path, f"must be one of {known}") from None
+            raise _Odd(f"must be one of {known}") from None
 
     return read
 
 
-def _text(value: Any, path: str) -> str:
+def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise WireError(path, "must be text")
+        raise _Odd("must be text")
     if len(value) > MAX_TEXT:
-        raise WireError(path, f"is longer than {MAX_TEXT} characters")
+        raise _Odd(f"is longer than {MAX_TEXT} characters")
     if "\x00" in value or not (value.isascii() or _SURROGATE.search(value) is None):
-        raise WireError(path, "holds a NUL or a lone surrogate")
+        raise _Odd("holds a NUL or a lone surrogate")
     return value
 
 
-def _whole(value: Any, path: str) -> int:
+def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise WireError(path, "must be a whole number")
+        raise _Odd("must be a whole number")
     if abs(value) > MAX_INT:
-        raise WireError(path, "is out of range")
+        raise _Odd("is out of range")
     return value
 
 
-def _number(value: Any, path: str) -> float:
+def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise WireError(path, "must be a number")
+        raise _Odd("must be a number")
     if not math.isfinite(value):
-        raise WireError(path, "must be finite")
+        raise _Odd("must be finite")
     return float(value)
 
 
-def _flag(value: Any, path: str) -> bool:
+def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise WireError(path, "must be true or false")
+        raise _Odd("must be true or false")
     return value
 
 

@@ -24,7 +24,6 @@ MAX_LOG_CHUNK = 1024 * 1024
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
     """One GPU as NVML (or the simulator behind the same interface) describes it.
-
     A MIG instance is one too: `milli` thousandths of the card `parent` (UUID), told as well.
     """
 
@@ -176,9 +175,9 @@ class SyncRequest:
 
     `seen_revision` is the revision of the last reply the agent acted on; the server answers at
     once when it has a newer one and otherwise holds the call for at most `hold_s`. `host` and
-    `devices` come with the first sync of an agent process and when they change; None: unchanged.
-    `troubles` is all that is wrong now, told in the same way. `checks` are told until the reply
-    no longer asks for them.
+    `devices` come with the first sync of an agent process and when they change; None: unchanged;
+    `troubles`, all that is wrong now, too. `checks` are told until the reply asks no longer.
+    `takes_kept`: what is reported here and goes on may be answered by its fence alone.
     """
 
     protocol: int
@@ -195,6 +194,7 @@ class SyncRequest:
     devices: tuple[DeviceFacts, ...] | None = None
     troubles: tuple[TroubleReport, ...] | None = None
     checks: tuple[DeviceCheck, ...] = ()
+    takes_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,6 @@ class Code:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """How to run the program on one node: `command`, an argument list, once for each LOCAL_RANK.
-
     `secrets` are names; see `wire/secrets.py`. `log_cap_mib` 0: the agent's own cap alone counts.
     """
 
@@ -271,9 +270,9 @@ class Assignment:
 class SyncReply:
     """The complete truth for this node at `revision`.
 
-    An attempt the agent runs that is not in `assignments` must be stopped. `forget` lists fences
-    whose end and log are stored: the node may delete its spool entry. `check` lists devices that
-    the node should try out and report on.
+    An attempt the agent runs that is neither in `assignments` nor in `kept` must be stopped. `kept`
+    are fences the request has reported that go on as they were told. `forget`: end and log are
+    stored, so the spool entry may go. `check`: devices to try out and report on.
     """
 
     protocol: int
@@ -282,6 +281,7 @@ class SyncReply:
     assignments: tuple[Assignment, ...] = ()
     forget: tuple[int, ...] = ()
     check: tuple[str, ...] = ()
+    kept: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

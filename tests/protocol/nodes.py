@@ -99,6 +99,8 @@ class SimNode:
             hold_s=0.0,
             sent_at=now.timestamp(),
             reports=tuple(slot.report() for slot in self.slots.values()),
+            # The first node's agent is an older one.
+            takes_kept=self.row.name != "n1",
         )
         if not self.is_introduced:
             request = replace(request, devices=self.devices, troubles=())
@@ -119,6 +121,7 @@ class SimNode:
         wanted = {order.fence for order in reply.assignments}
         for order in reply.assignments:
             self._bring_to(order, now)
+        wanted |= set(reply.kept)
         for fence, slot in self.slots.items():
             if fence not in wanted and slot.accepted_at < sent_at:
                 self._stop(slot, EndReason.NODE_LOST, 30, now)

@@ -49,7 +49,8 @@ class Limits:
             if not _oom_kills(self.memory_group):
                 return ""
             return f"the kernel ended a process at the limit of {self.memory_mib} MiB"
-        pids = processes.descendants(root)
+        # Asked four times a second for every attempt; who is missed now is seen then.
+        pids = processes.descendants_near(root)
         if processes.resident_mib(pids) <= self.memory_mib:
             return ""
         held = processes.proportional_mib(pids)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scheduler.agent.config import Options
-from scheduler.agent.runtime.checkpoints import CheckRequest, Finding
+from scheduler.agent.runtime.checkpoints import NOTE_FILE, CheckRequest, Finding
 from scheduler.agent.runtime.records import LaunchRecord
 from scheduler.agent.runtime.space.memory import remove_memory_folder
 from scheduler.agent.setup.boxing import check_places, plan_sandbox
@@ -161,12 +161,25 @@ def _resume_point(assignment: Assignment, ground: Ground, folder: str, uid: int 
     The ranks of a gang must agree, so there only what the server has confirmed counts, if it has
     confirmed anything.
     """
+    if assignment.resume is None and _is_without_note(folder):
+        return Finding()
     is_gang = len(assignment.addresses) > 1
     request = CheckRequest(folder, uid, "", True, assignment.resume, only_offer=is_gang)
     found = ground.look(request, ground.is_stopped)
     if ground.is_stopped():
         raise SetupStopped
     return found or Finding(problem="the checkpoint could not be read on this node")
+
+
+def _is_without_note(folder: str) -> bool:
+    """Whether there certainly is none: most jobs are new, and looking as their user is a fork."""
+    try:
+        os.lstat(os.path.join(folder, NOTE_FILE))
+    except FileNotFoundError:
+        return True
+    except OSError:
+        pass  # only its user may look there
+    return False
 
 
 def _launch_record(

@@ -36,6 +36,18 @@ def update_row(
         return bool(cursor.rowcount)
 
 
+def update_row_reading(
+    model: type[Model], pk: int, fields: Mapping[str, Any], read: tuple[str, ...]
+) -> tuple[Any, ...] | None:
+    """As `update_row`, answering with the columns `read` as the database has them; None: no row."""
+    sql = _statement(connection.vendor, model, tuple(fields), (), (), read)
+    values = [_prepared(model, name, value) for name, value in fields.items()]
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [*values, pk])
+        row: tuple[Any, ...] | None = cursor.fetchone()
+        return row
+
+
 def _prepared(model: type[Model], name: str, value: Any) -> Any:
     value = value.pk if isinstance(value, Model) else value
     return model._meta.get_field(name).get_db_prep_save(value, connection)  # type: ignore[union-attr]
@@ -48,6 +60,7 @@ def _statement(
     fields: tuple[str, ...],
     guard: tuple[str, ...],
     raised: tuple[str, ...],
+    read: tuple[str, ...] = (),
 ) -> str:
     def column(name: str) -> str:
         found = model._meta.get_field(name).column  # type: ignore[union-attr]
@@ -57,4 +70,5 @@ def _statement(
     changes += [f"{column(name)} = {column(name)} + 1" for name in raised]
     held = [f"{column(name)} = %s" for name in ("id", *guard)]
     table = connection.ops.quote_name(model._meta.db_table)
-    return f"UPDATE {table} SET {', '.join(changes)} WHERE {' AND '.join(held)}"  # noqa: S608
+    sql = f"UPDATE {table} SET {', '.join(changes)} WHERE {' AND '.join(held)}"  # noqa: S608
+    return f"{sql} RETURNING {', '.join(map(column, read))}" if read else sql

@@ -1,0 +1,59 @@
+"""What a node is told: the whole truth, and no more words of it than it needs."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from scheduler.models import Node
+from scheduler.services.jobs import cancel_job
+from scheduler.wire.messages import HostSample
+from tests import scenes
+from tests.scenes import NOON, at, ended, running, start, submit, sync
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def node(root):
+    return scenes.build_cluster(root, gpus=8).node(1)
+
+
+def told(reply):
+    return [one.fence for one in reply.assignments], list(reply.kept)
+
+
+def test_what_goes_on_is_told_by_its_fence_alone(node, alice, project):
+    first, second = (start(submit(alice, project), node) for _ in range(2))
+    assert told(sync(node, takes_kept=True)) == ([first.pk, second.pk], [])
+    mine = running(first)
+    assert told(sync(node, mine, takes_kept=True)) == ([second.pk], [first.pk])
+    assert told(sync(node, mine)) == ([first.pk, second.pk], []), "an older agent"
+    # Another rank's report is no sign that this one is known.
+    foreign = running(second, rank=1)
+    assert told(sync(node, mine, foreign, takes_kept=True)) == ([second.pk], [first.pk])
+
+
+def test_a_stop_is_told_whole_and_an_end_not_at_all(node, alice, project):
+    first, second = (start(submit(alice, project), node) for _ in range(2))
+    sync(node, running(first), running(second), takes_kept=True)
+    cancel_job(actor=alice, job=first.job, now=at(5))
+    reply = sync(node, running(first), running(second), takes_kept=True)
+    assert told(reply) == ([first.pk], [second.pk])
+    assert reply.assignments[0].stop is not None
+    assert reply.revision == Node.objects.get(pk=node.pk).desired_revision
+    reply = sync(node, ended(first), running(second), takes_kept=True)
+    assert (told(reply), reply.forget) == (([], [second.pk]), (first.pk,))
+
+
+def test_a_quiet_renewal_takes_as_few_statements_as_it_can(node, alice, project):
+    """The heartbeat that reads the node back, the reading, what is known, what runs here."""
+    reports = [running(start(submit(alice, project), node)) for _ in range(8)]
+    quiet = {"takes_kept": True, "host_sample": HostSample(NOON.timestamp(), 1.0, 1, 1)}
+    node = Node.objects.select_related("pool").get(pk=node.pk)
+    sync(node, *reports, **quiet)
+    with CaptureQueriesContext(connection) as seen:
+        assert len(sync(node, *reports, **quiet).kept) == 8
+    words = [query["sql"].split()[0] for query in seen if "SAVEPOINT" not in query["sql"]]
+    assert words == ["UPDATE", "SELECT", "INSERT", "SELECT"]
