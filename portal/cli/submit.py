@@ -132,9 +132,11 @@ def _show_estimate(quote_: dict[str, Any]) -> None:
         return
     if guess["start_p50_at"] and guess["start_p90_at"]:
         when = f"{_when(guess['start_p50_at'])} (p90 {_when(guess['start_p90_at'])})"
-        print_line(f"It starts about {when}.")
+        print_line(f"It starts about {when}. {guess['why']}".strip())
+        if guess["last_start_p90_at"]:
+            print_line(f"Its last task starts by {_when(guess['last_start_p90_at'])} (p90).")
     else:
-        print_line(guess["why"] or f"It starts about {_when(guess['start_p50_at'])}.")
+        print_line(guess["why"] or "Nobody knows when it starts.")
     run = f"{span(guess['run_p50_s'])} (p90 {span(guess['run_p90_s'])})"
     print_line(f"It runs about {run}, by {guess['basis']}.")
     if guess["cost_p50"] is not None:

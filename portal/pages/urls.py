@@ -177,6 +177,7 @@ request_urls = [
     path("<int:pk>/whatif/", request_pages.request_whatif, name="whatif"),
     path("<int:pk>/decide/", request_pages.request_decide, name="decide"),
     path("<int:pk>/renew/", request_pages.request_renew, name="renew"),
+    path("<int:pk>/revoke/", request_pages.request_revoke, name="revoke"),
 ]
 
 token_urls = [

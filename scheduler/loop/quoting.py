@@ -5,31 +5,25 @@ The engine decides the cycle of this moment with the job as one more that waits.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 
-import numpy as np
 from django.utils import timezone
 
 from accounts.models import User
 from accounts.selectors import get_visible_project
-from scheduler.engine.cycle import plan_cycle
-from scheduler.engine.snapshot import NONE, Snapshot, Waiting, floats, ints
+from scheduler.loop.foreseeing import Start, Starts, starts_of
 from scheduler.loop.learning import read_run_times
-from scheduler.loop.loading import Loaded, load_snapshot
-from scheduler.loop.memories import Memories
-from scheduler.models import Pool, Queue
+from scheduler.models import Pool
 from scheduler.money import cost_of
 from scheduler.selectors.sharing.after import budgets_after, limits_after
-from scheduler.services.sharing.policies import policy_in_force
-from scheduler.services.submitting.columns import columns_of
-from scheduler.services.submitting.quotes import Estimate, Quote, preview_job
+from scheduler.services.holding.obstacles import Needed
+from scheduler.services.submitting.opening import Opening
+from scheduler.services.submitting.quotes import Estimate, Quote, check_only, preview_of
 from scheduler.spec import JobSpec
-from scheduler.states import wait_sentence
-
-# No job has it: numbers count from one.
-_ITS_NUMBER = 2**53
+from scheduler.states import DependencyKind
 
 
 def quote_job(*, actor: User, spec: JobSpec, now: datetime | None = None) -> Quote:
@@ -38,28 +32,33 @@ def quote_job(*, actor: User, spec: JobSpec, now: datetime | None = None) -> Quo
     Decides one cycle: milliseconds while little waits, tens of them with ten thousand jobs.
     """
     now = now or timezone.now()
-    quote = preview_job(actor=actor, spec=spec, now=now)
-    pool = Pool.objects.get(name=quote.pool)
+    opening = check_only(actor=actor, spec=spec, now=now)
+    quote = preview_of(opening)
     run_p50_s, run_p90_s, basis = _run_times(actor, spec)
-    start_p50, start_p90, why = _start(actor, spec, pool, now)
+    start = _start(opening, now)
     estimate = Estimate(
-        start_p50_at=start_p50,
-        start_p90_at=start_p90,
-        why=why,
+        start_p50_at=start.p50_at,
+        start_p90_at=start.p90_at,
+        why=start.why,
         run_p50_s=run_p50_s,
         run_p90_s=run_p90_s,
         basis=basis,
         cost_p50=_cost(quote, run_p50_s),
         cost_p90=_cost(quote, run_p90_s),
-        starts_now=start_p90 == now,
+        starts_now=start.p90_at == now,
+        last_start_p90_at=start.last_p90_at,
     )
-    worst_s = quote.tasks * quote.gpus * spec.time_limit
+    return _with_what_is_left(replace(quote, estimate=estimate), opening, now)
+
+
+def _with_what_is_left(quote: Quote, opening: Opening, now: datetime) -> Quote:
+    actor, spec = opening.target.actor, opening.spec
+    pool: Pool = opening.target.queue.pool
+    gpus = quote.tasks * quote.gpus
+    worst_s = gpus * spec.time_limit
     return replace(
         quote,
-        estimate=estimate,
-        limits=limits_after(
-            actor, spec.project, pool, spec.gpu_model, quote.tasks * quote.gpus, now=now
-        ),
+        limits=limits_after(actor, spec.project, pool, spec.gpu_model, gpus, now=now),
         budgets=budgets_after(actor, spec.project, worst_s, quote.worst_case_cost, now=now),
     )
 
@@ -83,56 +82,29 @@ def _run_times(actor: User, spec: JobSpec) -> tuple[int, int, str]:
     return min(int(p50_s), spec.time_limit), min(int(p90_s), spec.time_limit), words
 
 
-def _start(
-    actor: User, spec: JobSpec, pool: Pool, now: datetime
-) -> tuple[datetime | None, datetime | None, str]:
-    if spec.begin is not None and spec.begin > now:
-        return spec.begin, None, "It starts no earlier than it asks for."
-    if spec.hold or spec.depends_on:
-        return None, None, "It starts only after it is let go, or the others have ended."
-    if columns_of(spec)["is_shaped"]:
-        return None, None, "Starts of jobs with such wishes are told once they wait."
-    policy = policy_in_force()
-    loaded = load_snapshot(now, half_life_s=policy.memory_s)
-    snapshot = Memories().add_to(loaded.snapshot, policy, now=now)
-    plan = plan_cycle(_with(snapshot, loaded, actor, spec, pool, now), policy)
-    if any(start.job == _ITS_NUMBER for start in plan.starts):
-        return now, now, ""
-    at = int(np.flatnonzero(plan.waits.job == _ITS_NUMBER)[0])
-    wait = plan.waits[at]
-    p50_s, p90_s = wait.facts["start_p50_at"], wait.facts["start_p90_at"]
-    if not isinstance(p50_s, int) or not isinstance(p90_s, int):
-        words = (wait_sentence(wait.reason, wait.facts), str(wait.facts.get("start_why", "")))
-        return None, None, " ".join(words).strip()
-    return _moment(p50_s), _moment(p90_s), ""
+def _start(opening: Opening, now: datetime) -> Start:
+    """As the engine says, and not before what the job itself waits for."""
+    spec = opening.spec
+    if spec.hold:
+        return Start(why="It starts only after it is released.")
+    missing = [one for one in opening.order.needed if not one.is_met]
+    if opening.order.obstacle is not None and not missing:
+        return Start(why="It starts only after the earlier jobs of its name have ended.")
+    starts = starts_of(opening, now)
+    start = _not_before(starts, missing, now)
+    if spec.begin is None or spec.begin <= now:
+        return start
+    words = "Not before it asks for." if start.p50_at else start.why
+    return start.not_before(spec.begin, spec.begin, words)
 
 
-def _with(
-    snapshot: Snapshot, loaded: Loaded, actor: User, spec: JobSpec, pool: Pool, now: datetime
-) -> Snapshot:
-    """The cluster with the job as the last of those that wait."""
-    columns = columns_of(spec)
-    project = get_visible_project(actor, spec.project)
-    queue = Queue.objects.filter(pool=pool).order_by("pk").values_list("pk", flat=True)[0]
-    models = {name: row for row, name in enumerate(snapshot.models)}
-    one = Waiting.of(
-        id=ints([_ITS_NUMBER]),
-        pool=ints([loaded.pool_row[pool.pk]]),
-        queue=ints([loaded.queue_row[queue]]),
-        tier=ints([columns["tier"]]),
-        queued_at_s=floats([now.timestamp()]),
-        nodes=ints([columns["nodes"]]),
-        gpus_per_node=ints([columns["gpus_per_node"]]),
-        cpus=ints([columns["cpus"]]),
-        memory_mib=ints([columns["memory_mib"]]),
-        model=ints([models.get(spec.gpu_model, NONE) if spec.gpu_model else loaded.any_whole]),
-        time_limit_s=ints([spec.time_limit]),
-        remaining_s=floats([spec.time_limit]),
-        account=loaded.owners.of([project.pk]),
-        sharer=loaded.owners.sharers([project.pk], [actor.pk]),
-    )
-    return replace(snapshot, waiting=snapshot.waiting.join(one))
-
-
-def _moment(epoch_s: float) -> datetime:
-    return datetime.fromtimestamp(epoch_s, UTC)
+def _not_before(starts: Starts, missing: Iterable[Needed], now: datetime) -> Start:
+    """Once the others have ended, or started: as the engine foresees them."""
+    start = starts.mine
+    for one in missing:
+        is_start = one.kind == DependencyKind.AFTER
+        p50_at, p90_at = starts.start_of(one.job) if is_start else starts.end_of(one.job)
+        if p50_at is None or p90_at is None:
+            return Start(why=f"Nobody knows when job {one.job} will have come so far.")
+        start = start.not_before(max(p50_at, now), max(p90_at, now), "By what it waits for now.")
+    return start

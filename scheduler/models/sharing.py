@@ -153,7 +153,8 @@ class Budget(models.Model):
 
     Money is in steps (`scheduler.money`). A start commits its worst case; at its end that is
     released and what it really took is spent. `version` counts changes; `carried` is the part of
-    the limit left over from the budget before; `spent_out_at`: when a hard stop was reached.
+    the limit left over from the budget before, `granted` the part that requests added;
+    `spent_out_at`: when a hard stop was reached.
     `action` is taken when the alert of `action_at` fires. `renewal`: the next period's budget comes
     by itself when this one is over, at `renewed_at`.
     """
@@ -170,6 +171,7 @@ class Budget(models.Model):
     grace_s = models.PositiveIntegerField(default=600)
     carry_percent = models.PositiveSmallIntegerField(default=0)
     carried = models.PositiveBigIntegerField(default=0)
+    granted = models.PositiveBigIntegerField(default=0)
     renewal = models.CharField(max_length=16, choices=Renewal.choices, default="", blank=True)
     renewed_at = models.DateTimeField(null=True, blank=True)
     action = models.CharField(
@@ -218,6 +220,11 @@ class Budget(models.Model):
     def limit(self) -> int:
         """In its own measure, as are the next two: GPU-seconds, or steps of money."""
         return self.money if self.money is not None else self.gpu_seconds or 0
+
+    @property
+    def usual(self) -> int:
+        """The limit as it was set: without what was left over or granted on top."""
+        return self.limit - self.carried - self.granted
 
     @property
     def committed(self) -> int:

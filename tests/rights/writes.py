@@ -209,6 +209,7 @@ WRITES: Final[dict[str, str]] = {
     "post requests/<int:pk>/decide/": "decide",
     "post requests/<int:pk>/comment/": "take_part",
     "post requests/<int:pk>/renew/": "asker",
+    "post requests/<int:pk>/revoke/": "operate",
     "post requests/<int:pk>/whatif/": "take_part",
     "post tokens/": "everybody",
     "delete tokens/<int:pk>/": "own",

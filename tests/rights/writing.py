@@ -150,6 +150,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post requests/<int:pk>/decide/": ("asked", {"version": 3, "outcome": "approve"}),
     "post requests/<int:pk>/comment/": ("asked", {"text": "Soon."}),
     "post requests/<int:pk>/renew/": ("asked", {}),
+    "post requests/<int:pk>/revoke/": ("asked", {"version": 3}),
     "post requests/<int:pk>/whatif/": ("asked", {}),
     "post tokens/": ("", {"name": "x", "scopes": ["jobs:read"]}),
     "delete tokens/<int:pk>/": ("token", {}),

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from django.db import transaction
 
 from accounts.models import Rate
+from accounts.services import set_rate
+from scheduler.engine.cycle import plan_cycle
+from scheduler.loop.answering import picture
 from scheduler.loop.quoting import quote_job
 from scheduler.models import Attempt, Job
+from scheduler.models.cluster import slot_model
+from scheduler.services.jobs import submit_job
+from scheduler.services.nodes.cutting import cut_card
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.limits import set_quota
-from scheduler.spec import parse_spec
+from scheduler.services.sharing.policies import set_policy
+from scheduler.services.sites.licences import set_licence
+from scheduler.services.sites.places import label_node
+from scheduler.spec import SpecInvalid, parse_spec
 from tests import scenes
 from tests.scenes import NOON, at, ended, running, start, submit, sync
 
@@ -101,3 +111,106 @@ def test_what_is_left_of_quotas_and_budgets_after_it(cluster, root, team, alice,
 def test_an_array_costs_as_much_as_all_its_tasks(cluster, alice, project):
     quote = quoted(alice, project, time_limit="1h", array={"range": "0-9"})
     assert quote.estimate.cost_p90 == quote.worst_case_cost == Decimal(36)
+
+
+WISHES = {
+    "plain": {"gpus_per_node": 2},
+    "label": {"gpus_per_node": 2, "constraints": ["net=ib"]},
+    "label that nobody has": {"constraints": ["net=roce"]},
+    "licence": {"licences": {"sim": 1}},
+    "licence in use": {"licences": {"sim": 2}},
+    "elastic": {"nodes": "1..3", "gpus_per_node": 2},
+    "memory of a GPU": {"gpu_memory": "40GiB", "gpus_per_node": 2},
+    "exclusive": {"exclusive": True},
+    "one rack": {"nodes": 2, "topology": {"level": "rack", "mode": "required"}},
+    "array": {"array": {"range": "0-4"}, "gpus_per_node": 2},
+    "throttled array": {"array": {"range": "0-4", "max_parallel": 2}},
+    "no GPU": {"gpus_per_node": 0},
+    "part of a card": {"gpu_milli": "0.25"},
+}
+
+
+def test_a_quote_says_what_the_engine_says_once_it_is_submitted(root, alice, project):
+    cluster = scenes.build_cluster(root, nodes=3, gpus=2)
+    set_licence(actor=root, name="sim", total=2)
+    label_node(actor=root, node=cluster.node(1), labels={"net": "ib"}, now=at(0))
+    price = {"price_per_gpu_hour": Decimal(1), "currency": "EUR", "valid_from": at(-60)}
+    set_rate(actor=root, device_model=slot_model(scenes.MODEL, 4), **price)
+    cut_card(actor=root, device=cluster.node(3).devices.last(), slots=4, now=at(0))
+    for number, licences in ((1, {"sim": 1}), (2, {})):
+        job = submit(alice, project, gpus_per_node=2, time_limit="1h", licences=licences)
+        sync(cluster.node(number), running(start(job, cluster.node(number))), now=at(1))
+    said = {}
+    for wish, fields in WISHES.items():
+        guess = quoted(alice, project, now=at(60), **fields).estimate
+        said[wish] = guess.start_p50_at, guess.start_p90_at
+        with transaction.atomic():
+            assert said[wish] == submitted(alice, project, fields), wish
+            transaction.set_rollback(True)
+        assert (guess.start_p50_at is None) == bool(guess.why), wish
+    assert said["part of a card"] == (at(60), at(60))
+    assert all(said[wish] > (at(60), at(60)) for wish in ("label", "elastic", "array"))
+    assert said["label that nobody has"] == said["licence in use"] == (None, None)
+
+
+def submitted(alice, project, fields):
+    """What the cycle of this moment says of the job once it is a row."""
+    document = {"name": "train", "project": project.path, "script": "echo hi", **fields}
+    made = submit_job(actor=alice, spec=parse_spec(document), now=at(60)).job
+    plan = plan_cycle(*picture(at(60)))
+    if any(one.job == made.pk for one in plan.starts):
+        return at(60), at(60)
+    facts = plan.waits[plan.waits.job.tolist().index(made.pk)].facts
+    told = (facts["start_p50_at"], facts["start_p90_at"])
+    return tuple(one and datetime.fromtimestamp(one, UTC) for one in told)
+
+
+def test_an_array_says_when_its_last_task_starts(cluster, alice, project):
+    fields = {"gpus_per_node": 2, "time_limit": "1h"}
+    guess = quoted(alice, project, array={"range": "0-2"}, **fields).estimate
+    assert guess.starts_now
+    assert guess.last_start_p90_at == at(7200)
+    throttled = quoted(alice, project, array={"range": "0-2", "max_parallel": 1}, **fields)
+    assert throttled.estimate.starts_now
+    assert throttled.estimate.last_start_p90_at is None
+
+
+def test_it_starts_once_what_it_depends_on_has_ended(cluster, alice, project):
+    first = submit(alice, project, gpus_per_node=2, time_limit="1h")
+    sync(cluster.node(1), running(start(first, cluster.node(1))), now=at(0))
+    waits = submit(alice, project, gpus_per_node=2, time_limit="2h", now=at(1))
+
+    def after(job, kind="afterok", **more):
+        needed = [{"job": job.pk, "kind": kind}]
+        return quoted(alice, project, now=at(60), depends_on=needed, **more).estimate
+
+    assert at(3600) <= after(first).start_p90_at < at(3 * 3600 + 900)
+    assert at(3 * 3600) <= after(waits).start_p90_at <= at(3 * 3600 + 900)
+    assert at(3600) <= after(waits, "after").start_p90_at
+    held = submit(alice, project, hold=True)
+    assert after(held).start_p50_at is None
+    assert f"job {held.pk}" in after(held).why
+
+
+def test_it_starts_no_earlier_than_it_asks_for(cluster, alice, project):
+    guess = quoted(alice, project, begin=at(5000).isoformat()).estimate
+    assert guess.start_p50_at == guess.start_p90_at == at(5000)
+    assert not guess.starts_now
+    assert quoted(alice, project, hold=True).estimate.why == "It starts only after it is released."
+
+
+def test_a_quote_refuses_what_a_submit_refuses(cluster, root, team, alice, project):
+    set_quota(actor=root, owner=team, max_hours=1)
+    with pytest.raises(SpecInvalid) as refused:
+        quoted(alice, project, time_limit="2h")
+    assert [problem.field for problem in refused.value.problems] == ["time_limit"]
+
+
+def test_others_stop_for_a_job_of_a_higher_tier(cluster, root, alice, project):
+    set_policy(actor=root, name="fair", preempts=True)
+    low = submit(alice, project, gpus_per_node=2, time_limit="9h", tier="exploratory")
+    sync(cluster.node(1), running(start(low, cluster.node(1))), now=at(0))
+    guess = quoted(alice, project, now=at(7200), gpus_per_node=2, tier="urgent").estimate
+    assert guess.start_p50_at == at(7200)
+    assert at(7200) < guess.start_p90_at < at(7500)
+    assert (guess.why, guess.starts_now) == ("Others stop for it first.", False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -10,11 +10,13 @@ import pytest
 from accounts.services import appoint_bookkeeper
 from scheduler.models import Budget, OutboundMail
 from scheduler.money import from_steps
-from scheduler.services.errors import Forbidden, Invalid
-from scheduler.services.requesting.asking import withdraw_request
+from scheduler.services.budgets.renewing import renew_budget
+from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.requesting.asking import submit_request, withdraw_request
+from scheduler.services.requesting.granting import revoke_granted
 from scheduler.services.requesting.reminding import renew_request, tend_requests
 from scheduler.services.requesting.whatif import ask_whatif, simulate
-from scheduler.services.sharing.budgets import set_budget
+from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from scheduler.services.sharing.grants import revoke_grant
 from scheduler.services.sharing.limits import set_quota
 from scheduler.spec import SpecInvalid
@@ -23,6 +25,7 @@ from tests.requesting import DAY_S, ask, decide
 from tests.scenes import at
 
 pytestmark = pytest.mark.django_db
+MONTH = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -183,6 +186,66 @@ class TestAskingForMoney:
         assert tend_requests(now=at(31 * DAY_S))["returned"] == 0
         assert OutboundMail.objects.filter(person=alice, text__contains="30.00 EUR").exists()
         assert done.events.last().words == "Its time is over"
+
+    def test_hours_are_taken_back_too_and_a_raise_is_not_renewed_with_its_budget(
+        self, root, cluster, alice, project, lead
+    ):
+        period = {"valid_from": MONTH, "valid_until": MONTH.replace(month=12)}
+        budget = set_budget(
+            actor=root, owner=project, gpu_hours=100, now=at(0), **period,
+            rules=BudgetRules(renewal="monthly"),
+        )  # fmt: skip
+        until = {"valid_until": at(5 * DAY_S)}
+        first = decide(lead, ask(alice, project, kind="budget", amount=50, **until))
+        assert first.returns_at == at(5 * DAY_S)
+        second = decide(lead, ask(alice, project, kind="budget", amount=8))
+        # What was asked for longer ends with the budget it was added to.
+        assert second.returns_at == budget.valid_until
+        Budget.objects.filter(pk=budget.pk).update(spent_s=130 * 3600)
+        tend_requests(now=at(5 * DAY_S))
+        budget.refresh_from_db()
+        assert (budget.limit, budget.granted) == (130 * 3600, 30 * 3600)
+        # What is set by hand is the usual limit; what was granted stays on top.
+        set_budget(
+            actor=root, owner=project, gpu_hours=90, now=at(6 * DAY_S), **period,
+            rules=BudgetRules(renewal="monthly"),
+        )  # fmt: skip
+        budget.refresh_from_db()
+        assert (budget.limit, budget.usual) == (120 * 3600, 90 * 3600)
+        renew_budget(budget, now=budget.valid_until)
+        following = Budget.objects.get(valid_from=budget.valid_until)
+        assert (following.limit, following.granted) == (90 * 3600, 0)
+        assert tend_requests(now=following.valid_from)["returned"] == 1
+        assert Budget.objects.get(pk=budget.pk).limit == 120 * 3600
+
+    def test_it_is_renewed_for_the_time_afterwards(self, root, books, alice, project, lead):
+        self.purse(books, project, 100)
+        until = {"valid_until": at(25 * DAY_S)}
+        done = decide(lead, ask(alice, project, kind="money", amount=50, **until))
+        with pytest.raises(Forbidden):
+            renew_request(actor=lead, request=done, now=at(10 * DAY_S))
+        made = renew_request(actor=alice, request=done, now=at(10 * DAY_S))
+        text = made.versions.get()
+        assert (made.state, made.kind, text.amount, made.renews) == ("draft", "money", 50, done)
+        assert (text.valid_from, text.valid_until) == (at(25 * DAY_S), at(50 * DAY_S - 60))
+        # The budget ends before as many days again are over, so the next renewal does too.
+        made = submit_request(actor=alice, request_id=made.pk, version=made.version, now=at(60))
+        late = renew_request(actor=alice, request=decide(lead, made), now=at(49 * DAY_S))
+        assert late.versions.get().valid_until == at(60 * DAY_S)
+
+    def test_it_is_revoked_by_who_may_set_the_budget(self, root, books, alice, project, lead):
+        budget = self.purse(books, project, 100)
+        done = decide(lead, ask(alice, project, kind="money", amount=50))
+        with pytest.raises(Forbidden):
+            revoke_granted(actor=alice, request_id=done.pk, version=done.version, now=at(90))
+        with pytest.raises(Conflict):
+            revoke_granted(actor=books, request_id=done.pk, version=1, now=at(90))
+        gone = revoke_granted(actor=books, request_id=done.pk, version=done.version, now=at(90))
+        assert (gone.returns_at, self.left(budget)) == (None, 100)
+        assert gone.events.last().actor == books
+        with pytest.raises(Conflict, match="come to its end"):
+            revoke_granted(actor=books, request_id=done.pk, version=gone.version, now=at(91))
+        assert tend_requests(now=at(31 * DAY_S))["returned"] == 0
 
     def test_it_needs_a_budget_and_ends_with_it(self, root, books, project, alice):
         with pytest.raises(Invalid, match="No budget limits this"):

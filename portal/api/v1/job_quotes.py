@@ -24,7 +24,8 @@ _LEFT: dict[str, Any] = {"max_digits": 40, "decimal_places": 10}
 class EstimateShape(serializers.Serializer[Any]):
     """p50 and p90 of start, run time and cost. Null: nobody knows, `why` says for the start.
 
-    Costs are null where no price is set. `basis`: what the run time was learnt from.
+    Costs are null where no price is set. `basis`: what the run time was learnt from. Of an array
+    `start_*` is that of its first task, `last_start_p90_at` that of its last one.
     """
 
     start_p50_at = serializers.DateTimeField(allow_null=True)
@@ -36,6 +37,7 @@ class EstimateShape(serializers.Serializer[Any]):
     cost_p50 = serializers.DecimalField(**MONEY, allow_null=True)
     cost_p90 = serializers.DecimalField(**MONEY, allow_null=True)
     starts_now = serializers.BooleanField()
+    last_start_p90_at = serializers.DateTimeField(allow_null=True)
 
 
 class LimitAfterShape(serializers.Serializer[Any]):

@@ -183,6 +183,7 @@ urlpatterns: list[URLPattern] = [
     path("requests/<int:pk>/decide/", requests.RequestDecide.as_view(), name="request_decide"),
     path("requests/<int:pk>/comment/", requests.RequestComment.as_view(), name="request_comment"),
     path("requests/<int:pk>/renew/", requests.RequestRenew.as_view(), name="request_renew"),
+    path("requests/<int:pk>/revoke/", requests.RequestRevoke.as_view(), name="request_revoke"),
     path("requests/<int:pk>/whatif/", requests.RequestWhatIf.as_view(), name="request_whatif"),
     path("me/", people.WhoAmI.as_view(), name="me"),
     path("projects/", people.ProjectList.as_view(), name="projects"),

@@ -175,6 +175,12 @@ def renew(number: Number, as_json: AsJson = False) -> None:
     _post(f"/requests/{number}/renew/", {}, as_json)
 
 
+@app.command()
+def revoke(number: Number, version: Seen = None, as_json: AsJson = False) -> None:
+    """End what was granted before its time; what runs goes on."""
+    _change(number, "revoke", version, {}, as_json)
+
+
 def _change(
     number: int, verb: str, version: int | None, body: dict[str, Any], as_json: bool
 ) -> None:

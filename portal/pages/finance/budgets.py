@@ -83,8 +83,8 @@ def budget_form(owners: list[tuple[str, str]], data: Any = None, **initial: Any)
 def filled_from(budget: Budget) -> dict[str, Any]:
     """A budget as the initial values of its form."""
     names = (*_RULES, "valid_from", "valid_until", "version")
-    hours = None if budget.is_money else (budget.limit - budget.carried) // 3600
-    money = f"{from_steps(budget.limit - budget.carried):.2f}" if budget.is_money else None
+    hours = None if budget.is_money else budget.usual // 3600
+    money = f"{from_steps(budget.usual):.2f}" if budget.is_money else None
     shown = {name: getattr(budget, name) for name in names}
     return {**shown, "owner": owner_path(budget) or _ROOT, "gpu_hours": hours, "amount": money}
 

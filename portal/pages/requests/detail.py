@@ -20,6 +20,7 @@ from scheduler.models import QuotaRequest, RequestVersion
 from scheduler.selectors import requesting as select
 from scheduler.services.requesting import asking, reminding, whatif
 from scheduler.services.requesting.deciding import decide_request, offer_of
+from scheduler.services.requesting.granting import is_in_force, may_revoke, revoke_granted
 from scheduler.services.requesting.rights import require_decider
 from scheduler.services.requesting.standing import standing_of
 from scheduler.states import (
@@ -29,6 +30,8 @@ from scheduler.states import (
     REVIEW_STATES,
     RequestState,
 )
+
+_GRANTED = frozenset({RequestState.APPROVED, RequestState.PARTLY_APPROVED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,11 @@ def _show(
     may_decide, why_not = _may_decide(viewer, found)
     is_mine = found.asked_by_id == viewer.pk
     offer = offer_of(found)
+    decisions = list(found.decisions.select_related("decided_by", "on_behalf_of", "whatif"))
     row = found.whatifs.filter(revision=found.revision).first()
+    if found.state in FINAL_REQUEST_STATES and decisions:
+        # What the last one who decided had seen, whatever was asked since.
+        row = decisions[-1].whatif or row
     context = {
         "asked": asked,
         "changes": [(version, _changes(before, version)) for before, version in pairwise(versions)],
@@ -67,6 +74,9 @@ def _show(
         "standing": standing_of(found.project or found.team, now=now),
         "may_decide": may_decide,
         "why_not": why_not,
+        "may_revoke": is_in_force(found, now) and may_revoke(viewer, found),
+        "may_renew": is_mine and found.state in _GRANTED,
+        "decisions": decisions,
         "offer": offer,
         "decide_form": DecideForm(initial={"version": found.version}),
         "comment_form": TextForm(),
@@ -220,6 +230,19 @@ def request_revise(request: HttpRequest, pk: int) -> HttpResponseBase:
         return f"{found} has a new version."
 
     return _act(request, pk, form, act, "wish_form")
+
+
+@page("POST")
+def request_revoke(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """End what was granted before its time."""
+    form = VersionForm(request.POST)
+
+    def act(found: QuotaRequest) -> str:
+        version = form.cleaned_data["version"]
+        revoke_granted(actor=viewer_of(request), request_id=found.pk, version=version)
+        return f"What {found} granted is revoked. What runs goes on."
+
+    return _act(request, pk, form, act)
 
 
 @page("POST")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
 
 from scheduler.engine.snapshot import NONE, Waiting, floats, ints
 from scheduler.loop.loading.accounts import Owners
@@ -36,10 +38,16 @@ JOB_FIELDS = (
 )
 
 
-def load_jobs() -> Columns:
-    """Every queued job, by field."""
+def load_jobs(also: Sequence[Job] = ()) -> Columns:
+    """Every queued job, by field; then those of `also`, which are no rows."""
     queued = Job.objects.filter(state=JobState.QUEUED).order_by("pk")
-    return columns_of(queued.values_list(*JOB_FIELDS), JOB_FIELDS)
+    rows = chain(queued.values_list(*JOB_FIELDS), (fields_of(job, JOB_FIELDS) for job in also))
+    return columns_of(rows, JOB_FIELDS)
+
+
+def fields_of(job: Job, names: Sequence[str]) -> tuple[Any, ...]:
+    """As `values_list` would give them, of a job that need not be a row."""
+    return tuple(getattr(job, name) for name in names)
 
 
 def load_avoided(node_row: dict[int, int]) -> dict[int, int]:

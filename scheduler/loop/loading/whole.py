@@ -6,7 +6,7 @@ devices, everybody else only gives them back, and the commit is guarded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -33,7 +33,7 @@ from scheduler.loop.loading.licences import load_licences
 from scheduler.loop.loading.live import has_elastic, load_running, runs_below
 from scheduler.loop.loading.parts import Parts, models_now, with_whole_cards
 from scheduler.loop.loading.wishes import cells_of, load_wishes, with_cells, with_wishes
-from scheduler.models import Pool, Queue
+from scheduler.models import Job, Pool, Queue
 
 # A node that broke a job is the last choice for so long.
 FAILED_LATELY = timedelta(hours=24)
@@ -95,17 +95,18 @@ class Loaded:
         return bool((limits.guaranteed > 0).any()) or runs_below(int(tiers.max()))
 
 
-def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
+def load_snapshot(
+    now: datetime, *, half_life_s: float | None = None, also: Sequence[Job] = ()
+) -> Loaded:
     """Everything the engine needs to know about this moment; past use only with a half-life.
 
     1. Pools and queues, for names and pauses.
     2. Nodes that are not retired, and their devices.
     3. Open allocations with their placements: what is held, and until when.
     4. Rooms that are kept for jobs while others make them; the calendar, and headroom.
-    5. Queued jobs, and the nodes where they failed last.
+    5. Queued jobs, `also` some that nobody has submitted; the nodes where they failed last.
     6. Whose they are, what that account may hold, and what it used before.
-    7. What few of them ask for beside; licences, and which nodes failed lately. Teams tell
-       tenants apart only where a card has several holders.
+    7. What few ask for beside; licences; which nodes failed lately; tenants of shared cards.
     """
     pools, queues = _load_lines()
     pool_row = {pk: row for row, (pk, _) in enumerate(pools)}
@@ -113,16 +114,15 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
     node_rows = load_nodes()
     node_row = {pk: row for row, pk in enumerate(node_rows["pk"])}
     shares, holder = load_shares(node_row)
-    job_rows = load_jobs()
-    models = ModelRows()
-    parts = Parts()
+    job_rows = load_jobs(also)
+    models, parts = ModelRows(), Parts()
     claims, devices = with_claims(load_devices(node_row, holder, models, parts), node_row, now)
     owners = load_owners(_owners(job_rows, shares), now=now, half_life_s=half_life_s)
     team_of = owners.team_of if (devices.card != NONE).any() else {}
     failures, avoided = load_failures(now - FAILED_LATELY), load_avoided(node_row)
     waiting = as_waiting(job_rows, pool_row, queue_row, models, avoided, team_of, owners)
     calendar = load_calendar(node_rows, pool_row, models, now)
-    wishes = load_wishes(now, models, parts, calendar.booking_row)
+    wishes = load_wishes(now, models, parts, calendar.booking_row, also)
     parts.name_whole(models)
     snapshot = Snapshot(
         now_s=now.timestamp(),
@@ -141,8 +141,8 @@ def load_snapshot(now: datetime, *, half_life_s: float | None = None) -> Loaded:
         **load_prices(owners, models.names(), now=now),
         **calendar.tables,
     )
-    limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows)) | load_licences(wishes)
-    snapshot = with_whole_cards(with_headroom(replace(snapshot, **limits), pool_row), parts)
+    asked = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows)) | load_licences(wishes)
+    snapshot = with_whole_cards(with_headroom(replace(snapshot, **asked), pool_row), parts)
     rows = (pool_row, queue_row, owners, calendar.booking_row, parts)
     return Loaded(snapshot, tuple(job_rows["wait_reason"]), *rows, cells_of(snapshot, wishes))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from django.db.models import F, Q
@@ -20,6 +21,7 @@ from scheduler.engine.snapshot import (
     ints,
 )
 from scheduler.loop.loading.columns import Columns, ModelRows
+from scheduler.loop.loading.jobs import fields_of
 from scheduler.loop.loading.labels import Labels, as_mask, mask_words
 from scheduler.loop.loading.parts import Parts
 from scheduler.models import Job
@@ -81,15 +83,19 @@ class Wishes:
 
 
 def load_wishes(
-    now: datetime, models: ModelRows, parts: Parts, booking_row: Mapping[int, int]
+    now: datetime,
+    models: ModelRows,
+    parts: Parts,
+    booking_row: Mapping[int, int],
+    also: Sequence[Job] = (),
 ) -> Wishes:
     """One query for the queued jobs that have any, and for those at work that may change their
-    size; call it before the models are counted."""
+    size; those of `also` are no rows. Call it before the models are counted."""
     wishes = Wishes()
     is_elastic = Q(state__in=(JobState.STARTING, JobState.RUNNING), nodes_min__lt=F("nodes"))
     asking = Job.objects.filter(Q(state=JobState.QUEUED) | is_elastic, is_shaped=True)
-    asking = asking.order_by("pk")
-    for values in asking.values_list(*_FIELDS):
+    shaped = (fields_of(job, _FIELDS) for job in also if job.is_shaped)
+    for values in chain(asking.order_by("pk").values_list(*_FIELDS), shaped):
         job = dict(zip(_FIELDS, values, strict=True))
         _read(wishes, job, now)
         _read_models(wishes, job, now, models, parts)

@@ -32,6 +32,7 @@ _EVENT_WORDS = {
     "escalated": "Handed on",
     "expired": "Expired",
     "returned": "Its time is over",
+    "revoked": "Revoked",
 }
 
 
@@ -65,7 +66,7 @@ class QuotaRequest(models.Model):
     `route` are the steps still to be taken, the one under way first; `policy` is what it came from.
     `step_at` is when that step began, `due_at` when its time is over, `touched_at` when a person
     last did anything. `granted` is empty for GPU-hours and money, which are added to `budget`; what
-    is not used of money is taken back at `returns_at`, if that is before the budget's own end.
+    is not used of them is taken back at `returns_at`, which is empty once that was done.
     """
 
     team = models.ForeignKey("accounts.Team", on_delete=models.CASCADE, related_name="+")

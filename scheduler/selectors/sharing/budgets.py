@@ -47,6 +47,7 @@ class BudgetView:
             "kept": self.standing.kept,
             "left": self.left,
             "carried": self.budget.carried,
+            "granted": self.budget.granted,
             "low": self.foresight.low if self.foresight else 0,
             "high": self.foresight.high if self.foresight else 0,
         }

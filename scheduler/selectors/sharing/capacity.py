@@ -6,13 +6,14 @@ by how much it would be oversubscribed. Nodes that leave later lower no guarante
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db.models import Sum
 
-from scheduler.models import Device, Grant, Headroom, Pool, Quota
+from scheduler.models import Device, Grant, Headroom, Quota
 from scheduler.states import NodeState
 
 Scope = tuple[int | None, str]
@@ -34,87 +35,146 @@ def capacity_for_guarantees(pool_id: int | None, gpu_model: str) -> tuple[int, i
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Fewer GPUs than would be guaranteed; `others`: what others are guaranteed of them."""
+    """Fewer GPUs than would be guaranteed: `others` are guaranteed `others` of them, the account
+    itself `beside` for finer pools and models, and grants add `granted` to the quota.
+    """
 
     in_service: int
     headroom: int
     others: int
+    beside: int
+    granted: int
 
     @property
     def most(self) -> int:
-        """What may be guaranteed."""
-        return max(0, self.in_service - self.headroom - self.others)
+        """What may be guaranteed without grants."""
+        left = self.in_service - self.headroom - self.others - self.beside
+        return max(0, left - self.granted)
+
+    def plain(self) -> dict[str, int]:
+        """The facts of a refusal."""
+        return {
+            "in_service": self.in_service,
+            "headroom": self.headroom,
+            "guaranteed": self.others,
+        }
+
+    @property
+    def words(self) -> str:
+        """What stands in the way."""
+        kept = f", less {self.headroom} of headroom" if self.headroom else ""
+        beside = f"the {self.beside} it has of other pools or models, " if self.beside else ""
+        return (
+            f"{beside}the {self.others} guaranteed to others this is more than the "
+            f"{self.in_service} GPUs in service{kept}"
+        )
 
 
-def shortage(
-    quota: Quota,
-    pool: Pool | None,
-    gpu_model: str,
-    guaranteed: int,
-    granted: Mapping[int, int] | None = None,
-) -> Shortage | None:
-    """Whether a higher guarantee of a top-level account goes beyond what is there.
+# Of a grant: its quota, how many GPUs, from when until when.
+_Span = tuple[int, int, datetime, datetime]
 
-    Looked at for the quota's own pool and model and for everything they are part of. Where nothing
-    is in service yet there is nothing to compare with. `granted`: what grants add to each quota.
+
+def guarantee_shortage(quota: Quota, guaranteed: int, *, now: datetime) -> Shortage | None:
+    """Whether a higher guarantee goes beyond what is there, now or when a grant begins later.
+
+    A lower one always may: it stops nobody.
     """
-    if guaranteed <= quota.guaranteed or quota.account.depth > 1:
+    if guaranteed <= quota.guaranteed:
         return None
-    at = pool.pk if pool else None
-    for scope in dict.fromkeys([(at, gpu_model), (at, ""), (None, gpu_model), (None, "")]):
-        others = _claimed_by_others(quota, scope, granted or {})
-        found = Shortage(*capacity_for_guarantees(*scope), others)
-        if found.in_service and guaranteed > found.most:
-            return found
-    return None
+    row = _Row(quota.pk, quota.account_id, quota.pool_id, quota.gpu_model, guaranteed)
+    return _first_shortage(quota, row, _spans(valid_until__gt=now), now)
 
 
 def grant_shortage(
     quota: Quota, gpus: int, *, valid_from: datetime, valid_until: datetime
-) -> tuple[Shortage, int] | None:
-    """The first moment at which so many more do not fit, beside every grant that counts then.
+) -> Shortage | None:
+    """The first moment at which so many more do not fit, beside every grant that counts then."""
+    if not gpus:
+        return None
+    spans = _spans(valid_from__lt=valid_until, valid_until__gt=valid_from)
+    figures = (quota.pool_id, quota.gpu_model, quota.guaranteed + gpus)
+    row = _Row(quota.pk, quota.account_id, *figures)
+    return _first_shortage(quota, row, spans, valid_from)
 
-    With it what this quota has then by itself. Only a grant's begin can make it tighter, so these
-    moments are looked at, and the first one.
-    """
-    rows = list(
-        Grant.objects.filter(
-            guaranteed__gt=0,
-            revoked_at=None,
-            valid_from__lt=valid_until,
-            valid_until__gt=valid_from,
-            quota__account__depth=1,
-        ).values_list("quota_id", "guaranteed", "valid_from", "valid_until")
+
+class _Row(NamedTuple):
+    """A quota as far as its guarantee goes; `pk` None for one that is not there yet."""
+
+    pk: int | None
+    account: int
+    pool: int | None
+    model: str
+    gpus: int
+
+    def is_within(self, scope: Scope) -> bool:
+        return scope[0] in (None, self.pool) and scope[1] in ("", self.model)
+
+
+def _spans(**within: datetime) -> list[_Span]:
+    """Grants of top-level accounts that guarantee something within some time; one query."""
+    grants = Grant.objects.filter(
+        guaranteed__gt=0, revoked_at=None, quota__account__depth=1, **within
     )
-    begins = {begin for _, _, begin, _ in rows if begin > valid_from}
-    for moment in sorted({valid_from} | begins):
-        granted: dict[int, int] = {}
-        for pk, more, begin, end in rows:
+    return list(grants.values_list("quota_id", "guaranteed", "valid_from", "valid_until"))
+
+
+def _first_shortage(
+    quota: Quota, row: _Row, spans: Sequence[_Span], since: datetime
+) -> Shortage | None:
+    """`row` is the quota as it would be. Looked at for its own pool and model and for everything
+    they are part of. Where nothing is in service yet there is nothing to compare with.
+
+    Only a grant's begin can make it tighter, so these moments are looked at, and the first one.
+    """
+    if quota.account.depth > 1:
+        return None
+    fields = ("pk", "account_id", "pool_id", "gpu_model", "guaranteed")
+    top = Quota.objects.filter(account__depth=1) if quota.account.depth else Quota.objects.none()
+    before = [_Row(*values) for values in top.values_list(*fields)]
+    after = [one for one in before if one.pk != row.pk or row.pk is None] + [row]
+    begins = {begin for _, _, begin, _ in spans if begin > since}
+    scopes = [(row.pool, row.model), (row.pool, ""), (None, row.model), (None, "")]
+    there = {scope: capacity_for_guarantees(*scope) for scope in dict.fromkeys(scopes)}
+    for moment in sorted({since} | begins):
+        granted: dict[int | None, int] = {}
+        for pk, more, begin, end in spans:
             if begin <= moment < end:
                 granted[pk] = granted.get(pk, 0) + more
-        own = quota.guaranteed + granted.get(quota.pk, 0)
-        found = shortage(quota, quota.pool, quota.gpu_model, own + gpus, granted)
-        if found is not None:
-            return found, own
+        for scope, (in_service, headroom) in there.items():
+            was, now = _claims(before, scope, granted), _claims(after, scope, granted)
+            own = now.pop(row.account)
+            others, is_more = sum(now.values()), own > was.get(row.account, 0)
+            if in_service and is_more and own + others > in_service - headroom:
+                beside = _beside(after, row, scope, granted)
+                return Shortage(in_service, headroom, others, beside, granted.get(row.pk, 0))
     return None
 
 
-def _claimed_by_others(quota: Quota, scope: Scope, granted: Mapping[int, int]) -> int:
-    """What other top-level accounts are guaranteed within a scope, with what is `granted`.
+def _claims(
+    rows: Sequence[_Row], scope: Scope, granted: Mapping[int | None, int]
+) -> dict[int, int]:
+    """What each account is guaranteed within a scope, with what is `granted`.
 
     An account's guarantee for the scope and its finer ones are two views of the same GPUs, so the
     larger counts.
     """
-    pool_id, gpu_model = scope
-    rows = Quota.objects.filter(account__depth=1).exclude(account=quota.account)
     broad: dict[int, int] = {}
     fine: dict[int, int] = {}
-    for pk, account, pool, model, base in rows.values_list(
-        "pk", "account_id", "pool_id", "gpu_model", "guaranteed"
-    ):
-        gpus = base + granted.get(pk, 0)
-        if (pool, model) == scope:
-            broad[account] = gpus
-        elif pool_id in (None, pool) and gpu_model in ("", model):
-            fine[account] = fine.get(account, 0) + gpus
-    return sum(max(broad.get(one, 0), fine.get(one, 0)) for one in {*broad, *fine})
+    for row in rows:
+        gpus = row.gpus + granted.get(row.pk, 0)
+        if (row.pool, row.model) == scope:
+            broad[row.account] = gpus
+        elif row.is_within(scope):
+            fine[row.account] = fine.get(row.account, 0) + gpus
+    return {one: max(broad.get(one, 0), fine.get(one, 0)) for one in {*broad, *fine}}
+
+
+def _beside(
+    rows: Sequence[_Row], row: _Row, scope: Scope, granted: Mapping[int | None, int]
+) -> int:
+    """What the account has within the scope beside this row, if the two add up."""
+    if (row.pool, row.model) == scope:
+        return 0
+    same = [one for one in rows if one.account == row.account and one != row]
+    fine = [one for one in same if one.is_within(scope) and (one.pool, one.model) != scope]
+    return sum(one.gpus + granted.get(one.pk, 0) for one in fine)

@@ -17,7 +17,7 @@ _SAME = ("account_id", "currency", "enforcement", "grace_s", "carry_percent", "a
 
 @transaction.atomic
 def renew_budget(budget: Budget, *, now: datetime) -> int:
-    """The next period's budget with the same limit and rules; returns 1, or 0 if there is one.
+    """The next period's budget with the usual limit and rules; returns 1, or 0 if there is one.
 
     It begins with what was used in its period already and holds the worst case of what runs; what
     is carried over is added by whoever carries over. A budget set by hand for the time after stays.
@@ -32,7 +32,7 @@ def renew_budget(budget: Budget, *, now: datetime) -> int:
     beside = Budget.objects.filter(account_id=row.account_id, valid_from__lt=until)
     if beside.filter(valid_until__gt=begin).exists():
         return 0
-    usual = row.limit - row.carried
+    usual = row.usual
     following = Budget.objects.create(
         **{name: getattr(row, name) for name in _SAME},
         gpu_seconds=None if row.is_money else usual,

@@ -1,4 +1,5 @@
-"""What was agreed becomes a grant, or part of a budget, in the transaction of the decision."""
+"""What was agreed becomes a grant, or part of a budget, in the transaction of the decision; how it
+ends: at its time, or revoked before."""
 
 from __future__ import annotations
 
@@ -7,23 +8,27 @@ from decimal import Decimal
 
 from django.db import transaction
 from django.db.models import F
+from django.utils import timezone
 
 from accounts.models import User
+from accounts.permissions import can
 from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.models import Budget, Grant, Quota, QuotaRequest, SchedulerLease
 from scheduler.money import from_steps, steps_of
-from scheduler.services.errors import Conflict
+from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.requesting.amounts import (
+    BUDGET_KINDS,
     FIELD_OF,
     S_PER_HOUR,
     budget_at,
     limits_now,
     quota_for,
 )
-from scheduler.services.requesting.rights import owner_of
-from scheduler.services.requesting.timeline import link_to, mail, note, title_of
-from scheduler.services.sharing.grants import give_grant
+from scheduler.services.requesting.rights import locked_request, locked_row, owner_of
+from scheduler.services.requesting.timeline import link_to, mail, note, tell_asker, title_of
+from scheduler.services.sharing.budgets import may_set_budget
+from scheduler.services.sharing.grants import give_grant, revoke_grant
 from scheduler.services.sharing.guard import counts_now
 from scheduler.services.sharing.tree import account_of
 from scheduler.states import Outcome, RequestKind
@@ -42,79 +47,20 @@ def carry_out(
     start = max(now, valid_from)
     if valid_until <= start:
         raise Conflict("Its time is over; ask back for another one.", code="time_is_over")
-    if request.kind == RequestKind.BUDGET:
-        return {"budget": _add_hours(request, amount, start)}
-    if request.kind == RequestKind.MONEY:
-        budget = _add_money(request, amount, start)
-        return {
-            "budget": budget,
-            "returns_at": valid_until if valid_until < budget.valid_until else None,
-        }
+    if request.kind in BUDGET_KINDS:
+        budget = _budget(request, start)
+        _raise_budget(budget, amount)
+        return {"budget": budget, "returns_at": min(valid_until, budget.valid_until)}
     grant = _grant(request, actor, amount, start, valid_until, now)
     return {"granted": grant}
 
 
-def _add_hours(request: QuotaRequest, hours: int, start: datetime) -> Budget:
-    budget = budget_at(owner_of(request), start)
-    if budget is None:
+def _budget(request: QuotaRequest, start: datetime) -> Budget:
+    is_money = request.kind == RequestKind.MONEY
+    budget = budget_at(owner_of(request), start, is_money=is_money)
+    if budget is None or (is_money and budget.currency != load_conf().currency):
         raise Conflict("There is no budget any more that this could be added to.", code="no_limit")
-    # Another version: its alerts go off anew, and a hard stop is looked at anew.
-    Budget.objects.filter(pk=budget.pk).update(
-        gpu_seconds=F("gpu_seconds") + hours * S_PER_HOUR,
-        version=F("version") + 1,
-        spent_out_at=None,
-        looked_at=None,
-    )
-    events.wake_scheduler_on_commit()
     return budget
-
-
-def _add_money(request: QuotaRequest, amount: int, start: datetime) -> Budget:
-    budget = budget_at(owner_of(request), start, is_money=True)
-    if budget is None or budget.currency != load_conf().currency:
-        raise Conflict("There is no budget any more that this could be added to.", code="no_limit")
-    more = steps_of(Decimal(amount))
-    Budget.objects.filter(pk=budget.pk).update(
-        money=F("money") + more, version=F("version") + 1, spent_out_at=None, looked_at=None
-    )
-    events.wake_scheduler_on_commit()
-    return budget
-
-
-@transaction.atomic
-def take_money_back(request_id: int, *, now: datetime) -> bool:
-    """What is neither used nor committed of money that was granted for a time, once it is over."""
-    request = (
-        QuotaRequest.objects.select_for_update(of=("self",))
-        .select_related("team", "project__team")
-        .get(pk=request_id)
-    )
-    if request.returns_at is None or request.returns_at > now:
-        return False
-    budget = None
-    if request.budget_id is not None:
-        budget = Budget.objects.select_for_update().filter(pk=request.budget_id).first()
-    said = request.decisions.filter(outcome__in=(Outcome.APPROVE, Outcome.LESS)).last()
-    assert said is not None and said.amount is not None
-    back = 0
-    if budget is not None and budget.money is not None:
-        unused = max(0, budget.money - budget.spent - budget.committed)
-        back = min(steps_of(Decimal(said.amount)), unused)
-        Budget.objects.filter(pk=budget.pk).update(
-            money=F("money") - back, version=F("version") + 1, looked_at=None
-        )
-    QuotaRequest.objects.filter(pk=request.pk).update(returns_at=None)
-    currency = budget.currency if budget is not None else ""
-    words = f"{from_steps(back):.2f} {currency} were not used and are taken back"
-    note(request, "returned", actor=None, now=now, text=words)
-    mail(
-        [request.asked_by_id],
-        key=f"request:{request.pk}:returned",
-        subject=f"{request}: {title_of(request)} has come to its end",
-        text=f"{words}.\n\n{link_to(request)}\n",
-        now=now,
-    )
-    return True
 
 
 def _grant(
@@ -164,3 +110,119 @@ def _quota(request: QuotaRequest, kind: RequestKind) -> Quota:
             code="no_limit",
         )
     return quota
+
+
+def _raise_budget(budget: Budget, amount: int) -> None:
+    """So many GPU-hours, or units of its currency, on top of the limit as it was set."""
+    more = _in_its_measure(budget, amount)
+    measure = "money" if budget.is_money else "gpu_seconds"
+    # Another version: its alerts go off anew, and a hard stop is looked at anew.
+    Budget.objects.filter(pk=budget.pk).update(
+        **{measure: F(measure) + more},
+        granted=F("granted") + more,
+        version=F("version") + 1,
+        spent_out_at=None,
+        looked_at=None,
+    )
+    events.wake_scheduler_on_commit()
+
+
+@transaction.atomic
+def take_back(request_id: int, *, now: datetime) -> bool:
+    """Once the time of what was granted is over: what of it is neither used nor committed."""
+    request = locked_row(request_id)
+    if request.returns_at is None or request.returns_at > now:
+        return False
+    _return(request, None, now)
+    return True
+
+
+def may_revoke(actor: User, request: QuotaRequest) -> bool:
+    """Whether this person may end what such a request grants."""
+    if request.kind not in BUDGET_KINDS:
+        return can(actor, "operate", None)
+    is_money = request.kind == RequestKind.MONEY
+    return may_set_budget(actor, owner_of(request), is_money=is_money)
+
+
+def is_in_force(request: QuotaRequest, now: datetime) -> bool:
+    """Whether something that was granted counts, or will, and has not been ended."""
+    grant = request.granted
+    if grant is not None:
+        return grant.revoked_at is None and grant.valid_until > now
+    return request.returns_at is not None
+
+
+@transaction.atomic
+def revoke_granted(
+    *, actor: User, request_id: int, version: int, now: datetime | None = None
+) -> QuotaRequest:
+    """What was granted ends now, before its time: GPUs and hours count no more, of a budget what is
+    not used goes back. Final. Raises Forbidden for who may not set such limits, Conflict.
+    """
+    now = now or timezone.now()
+    request = locked_request(request_id, version)
+    if not may_revoke(actor, request):
+        raise Forbidden("Only those who may set such a limit or budget by hand end this.")
+    if request.granted_id is not None:
+        revoke_grant(actor=actor, grant_id=request.granted_id, now=now)
+        QuotaRequest.objects.filter(pk=request.pk).update(version=F("version") + 1, touched_at=now)
+        request.refresh_from_db()
+        note(request, "revoked", actor=actor, now=now)
+        tell_asker(request, "was revoked", "What runs goes on.", now=now)
+        return request
+    if request.returns_at is None:
+        raise Conflict("There is nothing granted, or it has come to its end.", code="is_over")
+    _return(request, actor, now)
+    return request
+
+
+def _return(request: QuotaRequest, actor: User | None, now: datetime) -> None:
+    """A budget that is over keeps its figures: nothing can be used of it any more."""
+    budget = None
+    if request.budget_id is not None:
+        budget = Budget.objects.select_for_update().filter(pk=request.budget_id).first()
+    QuotaRequest.objects.filter(pk=request.pk).update(
+        returns_at=None, version=F("version") + 1, touched_at=now
+    )
+    request.refresh_from_db(fields=["returns_at", "version", "touched_at"])
+    if budget is None or budget.valid_until <= now:
+        note(request, "returned", actor=actor, now=now, text="Its budget has ended.")
+        return
+    back = _taken_from(budget, request)
+    words = (
+        f"{from_steps(back):.2f} {budget.currency}"
+        if budget.is_money
+        else f"{back / S_PER_HOUR:g} GPU-hours"
+    )
+    text = f"{words} were not used and are taken back"
+    note(request, "returned", actor=actor, now=now, text=text)
+    mail(
+        [request.asked_by_id],
+        key=f"request:{request.pk}:returned",
+        subject=f"{request}: {title_of(request)} has come to its end",
+        text=f"{text}.\n\n{link_to(request)}\n",
+        now=now,
+    )
+    events.wake_scheduler_on_commit()
+
+
+def _taken_from(budget: Budget, request: QuotaRequest) -> int:
+    """How much went back, in the budget's measure; what was used of it stays part of the limit."""
+    said = request.decisions.filter(outcome__in=(Outcome.APPROVE, Outcome.LESS)).last()
+    assert said is not None
+    assert said.amount is not None
+    unused = max(0, budget.limit - budget.spent - budget.committed)
+    back = min(_in_its_measure(budget, said.amount), unused)
+    measure = "money" if budget.is_money else "gpu_seconds"
+    Budget.objects.filter(pk=budget.pk).update(
+        **{measure: F(measure) - back},
+        granted=max(0, budget.granted - back),
+        version=F("version") + 1,
+        looked_at=None,
+    )
+    return back
+
+
+def _in_its_measure(budget: Budget, amount: int) -> int:
+    return steps_of(Decimal(amount)) if budget.is_money else amount * S_PER_HOUR

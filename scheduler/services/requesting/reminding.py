@@ -10,16 +10,24 @@ from django.db import transaction
 from accounts.models import User
 from accounts.services.audit import record
 from scheduler.conf import load_conf
-from scheduler.models import Grant, GrantNotice, OutboundMail, QuotaRequest
+from scheduler.models import Budget, Grant, GrantNotice, OutboundMail, QuotaRequest
 from scheduler.services.errors import Conflict, Forbidden
+from scheduler.services.requesting.amounts import BUDGET_KINDS, budget_at
 from scheduler.services.requesting.asking import ask_for_quota
-from scheduler.services.requesting.granting import take_money_back
+from scheduler.services.requesting.granting import take_back
 from scheduler.services.requesting.policies import routing_of
-from scheduler.services.requesting.rights import askers, deciders
+from scheduler.services.requesting.rights import askers, deciders, owner_of
 from scheduler.services.requesting.routing import enter_step
 from scheduler.services.requesting.timeline import note, tell_asker, tell_deciders, title_of
 from scheduler.services.transitions import move_request
-from scheduler.states import OPEN_REQUEST_STATES, REVIEW_STATES, RequestState, ReviewStep
+from scheduler.states import (
+    OPEN_REQUEST_STATES,
+    REVIEW_STATES,
+    Outcome,
+    RequestKind,
+    RequestState,
+    ReviewStep,
+)
 
 EXPIRE_AFTER = timedelta(days=30)
 # Days before the end of a grant at which its people are told.
@@ -28,7 +36,7 @@ NOTICE_DAYS = (30, 14, 7, 1, 0)
 
 def tend_requests(*, now: datetime) -> dict[str, int]:
     """Remind at half of a step's time, escalate at its end, close what nobody touches, take back
-    money whose time is over.
+    GPU-hours and money whose time is over.
 
     Idempotent: each does something once, whoever calls how often.
     """
@@ -36,7 +44,7 @@ def tend_requests(*, now: datetime) -> dict[str, int]:
     done = {"reminded": 0, "escalated": 0, "expired": 0, "returned": 0}
     over = QuotaRequest.objects.filter(returns_at__lte=now).order_by("id")
     for pk in list(over.values_list("pk", flat=True)):
-        done["returned"] += take_money_back(pk, now=now)
+        done["returned"] += take_back(pk, now=now)
     for pk in list(waiting.filter(due_at__lte=now, escalated_at=None).values_list("pk", flat=True)):
         done["escalated"] += _with_row(pk, _escalate, now)
     undecided = waiting.filter(reminded_at=None, due_at__gt=now, step_at__isnull=False)
@@ -183,31 +191,30 @@ def _digest(person: int, found: Sequence[tuple[Grant, int]], now: datetime) -> b
 
 @transaction.atomic
 def renew_request(*, actor: User, request: QuotaRequest, now: datetime) -> QuotaRequest:
-    """A draft for the time after the grant's end, as long again; the caller has looked at rights.
+    """A draft for the time after what was granted, as long again; the caller has looked at rights.
 
     Raises Conflict, Forbidden, and Invalid as every request.
     """
     if actor.pk != request.asked_by_id:
         raise Forbidden("Only the person who asked may renew it.")
-    grant = request.granted
-    if grant is None or grant.revoked_at is not None:
-        raise Conflict("There is no grant to renew.", code="no_grant")
+    amount, began, ends = _had(request)
     open_one = QuotaRequest.objects.filter(renews=request, state__in=OPEN_REQUEST_STATES).first()
     if open_one is not None:
         return open_one
-    start = max(now, grant.valid_until)
+    start = max(now, ends)
+    until = start + (ends - began)
+    if request.kind in BUDGET_KINDS:
+        until = min(until, _budget_then(request, start).valid_until)
     asked = request.versions.get(number=request.revision)
-    fields = {"guaranteed": grant.guaranteed, "borrow": grant.borrow_limit}
-    fields["walltime"] = grant.max_hours
     made = ask_for_quota(
         actor=actor,
-        owner=request.project or request.team,
+        owner=owner_of(request),
         kind=request.kind,
         pool=request.pool,
         gpu_model=request.gpu_model,
-        amount=fields.get(request.kind, grant.maximum),
+        amount=amount,
         valid_from=start,
-        valid_until=start + (grant.valid_until - grant.valid_from),
+        valid_until=until,
         justification=f"Renewal of {request}: {asked.justification}"[:4096],
         is_draft=True,
         renews=request,
@@ -215,3 +222,34 @@ def renew_request(*, actor: User, request: QuotaRequest, now: datetime) -> Quota
     )
     record(actor, "request.renew", made, after={"renews": str(request)}, now=now)
     return made
+
+
+def _had(request: QuotaRequest) -> tuple[int, datetime, datetime]:
+    """How much was granted, from when until when. Raises Conflict if nothing was."""
+    grant = request.granted
+    if grant is not None and grant.revoked_at is None:
+        fields = {"guaranteed": grant.guaranteed, "borrow": grant.borrow_limit}
+        fields["walltime"] = grant.max_hours
+        amount = fields.get(request.kind, grant.maximum)
+        return amount, grant.valid_from, grant.valid_until
+    said = request.decisions.filter(outcome__in=(Outcome.APPROVE, Outcome.LESS)).last()
+    if request.budget_id is None or said is None or said.amount is None or not said.valid_until:
+        raise Conflict("There is no grant to renew.", code="no_grant")
+    began = max(request.versions.get(number=request.revision).valid_from, said.at)
+    ends = said.valid_until
+    if request.budget is not None:
+        ends = min(ends, request.budget.valid_until)
+    return said.amount, began, ends
+
+
+def _budget_then(request: QuotaRequest, start: datetime) -> Budget:
+    """The budget to add to. Raises Conflict while there is none for the time afterwards."""
+    is_money = request.kind == RequestKind.MONEY
+    budget = budget_at(owner_of(request), start, is_money=is_money)
+    if budget is None:
+        raise Conflict(
+            f"There is no budget from {start:%Y-%m-%d %H:%M} UTC on that this could be added to. "
+            "Renew it once the next one is there.",
+            code="no_limit",
+        )
+    return budget

@@ -120,12 +120,17 @@ def remove_budget(*, actor: User, budget: Budget, version: int | None = None) ->
     events.wake_scheduler_on_commit()
 
 
-def require_setter(actor: User, owner: Team | Project | None, *, is_money: bool) -> None:
+def may_set_budget(actor: User, owner: Team | Project | None, *, is_money: bool) -> bool:
     """Money is for those who keep the books, GPU-hours for operators, projects also for leads of
-    their team; raises Forbidden for everybody else."""
+    their team."""
     if can(actor, "keep_books" if is_money else "operate", None):
-        return
-    if isinstance(owner, Project) and can(actor, "manage_team", owner.team):
+        return True
+    return isinstance(owner, Project) and can(actor, "manage_team", owner.team)
+
+
+def require_setter(actor: User, owner: Team | Project | None, *, is_money: bool) -> None:
+    """Raises Forbidden for everybody who may not."""
+    if may_set_budget(actor, owner, is_money=is_money):
         return
     who = "those who keep the books" if is_money else "operators and administrators"
     raise Forbidden(f"Only {who} set this budget; leads set those of their team's projects.")
@@ -273,7 +278,7 @@ def _check_envelope(
 
 
 def _change(budget: Budget, limits: Mapping[str, Any], rules: BudgetRules) -> None:
-    """Another limit and other rules; what was carried over stays on top."""
+    """Another limit and other rules; what was carried over or granted stays on top."""
     if budget.is_money != (limits["money"] is not None):
         measure = "money" if budget.is_money else "GPU-hours"
         raise Invalid(
@@ -282,10 +287,10 @@ def _change(budget: Budget, limits: Mapping[str, Any], rules: BudgetRules) -> No
         )
     measure = "money" if budget.is_money else "gpu_seconds"
     fields = {**_columns(rules), "version": budget.version + 1}
-    fields[measure] = limits[measure] + budget.carried
+    fields[measure] = limits[measure] + budget.carried + budget.granted
     # Alerts are looked at anew, and so is whether it still has to stop anybody.
     fields |= {"looked_at": None, "foreseen_at": None, "renewed_at": None}
-    if limits[measure] + budget.carried > budget.limit:
+    if fields[measure] > budget.limit:
         fields["spent_out_at"] = None
     Budget.objects.filter(pk=budget.pk).update(**fields)
     budget.refresh_from_db()

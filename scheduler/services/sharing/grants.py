@@ -60,18 +60,13 @@ def _check_capacity(
     found = grant_shortage(quota, guaranteed, valid_from=valid_from, valid_until=valid_until)
     if found is None:
         return
-    short, own = found
-    kept = f", less {short.headroom} of headroom" if short.headroom else ""
+    own = quota.guaranteed + found.granted
     raise Invalid(
-        f"With the {own} it has then and the {short.others} guaranteed to others this is more than "
-        f"the {short.in_service} GPUs in service{kept}. Grant at most {max(0, short.most - own)}, "
-        "or ask for it as a request, which somebody else decides.",
+        f"With the {own} it has then and {found.words}. Grant at most "
+        f"{max(0, found.most - quota.guaranteed)}, or ask for it as a request, which somebody else "
+        "decides.",
         field="guaranteed",
-        facts={
-            "in_service": short.in_service,
-            "headroom": short.headroom,
-            "guaranteed": short.others,
-        },
+        facts=found.plain(),
     )
 
 

@@ -18,7 +18,7 @@ from accounts.services.audit import pictured, record
 from scheduler import events
 from scheduler.engine.policy import Order
 from scheduler.models import Account, Pool, Quota, SchedulerLease
-from scheduler.selectors.sharing.capacity import shortage
+from scheduler.selectors.sharing.capacity import guarantee_shortage
 from scheduler.selectors.sharing.limits import quota_stamp
 from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.sharing.guard import counts_now
@@ -59,7 +59,7 @@ def set_quota(
     the row that was looked at, empty for none. `max_hours`: of the longest job, whatever GPUs it
     wants. Raises Invalid, Conflict if it has changed since.
     """
-    is_bound = require_quota_setter(actor, owner)
+    is_bound, now = require_quota_setter(actor, owner), now or timezone.now()
     list(SchedulerLease.objects.select_for_update())
     figures = {
         "guaranteed": guaranteed,
@@ -79,12 +79,12 @@ def set_quota(
             facts={"seen": quota_stamp(found)},
         )
     _check_tree(account, scope, guaranteed, maximum, is_bound=is_bound)
-    _check_capacity(found or Quota(account=account, **scope), pool, scope["gpu_model"], guaranteed)
+    _check_capacity(found or Quota(account=account, **scope), guaranteed, now)
     before = Quota.objects.filter(account=account, **scope).values(*figures).first()
     quota, _ = Quota.objects.update_or_create(account=account, **scope, defaults=figures)
     Quota.objects.filter(pk=quota.pk).update(**counts_now(quota))
     quota.refresh_from_db()
-    follow_quota(quota, now=now or timezone.now())
+    follow_quota(quota, now=now)
     where = {"pool": pool and pool.name, "gpu_model": quota.gpu_model}
     record(actor, "quota.set", about_quota(quota), before=before, after={**figures, **where})
     events.wake_scheduler_on_commit()
@@ -196,21 +196,16 @@ def _check_tree(
         )
 
 
-def _check_capacity(quota: Quota, pool: Pool | None, gpu_model: str, guaranteed: int) -> None:
-    found = shortage(quota, pool, gpu_model, guaranteed)
+def _check_capacity(quota: Quota, guaranteed: int, now: datetime) -> None:
+    found = guarantee_shortage(quota, guaranteed, now=now)
     if found is None:
         return
-    kept = f", less {found.headroom} of headroom" if found.headroom else ""
+    own = f"the {found.granted} of its grants, " if found.granted else ""
     raise Invalid(
-        f"With the {found.others} guaranteed to others this is more than the {found.in_service} "
-        f"GPUs in service{kept}. Guarantee at most {found.most}, or ask for it as a request, which "
-        "somebody else decides.",
+        f"With {own}{found.words}. Guarantee at most {found.most}, or ask for it as a request, "
+        "which somebody else decides.",
         field="guaranteed",
-        facts={
-            "in_service": found.in_service,
-            "headroom": found.headroom,
-            "guaranteed": found.others,
-        },
+        facts=found.plain(),
     )
 
 

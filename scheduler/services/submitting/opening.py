@@ -51,6 +51,17 @@ class Opening:
     def _fields(self) -> dict[str, Any]:
         return _fields(self.target, self.spec, self.order)
 
+    def drafts(self, first: int, most: int) -> list[Job]:
+        """As rows that nobody writes, numbered from `first`: the job, or of a set the tasks that
+        may wait for room at once, `most` at most.
+        """
+        fields, array = self._fields, self.spec.array
+        size = min(most, len(array.indexes)) if array else 1
+        if array and array.max_parallel:
+            size = min(size, array.max_parallel)
+        queued = {"state": JobState.QUEUED, "wait_reason": WaitReason.EVALUATING}
+        return [Job(pk=first + place, **fields, **queued) for place in range(size)]
+
 
 def check_job(target: Target, spec: JobSpec, seen: Seen) -> Opening:
     """Whether the job, or the set, may be submitted; what was looked up goes to `seen`.

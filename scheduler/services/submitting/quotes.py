@@ -16,8 +16,8 @@ from scheduler.models import Device, Job
 from scheduler.money import cost_of
 from scheduler.selectors.cluster import pool_summaries, serving
 from scheduler.selectors.sharing.after import BudgetAfter, LimitAfter
-from scheduler.services.submitting.order import resolve_order
-from scheduler.services.submitting.targets import resolve_target
+from scheduler.services.submitting.opening import Opening, Target, check_job
+from scheduler.services.submitting.targets import Seen, resolve_target
 from scheduler.spec import JobSpec
 from scheduler.states import JobState
 
@@ -26,8 +26,8 @@ from scheduler.states import JobState
 class Estimate:
     """When it probably starts, how long it runs and what it costs: p50 and p90, of all tasks.
 
-    Of an array `start_*` is that of its first task. None: nobody knows; `why` says the reason for
-    the start, `basis` what the run time was learnt from.
+    Of an array `start_*` is that of its first task, `last_start_p90_at` that of its last one. None:
+    nobody knows; `why` says the reason for the start, `basis` what the run time was learnt from.
     """
 
     start_p50_at: datetime | None
@@ -39,6 +39,7 @@ class Estimate:
     cost_p50: Decimal | None
     cost_p90: Decimal | None
     starts_now: bool = False
+    last_start_p90_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,24 @@ class Quote:
     budgets: tuple[BudgetAfter, ...] = ()
 
 
+def check_only(*, actor: User, spec: JobSpec, now: datetime) -> Opening:
+    """Check a spec as `submit_job` would, and write nothing; raises SpecInvalid."""
+    seen = Seen()
+    project, queue = resolve_target(actor, spec, now, seen)
+    with transaction.atomic():
+        return check_job(Target(actor, project, queue, now), spec, seen)
+
+
 def preview_job(*, actor: User, spec: JobSpec, now: datetime | None = None) -> Quote:
     """Check a spec as `submit_job` would and say what to expect; raises SpecInvalid."""
     now = now or timezone.now()
-    _, queue = resolve_target(actor, spec, now)
-    with transaction.atomic():
-        resolve_order(actor, spec)
-    pool = queue.pool
+    return preview_of(check_only(actor=actor, spec=spec, now=now))
+
+
+def preview_of(opening: Opening) -> Quote:
+    """What to expect of a job that was checked."""
+    actor, queue, now = opening.target.actor, opening.target.queue, opening.target.now
+    spec, pool = opening.spec, queue.pool
     summary = pool_summaries(actor, only=[pool.name])[0]
     present = Device.objects.filter(node__pool=pool, is_present=True, in_service=True)
     fitting = serving(present, spec.gpu_model, spec.gpu_milli)

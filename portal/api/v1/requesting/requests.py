@@ -32,7 +32,7 @@ from scheduler.selectors import requesting as select
 from scheduler.selectors.cluster import get_visible_pool
 from scheduler.selectors.sharing import get_visible_owner
 from scheduler.services.errors import NotFound
-from scheduler.services.requesting import asking, deciding, policies, reminding, whatif
+from scheduler.services.requesting import asking, deciding, granting, policies, reminding, whatif
 
 _USUAL = timedelta(days=90)
 _WRITE = "requests:write"
@@ -167,6 +167,20 @@ class RequestRenew(ApiView):
         found, actor = _seen(request, pk), viewer_of(request)
         made = reminding.renew_request(actor=actor, request=found, now=timezone.now())
         return Response(show_whole(made), status=201)
+
+
+class RequestRevoke(ApiView):
+    """`/requests/<id>/revoke/`."""
+
+    @operation(
+        "requests_revoke",
+        "End what was granted before its time",
+        scope=_WRITE,
+        body=VersionBody,
+        reply=RequestWhole,
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        return _change(request, pk, VersionBody, granting.revoke_granted)
 
 
 class RequestWhatIf(ApiView):

@@ -13,7 +13,10 @@ from scheduler.states import DenyReason, Outcome
 
 
 class RequestShape(serializers.Serializer[Any]):
-    """`version` is the precondition of every change; `route` are the steps still to be taken."""
+    """`version` is the precondition of every change; `route` are the steps still to be taken.
+
+    `returns_at`: when what is not used of a budget's GPU-hours or money is taken back.
+    """
 
     id = serializers.IntegerField()
     owner = serializers.CharField()
@@ -33,6 +36,7 @@ class RequestShape(serializers.Serializer[Any]):
     due_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
     grant = serializers.IntegerField(allow_null=True)
+    returns_at = serializers.DateTimeField(allow_null=True)
 
 
 class RequestRows(serializers.Serializer[Any]):
@@ -157,7 +161,7 @@ def show_request(request: QuotaRequest, asked: RequestVersion) -> dict[str, Any]
         "grant": request.granted_id,
     }
     of_request = ["kind", "gpu_model", "state", "route", "version", "revision"]
-    of_request += ["created_at", "due_at", "ended_at"]
+    of_request += ["created_at", "due_at", "ended_at", "returns_at"]
     of_text = ["amount", "valid_from", "valid_until", "justification"]
     found |= {name: getattr(request, name) for name in of_request}
     found |= {name: getattr(asked, name) for name in of_text}
