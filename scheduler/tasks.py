@@ -24,6 +24,7 @@ from accounts.services import sealing
 from scheduler.loop.cycle import Scheduler
 from scheduler.services import books, jobs, telemetry, usage
 from scheduler.services.budgets.telling import tell_alerts
+from scheduler.services.inbox import mailing as notifying
 from scheduler.services.kept import pruning
 from scheduler.services.requesting import mailing, reminding, whatif
 from scheduler.services.timeline.segments import reconcile_segments
@@ -57,7 +58,7 @@ def accrue_usage() -> int:
 
 @shared_task
 def tell_budget_alerts() -> int:
-    """Mail the alerts of budgets that nobody was told yet."""
+    """Tell the alerts of budgets that nobody was told yet."""
     return tell_alerts(now=timezone.now())
 
 
@@ -106,8 +107,16 @@ def tend_requests() -> int:
 
 @shared_task
 def send_mails() -> int:
-    """Send the mails that wait."""
-    return mailing.send_mails(now=timezone.now())
+    """Make mails of notifications, and send those that wait."""
+    now = timezone.now()
+    notifying.write_mails(now=now)
+    return mailing.send_mails(now=now)
+
+
+@shared_task
+def prune_notifications() -> int:
+    """Delete notifications that were read long ago, or that nobody reads."""
+    return notifying.prune_notifications(now=timezone.now())
 
 
 class LoopThread(threading.Thread):

@@ -9,21 +9,15 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.permissions import is_operator
 from accounts.selectors import visible_projects
-from portal.forms.filters import (
-    KEYS,
-    JobQuery,
-    parse_job_query,
-    read_cursor,
-    unknown_parameters,
-    write_cursor,
-)
+from portal.forms.filters import read_cursor, unknown_parameters, write_cursor
+from portal.forms.grammar.jobs import EXAMPLES, KEYS, parse_job_query
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.job_page import job_frame, overview
 from portal.pages.job_rows import job_rows, rows_and_sets
 from portal.pages.logs.window import EMBEDDED, LogAsk, log_view
+from portal.pages.saved.views import opened_by_default, tabs_of
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.jobs import (
-    JobFilter,
     filter_jobs,
     get_visible_job,
     one_of_each_set,
@@ -51,6 +45,8 @@ PRESETS = (
 def job_list(request: HttpRequest) -> HttpResponseBase:
     """The filterable table; its URL is the report. As a fragment: the same rows, up to date."""
     viewer, now = viewer_of(request), timezone.now()
+    if opened := opened_by_default(request, viewer, "jobs"):
+        return opened
     query = parse_job_query(_query_text(request), now=now)
     problems = list(query.problems)
     before, top = None, None
@@ -62,12 +58,12 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         else:
             before, top = (mark, top) if name == "cursor" else (before, mark)
     every = visible_jobs(viewer)
-    found = filter_jobs(every, _filter_of(query), viewer) if not problems else every.none()
-    found = found if query.job_set else one_of_each_set(found)
+    found = filter_jobs(every, query.wanted, viewer) if not problems else every.none()
+    found = found if query.wanted.job_set else one_of_each_set(found)
     shown = found.filter(pk__lt=before) if before else found
     shown = shown.filter(pk__lte=top) if top else shown
     jobs = list(shown.order_by("-pk")[: PAGE_SIZE + 1])
-    listed = job_rows if query.job_set else rows_and_sets
+    listed = job_rows if query.wanted.job_set else rows_and_sets
     rows = listed(viewer, jobs[:PAGE_SIZE], now=now)
     first = top or (jobs[0].pk if jobs else 0)
     context = {
@@ -75,6 +71,7 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "query": query,
         "problems": problems,
         "presets": PRESETS,
+        "examples": EXAMPLES.items(),
         "unknown": unknown_parameters(request.GET, LIST_PARAMETERS),
         "next_cursor": write_cursor(jobs[PAGE_SIZE - 1].pk) if len(jobs) > PAGE_SIZE else "",
         "count": _counted(found.order_by()[: COUNTED_AT_MOST + 1].count()),
@@ -84,8 +81,10 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "is_empty": not rows and not query.text and not problems and not before,
         "now": now,
     }
-    template = "jobs/list.html#rows" if request.GET.get("part") == "rows" else "jobs/list.html"
-    return render(request, template, context)
+    if request.GET.get("part") == "rows":
+        return render(request, "jobs/list.html#rows", context)
+    context["views"] = tabs_of(request, viewer, "jobs")
+    return render(request, "jobs/list.html", context)
 
 
 def _query_text(request: HttpRequest) -> str:
@@ -93,19 +92,6 @@ def _query_text(request: HttpRequest) -> str:
     words = [request.GET.get("q", "")]
     words += [f"{key}:{request.GET[key]}" for key in KEYS if request.GET.get(key)]
     return " ".join(word for word in words if word)
-
-
-def _filter_of(query: JobQuery) -> JobFilter:
-    return JobFilter(
-        states=query.states,
-        team=query.team,
-        project=query.project,
-        owner=query.owner,
-        pool=query.pool,
-        text=query.words,
-        job_set=query.job_set,
-        submitted_since=query.created_since,
-    )
 
 
 def _counted(count: int) -> str:

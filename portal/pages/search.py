@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.permissions import can
-from portal.forms.filters import KEYS, parse_job_query, unknown_parameters
+from portal.forms.filters import unknown_parameters
+from portal.forms.grammar.jobs import parse_job_query
 from portal.pages.access import page, viewer_of
 from portal.pages.shell import KEYS_COOKIE
 from scheduler.selectors.finding import find_by_name
@@ -73,6 +74,8 @@ PLACES = (
     Place("Add node", "nodes:enrol", "plus", "enrol register agent token", "operate_cluster"),
     Place("Audit", "audit:list", "report", "who changed history events", "read_audit"),
     Place("Roles", "roles:list", "team", "administrators rights", "read_settings"),
+    Place("Notifications", "notifications:list", "bell", "inbox news mail alerts", key="g i"),
+    Place("Notification settings", "notification_settings", "bell", "mail mute opt in"),
     Place("API tokens", "tokens:list", "key", "secret cli access"),
     Place("Profile", "profile", "team", "name theme dark light appearance keys settings"),
     Place("Acting for others", "delegations:list", "team", "deputy delegation holiday"),
@@ -134,7 +137,7 @@ def _places(viewer: User, text: str) -> Iterable[Result]:
 def _filter(text: str) -> Iterable[Result]:
     """`state:running team:vision` is the job list's own language."""
     query = parse_job_query(text, now=timezone.now())
-    if any(chip.key in KEYS for chip in query.chips) and not query.problems:
+    if query.has_terms and not query.problems:
         url = reverse("jobs:list", query={"q": query.text})
         yield Result(f"Jobs with {query.text}", url, "filter", "filter")
 

@@ -29,6 +29,7 @@ from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
 from portal.pages.finance import schedules as finance_schedules
 from portal.pages.finance import statements as finance_statements
+from portal.pages.inbox import notifications
 from portal.pages.kept import outputs
 from portal.pages.logs import finding as log_finding
 from portal.pages.logs import reading as logs
@@ -44,6 +45,7 @@ from portal.pages.people import (
 )
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
+from portal.pages.saved import views
 from portal.pages.sets import compare as set_compare
 from portal.pages.sets import detail as set_pages
 
@@ -185,6 +187,17 @@ token_urls = [
     path("<int:pk>/revoke/", tokens.token_revoke, name="revoke"),
 ]
 
+notification_urls = [
+    path("", notifications.notification_list, name="list"),
+    path("read/", notifications.notification_read, name="read"),
+    path("mute/", notifications.notification_mute, name="mute"),
+]
+
+view_urls = [
+    path("save/", views.view_save, name="save"),
+    path("<int:pk>/", views.view_change, name="change"),
+]
+
 secret_urls = [
     path("", secrets.secret_list, name="list"),
     path("<int:pk>/delete/", secrets.secret_delete, name="delete"),
@@ -227,6 +240,13 @@ urlpatterns = [
     path("approvals/", request_lists.approvals, name="approvals"),
     path("settings/tokens/", include((token_urls, "tokens"))),
     path("settings/secrets/", include((secret_urls, "secrets"))),
+    path("views/", include((view_urls, "views"))),
+    path("notifications/", include((notification_urls, "notifications"))),
+    path(
+        "settings/notifications/",
+        notifications.notification_settings,
+        name="notification_settings",
+    ),
     path("settings/profile/", settings.profile, name="profile"),
     path("settings/theme/", settings.theme, name="theme"),
     path("settings/keys/", search.keys, name="keys"),

@@ -22,6 +22,7 @@ from scheduler.models.calendar import Booking, Headroom, MaintenanceWindow
 from scheduler.models.claims import Claim
 from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
+from scheduler.models.inbox import Notification, NotificationChoice, NotificationMute
 from scheduler.models.jobs import Dependency, Job, Secret, SubmitKey
 from scheduler.models.money.checks import Reconciliation
 from scheduler.models.money.costs import Asset, CostKind, PoolCost
@@ -38,6 +39,7 @@ from scheduler.models.requesting import (
     RequestVersion,
     WhatIf,
 )
+from scheduler.models.saved import SavedView
 from scheduler.models.segments import DeviceSegment
 from scheduler.models.sets import JobSet
 from scheduler.models.sharing import (
@@ -92,6 +94,9 @@ __all__ = [
     "Node",
     "NodeEvent",
     "NodeToken",
+    "Notification",
+    "NotificationChoice",
+    "NotificationMute",
     "OutboundMail",
     "OutputFile",
     "PastUse",
@@ -114,6 +119,7 @@ __all__ = [
     "RequestPolicy",
     "RequestVersion",
     "Retention",
+    "SavedView",
     "SchedulerLease",
     "SchedulingRule",
     "Secret",

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
+from django.db.models.fields.json import KeyTransform
 
 from accounts.errors import NotFound
 from accounts.models import User
@@ -32,7 +33,10 @@ MAX_PK = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """What a list is narrowed to; empty means no limit. `owner` may be "me"."""
+    """What a list is narrowed to; empty means no limit. `owner` may be "me".
+
+    `gpus` are the least and the most in all; a `label` is a key and its value, None for any.
+    """
 
     states: tuple[str, ...] = ()
     team: str = ""
@@ -42,6 +46,10 @@ class JobFilter:
     text: str = ""
     job_set: int = 0
     submitted_since: datetime | None = None
+    ended_since: datetime | None = None
+    gpus: tuple[int, int] | None = None
+    gpu_model: str = ""
+    label: tuple[str, str | None] | None = None
 
 
 def visible_jobs(viewer: User) -> QuerySet[Job]:
@@ -83,12 +91,30 @@ def filter_jobs(jobs: QuerySet[Job], wanted: JobFilter, viewer: User) -> QuerySe
         jobs = jobs.filter(job_set=wanted.job_set)
     if wanted.submitted_since:
         jobs = jobs.filter(submitted_at__gte=wanted.submitted_since)
+    if wanted.ended_since:
+        jobs = jobs.filter(ended_at__gte=wanted.ended_since)
+    jobs = _of_size(jobs, wanted)
     if wanted.text:
         match = Q(name__icontains=wanted.text)
         if wanted.text.lstrip("#").isascii() and wanted.text.lstrip("#").isdigit():
             number = int(wanted.text.lstrip("#"))
             match |= Q(pk=number) if number <= MAX_PK else Q()
         jobs = jobs.filter(match)
+    return jobs
+
+
+def _of_size(jobs: QuerySet[Job], wanted: JobFilter) -> QuerySet[Job]:
+    """By what was asked for: how many GPUs, of which model, under which label."""
+    if wanted.gpus is not None:
+        in_all = jobs.alias(gpus_in_all=F("nodes") * F("gpus_per_node"))
+        jobs = in_all.filter(gpus_in_all__range=wanted.gpus)
+    if wanted.gpu_model:
+        jobs = jobs.filter(gpu_model__icontains=wanted.gpu_model)
+    if wanted.label is not None:
+        key, value = wanted.label
+        said = jobs.alias(label_said=KeyTransform(key, KeyTransform("labels", "spec")))
+        is_there = Q(label_said__isnull=False) if value is None else Q(label_said=value)
+        jobs = said.filter(is_there)
     return jobs
 
 

@@ -26,6 +26,7 @@ class Step(IntEnum):
     SETTLE = 5
     RECORD = 6
     RECONSIDER = 7
+    TELL = 8
 
 
 _Key = tuple[Step, Callable[..., object], tuple[tuple[str, Any], ...]]

@@ -27,6 +27,7 @@ from scheduler.services.history import (
 )
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import reconsider
+from scheduler.services.inbox.jobs import tell_of_ends
 from scheduler.services.rows.updating import update_row
 from scheduler.services.timeline.segments import (
     follow_attempts,
@@ -62,6 +63,10 @@ __all__ = [
     "tell_of_job",
     "tell_of_node",
 ]
+
+
+# A job that ran and waits again; its owner is told.
+_LOST_ITS_PLACE = ("requeued", "retried")
 
 
 class IllegalMove(RuntimeError):
@@ -103,6 +108,8 @@ def move_job(
     tell_of_job(job)
     if to is JobState.QUEUED:
         events.wake_scheduler_on_commit()
+    if to in FINAL_JOB_STATES or kind in _LOST_ITS_PLACE:
+        afterwards(Step.TELL, tell_of_ends, [job], now=now)
     if to in FINAL_JOB_STATES or to in (JobState.RUNNING, JobState.HELD):
         afterwards(Step.RECONSIDER, _let_followers_go, [job], now=now)
     return True

@@ -34,6 +34,7 @@ from scheduler.states.moves import (
     NodeState,
     Tier,
 )
+from scheduler.states.notices import NOTICE_RULES, NoticeKind, NoticeRule
 from scheduler.states.privacy import MASK, is_secret_name
 from scheduler.states.requests import (
     DENY_WORDS,
@@ -88,6 +89,7 @@ __all__ = [
     "MASK",
     "MAX_FREE_RETRIES",
     "NODE_MOVES",
+    "NOTICE_RULES",
     "OPEN_REQUEST_STATES",
     "PAUSES",
     "REQUEST_MOVES",
@@ -108,6 +110,8 @@ __all__ = [
     "Isolation",
     "JobState",
     "NodeState",
+    "NoticeKind",
+    "NoticeRule",
     "Outcome",
     "RequestKind",
     "RequestState",

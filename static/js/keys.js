@@ -7,7 +7,7 @@
   const field = document.getElementById("palette-q");
   const PLACES = {
     j: "/jobs/", q: "/queue/", c: "/cluster/", n: "/cluster/nodes/", a: "/approvals/", r: "/requests/",
-    b: "/bookings/", t: "/teams/", f: "/finance/", h: "/help/", g: "/",
+    b: "/bookings/", t: "/teams/", f: "/finance/", h: "/help/", i: "/notifications/", g: "/",
   };
   const CHORD_MS = 1200;
   let goUntil = 0;

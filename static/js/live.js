@@ -44,7 +44,9 @@
 
   function show(state) {
     if (!chip) return;
-    chip.hidden = state === "none";
+    /* Where only the bell is live there is nothing to call live. */
+    const isQuiet = !listeners.size && regions().every((region) => region.dataset.calm !== undefined);
+    chip.hidden = state === "none" || (state === "live" && isQuiet);
     chip.classList.toggle("paused", state !== "live");
     const texts = {
       live: "Live",
@@ -128,6 +130,8 @@
     if (!frame || typeof frame.topic !== "string") return;
     for (const each of listeners.get(frame.topic) ?? []) each.onFrame(frame);
     for (const region of regions()) {
+      /* A calm region is fresh when the page is: it need not ask again when the socket is up. */
+      if (frame.kind === "watching" && region.dataset.calm !== undefined) continue;
       if (topicsOf(region).includes(frame.topic)) refreshSoon(region);
     }
   }

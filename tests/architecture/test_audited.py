@@ -12,6 +12,13 @@ EVERY = functions()
 NOT_RECORDED = {
     "scheduler.services.bulk.submit_jobs": "one's own jobs; each has its history from the first",
     "scheduler.services.holding.moves.cancel_waiting": "cancel_set records the set as a whole",
+    "scheduler.services.inbox.sorting.choose_kind": "where one's own notifications arrive",
+    "scheduler.services.inbox.sorting.mark_read": "one's own notifications, read",
+    "scheduler.services.inbox.sorting.mute": "what one does not want to hear oneself",
+    "scheduler.services.inbox.sorting.unmute": "what one wants to hear oneself again",
+    "scheduler.services.saved.keeping.delete_view": "one's own way of looking at a table",
+    "scheduler.services.saved.keeping.rename_view": "one's own way of looking at a table",
+    "scheduler.services.saved.keeping.set_default": "one's own way of looking at a table",
     "scheduler.services.jobs.submit_job": "one's own job; it has a history of its own",
 }
 

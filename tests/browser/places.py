@@ -27,6 +27,8 @@ OPEN = (
     "/requests/new/",
     "/approvals/?state=all",
     "/audit/",
+    "/notifications/",
+    "/settings/notifications/",
     "/settings/tokens/",
     "/settings/secrets/",
     "/settings/profile/",

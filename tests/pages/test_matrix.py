@@ -30,6 +30,7 @@ from scheduler.models import Pool, ReportSchedule
 from scheduler.services import books
 from scheduler.services.books import propose_adjustment
 from scheduler.services.mailing import create_schedule
+from scheduler.services.saved import save_view
 from scheduler.services.secrets import set_secret
 from scheduler.services.sharing.budgets import set_budget
 from tests import requesting
@@ -119,6 +120,7 @@ def things(people, root, alice, bob, lead, team, project):
         "invitation": invitation.pk,
         "secret": secret,
         "token": token.pk,
+        "saved_view": save_view(actor=alice, table="jobs", name="all", query="").pk,
         "kept": set_secret(actor=alice, name="mine", value="x" * 9).pk,
         "kept_for_all": set_secret(actor=lead, name="ours", value="x" * 9, project=project).pk,
         "service": service.pk,

@@ -211,6 +211,11 @@ WRITES: Final[dict[str, str]] = {
     "post requests/<int:pk>/renew/": "asker",
     "post requests/<int:pk>/revoke/": "operate",
     "post requests/<int:pk>/whatif/": "take_part",
+    "post views/": "everybody",
+    "delete views/<int:pk>/": "nothing_there",
+    "post notifications/read/": "everybody",
+    "post notifications/mute/": "nothing_there",
+    "post notifications/settings/": "everybody",
     "post tokens/": "everybody",
     "delete tokens/<int:pk>/": "own",
 }

@@ -12,6 +12,8 @@ from scheduler.models import Attempt, Budget, BudgetAlert, BudgetHold, UsageEntr
 from scheduler.money import from_steps, steps_of
 from scheduler.services.budgets.telling import tell_alerts
 from scheduler.services.budgets.watching import watch_budgets
+from scheduler.services.inbox.mailing import write_mails
+from scheduler.services.requesting.mailing import send_mails
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from scheduler.services.sharing.committing import settle_budgets
 from scheduler.spec import SpecInvalid
@@ -196,10 +198,12 @@ class TestAlerts:
         watch_budgets(now=at(600))
         assert tell_alerts(now=at(601)) == 1
         assert tell_alerts(now=at(602)) == 0
-        (letter,) = mail.outbox
-        assert lead.email in letter.to
-        assert alice.email not in letter.to
-        assert letter.subject == "Trainyard: budget of vision: 50 % used"
+        assert write_mails(now=at(603)) == 2
+        assert write_mails(now=at(604)) == 0
+        assert send_mails(now=at(605)) == 2
+        letter = mail.outbox[0]
+        assert {one.to[0] for one in mail.outbox} == {lead.email, root.email}
+        assert letter.subject == "Trainyard: Budget of vision: 50 % used"
         assert "0.60 EUR of 1.00 EUR" in letter.body
         assert "/teams/vision/quota/" in letter.body
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -35,6 +36,7 @@ from portal.api.v1.job_shapes import (
     show_job,
     show_rows,
 )
+from portal.forms.grammar.jobs import EXAMPLES, parse_job_query
 from scheduler.loop.quoting import quote_job
 from scheduler.models import Job
 from scheduler.selectors import jobs as select
@@ -51,7 +53,11 @@ IDEMPOTENCY = Header(
     "body within a day answers with the same job.",
 )
 IF_MATCH = Header("If-Match", "The `version` you read; 412 when the job has moved since.")
+_TERMS = " ".join(f"{key}:{value}" for key, value in EXAMPLES.items())
 FILTERS = (
+    Query(
+        "q", str, f"A filter as on the page: {' '.join(f'{k}:{v}' for k, v in EXAMPLES.items())}."
+    ),
     Query("state", str, f"One or more of {', '.join(JOB_STATES)}, separated by commas."),
     Query("team", str, "A team's slug."),
     Query("project", str, "team/project."),
@@ -126,6 +132,18 @@ def _opened(request: Request, submitted: services.Submitted) -> Response:
     return reply
 
 
+def _filter_of(text: str) -> select.JobFilter:
+    """What `q` says; raises BadRequest naming the term that is wrong."""
+    query = parse_job_query(text, now=timezone.now())
+    if query.problems:
+        raise BadRequest(
+            " ".join(query.problems),
+            code="bad_query",
+            errors=[("q", problem) for problem in query.problems],
+        )
+    return query.wanted
+
+
 class Jobs(ApiView):
     """`/jobs/`."""
 
@@ -150,6 +168,7 @@ class Jobs(ApiView):
             job_set=whole(request, "set", 0, low=1, high=MAX_PK),
         )
         jobs = select.filter_jobs(select.visible_jobs(viewer), wanted, viewer)
+        jobs = select.filter_jobs(jobs, _filter_of(sent.get("q", "")), viewer)
         return Response(page_of(request, jobs, show_rows))
 
     @operation(

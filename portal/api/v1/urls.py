@@ -20,7 +20,7 @@ from portal.api.v1 import (
 )
 from portal.api.v1.composing import converting
 from portal.api.v1.finance import months, reports, spending, terms
-from portal.api.v1.organisation import audit, roles, secrets
+from portal.api.v1.organisation import audit, notifications, roles, secrets, views
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
 from portal.api.v1.organisation.services import ServiceEnd, ServiceList, ServiceTokens
 from portal.api.v1.organisation.teams import TeamList, TeamMove
@@ -70,6 +70,16 @@ urlpatterns: list[URLPattern] = [
     path("sets/<int:pk>/rerun/", sets.SetRerun.as_view(), name="set_rerun"),
     path("secrets/", secrets.SecretList.as_view(), name="secrets"),
     path("secrets/<int:pk>/", secrets.SecretByNumber.as_view(), name="secret"),
+    path("notifications/", notifications.Notifications.as_view(), name="notifications"),
+    path("notifications/read/", notifications.MarkRead.as_view(), name="notifications_read"),
+    path("notifications/mute/", notifications.Mute.as_view(), name="notifications_mute"),
+    path(
+        "notifications/settings/",
+        notifications.Settings.as_view(),
+        name="notifications_settings",
+    ),
+    path("views/", views.ViewList.as_view(), name="views"),
+    path("views/<int:pk>/", views.ViewByNumber.as_view(), name="view"),
     path("pools/", cluster.PoolList.as_view(), name="pools"),
     path("pools/<str:name>/isolation/", cluster.PoolIsolation.as_view(), name="pool_isolation"),
     path("nodes/", cluster.NodeList.as_view(), name="nodes"),

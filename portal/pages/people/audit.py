@@ -16,6 +16,7 @@ from accounts.trail import each_event, events_for, page_of_events, seal_state, s
 from portal.forms.audit import PARAMETERS, AuditQuery, parse_audit_query
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
+from portal.pages.saved.views import opened_by_default, tabs_of
 from portal.reports.diffs import changes
 from portal.reports.exports import csv_lines
 
@@ -37,6 +38,8 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
         problems.append("format: choose html or csv.")
     if request.GET.get("format") == "csv" and not problems:
         return _csv(viewer, query)
+    if opened := opened_by_default(request, viewer, "audit"):
+        return opened
     found, following = page_of_events(viewer, query.wanted, after=query.after, size=PAGE)
     shows_ip, state, now = sees_addresses(viewer), seal_state(), timezone.now()
     context = {
@@ -55,6 +58,7 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
         "is_late": state.since is not None and now - state.since > LATE,
         "problems": problems,
         "unknown": unknown_parameters(request.GET, PARAMETERS),
+        "views": tabs_of(request, viewer, "audit"),
         "now": now,
     }
     return render(request, "people/audit.html", context)

@@ -1,7 +1,7 @@
-"""Mails about alerts of budgets: to those who lead what it is for and to those who keep the books.
+"""Alerts of budgets, told to those who lead what it is for and to those who keep the books.
 
-An alert is told once: its row is claimed before the mail goes out. A mail that cannot be sent is
-not sent again; the alert stands on the pages.
+An alert is told once: its row is claimed in the transaction that writes the notifications, and
+their mails are written from these.
 """
 
 from __future__ import annotations
@@ -9,33 +9,51 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from django.conf import settings
-from django.core.mail import send_mail
+from django.db import transaction
 
 from accounts.models import Role, User
 from accounts.permissions import people_who_can
 from scheduler.models import Budget, BudgetAlert
 from scheduler.money import from_steps
+from scheduler.services.inbox.telling import News, tell
+from scheduler.states import NoticeKind
 
 _AT_ONCE = 50
 
 
 def tell_alerts(*, now: datetime) -> int:
-    """Mail what nobody was told yet; one query if there is nothing. Returns how many alerts."""
+    """Tell what nobody was told yet; one query if there is nothing. Returns how many alerts."""
     waiting = BudgetAlert.objects.filter(told_at__isnull=True).select_related(
         "budget__account__team", "budget__account__project__team"
     )
     told = 0
     for alert in waiting.order_by("pk")[:_AT_ONCE]:
-        once = BudgetAlert.objects.filter(pk=alert.pk, told_at__isnull=True)
-        if not once.update(told_at=now):
-            continue
-        told += 1
-        addresses = sorted({user.email for user in _whom(alert.budget) if user.email})
-        if addresses:
-            subject, body = _words(alert)
-            send_mail(subject, body, None, addresses, fail_silently=True)
+        told += _tell(alert, now)
     return told
+
+
+@transaction.atomic
+def _tell(alert: BudgetAlert, now: datetime) -> bool:
+    once = BudgetAlert.objects.filter(pk=alert.pk, told_at__isnull=True)
+    if not once.update(told_at=now):
+        return False
+    title, text, path = _words(alert)
+    tell(
+        [
+            News(
+                person_id=person.pk,
+                kind=NoticeKind.BUDGET,
+                subject=f"budget:{alert.budget_id}",
+                title=title,
+                text=text,
+                path=path,
+                key=f"budget-alert:{alert.pk}",
+            )
+            for person in _whom(alert.budget)
+        ],
+        now=now,
+    )
+    return True
 
 
 def _whom(budget: Budget) -> Iterable[User]:
@@ -51,7 +69,7 @@ def _whom(budget: Budget) -> Iterable[User]:
     return people
 
 
-def _words(alert: BudgetAlert) -> tuple[str, str]:
+def _words(alert: BudgetAlert) -> tuple[str, str, str]:
     budget, account = alert.budget, alert.budget.account
     whose, page = "the organisation", "/finance/budgets/"
     if account.project is not None:
@@ -60,12 +78,11 @@ def _words(alert: BudgetAlert) -> tuple[str, str]:
         whose, page = account.team.slug, f"/teams/{account.team.slug}/quota/"
     reached = alert.get_threshold_display()
     used, limit = _figure(budget, alert.used), _figure(budget, budget.limit)
-    body = (
-        f"The budget of {whose} until {budget.valid_until:%Y-%m-%d} has reached: {reached}.\n"
-        f"{used} of {limit} are used. What it does: {budget.get_enforcement_display()}.\n\n"
-        f"{settings.PUBLIC_URL}{page}\n"
+    text = (
+        f"{used} of {limit} are used; it holds until {budget.valid_until:%Y-%m-%d}. "
+        f"What it does: {budget.get_enforcement_display()}."
     )
-    return f"Trainyard: budget of {whose}: {reached}", body
+    return f"Budget of {whose}: {reached}", text, page
 
 
 def _figure(budget: Budget, figure: int) -> str:

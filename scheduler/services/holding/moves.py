@@ -14,9 +14,11 @@ from django.db.models import F
 from accounts.models import User
 from scheduler import events
 from scheduler.models import Job, JobEvent
+from scheduler.services.gathering import Step, afterwards
 from scheduler.services.history import audit_act_on, tell_of_job
 from scheduler.services.holding.following import followers_of, lock_sets
 from scheduler.services.holding.obstacles import Obstacle, obstacles_of
+from scheduler.services.inbox.jobs import tell_of_ends
 from scheduler.states import (
     AUTOMATIC_HOLDS,
     WAITING_JOB_STATES,
@@ -102,6 +104,8 @@ def move_held(
         job.state = to
         tell_of_job(job)
         audit_act_on(job, kind, now=now, actor=actor)
+    if to is JobState.CANCELLED:
+        _tell_owners(jobs, fields["end_reason"], fields["end_facts"], now)
     return True
 
 
@@ -140,6 +144,15 @@ def cancel_waiting(
     for job in jobs:
         job.state = JobState.CANCELLED
         tell_of_job(job)
+    _tell_owners(jobs, reason, facts, now)
+
+
+def _tell_owners(
+    jobs: Sequence[Job], reason: EndReason, facts: Mapping[str, object], now: datetime
+) -> None:
+    for job in jobs:
+        job.end_reason, job.end_facts = reason, dict(facts)
+    afterwards(Step.TELL, tell_of_ends, jobs, now=now)
 
 
 def _what_becomes(obstacle: Obstacle | None, now: datetime) -> tuple[str, JobState, dict[str, Any]]:

@@ -31,7 +31,7 @@ from scheduler.services.sharing.budgets import may_set_budget
 from scheduler.services.sharing.grants import give_grant, revoke_grant
 from scheduler.services.sharing.guard import counts_now
 from scheduler.services.sharing.tree import account_of
-from scheduler.states import Outcome, RequestKind
+from scheduler.states import NoticeKind, Outcome, RequestKind
 
 
 def carry_out(
@@ -199,6 +199,9 @@ def _return(request: QuotaRequest, actor: User | None, now: datetime) -> None:
     note(request, "returned", actor=actor, now=now, text=text)
     mail(
         [request.asked_by_id],
+        request=request,
+        kind=NoticeKind.REQUEST_DECIDED,
+        said=text,
         key=f"request:{request.pk}:returned",
         subject=f"{request}: {title_of(request)} has come to its end",
         text=f"{text}.\n\n{link_to(request)}\n",

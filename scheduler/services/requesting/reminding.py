@@ -18,11 +18,19 @@ from scheduler.services.requesting.granting import take_back
 from scheduler.services.requesting.policies import routing_of
 from scheduler.services.requesting.rights import askers, deciders, owner_of
 from scheduler.services.requesting.routing import enter_step
-from scheduler.services.requesting.timeline import note, tell_asker, tell_deciders, title_of
+from scheduler.services.requesting.timeline import (
+    link_to,
+    mail,
+    note,
+    tell_asker,
+    tell_deciders,
+    title_of,
+)
 from scheduler.services.transitions import move_request
 from scheduler.states import (
     OPEN_REQUEST_STATES,
     REVIEW_STATES,
+    NoticeKind,
     Outcome,
     RequestKind,
     RequestState,
@@ -94,19 +102,15 @@ def _escalate(request: QuotaRequest, now: datetime) -> bool:
     QuotaRequest.objects.filter(pk=request.pk).update(escalated_at=now)
     admins = deciders(ReviewStep.ADMIN, request.team) - askers(request)
     words = f"{title_of(request)} has waited longer than it should."
-    OutboundMail.objects.bulk_create(
-        [
-            OutboundMail(
-                key=f"request:{request.pk}:{request.version}:late:{person}",
-                person_id=person,
-                subject=f"{request}: {title_of(request)} is late"[:200],
-                text=f"{words}\n\n{load_conf().public_url}/requests/{request.pk}/\n",
-                created_at=now,
-                not_before=now,
-            )
-            for person in sorted(admins)
-        ],
-        ignore_conflicts=True,
+    mail(
+        admins,
+        request=request,
+        kind=NoticeKind.REQUEST_WAITING,
+        key=f"request:{request.pk}:{request.version}:late",
+        subject=f"{request}: {title_of(request)} is late",
+        text=f"{words}\n\n{link_to(request)}\n",
+        said=words,
+        now=now,
     )
     note(request, "escalated", actor=None, now=now, text="Nobody has answered in time.")
     return True

@@ -10,8 +10,10 @@ from accounts.services.audit import record
 from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.models import OutboundMail, QuotaRequest, RequestEvent
+from scheduler.services.inbox.mailing import wants_mail
+from scheduler.services.inbox.telling import News, tell
 from scheduler.services.requesting.rights import askers, deciders, deputies_of
-from scheduler.states import KIND_WORDS, RequestKind, ReviewStep
+from scheduler.states import KIND_WORDS, NoticeKind, RequestKind, ReviewStep
 
 
 def note(
@@ -59,8 +61,37 @@ def title_of(request: QuotaRequest) -> str:
     return f"{KIND_WORDS[RequestKind(request.kind)]} for {owner}"
 
 
-def mail(people: Iterable[int], *, key: str, subject: str, text: str, now: datetime) -> None:
-    """Write a mail for each of these people, unless this was told before; a task sends them."""
+def mail(
+    people: Iterable[int],
+    *,
+    request: QuotaRequest,
+    kind: NoticeKind,
+    key: str,
+    subject: str,
+    text: str,
+    said: str = "",
+    now: datetime,
+) -> None:
+    """Tell each of these people, unless this was told before: in the inbox, with `said` as its
+    text, and by a mail that a task sends, unless they want none of this kind.
+    """
+    told = sorted(set(people))
+    tell(
+        [
+            News(
+                person_id=person,
+                kind=kind,
+                subject=f"request:{request.pk}",
+                title=subject,
+                text=said,
+                path=f"/requests/{request.pk}/",
+                key=key,
+                is_mailed=True,
+            )
+            for person in told
+        ],
+        now=now,
+    )
     OutboundMail.objects.bulk_create(
         [
             OutboundMail(
@@ -71,7 +102,7 @@ def mail(people: Iterable[int], *, key: str, subject: str, text: str, now: datet
                 created_at=now,
                 not_before=now,
             )
-            for person in sorted(set(people))
+            for person in sorted(wants_mail(set(told), kind))
         ],
         ignore_conflicts=True,
     )
@@ -94,6 +125,8 @@ def tell_deciders(request: QuotaRequest, what: str, words: str, *, now: datetime
     people |= deputies_of(people, now=now) - askers(request)
     mail(
         people,
+        request=request,
+        kind=NoticeKind.REQUEST_WAITING,
         key=f"request:{request.pk}:{request.version}:{what}",
         subject=f"{request}: {title_of(request)} {words}",
         text=f"{title_of(request)} {words}.\n\nLook and decide: {link_to(request)}\n",
@@ -105,6 +138,9 @@ def tell_asker(request: QuotaRequest, words: str, text: str, *, now: datetime) -
     """Mail whoever asked."""
     mail(
         [request.asked_by_id],
+        request=request,
+        kind=NoticeKind.REQUEST_DECIDED,
+        said=text,
         key=f"request:{request.pk}:{request.version}:asker",
         subject=f"{request}: {title_of(request)} {words}",
         text=f"{title_of(request)} {words}.\n\n{text}\n\n{link_to(request)}\n",

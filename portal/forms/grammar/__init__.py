@@ -1,0 +1,1 @@
+"""One language of filters for tables, the palette and the API."""

@@ -1,0 +1,5 @@
+"""What people keep of how they look at things."""
+
+from scheduler.models.saved.views import SavedView
+
+__all__ = ["SavedView"]

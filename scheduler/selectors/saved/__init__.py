@@ -1,0 +1,23 @@
+"""Saved views, for a viewer."""
+
+from __future__ import annotations
+
+from django.db.models import Q, QuerySet
+
+from accounts.models import User
+from scheduler.models import SavedView
+
+# A person's own come first; what teams share is bounded, too, so that tabs stay tabs.
+MOST_SHOWN = 40
+
+
+def visible_views(viewer: User, table: str = "") -> QuerySet[SavedView]:
+    """The viewer's own and those shared with their teams, by name."""
+    shared = Q(team__memberships__user=viewer)
+    rows = SavedView.objects.filter(Q(person=viewer) | shared).distinct().order_by("name", "id")
+    return rows.select_related("person", "team").filter(table=table) if table else rows
+
+
+def default_view(viewer: User, table: str) -> SavedView | None:
+    """The one that this table opens with; None without a choice."""
+    return SavedView.objects.filter(person=viewer, table=table, is_default=True).first()

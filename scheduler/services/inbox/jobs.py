@@ -1,0 +1,119 @@
+"""What the owners of jobs are told: ends, failures, and what had to give way.
+
+Of an array the first failure and the end of the whole are told, not each of its tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from django.db.models import Count, Q
+
+from accounts.models import User
+from scheduler.models import Job
+from scheduler.services.inbox.telling import News, tell
+from scheduler.states import (
+    FINAL_JOB_STATES,
+    EndReason,
+    JobState,
+    NoticeKind,
+    end_sentence,
+)
+
+_KINDS = {
+    JobState.SUCCEEDED: (NoticeKind.JOB_SUCCEEDED, "has finished"),
+    JobState.FAILED: (NoticeKind.JOB_FAILED, "has failed"),
+    JobState.CANCELLED: (NoticeKind.JOB_CANCELLED, "was cancelled"),
+}
+
+
+def tell_of_ends(jobs: Sequence[Job], *, now: datetime) -> None:
+    """Tell the owners of jobs that have just ended or lost their place; one insert for all."""
+    news = [
+        *_singles([job for job in jobs if job.job_set_id is None]),
+        *_sets([job for job in jobs if job.job_set_id is not None]),
+    ]
+    tell(news, now=now)
+
+
+def _singles(jobs: Sequence[Job]) -> Iterator[News]:
+    by_themselves = _cancelled_by_their_owner(jobs)
+    for job in jobs:
+        if job.pk in by_themselves:
+            continue
+        kind, words = _KINDS.get(
+            JobState(job.state), (NoticeKind.JOB_PREEMPTED, "was interrupted and waits again")
+        )
+        yield News(
+            person_id=job.owner_id,
+            kind=kind,
+            subject=f"job:{job.pk}",
+            title=f"{job.name} {words}",
+            text=_why(job),
+            path=f"/jobs/{job.pk}/",
+            key=f"job:{job.pk}:{job.version}:{job.state}",
+        )
+
+
+def _why(job: Job) -> str:
+    return end_sentence(EndReason(job.end_reason), job.end_facts) if job.end_reason else ""
+
+
+def _cancelled_by_their_owner(jobs: Sequence[Job]) -> set[int]:
+    """Nobody needs to be told of what they did. Asked only where a person cancelled."""
+    ours = [
+        job
+        for job in jobs
+        if job.state == JobState.CANCELLED and job.end_reason == EndReason.CANCELLED_BY_USER
+    ]
+    people = User.objects.in_bulk({job.owner_id for job in ours}) if ours else {}
+    return {
+        job.pk for job in ours if job.end_facts.get("who") == people[job.owner_id].get_full_name()
+    }
+
+
+def _sets(jobs: Sequence[Job]) -> Iterator[News]:
+    by_themselves = _cancelled_by_their_owner(jobs)
+    ended = {
+        job.job_set_id: job
+        for job in jobs
+        if job.state in FINAL_JOB_STATES and job.pk not in by_themselves
+    }
+    for job in jobs:
+        if job.state == JobState.FAILED:
+            yield News(
+                person_id=job.owner_id,
+                kind=NoticeKind.JOB_FAILED,
+                subject=f"set:{job.job_set_id}",
+                title=f"A task of array {job.job_set_id} has failed: {job.name}",
+                text=_why(job),
+                path=f"/jobs/{job.pk}/",
+                key=f"set:{job.job_set_id}:failed",
+            )
+    if not ended:
+        return
+    counts = (
+        Job.objects.filter(job_set_id__in=ended)
+        .order_by()
+        .values("job_set_id")
+        .annotate(
+            all=Count("pk"),
+            well=Count("pk", filter=Q(state=JobState.SUCCEEDED)),
+            over=Count("pk", filter=Q(state__in=FINAL_JOB_STATES)),
+        )
+    )
+    for row in counts:
+        job = ended[row["job_set_id"]]
+        if row["over"] < row["all"]:
+            continue
+        is_well = row["well"] == row["all"]
+        yield News(
+            person_id=job.owner_id,
+            kind=NoticeKind.JOB_SUCCEEDED if is_well else NoticeKind.JOB_FAILED,
+            subject=f"set:{job.job_set_id}",
+            title=f"Array {job.job_set_id} has ended: {row['well']} of {row['all']} tasks well",
+            text="",
+            path=f"/sets/{job.job_set_id}/",
+            key=f"set:{job.job_set_id}:over",
+        )

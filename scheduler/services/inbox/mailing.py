@@ -1,0 +1,81 @@
+"""Notifications become mails for those who want them so; and old ones go."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q
+
+from accounts.models import User, UserKind
+from scheduler.conf import load_conf
+from scheduler.models import Notification, NotificationChoice, NotificationMute, OutboundMail
+from scheduler.states import NOTICE_RULES, NoticeKind
+
+BATCH = 500
+MOST_PRUNED = 5_000
+# What was read is kept for a month, what nobody read for a quarter.
+KEEP_READ = timedelta(days=30)
+KEEP_UNREAD = timedelta(days=90)
+
+
+def wants_mail(people: set[int], kind: NoticeKind) -> set[int]:
+    """Those of these people who get a mail of this kind; one query."""
+    rows = NotificationChoice.objects.filter(person__in=people, kind=kind)
+    chosen = dict(rows.values_list("person_id", "by_mail"))
+    return {one for one in people if chosen.get(one, NOTICE_RULES[kind].by_mail)}
+
+
+@transaction.atomic
+def write_mails(*, now: datetime) -> int:
+    """A mail for each notification not looked at yet whose person wants one; returns how many.
+
+    Two tasks at once write each mail once: its key is the notification's.
+    """
+    rows = list(Notification.objects.filter(mailed_at__isnull=True).order_by("id")[:BATCH])
+    if not rows:
+        return 0
+    people = {row.person_id for row in rows}
+    choices = {
+        (one.person_id, one.kind): one.by_mail
+        for one in NotificationChoice.objects.filter(person__in=people)
+    }
+    muted = set(
+        NotificationMute.objects.filter(person__in=people).values_list("person_id", "subject")
+    )
+    reachable = User.objects.filter(pk__in=people, is_active=True, kind=UserKind.PERSON)
+    reachable_ids = set(reachable.exclude(email="").values_list("pk", flat=True))
+    mails = [
+        _mail_of(row, now)
+        for row in rows
+        if row.person_id in reachable_ids
+        and (row.person_id, row.subject) not in muted
+        and choices.get((row.person_id, row.kind), NOTICE_RULES[NoticeKind(row.kind)].by_mail)
+    ]
+    OutboundMail.objects.bulk_create(mails, ignore_conflicts=True)
+    Notification.objects.filter(pk__in=[row.pk for row in rows]).update(mailed_at=now)
+    return len(mails)
+
+
+def _mail_of(row: Notification, now: datetime) -> OutboundMail:
+    home = load_conf().public_url
+    text = f"{row.title}.\n{row.text}\n\n{home}{row.path}\n\n"
+    return OutboundMail(
+        key=f"notification:{row.pk}",
+        person_id=row.person_id,
+        subject=row.title,
+        text=f"{text}Which mails you get: {home}/settings/notifications/\n",
+        created_at=now,
+        not_before=now,
+    )
+
+
+def prune_notifications(*, now: datetime) -> int:
+    """Delete what is old, and what was told to programs; returns how many rows."""
+    old = Q(read_at__lt=now - KEEP_READ) | Q(at__lt=now - KEEP_UNREAD)
+    programs = Q(person__kind=UserKind.SERVICE)
+    rows = Notification.objects.filter(old | programs, mailed_at__isnull=False)
+    count, _ = Notification.objects.filter(
+        pk__in=list(rows.values_list("pk", flat=True)[:5000])
+    ).delete()
+    return count

@@ -1,0 +1,82 @@
+"""What people are told of, and whether by mail unless they choose otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class NoticeKind(StrEnum):
+    """One kind of news; people choose for each where it reaches them."""
+
+    JOB_SUCCEEDED = "job_succeeded"
+    JOB_FAILED = "job_failed"
+    JOB_CANCELLED = "job_cancelled"
+    JOB_PREEMPTED = "job_preempted"
+    REQUEST_WAITING = "request_waiting"
+    REQUEST_DECIDED = "request_decided"
+    BUDGET = "budget"
+    SESSION_IDLE = "session_idle"
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeRule:
+    """`words` name the kind; `glyph` draws it; `by_mail` is what holds until somebody chooses."""
+
+    words: str
+    about: str
+    glyph: str
+    by_mail: bool
+
+
+NOTICE_RULES: Mapping[NoticeKind, NoticeRule] = {
+    NoticeKind.JOB_SUCCEEDED: NoticeRule(
+        "Job finished",
+        "One of your jobs or arrays has ended well.",
+        "succeeded",
+        False,
+    ),
+    NoticeKind.JOB_FAILED: NoticeRule(
+        "Job failed",
+        "One of your jobs has failed; of an array, the first task.",
+        "failed",
+        False,
+    ),
+    NoticeKind.JOB_CANCELLED: NoticeRule(
+        "Job cancelled",
+        "Somebody else cancelled a job of yours, or it could never start.",
+        "cancelled",
+        False,
+    ),
+    NoticeKind.JOB_PREEMPTED: NoticeRule(
+        "Job interrupted",
+        "A job of yours lost its GPUs and waits again.",
+        "preempted",
+        False,
+    ),
+    NoticeKind.REQUEST_WAITING: NoticeRule(
+        "Request waits for you",
+        "Somebody asks for quota or money and you may decide.",
+        "report",
+        True,
+    ),
+    NoticeKind.REQUEST_DECIDED: NoticeRule(
+        "Request answered",
+        "What you asked for was decided, or sent back to you.",
+        "quota",
+        True,
+    ),
+    NoticeKind.BUDGET: NoticeRule(
+        "Budget warning",
+        "A budget you answer for has reached a threshold.",
+        "money",
+        True,
+    ),
+    NoticeKind.SESSION_IDLE: NoticeRule(
+        "Idle session",
+        "A session of yours holds GPUs and does nothing.",
+        "queued",
+        True,
+    ),
+}

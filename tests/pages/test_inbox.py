@@ -1,0 +1,76 @@
+"""The inbox, the bell, and the settings of notifications."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from scheduler.models import Notification, NotificationMute
+from scheduler.services.inbox import News, choose_kind, tell
+from scheduler.states import NoticeKind
+
+pytestmark = pytest.mark.django_db
+
+HOSTILE = "<script>alert(1)</script>\u202e"
+
+
+def tell_of(person, first: int, last: int, title: str = "train has failed") -> None:
+    tell(
+        [
+            News(
+                person.pk, NoticeKind.JOB_FAILED, f"job:{n % 50}", title, "why", "/jobs/1/", f"k{n}"
+            )
+            for n in range(first, last)
+        ],
+        now=timezone.now(),
+    )
+
+
+def test_grouped_read_and_muted(client, alice):
+    client.force_login(alice)
+    tell_of(alice, 1, 4, HOSTILE)
+    tell_of(alice, 51, 52)
+    html = client.get("/notifications/").content.decode()
+    assert "<script>alert" not in html and "1 earlier" in html
+    assert html.count('class="new"') == 3
+    bell = client.get("/notifications/?part=bell").content.decode()
+    assert "4 unread" in bell and len(bell) < 700
+    client.post("/notifications/read/", {"subject": "job:1"})
+    assert Notification.objects.filter(read_at__isnull=True).count() == 2
+    client.post("/notifications/mute/", {"subject": "job:2"})
+    assert "job:2" not in client.get("/notifications/").content.decode()
+    assert client.post("/notifications/mute/", {"subject": "job:49"}).status_code == 404
+    client.post("/notifications/read/", {"up_to": "x"})
+    assert "Everything is read" in client.get("/notifications/?show=unread").content.decode()
+
+
+def test_choosing_kinds_and_hearing_again(client, alice):
+    client.force_login(alice)
+    tell_of(alice, 1, 2)
+    client.post("/notifications/mute/", {"subject": "job:1"})
+    assert "train has failed" in client.get("/settings/notifications/").content.decode()
+    client.post("/notifications/mute/", {"subject": "job:1", "again": "yes"})
+    assert not NotificationMute.objects.exists()
+    client.post("/settings/notifications/", {"mail-job_failed": "on"})
+    html = client.get("/settings/notifications/").content.decode()
+    assert html.count(" checked") == 1
+    assert "Nothing to tell you yet" in client.get("/notifications/").content.decode()
+
+
+def test_wrong_addresses_are_named(client, alice):
+    client.force_login(alice)
+    html = client.get("/notifications/?cursor=x&show=all&colour=red").content.decode()
+    assert "cursor: is" in html and "show: " in html and "<code>colour</code>" in html
+
+
+def test_the_same_statements_for_many(client, alice, django_assert_num_queries):
+    client.force_login(alice)
+    tell_of(alice, 1, 3)
+    client.get("/notifications/")
+    with django_assert_num_queries(5) as few:  # session, person, approvals, unread, the list
+        client.get("/notifications/")
+    tell_of(alice, 3, 203)
+    choose_kind(actor=alice, kind="budget", in_inbox=False, by_mail=False)
+    with django_assert_num_queries(len(few)):
+        page = client.get("/notifications/").content.decode()
+    assert "Older" in page and "99+" in page
