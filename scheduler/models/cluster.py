@@ -67,6 +67,8 @@ class Node(models.Model):
     labels = models.JSONField(default=dict, blank=True)
     # Set with a quarantine that the node's own word brought about, and that its word ends.
     trouble = models.CharField(max_length=24, blank=True)
+    # Another machine that spoke as this node: its boot id, when, and whether it is a copy.
+    rival = models.JSONField(null=True, blank=True)
     # Some device here waits for a check; spares every sync a query.
     has_checks = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)

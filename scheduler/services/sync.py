@@ -18,6 +18,7 @@ from scheduler.services.nodes.health import (
     take_checks,
     take_troubles,
 )
+from scheduler.services.nodes.identity import admit_machine, judge_identity
 from scheduler.services.nodes.inventory import store_devices, store_host
 from scheduler.services.nodes.orders import current_reply, known_to, reply_at
 from scheduler.services.reports import report_attempts
@@ -32,7 +33,8 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
 
     None: there is nothing that the node has not seen, and it is willing to wait for news.
 
-    1. Heartbeat: the node is heard; a silent or lost one comes back.
+    1. Heartbeat: the node is heard, a second machine with its identity is not; a silent or lost
+       node comes back.
     2. Inventory, when it came along.
     3. What is wrong with it, before devices are given back.
     4. Reports, each a no-op when it is old news.
@@ -46,7 +48,9 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
             code="protocol_unsupported",
         )
     forget: set[int] = set()
+    admit_machine(node, request, now=now)
     with transaction.atomic():
+        judge_identity(node, request, now=now)
         _hear(node, request, now)
         if request.troubles is not None:
             take_troubles(node, request.troubles, now=now)

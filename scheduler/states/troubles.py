@@ -19,6 +19,7 @@ class Trouble(StrEnum):
     DISK_FULL = "disk_full"
     CLOCK_SKEW = "clock_skew"
     WEAK_ISOLATION = "weak_isolation"
+    COPIED = "copied"
     OTHER = "other"
 
 
@@ -76,6 +77,13 @@ TROUBLE_RULES: Mapping[Trouble, TroubleRule] = {
         False,
         False,
         "Start its agent with the --isolation named here; `preflight` says what that needs.",
+    ),
+    Trouble.COPIED: TroubleRule(
+        "two machines speak as this node",
+        False,
+        True,
+        "Stop the copy and remove its state folder, then resume the node; if unsure which is the "
+        "copy, retire the node and enrol both anew.",
     ),
     Trouble.OTHER: TroubleRule(
         "something is wrong", False, False, "The agent is newer than this server; read its log."

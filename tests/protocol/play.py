@@ -168,14 +168,21 @@ class Cluster(RuleBasedStateMachine):
         reply = self.deliver(node, request)
         if fate == "twice":
             reply = self.deliver(node, request)
+        if reply is None:
+            return
         if fate == "late reply":
             self.late_replies.append((node, reply, sent_at))
         elif fate != "reply lost":
             node.hear(reply, sent_at, self.now)
 
-    def deliver(self, node: SimNode, request: SyncRequest) -> SyncReply:
+    def deliver(self, node: SimNode, request: SyncRequest) -> SyncReply | None:
+        """None: refused until nothing was heard for a lease of the node before its last start."""
         row = Node.objects.select_related("pool").get(pk=node.row.pk)
-        reply = sync_node(node=row, request=request, now=self.moment())
+        try:
+            reply = sync_node(node=row, request=request, now=self.moment())
+        except Conflict as refused:
+            assert refused.code == "node_identity_in_use", "no node here is a copy"
+            return None
         assert reply is not None
         return reply
 
@@ -185,7 +192,7 @@ class Cluster(RuleBasedStateMachine):
         """A request that was long under way; its caller may have given up."""
         node, request, sent_at = self.late.pop(0)
         reply = self.deliver(node, request)
-        if hears and node.is_up:
+        if hears and reply is not None and node.is_up:
             node.hear(reply, sent_at, self.now)
 
     @precondition(lambda self: self.late_replies)

@@ -39,7 +39,7 @@ CLOCK_OFF_S, CLOCK_FINE_S = 60.0, 30.0
 # Nodes know nothing of slots: what is wrong with a card is wrong with them.
 _TOLD_OF = Q(slot__isnull=True)
 # Found out by the server, so the node's own word does not end them.
-_JUDGED_HERE = (Trouble.CLOCK_SKEW, Trouble.WEAK_ISOLATION)
+_JUDGED_HERE = (Trouble.CLOCK_SKEW, Trouble.WEAK_ISOLATION, Trouble.COPIED)
 _OFFERED = (DeviceHealth.HEALTHY, DeviceHealth.SUSPECT)
 
 
@@ -101,7 +101,7 @@ def _stop_program(device: Device, now: datetime) -> None:
 def _judge_node(node: Node, found: tuple[Trouble, TroubleReport] | None, now: datetime) -> None:
     if found is not None:
         kind, report = found
-        _quarantine_node(node, kind, report.detail, now)
+        quarantine_node(node, kind, report.detail, now)
     elif node.trouble and node.trouble not in _JUDGED_HERE:
         _return_node(node, now)
 
@@ -111,7 +111,7 @@ def judge_isolation(node: Node, *, now: datetime) -> None:
     wanted = node.pool.isolation
     if not is_enough(node.isolation, wanted):
         detail = f"{node.isolation or 'its agent does not say'}; the pool wants {wanted}"
-        _quarantine_node(node, Trouble.WEAK_ISOLATION, detail, now)
+        quarantine_node(node, Trouble.WEAK_ISOLATION, detail, now)
     elif node.trouble == Trouble.WEAK_ISOLATION:
         _return_node(node, now)
 
@@ -138,12 +138,13 @@ def require_isolation(
 def judge_clock(node: Node, skew_s: float, *, now: datetime) -> None:
     """A node whose clock is far off goes out of service until it is right."""
     if abs(skew_s) > CLOCK_OFF_S:
-        _quarantine_node(node, Trouble.CLOCK_SKEW, f"{skew_s:+.0f} s off", now)
+        quarantine_node(node, Trouble.CLOCK_SKEW, f"{skew_s:+.0f} s off", now)
     elif node.trouble == Trouble.CLOCK_SKEW and abs(skew_s) < CLOCK_FINE_S:
         _return_node(node, now)
 
 
-def _quarantine_node(node: Node, kind: Trouble, detail: str, now: datetime) -> None:
+def quarantine_node(node: Node, kind: Trouble, detail: str, now: datetime) -> None:
+    """Take a node that takes work out of service, for a trouble that the evidence shows."""
     if node.state == NodeState.READY:
         transitions.move_node(
             node,

@@ -21,7 +21,7 @@ from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.nodes.inventory import store_devices, store_host
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.segments import follow_node
-from scheduler.states import EndReason, NodeState
+from scheduler.states import EndReason, NodeState, Trouble
 from scheduler.wire.messages import OLDEST_PROTOCOL, PROTOCOL, EnrolReply, EnrolRequest
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
@@ -124,6 +124,7 @@ def _new_or_returning(request: EnrolRequest, pool: Pool, secret: str, now: datet
         "agent_version": request.agent_version[:32],
         "protocol": request.protocol,
         "last_seen_at": now,
+        "rival": None,
     }
     old = Node.objects.select_for_update().filter(name=request.name).first()
     if old is None:
@@ -207,7 +208,9 @@ def resume_node(*, actor: User, node: Node, now: datetime | None = None) -> Node
     node.refresh_from_db()
     if node.state == NodeState.RETIRED:
         raise Conflict("The node is retired; enrol it again to use it.")
-    Node.objects.filter(pk=node.pk).update(drain_requested_at=None)
+    Node.objects.filter(pk=node.pk).update(drain_requested_at=None, rival=None)
+    if node.trouble == Trouble.COPIED:
+        Node.objects.filter(pk=node.pk).update(trouble="")
     if node.state in (NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED):
         transitions.move_node(node, NodeState.READY, now=now, kind="resume", actor=actor)
     return node
