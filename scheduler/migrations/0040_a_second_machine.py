@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('scheduler', '0037_log_chunks_by_line'),
+        ("scheduler", "0039_notifications_and_views"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='node',
-            name='rival',
+            model_name="node",
+            name="rival",
             field=models.JSONField(blank=True, null=True),
         ),
     ]
