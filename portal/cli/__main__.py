@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import typer
 
 from portal.cli import checkpoint, follow, jobs, nodes, session, submit
+from portal.cli.changing.change import change
 from portal.cli.cluster import bookings
 from portal.cli.composing.convert import convert
 from portal.cli.exits import OK, Failure
@@ -38,6 +39,7 @@ for command in (
     jobs.cancel,
     jobs.hold,
     jobs.release,
+    change,
     jobs.pause,
     jobs.resume,
     jobs.clone,

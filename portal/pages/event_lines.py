@@ -22,6 +22,8 @@ WORDS: Mapping[str, str] = {
     "cancelled": "Cancelled",
     "held": "Held",
     "released": "Released",
+    "limit_changed": "Time limit changed",
+    "tier_changed": "Tier changed",
     "requeued": "Waits again in its old place",
     "room_ordered": "Others are stopped to make room for it",
     "resize_ordered": "To go on with another number of nodes",

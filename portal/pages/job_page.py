@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from accounts.models import User
 from portal.pages.event_lines import event_line
 from portal.pages.job_rows import elapsed_of
 from portal.reports.charts import device_charts, latest, mean_use
+from portal.templatetags.states import SIGNS
 from scheduler.models import Attempt, Job
-from scheduler.selectors.checkpoints import latest_saved
+from scheduler.selectors.checkpoints import Saved, latest_saved
 from scheduler.selectors.jobs import (
     attempts_of,
     end_sentence_of,
@@ -23,10 +25,10 @@ from scheduler.selectors.jobs import (
     unreachable_job_ids,
     wait_sentence_of,
 )
-from scheduler.selectors.queues import position_in_queue
+from scheduler.selectors.queues import place_in_team, position_in_queue
 from scheduler.selectors.telemetry import job_series, may_read_metrics
 from scheduler.selectors.triage import Diagnosis, diagnosis_of, title_of
-from scheduler.selectors.usage import job_cost, may_see_cost
+from scheduler.selectors.usage import JobCost, job_cost, may_see_cost
 from scheduler.states import (
     END_RULES,
     FINAL_JOB_STATES,
@@ -88,9 +90,17 @@ def job_frame(viewer: User, job: Job) -> dict[str, Any]:
         "may_measure": may_read_metrics(viewer, job),
         "stop": job.spec.get("stop", {}),
         "is_paused": shown_state_of(job) == "paused",
+        "sign": _sign(job),
         "saved": latest_saved(viewer, job),
         "events_count": job_events(viewer, job).count(),
     }
+
+
+def _sign(job: Job) -> str:
+    word = str(shown_state_of(job))
+    if job.end_reason == EndReason.TIME_LIMIT:
+        word = "timed out"
+    return SIGNS.get(word, SIGNS["held"])
 
 
 def overview(viewer: User, job: Job, *, now: datetime) -> dict[str, Any]:
@@ -107,6 +117,8 @@ def overview(viewer: User, job: Job, *, now: datetime) -> dict[str, Any]:
         "elapsed": elapsed_of(job, now),
         "gpu_use": mean_use(series),
         "cost": cost,
+        "ends_by": _ends_by(job),
+        "risk": _risk(job, frame["saved"], attempts, cost, now),
         "charts": device_charts(series)[:2],
         "since": latest(series),
         "is_simulated": any(one.is_simulated for one in series) or _is_simulated(attempts),
@@ -116,6 +128,33 @@ def overview(viewer: User, job: Job, *, now: datetime) -> dict[str, Any]:
         "triage": _triage(viewer, job, attempts),
         **why(job),
     }
+
+
+def _ends_by(job: Job) -> datetime | None:
+    """When its time is up; None while it does not run."""
+    if job.state != JobState.RUNNING or job.started_at is None:
+        return None
+    return job.started_at + timedelta(seconds=job.time_limit_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """Work that would be lost if it stopped now: since when, and its cost (None: not shown)."""
+
+    since: datetime
+    cost: Decimal | None
+
+
+def _risk(
+    job: Job, saved: Saved | None, attempts: list[Attempt], cost: JobCost | None, now: datetime
+) -> Risk | None:
+    if job.state != JobState.RUNNING or not attempts or attempts[-1].started_at is None:
+        return None
+    since = attempts[-1].started_at
+    if saved is not None and saved.taken_at > since:
+        since = saved.taken_at
+    hours = Decimal(max(0, int((now - since).total_seconds()))) / 3600
+    return Risk(since, cost.hourly * hours if cost else None)
 
 
 def _triage(viewer: User, job: Job, attempts: list[Attempt]) -> Diagnosis | None:
@@ -137,6 +176,7 @@ def why(job: Job) -> dict[str, Any]:
         "why_sentence": wait_sentence_of(job),
         "why_facts": facts,
         "position": position_in_queue(job),
+        "place_in_team": place_in_team(job),
         "checked_at": job.wait_checked_at,
         "start_p50": _moment(job.wait_facts.get("start_p50_at")),
         "start_p90": _moment(job.wait_facts.get("start_p90_at")),

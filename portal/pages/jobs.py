@@ -115,7 +115,11 @@ def job_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     part = request.GET.get("part", "")
     if part == "head":
         tab = request.GET.get("tab", "")
-        context = job_frame(viewer, job) | {"tab": tab if tab in TABS else "", "now": now}
+        context = job_frame(viewer, job) | {
+            "tab": tab if tab in TABS else "",
+            "now": now,
+            "is_part": True,
+        }
         return render(request, "jobs/_head.html", context)
     context = overview(viewer, job, now=now)
     if part in ("live", "side"):

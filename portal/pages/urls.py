@@ -20,6 +20,7 @@ from portal.pages import (
     welcome,
 )
 from portal.pages.calendar import bookings
+from portal.pages.changing.job_change import job_change
 from portal.pages.cluster.gpu_map import cluster_map
 from portal.pages.cluster.timeline import cluster_timeline
 from portal.pages.composing.start import start
@@ -69,6 +70,7 @@ job_urls = [
     path("<int:pk>/files/", outputs.job_outputs, name="outputs"),
     path("<int:pk>/files/<int:number>/", outputs.job_output, name="output"),
     path("<int:pk>/cancel/", jobs.job_cancel, name="cancel"),
+    path("<int:pk>/change/", job_change, name="change"),
     path("<int:pk>/hold/", jobs.job_hold, name="hold"),
     path("<int:pk>/pause/", jobs.job_pause, name="pause"),
     path("<int:pk>/release/", jobs.job_release, name="release"),

@@ -66,6 +66,23 @@ LOOKS: Mapping[str, Look] = {
 }
 
 
+# For the title of a tab, where nothing can be drawn.
+SIGNS: Mapping[str, str] = {
+    "held": "◌",
+    "paused": "◌",
+    "queued": "◷",
+    "starting": "◔",
+    "running": "●",
+    "stopping": "◑",
+    "succeeded": "✓",
+    "failed": "✕",
+    "cancelled": "⊘",
+    "preempted": "⇤",
+    "timed out": "⌛",
+    "unreachable": "⚠",
+}
+
+
 def look_of(word: str) -> Look:
     """How `word` is shown; a word that is not in the table is grey."""
     return LOOKS.get(word, _UNKNOWN)

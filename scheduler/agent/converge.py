@@ -199,7 +199,7 @@ class Roster:
         attempt = self._attempts.get(fence)
         if attempt is not None:
             if stop is None or attempt.end is not None:
-                return False
+                return attempt.end is None and attempt.slot.allow(assignment.launch.time_limit_s)
             before = attempt.stop_order
             attempt.order_stop(stop.reason, stop.grace_s)
             return attempt.stop_order != before

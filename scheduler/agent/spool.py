@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from scheduler.agent.runtime import processes, records
@@ -14,6 +15,7 @@ from scheduler.agent.runtime.records import (
     EntryRecord,
     ExitRecord,
     LaunchRecord,
+    LimitRecord,
     StartedRecord,
     StopRecord,
     SupervisorRecord,
@@ -67,6 +69,22 @@ class Slot:
 
     def write_stop(self, stop: StopRecord) -> None:
         write_record(self.path / records.STOP, stop)
+
+    def time_limit_s(self) -> int:
+        """How long it may run, as far as this node was told."""
+        told = read_record(LimitRecord, self.path / records.LIMIT)
+        return told.time_limit_s if told else self.entry.assignment.launch.time_limit_s
+
+    def allow(self, time_limit_s: int) -> bool:
+        """Let it run for so long from its start; whether that is news.
+
+        Its supervisor looks when its time is up. What cannot be written is told again.
+        """
+        if time_limit_s == self.time_limit_s():
+            return False
+        with suppress(OSError):
+            write_record(self.path / records.LIMIT, LimitRecord(time_limit_s))
+        return True
 
     def write_exit(self, end: ExitRecord) -> None:
         """For ends no supervisor can record: it never came to be, or it vanished."""

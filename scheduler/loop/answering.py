@@ -19,6 +19,7 @@ from scheduler.models import Job, Pool, Queue
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.standing import Precedence, precedence_of
 from scheduler.services.sharing.policies import policy_in_force
+from scheduler.spec.units import format_duration
 from scheduler.states import JobState
 
 
@@ -55,6 +56,9 @@ class JobAnswer:
                     "starts_now": option.starts_now,
                     "start_at": _moment(option.start_s),
                     "wait_s": max(0, int(option.start_s - self.asked_at.timestamp())),
+                    "time_limit": format_duration(int(option.fields["time_limit_s"]))
+                    if option.kind == "limit"
+                    else "",
                 }
                 for option in self.answer.options
             ],

@@ -29,6 +29,7 @@ class Attempt(models.Model):
     bytes, SHA-256 and step, when it was taken (the server's clock), and what is wrong with a newer
     one. `resumes` is the attempt whose checkpoint this one was offered; `resume_from`,
     `resume_step` and `resume_problem` are what its node made of that.
+    `extended_to_s`: its time limit, where it was given more than it started with.
     `standing` has the factors of the order at its start, the fields of the engine's `Standing`.
     """
 
@@ -44,6 +45,7 @@ class Attempt(models.Model):
     resume_problem = models.CharField(max_length=255, blank=True)
     code_commit = models.CharField(max_length=64, blank=True)
     code_patch = models.TextField(blank=True)
+    extended_to_s = models.PositiveIntegerField(null=True, blank=True)
     stop_reason = models.CharField(max_length=32, blank=True)
     stop_grace_s = models.PositiveIntegerField(default=30)
     stop_actor_name = models.CharField(max_length=150, blank=True)

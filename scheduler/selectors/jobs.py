@@ -154,12 +154,14 @@ def latest_attempt_number(job: Job) -> int | None:
 
 
 def job_actions(viewer: User, job: Job) -> set[str]:
-    """What the viewer may do to the job now: cancel, hold, pause, release, clone."""
+    """What the viewer may do to the job now: cancel, change, hold, pause, release, clone."""
     is_mine = job.owner_id == viewer.pk and can(viewer, "submit_job", job.project)
     may_act = is_mine or can(viewer, "manage_project", job.project) or can(viewer, "operate", None)
     actions = set()
     if may_act and job.state not in FINAL_JOB_STATES:
         actions.add("cancel")
+    if may_act and job.state in (JobState.RUNNING, *WAITING_JOB_STATES):
+        actions.add("change")
     waits_by_itself = job.state == JobState.HELD and job.wait_reason in AUTOMATIC_HOLDS
     if may_act and (job.state == JobState.QUEUED or waits_by_itself):
         actions.add("hold")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from accounts.errors import NotFound
 from accounts.models import User
@@ -87,11 +87,20 @@ def _place(job: Job, standing: Standing | None) -> tuple[int, int]:
 
 def position_in_queue(job: Job) -> int | None:
     """The job's place in its pool's order, from 1; None when it is not queued."""
+    return None if job.state != JobState.QUEUED else _ahead(job).count() + 1
+
+
+def place_in_team(job: Job) -> int | None:
+    """The same among the jobs of its team."""
     if job.state != JobState.QUEUED:
         return None
+    return _ahead(job).filter(project__team=job.project.team_id).count() + 1
+
+
+def _ahead(job: Job) -> QuerySet[Job]:
     is_earlier = Q(queued_at__lt=job.queued_at) | Q(queued_at=job.queued_at, pk__lt=job.pk)
     ahead = Q(tier__gt=job.tier) | (Q(tier=job.tier) & is_earlier)
-    return Job.objects.filter(ahead, pool=job.pool_id, state=JobState.QUEUED).count() + 1
+    return Job.objects.filter(ahead, pool=job.pool_id, state=JobState.QUEUED)
 
 
 def queues_of(viewer: User, pool: Pool) -> list[Queue]:

@@ -117,7 +117,7 @@ def _known(actor: User, key: str, digest: str, now: datetime) -> Job | None:
     return found.job
 
 
-def _checked(actor: User, job: Job, version: int | None) -> bool:
+def check_actor(actor: User, job: Job, version: int | None) -> bool:
     """Whether the actor acts as an operator; raises when the actor may not act at all."""
     if version is not None and version != job.version:
         raise StaleVersion("The job has changed since you read it.", facts={"version": job.version})
@@ -130,7 +130,8 @@ def _checked(actor: User, job: Job, version: int | None) -> bool:
     raise Forbidden("Only the job's owner, a team lead or an operator may do this.")
 
 
-def _locked(job: Job) -> Job:
+def locked_job(job: Job) -> Job:
+    """The job as it is now, under its row lock."""
     return (
         Job.objects.select_for_update(of=("self",))
         .select_related("pool", "project__team", "owner")
@@ -146,8 +147,8 @@ def cancel_job(
     now = now or timezone.now()
     attempt_id = job.attempts.order_by("-number").values_list("pk", flat=True).first()
     attempt = locked_live_attempt(attempt_id) if attempt_id else None
-    job = _locked(job)
-    as_operator = _checked(actor, job, version)
+    job = locked_job(job)
+    as_operator = check_actor(actor, job, version)
     reason = EndReason.CANCELLED_BY_ADMIN if as_operator else EndReason.CANCELLED_BY_USER
     if job.state in FINAL_JOB_STATES:
         return job
@@ -177,8 +178,8 @@ def hold_job(
 ) -> Job:
     """Keep a waiting job from starting until it is released, also past its begin time."""
     now = now or timezone.now()
-    job = _locked(job)
-    as_operator = _checked(actor, job, version)
+    job = locked_job(job)
+    as_operator = check_actor(actor, job, version)
     if job.state == JobState.HELD and job.wait_reason not in AUTOMATIC_HOLDS:
         return job
     if job.state not in (JobState.QUEUED, JobState.HELD):
@@ -212,8 +213,8 @@ def pause_job(
     now = now or timezone.now()
     attempt_id = job.attempts.order_by("-number").values_list("pk", flat=True).first()
     attempt = locked_live_attempt(attempt_id) if attempt_id else None
-    job = _locked(job)
-    as_operator = _checked(actor, job, version)
+    job = locked_job(job)
+    as_operator = check_actor(actor, job, version)
     if job.state in FINAL_JOB_STATES:
         raise Conflict(f"The job has ended: it is {job.state}.")
     if job.state not in LIVE_JOB_STATES:
@@ -240,8 +241,8 @@ def release_job(
     held by these alone is released by itself (Conflict).
     """
     now = now or timezone.now()
-    job = _locked(job)
-    as_operator = _checked(actor, job, version)
+    job = locked_job(job)
+    as_operator = check_actor(actor, job, version)
     if job.state == JobState.QUEUED:
         return job
     if job.state != JobState.HELD:

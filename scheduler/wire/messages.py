@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from scheduler.states import AttemptState, EndReason, NodeState
 
-PROTOCOL = 2
+PROTOCOL = 3
 OLDEST_PROTOCOL = 1
 AGENT_VERSION = "0.1.0"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 from scheduler.agent.runtime import processes
 from scheduler.states import AttemptState, EndReason
@@ -150,3 +151,12 @@ def test_the_time_limit_is_kept_on_the_node(portal: Portal, agent: Agent) -> Non
     assert report.end_reason == EndReason.TIME_LIMIT
     assert "saved" in log
     assert abs(int(log.split()[1]) - began) < 4
+
+
+def test_what_runs_is_given_more_time(portal: Portal, agent: Agent) -> None:
+    order = assignment("echo ready; sleep 3; echo done", time_limit_s=2)
+    started(portal, agent, order)
+    portal.assign("alpha", replace(order, launch=replace(order.launch, time_limit_s=60)))
+    report = portal.ended("alpha", order.fence)
+    assert report.end_reason == EndReason.COMPLETED
+    assert b"done" in portal.logs[(order.fence, 0)]

@@ -103,6 +103,7 @@ PAGES: Final[dict[str, str]] = {
     "jobs:detail": "see",
     "jobs:why": "see",
     "jobs:options": "see",
+    "jobs:change": "see",
     "jobs:events": "see",
     "jobs:metrics": "measure",
     "jobs:series": "measure",

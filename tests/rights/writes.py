@@ -131,6 +131,7 @@ WRITES: Final[dict[str, str]] = {
     "post jobs/convert/": "everybody",
     "post jobs/<int:pk>/cancel/": "move",
     "post jobs/<int:pk>/hold/": "move",
+    "post jobs/<int:pk>/change/": "move",
     "post jobs/<int:pk>/release/": "move",
     "post jobs/<int:pk>/pause/": "move",
     "post jobs/<int:pk>/resume/": "move",

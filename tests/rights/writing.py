@@ -57,6 +57,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post jobs/convert/": ("", {"text": "#SBATCH -N2"}),
     "post jobs/<int:pk>/cancel/": ("queued", {}),
     "post jobs/<int:pk>/hold/": ("queued", {}),
+    "post jobs/<int:pk>/change/": ("queued", {"time_limit": "2h"}),
     "post jobs/<int:pk>/release/": ("held", {}),
     "post jobs/<int:pk>/pause/": ("running", {}),
     "post jobs/<int:pk>/resume/": ("held", {}),

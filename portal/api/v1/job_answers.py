@@ -38,10 +38,12 @@ class HolderShape(serializers.Serializer[Any]):
 
 
 class OptionShape(serializers.Serializer[Any]):
-    """A change with which it starts now or sooner, as tried by deciding the whole cycle with it."""
+    """A change with which it starts now or sooner, as tried by deciding the whole cycle with it.
+    `time_limit`: what to ask `change` for, where that is the change."""
 
     kind = serializers.ChoiceField(["limit", "gpus", "nodes", "model", "pool"])
     words = serializers.CharField()
+    time_limit = serializers.CharField(allow_blank=True)
     starts_now = serializers.BooleanField()
     start_at = serializers.DateTimeField()
     wait_s = serializers.IntegerField()

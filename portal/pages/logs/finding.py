@@ -35,7 +35,7 @@ def job_log_find(request: HttpRequest, pk: int) -> HttpResponseBase:
         return refusal(refused)
     placement = get_readable_placement(viewer, job, ask.attempt, ask.rank)
     found = Found([], 0)
-    if placement is not None:
+    if placement is not None and find is not None:
         if not _seats.acquire(timeout=_PATIENCE_S):
             return refusal(Invalid("Others are searching; try again in some seconds."), status=503)
         try:
@@ -62,11 +62,13 @@ def job_log_find(request: HttpRequest, pk: int) -> HttpResponseBase:
     return response
 
 
-def _finder(request: HttpRequest) -> Finder:
+def _finder(request: HttpRequest) -> Finder | None:
+    """None for no text, which is nowhere."""
     mode = request.GET.get("mode", "")
     if mode not in ("", "regex"):
         raise Invalid("mode: write regex, or leave it out.", field="mode")
+    text = request.GET.get("q", "")
     try:
-        return finder_of(request.GET.get("q", ""), is_regex=mode == "regex")
+        return finder_of(text, is_regex=mode == "regex") if text else None
     except PatternError as wrong:
         raise Invalid(f"q: {wrong}", field="q") from None

@@ -5,6 +5,7 @@ launch.json      everything the supervisor needs to start the program
 supervisor.json  who supervises it; created exclusively, so an attempt starts at most once
 started.json     the program runs
 stop.json        it shall stop
+limit.json       it may run for another time than the launch says
 exit.json        how it ended, written durably before anybody is told
 log              the bytes of all its processes
 """
@@ -27,6 +28,7 @@ LAUNCH = "launch.json"
 SUPERVISOR = "supervisor.json"
 STARTED = "started.json"
 STOP = "stop.json"
+LIMIT = "limit.json"
 EXIT = "exit.json"
 LOG = "log"
 SHIPPED = "shipped"
@@ -136,6 +138,13 @@ class StopRecord:
     reason: EndReason
     grace_s: float
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRecord:
+    """How long it may run, counted from its start, where that was changed meanwhile."""
+
+    time_limit_s: int
 
 
 @dataclass(frozen=True, slots=True)

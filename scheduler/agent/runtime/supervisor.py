@@ -22,6 +22,7 @@ from scheduler.agent.runtime.children import StartProblem, as_user, exit_code, s
 from scheduler.agent.runtime.records import (
     ExitRecord,
     LaunchRecord,
+    LimitRecord,
     StartedRecord,
     StopRecord,
     SupervisorRecord,
@@ -197,6 +198,9 @@ class Supervisor:
     def _check(self) -> None:
         now = time.monotonic()
         limit_s, grace_s = self.launch.time_limit_s, self.launch.stop_grace_s
+        if self.stop is None and 0 < limit_s <= now - self.began:
+            told = records.read_record(LimitRecord, self.spool / records.LIMIT)
+            limit_s = told.time_limit_s if told else limit_s
         if self.stop is None and 0 < limit_s <= now - self.began:
             self._begin_stop(StopRecord(EndReason.TIME_LIMIT, grace_s))
         silence_s = now - max(self.began, self._last_sync())

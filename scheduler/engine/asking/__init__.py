@@ -1,17 +1,24 @@
 """Questions about one job, answered by deciding: nothing is stored and nothing is guessed.
 
-`blocking.py` lists everything that stands in its way, `counterfactual.py` what would help.
+`blocking.py` lists everything that stands in its way, `counterfactual.py` what would help,
+`impact.py` whom a change would delay.
 """
 
 from scheduler.engine.asking.blocking import Blocking, CheckResult, Holder, blocking_facts
 from scheduler.engine.asking.counterfactual import Answer, Option, what_if
+from scheduler.engine.asking.impact import Impact, Start, impact_of, with_limit, with_tier
 
 __all__ = [
     "Answer",
     "Blocking",
     "CheckResult",
     "Holder",
+    "Impact",
     "Option",
+    "Start",
     "blocking_facts",
+    "impact_of",
     "what_if",
+    "with_limit",
+    "with_tier",
 ]

@@ -1,7 +1,7 @@
 """What a node should run: the complete truth, read now, in as few statements and bytes as it takes.
 
 A node says which attempts it knows. Of those that go on as they were told it hears the fence alone;
-only what it has not heard yet, or what is to stop, is put together and sent whole.
+only what it has not heard yet, was given more time, or is to stop, is put together and sent whole.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from scheduler.wire.messages import (
     SyncRequest,
 )
 
-_STANDING = ("pk", "attempt_id", "rank", "attempt__state", "attempt__master_port")
+_STANDING = tuple(
+    "pk attempt_id rank attempt__state attempt__master_port attempt__extended_to_s".split()
+)
 _GRANTED = tuple(f"device__{name}" for name in "uuid slot parent__uuid milli memory_mib".split())
 
 
@@ -95,10 +97,10 @@ def reply_at(
     """As `current_reply`, under the revision and state that `node` was read with a moment ago."""
     open_here = _open().filter(node=node).order_by().values_list(*_STANDING)
     kept, told = list[int](), list[int]()
-    for placement_id, fence, rank, state, master_port in open_here:
+    for placement_id, fence, rank, state, master_port, extended in open_here:
         if state == AttemptState.STOPPING:
             told.append(placement_id)
-        elif (fence, rank) in known:
+        elif (fence, rank) in known and extended is None:
             kept.append(fence)
         elif rank == 0 or master_port is not None:
             # Ranks above 0 start once rank 0's node has reported its port.
@@ -212,7 +214,7 @@ def _launch(spec: JobSpec, job: Job) -> Launch:
         processes_per_node=spec.gpus_per_node if spec.processes == "gpu" else 1,
         cpus=spec.cpus,
         memory_mib=spec.memory,
-        time_limit_s=spec.time_limit,
+        time_limit_s=job.time_limit_s,
         checkpoint_dir=spec.checkpoint_dir,
         stop_signal=str(spec.stop.signal),
         stop_grace_s=spec.stop.grace,

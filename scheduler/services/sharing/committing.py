@@ -108,6 +108,23 @@ def _steps_of(cases: Iterable[WorstCase], now: datetime) -> dict[int, int | None
     return {device: prices[model] for device, model in model_of.items()}
 
 
+def extend_holds(attempt: Attempt, was_s: int, then_s: int) -> None:
+    """Commit more for an attempt whose time limit rises from `was_s` to `then_s`.
+
+    Raises BudgetReached where a budget on the way has less left.
+    """
+    holds = BudgetHold.objects.filter(attempt=attempt, settled_at__isnull=True)
+    holds = holds.select_related("budget__account")
+    for hold in holds.order_by("budget__account__depth", "budget_id"):
+        # Both were made as something times the limit, so the division is exact.
+        gpu_seconds = hold.gpu_seconds * (then_s - was_s) // was_s
+        money = hold.money * (then_s - was_s) // was_s
+        _take(hold.budget, hold.budget.account.key, gpu_seconds, money)
+        BudgetHold.objects.filter(pk=hold.pk).update(
+            gpu_seconds=F("gpu_seconds") + gpu_seconds, money=F("money") + money
+        )
+
+
 def settle_all(attempts: Sequence[Attempt], *, now: datetime) -> None:
     """`settle_budgets` for each; one statement where no budget was committed."""
     holds = BudgetHold.objects.filter(attempt__in=attempts, settled_at__isnull=True)

@@ -1,0 +1,86 @@
+"""Another time limit or tier for a job, and what that means for others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.api.operations import ApiView, body_of, operation
+from portal.api.shapes import viewer_of
+from portal.api.v1.job_shapes import JobDetail, show_job
+from portal.api.v1.jobs import IF_MATCH, expected_version
+from scheduler.loop.changing import TIERS, change_job, preview, read_change
+from scheduler.selectors.jobs import get_visible_job
+from scheduler.services.errors import Forbidden
+from scheduler.services.jobs import check_actor
+
+
+class ChangeBody(serializers.Serializer[Any]):
+    """`time_limit` like 6h or a count of seconds, from the start of an attempt; `tier` while it
+    waits. `dry_run`: change nothing, only say what it would mean."""
+
+    time_limit = serializers.CharField(required=False, max_length=40)
+    tier = serializers.ChoiceField(sorted(TIERS), required=False)
+    dry_run = serializers.BooleanField(required=False, default=False)
+
+
+class StartShape(serializers.Serializer[Any]):
+    """A waiting job's start at the latest, as it was and as it would be; null: nobody knows.
+    `job` is null for jobs you may not see."""
+
+    job = serializers.IntegerField(allow_null=True)
+    was_at = serializers.DateTimeField(allow_null=True)
+    then_at = serializers.DateTimeField(allow_null=True)
+    delay_s = serializers.IntegerField(allow_null=True)
+
+
+class ImpactShape(serializers.Serializer[Any]):
+    """`own`: this job's start, if it waits. `delayed`: the ten that lose most. `consent`: whose
+    word it takes, empty for the owner's own. `more_cost`: of the added time, at most."""
+
+    asked_at = serializers.DateTimeField()
+    own = StartShape(allow_null=True)
+    delayed = StartShape(many=True)
+    delayed_count = serializers.IntegerField()
+    consent = serializers.ChoiceField(["", "lead", "operator"], allow_blank=True)
+    may = serializers.BooleanField()
+    more_cost = serializers.CharField(allow_null=True)
+
+
+class Changed(serializers.Serializer[Any]):
+    """The job as it is now."""
+
+    impact = ImpactShape()
+    job = JobDetail()
+
+
+class JobChange(ApiView):
+    """`/jobs/<id>/change/`."""
+
+    @operation(
+        "jobs_change",
+        "Give it another time limit or tier, or ask what that would do",
+        scope="jobs:write",
+        headers=[IF_MATCH],
+        body=ChangeBody,
+        reply=Changed,
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        """A running job gets more time, never less. If others would start later because of it, a
+        lead (their jobs are the same team's) or an operator has to ask: 403 for others."""
+        viewer, now = viewer_of(request), timezone.now()
+        job = get_visible_job(viewer, pk)
+        version = expected_version(request)
+        body = body_of(request, ChangeBody)
+        change = read_change(body.get("time_limit", ""), body.get("tier", ""))
+        check_actor(viewer, job, version)
+        impact = preview(viewer, job, change, now=now)
+        if not body["dry_run"]:
+            if not impact["may"]:
+                raise Forbidden(f"Others would start later; it takes: {impact['consent']}.")
+            job = change_job(actor=viewer, job=job, change=change, version=version, now=now)
+        return Response({"impact": impact, "job": show_job(viewer, job)})

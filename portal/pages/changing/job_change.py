@@ -1,0 +1,62 @@
+"""Another time limit or tier for a job: first what it means for others, then the button."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils import timezone
+
+from accounts.errors import Conflict, Forbidden, Invalid
+from portal.forms.filters import unknown_parameters
+from portal.pages.access import page, viewer_of
+from portal.pages.job_page import job_frame
+from scheduler.loop.changing import TIERS, Change, change_job, preview, read_change
+from scheduler.selectors.jobs import get_visible_job
+from scheduler.services.jobs import check_actor
+from scheduler.spec.units import format_duration
+from scheduler.states import Tier
+
+PARAMETERS = ("time_limit", "tier")
+
+
+@page("GET", "POST")
+def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """`?time_limit=&tier=` shows what it would do; a POST of the same does it."""
+    viewer, now = viewer_of(request), timezone.now()
+    job = get_visible_job(viewer, pk)
+    asked = request.POST if request.method == "POST" else request.GET
+    limit, tier = (asked.get(name, "").strip()[:40] for name in PARAMETERS)
+    if request.method == "POST":
+        check_actor(viewer, job, None)
+    context = job_frame(viewer, job) | {
+        "now": now,
+        "limit": limit or format_duration(job.time_limit_s),
+        "tier": tier or Tier(job.tier).name.lower(),
+        "tiers": list(TIERS),
+        "problems": [],
+        "unknown": unknown_parameters(request.GET, PARAMETERS),
+    }
+    try:
+        change = _changes(read_change(limit, tier), job.time_limit_s, job.tier)
+        if request.method == "POST":
+            change_job(actor=viewer, job=job, change=change, now=now)
+            messages.success(request, f"Job #{pk} is changed.")
+            return redirect("jobs:detail", pk)
+        if change != Change() and "change" in context["actions"]:
+            context["impact"] = preview(viewer, job, change, now=now)
+    except (Invalid, Conflict) as refused:
+        context["problems"] = [refused.detail]
+    except Forbidden as refused:
+        messages.error(request, refused.detail)
+        return redirect("jobs:detail", pk)
+    status = 422 if context["problems"] and request.method == "POST" else 200
+    return render(request, "jobs/answers/change.html", context, status=status)
+
+
+def _changes(asked: Change, time_limit_s: int, tier: int) -> Change:
+    """Only what differs from how the job is."""
+    return Change(
+        asked.time_limit_s if asked.time_limit_s != time_limit_s else None,
+        asked.tier if asked.tier is not None and int(asked.tier) != tier else None,
+    )

@@ -1,0 +1,79 @@
+"""Whom a change would cost time: everybody's forecast with it and without, each from a decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scheduler.engine.cycle import plan_cycle
+from scheduler.engine.policy import Policy
+from scheduler.engine.snapshot import Snapshot
+
+# Forecasts are rounded to the minute: less is no delay.
+LEAST_DELAY_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When a waiting job starts at the latest if all run to their limits; None: nobody knows."""
+
+    job: int
+    was_s: float | None
+    then_s: float | None
+
+    @property
+    def delay_s(self) -> float:
+        """How much later; infinite if nobody knows any more when."""
+        if self.was_s is None:
+            return 0.0
+        return (np.inf if self.then_s is None else self.then_s) - self.was_s
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """The job's own start, None if it does not wait, and those whom the change delays."""
+
+    own: Start | None
+    delayed: tuple[Start, ...]
+
+
+def impact_of(before: Snapshot, after: Snapshot, policy: Policy, job: int) -> Impact:
+    """Compares two decisions on the same cluster; the longest delay comes first."""
+    was, then = _starts(before, policy), _starts(after, policy)
+    found = [Start(one, was_s, then.get(one)) for one, was_s in was.items()]
+    own = next((one for one in found if one.job == job), None)
+    delayed = [one for one in found if one.job != job and one.delay_s >= LEAST_DELAY_S]
+    return Impact(own, tuple(sorted(delayed, key=lambda one: (-one.delay_s, one.job))))
+
+
+def with_limit(snapshot: Snapshot, job: int, more_s: int) -> Snapshot:
+    """The cluster as it is if the job's time limit were so much longer."""
+    held, tokens, waiting = snapshot.held, snapshot.tokens, snapshot.waiting
+    add = np.where(waiting.id == job, more_s, 0)
+    return replace(
+        snapshot,
+        held=replace(held, until_s=held.until_s + np.where(held.job == job, more_s, 0)),
+        tokens=replace(tokens, until_s=tokens.until_s + np.where(tokens.job == job, more_s, 0)),
+        waiting=replace(
+            waiting, time_limit_s=waiting.time_limit_s + add, remaining_s=waiting.remaining_s + add
+        ),
+    )
+
+
+def with_tier(snapshot: Snapshot, job: int, tier: int) -> Snapshot:
+    """The cluster as it is if the waiting job were of this tier."""
+    waiting = snapshot.waiting
+    tiers = np.where(waiting.id == job, tier, waiting.tier)
+    return replace(snapshot, waiting=replace(waiting, tier=tiers))
+
+
+def _starts(snapshot: Snapshot, policy: Policy) -> dict[int, float | None]:
+    plan = plan_cycle(snapshot, policy)
+    waits = plan.waits
+    known = waits.forecast.p90_s
+    starts: dict[int, float | None] = {
+        int(job): None if np.isnan(at_s) else float(at_s)
+        for job, at_s in zip(waits.job.tolist(), known.tolist(), strict=True)
+    }
+    return starts | {start.job: float(snapshot.now_s) for start in plan.starts}

@@ -1,0 +1,162 @@
+"""Changes to a job that waits or runs, with what they would mean for others asked first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.permissions import can
+from scheduler.engine.asking import Impact, Start, impact_of, with_limit, with_tier
+from scheduler.loop.answering import picture
+from scheduler.models import Job
+from scheduler.selectors.jobs import visible_jobs
+from scheduler.selectors.usage import job_cost, may_see_cost
+from scheduler.services.changing.limits import set_time_limit
+from scheduler.services.changing.tiers import set_tier
+from scheduler.services.errors import Forbidden, Invalid
+from scheduler.services.jobs import check_actor
+from scheduler.spec.units import parse_duration
+from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, Tier
+
+# So many delayed jobs are named one by one, those that lose most.
+MOST_NAMED = 10
+TIERS = {tier.name.lower(): tier for tier in Tier}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is asked for; None leaves it as it is."""
+
+    time_limit_s: int | None = None
+    tier: Tier | None = None
+
+
+def read_change(time_limit: str, tier: str) -> Change:
+    """A change as people write it, empty for nothing; raises Invalid."""
+    seconds = None
+    if time_limit:
+        try:
+            seconds = parse_duration(int(time_limit) if time_limit.isdecimal() else time_limit)
+        except ValueError as wrong:
+            raise Invalid(f"time_limit: {wrong}", field="time_limit") from None
+    if tier and tier not in TIERS:
+        raise Invalid(f"tier: choose one of {', '.join(TIERS)}.", field="tier")
+    return Change(seconds, TIERS[tier] if tier else None)
+
+
+def preview(viewer: User, job: Job, change: Change, *, now: datetime) -> dict[str, Any]:
+    """What the change would mean, as JSON values; jobs of others are shown without numbers.
+
+    `consent` says whose word it takes: "" for the owner's own, "lead" if other jobs of the team
+    start later, "operator" if jobs of other teams do. `may` says whether the viewer may then.
+    """
+    impact = _impact(job, change, now)
+    delayed = {one.job: one for one in impact.delayed}
+    teams = dict(Job.objects.filter(pk__in=delayed).values_list("pk", "project__team_id"))
+    seen = set(visible_jobs(viewer).filter(pk__in=delayed).values_list("pk", flat=True))
+    named = [_plain(one, one.job in seen, now) for one in impact.delayed[:MOST_NAMED]]
+    consent = _consent(job, change, set(teams.values()))
+    return {
+        "asked_at": now,
+        "own": _plain(impact.own, True, now) if impact.own else None,
+        "delayed": named,
+        "delayed_count": len(delayed),
+        "consent": consent,
+        "may": _may(viewer, job, consent),
+        "more_cost": _more_cost(viewer, job, change, now),
+    }
+
+
+def change_job(
+    *,
+    actor: User,
+    job: Job,
+    change: Change,
+    version: int | None = None,
+    now: datetime | None = None,
+) -> Job:
+    """Do it, if nobody else has to agree: what `preview` says is asked again here.
+
+    Raises Forbidden, Conflict, Invalid or StaleVersion.
+    """
+    now = now or timezone.now()
+    if change == Change():
+        raise Invalid("Say what to change: a time limit or a tier.", field="time_limit")
+    check_actor(actor, job, version)
+    if _needs_consent(job, change):
+        consent = preview(actor, job, change, now=now)["consent"]
+        if not _may(actor, job, consent):
+            who = "a lead of the team" if consent == "lead" else "an operator"
+            raise Forbidden(f"Others would start later because of it; {who} may do it.")
+    if change.time_limit_s is not None:
+        job = set_time_limit(
+            actor=actor, job=job, time_limit_s=change.time_limit_s, version=version, now=now
+        )
+        version = None
+    if change.tier is not None:
+        job = set_tier(actor=actor, job=job, tier=change.tier, version=version, now=now)
+    return job
+
+
+def _impact(job: Job, change: Change, now: datetime) -> Impact:
+    if job.state in FINAL_JOB_STATES:
+        return Impact(None, ())
+    before, policy = picture(now)
+    after = before
+    if change.time_limit_s is not None:
+        after = with_limit(after, job.pk, change.time_limit_s - job.time_limit_s)
+    if change.tier is not None:
+        after = with_tier(after, job.pk, int(change.tier))
+    return Impact(None, ()) if after is before else impact_of(before, after, policy, job.pk)
+
+
+def _needs_consent(job: Job, change: Change) -> bool:
+    """Only who holds GPUs longer than promised takes something away; who waits asks anew."""
+    return (
+        job.state in LIVE_JOB_STATES
+        and change.time_limit_s is not None
+        and change.time_limit_s > job.time_limit_s
+    )
+
+
+def _consent(job: Job, change: Change, teams: set[int]) -> str:
+    if not teams or not _needs_consent(job, change):
+        return ""
+    return "lead" if teams == {job.project.team_id} else "operator"
+
+
+def _may(viewer: User, job: Job, consent: str) -> bool:
+    if consent == "operator":
+        return can(viewer, "operate", None)
+    if consent == "lead":
+        return can(viewer, "manage_project", job.project) or can(viewer, "operate", None)
+    return True
+
+
+def _more_cost(viewer: User, job: Job, change: Change, now: datetime) -> str | None:
+    """What the added time costs at most, at the rate it costs now; None where nobody may say."""
+    if change.time_limit_s is None or job.state not in LIVE_JOB_STATES:
+        return None
+    if not may_see_cost(viewer, job):
+        return None
+    cost = job_cost(viewer, job, now=now)
+    more = cost.hourly * max(0, change.time_limit_s - job.time_limit_s) / 3600
+    return f"{more:.2f} {cost.currency}"
+
+
+def _plain(start: Start, is_named: bool, now: datetime) -> dict[str, Any]:
+    delay_s = start.delay_s
+    return {
+        "job": start.job if is_named else None,
+        "was_at": _moment(start.was_s),
+        "then_at": _moment(start.then_s),
+        "delay_s": int(delay_s) if abs(delay_s) < float("inf") else None,
+    }
+
+
+def _moment(epoch_s: float | None) -> datetime | None:
+    return None if epoch_s is None else datetime.fromtimestamp(epoch_s, UTC)

@@ -1,0 +1,101 @@
+"""Another time limit for a job that waits, more time for one that runs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.models import User
+from scheduler import events
+from scheduler.models import Attempt, Job
+from scheduler.services.attempts import locked_live_attempt
+from scheduler.services.errors import Conflict, Invalid
+from scheduler.services.history import change_desired, record_event, tell_of_job
+from scheduler.services.jobs import check_actor, locked_job
+from scheduler.services.rows.updating import update_row
+from scheduler.services.sharing.committing import BudgetReached, extend_holds
+from scheduler.services.submitting.longest import longest_on_the_way, refuse_longer
+from scheduler.spec import SpecInvalid
+from scheduler.spec.schema import MAX_TIME_LIMIT_S
+from scheduler.spec.units import format_duration
+from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, AttemptState
+
+# Agents of older protocols keep the limit that a job was started with.
+_SINCE_PROTOCOL = 3
+
+
+@transaction.atomic
+def set_time_limit(
+    *,
+    actor: User,
+    job: Job,
+    time_limit_s: int,
+    version: int | None = None,
+    now: datetime | None = None,
+) -> Job:
+    """Give the job this limit, counted from the start of an attempt. A no-op if it has it.
+
+    1. A running job gets more, never less: what it was promised stays.
+    2. The longest time of its team and project counts as at submit.
+    3. What budgets hold for the attempt grows along, or they refuse.
+    4. Its nodes are told; they look there before they stop it.
+
+    Raises Forbidden, Conflict, Invalid or StaleVersion.
+    """
+    now = now or timezone.now()
+    attempt_id = job.attempts.order_by("-number").values_list("pk", flat=True).first()
+    attempt = locked_live_attempt(attempt_id) if attempt_id else None
+    job = locked_job(job)
+    check_actor(actor, job, version)
+    was_s = job.time_limit_s
+    if job.state in FINAL_JOB_STATES:
+        raise Conflict(f"The job has ended: it is {job.state}.")
+    if time_limit_s == was_s:
+        return job
+    _check_value(job, time_limit_s, now)
+    if job.state in LIVE_JOB_STATES:
+        _extend(job, attempt, time_limit_s)
+    if not update_row(
+        Job, job.pk, {"time_limit_s": time_limit_s}, guard={"state": job.state}, raised=("version",)
+    ):
+        raise Conflict("The job has just moved; try again.", code="try_again")
+    job.refresh_from_db(fields=["time_limit_s", "version"])
+    facts = {"was": format_duration(was_s), "is": format_duration(time_limit_s)}
+    record_event(job, "limit_changed", now=now, actor=actor, attempt=attempt, detail=facts)
+    tell_of_job(job)
+    events.wake_scheduler_on_commit()
+    return job
+
+
+def _check_value(job: Job, time_limit_s: int, now: datetime) -> None:
+    shortest = max(1, int(job.spec.get("min_runtime") or 0))
+    if not shortest <= time_limit_s <= MAX_TIME_LIMIT_S:
+        span = f"{format_duration(shortest)} to {format_duration(MAX_TIME_LIMIT_S)}"
+        raise Invalid(f"time_limit: choose {span}.", field="time_limit")
+    if time_limit_s < job.time_limit_s:
+        return
+    longest = longest_on_the_way(job.project_id, job.project.team_id, job.pool, now=now)
+    try:
+        refuse_longer(longest, job.project, job.pool, time_limit_s)
+    except SpecInvalid as refused:
+        raise Invalid(str(refused), field="time_limit") from None
+
+
+def _extend(job: Job, attempt: Attempt | None, time_limit_s: int) -> None:
+    if attempt is None:
+        raise Conflict("The job is just being started; try again in a second.", code="try_again")
+    if attempt.state == AttemptState.STOPPING:
+        raise Conflict("The job is being stopped; more time comes too late.")
+    if time_limit_s < job.time_limit_s:
+        raise Conflict("A running job keeps the time it was given; pause or cancel it instead.")
+    nodes = dict(attempt.placements.values_list("node_id", "node__protocol"))
+    if any(protocol < _SINCE_PROTOCOL for protocol in nodes.values()):
+        raise Conflict("The agent on one of its nodes is too old to extend jobs; upgrade it.")
+    try:
+        extend_holds(attempt, job.time_limit_s, time_limit_s)
+    except BudgetReached as reached:
+        raise Conflict(f"Not paid for: {reached}.", code="budget") from None
+    Attempt.objects.filter(pk=attempt.pk).update(extended_to_s=time_limit_s)
+    change_desired(nodes)

@@ -1,0 +1,128 @@
+"""More time, another tier: what it means for others is asked first, and holds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from scheduler.loop.changing import Change, change_job, preview, read_change
+from scheduler.models import BudgetHold, JobEvent, Node
+from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.jobs import cancel_job
+from scheduler.services.nodes.orders import current_reply
+from scheduler.services.sharing.budgets import BudgetRules, set_budget
+from scheduler.states import Tier
+from tests import scenes
+from tests.scenes import NOON, at
+
+pytestmark = pytest.mark.django_db
+SIX_H = Change(time_limit_s=6 * 3600)
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=1, gpus=2)
+
+
+@pytest.fixture
+def busy(cluster, alice, project):
+    """alice's job holds the only node for an hour."""
+    job = scenes.submit(alice, project, gpus_per_node=2, time_limit="1h", tier="normal")
+    attempt = scenes.start(job, cluster.node(1))
+    scenes.sync(
+        cluster.node(1),
+        scenes.running(
+            attempt,
+        ),
+        now=at(1),
+        protocol=3,
+    )
+    job.refresh_from_db()
+    return job
+
+
+def test_nobody_waits_so_the_owner_extends_and_the_node_is_told(cluster, busy, alice):
+    before = Node.objects.get().desired_revision
+    impact = preview(alice, busy, SIX_H, now=at(60))
+    assert (impact["delayed_count"], impact["consent"], impact["may"]) == (0, "", True)
+    assert impact["more_cost"] == "36.00 EUR"
+    after = change_job(actor=alice, job=busy, change=SIX_H, now=at(60))
+    assert after.time_limit_s == 6 * 3600 and after.version > busy.version
+    node = Node.objects.get()
+    assert node.desired_revision > before
+    known = {(busy.attempts.get().pk, 0)}
+    assert current_reply(node, known=known).assignments[0].launch.time_limit_s == 6 * 3600
+    event = JobEvent.objects.get(job=busy, kind="limit_changed")
+    assert (event.detail, event.actor) == ({"was": "1h", "is": "6h"}, alice)
+    with pytest.raises(Conflict, match="keeps the time"):
+        change_job(actor=alice, job=after, change=Change(time_limit_s=60), now=at(61))
+
+
+def test_who_is_delayed_decides_who_may(
+    busy, alice, bob, carol, lead, root, project, other_project
+):
+    mate = scenes.submit(bob, project, gpus_per_node=2, now=at(2))
+    impact = preview(alice, busy, SIX_H, now=at(60))
+    assert impact["consent"] == "lead" and not impact["may"]
+    (delayed,) = impact["delayed"]
+    assert delayed["job"] == mate.pk and 4.9 * 3600 < delayed["delay_s"] <= 5.1 * 3600
+    with pytest.raises(Forbidden, match="a lead"):
+        change_job(actor=alice, job=busy, change=SIX_H, now=at(60))
+
+    scenes.submit(carol, other_project, gpus_per_node=2, now=at(3))
+    impact = preview(lead, busy, SIX_H, now=at(60))
+    assert (impact["consent"], impact["may"]) == ("operator", False)
+    assert {one["job"] for one in impact["delayed"]} == {mate.pk, None}
+    with pytest.raises(Forbidden, match="an operator"):
+        change_job(actor=lead, job=busy, change=SIX_H, now=at(60))
+    assert change_job(actor=root, job=busy, change=SIX_H, now=at(60)).time_limit_s == 6 * 3600
+
+
+def test_what_budgets_hold_grows_along_or_they_refuse(cluster, root, team, alice, project):
+    budget = set_budget(
+        actor=root, owner=team, amount=Decimal("20"), valid_from=NOON - timedelta(days=1),
+        valid_until=NOON + timedelta(days=9), rules=BudgetRules(), now=at(0),
+    )  # fmt: skip
+    job = scenes.submit(alice, project, time_limit="1h")
+    attempt = scenes.start(job, cluster.node(1))
+    scenes.sync(cluster.node(1), scenes.running(attempt), now=at(1), protocol=3)
+    job.refresh_from_db()
+    change_job(actor=alice, job=job, change=Change(time_limit_s=5 * 3600), now=at(2))
+    hold = BudgetHold.objects.get(attempt=attempt)
+    budget.refresh_from_db()
+    assert hold.gpu_seconds == 5 * 3600 and hold.money == budget.committed_money
+    job.refresh_from_db()
+    with pytest.raises(Conflict, match="Not paid for"):
+        change_job(actor=alice, job=job, change=SIX_H, now=at(3))
+
+
+def test_too_old_too_late_and_not_yours(cluster, busy, alice, bob):
+    with pytest.raises(Forbidden):
+        change_job(actor=bob, job=busy, change=SIX_H, now=at(5))
+    Node.objects.update(protocol=2)
+    with pytest.raises(Conflict, match="too old"):
+        change_job(actor=alice, job=busy, change=SIX_H, now=at(5))
+    Node.objects.update(protocol=3)
+    cancel_job(actor=alice, job=busy, now=at(6))
+    busy.refresh_from_db()
+    with pytest.raises(Conflict, match="being stopped"):
+        change_job(actor=alice, job=busy, change=SIX_H, now=at(7))
+
+
+def test_a_waiting_job_moves_to_another_tier_and_limit(busy, alice, bob, project):
+    first = scenes.submit(bob, project, gpus_per_node=2, tier="normal", now=at(2))
+    low = scenes.submit(alice, project, gpus_per_node=2, tier="exploratory", now=at(3))
+    change = read_change("30m", "normal")
+    assert change == Change(1800, Tier.NORMAL)
+    change_job(actor=alice, job=low, change=change, now=at(9))
+    low.refresh_from_db()
+    assert (low.tier, low.time_limit_s) == (Tier.NORMAL, 1800)
+    impact = preview(alice, first, Change(tier=Tier.EXPLORATORY), now=at(9))
+    assert impact["own"]["then_at"] > impact["own"]["was_at"]
+    with pytest.raises(Invalid, match="at most"):
+        change_job(actor=alice, job=low, change=Change(tier=Tier.PRODUCTION), now=at(9))
+    for wrong in (("soon", ""), ("", "best")):
+        with pytest.raises(Invalid):
+            read_change(*wrong)
