@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0039_notifications_and_views'),
+        ('scheduler', '0040_a_second_machine'),
     ]
 
     operations = [
