@@ -17,11 +17,11 @@ from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.clearing import Clearer
 from scheduler.engine.sharing.fairshare import Line, units_of
 from scheduler.engine.sharing.quota import Gate, kinds_for_accounts, worst_case_s
+from scheduler.engine.sharing.streams import Doors, Stream
 from scheduler.engine.sharing.turns import Turns
 from scheduler.engine.snapshot import (
     NONE,
     Classes,
-    Flags,
     Floats,
     Ints,
     Request,
@@ -30,32 +30,6 @@ from scheduler.engine.snapshot import (
     ints,
     rows_by_group,
 )
-
-# How many places are looked at together, at first, for the next one that may start.
-_STRIDE = 64
-
-
-class _Stream:
-    """The jobs that one account rules and one takes the turns of, in order; tried up to `turn`.
-
-    `may_claim`: it may take back what it lent. `cost_s`: GPU-seconds of each at worst, `price` of
-    each; None if nobody has a budget.
-    """
-
-    def __init__(self, account: int, sharer: int, places: Ints, class_of: Ints) -> None:
-        self.account = account
-        self.sharer = sharer
-        self.places = places
-        self.class_of = class_of
-        self.cost_s: Floats | None = None
-        self.price: Floats | None = None
-        self.turn = 0
-        self.may_claim = False
-
-    @property
-    def place(self) -> int:
-        """Of the job whose turn it is."""
-        return int(self.places[self.turn])
 
 
 class Admission:
@@ -75,15 +49,8 @@ class Admission:
         self.clearer = Clearer(board, gate, policy)
         self.heads = Heads(board, policy)
         self.is_started = flags(np.zeros(len(self.order)))
-        size = len(classes.requests)
-        self._closed: Flags = flags(np.zeros(size))
-        # Classes that fit nowhere: only who takes back what it lent may still start.
-        self._full: Flags = flags(np.zeros(size))
-        # Classes that fit but for what is kept: only who is gone by then may still start.
-        self._gone_by_s: Floats = floats(np.full(size, np.inf))
+        self.doors = Doors(classes, self.order, self.heads, gate)
         self._kind_of: Ints | None = None
-        # Classes that an account's limits stop.
-        self._closed_for: dict[int, Flags] = {}
         self._cost_per_s: Floats | None = None
         self._price_of: Floats | None = None
 
@@ -107,29 +74,33 @@ class Admission:
         cycle, because the board only shrinks, and so is one that an account's limits stop, because
         accounts only fill up.
         """
-        self._closed[list(ruled_out)] = True
-        is_open = ~self.is_started & ~self._closed[self.classes.of_job[self.order]]
+        self.doors.close(ruled_out)
+        is_open = ~self.is_started & ~self.doors.closed[self.classes.of_job[self.order]]
         self.heads.recall(self.classes, self.order[is_open])
         for streams in self._streams():
-            turns = Turns(self.line.shares)
+            turns, doors = Turns(self.line.shares), self.doors
             for number, stream in enumerate(streams):
-                if self._advance(stream):
+                if doors.advance(stream):
                     turns.add(stream.sharer, stream.place, number)
+            turns.open()
+            may_claim = any(stream.may_claim for stream in streams)
             while (found := turns.first()) is not None:
+                if doors.are_shut and not may_claim:
+                    break
                 stream = streams[found]
-                if self._may_try(stream):
+                if doors.may_try(stream):
                     self._try(stream)
                     stream.turn += 1
-                turns.move(stream.sharer, stream.place if self._advance(stream) else None)
+                turns.move(stream.sharer, stream.place if doors.advance(stream) else None)
 
-    def _streams(self) -> Iterator[list[_Stream]]:
+    def _streams(self) -> Iterator[list[Stream]]:
         """By group of places that compare, what is left of each account in it."""
         places, line = ints(np.flatnonzero(~self.is_started)), self.line
         rows = self.order[places]
         account = self.gate.ruled_by[self.board.snapshot.waiting.account[rows]]
         sharer = line.turn_takers(places)
         group = ints(np.zeros(len(places))) if line.shares is None else line.group[places]
-        class_of, streams, last = self.classes.of_job[rows], list[_Stream](), NONE
+        class_of, streams, last = self.classes.of_job[rows], list[Stream](), NONE
         for _, members in rows_by_group(group_rows([group, account, sharer])[1]):
             first = members[0]
             if streams and group[first] != last:
@@ -137,7 +108,7 @@ class Admission:
                 streams = []
             last = group[first]
             whose = int(account[first]), int(sharer[first])
-            streams.append(_Stream(*whose, places[members], class_of[members]))
+            streams.append(Stream(*whose, places[members], class_of[members]))
             streams[-1].may_claim = self.clearer.may_claim(whose[0])
             if self.gate.has_budgets:
                 streams[-1].cost_s = self._costs_s(rows[members], class_of[members])
@@ -158,43 +129,7 @@ class Admission:
             self._price_of = floats([purse.price(request) for request in self.classes.requests])
         return floats(self._price_of[class_of])
 
-    def _may_try(self, stream: _Stream) -> bool:
-        return bool(self._open(stream, slice(stream.turn, stream.turn + 1))[0])
-
-    def _advance(self, stream: _Stream) -> bool:
-        """Go on to the first turn from this one on that may be tried; false if there is none."""
-        stride = _STRIDE
-        while stream.turn < len(stream.places):
-            found = np.flatnonzero(self._open(stream, slice(stream.turn, stream.turn + stride)))
-            if len(found):
-                stream.turn += int(found[0])
-                return True
-            stream.turn += stride
-            stride *= 2
-        return False
-
-    def _open(self, stream: _Stream, turns: slice) -> Flags:
-        """Which of these jobs are of an open class, end in time if they must, and are paid for."""
-        class_of = stream.class_of[turns]
-        is_open = ~self._closed[class_of]
-        if not stream.may_claim:
-            is_open &= ~self._full[class_of]
-        must_end = is_open & np.isfinite(self._gone_by_s[class_of])
-        if must_end.any():
-            rows = self.order[stream.places[turns]][must_end]
-            is_open[must_end] = self.heads.gone_s(rows) <= self._gone_by_s[class_of[must_end]]
-        # Who was promised a start may have a place of his own.
-        if self.heads.has_promised:
-            is_open |= self.heads.are_promised(self.order[stream.places[turns]])
-        closed = self._closed_for.get(stream.account)
-        if closed is not None:
-            is_open &= ~closed[class_of]
-        if stream.cost_s is not None and stream.price is not None:
-            cost_s, price = stream.cost_s[turns], stream.price[turns]
-            is_open &= self.gate.purse.pay_for(stream.account, cost_s, price)
-        return flags(is_open)
-
-    def _try(self, stream: _Stream) -> None:
+    def _try(self, stream: Stream) -> None:
         """Start the job if it may and fits; else close what cannot start any more."""
         class_row, place = int(stream.class_of[stream.turn]), stream.place
         request, row = self.classes.requests[class_row], int(self.order[place])
@@ -204,7 +139,7 @@ class Admission:
             return
         limit_s = int(self.board.snapshot.waiting.time_limit_s[row])
         request = self.gate.sized(request, stream.account, limit_s)
-        nodes = None if self._full[class_row] else choose_nodes(self.board, request)
+        nodes = None if self.doors.full[class_row] else choose_nodes(self.board, request)
         fits = nodes is not None
         who = replace(who, request=request)
         beside = self._beside(who)
@@ -217,23 +152,19 @@ class Admission:
             self.heads.note_passing(who)
         elif fits:
             last_s = max((one.from_s for one in beside), default=-np.inf)
-            gone_by_s = min(self._gone_by_s[class_row], last_s)
-            self._gone_by_s[self.classes.alike(class_row)] = gone_by_s
+            gone_by_s = min(float(self.doors.gone_by_s[class_row]), last_s)
+            self.doors.let_in_until(self.classes.alike(class_row), gone_by_s)
         else:
             alike = self.classes.alike(class_row)
-            self._full[alike] = True
+            self.doors.fill(alike)
             if stream.may_claim:
-                self._close_here(stream.account, alike)
+                self.doors.close_for(stream.account, alike)
 
     def _close_for(self, account: int, class_row: int) -> None:
         """Accounts look at pool, model and GPUs alone: all classes like it are closed for it."""
         if self._kind_of is None:
             self._kind_of = kinds_for_accounts(self.gate, self.classes.requests)
-        self._close_here(account, flags(self._kind_of == self._kind_of[class_row]))
-
-    def _close_here(self, account: int, alike: Flags) -> None:
-        closed = self._closed_for.get(account)
-        self._closed_for[account] = alike if closed is None else flags(closed | alike)
+        self.doors.close_for(account, flags(self._kind_of == self._kind_of[class_row]))
 
     def _is_allowed(self, row: int, request: Request) -> bool:
         waiting = self.board.snapshot.waiting
@@ -266,7 +197,7 @@ class Admission:
 
     def _clear(self, place: int, row: int, request: Request) -> bool:
         """Start it in the room of others, if some may be stopped for it and that is enough."""
-        is_full = bool(self._full[self.classes.of_job[row]])
+        is_full = bool(self.doors.full[self.classes.of_job[row]])
         beside = self._beside(Seeker(row, request))
         cleared = self.clearer.clear(row, request, beside, by_tier=not is_full)
         if cleared is not None:

@@ -17,7 +17,7 @@ from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, ints
 from scheduler.loop.committing import WaitMemory, commit_bookings, commit_starts, commit_waits
 from scheduler.loop.lease import Lease, acquire_lease, release_lease, renew_lease
-from scheduler.loop.loading import load_snapshot
+from scheduler.loop.loading import Kept, load_snapshot
 from scheduler.loop.making_room import commit_rooms, split_starts
 from scheduler.loop.memories import Memories
 from scheduler.loop.reaping import reap
@@ -74,6 +74,7 @@ class Scheduler:
     """The loop's state between cycles: who it is, its lease, what it wrote and planned last.
 
     `kept`: what heads were promised. A new lease holder starts without; it plans them anew.
+    `rows`: what the last load was made of.
     Without a `policy` of its own it follows the rule in force.
     """
 
@@ -87,6 +88,7 @@ class Scheduler:
     records: list[CycleRecord] = field(default_factory=list)
     recorded_at: datetime | None = None
     kept: tuple[Reservation, ...] = ()
+    rows: Kept = field(default_factory=Kept)
 
     def run_cycle(self, now: datetime) -> CycleOutcome:
         """One round. An exception leaves the lease as it is; the next round tries again.
@@ -111,7 +113,7 @@ class Scheduler:
         reaped = self._reap(now)
         watch.lap_ms()
         policy = self._policy(now)
-        loaded = load_snapshot(now, half_life_s=policy.memory_s)
+        loaded = load_snapshot(now, half_life_s=policy.memory_s, kept=self.rows)
         if loaded.may_stop_or_resize(policy):
             loaded = loaded.with_running(rest_s=policy.rest_s, now=now)
         load_ms = watch.lap_ms()

@@ -107,6 +107,9 @@ class Job(models.Model):
                 name="job_queue_order",
             ),
             models.Index(
+                fields=["state"], condition=models.Q(is_shaped=True), name="job_shaped_by_state"
+            ),
+            models.Index(
                 fields=["begin_at"],
                 condition=models.Q(state=JobState.HELD, begin_at__isnull=False),
                 name="job_held_until",

@@ -183,6 +183,7 @@ def test_the_line_equals_admitting_one_after_the_other(
             rest.setdefault(int(takers[place]), []).append(place)
         for taker, waiting in rest.items():
             turns.add(taker, waiting[0], taker)
+        turns.open()
         while (whose := turns.first()) is not None:
             place = rest[whose].pop(0)
             found.append(place)

@@ -81,14 +81,14 @@ def test_a_platform_failure_marks_the_node_to_avoid(cluster, alice, project):
 
 
 def test_the_number_of_queries_does_not_grow(cluster, alice, project, django_assert_num_queries):
-    with django_assert_num_queries(18):
+    with django_assert_num_queries(19):
         load_snapshot(NOON)
     for number in range(1, 3):
         scenes.add_node(cluster, f"m{number}", 4)
         start(submit(alice, project, gpus_per_node=2), cluster.node(2 + number))
     for _ in range(10):
         submit(alice, project)
-    with django_assert_num_queries(18):
+    with django_assert_num_queries(19):
         load_snapshot(NOON)
 
 

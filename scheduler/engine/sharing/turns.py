@@ -31,9 +31,18 @@ class Turns:
         self._best: dict[int, Key] = {}
 
     def add(self, sharer: int, place: int, item: int) -> None:
-        """Enter an item."""
+        """Enter an item; `open` comes after the last one."""
         heappush(self._own.setdefault(sharer, []), (place, item))
-        self._settle(sharer)
+
+    def open(self) -> None:
+        """Work out the keys of all accounts with items and those above them, each once."""
+        if self._shares is None:
+            return
+        tree = self._shares.tree
+        concerned = {row for sharer in self._own for row in tree.way_up(sharer)}
+        # Parents come before their children in the tree, so the deepest first.
+        for row in sorted(concerned, reverse=True):
+            self._enter(row)
 
     def first(self) -> int | None:
         """The item whose turn it is, None if nobody is left."""
@@ -58,17 +67,21 @@ class Turns:
         """Work out the keys of an account and those above it anew."""
         if self._shares is None or sharer == NONE:
             return
-        tree = self._shares.tree
-        for row in tree.way_up(sharer):
-            below = ((), own[0][0]) if (own := self._own.get(row)) else self._key_below(row)
-            if below is None:
-                self._best.pop(row, None)
-                continue
-            scores, place = below
-            key = ((self._shares.score(row), *scores), place)
-            if self._best.get(row) != key:
-                self._best[row] = key
-                heappush(self._below.setdefault(tree.parent[row], []), (key, row))
+        for row in self._shares.tree.way_up(sharer):
+            self._enter(row)
+
+    def _enter(self, row: int) -> None:
+        """Tell the account above this one what comes first below it."""
+        assert self._shares is not None
+        below = ((), own[0][0]) if (own := self._own.get(row)) else self._key_below(row)
+        if below is None:
+            self._best.pop(row, None)
+            return
+        scores, place = below
+        key = ((self._shares.score(row), *scores), place)
+        if self._best.get(row) != key:
+            self._best[row] = key
+            heappush(self._below.setdefault(self._shares.tree.parent[row], []), (key, row))
 
     def _key_below(self, row: int) -> Key | None:
         least = self._least_below(row)

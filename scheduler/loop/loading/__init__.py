@@ -1,5 +1,5 @@
 """Database to Snapshot, in a constant number of queries and without model objects."""
 
-from scheduler.loop.loading.whole import Loaded, load_snapshot
+from scheduler.loop.loading.whole import Kept, Loaded, load_snapshot
 
-__all__ = ["Loaded", "load_snapshot"]
+__all__ = ["Kept", "Loaded", "load_snapshot"]

@@ -12,6 +12,7 @@ import numpy as np
 from accounts.selectors import every_project, every_team
 from scheduler.conf import load_conf
 from scheduler.engine.snapshot import NONE, Accounts, Ints, Limits, floats, ints
+from scheduler.loop.loading.columns import looked_up
 from scheduler.models import Account, AlertAction, Budget, Enforcement, Quota
 from scheduler.money import STEPS
 from scheduler.services.sharing.alerts import alerted
@@ -40,7 +41,7 @@ class Owners:
 
     def of(self, projects: Iterable[int]) -> Ints:
         """By job the row of its project; `projects` are ids."""
-        return ints([self.row_of.get(f"project:{project}", NONE) for project in projects])
+        return looked_up(list(projects), lambda pk: self.row_of.get(f"project:{pk}", NONE))
 
     def way_up(self, key: str) -> list[str]:
         """The keys of the accounts above this one, the next one first."""
@@ -52,9 +53,11 @@ class Owners:
 
     def sharers(self, projects: Iterable[int], people: Iterable[int]) -> Ints:
         """By job the row of its owner in the team that pays for it."""
-        pairs = zip(projects, people, strict=True)
-        keys = (_PERSON.format(self.team_of.get(project), person) for project, person in pairs)
-        return ints([self.row_of.get(key, NONE) for key in keys])
+        pairs = list(zip(projects, people, strict=True))
+        return looked_up(pairs, lambda pair: self._person(*pair))
+
+    def _person(self, project: int, person: int) -> int:
+        return self.row_of.get(_PERSON.format(self.team_of.get(project), person), NONE)
 
 
 NOBODY = Owners(Accounts.of(parent=ints([])), (), {}, {}, has_rules=False)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from scheduler.engine.snapshot import NONE
+import numpy as np
+from django.db import connection
+from django.utils.dateparse import parse_datetime
+from django.utils.timezone import make_aware
 
-Columns: TypeAlias = dict[str, tuple[Any, ...]]
+from scheduler.engine.snapshot import NONE, Ints, ints
+
+Columns: TypeAlias = dict[str, Any]
 
 
 class ModelRows:
@@ -29,6 +34,26 @@ class ModelRows:
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._row)
+
+
+def looked_up(values: Iterable[Any], row_of: Callable[[Any], int]) -> Ints:
+    """The column of what `row_of` says of each value; it is asked once for equal ones.
+
+    In the order in which they come first, so that it may number them as they are met.
+    """
+    values = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    known = {value: row_of(value) for value in dict.fromkeys(values)}
+    return ints(list(map(known.__getitem__, values)))
+
+
+def seconds_of(text: str) -> float:
+    """A moment of a JSON text as the database writes it, in seconds since 1970."""
+    moment = parse_datetime(text)
+    if moment is None:
+        raise ValueError(f"the database holds a moment that is none: {text!r}")
+    # As the driver would have it read.
+    aware = moment if moment.tzinfo else make_aware(moment, connection.timezone)
+    return aware.timestamp()
 
 
 def columns_of(rows: Iterable[Sequence[Any]], names: Sequence[str]) -> Columns:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from scheduler.engine.snapshot import NONE, Waiting, floats, ints
 from scheduler.loop.loading.accounts import Owners
-from scheduler.loop.loading.columns import Columns, ModelRows, columns_of
+from scheduler.loop.loading.columns import Columns, ModelRows, columns_of, looked_up, seconds_of
+from scheduler.loop.loading.texts import rows_of, texts_of
 from scheduler.models import Job, Placement
 from scheduler.states import END_RULES, FailureClass, JobState
 
@@ -35,14 +38,32 @@ JOB_FIELDS = (
     "wait_reason",
     "project_id",
     "owner_id",
+    "end_reason",
 )
+_NO_NUMBERS = ("queued_at", "gpu_model", "wait_reason", "end_reason")
+# Ids of one statement.
+_MANY = 2000
 
 
-def load_jobs(also: Sequence[Job] = ()) -> Columns:
-    """Every queued job, by field; then those of `also`, which are no rows."""
-    queued = Job.objects.filter(state=JobState.QUEUED).order_by("pk")
-    rows = chain(queued.values_list(*JOB_FIELDS), (fields_of(job, JOB_FIELDS) for job in also))
-    return columns_of(rows, JOB_FIELDS)
+@dataclass(slots=True)
+class JobMemory:
+    """Columns of queued jobs by chunk of ids, each beside the text that it was made of."""
+
+    _made: dict[int, tuple[str, Columns]] = field(default_factory=dict)
+
+    def load(self, also: Sequence[Job] = ()) -> Columns:
+        """Every queued job in the order of ids, by field, then those of `also`, which are no rows;
+        `queued_at` in seconds. One query."""
+        before, self._made = self._made, {}
+        queued = Job.objects.filter(state=JobState.QUEUED)
+        for chunk, text in sorted(texts_of(queued, JOB_FIELDS).items()):
+            known = before.get(chunk)
+            is_same = known is not None and known[0] == text
+            self._made[chunk] = known if known and is_same else (text, _columns(text))
+        chunks = [columns for _, columns in self._made.values()]
+        if also or not chunks:
+            chunks.append(_drafts(also))
+        return {name: np.concatenate([one[name] for one in chunks]) for name in JOB_FIELDS}
 
 
 def fields_of(job: Job, names: Sequence[str]) -> tuple[Any, ...]:
@@ -50,45 +71,76 @@ def fields_of(job: Job, names: Sequence[str]) -> tuple[Any, ...]:
     return tuple(getattr(job, name) for name in names)
 
 
-def load_avoided(node_row: dict[int, int]) -> dict[int, int]:
-    """By queued job: the node row that its latest attempt failed on."""
-    faults = (
-        Placement.objects.filter(
-            attempt__job__state=JobState.QUEUED,
-            attempt__end_reason__in=_NODE_FAULTS,
-            end_reason__in=_NODE_FAULTS,
-        )
-        .order_by("attempt__number", "rank")
-        .values_list("attempt__job_id", "node_id")
+def _drafts(jobs: Sequence[Job]) -> Columns:
+    columns: Columns = columns_of((fields_of(job, JOB_FIELDS) for job in jobs), JOB_FIELDS)
+    return _typed(columns, [moment.timestamp() for moment in columns["queued_at"]])
+
+
+def _columns(text: str) -> Columns:
+    columns: Columns = columns_of(rows_of(text), JOB_FIELDS)
+    return _typed(columns, list(map(seconds_of, columns["queued_at"])))
+
+
+def _typed(columns: Columns, queued_at_s: Sequence[float]) -> Columns:
+    found: Columns = {name: ints(columns[name]) for name in JOB_FIELDS if name not in _NO_NUMBERS}
+    words = {name: np.array(columns[name], dtype=object) for name in _NO_NUMBERS}
+    return {**found, **words, "queued_at": floats(queued_at_s)}
+
+
+def load_avoided(jobs: Columns, node_row: Mapping[int, int]) -> dict[int, int]:
+    """By queued job: the node row that its latest failed attempt failed on.
+
+    A query for those that were tried before, none if nobody was; whose end is known is in the row
+    of the job, so that the thousands that wait for their first try are not looked for.
+    """
+    tried = jobs["pk"][jobs["end_reason"] != ""].tolist()
+    if not tried:
+        return {}
+    faults = Placement.objects.filter(
+        attempt__end_reason__in=_NODE_FAULTS, end_reason__in=_NODE_FAULTS
     )
-    return {job: node_row[node] for job, node in faults if node in node_row}
+    if len(tried) <= _MANY:
+        faults = faults.filter(attempt__job__in=tried)
+    else:
+        faults = faults.filter(attempt__job__state=JobState.QUEUED)
+    found = faults.order_by("attempt__number", "rank").values_list("attempt__job_id", "node_id")
+    return {job: node_row[node] for job, node in found if node in node_row}
 
 
-def as_waiting(
-    jobs: Columns,
-    pool_row: dict[int, int],
-    queue_row: dict[int, int],
-    models: ModelRows,
-    avoided: dict[int, int],
-    team_of: Mapping[int, int],
-    owners: Owners,
-) -> Waiting:
-    """The jobs of `load_jobs` as the engine sees them, what `wishes.py` reads aside."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Which row of the snapshot belongs to what columns of jobs name."""
+
+    pools: Mapping[int, int]
+    queues: Mapping[int, int]
+    models: ModelRows
+    owners: Owners
+    avoided: Mapping[int, int] = field(default_factory=dict)
+    team_of: Mapping[int, int] = field(default_factory=dict)
+
+
+def as_waiting(jobs: Columns, rows: Rows) -> Waiting:
+    """Jobs in the order of ids, by `JOB_FIELDS` with `queued_at` in seconds, as the engine sees
+    them, what `wishes.py` reads aside."""
+    ids = ints(jobs["pk"])
+    avoid = ints(np.full(len(ids), NONE))
+    for job, node in rows.avoided.items():
+        avoid[ids == job] = node
     return Waiting.of(
-        id=ints(jobs["pk"]),
-        pool=ints([pool_row[key] for key in jobs["pool_id"]]),
-        queue=ints([queue_row[key] for key in jobs["queue_id"]]),
+        id=ids,
+        pool=looked_up(jobs["pool_id"], rows.pools.__getitem__),
+        queue=looked_up(jobs["queue_id"], rows.queues.__getitem__),
         tier=ints(jobs["tier"]),
-        queued_at_s=floats([moment.timestamp() for moment in jobs["queued_at"]]),
+        queued_at_s=floats(jobs["queued_at"]),
         nodes=ints(jobs["nodes"]),
         gpus_per_node=ints(jobs["gpus_per_node"]),
         cpus=ints(jobs["cpus"]),
         memory_mib=ints(jobs["memory_mib"]),
-        model=ints([models.wanted(name) for name in jobs["gpu_model"]]),
+        model=looked_up(jobs["gpu_model"], rows.models.wanted),
         time_limit_s=ints(jobs["time_limit_s"]),
-        avoid_node=ints([avoided.get(key, NONE) for key in jobs["pk"]]),
+        avoid_node=avoid,
         remaining_s=floats(jobs["time_limit_s"]),
-        tenant=ints([team_of.get(key, NONE) for key in jobs["project_id"]]),
-        account=owners.of(jobs["project_id"]),
-        sharer=owners.sharers(jobs["project_id"], jobs["owner_id"]),
+        tenant=looked_up(jobs["project_id"], lambda key: rows.team_of.get(key, NONE)),
+        account=rows.owners.of(jobs["project_id"]),
+        sharer=rows.owners.sharers(jobs["project_id"], jobs["owner_id"]),
     )

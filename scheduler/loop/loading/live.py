@@ -12,9 +12,9 @@ from django.db.models import F, Max, QuerySet
 from scheduler.engine.snapshot import NONE, Running, floats
 from scheduler.loop.loading.accounts import Owners
 from scheduler.loop.loading.columns import ModelRows, columns_of
-from scheduler.loop.loading.jobs import JOB_FIELDS, as_waiting
+from scheduler.loop.loading.jobs import JOB_FIELDS, Rows, as_waiting
 from scheduler.models import Attempt
-from scheduler.states import MADE_TO_MOVE, AttemptState
+from scheduler.states import LIVE_JOB_STATES, MADE_TO_MOVE, AttemptState
 
 # What preparing a job again costs beside the work it lost: fetching, starting, warming up.
 RESTART_S = 60.0
@@ -32,8 +32,9 @@ def has_elastic() -> bool:
 
 
 def _live() -> QuerySet[Attempt]:
-    live = Attempt.objects.exclude(state__in=(AttemptState.ENDED, AttemptState.STOPPING))
-    return live.filter(job__preemptible=True)
+    # By the state of jobs: of attempts there are all that ever were.
+    live = Attempt.objects.filter(job__state__in=LIVE_JOB_STATES, job__preemptible=True)
+    return live.exclude(state__in=(AttemptState.ENDED, AttemptState.STOPPING)).order_by()
 
 
 def load_running(
@@ -59,7 +60,8 @@ def load_running(
     )
     rows = columns_of(live, (*JOB_FIELDS, *_ATTEMPT_FIELDS, "min_runtime_s"))
     known = ModelRows(models)
-    jobs = as_waiting(rows, dict(pool_row), dict(queue_row), known, {}, {}, owners)
+    rows["queued_at"] = [moment.timestamp() for moment in rows["queued_at"]]
+    jobs = as_waiting(rows, Rows(pool_row, queue_row, known, owners))
     # Nothing that is present is of a model nobody has; what runs there now may not be moved.
     model = np.where(jobs.model < len(models), jobs.model, NONE)
     ran_s = floats([(now - at).total_seconds() if at else 0.0 for at in rows["started_at"]])

@@ -16,22 +16,16 @@ from scheduler.engine.snapshot import NONE, Snapshot, flags, ints
 from scheduler.loop.loading.accounts import NOBODY, Owners, load_limits, load_owners, load_prices
 from scheduler.loop.loading.calendar import load_calendar
 from scheduler.loop.loading.claims import with_claims
-from scheduler.loop.loading.cluster import (
-    Share,
-    as_held,
-    as_nodes,
-    load_devices,
-    load_failures,
-    load_nodes,
-    load_shares,
-)
+from scheduler.loop.loading.cluster.devices import DeviceMemory
+from scheduler.loop.loading.cluster.labels import labels_of
+from scheduler.loop.loading.cluster.nodes import as_nodes, load_failures, load_nodes
+from scheduler.loop.loading.cluster.parts import Parts, models_now, with_whole_cards
+from scheduler.loop.loading.cluster.shares import Share, as_held, load_shares
 from scheduler.loop.loading.columns import Columns, ModelRows
 from scheduler.loop.loading.headroom import with_headroom
-from scheduler.loop.loading.jobs import as_waiting, load_avoided, load_jobs
-from scheduler.loop.loading.labels import labels_of
+from scheduler.loop.loading.jobs import JobMemory, Rows, as_waiting, load_avoided
 from scheduler.loop.loading.licences import load_licences
 from scheduler.loop.loading.live import has_elastic, load_running, runs_below
-from scheduler.loop.loading.parts import Parts, models_now, with_whole_cards
 from scheduler.loop.loading.wishes import cells_of, load_wishes, with_cells, with_wishes
 from scheduler.models import Job, Pool, Queue
 
@@ -95,10 +89,26 @@ class Loaded:
         return bool((limits.guaranteed > 0).any()) or runs_below(int(tiers.max()))
 
 
+@dataclass(slots=True)
+class Kept:
+    """What the last load made of rows, for those that are the same in the next one.
+
+    A snapshot is the same with it, without it and with a new one: `tests/loop/test_kept.py`.
+    """
+
+    devices: DeviceMemory = field(default_factory=DeviceMemory)
+    jobs: JobMemory = field(default_factory=JobMemory)
+
+
 def load_snapshot(
-    now: datetime, *, half_life_s: float | None = None, also: Sequence[Job] = ()
+    now: datetime,
+    *,
+    half_life_s: float | None = None,
+    also: Sequence[Job] = (),
+    kept: Kept | None = None,
 ) -> Loaded:
-    """Everything the engine needs to know about this moment; past use only with a half-life.
+    """Everything the engine needs to know about this moment; past use only with a half-life. Who
+    loads again and again gives what it `kept` of the last time.
 
     1. Pools and queues, for names and pauses.
     2. Nodes that are not retired, and their devices.
@@ -108,52 +118,65 @@ def load_snapshot(
     6. Whose they are, what that account may hold, and what it used before.
     7. What few ask for beside; licences; which nodes failed lately; tenants of shared cards.
     """
-    pools, queues = _load_lines()
-    pool_row = {pk: row for row, (pk, _) in enumerate(pools)}
-    queue_row = {pk: row for row, (pk, _, _) in enumerate(queues)}
+    lines, pool_row, queue_row = _load_lines()
     node_rows = load_nodes()
     node_row = {pk: row for row, pk in enumerate(node_rows["pk"])}
     shares, holder = load_shares(node_row)
-    job_rows = load_jobs(also)
-    models, parts = ModelRows(), Parts()
-    claims, devices = with_claims(load_devices(node_row, holder, models, parts), node_row, now)
+    job_rows = (kept := kept or Kept()).jobs.load(also)
+    devices, models, parts = kept.devices.load(node_row, holder)
+    claims, devices = with_claims(devices, node_row, now)
     owners = load_owners(_owners(job_rows, shares), now=now, half_life_s=half_life_s)
     team_of = owners.team_of if (devices.card != NONE).any() else {}
-    failures, avoided = load_failures(now - FAILED_LATELY), load_avoided(node_row)
-    waiting = as_waiting(job_rows, pool_row, queue_row, models, avoided, team_of, owners)
+    failures, avoided = load_failures(now - FAILED_LATELY), load_avoided(job_rows, node_row)
+    named = Rows(pool_row, queue_row, models, owners, avoided, team_of)
+    waiting = as_waiting(job_rows, named)
     calendar = load_calendar(node_rows, pool_row, models, now)
     wishes = load_wishes(now, models, parts, calendar.booking_row, also)
     parts.name_whole(models)
     snapshot = Snapshot(
         now_s=now.timestamp(),
-        pools=tuple(name for _, name in pools),
-        queues=tuple(name for _, name, _ in queues),
-        queue_is_paused=flags([is_paused for _, _, is_paused in queues]),
+        **lines,
         models=models.names(),
         nodes=as_nodes(node_rows, pool_row, shares, failures, calendar.in_maintenance),
         devices=devices,
         held=as_held(shares, team_of, owners, calendar.booking_row),
         waiting=waiting,
         claims=claims,
-        accounts=owners.accounts,
-        account_names=owners.names,
-        limits=load_limits(owners, pool_row, models.rows(), now=now),
-        **load_prices(owners, models.names(), now=now),
+        **_rules(owners, pool_row, models, now),
         **calendar.tables,
     )
-    asked = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows)) | load_licences(wishes)
-    snapshot = with_whole_cards(with_headroom(replace(snapshot, **asked), pool_row), parts)
-    rows = (pool_row, queue_row, owners, calendar.booking_row, parts)
-    return Loaded(snapshot, tuple(job_rows["wait_reason"]), *rows, cells_of(snapshot, wishes))
+    limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows)) | load_licences(wishes)
+    snapshot = with_whole_cards(with_headroom(replace(snapshot, **limits), pool_row), parts)
+    by_id = (pool_row, queue_row, owners, calendar.booking_row, parts)
+    return Loaded(snapshot, tuple(job_rows["wait_reason"]), *by_id, cells_of(snapshot, wishes))
 
 
-def _load_lines() -> tuple[list[tuple[int, str]], list[tuple[int, str, bool]]]:
-    """Pools, and queues with whether they are paused."""
-    queues = Queue.objects.order_by("pk").values_list("pk", "name", "is_paused")
-    return list(Pool.objects.order_by("pk").values_list("pk", "name")), list(queues)
+def _load_lines() -> tuple[dict[str, Any], dict[int, int], dict[int, int]]:
+    """Pools and queues as tables of the snapshot, and the rows of both by id."""
+    pools = list(Pool.objects.order_by("pk").values_list("pk", "name"))
+    queues = list(Queue.objects.order_by("pk").values_list("pk", "name", "is_paused"))
+    tables: dict[str, Any] = {
+        "pools": tuple(name for _, name in pools),
+        "queues": tuple(name for _, name, _ in queues),
+        "queue_is_paused": flags([is_paused for _, _, is_paused in queues]),
+    }
+    pool_row = {pk: row for row, (pk, _) in enumerate(pools)}
+    return tables, pool_row, {pk: row for row, (pk, _, _) in enumerate(queues)}
+
+
+def _rules(
+    owners: Owners, pool_row: dict[int, int], models: ModelRows, now: datetime
+) -> dict[str, Any]:
+    """The tables of accounts, what they may hold, and prices; call it with all models known."""
+    return {
+        "accounts": owners.accounts,
+        "account_names": owners.names,
+        "limits": load_limits(owners, pool_row, models.rows(), now=now),
+        **load_prices(owners, models.names(), now=now),
+    }
 
 
 def _owners(jobs: Columns, shares: Iterable[Share]) -> Iterator[tuple[int, int]]:
     """Project and owner of every job that waits or holds something."""
-    yield from zip(jobs["project_id"], jobs["owner_id"], strict=True)
+    yield from set(zip(jobs["project_id"].tolist(), jobs["owner_id"].tolist(), strict=True))
     yield from ((share.project, share.owner) for share in shares)

@@ -8,8 +8,6 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from django.db.models import F, Q
-
 from scheduler.engine.snapshot import (
     ISOLATIONS,
     SPREADS,
@@ -20,10 +18,10 @@ from scheduler.engine.snapshot import (
     flags,
     ints,
 )
+from scheduler.loop.loading.cluster.labels import Labels, as_mask, mask_words
+from scheduler.loop.loading.cluster.parts import Parts
 from scheduler.loop.loading.columns import Columns, ModelRows
 from scheduler.loop.loading.jobs import fields_of
-from scheduler.loop.loading.labels import Labels, as_mask, mask_words
-from scheduler.loop.loading.parts import Parts
 from scheduler.models import Job
 from scheduler.spec.values import is_mig_profile
 from scheduler.states import JobState
@@ -92,11 +90,14 @@ def load_wishes(
     """One query for the queued jobs that have any, and for those at work that may change their
     size; those of `also` are no rows. Call it before the models are counted."""
     wishes = Wishes()
-    is_elastic = Q(state__in=(JobState.STARTING, JobState.RUNNING), nodes_min__lt=F("nodes"))
-    asking = Job.objects.filter(Q(state=JobState.QUEUED) | is_elastic, is_shaped=True)
-    shaped = (fields_of(job, _FIELDS) for job in also if job.is_shaped)
-    for values in chain(asking.order_by("pk").values_list(*_FIELDS), shaped):
+    states = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
+    asking = Job.objects.filter(state__in=states, is_shaped=True).order_by("pk")
+    names = ("state", *_FIELDS)
+    shaped = (fields_of(job, names) for job in also if job.is_shaped)
+    for state, *values in chain(asking.values_list(*names), shaped):
         job = dict(zip(_FIELDS, values, strict=True))
+        if state != JobState.QUEUED and job["nodes_min"] >= job["nodes"]:
+            continue
         _read(wishes, job, now)
         _read_models(wishes, job, now, models, parts)
         if job["booked_in_id"] in booking_row:
@@ -178,6 +179,8 @@ def cells_of(snapshot: Snapshot, wishes: Wishes) -> dict[str, dict[int, Any]]:
 
 def with_cells(waiting: Waiting, cells: Mapping[str, Mapping[int, Any]]) -> Waiting:
     """The jobs with these values instead."""
+    if not any(cells.values()):
+        return waiting
     row_of = {pk: row for row, pk in enumerate(waiting.id.tolist())}
     columns: dict[str, Any] = dict(waiting.columns())
     for name, values in cells.items():

@@ -1,0 +1,153 @@
+"""The jobs of one account in order, and which of them may still be tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from scheduler.engine.keeping.heads import Heads
+from scheduler.engine.sharing.quota import Gate
+from scheduler.engine.snapshot import Classes, Flags, Floats, Ints, flags, floats
+
+# How many places are looked at together, at first, for the next one that may start.
+_STRIDE = 64
+
+
+class Stream:
+    """The jobs that one account rules and one takes the turns of, in order; tried up to `turn`.
+
+    `may_claim`: it may take back what it lent. `cost_s`: GPU-seconds of each at worst, `price` of
+    each; None if nobody has a budget.
+    """
+
+    def __init__(self, account: int, sharer: int, places: Ints, class_of: Ints) -> None:
+        self.account = account
+        self.sharer = sharer
+        self.places = places
+        self.class_of = class_of
+        self.cost_s: Floats | None = None
+        self.price: Floats | None = None
+        self.turn = 0
+        self.may_claim = False
+        # Few jobs are looked at one by one, which takes less than a column of them does.
+        self.few: list[int] | None = class_of.tolist() if len(places) <= _STRIDE else None
+
+    @property
+    def place(self) -> int:
+        """Of the job whose turn it is."""
+        return int(self.places[self.turn])
+
+
+class Doors:
+    """Which classes may still start: a class that is shut for somebody stays so for the cycle.
+
+    `closed`: for good. `full`: they fit nowhere, so only who takes back what it lent may still
+    start. `gone_by_s`: they fit but for what is kept, so only who is gone by then may.
+    """
+
+    def __init__(self, classes: Classes, order: Ints, heads: Heads, gate: Gate) -> None:
+        size = len(classes.requests)
+        self._classes = classes
+        self._order = order
+        self._heads = heads
+        self._gate = gate
+        self.closed: Flags = flags(np.zeros(size))
+        self.full: Flags = flags(np.zeros(size))
+        self.gone_by_s: Floats = floats(np.full(size, np.inf))
+        # The same for single questions: an array takes ten times as long to answer one.
+        self._is_closed, self._is_full = [False] * size, [False] * size
+        self._may_be_late = [True] * size
+        self._left = size
+        # Classes that an account's limits stop.
+        self._closed_for: dict[int, Flags] = {}
+
+    @property
+    def are_shut(self) -> bool:
+        """Whether nobody can start any more, but for who may claim."""
+        return not self._left and not self._heads.has_promised
+
+    def close(self, rows: Iterable[int]) -> None:
+        """For everybody."""
+        for row in rows:
+            self._left -= not (self._is_closed[row] or self._is_full[row])
+            self.closed[row] = self._is_closed[row] = True
+
+    def fill(self, alike: Flags) -> None:
+        """They fit nowhere any more."""
+        for row in np.flatnonzero(alike).tolist():
+            self._left -= not (self._is_closed[row] or self._is_full[row])
+            self.full[row] = self._is_full[row] = True
+
+    def let_in_until(self, alike: Flags, gone_by_s: float) -> None:
+        """They fit only until something kept begins."""
+        self.gone_by_s[alike] = gone_by_s
+        for row in np.flatnonzero(alike).tolist():
+            self._may_be_late[row] = not np.isfinite(gone_by_s)
+
+    def close_for(self, account: int, alike: Flags) -> None:
+        """For whom the account rules."""
+        closed = self._closed_for.get(account)
+        self._closed_for[account] = alike if closed is None else flags(closed | alike)
+
+    def may_try(self, stream: Stream) -> bool:
+        """Whether the job whose turn it is in the stream may still be tried."""
+        if self._is_simple(stream):
+            return self._is_open(stream, stream.turn)
+        return bool(self._open(stream, slice(stream.turn, stream.turn + 1))[0])
+
+    def advance(self, stream: Stream) -> bool:
+        """Go on to the first turn from this one on that may be tried; false if there is none."""
+        if self._is_simple(stream):
+            while stream.turn < len(stream.places):
+                if self._is_open(stream, stream.turn):
+                    return True
+                stream.turn += 1
+            return False
+        stride = _STRIDE
+        while stream.turn < len(stream.places):
+            found = np.flatnonzero(self._open(stream, slice(stream.turn, stream.turn + stride)))
+            if len(found):
+                stream.turn += int(found[0])
+                return True
+            stream.turn += stride
+            stride *= 2
+        return False
+
+    def _is_simple(self, stream: Stream) -> bool:
+        return stream.few is not None and stream.cost_s is None and not self._heads.has_promised
+
+    def _is_open(self, stream: Stream, turn: int) -> bool:
+        """As `_open`, of one turn of a stream that has no promises nor budgets."""
+        assert stream.few is not None
+        class_row = stream.few[turn]
+        if self._is_closed[class_row] or (self._is_full[class_row] and not stream.may_claim):
+            return False
+        closed = self._closed_for.get(stream.account)
+        if closed is not None and closed[class_row]:
+            return False
+        if self._may_be_late[class_row]:
+            return True
+        row = self._order[stream.places[turn : turn + 1]]
+        return bool(self._heads.gone_s(row)[0] <= self.gone_by_s[class_row])
+
+    def _open(self, stream: Stream, turns: slice) -> Flags:
+        """Which of these jobs are of an open class, end in time if they must, and are paid for."""
+        class_of = stream.class_of[turns]
+        is_open = ~self.closed[class_of]
+        if not stream.may_claim:
+            is_open &= ~self.full[class_of]
+        must_end = is_open & np.isfinite(self.gone_by_s[class_of])
+        if must_end.any():
+            rows = self._order[stream.places[turns]][must_end]
+            is_open[must_end] = self._heads.gone_s(rows) <= self.gone_by_s[class_of[must_end]]
+        # Who was promised a start may have a place of his own.
+        if self._heads.has_promised:
+            is_open |= self._heads.are_promised(self._order[stream.places[turns]])
+        closed = self._closed_for.get(stream.account)
+        if closed is not None:
+            is_open &= ~closed[class_of]
+        if stream.cost_s is not None and stream.price is not None:
+            cost_s, price = stream.cost_s[turns], stream.price[turns]
+            is_open &= self._gate.purse.pay_for(stream.account, cost_s, price)
+        return flags(is_open)

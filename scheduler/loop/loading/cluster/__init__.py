@@ -1,0 +1,1 @@
+"""Nodes, devices, and what holds them."""

@@ -1,0 +1,118 @@
+"""Devices: they are many and change rarely, so they are made anew only if some value differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scheduler.engine.snapshot import ISOLATIONS, NONE, Devices, flags, ints
+from scheduler.loop.loading.cluster.parts import Parts
+from scheduler.loop.loading.columns import ModelRows, columns_of
+from scheduler.loop.loading.texts import rows_of, text_of
+from scheduler.models import Device
+from scheduler.states import DeviceHealth
+
+_FIELDS = (
+    "pk",
+    "node_id",
+    "index",
+    "model",
+    "link_group",
+    "health",
+    "memory_mib",
+    "parent_id",
+    "milli",
+    "isolation",
+)
+# A whole card is kept apart by being one.
+_ISOLATION_ROW = {"": len(ISOLATIONS) - 1, "timeslice": 0, "mps": 1, "mig": 2}
+_COLUMNS = (
+    "node",
+    "index",
+    "id",
+    "model",
+    "link_group",
+    "is_healthy",
+    "memory_mib",
+    "card",
+    "isolation",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Made:
+    """Columns in which nobody holds anything, the models in the order met, and parts of cards."""
+
+    devices: Devices
+    models: tuple[str, ...]
+    parts: Parts
+
+
+@dataclass(slots=True)
+class DeviceMemory:
+    """What the devices were made of last, and what was made of that."""
+
+    _from: tuple[str, Mapping[int, str], Mapping[int, int]] | None = None
+    _made: _Made | None = None
+
+    def load(
+        self, node_row: Mapping[int, int], holder: Mapping[int, int]
+    ) -> tuple[Devices, ModelRows, Parts]:
+        """Present devices, sorted by node row and index; a card in parts counts by its parts.
+
+        `holder`: the row of who holds it, by device id. Two queries.
+        """
+        present = Device.objects.filter(is_present=True, in_service=True)
+        parts = present.filter(parent__isnull=False).order_by()
+        cards = dict(parts.values_list("pk", "parent__model"))
+        source = text_of(present, _FIELDS), cards, dict(node_row)
+        if self._made is None or source != self._from:
+            self._from, self._made = source, _make(*source)
+        made = self._made
+        held = ints([holder.get(pk, NONE) for pk in made.devices.id.tolist()])
+        return replace(made.devices, holder=held), ModelRows(made.models), made.parts
+
+
+def _make(text: str, cards: Mapping[int, str], node_row: Mapping[int, int]) -> _Made:
+    """`cards`: the model of the card by each device that is a part of one."""
+    models, parts = ModelRows(), Parts()
+    rows = [row for row in rows_of(text) if row[1] in node_row]
+    # Models and link groups are numbered as they are met, node by node.
+    rows.sort(key=lambda row: row[1:3])
+    columns = columns_of(sorted(_values(rows, cards, node_row, models, parts)), _COLUMNS)
+    size = len(columns["id"])
+    devices = Devices.of(
+        **{name: ints(columns[name]) for name in _COLUMNS if name not in ("index", "is_healthy")},
+        is_healthy=flags(columns["is_healthy"]),
+        holder=ints([NONE] * size),
+        # A card that is shared is in parts, each a device of its own.
+        is_shareable=flags([False] * size),
+    )
+    return _Made(devices, models.names(), parts)
+
+
+def _values(
+    rows: Sequence[Sequence[Any]],
+    cards: Mapping[int, str],
+    node_row: Mapping[int, int],
+    models: ModelRows,
+    parts: Parts,
+) -> Iterator[tuple[Any, ...]]:
+    """Of each device the values of `_COLUMNS`."""
+    groups: dict[tuple[int, str], int] = {}
+    numbers: dict[int, int] = {}
+    for pk, node, index, model, link_group, health, memory_mib, parent, milli, apart in rows:
+        parts.add(model, cards.get(pk), milli)
+        row = node_row[node]
+        yield (
+            row,
+            index,
+            pk,
+            models.of(model),
+            groups.setdefault((row, link_group), len(groups)),
+            health == DeviceHealth.HEALTHY,
+            memory_mib,
+            NONE if parent is None else numbers.setdefault(parent, len(numbers)),
+            _ISOLATION_ROW[apart],
+        )

@@ -1,0 +1,145 @@
+"""What is kept from load to load changes nothing."""
+
+import json
+import random
+from decimal import Decimal
+
+import pytest
+
+from accounts.services import set_rate
+from scheduler.engine.checks import check_snapshot
+from scheduler.engine.recording.coding import encode
+from scheduler.loop.loading import Kept, load_snapshot
+from scheduler.loop.loading.columns import seconds_of
+from scheduler.models import Allocation, Attempt, Device, Job, Node
+from scheduler.models.cluster import slot_model
+from scheduler.services.nodes import drain_node, resume_node, retire_node
+from scheduler.services.nodes.cutting import cut_card
+from scheduler.services.placing import PlacedOn, Start, start_attempts
+from scheduler.states import AttemptState, DeviceHealth, JobState, NodeState
+from tests import scenes
+from tests.scenes import NOON, TOKEN, at, ended, running, submit, sync
+
+pytestmark = pytest.mark.django_db
+
+STEPS = 26
+
+
+class Walk:
+    """One change of the cluster or its queue after the other, drawn with a seed."""
+
+    def __init__(self, cluster, root, alice, project, seed):
+        self.cluster, self.root, self.alice, self.project = cluster, root, alice, project
+        self.draws, self.now = random.Random(seed), 0
+        self.changes = [
+            self.submit,
+            self.start,
+            self.end,
+            self.add_node,
+            self.drain,
+            self.retire,
+            self.fail_device,
+            self.lose_device,
+            self.rename_model,
+            self.cut,
+            self.wait_longer,
+            lambda: None,
+        ]
+
+    def step(self, change):
+        self.now += 10
+        change()
+
+    def submit(self):
+        gpus = self.draws.choice([0, 1, 2])
+        submit(self.alice, self.project, gpus_per_node=gpus, now=at(self.now))
+
+    def start(self):
+        held = Allocation.objects.filter(released_at__isnull=True).values("device")
+        free = Device.objects.filter(is_present=True, in_service=True, node__state=NodeState.READY)
+        device = free.exclude(pk__in=held).first()
+        job = Job.objects.filter(state=JobState.QUEUED, gpus_per_node=1).first()
+        if device and job:
+            placed = PlacedOn(device.node_id, 0, (device.pk,), job.cpus, job.memory_mib)
+            start_attempts([Start(job.pk, (placed,))], lease_token=TOKEN, now=at(self.now))
+
+    def end(self):
+        attempt = Attempt.objects.filter(state=AttemptState.ASSIGNED).first()
+        if attempt:
+            node = attempt.placements.get().node
+            sync(node, running(attempt), now=at(self.now))
+            sync(node, ended(attempt), now=at(self.now + 1))
+
+    def add_node(self):
+        name = f"m{Node.objects.count() + 1}"
+        scenes.add_node(self.cluster, name, 2, now=at(self.now))
+
+    def drain(self):
+        node = self._node()
+        if node.state == NodeState.READY:
+            drain_node(actor=self.root, node=node, now=at(self.now))
+        else:
+            resume_node(actor=self.root, node=node, now=at(self.now))
+
+    def retire(self):
+        spare = Node.objects.filter(state=NodeState.DRAINED).first()
+        if spare and not spare.placements.filter(ended_at__isnull=True).exists():
+            retire_node(actor=self.root, node=spare, now=at(self.now))
+
+    def _node(self):
+        return self.draws.choice(list(Node.objects.exclude(state=NodeState.RETIRED)))
+
+    def fail_device(self):
+        health = self.draws.choice([DeviceHealth.HEALTHY, DeviceHealth.SUSPECT])
+        self._device().update(health=health)
+
+    def lose_device(self):
+        self._device().update(is_present=self.draws.random() < 0.5)
+
+    def rename_model(self):
+        self._device().update(model=self.draws.choice(["A100", "H100"]), link_group="b")
+
+    def cut(self):
+        cards = Device.objects.filter(parent__isnull=True, in_service=True, is_present=True)
+        card = cards.filter(allocations__isnull=True).first()
+        if card:
+            set_rate(
+                actor=self.root,
+                device_model=slot_model(card.model, 2),
+                price_per_gpu_hour=Decimal("1.00"),
+                currency="EUR",
+                valid_from=at(self.now - 60),
+            )
+            cut_card(actor=self.root, device=card, slots=2, now=at(self.now))
+
+    def wait_longer(self):
+        queued = Job.objects.filter(state=JobState.QUEUED)
+        queued.update(queued_at=at(self.draws.choice([0.5, self.now])))
+
+    def _device(self):
+        return Device.objects.filter(pk=self.draws.choice(list(Device.objects.all())).pk)
+
+
+def content(now, kept):
+    loaded = load_snapshot(now, kept=kept)
+    check_snapshot(loaded.snapshot)
+    return json.dumps([encode(loaded.snapshot), loaded.wait_reasons, encode(loaded.cells)])
+
+
+def test_a_load_that_keeps_rows_equals_one_that_reads_all_anew(cluster, root, alice, project):
+    walk, kept = Walk(cluster, root, alice, project, seed=3), Kept()
+    made = set()
+    for turn in range(STEPS):
+        walk.step(walk.changes[turn % len(walk.changes)])
+        now = at(walk.now)
+        assert content(now, kept) == content(now, None), walk.changes[turn % len(walk.changes)]
+        made.add(id(kept.devices._made))
+    assert 1 < len(made) < STEPS, "it is made anew for some of the changes, and only for those"
+
+
+def test_moments_are_read_as_each_database_writes_them():
+    noon = NOON.timestamp()
+    assert seconds_of("2026-11-20 12:00:00.250000") == noon + 0.25
+    assert seconds_of("2026-11-20T13:00:00+01:00") == noon
+    with pytest.raises(ValueError, match="a moment that is none: 'soon'"):
+        seconds_of("soon")
