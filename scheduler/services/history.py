@@ -102,6 +102,8 @@ def tell_of_node(node_id: int) -> None:
 def change_desired(node_ids: Iterable[int]) -> None:
     """What these nodes should run has changed: raise their revision and wake their sync."""
     ids = sorted(set(node_ids))
+    if not ids:
+        return
     Node.objects.filter(pk__in=ids).update(desired_revision=F("desired_revision") + 1)
     for node_id in ids:
         tell_of_node(node_id)

@@ -15,10 +15,29 @@ from scheduler.services.attempts import keep_report, read_log_sizes, settle
 from scheduler.services.checkpoints.confirming import take_in_checkpoint, tells_news
 from scheduler.services.gathering import gathering
 from scheduler.services.placing import release_devices
+from scheduler.services.rows.updating import update_row
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import AttemptReport
 
 _MAX_PATCH = 256 * 1024
+# What decides whether a report is news.
+_TOLD = (
+    "attempt",
+    "rank",
+    "reported",
+    "ended_at",
+    "checkpoint_pending",
+    *(f"attempt__{name}" for name in "state master_port code_commit checkpoint_step".split()),
+    *(f"attempt__{name}" for name in "checkpoint_problem resume_from resume_step".split()),
+    "attempt__resume_problem",
+)
+# Large, and of no account for what follows from a report; read all the same where they are asked.
+_UNREAD = ("standing", "triage", "code_patch")
+_RANK = (
+    *(field.name for field in Placement._meta.concrete_fields),
+    "node__name",
+    "node__drain_requested_at",
+)
 
 
 @transaction.atomic(savepoint=False)
@@ -35,7 +54,10 @@ def report_attempts(
         placement.attempt_id: placement
         for placement in Placement.objects.filter(
             node=node, attempt_id__in=[report.fence for report in reports]
-        ).select_related("attempt")
+        )
+        .select_related("attempt")
+        .only(*_TOLD)
+        .order_by()
     }
     forget = set()
     news = []
@@ -76,14 +98,15 @@ def _take_in(
     locked = (
         Attempt.objects.select_for_update()
         .filter(pk__in=[report.fence for report in news])
+        .defer(*_UNREAD)
         .order_by("pk")
         .in_bulk()
     )
-    jobs = Job.objects.select_related("pool").in_bulk([a.job_id for a in locked.values()])
+    known = Job.objects.select_related("pool").defer("spec")
+    jobs = known.in_bulk([attempt.job_id for attempt in locked.values()])
     ranks: dict[int, list[Placement]] = {fence: [] for fence in locked}
-    for placement in (
-        Placement.objects.filter(attempt__in=locked).select_related("node").order_by("rank")
-    ):
+    placements = Placement.objects.filter(attempt__in=locked).select_related("node")
+    for placement in placements.only(*_RANK).order_by("rank"):
         ranks[placement.attempt_id].append(placement)
     touched: dict[int, Placement] = {}
     for report in news:
@@ -91,15 +114,15 @@ def _take_in(
         if attempt.state == AttemptState.ENDED:
             continue
         attempt.job = jobs[attempt.job_id]
-        placements = ranks[attempt.pk]
-        mine = next(p for p in placements if p.node_id == node.pk)
+        of_all = ranks[attempt.pk]
+        mine = next(p for p in of_all if p.node_id == node.pk)
         if mine.ended_at is not None and not mine.checkpoint_pending:
             continue
         touched[attempt.pk] = mine
         if mine.rank == 0:
             take_in_checkpoint(attempt, report, clock_ahead_s=clock_ahead_s, now=now)
         if mine.ended_at is None:
-            _apply(attempt, mine, report, placements, now)
+            _apply(attempt, mine, report, of_all, now)
         elif not report.checkpoint_pending:
             mine.checkpoint_pending = False
             mine.save(update_fields=["checkpoint_pending"])
@@ -123,7 +146,7 @@ def _apply(
     _note_facts(attempt, report)
     if mine.rank == 0 and report.master_port is not None and attempt.master_port is None:
         attempt.master_port = report.master_port
-        attempt.save(update_fields=["master_port"])
+        update_row(Attempt, attempt.pk, {"master_port": report.master_port})
         transitions.change_desired(p.node_id for p in placements if p.rank > 0)
     mine.reported = report.state
     if report.started_at is not None and mine.started_at is None:

@@ -6,67 +6,67 @@ of a device's successive holders add up exactly and none is counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
 from django.db import transaction
 from django.db.models import QuerySet
 
-from accounts.models import Rate
 from accounts.selectors import rates_over
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Attempt, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.services.gathering import Step, afterwards
 
+# What a row of usage needs to know of the allocation it is for.
+_OWED = (
+    "pk",
+    "acquired_at",
+    "released_at",
+    "device__model",
+    "placement__attempt_id",
+    "placement__attempt__job_id",
+    "placement__attempt__job__project_id",
+)
 
-def accrue_allocations(allocations: Iterable[Allocation], *, now: datetime) -> int:
+
+def accrue_allocations(allocations: QuerySet[Allocation], *, now: datetime) -> int:
     """Write the rows that are still missing for closed allocations and for full hours of open ones.
 
-    Idempotent: a period that has its row is skipped by the constraint. Expects placement,
-    attempt, job and device selected along. Returns the number of rows offered.
+    Idempotent: a period that has its row is skipped by the constraint. Returns the number of rows
+    offered.
     """
-    held = list(allocations)
+    held = list(allocations.values_list(*_OWED))
     if not held:
         return 0
-    rates = rates_over({a.device.model for a in held})
+    rates = rates_over({model for _, _, _, model, *_ in held})
     currency = load_conf().currency
+    full_hour = now.replace(minute=0, second=0, microsecond=0)
     rows = []
-    for allocation in held:
-        end = allocation.released_at or now.replace(minute=0, second=0, microsecond=0)
-        for begin, until in split_by_hour(allocation.acquired_at, end):
+    for pk, acquired_at, released_at, model, attempt_id, job_id, project_id in held:
+        for begin, until in split_by_hour(acquired_at, released_at or full_hour):
+            rate = rates.at(model, begin)
+            seconds = seconds_between(begin, until)
+            price = rate.price_per_gpu_hour if rate else Decimal(0)
             rows.append(
-                _row(allocation, begin, until, rates.at(allocation.device.model, begin), currency)
+                UsageEntry(
+                    kind=UsageEntry.Kind.ACCRUAL,
+                    allocation_id=pk,
+                    attempt_id=attempt_id,
+                    job_id=job_id,
+                    project_id=project_id,
+                    device_model=model,
+                    period_start=begin,
+                    period_end=until,
+                    gpu_seconds=seconds,
+                    unit_price=price,
+                    currency=rate.currency if rate else currency,
+                    cost=cost_of(seconds, price),
+                )
             )
     UsageEntry.objects.bulk_create(rows, ignore_conflicts=True)
     return len(rows)
-
-
-def _row(
-    allocation: Allocation, begin: datetime, until: datetime, rate: Rate | None, currency: str
-) -> UsageEntry:
-    attempt = allocation.placement.attempt
-    seconds = seconds_between(begin, until)
-    price = rate.price_per_gpu_hour if rate else Decimal(0)
-    return UsageEntry(
-        kind=UsageEntry.Kind.ACCRUAL,
-        allocation=allocation,
-        attempt=attempt,
-        job=attempt.job,
-        project_id=attempt.job.project_id,
-        device_model=allocation.device.model,
-        period_start=begin,
-        period_end=until,
-        gpu_seconds=seconds,
-        unit_price=price,
-        currency=rate.currency if rate else currency,
-        cost=cost_of(seconds, price),
-    )
-
-
-def _with_owners(queryset: QuerySet[Allocation]) -> QuerySet[Allocation]:
-    return queryset.select_related("placement__attempt__job", "device")
 
 
 def accrue_attempt(attempt: Attempt, *, now: datetime) -> None:
@@ -76,15 +76,13 @@ def accrue_attempt(attempt: Attempt, *, now: datetime) -> None:
 
 def _accrue_all(attempt_ids: Sequence[int], *, now: datetime) -> None:
     held = Allocation.objects.filter(placement__attempt__in=attempt_ids, released_at__isnull=False)
-    accrue_allocations(_with_owners(held), now=now)
+    accrue_allocations(held, now=now)
 
 
 @transaction.atomic
 def accrue_usage(*, now: datetime) -> int:
     """The hourly sweep: full hours of devices still held, so that a long job's cost shows."""
-    return accrue_allocations(
-        _with_owners(Allocation.objects.filter(released_at__isnull=True)), now=now
-    )
+    return accrue_allocations(Allocation.objects.filter(released_at__isnull=True), now=now)
 
 
 def refund_attempt(attempt: Attempt) -> None:

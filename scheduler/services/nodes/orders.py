@@ -6,9 +6,10 @@ only what it has not heard yet, was given more time, or is to stop, is put toget
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -16,6 +17,7 @@ from django.utils import timezone
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Attempt, Job, Node, Placement
 from scheduler.services.nodes.health import due_checks
+from scheduler.services.rows.reading import BuiltOnce
 from scheduler.spec import JobSpec
 from scheduler.spec.values import WHOLE_MILLI
 from scheduler.states import LIVE_ATTEMPT_STATES, PAUSES, AttemptState, EndReason, NodeState
@@ -95,9 +97,9 @@ def reply_at(
     now: datetime,
 ) -> SyncReply:
     """As `current_reply`, under the revision and state that `node` was read with a moment ago."""
-    open_here = _open().filter(node=node).order_by().values_list(*_STANDING)
     kept, told = list[int](), list[int]()
-    for placement_id, fence, rank, state, master_port, extended in open_here:
+    rows = _OPEN_HERE.rows([node.pk], now)
+    for placement_id, fence, rank, state, master_port, extended in rows:
         if state == AttemptState.STOPPING:
             told.append(placement_id)
         elif (fence, rank) in known and extended is None:
@@ -118,6 +120,13 @@ def reply_at(
 
 def _open() -> QuerySet[Placement]:
     return Placement.objects.filter(ended_at__isnull=True, attempt__state__in=LIVE_ATTEMPT_STATES)
+
+
+def _open_on(nodes: Sequence[int], now: datetime) -> QuerySet[Placement, tuple[Any, ...]]:
+    return _open().filter(node__in=nodes).order_by().values_list(*_STANDING)
+
+
+_OPEN_HERE = BuiltOnce(_open_on)
 
 
 def _assignments(placement_ids: Collection[int]) -> tuple[Assignment, ...]:

@@ -6,12 +6,15 @@ through a dozen of them. The values are prepared by the model's own fields, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
 from django.db import connection
 from django.db.models import Model
+
+# Makes of a value what the database takes, for the connection it goes to.
+Saver = Callable[[Any, Any], Any]
 
 
 def update_row(
@@ -27,12 +30,11 @@ def update_row(
     Equals `model.objects.filter(pk=pk, **guard).update(**fields)`, where each of `raised` goes up
     by one as well; what a relation points to is written as its key. Takes no expressions.
     """
-    guard, raised = guard or {}, tuple(raised)
-    sql = _statement(connection.vendor, model, tuple(fields), tuple(guard), raised)
-    values = [_prepared(model, name, value) for name, value in fields.items()]
-    held = [_prepared(model, name, value) for name, value in guard.items()]
+    guard = guard or {}
+    sql, savers = _statement(connection.vendor, model, tuple(fields), tuple(guard), tuple(raised))
+    values = _prepared(savers, (*fields.values(), pk, *guard.values()))
     with connection.cursor() as cursor:
-        cursor.execute(sql, [*values, pk, *held])
+        cursor.execute(sql, values)
         return bool(cursor.rowcount)
 
 
@@ -40,17 +42,18 @@ def update_row_reading(
     model: type[Model], pk: int, fields: Mapping[str, Any], read: tuple[str, ...]
 ) -> tuple[Any, ...] | None:
     """As `update_row`, answering with the columns `read` as the database has them; None: no row."""
-    sql = _statement(connection.vendor, model, tuple(fields), (), (), read)
-    values = [_prepared(model, name, value) for name, value in fields.items()]
+    sql, savers = _statement(connection.vendor, model, tuple(fields), (), (), read)
     with connection.cursor() as cursor:
-        cursor.execute(sql, [*values, pk])
+        cursor.execute(sql, _prepared(savers, (*fields.values(), pk)))
         row: tuple[Any, ...] | None = cursor.fetchone()
         return row
 
 
-def _prepared(model: type[Model], name: str, value: Any) -> Any:
-    value = value.pk if isinstance(value, Model) else value
-    return model._meta.get_field(name).get_db_prep_save(value, connection)  # type: ignore[union-attr]
+def _prepared(savers: Iterable[Saver], values: Iterable[Any]) -> list[Any]:
+    return [
+        save(value.pk if isinstance(value, Model) else value, connection)
+        for save, value in zip(savers, values, strict=True)
+    ]
 
 
 @lru_cache(maxsize=256)
@@ -61,7 +64,9 @@ def _statement(
     guard: tuple[str, ...],
     raised: tuple[str, ...],
     read: tuple[str, ...] = (),
-) -> str:
+) -> tuple[str, tuple[Saver, ...]]:
+    """The statement, and what prepares each of its values."""
+
     def column(name: str) -> str:
         found = model._meta.get_field(name).column  # type: ignore[union-attr]
         return connection.ops.quote_name(str(found))
@@ -71,4 +76,6 @@ def _statement(
     held = [f"{column(name)} = %s" for name in ("id", *guard)]
     table = connection.ops.quote_name(model._meta.db_table)
     sql = f"UPDATE {table} SET {', '.join(changes)} WHERE {' AND '.join(held)}"  # noqa: S608
-    return f"{sql} RETURNING {', '.join(map(column, read))}" if read else sql
+    sql = f"{sql} RETURNING {', '.join(map(column, read))}" if read else sql
+    savers = (model._meta.get_field(name) for name in (*fields, "id", *guard))
+    return sql, tuple(field.get_db_prep_save for field in savers)  # type: ignore[union-attr]

@@ -18,6 +18,7 @@ from django.db.models.functions import Greatest
 from scheduler.ledger.segments import ALLOCATED, Bucket, Facts, bucket_of
 from scheduler.models import Device, DeviceSegment
 from scheduler.selectors.calendar.reserved import active_bookings, reserved_devices
+from scheduler.services.rows.reading import BuiltOnce
 from scheduler.states import AttemptState, DeviceHealth, NodeState
 
 logger = logging.getLogger(__name__)
@@ -50,50 +51,60 @@ _READ = {
 def follow_devices(ids: Iterable[int], *, now: datetime, cause: str) -> int:
     """Let the segments of these devices say what is true now; returns how many changed."""
     known = sorted(set(ids))
-    return sum(
-        _follow(Device.objects.filter(pk__in=known[first : first + _CHUNK]), now, cause)
-        for first in range(0, len(known), _CHUNK)
-    )
+    count = 0
+    for first in range(0, len(known), _CHUNK):
+        part = known[first : first + _CHUNK]
+        locked = _locked(Device.objects.filter(pk__in=part))
+        count += _follow(_OF_DEVICES.rows(part if locked is None else locked, now), now, cause)
+    return count
 
 
 def follow_attempts(ids: Sequence[int], *, now: datetime, cause: str) -> int:
     """The same for the devices these attempts hold."""
-    return _follow(
-        Device.objects.filter(
-            allocations__placement__attempt__in=ids, allocations__released_at__isnull=True
-        ),
-        now,
-        cause,
-    )
+    locked = _locked(_held_by(ids))
+    rows = _OF_ATTEMPTS.rows(ids, now) if locked is None else _OF_DEVICES.rows(locked, now)
+    return _follow(rows, now, cause)
 
 
 def follow_node(node_id: int, *, now: datetime, cause: str) -> int:
     """The same for all devices of a node."""
-    return _follow(Device.objects.filter(node=node_id), now, cause)
+    return _follow_chosen(Device.objects.filter(node=node_id), now, cause)
 
 
 @transaction.atomic
 def reconcile_segments(*, now: datetime) -> int:
     """Look at every device; anything found here was missed by a service, and is logged."""
-    found = _follow(Device.objects.all(), now, "reconciled")
+    found = _follow_chosen(Device.objects.all(), now, "reconciled")
     if found:
         logger.warning("%d device segments did not say what was true; reconciled", found)
     return found
 
 
-def _follow(devices: QuerySet[Device], now: datetime, cause: str) -> int:
-    """One read, one update, one insert.
+def _follow_chosen(devices: QuerySet[Device], now: datetime, cause: str) -> int:
+    locked = _locked(devices)
+    if locked is not None:
+        devices = Device.objects.filter(pk__in=locked)
+    return _follow(_facts_known(devices, now), now, cause)
+
+
+def _locked(devices: QuerySet[Device]) -> list[int] | None:
+    """Their ids, under their locks; None where the database has no such locks.
 
     On PostgreSQL the devices are locked first, in the order of their ids, so that two changes of
     one device follow each other and the second one reads what the first one wrote.
     """
-    if connection.features.has_select_for_update:
-        locked = devices.select_for_update(of=("self",), no_key=True).order_by("pk")
-        devices = Device.objects.filter(pk__in=list(locked.values_list("pk", flat=True)))
+    if not connection.features.has_select_for_update:
+        return None
+    rows = devices.select_for_update(of=("self",), no_key=True).order_by("pk")
+    return list(rows.values_list("pk", flat=True))
+
+
+def _follow(found: Iterable[tuple[Any, ...]], now: datetime, cause: str) -> int:
+    """One read, one update, one insert."""
     now_s = int(now.timestamp())
     ended: list[int] = []
     begun: list[DeviceSegment] = []
-    for row in _rows(devices, now):
+    for row in _rows(found, now):
         segment = _due(row, now_s, cause)
         if segment is not None:
             begun.append(segment)
@@ -108,15 +119,37 @@ def _follow(devices: QuerySet[Device], now: datetime, cause: str) -> int:
     return len(begun)
 
 
-def _rows(devices: QuerySet[Device], now: datetime) -> Iterator[dict[str, Any]]:
-    """What is true of each device; whose booking it is in is asked only while one is active."""
+def _facts_known(devices: QuerySet[Device], now: datetime) -> QuerySet[Any, tuple[Any, ...]]:
+    """What is true of each device, in the order of `_READ`."""
     found = devices.annotate(
         is_booked=Exists(active_bookings(now)),
         held=FilteredRelation("allocations", condition=Q(allocations__released_at__isnull=True)),
         current=FilteredRelation("segments", condition=Q(segments__end_s__isnull=True)),
-    ).order_by("pk")
+    )
+    return found.order_by("pk").values_list(*_READ.values())
+
+
+def _held_by(attempts: Sequence[int]) -> QuerySet[Device]:
+    return Device.objects.filter(
+        allocations__placement__attempt__in=attempts, allocations__released_at__isnull=True
+    )
+
+
+def _known_of_devices(ids: Sequence[int], now: datetime) -> QuerySet[Any, tuple[Any, ...]]:
+    return _facts_known(Device.objects.filter(pk__in=ids), now)
+
+
+def _known_of_attempts(ids: Sequence[int], now: datetime) -> QuerySet[Any, tuple[Any, ...]]:
+    return _facts_known(_held_by(ids), now)
+
+
+_OF_DEVICES, _OF_ATTEMPTS = BuiltOnce(_known_of_devices), BuiltOnce(_known_of_attempts)
+
+
+def _rows(found: Iterable[tuple[Any, ...]], now: datetime) -> Iterator[dict[str, Any]]:
+    """The same by name; whose booking it is in is asked only while one is active."""
     booked: dict[int, str] | None = None
-    for values in found.values_list(*_READ.values()):
+    for values in found:
         row = dict(zip(_READ, values, strict=True))
         if row["is_booked"] and booked is None:
             owners = reserved_devices(now=now).items()
@@ -175,7 +208,7 @@ def _due(row: dict[str, Any], now_s: int, cause: str) -> DeviceSegment | None:
 def _facts(row: dict[str, Any]) -> Facts:
     node = row["node"]
     return Facts(
-        in_service=node != NodeState.RETIRED and row["in_service"],
+        in_service=node != NodeState.RETIRED and bool(row["in_service"]),
         holder=str(row["attempt"] or ""),
         reserved_for=str(row["reserved_for"] or row["booked_for"]),
         is_preparing=row["attempt_state"] != AttemptState.RUNNING,
