@@ -10,6 +10,7 @@ import typer
 from portal.cli import checkpoint, follow, jobs, nodes, session, submit
 from portal.cli.changing.change import change
 from portal.cli.cluster import bookings
+from portal.cli.composing import templates
 from portal.cli.composing.convert import convert
 from portal.cli.exits import OK, Failure
 from portal.cli.kept import outputs
@@ -51,6 +52,7 @@ for command in (
 app.add_typer(nodes.app, name="nodes")
 app.add_typer(bookings.app, name="bookings")
 app.add_typer(jobs.sets, name="sets")
+app.add_typer(templates.app, name="templates")
 app.add_typer(roles.app, name="roles")
 app.add_typer(teams.app, name="teams")
 app.add_typer(deputies.app, name="deputies")

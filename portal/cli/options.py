@@ -18,6 +18,9 @@ class What:
     name: Annotated[str, typer.Option(help="What to call it.")] = ""
     pool: Annotated[str, typer.Option(help="Which pool.")] = ""
     tier: Annotated[str, typer.Option(help="exploratory, normal, urgent or production.")] = ""
+    template: Annotated[
+        str, typer.Option("--template", "-t", help="Start from it: vision-ddp, or vision-ddp@3.")
+    ] = ""
     script: Annotated[str, typer.Option(help="Run this script file instead of a command.")] = ""
     env: Annotated[
         list[str] | None, typer.Option("--env", "-e", help="NAME=value, or NAME as it is here.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -65,32 +65,39 @@ def read_begin(text: str, now: datetime | None = None) -> str:
 
 
 def content_of(
-    file: str, raw: bytes, options: Mapping[str, Any], command: Sequence[str], api: Api
+    file: str,
+    raw: bytes,
+    options: Mapping[str, Any],
+    command: Sequence[str],
+    api: Api,
+    held: Collection[str] = (),
 ) -> tuple[bytes, str]:
     """What to send and its content type; `raw` is what the file holds.
 
     A file alone goes to the server as it is, which reads it strictly. Options are laid over the
-    file's fields; without a file they are the job.
+    file's fields; without a file they are the job. `held`: what a template says already.
     """
     changes = {name: value for name, value in options.items() if value not in (None, "", {}, [])}
     if command:
         changes["command"] = list(command)
     if file and not changes:
         return raw, "application/yaml"
-    document = _document(file, raw) if file else {}
+    document = read_job_file(file, raw) if file else {}
     if "command" in changes:
         document.pop("script", None)
     if "script" in changes:
         document.pop("command", None)
     document.update(changes)
     if not file:
-        document.setdefault("name", _name_of(document))
-        if "project" not in document:
+        if "name" not in held:
+            document.setdefault("name", _name_of(document))
+        if "project" not in document and "project" not in held:
             document["project"] = usual_project(api)
     return json.dumps(document).encode(), "application/json"
 
 
-def _document(file: str, raw: bytes) -> dict[str, Any]:
+def read_job_file(file: str, raw: bytes) -> dict[str, Any]:
+    """The document that a file holds; raises Failure."""
     # Imported late: most commands need no schema, and it takes a while to load.
     from scheduler.spec import SpecInvalid, read_document
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -23,7 +23,8 @@ def submit(
 ) -> None:
     """Submit a job: trainyard submit job.yaml, or trainyard submit OPTIONS -- COMMAND."""
     command = context.obj or ()
-    if not (file or command or given["script"]):
+    template = given["template"]
+    if not (file or command or given["script"] or template):
         raise Failure(
             "There is nothing to run.",
             remedy="Name a file, use --script, or put the command after -- at the end.",
@@ -34,17 +35,27 @@ def submit(
         raw = spec.read_file(file) if file else b""
         if is_batch_script(raw):
             raw = read_batch(file, raw, api, even_if_lost=given["even_if_lost"])
-        content, kind = spec.content_of(file, raw, fields, command, api)
+        held = _held_by(api, template) if template else ()
+        content, kind = spec.content_of(file, raw, fields, command, api, held)
+        query = {"template": template or None}
         if given["dry_run"]:
-            _show_quote(api.submit("/jobs/", content, kind, key=key, dry_run=1), as_json)
+            _show_quote(api.submit("/jobs/", content, kind, key=key, dry_run=1, **query), as_json)
             return
-        job = api.submit("/jobs/", content, kind, key=key)
+        job = api.submit("/jobs/", content, kind, key=key, **query)
         if is_followed or given["is_awaited"]:
             _stay(api, job, is_followed=is_followed, as_json=as_json)
     if as_json:
         print_json(job)
     else:
         say_submitted(job, quiet=False)
+
+
+def _held_by(api: Api, template: str) -> Collection[str]:
+    """The fields that a template says, of the version that is named or the newest."""
+    slug, _, number = template.partition("@")
+    versions = api.get(f"/templates/{slug}/")["versions"]
+    found = [one for one in versions if not number or str(one["number"]) == number]
+    return found[0]["spec"].keys() if found else ()
 
 
 # Options whose name is that of the field.

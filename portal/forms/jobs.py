@@ -129,6 +129,7 @@ class JobForm(forms.Form):
     exclusive = forms.BooleanField(label="Whole nodes: nobody else on them", required=False)
     nonce = forms.CharField(required=False, max_length=128, widget=forms.HiddenInput)
     cloned_from = forms.CharField(required=False, max_length=20, widget=forms.HiddenInput)
+    template = forms.CharField(required=False, max_length=110, widget=forms.HiddenInput)
 
     spec: JobSpec
     blank = blank_initial()
@@ -165,7 +166,7 @@ class JobForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
-        document = self._document(cleaned)
+        document = self.document(cleaned)
         if not {"command", "script"} & document.keys() and not self.has_error("command"):
             self.add_error("command", "Give a command, or a script below.")
         try:
@@ -174,7 +175,7 @@ class JobForm(forms.Form):
             self.add_problems(refused)
         return cleaned
 
-    def _document(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+    def document(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         """The spec document; what was left empty is left out, so that its default holds."""
         document: dict[str, Any] = {}
         for field in PLAIN:
@@ -205,8 +206,8 @@ class JobForm(forms.Form):
         """Pin each problem of a spec, also one that a service found, to the field it names."""
         for problem in refused.problems:
             field = FIELD_OF_PATH.get(problem.field, problem.field.partition(".")[0])
-            if field not in self.fields:
-                self.add_error(None, f"{problem.field} {problem.message}")
+            if field not in self.fields or self.fields[field].widget.is_hidden:
+                self.add_error(None, _sentence(f"{problem.field} {problem.message}"))
             elif not self.has_error(field):
                 self.add_error(field, _sentence(problem.message))
 

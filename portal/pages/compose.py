@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Any, cast
 
 from django.contrib import messages
@@ -13,44 +14,62 @@ from django.utils import timezone
 from accounts.errors import DomainError, IdempotencyConflict, NotFound
 from accounts.models import User
 from portal import limits
+from portal.forms.composing.held import hold_to
 from portal.forms.filters import unknown_parameters
 from portal.forms.job_text import blank_initial, initial_from
 from portal.forms.jobs import JobForm
 from portal.pages.access import page, viewer_of
+from portal.pages.composing.drafts import draft_initial, keep_draft
 from portal.pages.composing.offers import Offer, offer_for
 from portal.pages.samples import sample_document
 from portal.reports.spec_text import command_line_of, yaml_of
 from scheduler.loop.quoting import quote_job
-from scheduler.models import Job
+from scheduler.models import Job, TemplateVersion
+from scheduler.selectors.composing.drafts import drafts_of
+from scheduler.selectors.composing.templates import get_version, leads_any, version_of_job
 from scheduler.selectors.jobs import clone_document, get_visible_job
+from scheduler.services.composing.drafts import drop_draft
+from scheduler.services.composing.templates import refuse_outside, submit_from_template
 from scheduler.services.jobs import submit_job
 from scheduler.spec import SpecInvalid
 
-PARAMETERS = ("clone", "from", "part", "project", "pool")
+PARAMETERS = ("clone", "template", "draft", "from", "part", "project", "pool")
+MOST_DRAFTS_SHOWN = 3
 
 
 @page("GET", "POST")
 def job_submit(request: HttpRequest) -> HttpResponseBase:
-    """Fill in, check, submit. `?clone=` and `?from=sample` prefill; `?part=summary` only checks."""
+    """Fill in, check, submit. `?clone=`, `?template=`, `?draft=` and `?from=sample` prefill.
+
+    `?part=summary` only checks, and keeps what was typed as a draft.
+    """
     viewer = viewer_of(request)
     offer = offer_for(viewer)
     wait_s = 0
-    context: dict[str, Any] = {}
     if request.method == "POST":
-        form = offer.form(request.POST)
+        form, version = _sent_form(request, viewer, offer)
+        context: dict[str, Any] = {"version": version}
         wants_check = "check" in request.POST or request.GET.get("part") == "summary"
         if not wants_check and (wait_s := limits.buckets(limits.SUBMIT).wait_s(viewer.pk)):
             form.add_error(None, f"You submit too fast. Try again in {wait_s} s.")
-        elif not wants_check and form.is_valid() and (job := _submitted(viewer, form)):
+        elif not wants_check and form.is_valid() and (job := _submitted(viewer, form, version)):
+            drop_draft(actor=viewer, key=form.cleaned_data["nonce"])
             if job.job_set_id:
                 return redirect("sets:detail", job.job_set_id)
             return redirect("jobs:detail", job.pk)
-        context = _checked(viewer, form) if wants_check else {}
+        if wants_check:
+            context |= _checked(viewer, form, version)
+            context |= {"draft": None if "quiet" in request.POST else keep_draft(viewer, form)}
     else:
-        form = offer.form(initial=_initial(request, viewer, offer))
+        initial, version = _initial(request, viewer, offer)
+        form = offer.form(initial=initial)
+        context = {"version": version, "drafts": drafts_of(viewer)[:MOST_DRAFTS_SHOWN]}
+        if version is not None:
+            hold_to(form, version.rules)
     context |= {
         "form": form,
-        "is_prefilled": "clone" in request.GET or "from" in request.GET,
+        "is_prefilled": bool({"clone", "from", "template", "draft"} & request.GET.keys()),
+        "may_make_templates": leads_any(viewer),
         "projects": offer.projects,
         "unknown": unknown_parameters(request.GET, PARAMETERS),
         "now": timezone.now(),
@@ -63,18 +82,62 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
     return answer
 
 
-def _initial(request: HttpRequest, viewer: User, offer: Offer) -> dict[str, Any]:
-    chosen = offer.chosen(request)
-    if request.GET.get("clone"):
-        job = _cloned(viewer, request.GET["clone"])
+def _sent_form(
+    request: HttpRequest, viewer: User, offer: Offer
+) -> tuple[JobForm, TemplateVersion | None]:
+    """What was posted; of a template's locked fields its own values count."""
+    reference = request.POST.get("template", "")
+    try:
+        version = get_version(viewer, reference) if reference else None
+    except NotFound as missing:
+        form = offer.form(request.POST)
+        form.add_error(None, f"{missing.detail} Start from another one, or from an empty form.")
+        return form, None
+    if version is None:
+        return offer.form(request.POST), None
+    form = offer.form(request.POST, initial_from(version.document))
+    hold_to(form, version.rules)
+    return form, version
+
+
+def _initial(
+    request: HttpRequest, viewer: User, offer: Offer
+) -> tuple[dict[str, Any], TemplateVersion | None]:
+    """What the form begins with, and the template that holds it."""
+    chosen, sent = offer.chosen(request), request.GET
+    if sent.get("clone"):
+        job = _cloned(viewer, sent["clone"])
         if job is not None:
-            return initial_from(clone_document(viewer, job)) | {"cloned_from": job.pk}
+            version = version_of_job(viewer, job)
+            if version is not None and version.template.retired_at is not None:
+                version = None
+            held = {"cloned_from": job.pk, "template": version.reference if version else ""}
+            return initial_from(clone_document(viewer, job)) | held, version
         messages.warning(request, "There is no such job to clone; this is an empty form.")
-    elif request.GET.get("from") == "sample":
-        return initial_from(sample_document(chosen["project"], chosen["pool"]))
-    elif request.GET.get("from"):
-        messages.warning(request, "There is no such template; this is an empty form.")
-    return blank_initial() | chosen
+    elif sent.get("template"):
+        try:
+            version = get_version(viewer, sent["template"])
+        except NotFound:
+            messages.warning(request, "There is no such template; this is an empty form.")
+        else:
+            held = {"template": version.reference}
+            return blank_initial() | chosen | _of_version(version) | held, version
+    elif sent.get("draft"):
+        found = draft_initial(viewer, sent["draft"])
+        if found is not None:
+            return found
+        messages.warning(request, "There is no such draft; this is an empty form.")
+    elif sent.get("from") == "sample":
+        return initial_from(sample_document(chosen["project"], chosen["pool"])), None
+    elif sent.get("from"):
+        messages.warning(request, "There is no such sample; this is an empty form.")
+    return blank_initial() | chosen, None
+
+
+def _of_version(version: TemplateVersion) -> dict[str, Any]:
+    """The fields that a template names."""
+    filled = initial_from(version.document)
+    return {name: value for name, value in filled.items() if value not in (None, "")}
 
 
 def _cloned(viewer: User, text: str) -> Job | None:
@@ -89,11 +152,12 @@ def _cloned(viewer: User, text: str) -> Job | None:
     return job
 
 
-def _submitted(viewer: User, form: JobForm) -> Job | None:
+def _submitted(viewer: User, form: JobForm, version: TemplateVersion | None) -> Job | None:
     """The new job, or the same one when the button was pressed twice; None with form errors."""
     cleaned = form.cleaned_data
     try:
-        submitted = submit_job(
+        submit = partial(submit_from_template, version=version) if version else submit_job
+        submitted = submit(
             actor=viewer,
             spec=form.spec,
             idempotency_key=f"form:{cleaned['nonce']}" if cleaned["nonce"] else "",
@@ -118,7 +182,7 @@ def _submitted(viewer: User, form: JobForm) -> Job | None:
     return None
 
 
-def _checked(viewer: User, form: JobForm) -> dict[str, Any]:
+def _checked(viewer: User, form: JobForm, version: TemplateVersion | None) -> dict[str, Any]:
     """The dry run: what a submit would meet. Writes nothing."""
     if not form.is_valid():
         return {"checked": True}
@@ -126,9 +190,11 @@ def _checked(viewer: User, form: JobForm) -> dict[str, Any]:
         "checked": True,
         "spec": form.spec,
         "yaml": yaml_of(form.spec),
-        "command_line": command_line_of(form.spec),
+        "command_line": command_line_of(form.spec, version.reference if version else ""),
     }
     try:
+        if version is not None:
+            refuse_outside(version, form.spec)
         context["quote"] = quote_job(actor=viewer, spec=form.spec)
     except SpecInvalid as refused:
         form.add_problems(refused)

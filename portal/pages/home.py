@@ -13,7 +13,10 @@ from portal.pages.access import page, viewer_of
 from portal.pages.job_rows import job_rows
 from portal.pages.welcome import setup_steps
 from scheduler.selectors.cluster import pool_summaries, troubled_nodes
+from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.jobs import has_submitted, home_jobs
+
+MOST_DRAFTS = 3
 
 
 @page("GET")
@@ -31,6 +34,7 @@ def home(request: HttpRequest) -> HttpResponseBase:
         "is_empty": not jobs.everything,
         "is_new": not jobs.everything and not has_submitted(viewer),
         "projects": projects,
+        "drafts": drafts_of(viewer)[:MOST_DRAFTS],
         "topics": " ".join(f"project:{project.pk}" for project in projects[:40]),
         "now": now,
     }

@@ -23,6 +23,8 @@ from portal.pages.calendar import bookings
 from portal.pages.changing.job_change import job_change
 from portal.pages.cluster.gpu_map import cluster_map
 from portal.pages.cluster.timeline import cluster_timeline
+from portal.pages.composing import templates
+from portal.pages.composing.drafts import draft_drop
 from portal.pages.composing.start import start
 from portal.pages.finance import adjustments, periods, prices, spending, terms
 from portal.pages.finance import budgets as finance_budgets
@@ -54,6 +56,7 @@ job_urls = [
     path("", jobs.job_list, name="list"),
     path("new/", compose.job_submit, name="submit"),
     path("new/start/", start, name="start"),
+    path("drafts/<int:pk>/drop/", draft_drop, name="draft_drop"),
     path("compare/", set_compare.compare, name="compare"),
     path("<int:pk>/", jobs.job_detail, name="detail"),
     path("<int:pk>/why/", job_tabs.job_why, name="why"),
@@ -74,6 +77,15 @@ job_urls = [
     path("<int:pk>/hold/", jobs.job_hold, name="hold"),
     path("<int:pk>/pause/", jobs.job_pause, name="pause"),
     path("<int:pk>/release/", jobs.job_release, name="release"),
+]
+
+template_urls = [
+    path("", templates.template_list, name="list"),
+    path("new/", templates.template_new, name="new"),
+    path("<slug:slug>/", templates.template_detail, name="detail"),
+    path("<slug:slug>/version/", templates.template_version, name="version"),
+    path("<slug:slug>/retire/", templates.template_retire, name="retire"),
+    path("<slug:slug>/fork/", templates.template_fork, name="fork"),
 ]
 
 set_urls = [
@@ -226,6 +238,7 @@ urlpatterns = [
     path("", home.home, name="home"),
     path("jobs/", include((job_urls, "jobs"))),
     path("sets/", include((set_urls, "sets"))),
+    path("templates/", include((template_urls, "templates"))),
     path("queue/", include((queue_urls, "queue"))),
     path("bookings/", include((booking_urls, "bookings"))),
     path("cluster/", cluster_map, name="cluster_map"),

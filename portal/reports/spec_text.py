@@ -63,15 +63,16 @@ _OPTIONS = (
 _SWITCHES = ("share_cards", "exclusive", "preemptible")
 
 
-def command_line_of(spec: JobSpec) -> str:
+def command_line_of(spec: JobSpec, template: str = "") -> str:
     """The `trainyard submit` that asks for the same; what no option can say goes by the file."""
+    held = f" --template {template}" if template else ""
     shown = spec.readable()
     if any(shown.get(field) for field in ("script", "labels", "description", "stop")) or any(
         "\n" in value for value in spec.env.values()
     ):
-        return "trainyard submit job.yaml"
+        return f"trainyard submit{held} job.yaml"
     lines = [
-        f"trainyard submit --project {spec.project} --name {shlex.quote(spec.name)}",
+        f"trainyard submit{held} --project {spec.project} --name {shlex.quote(spec.name)}",
         f"--nodes {spec.nodes.written()} --gpus {spec.gpus_per_node} --time {shown['time_limit']}",
     ]
     lines += [

@@ -21,6 +21,7 @@ from scheduler.models.books import (
 from scheduler.models.calendar import Booking, Headroom, MaintenanceWindow
 from scheduler.models.claims import Claim
 from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
+from scheduler.models.composing import JobDraft, JobTemplate, TemplateUse, TemplateVersion
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
 from scheduler.models.inbox import Notification, NotificationChoice, NotificationMute
 from scheduler.models.jobs import Dependency, Job, Secret, SubmitKey
@@ -84,8 +85,10 @@ __all__ = [
     "Headroom",
     "HostSample",
     "Job",
+    "JobDraft",
     "JobEvent",
     "JobSet",
+    "JobTemplate",
     "LedgerEntry",
     "LedgerHead",
     "Licence",
@@ -127,6 +130,8 @@ __all__ = [
     "Statement",
     "StatementLine",
     "SubmitKey",
+    "TemplateUse",
+    "TemplateVersion",
     "TermsDecision",
     "Threshold",
     "UsageEntry",

@@ -33,7 +33,7 @@ def read_partial(sent: Mapping[str, Any]) -> Partial:
     problems: list[SpecProblem] = []
     for _ in range(_ROUNDS):
         try:
-            spec = parse_spec(_completed(left))
+            spec = parse_spec(completed(left))
         except SpecInvalid as error:
             named = {one.field.partition(".")[0] for one in error.problems} & left.keys()
             problems += [one for one in error.problems if one not in problems]
@@ -47,7 +47,8 @@ def read_partial(sent: Mapping[str, Any]) -> Partial:
     return Partial({}, {**refused, **left}, tuple(problems))
 
 
-def _completed(left: Mapping[str, Any]) -> dict[str, Any]:
+def completed(left: Mapping[str, Any]) -> dict[str, Any]:
+    """A document with stand-ins for what a job must have and it lacks."""
     missing = dict(_STAND_INS)
     if left.get("command") or "script" in left:
         del missing["script"]

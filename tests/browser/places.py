@@ -11,6 +11,8 @@ OPEN = (
     "/jobs/compare/?id=1,2",
     "/jobs/new/?from=sample",
     "/jobs/new/start/",
+    "/templates/",
+    "/templates/new/",
     "/search/?q=g",
     "/queue/",
     "/bookings/",

@@ -8,7 +8,8 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
-from scheduler.models import Job
+from scheduler.models import Job, JobDraft
+from tests.composing import SPEC, make_template
 from tests.pages.yard import build_yard
 
 pytestmark = pytest.mark.django_db
@@ -200,3 +201,69 @@ def test_a_text_that_is_no_job_stays_where_it_was(client, alice, project, yard, 
     client.force_login(alice)
     page = client.post(reverse("jobs:start"), {"text": text})
     assert page.status_code == 200 and words in page.content.decode()
+
+
+def test_a_template_holds_its_fields_on_the_page_whatever_is_sent(
+    client, alice, lead, team, project, yard
+):
+    slug = make_template(lead, team)
+    client.force_login(alice)
+    form = client.get(reverse("jobs:submit"), {"template": slug}).context["form"]
+    assert (form["script"].value(), form["gpus_per_node"].value()) == (SPEC["script"], 2)
+    assert form.fields["script"].disabled and not form.fields["env"].disabled
+    data = {bound.name: bound.value() for bound in form if bound.value() not in (None, False)}
+    data |= {"script": "evil", "tier": "production", "gpus_per_node": "8"}
+    page = client.post(reverse("jobs:submit"), data)
+    assert "1..4" in str(page.context["form"].errors["gpus_per_node"])
+    made = client.post(reverse("jobs:submit"), data | {"gpus_per_node": "1"})
+    assert made.status_code == 302, made.context["form"].errors
+    job = Job.objects.latest("pk")
+    assert (job.spec["script"], job.spec["tier"]) == (SPEC["script"], "normal")
+    assert job.template_use.version.reference == f"{slug}@1"
+    clone = client.get(reverse("jobs:submit"), {"clone": job.pk}).context["form"]
+    assert clone["template"].value() == f"{slug}@1" and clone.fields["tier"].disabled
+
+
+def test_a_template_that_is_not_for_one_is_none(client, carol, lead, team, other_project, yard):
+    slug = make_template(lead, team)
+    client.force_login(carol)
+    page = client.get(reverse("jobs:submit"), {"template": slug})
+    assert "no such template" in page.content.decode()
+    before = Job.objects.count()
+    page = client.post(reverse("jobs:submit"), form_data(other_project, template=f"{slug}@1"))
+    assert page.status_code == 200 and "no such template" in page.content.decode()
+    assert Job.objects.count() == before
+
+
+def test_a_lead_keeps_the_form_as_a_template(client, lead, project, yard):
+    client.force_login(lead)
+    form = client.post(reverse("templates:new"), form_data(project, retries="3")).context["form"]
+    text = form["spec"].value()
+    assert "retries: 3" in text and "command:" in text and form["name"].value() == "digits"
+    sent = {"name": "Digits", "team": "vision", "spec": text, "rules": "retries: 0..3"}
+    made = client.post(reverse("templates:new"), sent)
+    assert made.status_code == 302, made.context["form"].errors
+    page = client.get(made.url).content.decode()
+    assert "retries: 3" in page and "0..3" in page
+    refused = client.post(reverse("templates:new"), sent | {"rules": "retries: often"})
+    assert "whole number" in str(refused.context["form"].errors["rules"])
+
+
+def test_what_is_typed_is_kept_until_it_is_sent(client, alice, bob, project, yard):
+    client.force_login(alice)
+    url = reverse("jobs:submit")
+    client.post(f"{url}?part=summary", form_data(project, name="half", cpus="", memory="4GiB"))
+    [draft] = JobDraft.objects.all()
+    for page in (client.get(reverse("home")), client.get(url), client.get(reverse("jobs:start"))):
+        assert f"{url}?draft={draft.pk}" in page.content.decode()
+    form = client.get(url, {"draft": draft.pk}).context["form"]
+    kept = [form[name].value() for name in ("name", "cpus", "memory", "nonce")]
+    assert kept == ["half", "", "4GiB", "n-1"]
+    client.post(f"{url}?part=summary", form_data(project, nonce="n-2", quiet="1"))
+    assert JobDraft.objects.count() == 1
+    client.force_login(bob)
+    assert "no such draft" in client.get(url, {"draft": draft.pk}).content.decode()
+    assert client.post(reverse("jobs:draft_drop", args=[draft.pk])).status_code == 404
+    client.force_login(alice)
+    assert client.post(url, form_data(project, name="half")).status_code == 302
+    assert not JobDraft.objects.exists()

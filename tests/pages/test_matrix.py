@@ -29,11 +29,13 @@ from portal.pages import urls
 from scheduler.models import Pool, ReportSchedule
 from scheduler.services import books
 from scheduler.services.books import propose_adjustment
+from scheduler.services.composing.drafts import save_draft
 from scheduler.services.mailing import create_schedule
 from scheduler.services.saved import save_view
 from scheduler.services.secrets import set_secret
 from scheduler.services.sharing.budgets import set_budget
 from tests import requesting
+from tests.composing import make_template
 from tests.factories import person
 from tests.pages.matrix import OPEN_ROUTES, PERSONAS, ROWS, Row
 from tests.pages.yard import book_soon, build_yard
@@ -121,6 +123,8 @@ def things(people, root, alice, bob, lead, team, project):
         "secret": secret,
         "token": token.pk,
         "saved_view": save_view(actor=alice, table="jobs", name="all", query="").pk,
+        "template": make_template(lead, team),
+        "job_draft": save_draft(actor=alice, key="k", fields={"name": "x"}).pk,
         "kept": set_secret(actor=alice, name="mine", value="x" * 9).pk,
         "kept_for_all": set_secret(actor=lead, name="ours", value="x" * 9, project=project).pk,
         "service": service.pk,

@@ -15,6 +15,7 @@ from tests.rights.scene import PERSONAS, Scene, Side
 # The word of the scene behind each part of an API address.
 _API_WORDS = {
     "jobs/<int:pk>": "running",
+    "templates/<slug:slug>": "template",
     "sets/<int:pk>": "job_set",
     "bookings/<int:pk>": "booking",
     "requests/<int:pk>": "asked",

@@ -27,6 +27,7 @@ from accounts.services import (
 from scheduler.models import Asset, Attempt, Job, Pool
 from scheduler.services.books import approve_spending, propose_asset
 from tests import requesting, scenes
+from tests.composing import make_template
 from tests.factories import member, person
 from tests.pages.yard import book_soon
 
@@ -124,6 +125,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
         "pool": pool.name,
         "node": node.name,
         "team": team.slug,
+        "template": make_template(lead, team),
         "secret": secret,
         "asset": _bought(pool).pk,
         "report": "period-summary",

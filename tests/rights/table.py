@@ -77,6 +77,16 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "403 403 403 404 403 404 404",
         "403 403 403 404 403 404 404",
     ),
+    # Who leads any team.
+    "lead_any": (
+        "403 200 200 403 403 200 403",
+        "403 200 200 403 403 200 403",
+    ),
+    # Who leads the team or above it; who else sees the team is told so.
+    "lead_theirs": (
+        "403 200 200 403 404 200 403",
+        "404 404 404 403 404 200 403",
+    ),
     # Who sets a cluster up.
     "welcome": (
         "404 404 404 404 200 200 404",
@@ -100,6 +110,10 @@ PAGES: Final[dict[str, str]] = {
     "jobs:list": "everybody",
     "jobs:submit": "everybody",
     "jobs:start": "everybody",
+    "templates:list": "everybody",
+    "templates:new": "lead_any",
+    "templates:detail": "team",
+    "templates:version": "lead_theirs",
     "jobs:detail": "see",
     "jobs:why": "see",
     "jobs:options": "see",
@@ -165,6 +179,9 @@ PAGES: Final[dict[str, str]] = {
 
 # GETs of the API, by address below /api/v1/.
 API: Final[dict[str, str]] = {
+    "templates/": "everybody",
+    "templates/<slug:slug>/": "team",
+    "drafts/": "everybody",
     "jobs/": "everybody",
     "jobs/<int:pk>/": "see",
     "jobs/<int:pk>/why/": "see",

@@ -26,6 +26,7 @@ from accounts.services import (
 from scheduler.models import MaintenanceWindow
 from scheduler.services import books
 from scheduler.services.books.costs.retiring import retire_asset
+from scheduler.services.composing.drafts import save_draft
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.grants import add_grant
 from scheduler.services.sharing.limits import set_quota
@@ -62,6 +63,11 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post jobs/<int:pk>/pause/": ("running", {}),
     "post jobs/<int:pk>/resume/": ("held", {}),
     "post jobs/<int:pk>/clone/": ("queued", {}),
+    "post templates/": ("", {"team": "{team}", "name": "x", "spec": {"retries": 1}}),
+    "post templates/<slug:slug>/versions/": ("template", {"spec": {"retries": 1}}),
+    "post templates/<slug:slug>/retire/": ("template", {}),
+    "post templates/<slug:slug>/fork/": ("template", {"team": "{team}"}),
+    "delete drafts/<int:pk>/": ("job_draft", {}),
     "post sets/<int:pk>/cancel/": ("job_set", {}),
     "post sets/<int:pk>/rerun/": ("job_set", {}),
     "post secrets/": (
@@ -211,6 +217,7 @@ def _of_side(side: Side, root: User) -> dict[str, Any]:
     return {
         "held": scenes.submit(somebody, side.project, hold=True, now=now).pk,
         "draft": requesting.ask(somebody, side.team, is_draft=True, now=now).pk,
+        "job_draft": save_draft(actor=somebody, key="k", fields={"name": "x"}).pk,
         "quota": quota.pk,
         "grant": grant.pk,
         "budget": budget.pk,

@@ -28,6 +28,7 @@ from portal.api.operations import (
 from portal.api.pagination import PAGE_QUERY, page_of
 from portal.api.parsing import StrictJSONParser, YAMLParser
 from portal.api.shapes import viewer_of
+from portal.api.v1.composing.held import TEMPLATE, submitting, template_of
 from portal.api.v1.job_quotes import QuoteShape, document_of, show_quote
 from portal.api.v1.job_shapes import (
     JOB_STATES,
@@ -43,6 +44,7 @@ from scheduler.selectors import jobs as select
 from scheduler.selectors.jobs import MAX_PK
 from scheduler.services import jobs as services
 from scheduler.services.bulk import MAX_JOBS, submit_jobs
+from scheduler.services.composing.templates import refuse_outside
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, parse_spec
 
 _VERSION = re.compile(r'(?:W/)?"?(\d{1,9})"?', re.ASCII)
@@ -175,7 +177,7 @@ class Jobs(ApiView):
         "jobs_create",
         "Submit a job",
         scope="jobs:write",
-        query=[Query("dry_run", bool, "1: only say what a submit would meet.")],
+        query=[Query("dry_run", bool, "1: only say what a submit would meet."), TEMPLATE],
         headers=[IDEMPOTENCY],
         body={"application/json": JobSpec, "application/yaml": JobSpec},
         reply=JobDetail,
@@ -184,13 +186,18 @@ class Jobs(ApiView):
     )
     def post(self, request: Request) -> Response:
         """201 with the job; 200 when the idempotency key had brought it before, or for a dry run
-        (a Quote). 422 names every field that is wrong."""
+        (a Quote). 422 names every field that is wrong, or that a template does not allow."""
         actor, key = viewer_of(request), idempotency_key(request)
-        spec = parse_spec(document_of(request.data))
+        version = template_of(request)
+        held = version.document if version else {}
+        spec = parse_spec({**held, **document_of(request.data)})
         if flag(request, "dry_run"):
+            if version:
+                refuse_outside(version, spec)
             return Response(show_quote(quote_job(actor=actor, spec=spec), spec))
         refuse_fast(limits.SUBMIT, actor.pk)
-        return _opened(request, services.submit_job(actor=actor, spec=spec, idempotency_key=key))
+        submit = submitting(version)
+        return _opened(request, submit(actor=actor, spec=spec, idempotency_key=key))
 
 
 class JobsInBulk(ApiView):

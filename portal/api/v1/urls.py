@@ -19,7 +19,7 @@ from portal.api.v1 import (
     people,
     sets,
 )
-from portal.api.v1.composing import converting
+from portal.api.v1.composing import converting, templates
 from portal.api.v1.finance import months, reports, spending, terms
 from portal.api.v1.organisation import audit, notifications, roles, secrets, views
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
@@ -70,6 +70,19 @@ urlpatterns: list[URLPattern] = [
     path("sets/<int:pk>/", sets.SetByNumber.as_view(), name="set"),
     path("sets/<int:pk>/cancel/", sets.SetCancel.as_view(), name="set_cancel"),
     path("sets/<int:pk>/rerun/", sets.SetRerun.as_view(), name="set_rerun"),
+    path("templates/", templates.TemplateList.as_view(), name="templates"),
+    path("templates/<slug:slug>/", templates.TemplateBySlug.as_view(), name="template"),
+    path(
+        "templates/<slug:slug>/versions/",
+        templates.TemplateVersions.as_view(),
+        name="template_versions",
+    ),
+    path(
+        "templates/<slug:slug>/retire/", templates.TemplateRetire.as_view(), name="template_retire"
+    ),
+    path("templates/<slug:slug>/fork/", templates.TemplateFork.as_view(), name="template_fork"),
+    path("drafts/", templates.DraftList.as_view(), name="drafts"),
+    path("drafts/<int:pk>/", templates.DraftByNumber.as_view(), name="draft"),
     path("secrets/", secrets.SecretList.as_view(), name="secrets"),
     path("secrets/<int:pk>/", secrets.SecretByNumber.as_view(), name="secret"),
     path("notifications/", notifications.Notifications.as_view(), name="notifications"),

@@ -10,11 +10,14 @@ from django.utils import timezone
 from portal.forms.composing.started import start_from
 from portal.pages.access import page, viewer_of
 from portal.pages.composing.offers import offer_for
+from scheduler.selectors.composing.drafts import drafts_of
+from scheduler.selectors.composing.templates import visible_templates
 from scheduler.selectors.jobs import own_jobs
 from scheduler.spec import SpecInvalid
 from scheduler.spec.document import MAX_DOCUMENT_BYTES
 
 MOST_JOBS = 12
+MOST_TEMPLATES = 8
 
 
 @page("GET", "POST")
@@ -40,7 +43,13 @@ def start(request: HttpRequest) -> HttpResponseBase:
                 "now": timezone.now(),
             }
             return render(request, "jobs/submit.html", context)
-    context = {"text": text, "problems": problems, "jobs": own_jobs(viewer)[:MOST_JOBS]}
+    context = {
+        "text": text,
+        "problems": problems,
+        "jobs": own_jobs(viewer)[:MOST_JOBS],
+        "drafts": drafts_of(viewer),
+        "templates": visible_templates(viewer)[:MOST_TEMPLATES],
+    }
     return render(request, "composing/start.html", context)
 
 

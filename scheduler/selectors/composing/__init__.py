@@ -1,0 +1,1 @@
+"""What jobs start from, for a viewer."""

@@ -1,0 +1,1 @@
+"""Writing what jobs start from: templates of teams, and drafts of people."""

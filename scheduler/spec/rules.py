@@ -1,0 +1,172 @@
+"""Which fields of a template a job may change, and how far.
+
+Written a field and a rule: `tier: locked`, `gpus_per_node: 1..8`, `time_limit: ..12h`,
+`pool: default, h100`. A field without a rule is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from scheduler.spec import units
+from scheduler.spec.problems import SpecInvalid, SpecProblem
+from scheduler.spec.schema import JobSpec
+from scheduler.spec.values import whole
+from scheduler.spec.wording import problem_of
+
+LOCKED = "locked"
+MAX_RULES = 64
+MAX_CHOICES = 32
+RULE_HELP = "write locked, a range such as 1..8, or choices with commas"
+_NEVER = frozenset({"apiVersion", "kind", "name"})
+_Reader = tuple[Callable[[object], object], Callable[[int], str]]
+_TIME: _Reader = (units.parse_duration, units.format_duration)
+_SIZE: _Reader = (units.parse_size_mib, units.format_size_mib)
+_COUNT: _Reader = (whole, str)
+# Fields that can have a range, with how their figures are read and written.
+RANGED: Mapping[str, _Reader] = {
+    "nodes": _COUNT,
+    "gpus_per_node": _COUNT,
+    "cpus": _COUNT,
+    "retries": _COUNT,
+    "memory": _SIZE,
+    "gpu_memory": _SIZE,
+    "scratch": _SIZE,
+    "time_limit": _TIME,
+    "min_runtime": _TIME,
+}
+Rules = dict[str, dict[str, Any]]
+
+
+def read_rules(sent: Mapping[str, Any]) -> Rules:
+    """Rules as they are kept: each `{"locked": True}`, `{"min": …, "max": …}` or `{"choices": …}`.
+
+    Raises SpecInvalid with every one that makes no sense.
+    """
+    rules: Rules = {}
+    problems: list[SpecProblem] = []
+    for field, rule in list(sent.items())[:MAX_RULES]:
+        try:
+            rules[str(field)] = _read(str(field), rule)
+        except ValueError as error:
+            problems.append(SpecProblem(f"rules.{str(field)[:64]}", str(error)))
+    if len(sent) > MAX_RULES:
+        problems.append(SpecProblem("rules", f"are more than {MAX_RULES}"))
+    if problems:
+        raise SpecInvalid(problems)
+    return rules
+
+
+def read_rule_lines(text: str) -> dict[str, str]:
+    """`field: rule` lines to what `read_rules` takes; raises SpecInvalid that names the line."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        field, colon, rule = line.partition(":")
+        if not colon or not rule.strip():
+            words = f"line {number}: write it as field: rule, such as gpus_per_node: 1..8"
+            raise SpecInvalid([SpecProblem("rules", words)])
+        if field.strip() in found:
+            words = f"line {number}: {field.strip()[:64]} has two rules; keep one"
+            raise SpecInvalid([SpecProblem("rules", words)])
+        found[field.strip()] = rule.strip()
+    return found
+
+
+def written_rules(rules: Rules) -> dict[str, str]:
+    """Each as `read_rules` takes it."""
+    return {field: _written(field, rule) for field, rule in rules.items()}
+
+
+def rule_problems(rules: Rules, document: Mapping[str, Any], spec: JobSpec) -> list[SpecProblem]:
+    """What of a job the rules of its template forbid; `document` is the template's."""
+    held = spec.document()
+    problems = []
+    for field, rule in rules.items():
+        value = held[field]
+        if LOCKED in rule:
+            wanted = document[field] if field in document else _default(field)
+            if value != wanted:
+                words = "is locked by the template; leave it as the template has it"
+                problems.append(SpecProblem(field, words))
+        elif "choices" in rule:
+            if value not in rule["choices"]:
+                known = _written(field, rule)
+                problems.append(SpecProblem(field, f"must be one of {known}: so the template says"))
+        elif not _is_within(field, rule, spec):
+            allowed = _written(field, rule)
+            problems.append(SpecProblem(field, f"must lie in {allowed}: so the template says"))
+    return problems
+
+
+def _is_within(field: str, rule: Mapping[str, int], spec: JobSpec) -> bool:
+    most = int(getattr(spec, field))
+    least = spec.nodes.least if field == "nodes" else most
+    return rule.get("min", least) <= least and most <= rule.get("max", most)
+
+
+def _read(field: str, rule: Any) -> dict[str, Any]:
+    if field not in JobSpec.model_fields or field in _NEVER:
+        raise ValueError("is not a field that can have a rule")
+    if isinstance(rule, str) and rule.strip() == LOCKED:
+        return {LOCKED: True}
+    if isinstance(rule, str) and ".." in rule:
+        return _range(field, rule)
+    choices = [one.strip() for one in rule.split(",")] if isinstance(rule, str) else rule
+    if not isinstance(choices, (list, tuple)) or not choices or len(choices) > MAX_CHOICES:
+        raise ValueError(f"is no rule; {RULE_HELP}")
+    return {"choices": [_value(field, one) for one in choices]}
+
+
+def _range(field: str, rule: str) -> dict[str, int]:
+    if field not in RANGED:
+        raise ValueError("can be locked or have choices, but no range")
+    read = RANGED[field][0]
+    least, _, most = (part.strip() for part in rule.partition(".."))
+    found = {name: read(part) for name, part in (("min", least), ("max", most)) if part}
+    numbers = {name: value for name, value in found.items() if isinstance(value, int)}
+    if not numbers or numbers.get("min", 0) > numbers.get("max", numbers.get("min", 0)):
+        raise ValueError(f"is no range; {RULE_HELP}")
+    return numbers
+
+
+@cache
+def _adapter(field: str) -> TypeAdapter[Any]:
+    info = JobSpec.model_fields[field]
+    metadata = tuple(info.metadata)
+    # Rebuilt from its parts, since a model hands out a field's type and its checks apart.
+    kind: Any = Annotated[(info.annotation, *metadata)] if metadata else info.annotation
+    return TypeAdapter(kind)
+
+
+def _value(field: str, value: Any) -> Any:
+    """One value of a field as `JobSpec.document` holds it; raises ValueError."""
+    adapter = _adapter(field)
+    try:
+        return adapter.dump_python(adapter.validate_python(value), mode="json")
+    except ValidationError as error:
+        raise ValueError(problem_of(error.errors(include_url=False)[0]).message) from None
+
+
+def _default(field: str) -> Any:
+    default = JobSpec.model_fields[field].get_default(call_default_factory=True)
+    return _adapter(field).dump_python(default, mode="json")
+
+
+def _written(field: str, rule: Mapping[str, Any]) -> str:
+    if LOCKED in rule:
+        return LOCKED
+    write = RANGED[field][1] if field in RANGED else str
+    if "choices" in rule:
+        is_number = field in RANGED
+        return ", ".join(
+            write(one) if is_number and isinstance(one, int) else str(one)
+            for one in rule["choices"]
+        )
+    ends = (write(rule[end]) if end in rule else "" for end in ("min", "max"))
+    return "..".join(ends)

@@ -1,0 +1,79 @@
+"""Rules of templates: what is locked stays, what is bounded stays within, all else is free."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.spec import SpecInvalid, parse_spec
+from scheduler.spec.partial import read_partial
+from scheduler.spec.rules import read_rule_lines, read_rules, rule_problems, written_rules
+from scheduler.spec.schema import JobSpec
+
+JOB = {"name": "x", "project": "vision/digits", "script": "true"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "good", "bad"),
+    [
+        ({"gpus_per_node": "1..4"}, {"gpus_per_node": 4}, {"gpus_per_node": 5}),
+        ({"nodes": "2.."}, {"nodes": "2..8"}, {"nodes": "1..8"}),
+        ({"nodes": "..4"}, {"nodes": "1..4"}, {"nodes": "1..5"}),
+        ({"time_limit": "30m..12h"}, {"time_limit": "12h"}, {"time_limit": "12h1s"}),
+        ({"memory": "..64GiB"}, {"memory": "64GiB"}, {"memory": "65GiB"}),
+        ({"tier": "normal, urgent"}, {"tier": "urgent"}, {"tier": "exploratory"}),
+        ({"gpus_per_node": [1, "2"]}, {"gpus_per_node": 2}, {"gpus_per_node": 3}),
+        ({"time_limit": "1h, 2h"}, {"time_limit": 3600}, {"time_limit": "90m"}),
+        ({"tier": "locked"}, {"tier": "urgent"}, {}),
+        ({"retries": "locked"}, {"tier": "urgent"}, {"tier": "urgent", "retries": 1}),
+        ({"env": "locked"}, {"env": {"A": "1"}}, {"env": {"A": "1", "B": "2"}}),
+        ({"stop": "locked"}, {"stop": {"grace": "1m"}}, {"stop": {"grace": "2m"}}),
+        ({"preemptible": "locked"}, {}, {"preemptible": False}),
+    ],
+)
+def test_a_rule_lets_in_what_it_says_and_nothing_else(rules, good, bad):
+    read = read_rules(rules)
+    assert read_rules(written_rules(read)) == read
+    fields = {"tier": "urgent", "env": {"A": "1"}, "stop": {"grace": "1m"}}
+    document = read_partial(fields).document
+    [field] = rules
+    assert rule_problems(read, document, parse_spec({**JOB, **good})) == []
+    assert [one.field for one in rule_problems(read, document, parse_spec({**JOB, **bad}))] == [
+        field
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ({"nonsense": "locked"}, "not a field"),
+        ({"name": "locked"}, "not a field"),
+        ({"tier": "1..2"}, "no range"),
+        ({"gpus_per_node": "8..1"}, "is no range"),
+        ({"gpus_per_node": ".."}, "is no range"),
+        ({"gpus_per_node": "1..many"}, "whole number"),
+        ({"tier": "normal, huge"}, "must be one of"),
+        ({"tier": ""}, "must be one of"),
+        ({"tier": {"a": 1}}, "is no rule"),
+        ({"cpus": list(range(1, 99))}, "is no rule"),
+        ({f"f{n}": "locked" for n in range(99)}, "more than 64"),
+    ],
+)
+def test_a_rule_without_sense_is_refused_by_name(rules, words):
+    with pytest.raises(SpecInvalid, match=words) as caught:
+        read_rules(rules)
+    assert caught.value.problems[0].field.startswith("rules")
+
+
+def test_rules_are_read_from_lines():
+    lines = "tier: locked\n\n pool : default, h100 \ntime_limit: ..12h\n"
+    read = read_rule_lines(lines)
+    assert read == {"tier": "locked", "pool": "default, h100", "time_limit": "..12h"}
+    for text in ("tier", "tier:", "tier: locked\ntier: normal"):
+        with pytest.raises(SpecInvalid, match="line"):
+            read_rule_lines(text)
+
+
+def test_every_field_can_be_locked_at_its_default():
+    spec = parse_spec({**JOB, "command": "", "script": "true"})
+    for field in JobSpec.model_fields.keys() - {"apiVersion", "kind", "name", "project", "script"}:
+        assert rule_problems(read_rules({field: "locked"}), {}, spec) == [], field
