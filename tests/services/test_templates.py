@@ -15,9 +15,15 @@ from scheduler.services.composing import drafts
 from scheduler.services.composing import templates as service
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.spec import SpecInvalid, parse_spec
+from tests import scenes
 from tests.composing import SPEC, make_template
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=1, gpus=4)
 
 
 def job_of(version, project, **changes):
