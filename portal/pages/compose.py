@@ -19,6 +19,7 @@ from portal.forms.filters import unknown_parameters
 from portal.forms.job_text import blank_initial, initial_from
 from portal.forms.jobs import JobForm
 from portal.pages.access import page, viewer_of
+from portal.pages.composing.alternatives import alternatives
 from portal.pages.composing.drafts import draft_initial, keep_draft
 from portal.pages.composing.offers import Offer, offer_for
 from portal.pages.samples import sample_document
@@ -49,7 +50,7 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
     if request.method == "POST":
         form, version = _sent_form(request, viewer, offer)
         context: dict[str, Any] = {"version": version}
-        wants_check = "check" in request.POST or request.GET.get("part") == "summary"
+        wants_check = _wants_check(request)
         if not wants_check and (wait_s := limits.buckets(limits.SUBMIT).wait_s(viewer.pk)):
             form.add_error(None, f"You submit too fast. Try again in {wait_s} s.")
         elif not wants_check and form.is_valid() and (job := _submitted(viewer, form, version)):
@@ -59,6 +60,9 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
             return redirect("jobs:detail", job.pk)
         if wants_check:
             context |= _checked(viewer, form, version)
+            if "whatif" in request.POST and "quote" in context:
+                found = alternatives(viewer, form.spec, offer.models, version)
+                context["alternatives"] = found
             context |= {"draft": None if "quiet" in request.POST else keep_draft(viewer, form)}
     else:
         initial, version = _initial(request, viewer, offer)
@@ -80,6 +84,10 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
     if wait_s:
         answer["Retry-After"] = str(wait_s)
     return answer
+
+
+def _wants_check(request: HttpRequest) -> bool:
+    return bool({"check", "whatif"} & request.POST.keys()) or request.GET.get("part") == "summary"
 
 
 def _sent_form(

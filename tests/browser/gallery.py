@@ -14,6 +14,7 @@ from tests.servers import LiveStack, running_stack
 FOLDER = Path(__file__).resolve().parents[2] / ".gallery"
 WIDTHS = (1280, 390)
 THEMES = ("light", "dark")
+TEMPLATE = "vision-ddp-on-one-node"
 
 
 def populate(stack: LiveStack) -> dict[str, int]:
@@ -34,12 +35,36 @@ def populate(stack: LiveStack) -> dict[str, int]:
     )  # fmt: skip
     stack.submit(name="after-review", script=loop, hold=True)
     limit(stack)
+    share(stack)
     return {
         "done": done["id"],
         "running": running["id"],
         "waiting": waiting["id"],
         "asked": ask_for_quota(stack),
     }
+
+
+def share(stack: LiveStack) -> None:
+    """A template with locked and bounded fields, in two versions."""
+    spec = {
+        "script": "#!/bin/sh\ntorchrun --nproc-per-node=gpu train.py\n",
+        "gpus_per_node": 4,
+        "cpus": 8,
+        "memory": "64GiB",
+        "time_limit": "6h",
+        "retries": 2,
+    }
+    rules = {"script": "locked", "gpus_per_node": "1..8", "time_limit": "..12h"}
+    told = {
+        "team": "vision",
+        "name": "DDP on one node",
+        "description": "Data parallel on the cards of one node; goes on from its checkpoint.",
+    }
+    with stack.api("admin") as api:
+        made = api.post("/templates/", json={**told, "spec": spec, "rules": rules})
+        assert made.status_code == 201, made.text
+        more = {"spec": {**spec, "retries": 3}, "rules": rules, "note": "One more retry."}
+        api.post(f"/templates/{made.json()['slug']}/versions/", json=more)
 
 
 def ask_for_quota(stack: LiveStack) -> int:
@@ -121,6 +146,7 @@ def main() -> int:
         browser = launch(playwright)
         private = addresses(jobs["done"]) + [f"/jobs/{jobs[k]}/" for k in ("running", "waiting")]
         private.append(f"/requests/{jobs['asked']}/")
+        private += [f"/templates/{TEMPLATE}/", f"/jobs/new/?template={TEMPLATE}"]
         for theme in THEMES:
             for width in WIDTHS:
                 context = browser.new_context(

@@ -249,6 +249,19 @@ def test_a_lead_keeps_the_form_as_a_template(client, lead, project, yard):
     assert "whole number" in str(refused.context["form"].errors["rules"])
 
 
+def test_what_if_quotes_changes_without_submitting(client, alice, project, yard):
+    client.force_login(alice)
+    before = Job.objects.count()
+    data = form_data(project, gpus_per_node="2", time_limit="4h", whatif="1")
+    page = client.post(reverse("jobs:submit"), data)
+    found = {one.words: one for one in page.context["alternatives"]}
+    assert {"1 GPU per node", "4 GPUs per node", "at most 2h"} <= set(found)
+    whole = page.context["quote"].worst_case_cost
+    for words in ("1 GPU per node", "at most 2h"):
+        assert found[words].quote.worst_case_cost == whole / 2
+    assert "What if" in page.content.decode() and Job.objects.count() == before
+
+
 def test_what_is_typed_is_kept_until_it_is_sent(client, alice, bob, project, yard):
     client.force_login(alice)
     url = reverse("jobs:submit")

@@ -1,0 +1,80 @@
+"""What if it were smaller, larger, shorter or on another model: the same job, quoted again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from accounts.errors import DomainError
+from accounts.models import User
+from portal.templatetags.measures import device_short_name
+from scheduler.loop.quoting import quote_job
+from scheduler.models import TemplateVersion
+from scheduler.services.composing.templates import refuse_outside
+from scheduler.services.submitting.quotes import Quote
+from scheduler.spec import JobSpec, SpecInvalid, parse_spec
+from scheduler.spec.schema import MAX_GPUS_PER_NODE
+from scheduler.spec.units import format_duration
+
+MOST_MODELS = 3
+_SHORTEST_S = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One change, and what it would meet; `problem` when it cannot be."""
+
+    words: str
+    gpus: int
+    quote: Quote | None
+    problem: str = ""
+
+
+def alternatives(
+    viewer: User, spec: JobSpec, models: Iterable[str], version: TemplateVersion | None
+) -> list[Alternative]:
+    """Each decides one cycle of the engine, as a quote does; at most seven. Writes nothing."""
+    document = spec.document()
+    return [
+        _quoted(viewer, words, {**document, **changes}, version)
+        for words, changes in _changes(spec, models)
+    ]
+
+
+def _changes(spec: JobSpec, models: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    cards, nodes = spec.gpus_per_node, int(spec.nodes)
+    is_range = spec.nodes.least != nodes or spec.node_sizes
+    if cards > 1:
+        yield _cards(cards // 2), {"gpus_per_node": cards // 2}
+    if nodes > 1 and not is_range:
+        yield f"{nodes // 2} of {nodes} nodes", {"nodes": nodes // 2}
+    if 0 < cards * 2 <= MAX_GPUS_PER_NODE and spec.gpu_milli == 1000:
+        yield _cards(cards * 2), {"gpus_per_node": cards * 2}
+    if spec.time_limit >= 2 * _SHORTEST_S:
+        half = spec.time_limit // 2
+        short = min(spec.min_runtime, half)
+        yield f"at most {format_duration(half)}", {"time_limit": half, "min_runtime": short}
+    if cards and not spec.gpu_models:
+        others = [one for one in ("", *models) if one != spec.gpu_model]
+        for model in others[:MOST_MODELS]:
+            yield device_short_name(model) if model else "any model", {"gpu_model": model}
+
+
+def _cards(count: int) -> str:
+    return f"{count} GPU{'' if count == 1 else 's'} per node"
+
+
+def _quoted(
+    viewer: User, words: str, document: dict[str, Any], version: TemplateVersion | None
+) -> Alternative:
+    try:
+        spec = parse_spec(document)
+        if version is not None:
+            refuse_outside(version, spec)
+        return Alternative(words, spec.gpus, quote_job(actor=viewer, spec=spec))
+    except SpecInvalid as refused:
+        problem = f"{refused.problems[0].field} {refused.problems[0].message}"
+    except DomainError as refused:
+        problem = refused.detail
+    return Alternative(words, 0, None, problem)
