@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 
+from tests.pages import starting
+
 PERSONAS = ("alice", "bob", "lead", "finance", "operator", "carol", "root")
 
 
@@ -64,8 +66,6 @@ ROWS: tuple[Row, ...] = (
     _get("home", _ALL),
     _get("jobs:list", _ALL),
     _get("jobs:submit", _ALL),
-    _get("jobs:start", _ALL),
-    _post("jobs:start", "200 200 200 200 200 200 200", text="name: x"),
     _get("jobs:detail", _SEES, "running"),
     _get("jobs:why", _SEES, "queued"),
     _get("jobs:options", _SEES, "queued"),
@@ -86,22 +86,7 @@ ROWS: tuple[Row, ...] = (
     _post("jobs:hold", _MOVES, "queued"),
     _post("jobs:pause", _MOVES, "running"),
     _post("jobs:release", _MOVES, "held"),
-    _post("jobs:draft_drop", "302 404 404 404 404 404 404", "job_draft"),
-    _get("templates:list", _ALL),
-    _get("templates:new", "403 403 200 403 403 403 200"),
-    _post(
-        "templates:new",
-        "403 403 302 403 403 403 302",
-        name="new",
-        team="vision",
-        spec="retries: 2",
-        rules="tier: locked",
-    ),
-    _get("templates:detail", _TEAM, "template"),
-    _get("templates:version", "403 403 200 403 404 404 200", "template"),
-    _post("templates:version", _LEADS, "template", spec="retries: 2", note="more"),
-    _post("templates:fork", _LEADS, "template", team="vision", name="mine"),
-    _post("templates:retire", _LEADS, "template"),
+    *(Row(*one) for one in starting.ROWS),
     _get("sets:detail", _SEES, "job_set"),
     _post("sets:cancel", _MOVES, "job_set"),
     _post("sets:rerun", "302 403 302 403 403 404 302", "job_set"),
