@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0007_audit_stays_on_sqlite'),
-        ('scheduler', '0039_notifications_and_views'),
+        ('scheduler', '0040_a_second_machine'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
