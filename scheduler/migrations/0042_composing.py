@@ -9,7 +9,8 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0007_audit_stays_on_sqlite'),
-        ('scheduler', '0040_a_second_machine'),
+        ('scheduler', '0040_what_a_cycle_reads'),
+        ('scheduler', '0041_attempts_extended'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
