@@ -9,8 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0007_audit_stays_on_sqlite'),
-        ('scheduler', '0040_what_a_cycle_reads'),
-        ('scheduler', '0041_attempts_extended'),
+        ('scheduler', '0042_what_a_cycle_reads'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
