@@ -159,4 +159,4 @@ def _things(viewer: User, text: str) -> Iterable[Result]:
         url = reverse("jobs:list", query={"q": f"project:{project.team.slug}/{project.slug}"})
         yield Result(f"{project.team.slug}/{project.slug}", url, "jobs", "project", project.name)
     for slug, name in teams.items():
-        yield Result(name, reverse("teams:detail", args=[slug]), "team", "team", slug)
+        yield Result(name, reverse("teams:board", args=[slug]), "team", "team", slug)

@@ -38,6 +38,7 @@ from portal.pages.logs import finding as log_finding
 from portal.pages.logs import reading as logs
 from portal.pages.people import (
     audit,
+    board,
     delegations,
     quota,
     roles,
@@ -119,7 +120,8 @@ node_urls = [
 
 team_urls = [
     path("", teams.team_list, name="list"),
-    path("<slug:slug>/", teams.team_detail, name="detail"),
+    path("<slug:slug>/", board.team_board_page, name="board"),
+    path("<slug:slug>/members/", teams.team_detail, name="detail"),
     path("<slug:slug>/name/", teams.team_rename, name="rename"),
     path("<slug:slug>/projects/", teams.team_project_create, name="project_create"),
     path(
@@ -253,6 +255,7 @@ urlpatterns = [
     path("settings/delegations/", include((delegation_urls, "delegations"))),
     path("requests/", include((request_urls, "requests"))),
     path("approvals/", request_lists.approvals, name="approvals"),
+    path("approvals/approve/", request_lists.approve_several, name="approve_several"),
     path("settings/tokens/", include((token_urls, "tokens"))),
     path("settings/secrets/", include((secret_urls, "secrets"))),
     path("views/", include((view_urls, "views"))),

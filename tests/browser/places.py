@@ -23,6 +23,7 @@ OPEN = (
     "/cluster/enrol/",
     "/teams/",
     "/teams/vision/",
+    "/teams/vision/members/",
     "/teams/vision/quota/",
     "/usage/",
     "/requests/",

@@ -46,8 +46,11 @@ def test_ask_simulate_approve_and_a_waiting_job_starts(stack, visit):
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= PHONE["viewport"]["width"], "the page is wider than the phone"
         assert accessibility_breaches(page) == []
-        page.get_by_label("Approve as asked").check()
-        page.get_by_role("button", name=re.compile("Decide on version")).click()
+        # Three taps in all: open, simulate, decide; what it does to everyone stands above.
+        expect(page.get_by_label("Approve as asked")).to_be_checked()
+        button = page.get_by_role("button", name=re.compile("Decide on version"))
+        assert page.locator("#whatif").bounding_box()["y"] < button.bounding_box()["y"]
+        button.click()
         expect(page.locator(".messages")).to_be_visible()
     alice.goto(here)
     expect(alice.locator("h1 + .pill")).to_contain_text("approved")

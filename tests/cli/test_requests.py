@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
+
+import httpx
 import pytest
 
 pytestmark = pytest.mark.stack
@@ -70,3 +74,33 @@ def test_deputies_are_listed_and_ended_and_never_given_by_a_token(terminal_of):
     alice.run("deputies", "end", "999999", code=3)
     _, err = alice.run("deputies", "give", "bob", code=2)
     assert "No such command" in err
+
+
+def test_a_deputy_is_ended_by_whom_it_was_given_to(stack, terminal_of):
+    now = datetime.now(UTC)
+    with httpx.Client(base_url=stack.address, follow_redirects=True, timeout=30) as lena:
+        # Only a person who signed in lends rights; the token of a terminal does not.
+        token = re.search(r'csrfmiddlewaretoken" value="(\w+)"', lena.get("/accounts/login/").text)
+        who = {"login": "lena", "password": stack.password("lena")}
+        lena.post("/accounts/login/", data={**who, "csrfmiddlewaretoken": token[1]})
+        token = re.search(r'csrfmiddlewaretoken" value="(\w+)"', lena.get("/requests/new/").text)
+        given = lena.post(
+            "/api/v1/delegations/",
+            json={
+                "deputy": "alice",
+                "scope": "approve_requests",
+                "team": "vision",
+                "starts_at": now.isoformat(),
+                "ends_at": (now + timedelta(days=1)).isoformat(),
+            },
+            headers={"X-CSRFToken": token[1], "Referer": stack.address},
+        )
+    assert given.status_code == 201, given.text
+    number, alice = given.json()["id"], terminal_of("alice")
+    assert [one["id"] for one in alice.json("deputies")] == [number]
+    out, _ = alice.run("deputies")
+    assert "lena" in out and "now" in out
+    terminal_of("bob").run("deputies", "end", str(number), code=3)
+    out, _ = alice.run("deputies", "end", str(number))
+    assert out == "alice acts for lena no longer.\n"
+    assert "ended early" in alice.run("deputies")[0]

@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from scheduler.models import Grant, QuotaRequest, RequestEvent
+from scheduler.models import Grant, QuotaRequest, RequestEvent, WhatIf
 from scheduler.services.requesting.asking import revise_request
+from scheduler.services.requesting.whatif import ask_whatif
 from scheduler.services.sharing.limits import set_quota
 from tests import factories, requesting, scenes
 
@@ -188,3 +189,37 @@ def test_the_inbox_asks_the_database_as_often_for_ten_as_for_one(
             assert client.get("/approvals/").status_code == 200
         counts.append(len(captured))
     assert counts[0] == counts[1]
+
+
+def test_small_asks_are_approved_together_and_large_ones_one_by_one(
+    client, cluster, root, alice, lead, team, project
+):
+    set_quota(actor=root, owner=team, guaranteed=4)
+    now = timezone.now()
+    small = [requesting.ask(alice, project, now=now, amount=2, kind="guaranteed")]
+    small.append(requesting.ask(alice, project, now=now, amount=1, pool=cluster.pool))
+    client.force_login(lead)
+    page = client.get("/approvals/").content.decode()
+    # The second has two steps: a pool's guarantee is not the lead's to give.
+    assert page.count('type="checkbox"') == 1
+    assert "not simulated" in page
+    row = ask_whatif(actor=lead, request=small[0], amount=2, now=now)
+    teams = [{"name": "vision", "is_news": True, "p90_s": [10, 500], "p50_s": [1, 2], "jobs": 9}]
+    WhatIf.objects.filter(pk=row.pk).update(progress="done", answer={"teams": teams})
+    assert "1 team waits longer" in client.get("/approvals/").content.decode()
+    marks = [f"{one.pk}.{one.version}" for one in small]
+    page = client.post("/approvals/approve/", {"request": marks}, follow=True).content.decode()
+    assert "1 approved." in page
+    assert "not a small one" in page
+    states = [QuotaRequest.objects.get(pk=one.pk).state for one in small]
+    assert states == ["approved", "lead_review"]
+    again = client.post("/approvals/approve/", {"request": marks[:1]}, follow=True)
+    assert "1 approved." not in again.content.decode()
+    assert Grant.objects.count() == 1
+    client.force_login(alice)
+    assert (
+        "Mark at least one"
+        in client.post(
+            "/approvals/approve/", {"request": ["x", "1.x"]}, follow=True
+        ).content.decode()
+    )

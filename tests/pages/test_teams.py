@@ -33,14 +33,14 @@ def as_(client):
 
 
 def test_a_lead_sees_members_and_projects(as_, lead, alice, team, project):
-    page = as_(lead).get("/teams/vision/").content.decode()
+    page = as_(lead).get("/teams/vision/members/").content.decode()
     assert "Alice" in page
     assert "vision/digits" in page
     assert "Create project" in page
 
 
 def test_a_member_sees_no_buttons_of_a_lead(as_, alice, team, project):
-    page = as_(alice).get("/teams/vision/").content.decode()
+    page = as_(alice).get("/teams/vision/members/").content.decode()
     assert "vision/digits" in page
     assert "Create project" not in page
     assert "Remove" not in page
@@ -48,7 +48,7 @@ def test_a_member_sees_no_buttons_of_a_lead(as_, alice, team, project):
 
 def test_a_stranger_sees_what_a_missing_team_shows(as_, carol, team):
     client = as_(carol)
-    foreign, missing = client.get("/teams/vision/"), client.get("/teams/nothing/")
+    foreign, missing = client.get("/teams/vision/members/"), client.get("/teams/nothing/")
     assert foreign.status_code == missing.status_code == 404
     assert foreign.content == missing.content
 
@@ -75,7 +75,7 @@ def test_bad_names_are_refused_at_the_field(as_, lead, team, name):
 def test_odd_names_are_shown_as_text(as_, lead, team, name):
     client = as_(lead)
     client.post("/teams/vision/projects/", {"project-name": name, "project-slug": "odd"})
-    page = client.get("/teams/vision/").content.decode()
+    page = client.get("/teams/vision/members/").content.decode()
     assert Project.objects.get().name == name
     assert "<script>alert" not in page
     assert "<img src=x" not in page
@@ -115,10 +115,10 @@ def test_a_lead_cannot_make_an_operator(as_, lead, bob, team):
 def test_removal_ends_access_with_the_next_request(as_, lead, bob, project):
     theirs = Client()
     theirs.force_login(bob)
-    assert theirs.get("/teams/vision/").status_code == 200
+    assert theirs.get("/teams/vision/members/").status_code == 200
     member = Membership.objects.get(user=bob)
     as_(lead).post(f"/teams/vision/members/{member.pk}/remove/")
-    assert theirs.get("/teams/vision/").status_code == 404
+    assert theirs.get("/teams/vision/members/").status_code == 404
 
 
 def test_the_last_lead_may_not_leave(as_, root, alice, team):
@@ -140,7 +140,7 @@ def test_an_invited_person_makes_an_account_once(as_, lead, team):
     weak = guest.post(link, {"username": "newbie", "password": "123"})
     assert weak.context["form"].errors["password"]
     assert guest.post(link, {"username": "newbie", "password": PASSWORD}).status_code == 302
-    assert guest.get("/teams/vision/").status_code == 200
+    assert guest.get("/teams/vision/members/").status_code == 200
     assert Client().get(link).status_code == 404
 
 
@@ -172,7 +172,7 @@ def test_lists_cost_the_same_queries_for_few_and_many(
             create_project(actor=lead, team=team, name=f"p{size}-{number}")
             member(f"u{size}-{number}", team, by=root)
         with django_assert_max_num_queries(16) as captured:
-            client.get("/teams/vision/")
+            client.get("/teams/vision/members/")
         counts.append(len(captured.captured_queries))
     assert counts[0] == counts[1]
     create_team(actor=root, name="Another")
@@ -182,7 +182,7 @@ def test_a_lead_renames_the_team_and_its_address_stays(as_, lead, other_team, te
     client = as_(lead)
     page = client.post("/teams/vision/name/", {"name": "Seeing"}, follow=True)
     assert "The team is called Seeing now." in page.content.decode()
-    assert page.redirect_chain[-1][0] == "/teams/vision/"
+    assert page.redirect_chain[-1][0] == "/teams/vision/members/"
     refused = client.post("/teams/vision/name/", {"name": other_team.name.upper()})
     assert "looks alike" in refused.content.decode()
     team.refresh_from_db()
@@ -190,7 +190,7 @@ def test_a_lead_renames_the_team_and_its_address_stays(as_, lead, other_team, te
 
 
 def test_only_roles_that_the_viewer_may_give_are_offered(as_, lead, root, team):
-    page = as_(lead).get("/teams/vision/").content.decode()
+    page = as_(lead).get("/teams/vision/members/").content.decode()
     assert '<option value="finance"' in page
     assert '<option value="operator"' not in page
-    assert '<option value="operator"' in as_(root).get("/teams/vision/").content.decode()
+    assert '<option value="operator"' in as_(root).get("/teams/vision/members/").content.decode()

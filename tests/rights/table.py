@@ -137,6 +137,7 @@ PAGES: Final[dict[str, str]] = {
     "nodes:detail": "everybody",
     "nodes:series": "everybody",
     "teams:list": "everybody",
+    "teams:board": "team",
     "teams:detail": "team",
     "teams:quota": "see",
     "teams:services": "team",

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from accounts.errors import DomainError, Forbidden, NotFound
+from accounts.errors import DomainError, Forbidden, Invalid, NotFound
 from accounts.models import User
 from accounts.selectors import submittable_projects
 from portal.forms.requests import AskForm
@@ -19,10 +19,13 @@ from scheduler.selectors import requesting as select
 from scheduler.selectors.cluster import get_visible_pool, visible_pools
 from scheduler.selectors.sharing import get_visible_owner
 from scheduler.services.requesting.asking import ask_for_quota
+from scheduler.services.requesting.deciding import decide_request
 from scheduler.services.requesting.replaying import Question
 from scheduler.services.requesting.standing import gpu_models_known, standing_of
 from scheduler.services.requesting.whatif import estimate
-from scheduler.states import GPU_KINDS, KIND_WORDS, RequestKind, RequestState
+from scheduler.states import GPU_KINDS, KIND_WORDS, Outcome, RequestKind, RequestState
+
+_MOST_AT_ONCE = 50
 
 
 @page("GET")
@@ -38,8 +41,50 @@ def approvals(request: HttpRequest) -> HttpResponseBase:
     viewer, now = viewer_of(request), timezone.now()
     mine_only = request.GET.get("state") != "all"
     rows = select.inbox_of(viewer, mine_only=mine_only, now=now)
-    context = {"rows": rows, "mine_only": mine_only, "words": KIND_WORDS, "now": now}
+    context = {
+        "rows": rows,
+        "mine_only": mine_only,
+        "words": KIND_WORDS,
+        "has_small": any(row.is_mine and row.is_small for row in rows),
+        "small": select.SMALL_GPUS,
+        "now": now,
+    }
     return render(request, "requests/inbox.html", context)
+
+
+@page("POST")
+def approve_several(request: HttpRequest) -> HttpResponseBase:
+    """Agree to the small ones that are marked, each at the version that was shown; the others wait
+    for somebody who opens them.
+    """
+    viewer, now = viewer_of(request), timezone.now()
+    done, refused = 0, []
+    for mark in request.POST.getlist("request")[:_MOST_AT_ONCE]:
+        number, _, version = mark.partition(".")
+        if not (number.isdecimal() and version.isdecimal()):
+            continue
+        try:
+            found = select.get_visible_request(viewer, int(number))
+            asked = found.versions.get(number=found.revision)
+            if not select.is_small(found, asked):
+                raise Invalid("Open it and decide there: it is not a small one.")
+            decide_request(
+                actor=viewer,
+                request_id=found.pk,
+                version=min(int(version), 2**31 - 1),
+                outcome=Outcome.APPROVE,
+                now=now,
+            )
+            done += 1
+        except DomainError as problem:
+            refused.append(f"REQ-{int(number)}: {problem.detail}")
+    if done:
+        messages.success(request, f"{done} approved.")
+    for words in refused:
+        messages.warning(request, words)
+    if not done and not refused:
+        messages.warning(request, "Mark at least one request.")
+    return redirect("approvals")
 
 
 @page("GET", "POST")

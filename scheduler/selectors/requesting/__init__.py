@@ -1,19 +1,23 @@
 """Requests for quota, for a viewer."""
 
 from scheduler.selectors.requesting.lists import (
+    SMALL_GPUS,
     InboxRow,
     count_waiting_for,
     get_visible_request,
     inbox_of,
+    is_small,
     my_requests,
     visible_requests,
 )
 
 __all__ = [
+    "SMALL_GPUS",
     "InboxRow",
     "count_waiting_for",
     "get_visible_request",
     "inbox_of",
+    "is_small",
     "my_requests",
     "visible_requests",
 ]

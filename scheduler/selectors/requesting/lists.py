@@ -11,22 +11,41 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from accounts.errors import NotFound
 from accounts.models import Team, User
 from accounts.permissions import acting_for, acts_for_anybody, can, teams_visible_to
-from scheduler.models import QuotaRequest, RequestDecision, RequestVersion
-from scheduler.states import OPEN_REQUEST_STATES, Outcome, RequestState
+from scheduler.models import Quota, QuotaRequest, RequestDecision, RequestVersion, WhatIf
+from scheduler.states import GPU_KINDS, OPEN_REQUEST_STATES, REVIEW_STATES, Outcome, RequestState
 
 _MOST = 200
+# Up to so many GPUs an ask is small.
+SMALL_GPUS = 4
 # Whoever runs the cluster, keeps its books or audits it sees what is asked of it.
 _SEE_ALL = ("administer", "operate", "read_books", "read_audit")
 
 
 @dataclass(frozen=True, slots=True)
 class InboxRow:
-    """A request that waits; `urgency`: late, soon or empty; `is_mine`: the viewer may decide."""
+    """A request that waits; `urgency`: late, soon or empty; `is_mine`: the viewer may decide.
+
+    `use`: the quota it adds to, None for none; `slower`: how many teams would wait longer, as last
+    simulated, None for never.
+    """
 
     request: QuotaRequest
     asked: RequestVersion
     urgency: str
     is_mine: bool
+    use: Quota | None = None
+    slower: int | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it may be agreed to with others, without a look at each."""
+        return is_small(self.request, self.asked)
+
+
+def is_small(request: QuotaRequest, asked: RequestVersion) -> bool:
+    """Few GPUs, and nobody else has to agree after this step."""
+    few = request.kind in GPU_KINDS and asked.amount <= SMALL_GPUS
+    return few and len(request.route) == 1 and request.state in REVIEW_STATES
 
 
 def visible_requests(viewer: User) -> QuerySet[QuotaRequest]:
@@ -110,10 +129,49 @@ def inbox_of(viewer: User, *, mine_only: bool, now: datetime) -> Sequence[InboxR
     if mine_only:
         rows = rows.filter(pk__in=mine)
     found = _with_versions(list(rows.order_by("due_at", "id")[:_MOST]))
+    uses, slower = _uses(found), _slower(found)
     return [
-        InboxRow(request, asked, _urgency(request, now), request.pk in mine)
+        InboxRow(
+            request,
+            asked,
+            _urgency(request, now),
+            request.pk in mine,
+            uses.get(_scope_of(request)),
+            slower.get((request.pk, request.revision)),
+        )
         for request, asked in found
     ]
+
+
+_Scope = tuple[str, int | None, str]
+
+
+def _scope_of(request: QuotaRequest) -> _Scope:
+    owner = f"team:{request.team_id}"
+    if request.project_id is not None:
+        owner = f"project:{request.project_id}"
+    return owner, request.pool_id, request.gpu_model
+
+
+def _uses(rows: Sequence[tuple[QuotaRequest, RequestVersion]]) -> dict[_Scope, Quota]:
+    """The quotas of just these accounts, pools and models; one query."""
+    keys = {_scope_of(request)[0] for request, _ in rows}
+    quotas = Quota.objects.filter(account__key__in=keys).select_related("account")
+    return {(one.account.key, one.pool_id, one.gpu_model): one for one in quotas}
+
+
+def _slower(rows: Sequence[tuple[QuotaRequest, RequestVersion]]) -> dict[tuple[int, int], int]:
+    """By request and revision how many teams the last simulation lets wait longer; one query."""
+    done = WhatIf.objects.filter(request__in=[one.pk for one, _ in rows], progress="done")
+    return {
+        (request, revision): sum(
+            bool(team["is_news"]) and team["p90_s"][-1] > team["p90_s"][0]
+            for team in answer["teams"]
+        )
+        for request, revision, answer in done.order_by("id").values_list(
+            "request_id", "revision", "answer"
+        )
+    }
 
 
 def _urgency(request: QuotaRequest, now: datetime) -> str:

@@ -13,9 +13,14 @@ def below(account: Account, to_project: str) -> Q:
     if account.project_id is not None:
         return Q(**{f"{to_project}_id": account.project_id})
     if account.team_id is not None:
-        team, found = f"{to_project}__team", Q()
-        for _ in range(MAX_DEPTH):
-            found |= Q(**{f"{team}_id": account.team_id})
-            team += "__parent"
-        return found
+        return of_team(account.team_id, to_project)
     return Q()
+
+
+def of_team(team_id: int, to_project: str) -> Q:
+    """The rows of a team and all below it."""
+    team, found = f"{to_project}__team", Q()
+    for _ in range(MAX_DEPTH):
+        found |= Q(**{f"{team}_id": team_id})
+        team += "__parent"
+    return found

@@ -5,7 +5,7 @@ All figures are whole numbers in the budget's own measure: GPU-seconds, or steps
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -66,13 +66,21 @@ def standings(budgets: Iterable[Budget], *, now: datetime) -> dict[int, Standing
     return {pk: Standing(used[pk], kept[pk]) for pk in by_id}
 
 
-def foresee(budget: Budget, standing: Standing, *, now: datetime) -> Foresight:
-    """Used so far plus, for each day that is left, the mean of its weekday; one query.
+def foresee(
+    budget: Budget,
+    standing: Standing,
+    *,
+    now: datetime,
+    by_day: Mapping[date, int] | None = None,
+) -> Foresight:
+    """Used so far plus, for each day that is left, the mean of its weekday; one query, unless the
+    caller has what was charged `by_day` of the last weeks.
 
     A day that has begun counts by the part of it that is left. Farther ahead than LOOK_AHEAD the
     mean of a week counts, and no day is named.
     """
-    by_day = daily_use(budget, since=now - LOOK_BACK, until=now)
+    if by_day is None:
+        by_day = daily_use(budget, since=now - LOOK_BACK, until=now)
     mean = [0.0] * 7
     for day, amount in by_day.items():
         mean[day.weekday()] += amount / _WEEKS

@@ -1,0 +1,164 @@
+"""The board of a team: figures that add up, evidence, no more statements for many than for few."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from portal.pages.people.board import HEIGHT, WIDTH, draw
+from scheduler.models import Attempt, Budget, DeviceSample, Job, UsageEntry
+from scheduler.selectors.sharing.board import team_board
+from scheduler.services.sharing.budgets import set_budget
+from scheduler.services.sharing.limits import set_quota
+from tests.factories import member
+from tests.scenes import build_cluster, running, start, submit, sync
+
+pytestmark = pytest.mark.django_db
+URL = "/teams/vision/"
+
+
+@pytest.fixture
+def now():
+    return timezone.now()
+
+
+@pytest.fixture
+def board_scene(root, team, alice, project, now):
+    """A quota of 3 of 4 GPUs, a budget, a job that idles, one that works, one that waits."""
+    cluster = build_cluster(root, nodes=1, gpus=4)
+    set_quota(actor=root, owner=team, guaranteed=3, maximum=4)
+    set_budget(
+        actor=root,
+        owner=team,
+        gpu_hours=100,
+        valid_from=now - timedelta(days=10),
+        valid_until=now + timedelta(days=20),
+    )
+    for name, percent in (("sleepy", 1.0), ("busy", 95.0)):
+        works(cluster, alice, project, name, percent, now)
+    submit(alice, project, name="next", gpus_per_node=4, now=now)
+    return cluster
+
+
+def works(cluster, owner, project, name, percent, now, since=timedelta(hours=1)):
+    job = submit(owner, project, name=name, time_limit="9h", now=now - since)
+    attempt = start(job, cluster.node(1), now=now - since)
+    sync(cluster.node(1), running(attempt), now=now - since)
+    device = attempt.placements.get().allocations.get().device
+    DeviceSample.objects.filter(attempt=attempt).delete()
+    DeviceSample.objects.bulk_create(
+        DeviceSample(
+            device=device,
+            attempt=attempt,
+            at=now - timedelta(minutes=minute, microseconds=attempt.pk),
+            gpu_percent=percent,
+            memory_used_mib=1000,
+            power_watts=100,
+            temperature_c=50,
+        )
+        for minute in range(1, 29)
+    )
+    return attempt
+
+
+def spend(attempt, hours, day):
+    allocation = attempt.placements.get().allocations.get()
+    UsageEntry.objects.create(
+        kind="adjustment",
+        allocation=allocation,
+        attempt=attempt,
+        job=attempt.job,
+        project=attempt.job.project,
+        device_model="x",
+        period_start=day,
+        period_end=day,
+        gpu_seconds=hours * 3600,
+        unit_price=Decimal("3.6"),
+        currency="EUR",
+        cost=Decimal("3.6") * hours,
+    )
+
+
+def test_the_lead_sees_what_idles_with_its_evidence_and_stops_it(
+    client, board_scene, alice, lead, root
+):
+    client.force_login(lead)
+    page = client.get(URL).content.decode()
+    assert "sleepy" in page
+    assert "1 % on average, at most 1 %" in page
+    assert "28 readings" in page
+    assert "mailto:alice@example.org" in page
+    assert page.count("Stop job") == 1
+    assert "busy" not in page
+    assert "2 own, 1 free" in page
+    assert "Lasts: about" in page
+    sleepy = Job.objects.get(name="sleepy")
+    assert client.post(f"/jobs/{sleepy.pk}/cancel/").status_code == 302
+    sleepy.refresh_from_db()
+    assert sleepy.state == "stopping"
+
+
+def test_others_see_no_more_than_their_role_shows(client, board_scene, alice, finance, carol):
+    client.force_login(alice)
+    page = client.get(URL).content.decode()
+    assert "Who uses GPUs" in page
+    assert "Stop job" not in page
+    client.force_login(finance)
+    assert "sleepy" not in client.get(URL).content.decode()
+    client.force_login(carol)
+    assert client.get(URL).status_code == 404
+
+
+def test_a_burn_down_names_the_day_on_which_a_budget_is_used_up(
+    board_scene, team, lead, alice, now
+):
+    attempt = Attempt.objects.get(job__name="busy")
+    for days in range(1, 28):
+        spend(attempt, 5, now - timedelta(days=days))
+    Budget.objects.update(spent_s=50 * 3600)
+    [one] = team_board(lead, team, now=now).budgets
+    # 5 hours a day take what is left of 100 within three weeks.
+    assert one.foresight.out_on is not None
+    assert now.date() < one.foresight.out_on < now.date() + timedelta(days=21)
+    lefts = [left for _, left in one.left]
+    assert lefts == sorted(lefts, reverse=True)
+    assert lefts[-1] == one.budget.limit - one.standing.used
+    drawn = draw(one, now)
+    points = [tuple(map(float, pair.split(","))) for pair in drawn.past.split()]
+    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in points)
+    assert [x for x, _ in points] == sorted(x for x, _ in points)
+    assert drawn.ahead.split()[0] == drawn.past.split()[-1]
+    [person] = team_board(lead, team, now=now).people
+    assert (person.used_gpu_s, person.gpus, person.waiting) == (27 * 5 * 3600, 2, 1)
+
+
+def test_many_take_as_many_statements_as_few(client, board_scene, root, team, project, lead, now):
+    def seen():
+        client.force_login(lead)
+        client.get(URL)
+        with CaptureQueriesContext(connection) as captured:
+            answer = client.get(URL)
+        assert answer.status_code == 200
+        assert len(gzip.compress(answer.content)) < 30_000
+        return len(captured)
+
+    few = seen()
+    people = [member(f"person{number}", team, by=root) for number in range(12)]
+    works(board_scene, people[0], project, "third", 3.0, now)
+    for person in people:
+        submit(person, project, now=now)
+        failed = submit(person, project, now=now)
+        Job.objects.filter(pk=failed.pk).update(
+            state="failed", end_reason="exit_code", ended_at=now
+        )
+    attempt = Attempt.objects.get(job__name="third")
+    for days in range(1, 20):
+        spend(attempt, days, now - timedelta(days=days))
+    assert seen() == few <= 13
+    assert "program error" in client.get(URL).content.decode()
