@@ -14,6 +14,7 @@ from portal.forms.grammar.jobs import EXAMPLES, KEYS, parse_job_query
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.job_page import job_frame, overview
 from portal.pages.job_rows import job_rows, rows_and_sets
+from portal.pages.listing.job_csv import job_csv
 from portal.pages.logs.window import EMBEDDED, LogAsk, log_view
 from portal.pages.saved.views import opened_by_default, tabs_of
 from scheduler.selectors.cluster import visible_pools
@@ -26,11 +27,11 @@ from scheduler.selectors.jobs import (
 from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job
 from scheduler.states import JobState
 
-PAGE_SIZE = 50
+PAGE_SIZES = (50, 100, 200)
 COUNTED_AT_MOST = 1000
 # A socket carries at most fifty topics; who sees more projects than this listens to the pools.
 TOPICS_AT_MOST = 40
-LIST_PARAMETERS = ("q", "cursor", "top", "part", *KEYS)
+LIST_PARAMETERS = ("q", "cursor", "top", "part", "per", *KEYS)
 TABS = ("logs", "files", "metrics", "events", "spec", "cost")
 PRESETS = (
     ("", "All"),
@@ -59,21 +60,26 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
             before, top = (mark, top) if name == "cursor" else (before, mark)
     every = visible_jobs(viewer)
     found = filter_jobs(every, query.wanted, viewer) if not problems else every.none()
+    if request.GET.get("part") == "csv" and not problems:
+        return job_csv(viewer, found, now=now)
     found = found if query.wanted.job_set else one_of_each_set(found)
+    per = _per_page(request, problems)
     shown = found.filter(pk__lt=before) if before else found
     shown = shown.filter(pk__lte=top) if top else shown
-    jobs = list(shown.order_by("-pk")[: PAGE_SIZE + 1])
+    jobs = list(shown.order_by("-pk")[: per + 1])
     listed = job_rows if query.wanted.job_set else rows_and_sets
-    rows = listed(viewer, jobs[:PAGE_SIZE], now=now)
+    rows = listed(viewer, jobs[:per], now=now)
     first = top or (jobs[0].pk if jobs else 0)
     context = {
         "rows": rows,
+        "per": per,
+        "page_sizes": PAGE_SIZES,
         "query": query,
         "problems": problems,
         "presets": PRESETS,
         "examples": EXAMPLES.items(),
         "unknown": unknown_parameters(request.GET, LIST_PARAMETERS),
-        "next_cursor": write_cursor(jobs[PAGE_SIZE - 1].pk) if len(jobs) > PAGE_SIZE else "",
+        "next_cursor": write_cursor(jobs[per - 1].pk) if len(jobs) > per else "",
         "count": _counted(found.order_by()[: COUNTED_AT_MOST + 1].count()),
         "newer": found.filter(pk__gt=top).count() if top and not before else 0,
         "top": write_cursor(first) if first else "",
@@ -85,6 +91,14 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         return render(request, "jobs/list.html#rows", context)
     context["views"] = tabs_of(request, viewer, "jobs")
     return render(request, "jobs/list.html", context)
+
+
+def _per_page(request: HttpRequest, problems: list[str]) -> int:
+    text = request.GET.get("per", "") or str(PAGE_SIZES[0])
+    if text in map(str, PAGE_SIZES):
+        return int(text)
+    problems.append("per: choose 50, 100 or 200; these are 50.")
+    return PAGE_SIZES[0]
 
 
 def _query_text(request: HttpRequest) -> str:

@@ -254,3 +254,16 @@ def test_an_empty_list_stays_a_fragment_and_then_shows_the_first_job(client, ali
     scenes.build_cluster(root)
     scenes.submit(alice, project, name="first")
     assert "first" in client.get("/jobs/", {"top": "", "part": "rows"}).content.decode()
+
+
+def test_a_filter_as_a_file_has_all_its_jobs_and_no_formula(client, alice, yard, project):
+    scenes.submit(alice, project, name="=cmd()")
+    client.force_login(alice)
+    url = reverse("jobs:list")
+    page = client.get(url, {"part": "csv", "q": "state:waiting", "per": "100"})
+    lines = page.getvalue().decode("utf-8-sig").splitlines()
+    assert lines[0].startswith("number,name,state")
+    assert [line.split(",")[1] for line in lines[1:]] == ["'=cmd()", "held", "queued"]
+    assert client.get(url, {"per": "100"}).context["per"] == 100
+    wrong = client.get(url, {"per": "7"})
+    assert wrong.status_code == 200 and "per: choose" in wrong.content.decode()
