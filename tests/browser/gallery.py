@@ -144,7 +144,11 @@ def main() -> int:
     with running_stack() as stack, sync_playwright() as playwright:
         jobs = populate(stack)
         browser = launch(playwright)
-        private = addresses(jobs["done"]) + [f"/jobs/{jobs[k]}/" for k in ("running", "waiting")]
+        private = addresses(jobs["done"]) + [
+            f"/jobs/{jobs[one]}/{tab}"
+            for one in ("running", "waiting")
+            for tab in ("", "change/?time_limit=2h")
+        ]
         private.append(f"/requests/{jobs['asked']}/")
         private += [f"/templates/{TEMPLATE}/", f"/jobs/new/?template={TEMPLATE}"]
         for theme in THEMES:
