@@ -22,7 +22,7 @@ def test_a_job_is_submitted_read_and_cancelled(program, alice, cluster, spec):
     assert job["state"] == "queued"
     assert job["wait"]["reason"] == "evaluating"
     assert job["position"] == 1
-    assert set(job["actions"]) == {"cancel", "hold", "clone"}
+    assert set(job["actions"]) == {"cancel", "change", "hold", "clone"}
     assert job["spec"]["time_limit"] == "1h"
 
     assert caller.post(f"/jobs/{job['id']}/hold/").json()["state"] == "held"
@@ -187,3 +187,20 @@ def test_waiting_ends_when_time_is_up(program, alice, cluster, project):
     reply = program(alice).get(f"/jobs/{job.pk}/?wait=1")
     assert json.loads(reply.content)["is_final"] is False
     problem_of(program(alice).get(f"/jobs/{job.pk}/?wait=61"), 400, "bad_query")
+
+
+def test_a_submit_asks_nothing_about_tries_it_cannot_have_had(
+    program, alice, project, cluster, django_assert_max_num_queries
+):
+    """Who it is, where it goes, what holds there (14), the rows (2), and its place in the line."""
+    api = program(alice)
+    spec = {"name": "a", "project": project.path, "command": ["true"]}
+    assert api.post("/jobs/", spec).status_code == 201
+    with django_assert_max_num_queries(17):  # the savepoint of a test's transaction among them
+        reply = api.post("/jobs/", spec)
+    assert reply.status_code == 201
+    assert (reply.json()["attempt"], reply.json()["triage"], reply.json()["checkpoint"]) == (
+        None,
+        None,
+        None,
+    )

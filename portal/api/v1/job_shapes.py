@@ -211,9 +211,13 @@ def show_rows(jobs: list[Job]) -> list[dict[str, Any]]:
     return [show_row(job, unreachable) for job in jobs]
 
 
-def show_job(viewer: User, job: Job) -> dict[str, Any]:
-    """All of one job that the viewer may see."""
+def show_job(viewer: User, job: Job, *, is_new: bool = False) -> dict[str, Any]:
+    """All of one job that the viewer may see. `is_new`: just submitted, so never tried."""
     may_read = select.may_read_inside(viewer, job)
+    attempt = None if is_new else select.latest_attempt_number(job)
+    # Who was never tried has nothing to tell of a try.
+    failed = latest_diagnosis(viewer, job) if attempt else None
+    saved = latest_saved(viewer, job) if attempt else None
     return {
         **show_row(job, select.unreachable_job_ids([job])),
         "cpus": job.cpus,
@@ -222,10 +226,10 @@ def show_job(viewer: User, job: Job) -> dict[str, Any]:
         "retries": job.retries,
         "retries_used": job.user_retries_used,
         "cloned_from": job.cloned_from_id,
-        "attempt": select.latest_attempt_number(job),
+        "attempt": attempt,
         "position": position_in_queue(job),
         "actions": sorted(select.job_actions(viewer, job)),
-        "triage": show_triage(latest_diagnosis(viewer, job)),
-        "checkpoint": show_checkpoint(latest_saved(viewer, job)),
+        "triage": show_triage(failed),
+        "checkpoint": show_checkpoint(saved),
         "spec": select.shown_spec(viewer, job).readable() if may_read else None,
     }

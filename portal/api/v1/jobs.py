@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 from django.utils import timezone
@@ -120,7 +121,8 @@ def expected_version(request: Request) -> int | None:
 
 
 def _with_version(request: Request, job: Job, status: int = 200) -> Response:
-    reply = Response(show_job(viewer_of(request), job), status=status)
+    shown = show_job(viewer_of(request), job, is_new=status == HTTPStatus.CREATED)
+    reply = Response(shown, status=status)
     reply["ETag"] = f'W/"{job.version}"'
     return reply
 
