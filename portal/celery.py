@@ -38,6 +38,7 @@ _EVERY_S = {
     "scheduler.tasks.prune_notifications": 3600,
     "scheduler.tasks.reconcile_books": 86_400,
     "portal.celery.mail_reports": 900,
+    "portal.celery.make_files": 10,
 }
 app.conf.beat_schedule = {
     name: {"task": name, "schedule": seconds, "options": {"expires": seconds}}
@@ -64,3 +65,13 @@ def mail_reports() -> int:
     from portal.reports.books.mailing import mail_due_reports
 
     return mail_due_reports(now=timezone.now())
+
+
+@app.task(name="portal.celery.make_files")
+def make_files() -> int:
+    """Make the files of reports that people asked for."""
+    from django.utils import timezone
+
+    from portal.reports.books.making import make_report_files
+
+    return make_report_files(now=timezone.now())

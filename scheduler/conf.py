@@ -46,6 +46,7 @@ class SchedulerConf:
     keep_log_days: int
     keep_file_days: int
     keep_hour_days: int
+    keep_report_days: int
     sample_retention_s: int
     order: str
     placement: str

@@ -25,7 +25,7 @@ from scheduler.loop.cycle import Scheduler
 from scheduler.services import books, jobs, telemetry, usage
 from scheduler.services.budgets.telling import tell_alerts
 from scheduler.services.inbox import mailing as notifying
-from scheduler.services.kept import pruning
+from scheduler.services.kept import pruning, reports
 from scheduler.services.requesting import mailing, reminding, whatif
 from scheduler.services.timeline.segments import reconcile_segments
 
@@ -70,8 +70,9 @@ def prune_telemetry() -> int:
 
 @shared_task
 def prune_kept() -> int:
-    """Delete logs and files of jobs that ended longer ago than their projects keep them."""
-    return pruning.prune_kept(now=timezone.now()).items
+    """Delete logs and files of jobs, and files of reports, that were kept for long enough."""
+    now = timezone.now()
+    return pruning.prune_kept(now=now).items + reports.prune_report_files(now=now)
 
 
 @shared_task

@@ -26,7 +26,7 @@ from portal.pages.cluster.timeline import cluster_timeline
 from portal.pages.composing import templates
 from portal.pages.composing.drafts import draft_drop
 from portal.pages.composing.start import start
-from portal.pages.finance import adjustments, periods, prices, spending, terms
+from portal.pages.finance import adjustments, exports, periods, prices, spending, terms
 from portal.pages.finance import budgets as finance_budgets
 from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
@@ -158,8 +158,15 @@ finance_urls = [
     path("", finance_reports.index, name="index"),
     path("reports/<slug:slug>/", finance_reports.report, name="report"),
     path("statements/<int:number>/", finance_statements.statement, name="statement"),
+    path(
+        "statements/<int:number>/<slug:act>/",
+        finance_statements.statement_act,
+        name="statement_act",
+    ),
     path("schedules/", finance_schedules.schedules, name="schedules"),
     path("schedules/<int:pk>/end/", finance_schedules.schedule_end, name="schedule_end"),
+    path("exports/", exports.export_list, name="exports"),
+    path("exports/<int:pk>/", exports.export_file, name="export_file"),
     path("focus/", finance_focus.focus_list, name="focus"),
     path("focus/<str:period>/<str:version>/", finance_focus.focus_download, name="focus_download"),
     path("periods/", periods.period_list, name="periods"),

@@ -268,6 +268,7 @@ TRAINYARD = {
     "output_count": env.whole("TRAINYARD_OUTPUT_COUNT", 200, low=0, high=1000),
     "keep_log_days": env.whole("TRAINYARD_KEEP_LOG_DAYS", 180, low=1, high=36500),
     "keep_file_days": env.whole("TRAINYARD_KEEP_FILE_DAYS", 90, low=1, high=36500),
+    "keep_report_days": env.whole("TRAINYARD_KEEP_REPORT_DAYS", 14, low=1, high=36500),
     "keep_hour_days": env.whole("TRAINYARD_KEEP_HOUR_DAYS", 400, low=2, high=36500),
     "sample_retention_s": env.whole("TRAINYARD_SAMPLE_RETENTION_S", 86400, low=60),
     "order": env.choice("TRAINYARD_ORDER", "fair", "fifo", "shortest", "las"),

@@ -27,6 +27,8 @@ from scheduler.models.inbox import Notification, NotificationChoice, Notificatio
 from scheduler.models.jobs import Dependency, Job, Secret, SubmitKey
 from scheduler.models.money.checks import Reconciliation
 from scheduler.models.money.costs import Asset, CostKind, PoolCost
+from scheduler.models.money.disputes import StatementEvent
+from scheduler.models.money.files import ReportFile
 from scheduler.models.money.schedules import ReportDelivery, ReportSchedule
 from scheduler.models.money.terms import GuaranteeSpan, PoolTerms, Recovery, TermsDecision
 from scheduler.models.queues import Queue
@@ -116,6 +118,7 @@ __all__ = [
     "Recovery",
     "Renewal",
     "ReportDelivery",
+    "ReportFile",
     "ReportSchedule",
     "RequestDecision",
     "RequestEvent",
@@ -128,6 +131,7 @@ __all__ = [
     "Secret",
     "StartForecast",
     "Statement",
+    "StatementEvent",
     "StatementLine",
     "SubmitKey",
     "TemplateUse",

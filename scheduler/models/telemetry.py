@@ -7,6 +7,9 @@ from django.db import models
 from scheduler.models.attempts import Attempt
 from scheduler.models.cluster import Device, Node
 
+# Of a GPU's use in per cent: below it, a reading is one of doing nothing.
+IDLE_BELOW = 5.0
+
 
 class DeviceSample(models.Model):
     """One reading of one device, and the attempt that held it."""
@@ -43,13 +46,14 @@ class DeviceHour(models.Model):
     """What is left of the readings of a device for one attempt (None: nobody's) in one hour.
 
     `hour` is its begin; use and power are means over `count` readings, memory and temperature the
-    highest of them.
+    highest of them; `idle` of them were below IDLE_BELOW (None: rolled up before that was counted).
     """
 
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="hours")
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, null=True, related_name="hours")
     hour = models.DateTimeField(db_index=True)
     count = models.PositiveIntegerField()
+    idle = models.PositiveIntegerField(null=True)
     gpu_percent = models.FloatField()
     memory_used_mib = models.PositiveBigIntegerField()
     power_watts = models.FloatField()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Avg, Count, Max
+from django.db.models import Avg, Count, Max, Q
 from django.db.models.functions import TruncHour
 
 from scheduler import events
@@ -19,6 +19,7 @@ from scheduler.models import (
     HostSample,
     Node,
 )
+from scheduler.models.telemetry import IDLE_BELOW
 from scheduler.wire.messages import SyncRequest
 
 MAX_SAMPLES = 5000
@@ -112,6 +113,7 @@ def _roll_up(before: datetime) -> int:
         .values("device_id", "attempt_id", "hour")
         .annotate(
             count=Count("pk"),
+            idle=Count("pk", filter=Q(gpu_percent__lt=IDLE_BELOW)),
             gpu_percent=Avg("gpu_percent"),
             memory_used_mib=Max("memory_used_mib"),
             power_watts=Avg("power_watts"),

@@ -48,6 +48,7 @@ MONEY = (
     "/finance/reports/capacity/",
     "/finance/reports/job-cost/",
     "/finance/focus/",
+    "/finance/exports/",
     "/finance/schedules/",
     "/finance/periods/",
     "/finance/adjustments/",

@@ -206,13 +206,7 @@ ROWS: tuple[Row, ...] = (
     _post("finance:terms_act", "404 404 404 404 404 404 302", "terms", "decline"),
     _get("finance:assets", _BOOKS),
     _post(
-        "finance:assets",
-        _KEEPS,
-        pool="default",
-        name="cards",
-        paid="10",
-        since="2126-01-01",
-        months="2",
+        "finance:assets", _KEEPS, pool="default", name="x", paid="9", since="2126-01-01", months="2"
     ),
     _post("finance:asset_act", "404 404 404 404 404 404 302", "bought", "decline"),
     _get("finance:asset_retire", "404 404 404 404 404 404 200", "asset"),
@@ -237,9 +231,14 @@ ROWS: tuple[Row, ...] = (
     _get("finance:report", "403 403 200 200 403 403 200", "report"),
     # Nothing was billed in this yard.
     _get("finance:statement", "404 404 404 404 404 404 404", "running"),
+    _post("finance:statement_act", "404 404 404 404 404 404 404", "running", "dispute"),
     _get("finance:schedules", _ALL),
     _post("finance:schedules", _ALL),
     _post("finance:schedule_end", "404 404 404 404 404 404 302", "schedule"),
+    _get("finance:exports", _ALL),
+    _post("finance:exports", "403 403 302 302 403 403 302", slug="period-summary", format="csv"),
+    # Files are their askers' alone.
+    _get("finance:export_file", "404 404 404 404 404 404 404", "running"),
     _get("finance:focus", "403 403 403 403 403 403 200"),
     # No month is closed in this yard, so there is nothing to take home.
     _get("finance:focus_download", "403 403 403 403 403 403 404", "month", "focus"),

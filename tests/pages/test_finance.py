@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from accounts.models import AuditEvent
 from accounts.services import give_role
-from scheduler.models import LedgerEntry, Period, PeriodClose, Statement, UsageLine
+from scheduler.models import (
+    LedgerEntry,
+    OutboundMail,
+    Period,
+    PeriodClose,
+    Statement,
+    StatementEvent,
+    UsageLine,
+)
 from scheduler.selectors.books.catalogue import reports_for
+from scheduler.services.sharing.budgets import set_budget
 from tests import factories
 from tests.selectors.test_reports import closed
 from tests.services.test_books import clerk, yard
@@ -42,6 +54,120 @@ def test_figures_lead_to_their_seconds(client, root, closed):
         assert links, slug
         address = links[-1]
     assert client.get(address).context["checks"][0][0] is True
+
+
+@pytest.mark.parametrize(
+    ("slug", "measures"),
+    [
+        ("capacity", {"in_service_gpu_seconds", "run_gpu_seconds", "free_gpu_seconds"}),
+        ("quota-use", {"used_gpu_seconds"}),
+        ("budget-actual", {"actual_gpu_seconds"}),
+    ],
+)
+def test_figures_of_seconds_are_the_segments_they_lead_to(
+    client, root, team, closed, slug, measures
+):
+    set_budget(
+        actor=root,
+        owner=team,
+        gpu_hours=100,
+        valid_from=datetime(2026, 11, 1, tzinfo=UTC),
+        valid_until=datetime(2026, 12, 1, tzinfo=UTC),
+    )
+    client.force_login(root)
+    page = client.get(f"/finance/reports/{slug}/?period=2026-11")
+    cells = [cell for row in page.context["rows"] for cell in row if "/segments/" in cell.url]
+    assert measures <= {cell.column.name for cell in cells}
+    for cell in [cell for cell in cells if cell.column.name in measures][:4]:
+        found = client.get(cell.url.replace("/finance/", "/api/v1/finance/", 1)).json()
+        assert found["rows"]
+        if slug != "budget-actual":  # it counts what its own jobs held, whenever that was
+            assert found["totals"]["gpu_seconds"] == cell.value
+        assert client.get(cell.url).status_code == 200
+
+
+def test_a_day_of_another_month_is_refused_by_field(client, root, closed):
+    client.force_login(root)
+    address = "/finance/reports/segments/?period=2026-11"
+    for more, words in (
+        ("&day=2026-12-01", "day: Name a day of 2026-11"),
+        ("&day=never", "day: Name a day of 2026-11"),
+        ("&day=2026-11-02&bucket=lost", "bucket: Name one of allocated"),
+        ("", "attempt: Name an attempt, a day"),
+    ):
+        page = client.get(address + more)
+        assert page.status_code == 200 and words in page.content.decode()
+
+
+def test_reports_have_their_picture_where_there_is_something(client, root, closed):
+    client.force_login(root)
+    adjustments = client.get("/finance/reports/adjustments/?period=2026-11").context["figure"]
+    assert adjustments["data"][0]["x"] == [-0.33]
+    bars = client.get("/finance/reports/audit-extract/?period=2026-11").context["figure"]["data"][0]
+    shown = dict(zip(bars["y"], bars["x"], strict=True))
+    assert shown["adjustment.propose"] == shown["adjustment.post"] == 1
+    assert client.get("/finance/reports/restatements/?period=2026-11").context["figure"] is None
+
+
+def test_rows_are_taken_together_by_a_column_and_across_another(client, root, closed):
+    client.force_login(root)
+    address = "/finance/reports/period-summary/?period=2026-11"
+    whole = client.get(address).context["sheet"].totals
+    page = client.get(address + "&by=team")
+    found = page.context["sheet"]
+    assert dict(found.totals) == dict(whole) and all(ok for ok, _ in page.context["checks"])
+    teams = [row[0].text for row in page.context["rows"]]
+    assert teams == sorted(set(teams)) and len(teams) == 2
+    across = client.get(address + "&by=team&across=project&figure=total")
+    assert sum(across.context["sheet"].totals.values()) == whole["total"]
+    assert b"total:" in b"".join(client.get(address + "&by=team&across=project&format=csv"))
+    for more, words in (
+        ("&by=total", "by: Choose from"),
+        ("&across=team", "by: Name what to group by"),
+        ("&by=team&across=team", "across: Group by one"),
+    ):
+        assert words in client.get(address + more).content.decode()
+    trail = client.get("/finance/reports/job-cost/?period=2026-11&by=team")
+    assert "too long to be grouped" in trail.content.decode()
+
+
+def test_a_statement_is_sent_disputed_answered_and_settled(client, root, clerk, lead, closed, team):
+    number = Statement.objects.get(account=f"team:{team.pk}").number
+    address = reverse("finance:statement", kwargs={"number": number})
+
+    def act(person, act, status=302, **data):
+        client.force_login(person)
+        reply = client.post(f"{address}{act}/", data)
+        assert reply.status_code == status, reply.content
+        return reply
+
+    act(lead, "send", 403)
+    act(clerk, "send")
+    assert address in OutboundMail.objects.get(person=lead).text
+    act(lead, "dispute", 422, text=" ")
+    act(clerk, "dispute", 403, text="mine")
+    act(lead, "dispute", text="the node was down")
+    act(lead, "dispute", 409, text="again")
+    act(clerk, "settle", 409)
+    page = client.get(address).content.decode()
+    assert "the node was down" in page and "disputed" in page
+    act(clerk, "answer", text="credited as an adjustment")
+    act(clerk, "answer", 409, text="again")
+    act(clerk, "settle")
+    act(lead, "dispute", 409, text="late")
+    said = list(StatementEvent.objects.values_list("step", flat=True))
+    assert said == ["sent", "disputed", "answered", "settled"]
+    assert AuditEvent.objects.filter(action="statement.disputed").count() == 1
+
+
+def test_a_line_of_a_statement_leads_to_its_lines(client, lead, closed, team):
+    number = Statement.objects.get(account=f"team:{team.pk}").number
+    client.force_login(lead)
+    page = client.get(reverse("finance:statement", kwargs={"number": number}))
+    traces = [(line, trace) for _, found in page.context["projects"] for line, trace in found]
+    line, trace = next((line, trace) for line, trace in traces if trace)
+    sheet = client.get(f"/finance/reports/usage-lines/?{trace}").context["sheet"]
+    assert sheet.totals["amount"] == line.amount
 
 
 def test_the_index_has_months_checks_and_reports(client, root, alice, closed):

@@ -139,7 +139,13 @@ def things(people, root, alice, bob, lead, team, project):
 def reports_of(root: User) -> dict[str, Any]:
     """A report, a month, and a report that is sent by itself."""
     schedule = scheduled(root).pk
-    return {"report": "period-summary", "month": "2026-11", "focus": "1.2", "schedule": schedule}
+    return {
+        "report": "period-summary",
+        "month": "2026-11",
+        "focus": "1.2",
+        "schedule": schedule,
+        "dispute": "dispute",
+    }
 
 
 def books_of(second: User, project: Project, team: Team) -> dict[str, Any]:

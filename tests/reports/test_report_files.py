@@ -17,7 +17,7 @@ import pytest
 from accounts.models import AuditEvent, Team
 from accounts.services import SCOPES, issue_token
 from portal.reports.books.cells import exact_text
-from portal.reports.books.streams import StreamedFile
+from portal.reports.streams import StreamedFile
 from scheduler.models import Job, UsageLine
 from scheduler.selectors.books.catalogue import REPORTS
 from tests.reports.workbook import cells_of, sheet_names, sheet_xml

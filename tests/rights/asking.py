@@ -20,6 +20,7 @@ _API_WORDS = {
     "bookings/<int:pk>": "booking",
     "requests/<int:pk>": "asked",
     "nodes/<str:name>": "node",
+    "finance/files/<int:pk>": "running",
     "queue/<slug:pool>": "pool",
     "reports/<slug:slug>": "report",
     "teams/<slug:slug>": "team",

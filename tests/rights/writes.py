@@ -171,6 +171,7 @@ WRITES: Final[dict[str, str]] = {
     "post finance/periods/<str:month>/close/": "books",
     "post finance/periods/<str:month>/reopen/": "books_of_no_month",
     "post finance/periods/<str:month>/correct/": "books",
+    "post finance/files/": "everybody",
     "post finance/adjustments/": "books",
     "post finance/adjustments/<int:pk>/post/": "books",
     "post finance/adjustments/<int:pk>/decline/": "books",

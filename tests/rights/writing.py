@@ -101,6 +101,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post finance/periods/<str:month>/close/": ("month", {}),
     "post finance/periods/<str:month>/reopen/": ("month", {"reason": "x"}),
     "post finance/periods/<str:month>/correct/": ("month", {"reason": "x"}),
+    "post finance/files/": ("", {"slug": "job-cost", "period": "2126-01", "format": "csv"}),
     "post finance/adjustments/": ("", {"project": "{path}", "amount": "1", "reason": "x"}),
     "post finance/adjustments/<int:pk>/post/": ("adjustment", {}),
     "post finance/adjustments/<int:pk>/decline/": ("adjustment", {}),

@@ -14,6 +14,7 @@ from scheduler.ledger.focus.columns import VERSIONS
 from scheduler.ledger.focus.rules import check
 from scheduler.models import Attempt, Job, Statement
 from scheduler.selectors.books import focus
+from scheduler.selectors.books.slugs import lines
 from scheduler.services import books
 from scheduler.states import EndReason
 from tests.scenes import at
@@ -74,7 +75,7 @@ def test_a_correction_is_a_row_of_the_month_it_was_posted_in(root, yard, team):
 def test_pages_change_nothing(root, yard, monkeypatch):
     close(root)
     whole = list(focus.focus_rows(root, "2026-11"))
-    monkeypatch.setattr(focus, "_PAGE", 1)
+    monkeypatch.setattr(lines, "PAGE", 1)
     assert list(focus.focus_rows(root, "2026-11")) == whole
 
 

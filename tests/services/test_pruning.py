@@ -17,6 +17,7 @@ from scheduler.services.kept.pruning import Pruned, prune_kept, set_retention
 from scheduler.services.telemetry import prune_telemetry
 from tests import scenes
 from tests.scenes import NOON, at, ended, running, start, submit, sync, write_log, write_output
+from tests.selectors.test_reports import opened
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
@@ -116,6 +117,9 @@ def test_readings_become_hours_and_charts_go_on(cluster, alice, project):
             power_watts=100,
             temperature_c=50 + minute / 10,
         )
+    waste = opened(alice, "idle-waste")[0]
+    # It is there because one reading of eighteen was of a GPU that did nothing.
+    assert [row["readings"] for row in waste] == [18]
     # The third hour is partly younger than a day: it stays as it is.
     assert prune_telemetry(now=at(86_400 + 2.5 * 3600)) == 12
     hours = DeviceHour.objects.order_by("hour")
@@ -124,6 +128,7 @@ def test_readings_become_hours_and_charts_go_on(cluster, alice, project):
         (at(3600), 6, 85.0, 110),
     ]
     assert prune_telemetry(now=at(86_400 + 2.5 * 3600)) == 0
+    assert opened(alice, "idle-waste")[0] == waste
     (series,) = job_series(alice, job)
     assert series.at == [NOON, at(3600), *(at(minute * 60) for minute in range(120, 180, 10))]
     assert series.gpu_percent[:3] == [25.0, 85.0, 120.0]

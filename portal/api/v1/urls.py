@@ -20,7 +20,7 @@ from portal.api.v1 import (
     sets,
 )
 from portal.api.v1.composing import converting, templates
-from portal.api.v1.finance import months, reports, spending, terms
+from portal.api.v1.finance import exports, months, reports, spending, terms
 from portal.api.v1.organisation import audit, notifications, roles, secrets, views
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
 from portal.api.v1.organisation.services import ServiceEnd, ServiceList, ServiceTokens
@@ -180,6 +180,8 @@ urlpatterns: list[URLPattern] = [
     path("roles/", roles.RoleList.as_view(), name="roles"),
     path("roles/confirm/", roles.RoleConfirm.as_view(), name="role_confirm"),
     path("roles/take/", roles.RoleTake.as_view(), name="role_take"),
+    path("finance/files/", exports.FileList.as_view(), name="report_files"),
+    path("finance/files/<int:pk>/", exports.FileByNumber.as_view(), name="kept_file"),
     path("finance/reports/", reports.ReportList.as_view(), name="reports"),
     path("finance/reports/<slug:slug>/", reports.ReportBySlug.as_view(), name="report"),
     path("finance/reports/<slug:slug>/file/", reports.ReportFile.as_view(), name="report_file"),

@@ -136,9 +136,9 @@ def _lengthen(last: Month, rows: int) -> dict[str, Any]:
 
 def _export(root: User, last: Month, form: str) -> dict[str, Any]:
     """The lines as a file of a format, as a download makes it."""
-    began, before_s = time.monotonic(), cpu_s()
+    began, before_s, base = time.monotonic(), cpu_s(), peak_mib()
     tally, size = Tally(), 0
-    report, sheet = open_report(root, "usage-lines", Ask(str(last)))
+    report, sheet = open_report(root, "usage-lines", Ask(str(last)), is_whole=True)
     with tempfile.TemporaryFile() as file:
         for block in file_blocks(report, sheet, form, Style(), tally):
             file.write(block)
@@ -146,6 +146,7 @@ def _export(root: User, last: Month, form: str) -> dict[str, Any]:
     return {
         f"{form}_s": round(time.monotonic() - began, 1),
         f"{form}_cpu_s": round(cpu_s() - before_s, 1),
+        f"{form}_base_rss_mib": base,
         f"{form}_peak_rss_mib": peak_mib(),
         f"{form}_rows": tally.rows,
         f"{form}_mib": round(size / 2**20, 1),

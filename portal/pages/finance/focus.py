@@ -11,7 +11,7 @@ from accounts.errors import Conflict
 from accounts.services.audit import Subject, record
 from portal.pages.access import page, viewer_of
 from portal.reports.books.focus_files import focus_archive
-from portal.reports.books.streams import StreamedFile
+from portal.reports.streams import StreamedFile
 from scheduler.ledger.focus.columns import DEFAULT_VERSION, VERSIONS
 from scheduler.selectors.books.overview import books_overview
 

@@ -16,6 +16,7 @@ from portal.reports.books.asks import FILTERS, PARAMETERS, Wish, parse_wish
 from portal.reports.books.cells import exact_text, shown
 from portal.reports.books.figures import report_figure
 from portal.reports.books.opened import PAGE_ROWS, check_words, page_columns, page_of, shown_rows
+from portal.reports.books.pivots import figures_of, groups_of, pivoted
 from portal.reports.books.sending import send_file
 from scheduler.selectors.books.catalogue import open_report, report_named, reports_for
 from scheduler.selectors.books.checks import reconciliation
@@ -47,9 +48,11 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
     viewer, now = viewer_of(request), timezone.now()
     months = shelf()
     wish = parse_wish(request.GET, now=now, period=months.last_closed)
-    found, problems = report_named(slug), [f"{name}: {words}." for name, words in wish.problems]
+    found = whole = report_named(slug)
+    problems = [f"{name}: {words}." for name, words in wish.problems]
     try:
-        found, sheet = open_report(viewer, slug, wish.ask, months)
+        whole, sheet = open_report(viewer, slug, wish.ask, months, is_whole=bool(wish.form))
+        found, sheet = pivoted(whole, sheet, wish.ask, wish.pivot)
         if wish.form and not problems:
             return send_file(viewer, found, wish, sheet)
     except (Invalid, files.Unavailable) as refused:
@@ -64,6 +67,9 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
         "problems": problems,
         "unknown": unknown_parameters(request.GET, PARAMETERS),
         "formats": _FORMAT_WORDS,
+        "groups": groups_of(whole),
+        "figures": figures_of(whole),
+        "pivot": wish.pivot,
         "fields": [(n, getattr(wish.ask, n) or "") for n in FILTERS if n in found.takes],
         "after": wish.after,
         "is_filtered": bool(set(wish.ask.filters) - {"sort"}),
@@ -96,7 +102,7 @@ def _table(found: Report, wish: Wish, sheet: Sheet) -> dict[str, Any]:
 
 def _sort_of(found: Report, ask: Ask, name: str) -> tuple[str, str]:
     """What a click on a header sorts by, and which way it is sorted now."""
-    if found.is_streamed:
+    if found.is_streamed or ":" in name:
         return "", ""
     if ask.sort == f"-{name}":
         return name, "descending"

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from portal.reports.books.files import FORMATS, Style
+from portal.reports.books.pivots import Pivot
 from scheduler.ledger.periods import Month
-from scheduler.selectors.books.frame import Ask
+from scheduler.selectors.books.frame import NARROWS, Ask
 
-FILTERS = ("team", "project", "sku", "rate", "attempt", "label", "sort")
-PARAMETERS = ("period", *FILTERS, "after", "format", "of", "bom", "separator", "raw")
+FILTERS = NARROWS
+_PIVOT = ("by", "across", "figure")
+PARAMETERS = ("period", *FILTERS, *_PIVOT, "after", "format", "of", "bom", "separator", "raw")
 _SEPARATORS = {"": ",", "comma": ",", "semicolon": ";"}
 _SWITCH = {"": None, "0": False, "1": True}
 _MOST = 200
@@ -27,6 +29,7 @@ class Wish:
     form: str = ""
     of: str = "csv"
     style: Style = field(default_factory=Style)
+    pivot: Pivot = field(default_factory=Pivot)
     problems: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -40,7 +43,7 @@ def parse_wish(query: Mapping[str, str], *, now: datetime, period: str = "") -> 
     except ValueError as error:
         wish.problems.append(("period", str(error).removeprefix("period: ")))
         month = str(Month.of(int(now.timestamp())))
-    for name in FILTERS:
+    for name in (*FILTERS, *_PIVOT):
         if len(found[name]) > _MOST or "\x00" in found[name]:
             wish.problems.append((name, f"must be plain text of at most {_MOST} characters"))
             found[name] = ""
@@ -48,6 +51,7 @@ def parse_wish(query: Mapping[str, str], *, now: datetime, period: str = "") -> 
     attempt = _whole(wish, "attempt", found["attempt"])
     names = {name: found[name] for name in FILTERS if name != "attempt"}
     wish.ask = Ask(month, attempt=attempt, now_s=int(now.timestamp()), **names)
+    wish.pivot = Pivot(*(found[name] for name in _PIVOT))
     wish.form = _one_of(wish, "format", found["format"], ("", *FORMATS))
     wish.of = _one_of(
         wish, "of", found["of"] or "csv", tuple(f for f in FORMATS if f != "manifest")

@@ -27,17 +27,19 @@ def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
     label, value = (names.index(name) for name in report.chart)
     team = names.index("team") if report.chart[0] == "project" else None
     is_hours = report.columns[value].form is Form.SECONDS
-    sums: dict[str, Decimal] = {}
-    for row in islice(sheet.rows(0), _MOST_ROWS):
+    sums = {key: Decimal(count) for key, count in sheet.drawn.items()}
+    for row in () if sums else islice(sheet.rows(0), _MOST_ROWS):
         cell, key = row.cells[value], str(row.cells[label] or "")
-        if team is not None and key:
-            key = f"{row.cells[team]}/{key}"
+        if team is not None:
+            key = f"{row.cells[team]}/{key}".rstrip("/")
         if isinstance(cell, int | Decimal) and key:
             sums[key] = sums.get(key, Decimal(0)) + Decimal(cell)
-    ranked = sorted(sums.items(), key=lambda pair: pair[1], reverse=True)[:_MOST_BARS]
+    # The largest either way: what was given back counts as much as what was charged.
+    largest = sorted(sums.items(), key=lambda pair: abs(pair[1]), reverse=True)[:_MOST_BARS]
+    ranked = sorted(largest, key=lambda pair: pair[1], reverse=True)
     if not any(amount for _, amount in ranked):
         return None
-    unit = "GPU-h" if is_hours else sheet.currency
+    unit = "GPU-h" if is_hours else f"{report.grain}s" if sheet.drawn else sheet.currency
     shown = list(reversed(ranked))
     return {
         "data": [

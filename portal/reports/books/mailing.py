@@ -45,7 +45,7 @@ def mail_due_reports(*, now: datetime) -> int:
 def _send(due: Due, now: datetime) -> None:
     schedule, form = due.schedule, due.schedule.file_format
     ask = Ask(due.period, now_s=int(now.timestamp()), **schedule.filters)
-    report, sheet = open_report(due.recipient, schedule.slug, ask)
+    report, sheet = open_report(due.recipient, schedule.slug, ask, is_whole=True)
     files.require_format(form)
     tally = files.Tally()
     blocks: list[bytes] = []

@@ -17,7 +17,7 @@ PAGE_ROWS = 100
 # An attempt has few rows; more with one key than this would be no page any more.
 _MOST_OF_A_KEY = 50
 _MOST_LOOKED_AT = 5_000
-_NEEDED = frozenset({"attempt", "sku", "rate"})
+_NEEDED = frozenset({"attempt", "sku", "rate", "day"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,7 @@ def _link(column: Column, ask: Ask, row: Row, places: Mapping[str, int]) -> str:
     if taken.get("project"):
         taken = {**taken, "project": f"{taken.pop('team', '')}/{taken['project']}"}
     narrowed = {name: exact_text(value) for name, value in taken.items() if value}
+    narrowed |= column.drill.fixed
     return address(column.drill.slug, {"period": ask.period, **narrowed}) if narrowed else ""
 
 

@@ -8,7 +8,7 @@ from accounts.models import User
 from accounts.services.audit import Subject, record
 from portal.reports.books import files
 from portal.reports.books.asks import Wish
-from portal.reports.books.streams import StreamedFile
+from portal.reports.streams import StreamedFile
 from scheduler.selectors.books.frame import Report, Sheet
 
 

@@ -105,6 +105,8 @@ _CUSTOM = (
     _may("x_ChargebackMode"),
     _may("x_ChargeKind"),
     _may("x_CorrectsPeriod"),
+    _may("x_DatasetVersion", Form.INTEGER),
+    _may("x_GpuCount", Form.INTEGER),
     _may("x_GpuFlavor"),
     _may("x_GpuSeconds", Form.INTEGER),
     _may("x_JobId"),

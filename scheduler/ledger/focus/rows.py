@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -15,6 +15,7 @@ from scheduler.ledger.exact import gpu_hours
 from scheduler.ledger.focus.columns import columns_of
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import DAY_S, ChargeKind, UsageLine
+from scheduler.ledger.shares import ratios
 
 Row = dict[str, str | None]
 _SHARES = frozenset({ChargeKind.IDLE_SHARE, ChargeKind.PLATFORM_SHARE})
@@ -23,7 +24,7 @@ _METHODS = {ChargeKind.IDLE_SHARE: "idle-share-v1", ChargeKind.PLATFORM_SHARE: "
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """Who writes the export, and about which month. `status` is the month's state."""
+    """Who writes the export, about which month; `status` is its state, `dataset` its close."""
 
     month: Month
     currency: str
@@ -33,6 +34,7 @@ class Issuer:
     status: str
     version: str
     charging: str = "showback"
+    dataset: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,19 @@ class Owner:
     attempt_number: int = 0
     pseudonym: str = ""
     tags: Mapping[str, str] | None = None
+    gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What part of a shared charge a line is: of which pool, and how much of it, of 1 in all."""
+
+    pool_name: str
+    ratio: Decimal
+
+
+# What is shared at a time: holder, pool, flavour, day. Its lines differ by account.
+Origin = tuple[str, str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +123,7 @@ def _common(issuer: Issuer, cost: Decimal, owner: Owner, booked: Booked) -> Row:
         "SubAccountId": owner.team_id or None,
         "SubAccountName": owner.team_name or None,
         "x_ChargebackMode": issuer.charging,
+        "x_DatasetVersion": str(issuer.dataset),
         "x_LedgerEntryId": str(booked.entry) if booked.entry else None,
         "x_LedgerHash": booked.hash or None,
         "x_PeriodStatus": issuer.status,
@@ -116,10 +132,57 @@ def _common(issuer: Issuer, cost: Decimal, owner: Owner, booked: Booked) -> Row:
     }
 
 
-def line_row(line: UsageLine, owner: Owner, booked: Booked, issuer: Issuer) -> Row:
-    """A usage line's row; the day is clipped to the month."""
+def is_share(kind: ChargeKind) -> bool:
+    """Whether lines of a kind are parts of what was shared."""
+    return kind in _SHARES
+
+
+def origin_of(line: UsageLine) -> Origin:
+    """The shared charge a line is a part of."""
+    return line.holder, line.pool, line.flavour, line.day_s
+
+
+def allocations(
+    shares: Iterable[tuple[Origin, str, int]], pools: Mapping[str, str]
+) -> dict[tuple[Origin, str], Allocation]:
+    """By origin and account, from seconds: the ratios of an origin add up to exactly 1."""
+    by_origin: dict[Origin, dict[str, int]] = {}
+    for origin, account, seconds in shares:
+        parts = by_origin.setdefault(origin, {})
+        parts[account] = parts.get(account, 0) + seconds
+    return {
+        (origin, account): Allocation(pools.get(origin[1], origin[1]), ratio)
+        for origin, parts in by_origin.items()
+        for account, ratio in ratios(parts).items()
+    }
+
+
+def _allocated(line: UsageLine, part: Allocation) -> Row:
+    bucket = line.holder.removeprefix("share:")
+    # Put together as text: a ratio must not become a float on its way.
+    element = (
+        f'{{"AllocatedRatio":{part.ratio:f},"UsageQuantity":{line.gpu_seconds},'
+        '"UsageUnit":"GPU-Seconds"}'
+    )
+    return {
+        "AllocatedMethodDetails": f'{{"Elements":[{element}]}}',
+        "AllocatedMethodId": _METHODS[line.kind],
+        "AllocatedResourceId": f"{line.holder}:{line.pool}:{line.flavour}",
+        "AllocatedResourceName": f"{bucket.replace('_', ' ')}, {line.flavour}, {part.pool_name}",
+        "AllocatedTags": _flat({"platform/bucket": bucket, "platform/pool": part.pool_name}),
+    }
+
+
+def line_row(
+    line: UsageLine,
+    owner: Owner,
+    booked: Booked,
+    issuer: Issuer,
+    part: Allocation | None = None,
+) -> Row:
+    """A usage line's row; the day is clipped to the month. `part`: of what is shared."""
     price, hours = plain_text(line.unit_price), plain_text(line.gpu_hours)
-    is_share = line.kind in _SHARES
+    is_part = is_share(line.kind)
     row = _common(issuer, line.amount, owner, booked)
     row |= {
         "ChargeCategory": "Usage",
@@ -135,9 +198,9 @@ def line_row(line: UsageLine, owner: Owner, booked: Booked, issuer: Issuer) -> R
         "PricingCategory": "Standard",
         "PricingQuantity": hours,
         "PricingUnit": "GPU-Hours",
-        "ResourceId": f"{line.holder}:{line.pool}" if is_share else f"attempt:{line.holder}",
+        "ResourceId": f"{line.holder}:{line.pool}" if is_part else f"attempt:{line.holder}",
         "ResourceName": owner.job_name or None,
-        "ResourceType": "Idle Capacity" if is_share else "GPU Job",
+        "ResourceType": "Idle Capacity" if is_part else "GPU Job",
         "SkuId": f"{line.flavour}:{line.kind.value}",
         "SkuMeter": line.kind.value,
         "SkuPriceDetails": _flat({"x_GpuModel": line.flavour}),
@@ -145,6 +208,7 @@ def line_row(line: UsageLine, owner: Owner, booked: Booked, issuer: Issuer) -> R
         "Tags": _flat(owner.tags) if owner.tags else None,
         "x_AttemptNumber": str(owner.attempt_number) if owner.attempt_number else None,
         "x_ChargeKind": line.kind.value,
+        "x_GpuCount": str(owner.gpus) if owner.gpus else None,
         "x_GpuFlavor": line.flavour,
         "x_GpuSeconds": str(line.gpu_seconds),
         "x_JobId": owner.job_id or None,
@@ -157,10 +221,7 @@ def line_row(line: UsageLine, owner: Owner, booked: Booked, issuer: Issuer) -> R
             "ResourceId": line.holder,
             "ResourceType": "GPU Reservation",
         }
-    if is_share:
-        row["AllocatedMethodId"] = _METHODS[line.kind]
-        row["AllocatedResourceId"] = row["ResourceId"]
-    return row
+    return row if part is None else row | _allocated(line, part)
 
 
 def entry_row(entry: Entry, owner: Owner, booked: Booked, issuer: Issuer) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 from accounts.errors import Forbidden, Invalid, NotFound
@@ -81,11 +82,12 @@ def report_named(slug: str) -> Report:
 
 
 def open_report(
-    viewer: User, slug: str, ask: Ask, shelf: Shelf | None = None
+    viewer: User, slug: str, ask: Ask, shelf: Shelf | None = None, *, is_whole: bool = False
 ) -> tuple[Report, Sheet]:
     """The report as the viewer may see it: the same figures for page, API and every file.
 
-    `shelf`: the months, where they are read already.
+    `shelf`: the months, where they are read already. `is_whole`: all rows will be read, for a file
+    whose memory must not grow with them.
 
     Raises NotFound for a slug, month, team or project that is none or foreign, Forbidden for a
     report that is not the viewer's, Invalid for a filter or an order it does not know.
@@ -104,6 +106,7 @@ def open_report(
             raise Invalid("This report comes in the order of the ledger only.", field="sort")
         if ask.sort.removeprefix("-") not in names:
             raise Invalid(f"Sort by one of {', '.join(sorted(names))}.", field="sort")
-    if "attempt" in report.takes and report.slug == "segments" and not ask.attempt:
-        raise Invalid("Name an attempt.", field="attempt")
-    return report, report.open(replace(ask), scope)
+    if report.slug == "segments" and not (ask.attempt or ask.day or ask.team or ask.project):
+        raise Invalid("Name an attempt, a day, a team or a project.", field="attempt")
+    with lines.unmapped() if is_whole else nullcontext():
+        return report, report.open(replace(ask), scope)

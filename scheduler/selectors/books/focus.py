@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Sum
 
 from accounts.errors import Conflict, Forbidden, NotFound
 from accounts.models import Project, User
@@ -15,22 +16,27 @@ from scheduler.ledger.entries import INTERNAL, RECOVERY, ROUNDING, Entry, EntryK
 from scheduler.ledger.exact import ZERO, gpu_hours
 from scheduler.ledger.focus.columns import DEFAULT_VERSION
 from scheduler.ledger.focus.rows import (
+    Allocation,
     Booked,
     Issuer,
+    Origin,
     Owner,
+    allocations,
     cells,
     entry_row,
     header,
+    is_share,
     line_row,
     moment,
+    origin_of,
     pseudonym,
 )
 from scheduler.ledger.periods import Month, PeriodState
 from scheduler.ledger.rating import ChargeKind, UsageLine
-from scheduler.models import LedgerEntry, Period, PeriodClose, Statement
+from scheduler.models import LedgerEntry, Period, PeriodClose, Pool, Statement
 from scheduler.models import UsageLine as StoredLine
+from scheduler.selectors.books.slugs.lines import in_pages
 
-_PAGE = 5_000
 _LINE_FIELDS = (
     "pk",
     "holder",
@@ -48,6 +54,8 @@ _LINE_FIELDS = (
     "attempt__job__name",
     "attempt__job__owner_id",
     "attempt__job__spec__labels",
+    "attempt__job__gpus_per_node",
+    "attempt__job__nodes",
 )
 
 
@@ -59,6 +67,7 @@ class _Books:
     owners: dict[str, Owner]
     booked: dict[tuple[str, str, str], Booked]
     invoices: dict[str, str]
+    parts: dict[tuple[Origin, str], Allocation]
 
 
 def focus_rows(
@@ -78,7 +87,8 @@ def _rows(row: Period, books: _Books, names: list[str]) -> Iterator[list[str]]:
     yield names
     for line, owner in _lines(row, books):
         booked = books.booked[line.account, f"{line.flavour}:{line.kind}", line.rate_id]
-        yield cells(line_row(line, owner, booked, books.issuer), names)
+        part = books.parts.get((origin_of(line), line.account))
+        yield cells(line_row(line, owner, booked, books.issuer, part), names)
     for stored in _entries(row).filter(lines=0):
         entry = _entry(stored)
         side = entry.credit if entry.debit in (RECOVERY, ROUNDING) else entry.debit
@@ -124,32 +134,40 @@ def _load(row: Period, close: PeriodClose, issuer: str, version: str) -> _Books:
             status=row.state,
             version=version,
             charging=row.charging,
+            dataset=close.version,
         ),
         owners=owners,
         booked=booked,
         invoices=invoices,
+        parts=_parts(row),
     )
 
 
+def _parts(row: Period) -> dict[tuple[Origin, str], Allocation]:
+    """What each account has of each shared charge; grows with days, pools and accounts."""
+    shared = StoredLine.objects.filter(period=row, kind__in=[k for k in ChargeKind if is_share(k)])
+    sums = (
+        shared.order_by()
+        .values_list("holder", "pool_id", "flavour", "day_s", "account")
+        .annotate(seconds_=Sum("gpu_seconds"))
+    )
+    pools = {str(pk): name for pk, name in Pool.objects.values_list("pk", "name")}
+    found = (
+        ((holder, str(pool), flavour, day_s), account, seconds)
+        for holder, pool, flavour, day_s, account, seconds in sums
+    )
+    return allocations(found, pools)
+
+
 def _lines(row: Period, books: _Books) -> Iterator[tuple[UsageLine, Owner]]:
-    """Lines page by page; nothing is kept open between pages."""
-    last = 0
-    while True:
-        page = list(
-            StoredLine.objects.filter(period=row, pk__gt=last)
-            .order_by("pk")
-            .values_list(*_LINE_FIELDS)[:_PAGE]
-        )
-        for found in page:
-            yield _line(row.currency, found, books)
-        if len(page) < _PAGE:
-            return
-        last = page[-1][0]
+    """Lines in the order in which they were written."""
+    for found in in_pages(StoredLine.objects.filter(period=row), 0, *_LINE_FIELDS):
+        yield _line(row.currency, found, books)
 
 
 def _line(currency: str, found: tuple[Any, ...], books: _Books) -> tuple[UsageLine, Owner]:
     _, holder, day_s, account, pool, flavour, kind, rate, price, seconds, amount = found[:11]
-    number, job, job_name, person, labels = found[11:]
+    number, job, job_name, person, labels, per_node, nodes = found[11:]
     line = UsageLine(
         holder=holder,
         day_s=day_s,
@@ -171,6 +189,7 @@ def _line(currency: str, found: tuple[Any, ...], books: _Books) -> tuple[UsageLi
             job_id=str(job),
             job_name=job_name,
             attempt_number=number,
+            gpus=per_node * nodes,
             pseudonym=pseudonym(settings.SECRET_KEY, person),
             # A job's labels are part of its specification and never change.
             tags=labels if isinstance(labels, dict) else None,

@@ -35,10 +35,11 @@ WHOLE = frozenset({Form.COUNT, Form.SECONDS})
 
 @dataclass(frozen=True, slots=True)
 class Drill:
-    """Where a figure leads: a report, with parameters taken from columns of the same row."""
+    """Where a figure leads: a report, with parameters from columns of its row and fixed ones."""
 
     slug: str
     take: Mapping[str, str]
+    fixed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,13 @@ class Bound(Check):
         return self.left <= self.right
 
 
+# What an `Ask` may be narrowed by, in the order in which a page offers it.
+NARROWS = (
+    "team", "project", "sku", "rate", "attempt", "label", "day", "pool", "flavour", "kind",
+    "bucket", "sort",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """What is asked of a report: a month, and what it is narrowed to; empty means all.
@@ -97,14 +105,18 @@ class Ask:
     rate: str = ""
     attempt: int = 0
     label: str = ""
+    day: str = ""
+    pool: str = ""
+    flavour: str = ""
+    kind: str = ""
+    bucket: str = ""
     sort: str = ""
     now_s: int = 0
 
     @property
     def filters(self) -> dict[str, str]:
         """What it is narrowed to, by parameter; for links and manifests."""
-        names = ("team", "project", "sku", "rate", "attempt", "label", "sort")
-        return {name: str(getattr(self, name)) for name in names if getattr(self, name)}
+        return {name: str(getattr(self, name)) for name in NARROWS if getattr(self, name)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +132,8 @@ class Sheet:
     """An opened report. `rows(after)` streams the rows whose key is beyond `after`, in order.
 
     `totals` are of the whole sheet by column, whatever page is shown. `version` counts the closes
-    of the month: with the same version the same rows come out.
+    of the month: with the same version the same rows come out. `drawn`: the sums of the picture,
+    by label, where there are too many rows to be read for it.
     """
 
     rows: Callable[[int], Iterator[Row]]
@@ -131,6 +144,7 @@ class Sheet:
     state: str = ""
     count: int | None = None
     remarks: Sequence[str] = field(default_factory=tuple)
+    drawn: Mapping[str, int] = field(default_factory=dict)
 
 
 class Who(Flag):

@@ -7,11 +7,13 @@ from datetime import datetime
 from decimal import Decimal
 
 from accounts.errors import NotFound
-from accounts.models import User
+from accounts.models import Team, User
+from accounts.permissions import can
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.exact import ZERO, gpu_hours, total
 from scheduler.ledger.periods import Month
-from scheduler.models import PeriodClose, Statement, StatementLine
+from scheduler.models import PeriodClose, Statement, StatementEvent, StatementLine
+from scheduler.models.money.disputes import StatementStep
 from scheduler.selectors.books.frame import Check
 from scheduler.selectors.books.months import effect_of
 from scheduler.selectors.books.scope import Place, Scope, scope_of
@@ -25,6 +27,7 @@ class PaperLine:
     kind: str
     flavour: str
     meter: str
+    rate: str
     note: str
     hours: Decimal
     unit_price: Decimal | None
@@ -34,9 +37,10 @@ class PaperLine:
 
 @dataclass(frozen=True, slots=True)
 class PaperProject:
-    """A project's lines and what they come to."""
+    """A project's lines and what they come to; `path` where it is a project."""
 
     name: str
+    path: str
     lines: tuple[PaperLine, ...]
     billed: Decimal
 
@@ -61,14 +65,21 @@ class Paper:
     head_hash: str
     checks: tuple[Check, ...]
     later: int
+    events: tuple[StatementEvent, ...]
+    may_dispute: bool
+    may_keep: bool
+
+    @property
+    def standing(self) -> str:
+        """The last step that is more than a mail; empty: issued, and nothing since."""
+        steps = [event.step for event in self.events if event.step != StatementStep.SENT]
+        return steps[-1] if steps else ""
 
 
 def paper_of(viewer: User, number: int) -> Paper:
     """A statement for those who may see the account's costs; raises NotFound for others alike."""
-    statement = Statement.objects.select_related("close__period").filter(number=number).first()
     scope = scope_of(viewer)
-    if statement is None or not scope.shows(statement.account):
-        raise NotFound("There is no such statement for you.")
+    statement = _visible(scope, number)
     close = statement.close
     currency = close.period.currency
     projects = _projects(statement, scope, currency)
@@ -96,7 +107,28 @@ def paper_of(viewer: User, number: int) -> Paper:
             Check("lines equal the statement, exact", exact or ZERO, statement.exact, currency),
         ),
         later=_later(statement, close),
+        events=tuple(StatementEvent.objects.filter(statement=statement).select_related("by")),
+        may_dispute=_leads(viewer, statement),
+        may_keep=can(viewer, "keep_books", None),
     )
+
+
+def require_statement(viewer: User, number: int) -> None:
+    """Raises NotFound for a statement that is missing or not the viewer's to see."""
+    _visible(scope_of(viewer), number)
+
+
+def _visible(scope: Scope, number: int) -> Statement:
+    statement = Statement.objects.select_related("close__period").filter(number=number).first()
+    if statement is None or not scope.shows(statement.account):
+        raise NotFound("There is no such statement for you.")
+    return statement
+
+
+def _leads(viewer: User, statement: Statement) -> bool:
+    key = statement.account.removeprefix("team:")
+    team = Team.objects.filter(pk=int(key)).first() if key.isdecimal() else None
+    return team is not None and can(viewer, "manage_team", team)
 
 
 def _later(statement: Statement, close: PeriodClose) -> int:
@@ -109,16 +141,21 @@ def _later(statement: Statement, close: PeriodClose) -> int:
 def _projects(statement: Statement, scope: Scope, currency: str) -> tuple[PaperProject, ...]:
     """The statement's lines by project, in the order they were posted."""
     lines: dict[str, list[PaperLine]] = {}
+    paths: dict[str, str] = {}
     parts = StatementLine.objects.filter(statement=statement).select_related("entry")
     for part in parts.order_by("entry__number"):
         effect = effect_of(part.entry)
         place = scope.place(effect.account)
-        lines.setdefault(place.project or place.team or place.account, []).append(
+        name = place.project or place.team or place.account
+        if place.project:
+            paths[name] = f"{place.team}/{place.project}"
+        lines.setdefault(name, []).append(
             PaperLine(
                 entry=part.entry.number,
                 kind=part.entry.kind,
                 flavour=part.entry.sku.rpartition(":")[0],
                 meter=part.entry.sku.rpartition(":")[2],
+                rate=str(part.entry.rate_id or ""),
                 note=part.entry.reason,
                 hours=gpu_hours(effect.gpu_seconds),
                 unit_price=part.entry.unit_price if part.entry.sku else None,
@@ -127,6 +164,6 @@ def _projects(statement: Statement, scope: Scope, currency: str) -> tuple[PaperP
             )
         )
     return tuple(
-        PaperProject(name, tuple(lines[name]), total(line.billed for line in lines[name]))
-        for name in sorted(lines)
+        PaperProject(name, paths.get(name, ""), tuple(found), total(line.billed for line in found))
+        for name, found in sorted(lines.items())
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +15,18 @@ from pathlib import Path
 from scheduler.ledger.bills import draw_bills, rounding_entries
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.entries import RECOVERY, ROUNDING, EntryKind, seal, team_of
-from scheduler.ledger.focus.rows import Booked, Issuer, Owner, cells, entry_row, header, line_row
+from scheduler.ledger.focus.rows import (
+    Booked,
+    Issuer,
+    Owner,
+    allocations,
+    cells,
+    entry_row,
+    header,
+    is_share,
+    line_row,
+    origin_of,
+)
 from tests.ledger.golden import FEBRUARY, golden_tallies
 from tests.ledger.test_golden_month import WHERE, first_close
 
@@ -33,12 +45,15 @@ def good(version: str = "1.2") -> tuple[Table, dict[str, Decimal]]:
     _, _, lines = golden_tallies()
     names = header(version)
     table = [names]
+    shares = [(origin_of(x), x.account, x.gpu_seconds) for x in lines if is_share(x.kind)]
+    parts = allocations(shares, {})
     for line in lines:
         sealed = by_key[line.account, f"{line.flavour}:{line.kind}", line.rate_id]
         team, _, project = line.account.partition("/")
         owner = Owner(team, team.title(), project, project.title(), "17", "train", 1, "ab12")
         booked = Booked(invoices[team_of(line.account)], sealed.entry.number, sealed.hash)
-        table.append(cells(line_row(line, owner, booked, ISSUER), names))
+        part = parts.get((origin_of(line), line.account))
+        table.append(cells(line_row(line, owner, booked, ISSUER, part), names))
     for sealed in chain:
         if sealed.entry.kind in (EntryKind.ADJUSTMENT, EntryKind.ROUNDING):
             sides = (sealed.entry.debit, sealed.entry.credit)
@@ -110,12 +125,47 @@ SPOILS: dict[str, Callable[[Table], None]] = {
 }
 
 
+def _share(table: Table) -> int:
+    """The first row that is a part of something shared."""
+    place = table[0].index("AllocatedMethodId")
+    return next(number for number, row in enumerate(table) if number and row[place])
+
+
+def _set_share(column: str, value: str) -> Callable[[Table], None]:
+    def change(table: Table) -> None:
+        table[_share(table)][table[0].index(column)] = value
+
+    return change
+
+
+def _more_than_all(table: Table) -> None:
+    row, place = _share(table), table[0].index("AllocatedMethodDetails")
+    details = re.sub(r'("AllocatedRatio":)[0-9.]+', r"\g<1>1.000000000000", table[row][place])
+    assert details != table[row][place]
+    table[row][place] = details
+
+
+# What version 1.3 brought: rules of its own, and old rules on its columns.
+SPOILS_1_3: dict[str, Callable[[Table], None]] = {
+    **SPOILS,
+    "missing_column": _drop("HostProviderName"),
+    "null": _set("ServiceProviderName", ""),
+    "json": _set_share("AllocatedTags", '{"a":{"b":1}}'),
+    "allocation": _set("AllocatedResourceName", "free"),
+    "allocation_details": _set_share("AllocatedMethodDetails", '{"Elements":[]}'),
+    "allocation_sum": _more_than_all,
+}
+SPOILT = {"1.2": SPOILS, "1.3": SPOILS_1_3}
+
+
 def main() -> None:
-    BAD.mkdir(exist_ok=True)
-    for rule, spoil in SPOILS.items():
-        table, _ = good()
-        spoil(table)
-        (BAD / f"{rule}.csv").write_text(written(table), encoding="utf-8", newline="")
+    for version, spoils in SPOILT.items():
+        (BAD / version).mkdir(parents=True, exist_ok=True)
+        for rule, spoil in spoils.items():
+            table, _ = good(version)
+            spoil(table)
+            path = BAD / version / f"{rule}.csv"
+            path.write_text(written(table), encoding="utf-8", newline="")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -11,8 +12,8 @@ import pytest
 from scheduler.ledger.entries import RECOVERY, Entry, EntryKind
 from scheduler.ledger.focus.columns import VERSIONS, columns_of
 from scheduler.ledger.focus.rows import Booked, Owner, cells, entry_row, header
-from scheduler.ledger.focus.rules import FILE_RULES, HEADER_RULES, ROW_RULES, check
-from tests.ledger.focus.month import BAD, ISSUER, SPOILS, Table, good
+from scheduler.ledger.focus.rules import FILE_RULES, HEADER_RULES, ROW_RULES, SINCE, check
+from tests.ledger.focus.month import BAD, ISSUER, SPOILT, Table, good
 
 RULES = (*HEADER_RULES, *ROW_RULES, *FILE_RULES)
 
@@ -28,21 +29,44 @@ def test_the_golden_month_keeps_every_rule(version):
     assert len(table) > 60
 
 
-def test_every_rule_has_its_bad_file():
-    assert set(RULES) == set(SPOILS) == {path.stem for path in BAD.glob("*.csv")}
+def rules_of(version: str) -> list[str]:
+    return [rule for rule in RULES if version >= SINCE.get(rule, "")]
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_bad_file_is_found_by_its_rule_alone(rule):
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_rule_has_its_bad_file(version):
+    there = {path.stem for path in (BAD / version).glob("*.csv")}
+    assert set(rules_of(version)) == set(SPOILT[version]) == there
+
+
+@pytest.mark.parametrize(("version", "rule"), [(v, r) for v in VERSIONS for r in rules_of(v)])
+def test_a_bad_file_is_found_by_its_rule_alone(version, rule):
     _, payable = good()
-    with (BAD / f"{rule}.csv").open(encoding="utf-8", newline="") as file:
+    with (BAD / version / f"{rule}.csv").open(encoding="utf-8", newline="") as file:
         table = list(csv.reader(file))
-    found = list(check(table[0], as_rows(table), "1.2", payable=payable))
+    found = list(check(table[0], as_rows(table), version, payable=payable))
     assert {breach.rule for breach in found} - _FOLLOWS.get(rule, set()) == {rule}
 
 
+def test_shares_say_how_much_of_what_they_are():
+    table, _ = good("1.3")
+    shares = [row for row in as_rows(table) if row["AllocatedMethodId"]]
+    assert shares and {row["x_ChargeKind"] for row in shares} <= {"idle-share", "platform-share"}
+    whole: dict[tuple[str, str], Decimal] = {}
+    for row in shares:
+        (element,) = json.loads(row["AllocatedMethodDetails"], parse_float=Decimal)["Elements"]
+        assert element["UsageQuantity"] == int(row["x_GpuSeconds"])
+        key = (row["AllocatedResourceId"], row["ChargePeriodStart"])
+        whole[key] = whole.get(key, Decimal(0)) + element["AllocatedRatio"]
+    assert set(whole.values()) == {Decimal(1)}
+
+
 # A cell that cannot be read as a number cannot be multiplied or added either.
-_FOLLOWS = {"unit": {"adjustment_price"}, "currency": {"invoice_currency"}}
+_FOLLOWS = {
+    "unit": {"adjustment_price"},
+    "currency": {"invoice_currency"},
+    "allocation_details": {"allocation_sum"},
+}
 
 
 def test_invoices_are_what_the_statements_say():

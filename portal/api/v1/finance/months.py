@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.utils import timezone
@@ -12,12 +13,12 @@ from rest_framework.response import Response
 from accounts.selectors import get_visible_project
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
+from portal.api.v1.finance.deciding import decided
 from scheduler.selectors.books.desk import MonthDesk, adjustments_for, get_adjustment, month_desks
 from scheduler.services import books
 from scheduler.services.books.posting import require_bookkeeper, stamp_of
 from scheduler.services.errors import NotFound
 
-_MOST = 2**63 - 1
 _AMOUNT: dict[str, Any] = {"max_digits": 38, "decimal_places": 15}
 
 
@@ -112,8 +113,14 @@ class AdjustmentBody(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=255)
 
 
-def _month(request: Request, month: str) -> Response:
-    """The month as it is now."""
+def _acted(
+    request: Request,
+    month: str,
+    act: Callable[..., Any],
+    body: type[serializers.Serializer[Any]],
+) -> Response:
+    """Do it and show the month as it is now."""
+    act(actor=viewer_of(request), period=month, **body_of(request, body))
     desks = month_desks(viewer_of(request), now=timezone.now())
     found = next((desk for desk in desks if desk.period.name == month), None)
     if found is None:
@@ -141,9 +148,7 @@ class MonthSoftClose(ApiView):
         reply=MonthShape,
     )
     def post(self, request: Request, month: str) -> Response:
-        sent = body_of(request, MonthBody)
-        books.soft_close_period(actor=viewer_of(request), period=month, **sent)
-        return _month(request, month)
+        return _acted(request, month, books.soft_close_period, MonthBody)
 
 
 class MonthClose(ApiView):
@@ -157,9 +162,7 @@ class MonthClose(ApiView):
         reply=MonthShape,
     )
     def post(self, request: Request, month: str) -> Response:
-        sent = body_of(request, MonthBody)
-        books.close_period(actor=viewer_of(request), period=month, **sent)
-        return _month(request, month)
+        return _acted(request, month, books.close_period, MonthBody)
 
 
 class MonthReopen(ApiView):
@@ -173,9 +176,7 @@ class MonthReopen(ApiView):
         reply=MonthShape,
     )
     def post(self, request: Request, month: str) -> Response:
-        sent = body_of(request, ReasonedMonthBody)
-        books.reopen_period(actor=viewer_of(request), period=month, **sent)
-        return _month(request, month)
+        return _acted(request, month, books.reopen_period, ReasonedMonthBody)
 
 
 class MonthCorrect(ApiView):
@@ -230,10 +231,9 @@ class AdjustmentPost(ApiView):
         reply=AdjustmentShape,
     )
     def post(self, request: Request, pk: int) -> Response:
-        body_of(request)
-        actor = viewer_of(request)
-        found = get_adjustment(actor, min(pk, _MOST))
-        return Response(AdjustmentShape(books.post_adjustment(actor=actor, adjustment=found)).data)
+        return decided(
+            request, pk, get_adjustment, books.post_adjustment, AdjustmentShape, "adjustment"
+        )
 
 
 class AdjustmentDecline(ApiView):
@@ -243,8 +243,6 @@ class AdjustmentDecline(ApiView):
         "adjustments_decline", "Turn an amount by hand down", scope=None, reply=AdjustmentShape
     )
     def post(self, request: Request, pk: int) -> Response:
-        body_of(request)
-        actor = viewer_of(request)
-        found = get_adjustment(actor, min(pk, _MOST))
-        row = books.decline_adjustment(actor=actor, adjustment=found)
-        return Response(AdjustmentShape(row).data)
+        return decided(
+            request, pk, get_adjustment, books.decline_adjustment, AdjustmentShape, "adjustment"
+        )

@@ -33,6 +33,11 @@ _NARROW = (
     Query("rate", str, "Number of a rate."),
     Query("attempt", int, "Number of an attempt."),
     Query("label", str, "Key of the label of unit-cost."),
+    Query("day", str, "A UTC day of the month, such as 2026-11-03."),
+    Query("pool", str, "Name of a pool."),
+    Query("flavour", str, "Model of the GPU."),
+    Query("kind", str, "Kind of a charge, such as run-borrowed."),
+    Query("bucket", str, "A bucket of seconds; allocated, idle and unallocated stand for several."),
     Query("sort", str, "A column, with - in front for falling order."),
 )
 
@@ -166,8 +171,9 @@ class ReportFile(ApiView):
         """CSV, XLSX, Parquet, or the manifest of one of them: rows, totals, SHA-256, checks."""
         months = shelf()
         wish = _wish(request, months)
-        report, sheet = open_report(viewer_of(request), slug, wish.ask, months)
-        return send_file(viewer_of(request), report, wish, sheet)
+        actor = viewer_of(request)
+        report, sheet = open_report(actor, slug, wish.ask, months, is_whole=True)
+        return send_file(actor, report, wish, sheet)
 
 
 def _wish(request: Request, months: Shelf) -> Wish:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.models import User
 from portal.api.operations import ApiView, Query, body_of, operation
 from portal.api.shapes import viewer_of
+from portal.api.v1.finance.deciding import decided, pool_of
 from portal.api.v1.finance.spending_shapes import (
     AssetBody,
     Assets,
@@ -23,20 +20,8 @@ from portal.api.v1.finance.spending_shapes import (
     RecoveryRows,
     RetireBody,
 )
-from scheduler.models import Pool
 from scheduler.selectors.books import spending as select
-from scheduler.selectors.cluster import get_visible_pool
 from scheduler.services import books
-from scheduler.services.errors import NotFound
-
-_MOST = 2**63 - 1
-
-
-def _pool(actor: User, sent: dict[str, Any]) -> Pool:
-    try:
-        return get_visible_pool(actor, sent.pop("pool"))
-    except NotFound:
-        raise serializers.ValidationError({"pool": ["there is no such pool"]}) from None
 
 
 class AssetList(ApiView):
@@ -56,7 +41,7 @@ class AssetList(ApiView):
     )
     def post(self, request: Request) -> Response:
         sent, actor = body_of(request, AssetBody), viewer_of(request)
-        pool = _pool(actor, sent)
+        pool = pool_of(actor, sent)
         asset = books.propose_asset(actor=actor, pool=pool, **sent)
         return Response(AssetShape(asset).data, status=201)
 
@@ -66,10 +51,7 @@ class AssetApprove(ApiView):
 
     @operation("assets_approve", "Approve a purchase", scope=None, reply=AssetShape)
     def post(self, request: Request, pk: int) -> Response:
-        body_of(request)
-        actor = viewer_of(request)
-        asset = select.get_visible_asset(actor, min(pk, _MOST))
-        return Response(AssetShape(books.approve_spending(actor=actor, row=asset)).data)
+        return decided(request, pk, select.get_visible_asset, books.approve_spending, AssetShape)
 
 
 class AssetDecline(ApiView):
@@ -77,10 +59,7 @@ class AssetDecline(ApiView):
 
     @operation("assets_decline", "Turn a purchase down", scope=None, reply=AssetShape)
     def post(self, request: Request, pk: int) -> Response:
-        body_of(request)
-        actor = viewer_of(request)
-        asset = select.get_visible_asset(actor, min(pk, _MOST))
-        return Response(AssetShape(books.decline_spending(actor=actor, row=asset)).data)
+        return decided(request, pk, select.get_visible_asset, books.decline_spending, AssetShape)
 
 
 class AssetRetire(ApiView):
@@ -94,9 +73,15 @@ class AssetRetire(ApiView):
         reply=AssetShape,
     )
     def post(self, request: Request, pk: int) -> Response:
-        sent, actor = body_of(request, RetireBody), viewer_of(request)
-        asset = select.get_visible_asset(actor, min(pk, _MOST))
-        return Response(AssetShape(books.retire_asset(actor=actor, asset=asset, **sent)).data)
+        return decided(
+            request,
+            pk,
+            select.get_visible_asset,
+            books.retire_asset,
+            AssetShape,
+            "asset",
+            body=RetireBody,
+        )
 
 
 class RetirementApprove(ApiView):
@@ -106,10 +91,9 @@ class RetirementApprove(ApiView):
         "retirements_approve", "Agree that an asset leaves early", scope=None, reply=AssetShape
     )
     def post(self, request: Request, pk: int) -> Response:
-        body_of(request)
-        actor = viewer_of(request)
-        asset = select.get_visible_asset(actor, min(pk, _MOST))
-        return Response(AssetShape(books.approve_retirement(actor=actor, asset=asset)).data)
+        return decided(
+            request, pk, select.get_visible_asset, books.approve_retirement, AssetShape, "asset"
+        )
 
 
 class RetirementDecline(ApiView):
@@ -117,10 +101,9 @@ class RetirementDecline(ApiView):
 
     @operation("retirements_decline", "Keep an asset in service", scope=None, reply=AssetShape)
     def post(self, request: Request, pk: int) -> Response:
-        body_of(request)
-        actor = viewer_of(request)
-        asset = select.get_visible_asset(actor, min(pk, _MOST))
-        return Response(AssetShape(books.decline_retirement(actor=actor, asset=asset)).data)
+        return decided(
+            request, pk, select.get_visible_asset, books.decline_retirement, AssetShape, "asset"
+        )
 
 
 class CostList(ApiView):
@@ -140,7 +123,7 @@ class CostList(ApiView):
     )
     def post(self, request: Request) -> Response:
         sent, actor = body_of(request, CostBody), viewer_of(request)
-        pool = _pool(actor, sent)
+        pool = pool_of(actor, sent)
         cost = books.propose_cost(actor=actor, pool=pool, **sent)
         return Response(CostShape(cost).data, status=201)
 
@@ -150,10 +133,7 @@ class CostApprove(ApiView):
 
     @operation("pool_costs_approve", "Approve and book a cost", scope=None, reply=CostShape)
     def post(self, request: Request, pk: int) -> Response:
-        body_of(request)
-        actor = viewer_of(request)
-        cost = select.get_visible_cost(actor, min(pk, _MOST))
-        return Response(CostShape(books.approve_spending(actor=actor, row=cost)).data)
+        return decided(request, pk, select.get_visible_cost, books.approve_spending, CostShape)
 
 
 class CostDecline(ApiView):
@@ -161,10 +141,7 @@ class CostDecline(ApiView):
 
     @operation("pool_costs_decline", "Turn a cost down", scope=None, reply=CostShape)
     def post(self, request: Request, pk: int) -> Response:
-        body_of(request)
-        actor = viewer_of(request)
-        cost = select.get_visible_cost(actor, min(pk, _MOST))
-        return Response(CostShape(books.decline_spending(actor=actor, row=cost)).data)
+        return decided(request, pk, select.get_visible_cost, books.decline_spending, CostShape)
 
 
 class RecoveryByMonth(ApiView):

@@ -10,10 +10,9 @@ from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
+from portal.api.v1.finance.deciding import decided, pool_of
 from scheduler.selectors.books.terms import get_visible_terms, terms_so_far
-from scheduler.selectors.cluster import get_visible_pool
 from scheduler.services import books
-from scheduler.services.errors import NotFound
 
 
 class TermsShape(serializers.Serializer[Any]):
@@ -71,10 +70,7 @@ class TermsList(ApiView):
     )
     def post(self, request: Request) -> Response:
         sent, actor = body_of(request, TermsBody), viewer_of(request)
-        try:
-            pool = get_visible_pool(actor, sent.pop("pool"))
-        except NotFound:
-            raise serializers.ValidationError({"pool": ["there is no such pool"]}) from None
+        pool = pool_of(actor, sent)
         row = books.propose_terms(actor=actor, pool=pool, **sent)
         return Response(TermsShape(row).data, status=201)
 
@@ -86,10 +82,7 @@ class TermsApprove(ApiView):
         "terms_approve", "Approve terms somebody else proposed", scope=None, reply=TermsShape
     )
     def post(self, request: Request, pk: int) -> Response:
-        body_of(request)
-        actor = viewer_of(request)
-        row = books.approve_terms(actor=actor, terms=get_visible_terms(actor, min(pk, 2**63 - 1)))
-        return Response(TermsShape(row).data)
+        return decided(request, pk, get_visible_terms, books.approve_terms, TermsShape, "terms")
 
 
 class TermsDecline(ApiView):
@@ -97,7 +90,4 @@ class TermsDecline(ApiView):
 
     @operation("terms_decline", "Turn proposed terms down", scope=None, reply=TermsShape)
     def post(self, request: Request, pk: int) -> Response:
-        body_of(request)
-        actor = viewer_of(request)
-        row = books.decline_terms(actor=actor, terms=get_visible_terms(actor, min(pk, 2**63 - 1)))
-        return Response(TermsShape(row).data)
+        return decided(request, pk, get_visible_terms, books.decline_terms, TermsShape, "terms")

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from django.db.models import Count, Q, Subquery, Value
+from django.db.models import BigIntegerField, CharField, Count, F, Q, QuerySet, Subquery, Value
 
 from accounts.models import AuditEvent, AuditSeal
 from accounts.permissions import can
@@ -41,11 +41,7 @@ def _audit_extract(ask: Ask, scope: Scope) -> Sheet:
     events = AuditEvent.objects.filter(wanted, at__gte=window[0], at__lt=window[1])
     sealed = AuditEvent.objects.filter(pk__lte=Subquery(_LAST_SEALED)).order_by()
     there_ = sealed.annotate(one_=Value(1)).values("one_").annotate(n_=Count("pk")).values("n_")
-    seals = list(
-        AuditSeal.objects.order_by("until_id")
-        .annotate(there_=Subquery(there_))
-        .values_list("number", "from_id", "until_id", "count", "there_")
-    )
+    seals, acts = _seals_and_acts(events, Subquery(there_))
 
     def rows(after: int) -> Iterator[Row]:
         place = 0
@@ -58,7 +54,29 @@ def _audit_extract(ask: Ask, scope: Scope) -> Sheet:
     there = (seals[-1][4] or 0) if seals else 0
     counted = sum(seal[3] for seal in seals)
     checks = [Check("sealed events are all there", there, counted, "events")]
-    return Sheet(rows, {}, checks, version=books.version, state=books.state)
+    return Sheet(rows, {}, checks, version=books.version, state=books.state, drawn=acts)
+
+
+def _seals_and_acts(
+    events: QuerySet[AuditEvent], there: Subquery
+) -> tuple[list[tuple[int, ...]], dict[str, int]]:
+    """Seals by rising event, and how often each action was done in the month; one statement."""
+    names = ("number_", "from_", "until_", "count_", "there_", "action_")
+    # Bare values: by those nothing is grouped.
+    none = {name: Value(0, output_field=BigIntegerField()) for name in names if name != "action_"}
+    done = events.order_by().annotate(action_=F("action"), **{**none, "count_": Count("pk")})
+    of_seals = {"number_": F("number"), "from_": F("from_id"), "until_": F("until_id")}
+    seals = AuditSeal.objects.order_by().annotate(
+        **of_seals, count_=F("count"), there_=there, action_=Value("", output_field=CharField())
+    )
+    seals_: list[tuple[int, ...]] = []
+    acts: dict[str, int] = {}
+    for *figures, action in seals.values_list(*names).union(done.values_list(*names), all=True):
+        if action:
+            acts[action] = figures[3]
+        else:
+            seals_.append(tuple(figures))
+    return sorted(seals_, key=lambda seal: seal[2]), acts
 
 
 def _cells(event: AuditEvent, seal: int | None) -> tuple[str | int | datetime | None, ...]:
@@ -93,6 +111,7 @@ REPORTS = (
         _EVENTS,
         Who.BOOKS,
         _audit_extract,
+        chart=("action", "event"),
         is_streamed=True,
     ),
 )

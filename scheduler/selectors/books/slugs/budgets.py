@@ -17,6 +17,7 @@ from scheduler.selectors.books.frame import (
     Cells,
     Check,
     Column,
+    Drill,
     Form,
     Report,
     Sheet,
@@ -29,6 +30,7 @@ from scheduler.selectors.books.slugs.devices import end_of
 
 _HELD = [str(bucket) for bucket in ALLOCATED]
 _TRAILING_DAYS = 28
+_HELD_BY = Drill("segments", {"team": "team", "project": "project"}, {"bucket": "allocated"})
 _BUDGETS = (
     Column("budget", "Budget", Form.COUNT),
     Column("team", "Team"),
@@ -37,14 +39,14 @@ _BUDGETS = (
     Column("valid_until", "Until", Form.MOMENT),
     Column("enforcement", "At the limit"),
     Column("budget_gpu_seconds", "Budget h", Form.SECONDS, is_summed=True),
-    Column("actual_gpu_seconds", "Actual h", Form.SECONDS, is_summed=True),
+    Column("actual_gpu_seconds", "Actual h", Form.SECONDS, is_summed=True, drill=_HELD_BY),
     Column("committed_gpu_seconds", "Committed h", Form.SECONDS, is_summed=True),
     Column("forecast_low_gpu_seconds", "Forecast low h", Form.SECONDS),
     Column("forecast_gpu_seconds", "Forecast h", Form.SECONDS),
     Column("forecast_high_gpu_seconds", "Forecast high h", Form.SECONDS),
     Column("variance_gpu_seconds", "Over (+) or under h", Form.SECONDS),
     Column("budget_amount", "Budget", Form.AMOUNT),
-    Column("actual_amount", "Actual", Form.AMOUNT),
+    Column("actual_amount", "Actual", Form.AMOUNT, drill=_HELD_BY),
     Column("committed_amount", "Committed", Form.AMOUNT),
     Column("used_percent", "Used", Form.PERCENT),
     Column("currency", "Currency"),

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from django.db.models import Sum
+from django.db.models import Q, QuerySet, Sum
 
-from accounts.errors import NotFound
-from scheduler.ledger.segments import IN_SERVICE, Bucket
-from scheduler.models import UsageLine
+from accounts.errors import Invalid, NotFound
+from scheduler.ledger.rating import DAY_S
+from scheduler.ledger.segments import ALLOCATED, IDLE, IN_SERVICE, UNALLOCATED, Bucket
+from scheduler.models import DeviceSegment, UsageLine
 from scheduler.selectors.books.frame import (
     Ask,
     Cells,
     Check,
     Column,
+    Drill,
     Form,
     Report,
     Row,
@@ -27,20 +29,32 @@ from scheduler.selectors.books.frame import (
 from scheduler.selectors.books.months import Books
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.seconds import added_up, by_day, day_of, within
-from scheduler.selectors.books.slugs.lines import is_own
+from scheduler.selectors.books.slugs.lines import day_asked, is_own
 
 _BUCKETS = tuple(bucket for bucket in Bucket if bucket is not Bucket.OUT)
+_ROLLED_UP: dict[str, tuple[Bucket, ...]] = {
+    "allocated": tuple(sorted(ALLOCATED)),
+    "idle": tuple(sorted(IDLE)),
+    "unallocated": tuple(sorted(UNALLOCATED)),
+    **{str(bucket): (bucket,) for bucket in _BUCKETS},
+}
+_OF_A_DAY = {"day": "day", "pool": "pool", "flavour": "flavour"}
 _CAPACITY = (
     Column("day", "Day", Form.DAY),
     Column("pool", "Pool"),
     Column("flavour", "GPU"),
-    Column("in_service_gpu_seconds", "In service h", Form.SECONDS, is_summed=True),
+    Column(
+        "in_service_gpu_seconds", "In service h", Form.SECONDS, True, Drill("segments", _OF_A_DAY)
+    ),
     *(
-        Column(f"{b}_gpu_seconds", f"{b.replace('_', ' ').capitalize()} h", Form.SECONDS, True)
+        Column(
+            f"{b}_gpu_seconds", f"{b.replace('_', ' ').capitalize()} h", Form.SECONDS, True,
+            Drill("segments", _OF_A_DAY, {"bucket": str(b)}),
+        )
         for b in _BUCKETS
     ),
     Column("used_percent", "Used", Form.PERCENT),
-)
+)  # fmt: skip
 
 
 def end_of(books: Books, ask: Ask) -> int:
@@ -85,6 +99,8 @@ _SEGMENTS = (
     Column("flavour", "Model"),
     Column("bucket", "Bucket"),
     Column("cause", "Why it began"),
+    Column("attempt", "Attempt", Form.COUNT),
+    Column("job", "Job", Form.COUNT, is_job=True),
     Column("start", "Start", Form.MOMENT),
     Column("end", "End", Form.MOMENT),
     Column("gpu_seconds", "GPU-seconds", Form.SECONDS, is_summed=True),
@@ -92,35 +108,58 @@ _SEGMENTS = (
 
 
 def _segments(ask: Ask, scope: Scope) -> Sheet:
-    """The seconds an attempt held devices in a month, as they were written."""
+    """Device seconds as they were written, cut to the month or to a day of it."""
     books = scope.books(ask.period)
     start_s, end_s = books.month.start_s, end_of(books, ask)
-    found = within(start_s, end_s).filter(attempt_id=ask.attempt)
-    if is_own(scope):
-        found = found.filter(attempt__job__owner=scope.viewer)
-    elif not scope.is_all:
-        found = found.filter(attempt__job__project__team__in=scope.teams)
-    if not found.exists():
+    if ask.day:
+        start_s = day_asked(books, ask)
+        end_s = max(start_s, min(end_s, start_s + DAY_S))
+    found = _asked(within(start_s, end_s).exclude(bucket=Bucket.OUT), ask, scope)
+    if ask.attempt and not found.exists():
         raise NotFound("This attempt held nothing in that month, or is not yours to see.")
     held = sum(added_up(found, start_s, end_s, "bucket").values())
 
     def rows(after: int) -> Iterator[Row]:
         for row in (
-            found.filter(pk__gt=after).select_related("device__node").order_by("pk").iterator(5_000)
+            found.filter(pk__gt=after)
+            .select_related("device__node", "attempt")
+            .order_by("pk")
+            .iterator(5_000)
         ):
             until = end_s if row.end_s is None else min(row.end_s, end_s)
             began = max(row.start_s, start_s)
             place = (row.device.node.name, row.device.index, row.flavour)
             moments = (datetime.fromtimestamp(each, UTC) for each in (began, until))
-            what = (row.bucket, row.cause)
+            job = row.attempt.job_id if row.attempt else None
+            what = (row.bucket, row.cause, row.attempt_id, job)
             yield Row(row.pk, (row.pk, *place, *what, *moments, until - began))
 
     checks = []
-    if books.period is not None and books.version:
+    if books.period is not None and books.version and set(ask.filters) == {"attempt"}:
         lines = UsageLine.objects.filter(period=books.period, attempt_id=ask.attempt)
         rated = lines.aggregate(seconds=Sum("gpu_seconds"))["seconds"] or 0
         checks.append(Check("equals rated lines", held, rated, "GPU-s"))
     return Sheet(rows, {"gpu_seconds": held}, checks, version=books.version, state=books.state)
+
+
+def _asked(found: QuerySet[DeviceSegment], ask: Ask, scope: Scope) -> QuerySet[DeviceSegment]:
+    """As narrow as it was asked for, of what the viewer may see; operators see all devices."""
+    if is_own(scope) and not scope.is_operator:
+        found = found.filter(attempt__job__owner=scope.viewer)
+    elif not scope.is_all and not scope.is_operator:
+        found = found.filter(project__team__in=scope.teams)
+    exact = {"attempt_id": ask.attempt, "pool__name": ask.pool, "flavour": ask.flavour}
+    found = found.filter(**{name: value for name, value in exact.items() if value})
+    if ask.bucket:
+        if ask.bucket not in _ROLLED_UP:
+            raise Invalid(f"Name one of {', '.join(_ROLLED_UP)}.", field="bucket")
+        found = found.filter(bucket__in=_ROLLED_UP[ask.bucket])
+    team, _, project = (ask.project or ask.team).partition("/")
+    if team:
+        mine = Q(project__team__slug=team)
+        mine = mine & Q(project__slug=project) if project else mine | Q(team__slug=team)
+        found = found.filter(mine)
+    return found
 
 
 REPORTS = (
@@ -129,8 +168,9 @@ REPORTS = (
         "day × pool × flavour", _CAPACITY, Who.BOOKS | Who.OPERATORS, _capacity,
     ),
     Report(
-        "segments", "Segments", "The device seconds behind an attempt's lines.", "segment",
-        _SEGMENTS, Who.BOOKS | Who.TEAMS | Who.OWN, _segments, frozenset({"attempt"}),
+        "segments", "Segments", "The device seconds behind a figure, as they were written.",
+        "segment", _SEGMENTS, Who.BOOKS | Who.TEAMS | Who.OWN | Who.OPERATORS, _segments,
+        frozenset({"attempt", "team", "project", "day", "pool", "flavour", "bucket"}),
         is_streamed=True, is_trail=True,
     ),
 )  # fmt: skip

@@ -31,6 +31,7 @@ from scheduler.selectors.books.frame import (
     Cells,
     Check,
     Column,
+    Drill,
     Form,
     Report,
     Sheet,
@@ -45,15 +46,18 @@ from scheduler.selectors.books.slugs.standing import Day, Standing
 from scheduler.states import JobState
 
 _HELD = [str(bucket) for bucket in ALLOCATED]
+_DAY = {"day": "day", "team": "team", "flavour": "flavour"}
+_HELD_BY = Drill("segments", _DAY, {"bucket": "allocated"})
+_BORROWED = Drill("usage-lines", _DAY, {"kind": str(ChargeKind.RUN_BORROWED)})
 _QUOTAS = (
     Column("day", "Day", Form.DAY),
     Column("team", "Team"),
     Column("flavour", "GPU"),
     Column("guaranteed", "Guaranteed", Form.COUNT),
-    Column("mean_gpus", "Mean use", Form.PRICE),
-    Column("peak_gpus", "Peak use", Form.COUNT),
-    Column("used_gpu_seconds", "Used h", Form.SECONDS, is_summed=True),
-    Column("borrowed_gpu_seconds", "Borrowed h", Form.SECONDS, is_summed=True),
+    Column("mean_gpus", "Mean use", Form.PRICE, drill=_HELD_BY),
+    Column("peak_gpus", "Peak use", Form.COUNT, drill=_HELD_BY),
+    Column("used_gpu_seconds", "Used h", Form.SECONDS, is_summed=True, drill=_HELD_BY),
+    Column("borrowed_gpu_seconds", "Borrowed h", Form.SECONDS, is_summed=True, drill=_BORROWED),
     Column("unused_gpu_seconds", "Guarantee left to others h", Form.SECONDS, is_summed=True),
     Column("waited_gpu_seconds", "Waited for h", Form.SECONDS, is_summed=True),
     Column("wait_caused_gpu_seconds", "Wait caused h", Form.SECONDS, is_summed=True),
@@ -71,8 +75,7 @@ _ANY = ""
 @dataclass(frozen=True, slots=True)
 class _Known:
     """What is summed or short: guarantees as changes by team and model, borrowed seconds by day,
-    team and model, teams that waited for any model, and the seconds in service and held, as the
-    database adds them up."""
+    team and model, teams that waited for any model, seconds in service and held."""
 
     promised: dict[int, dict[str, list[tuple[int, int]]]]
     borrowed: dict[tuple[int, int, str], int]
@@ -96,8 +99,7 @@ def _quota_use(ask: Ask, scope: Scope) -> Sheet:
     standing = _sweep(held, known, teams, start_s, end_s)
     rows: list[Cells] = []
     for key in sorted(standing, key=lambda each: (each[0], teams[each[1]], each[2])):
-        day_s, team, flavour = key
-        day = standing[key]
+        (day_s, team, flavour), day = key, standing[key]
         span_s = min(end_s, day_s + DAY_S) - max(day_s, start_s)
         head = (day_of(day_s), teams[team], flavour or "any model", day.guaranteed)
         waits = (day.waited, day.caused)

@@ -270,6 +270,7 @@ REPORTS = (
         Who.BOOKS | Who.TEAMS,
         _adjustments,
         frozenset({"team", "project"}),
+        ("project", "effect"),
     ),
     Report(
         "restatements",
@@ -280,5 +281,6 @@ REPORTS = (
         Who.BOOKS | Who.TEAMS,
         _restatements,
         frozenset({"team"}),
+        ("team", "delta"),
     ),
 )

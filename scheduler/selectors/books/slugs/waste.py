@@ -6,15 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
-from django.db.models import BigIntegerField, CharField, Count, F, Q, QuerySet, Sum, Value
+from django.db.models import (
+    BigIntegerField,
+    Case,
+    CharField,
+    Count,
+    F,
+    Q,
+    QuerySet,
+    Sum,
+    Value,
+    When,
+)
 from django.db.models.functions import Cast, Coalesce
 
 from scheduler.ledger.exact import ZERO
 from scheduler.ledger.rating import ChargeKind
 from scheduler.ledger.segments import ALLOCATED, Bucket
-from scheduler.models import DeviceSample, DeviceSegment, UsageLine
+from scheduler.models import DeviceHour, DeviceSample, DeviceSegment, UsageLine
 from scheduler.models.exact import ExactAmount, ExactSum
+from scheduler.models.telemetry import IDLE_BELOW
 from scheduler.selectors.books.frame import (
     Ask,
     Bound,
@@ -48,15 +61,14 @@ _WASTE = (
     Column("waste", "Cost of waste", Form.AMOUNT, is_summed=True),
     Column("currency", "Currency", is_file_only=True),
 )
-IDLE_BELOW = 5.0
 _RUNS = (ChargeKind.RUN, ChargeKind.RUN_BORROWED)
 
 
 def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
     """Attempts whose devices were read below five per cent, the longest first.
 
-    Idle seconds are running seconds x the share of idle readings; attempts whose readings are
-    past the retention are not in it. The cost is that share of what the attempt was charged.
+    Idle seconds are running seconds x the share of idle readings, those of before the retention as
+    they were counted by the hour. The cost is that share of what the attempt was charged.
     """
     books = scope.books(ask.period)
     start_s, end_s = books.month.start_s, end_of(books, ask)
@@ -65,9 +77,13 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
     samples = DeviceSample.objects.filter(
         attempt__isnull=False, at__gte=window[0], at__lt=window[1]
     )
+    hours = DeviceHour.objects.filter(
+        attempt__isnull=False, hour__gte=window[0], hour__lt=window[1]
+    )
     if is_own(scope):
         segments = segments.filter(attempt__job__owner=scope.viewer)
         samples = samples.filter(attempt__job__owner=scope.viewer)
+        hours = hours.filter(attempt__job__owner=scope.viewer)
     else:
         accounts = scope.accounts(ask.team, ask.project)
         if accounts is not None:
@@ -75,13 +91,14 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
             teams = [int(a.removeprefix("team:")) for a in accounts if "/" not in a]
             segments = segments.filter(Q(project_id__in=wanted) | Q(team_id__in=teams))
             samples = samples.filter(attempt__job__project_id__in=wanted)
+            hours = hours.filter(attempt__job__project_id__in=wanted)
     spans, costs = _spans_and_costs(books, segments, start_s, end_s)
-    rows = _waste_rows(books, scope, samples, spans, costs)
+    rows = _waste_rows(books, scope, _readings(samples, hours), spans, costs)
     rows += _reserved_rows(books, scope, spans)
     rows.sort(key=lambda row: (-(row[8] or 0), -(row[7] or 0), row[3] or 0))  # type: ignore[operator]
     idle = totals_of(_WASTE, rows)["idle_gpu_seconds"]
     checks = [Bound("idle is at most allocated", idle, sum(spans.held.values()), "GPU-s")]
-    remark = "Idle: below 5 % in the readings that are still kept."
+    remark = "Idle: below 5 % of use in a reading."
     return sheet_of(
         _WASTE, rows, ask, checks, currency=books.currency, version=books.version,
         state=books.state, remarks=(remark,),
@@ -144,23 +161,39 @@ def _spans_and_costs(
     return spans, costs
 
 
+def _readings(
+    samples: QuerySet[DeviceSample], hours: QuerySet[DeviceHour]
+) -> dict[tuple[Any, ...], tuple[int, int]]:
+    """How many readings each attempt has, and how many of them idle; one statement."""
+    names = ("attempt__job__owner_id", "attempt__job__owner__username", "attempt__job__name")
+    place = ("attempt__job__project_id", "attempt__job__project__team_id")
+    fields = ("attempt_id", "attempt__job_id", *place, *names)
+    # Rolled up before idle readings were counted: an hour is what it was on average.
+    on_average = Case(When(gpu_percent__lt=IDLE_BELOW, then=F("count")), default=Value(0))
+    raw = samples.order_by().values_list(*fields)
+    old = hours.order_by().values_list(*fields)
+    rows = raw.annotate(
+        readings_=Count("pk"), idle_=Count("pk", filter=Q(gpu_percent__lt=IDLE_BELOW))
+    ).union(old.annotate(readings_=Sum("count"), idle_=Sum(Coalesce("idle", on_average))), all=True)
+    found: dict[tuple[Any, ...], tuple[int, int]] = {}
+    for *key, readings, idle in rows:
+        before = found.get(tuple(key), (0, 0))
+        found[tuple(key)] = (before[0] + readings, before[1] + idle)
+    return found
+
+
 def _waste_rows(
     books: Books,
     scope: Scope,
-    samples: QuerySet[DeviceSample],
+    counted: Mapping[tuple[Any, ...], tuple[int, int]],
     spans: _Spans,
     costs: Mapping[int, tuple[Decimal, int]],
 ) -> list[Cells]:
-    names = ("attempt__job__owner_id", "attempt__job__owner__username", "attempt__job__name")
-    fields = ("attempt_id", "attempt__job_id", "attempt__job__project_id", *names)
-    read = samples.order_by().values_list(*fields, "attempt__job__project__team_id")
-    counted = read.annotate(
-        readings=Count("pk"), idle=Count("pk", filter=Q(gpu_percent__lt=IDLE_BELOW))
-    )
     rows: list[Cells] = []
-    for attempt, job, project, owner, username, name, team, readings, idle in counted:
+    for key, (readings, idle) in counted.items():
         if not idle:
             continue
+        attempt, job, project, team, owner, username, name = key
         account = f"team:{team}/project:{project}"
         place = scope.place(account)
         seconds = spans.running.get(attempt, 0) * idle // readings

@@ -1,0 +1,90 @@
+"""Making the files people asked for: with what each may see at that moment, one at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime
+
+from django.http import HttpRequest, HttpResponseBase
+
+from accounts.errors import DomainError
+from accounts.models import User
+from accounts.services.audit import Subject, record
+from portal.reports.books import files
+from portal.reports.books.asks import parse_wish
+from portal.reports.books.focus_files import focus_archive
+from portal.reports.ranges import ranged_file
+from scheduler.models import ReportFile
+from scheduler.selectors.books.catalogue import open_report
+from scheduler.selectors.books.focus import close_version
+from scheduler.services.errors import Invalid
+from scheduler.services.kept import reports as kept
+
+logger = logging.getLogger(__name__)
+
+
+def make_report_files(*, now: datetime) -> int:
+    """Make what is asked for; returns how many files there are more."""
+    count = 0
+    for row in kept.claim_report_files(now=now):
+        try:
+            _make(row, now)
+            count += 1
+        except (DomainError, ValueError) as refused:
+            kept.refuse_report_file(row, getattr(refused, "detail", "") or str(refused))
+        except OSError:
+            # Left claimed: it is taken up again after a while.
+            logger.warning("report file %s could not be stored", row.pk, exc_info=True)
+    return count
+
+
+def _make(row: ReportFile, now: datetime) -> None:
+    tally = files.Tally()
+    name, version, blocks = _opened(row, tally)
+    digest, size = hashlib.sha256(), 0
+    with tempfile.TemporaryFile() as file:
+        for block in blocks:
+            digest.update(block)
+            size += file.write(block)
+        file.seek(0)
+        made = kept.Made(name, version, tally.rows, size, digest.hexdigest())
+        kept.keep_report_file(row, file, made, now=now)
+
+
+def _opened(row: ReportFile, tally: files.Tally) -> tuple[str, int, Iterator[bytes]]:
+    """Name, version of the month, and the bytes; what is refused is refused here."""
+    viewer = row.asked_by
+    if row.slug == kept.FOCUS:
+        blocks = focus_archive(viewer, row.period, row.file_format)
+        name = f"focus-{row.file_format}-{row.period}.zip"
+        return name, close_version(viewer, row.period), blocks
+    asked = {**row.query, "period": row.period, "format": row.file_format}
+    wish = parse_wish(asked, now=row.asked_at)
+    if wish.problems:
+        field, words = wish.problems[0]
+        raise Invalid(f"{field}: {words}.", field=field)
+    files.require_format(wish.form)
+    report, sheet = open_report(viewer, row.slug, wish.ask, is_whole=True)
+    blocks = files.file_blocks(report, sheet, wish.form, wish.style, tally)
+    return files.file_name(report, wish.ask, wish.form), sheet.version, blocks
+
+
+def send_kept(request: HttpRequest, viewer: User, row: ReportFile) -> HttpResponseBase:
+    """A kept file, or the part that is still missing; that money left the house is recorded."""
+    answer = ranged_file(
+        request,
+        lambda start, end: kept.read_report_file(row, start, end),
+        size=row.size,
+        digest=row.digest,
+        name=row.name,
+        content_type=files.TYPES.get(row.file_format, "application/zip"),
+    )
+    if request.method != "HEAD" and answer.status_code != 416:
+        about = Subject("report", row.slug, f"{row.slug} {row.period}")
+        part = answer.headers.get("Content-Range", "")
+        after = {"number": row.pk, "format": row.file_format, "sha256": row.digest, "part": part}
+        record(viewer, "export.file", about, after=after)
+    return answer

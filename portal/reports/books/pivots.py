@@ -1,0 +1,140 @@
+"""A report's rows taken together: by one of its columns, and across another one.
+
+What comes out is a report like any other, so the page, its files and its picture need nothing new.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from accounts.errors import Invalid
+from portal.reports.books.cells import exact_text, short_text
+from scheduler.ledger.exact import EXACT
+from scheduler.selectors.books.frame import (
+    Ask,
+    Cell,
+    Cells,
+    Check,
+    Column,
+    Form,
+    Report,
+    Sheet,
+    sheet_of,
+)
+
+_GROUPED = frozenset({Form.TEXT, Form.DAY})
+_MOST_ACROSS = 24
+_Sum = dict[tuple[Cell, ...], Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Pivot:
+    """`by` and `across` are columns of labels, `figure` one of those that add up."""
+
+    by: str = ""
+    across: str = ""
+    figure: str = ""
+
+
+def groups_of(report: Report) -> list[Column]:
+    """The columns its rows can be taken together by; none for what is longer than memory."""
+    if report.is_streamed:
+        return []
+    return [c for c in report.columns if c.form in _GROUPED and c.name != "currency"]
+
+
+def figures_of(report: Report) -> list[Column]:
+    """The columns that add up."""
+    return [column for column in report.columns if column.is_summed]
+
+
+def pivoted(report: Report, sheet: Sheet, ask: Ask, pivot: Pivot) -> tuple[Report, Sheet]:
+    """The report by groups; as it is where no group is asked for. Raises Invalid by field."""
+    if not pivot.by:
+        if pivot.across:
+            raise Invalid("Name what to group by, too.", field="by")
+        return report, sheet
+    by = _named(groups_of(report), pivot.by, "by")
+    if not pivot.across:
+        figures = figures_of(report)
+        return _taken(report, sheet, ask, by, [(column, None) for column in figures], -1)
+    across = _named(groups_of(report), pivot.across, "across")
+    if across is by:
+        raise Invalid("Group by one column, across another.", field="across")
+    name = pivot.figure or (report.chart[1] if report.chart else "")
+    figures = figures_of(report)
+    figure = _named(figures, name or figures[0].name, "figure") if figures else None
+    if figure is None:
+        raise Invalid("Nothing in this report adds up.", field="figure")
+    place = report.columns.index(across)
+    values = sorted({exact_text(row.cells[place]) for row in sheet.rows(0)})
+    if len(values) > _MOST_ACROSS:
+        raise Invalid(
+            f"{across.title} has {len(values)} values, more than {_MOST_ACROSS} columns: "
+            "group by it instead.",
+            field="across",
+        )
+    return _taken(report, sheet, ask, by, [(figure, value) for value in values], place)
+
+
+def _named(columns: list[Column], name: str, field: str) -> Column:
+    found = next((column for column in columns if column.name == name), None)
+    if found is None:
+        known = ", ".join(column.name for column in columns)
+        words = f"Choose from {known}." if known else "This report is too long to be grouped."
+        raise Invalid(words, field=field)
+    return found
+
+
+def _taken(
+    report: Report,
+    sheet: Sheet,
+    ask: Ask,
+    by: Column,
+    parts: list[tuple[Column, str | None]],
+    across: int,
+) -> tuple[Report, Sheet]:
+    """Rows summed by a column; each part is a figure, of one value of `across` or of all."""
+    places = {column.name: place for place, column in enumerate(report.columns)}
+    sums: dict[str, list[Cell]] = {}
+    labels: dict[str, Cell] = {}
+    for row in sheet.rows(0):
+        label = row.cells[places[by.name]]
+        labels[exact_text(label)] = label
+        found = sums.setdefault(exact_text(label), [None] * len(parts))
+        for number, (column, value) in enumerate(parts):
+            if value is None or exact_text(row.cells[across]) == value:
+                found[number] = _added(found[number], row.cells[places[column.name]])
+    columns = (
+        replace(by, drill=None),
+        *(_part(report, column, value, across) for column, value in parts),
+    )
+    rows: list[Cells] = [(labels[key], *sums[key]) for key in sorted(sums)]
+    order = replace(ask, sort=ask.sort) if ask.sort else ask
+    made = sheet_of(columns, rows, order, ())
+    own = {column.name for column, value in parts if value is None}
+    checks = [
+        Check(f"{name} adds up to the report's", made.totals[name], sheet.totals[name], "")
+        for name in sorted(own & set(sheet.totals))[:1]
+    ]
+    chart = (by.name, columns[1].name) if len(columns) > 1 else None
+    kept = replace(made, currency=sheet.currency, version=sheet.version, state=sheet.state)
+    grouped = replace(report, columns=columns, chart=chart, grain=by.title.lower())
+    return grouped, replace(kept, checks=(*sheet.checks, *checks), remarks=sheet.remarks)
+
+
+def _part(report: Report, column: Column, value: str | None, across: int) -> Column:
+    if value is None:
+        return replace(column, drill=None)
+    title = short_text(report.columns[across].name, value) or "none"
+    if column.form is Form.SECONDS:
+        title = f"{title} h"
+    return Column(f"{column.name}:{value or 'none'}", title, column.form, is_summed=True)
+
+
+def _added(left: Cell, right: Cell) -> Cell:
+    if left is None or right is None:
+        return right if left is None else left
+    if isinstance(left, int) and isinstance(right, int):
+        return left + right
+    return EXACT.add(left, right)  # type: ignore[arg-type]

@@ -1,0 +1,142 @@
+"""Files of reports: asked for by people, claimed and made by a task, deleted after a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import IO
+
+from django.core.files.base import File
+from django.core.files.storage import default_storage
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.permissions import can
+from accounts.services.audit import Subject, record
+from scheduler.conf import load_conf
+from scheduler.ledger.focus.columns import VERSIONS
+from scheduler.models import ReportFile
+from scheduler.selectors.books.catalogue import may_open, report_named
+from scheduler.selectors.books.scope import scope_of
+from scheduler.services.errors import Conflict, Forbidden, Invalid
+
+FOCUS = "focus"
+MOST_WAITING = 10
+FORMATS = ("csv", "xlsx", "parquet")
+# Whoever claimed a file and is silent for so long has died over it.
+_RETRY = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a file turned out to be."""
+
+    name: str
+    version: int
+    rows: int
+    size: int
+    digest: str
+
+
+@transaction.atomic
+def ask_report_file(
+    *,
+    actor: User,
+    slug: str,
+    period: str,
+    file_format: str,
+    query: Mapping[str, str] | None = None,
+    now: datetime | None = None,
+) -> ReportFile:
+    """Let a report's file be made and kept; the FOCUS export is the slug `focus`.
+
+    Raises NotFound or Forbidden for a report that is not the actor's, Invalid for a format or a
+    filter it does not know, Conflict while too many of theirs wait.
+    """
+    if slug == FOCUS:
+        if not can(actor, "read_books", None):
+            raise Forbidden("Only those who keep or audit the books export them.")
+        takes: frozenset[str] = frozenset()
+        known: tuple[str, ...] = VERSIONS
+    else:
+        report = report_named(slug)
+        if not may_open(scope_of(actor), report):
+            raise Forbidden("This report is not yours to open.")
+        takes = report.takes | {"sort", "bom", "separator", "raw"}
+        known = FORMATS
+    if file_format not in known:
+        raise Invalid(f"Choose from {', '.join(known)}.", field="format")
+    kept = {name: value.strip() for name, value in (query or {}).items() if value.strip()}
+    for name in kept:
+        if name not in takes:
+            raise Invalid(f"This file is not narrowed by {name}.", field=name)
+    # One at a time for a person: they are counted here.
+    User.objects.select_for_update().get(pk=actor.pk)
+    waiting = ReportFile.objects.filter(asked_by=actor, made_at=None, problem="").count()
+    if waiting >= MOST_WAITING:
+        raise Conflict(f"{waiting} files of yours are still being made; wait for them.")
+    row = ReportFile.objects.create(
+        asked_by=actor,
+        asked_at=now or timezone.now(),
+        slug=slug,
+        period=period,
+        file_format=file_format,
+        query=kept,
+    )
+    about = Subject("report", slug, f"{slug} {period}")
+    after = {"number": row.pk, "period": period, "format": file_format, **kept}
+    record(actor, "export.ask", about, after=after, now=now)
+    return row
+
+
+def claim_report_files(*, now: datetime) -> Iterator[ReportFile]:
+    """Files that are to be made, the oldest first, each claimed as it is taken."""
+    free = Q(claimed_at=None) | Q(claimed_at__lte=now - _RETRY)
+    due = ReportFile.objects.filter(free, made_at=None, problem="")
+    for pk in list(due.order_by("pk").values_list("pk", flat=True)):
+        if due.filter(pk=pk).update(claimed_at=now):
+            yield ReportFile.objects.select_related("asked_by").get(pk=pk)
+
+
+def keep_report_file(row: ReportFile, file: IO[bytes], made: Made, *, now: datetime) -> None:
+    """Store the bytes; the row knows of them once they are whole."""
+    path = default_storage.save(f"reports/{row.pk}/{made.name}", File(file))
+    ReportFile.objects.filter(pk=row.pk).update(
+        path=path,
+        name=made.name,
+        version=made.version,
+        rows=made.rows,
+        size=made.size,
+        digest=made.digest,
+        made_at=now,
+    )
+
+
+def refuse_report_file(row: ReportFile, problem: str) -> None:
+    """Say why there is no file."""
+    ReportFile.objects.filter(pk=row.pk).update(problem=problem[:255])
+
+
+def read_report_file(row: ReportFile, start: int, end: int) -> Iterator[bytes]:
+    """The stored bytes from `start` up to `end`, block by block; raises OSError without them."""
+    with default_storage.open(row.path) as file:
+        file.seek(start)
+        while start < end and (block := file.read(min(64 * 1024, end - start))):
+            start += len(block)
+            yield block
+
+
+def prune_report_files(*, now: datetime) -> int:
+    """Delete the bytes of files that were made longer ago than files are kept."""
+    limit = now - timedelta(days=load_conf().keep_report_days)
+    due = ReportFile.objects.filter(made_at__lt=limit, pruned_at=None)
+    count = 0
+    for row in due.order_by("pk").iterator():
+        with suppress(FileNotFoundError):
+            default_storage.delete(row.path)
+        count += ReportFile.objects.filter(pk=row.pk).update(pruned_at=now)
+    return count

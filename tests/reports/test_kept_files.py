@@ -1,0 +1,149 @@
+"""F27: a report's file is made once, and a download of it that broke off goes on."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import http.client
+import io
+import zipfile
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import pytest
+from django.conf import settings
+from django.core.files.storage import default_storage
+from django.utils import timezone
+
+from accounts.models import AuditEvent
+from portal.reports.books.making import make_report_files
+from portal.reports.ranges import asked_range
+from scheduler.models import ReportFile
+from scheduler.services.kept.reports import (
+    MOST_WAITING,
+    ask_report_file,
+    claim_report_files,
+    prune_report_files,
+)
+from tests.selectors.test_reports import closed
+from tests.services.test_books import clerk, yard
+
+pytestmark = pytest.mark.django_db
+__all__ = ["clerk", "closed", "yard"]
+
+
+def asked(actor, slug="job-cost", form="csv", **more) -> ReportFile:
+    return ask_report_file(actor=actor, slug=slug, period="2026-11", file_format=form, **more)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_download_that_broke_off_goes_on(client, root, closed, live_server):
+    """Over a real connection: half of it, the line drops, the rest; the digest says it is whole."""
+    row = asked(root)
+    assert make_report_files(now=timezone.now()) == 1
+    row.refresh_from_db()
+    client.force_login(root)
+    cookie = f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+    server = urlsplit(live_server.url)
+
+    def fetched(most=None, method="GET", **headers) -> tuple[http.client.HTTPResponse, bytes]:
+        line = http.client.HTTPConnection(server.hostname, server.port, timeout=10)
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        line.request(method, f"/finance/exports/{row.pk}/", headers={"Cookie": cookie, **names})
+        reply = line.getresponse()
+        got = reply.read(most)
+        line.close()
+        return reply, got
+
+    reply, first = fetched(100)
+    assert (reply.status, reply.headers["Accept-Ranges"]) == (200, "bytes")
+    assert reply.headers["Content-Length"] == str(row.size) and row.size > 200 and len(first) == 100
+    tag = reply.headers["ETag"]
+    reply, rest = fetched(Range="bytes=100-", If_Range=tag)
+    assert (reply.status, reply.headers["Content-Range"]) == (
+        206,
+        f"bytes 100-{row.size - 1}/{row.size}",
+    )
+    assert hashlib.sha256(first + rest).hexdigest() == row.digest == tag.strip('"')
+    reply, whole = fetched(Range="bytes=100-", If_Range='"another"')
+    assert (reply.status, len(whole)) == (200, row.size)
+    reply, _ = fetched(Range=f"bytes={row.size}-")
+    assert (reply.status, reply.headers["Content-Range"]) == (416, f"bytes */{row.size}")
+    reply, nothing = fetched(method="HEAD")
+    assert (reply.headers["Content-Length"], nothing) == (str(row.size), b"")
+    parts = [event.after for event in AuditEvent.objects.filter(action="export.file")]
+    assert len(parts) == 3 and sum("bytes 100-" in part for part in parts) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "part"),
+    [
+        ("bytes=0-", (0, 10)),
+        ("bytes=3-5", (3, 6)),
+        ("bytes=3-99", (3, 10)),
+        ("bytes=-4", (6, 10)),
+        ("bytes=-99", (0, 10)),
+        ("bytes=5-3", None),
+        ("bytes=0-1,4-5", None),
+        ("bytes=-", None),
+        ("lines=1-2", None),
+        ("bytes=１-2", None),
+        ("bytes=10-", ValueError),
+        ("bytes=-0", ValueError),
+    ],
+)
+def test_a_part_is_cut_as_the_standard_says(header, part):
+    if part is ValueError:
+        with pytest.raises(ValueError, match="bytes"):
+            asked_range(header, 10)
+    else:
+        assert asked_range(header, 10) == part
+
+
+def test_a_file_is_its_askers_alone_and_goes_after_a_while(client, root, clerk, closed):
+    row = asked(clerk)
+    client.force_login(clerk)
+    assert client.get(f"/finance/exports/{row.pk}/").status_code == 409
+    make_report_files(now=timezone.now())
+    row.refresh_from_db()
+    text = b"".join(client.get(f"/finance/exports/{row.pk}/")).decode("utf-8-sig")
+    assert len(list(csv.DictReader(io.StringIO(text)))) == row.rows == 2
+    assert row.digest[:12] in client.get("/finance/exports/").content.decode()
+    client.force_login(root)
+    assert client.get(f"/finance/exports/{row.pk}/").status_code == 404
+    later = timezone.now() + timedelta(days=15)
+    assert prune_report_files(now=later) == 1 and prune_report_files(now=later) == 0
+    assert not default_storage.exists(row.path)
+    client.force_login(clerk)
+    page = client.get(f"/finance/exports/{row.pk}/")
+    assert page.status_code == 409 and "ask for it again" in page.content.decode()
+
+
+def test_what_cannot_be_made_says_why_and_a_lost_maker_is_replaced(root, clerk, closed):
+    lost = asked(root, query={"team": "nowhere"})
+    now = timezone.now()
+    assert [row.pk for row in claim_report_files(now=now)] == [lost.pk]
+    assert make_report_files(now=now) == 0
+    focus = asked(clerk, slug="focus", form="1.3")
+    assert make_report_files(now=now + timedelta(minutes=31)) == 1
+    lost.refresh_from_db()
+    assert "no such team" in lost.problem and not lost.is_waiting
+    focus.refresh_from_db()
+    with default_storage.open(focus.path) as file, zipfile.ZipFile(file) as archive:
+        assert "manifest.json" in archive.namelist()
+
+
+def test_wishes_are_refused_with_their_reason(client, root, alice, closed):
+    client.force_login(root)
+    send = {"slug": "job-cost", "period": "2026-11", "format": "csv"}
+    assert client.post("/finance/exports/", {**send, "format": "doc"}).status_code == 422
+    narrowed = {**send, "sku": "x", "slug": "capacity"}
+    assert client.post("/finance/exports/", narrowed).status_code == 422
+    assert client.post("/finance/exports/", {**send, "period": "never"}).status_code == 422
+    assert client.post("/finance/exports/", {**send, "slug": "nothing"}).status_code == 404
+    assert ReportFile.objects.count() == 0
+    for _ in range(MOST_WAITING):
+        assert client.post("/finance/exports/", send).status_code == 302
+    assert client.post("/finance/exports/", send).status_code == 409
+    client.force_login(alice)
+    assert client.post("/finance/exports/", {**send, "slug": "capacity"}).status_code == 403
