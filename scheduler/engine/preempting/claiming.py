@@ -127,9 +127,12 @@ def _pick(board: Board, shape: Request, node: int, given: Flags) -> Ints:
     devices, here = board.snapshot.devices, board.devices_of(node)
     usable = (board.is_free[here] | given) & board.accepts[shape.model][devices.model[here]]
     rows = np.flatnonzero(usable) + here.start
-    groups = devices.link_group[rows]
+    groups, is_late = devices.link_group[rows], given[rows - here.start]
+    if (groups == groups[:1]).all():
+        # The usual case, for which counting groups took longest of all that a stop costs.
+        return ints(np.sort(rows[np.argsort(is_late, kind="stable")[: shape.gpus]]))
     _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
-    order = np.lexsort((rows, given[rows - here.start], groups, -size[group]))
+    order = np.lexsort((rows, is_late, groups, -size[group]))
     return ints(np.sort(rows[order[: shape.gpus]]))
 
 
