@@ -18,6 +18,8 @@ from scheduler.selectors.sharing.board import BurnDown, team_board
 from scheduler.states import LIVE_JOB_STATES, JobState
 
 WIDTH, HEIGHT = 600, 120
+# What lies farther back or ahead is not drawn.
+_FARTHEST = timedelta(days=400)
 _S_PER_HOUR = 3600
 
 
@@ -33,6 +35,7 @@ class Drawn:
     left: Decimal
     at_end: Decimal
     unit: str
+    places: str
     rows: tuple[tuple[date, Decimal], ...]
 
 
@@ -60,10 +63,11 @@ def team_board_page(request: HttpRequest, slug: str) -> HttpResponseBase:
 
 
 def draw(one: BurnDown, now: datetime) -> Drawn:
-    """From the begin of its period to the end; ahead by the mean of the last weeks."""
+    """From the begin of its period to its end; ahead by the mean of the last weeks."""
     budget, ahead = one.budget, one.foresight
-    begin = max(budget.valid_from, now - (timedelta(days=400)))
-    span_s = max(1.0, (budget.valid_until - begin).total_seconds())
+    begin = max(budget.valid_from, now - _FARTHEST)
+    end = min(budget.valid_until, now + _FARTHEST)
+    span_s = max(1.0, (end - begin).total_seconds())
 
     def x(moment: datetime) -> float:
         return WIDTH * min(1.0, max(0.0, (moment - begin).total_seconds() / span_s))
@@ -89,6 +93,7 @@ def draw(one: BurnDown, now: datetime) -> Drawn:
         left=_amount(one, max(0, left)),
         at_end=_amount(one, max(0, at_end)),
         unit=budget.currency if budget.is_money else "GPU-hours",
+        places="2g" if budget.is_money else "1g",
         rows=tuple((day, _amount(one, rest)) for day, rest in one.left[-14:]),
     )
 
