@@ -31,13 +31,7 @@ from portal.api.parsing import StrictJSONParser, YAMLParser
 from portal.api.shapes import viewer_of
 from portal.api.v1.composing.held import TEMPLATE, submitting, template_of
 from portal.api.v1.job_quotes import QuoteShape, document_of, show_quote
-from portal.api.v1.job_shapes import (
-    JOB_STATES,
-    JobDetail,
-    JobPage,
-    show_job,
-    show_rows,
-)
+from portal.api.v1.job_shapes import JOB_STATES, JobDetail, JobPage, show_job, show_rows
 from portal.forms.grammar.jobs import EXAMPLES, parse_job_query
 from scheduler.loop.quoting import quote_job
 from scheduler.models import Job
