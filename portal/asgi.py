@@ -1,4 +1,4 @@
-"""HTTP to Django, `/ws/` to the live consumer; sockets only from our own pages."""
+"""HTTP to Django, `/ws/` to the live consumer, only from our own pages; `/s/` to sessions."""
 
 import os
 
@@ -12,11 +12,14 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.prod")
 django.setup(set_prefix=False)
 
 from portal.doors import Doors
+from portal.live.sessions.doors import SessionDoors
 from portal.live.urls import urlpatterns
 
 application = ProtocolTypeRouter(
     {
-        "http": Doors(nodes="/api/agent/"),
-        "websocket": AllowedHostsOriginValidator(SessionMiddlewareStack(URLRouter(urlpatterns))),
+        "http": SessionDoors(Doors(nodes="/api/agent/")),
+        "websocket": SessionDoors(
+            AllowedHostsOriginValidator(SessionMiddlewareStack(URLRouter(urlpatterns)))
+        ),
     }
 )

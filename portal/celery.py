@@ -27,6 +27,7 @@ app.steps["consumer"].add("scheduler.tasks:LeaseConsumer")
 # task: every so many seconds. `expires` keeps a backlog from piling up while workers are away.
 _EVERY_S = {
     "scheduler.tasks.seal_audit": 5,
+    "scheduler.tasks.tend_sessions": 15,
     "scheduler.tasks.simulate_requests": 30,
     "scheduler.tasks.send_mails": 30,
     "scheduler.tasks.tend_requests": 600,

@@ -26,6 +26,9 @@ class SchedulerConf:
     `keep_*_days`: for how long after its end, where its project says nothing else; `keep_hour_days`
     is of the hours that readings are rolled up to.
 
+    `session_longest_s`, `session_idle_s`: for how long a session may run, and rest, at most.
+    `session_origin`: where sessions are served if not at `public_url`.
+
     `booking_release_s`: a booking that nobody has used for so long is given back.
 
     `lost_after` is when a silent node's attempts may be declared dead: the supervisor on the node
@@ -56,6 +59,9 @@ class SchedulerConf:
     resize: bool
     heads: int
     booking_release_s: int
+    session_longest_s: int
+    session_idle_s: int
+    session_origin: str
     tier_ceiling: str
     allow_file_git: bool
     currency: str

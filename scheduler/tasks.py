@@ -27,6 +27,7 @@ from scheduler.services.budgets.telling import tell_alerts
 from scheduler.services.inbox import mailing as notifying
 from scheduler.services.kept import pruning, reports
 from scheduler.services.requesting import mailing, reminding, whatif
+from scheduler.services.sessions import prune_passes, stop_idle_sessions
 from scheduler.services.timeline.segments import reconcile_segments
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,14 @@ def prune_kept() -> int:
     """Delete logs and files of jobs, and files of reports, that were kept for long enough."""
     now = timezone.now()
     return pruning.prune_kept(now=now).items + reports.prune_report_files(now=now)
+
+
+@shared_task
+def tend_sessions() -> int:
+    """Stop sessions that nobody uses, and forget passes that open nothing any more."""
+    now = timezone.now()
+    prune_passes(now=now)
+    return stop_idle_sessions(now=now)
 
 
 @shared_task

@@ -17,6 +17,7 @@ from portal.cli.kept import outputs
 from portal.cli.output import print_failure
 from portal.cli.people import audit, deputies, quota, roles, secrets, teams
 from portal.cli.requesting import requests
+from portal.cli.sessions import sessions
 
 app = typer.Typer(
     name="trainyard",
@@ -53,6 +54,7 @@ app.add_typer(nodes.app, name="nodes")
 app.add_typer(bookings.app, name="bookings")
 app.add_typer(jobs.sets, name="sets")
 app.add_typer(templates.app, name="templates")
+app.add_typer(sessions.app, name="session")
 app.add_typer(roles.app, name="roles")
 app.add_typer(teams.app, name="teams")
 app.add_typer(deputies.app, name="deputies")

@@ -50,6 +50,8 @@ from portal.pages.people import (
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
 from portal.pages.saved import views
+from portal.pages.sessions import detail as session_pages
+from portal.pages.sessions import lists as session_lists
 from portal.pages.sets import compare as set_compare
 from portal.pages.sets import detail as set_pages
 
@@ -87,6 +89,15 @@ template_urls = [
     path("<slug:slug>/version/", templates.template_version, name="version"),
     path("<slug:slug>/retire/", templates.template_retire, name="retire"),
     path("<slug:slug>/fork/", templates.template_fork, name="fork"),
+]
+
+session_urls = [
+    path("", session_lists.session_list, name="list"),
+    path("new/", session_lists.session_new, name="new"),
+    path("<int:pk>/", session_pages.session_detail, name="detail"),
+    path("<int:pk>/connect/", session_pages.session_connect, name="connect"),
+    path("<int:pk>/keep/", session_pages.session_keep, name="keep"),
+    path("<int:pk>/stop/", session_pages.session_stop, name="stop"),
 ]
 
 set_urls = [
@@ -248,6 +259,7 @@ urlpatterns = [
     path("jobs/", include((job_urls, "jobs"))),
     path("sets/", include((set_urls, "sets"))),
     path("templates/", include((template_urls, "templates"))),
+    path("sessions/", include((session_urls, "sessions"))),
     path("queue/", include((queue_urls, "queue"))),
     path("bookings/", include((booking_urls, "bookings"))),
     path("cluster/", cluster_map, name="cluster_map"),

@@ -244,7 +244,6 @@ CONTENT_SECURITY_POLICY = {
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
 
-
 EMAIL_URL = env.text("EMAIL_URL")
 if EMAIL_URL:
     _EMAIL: dict[str, Any] = environ.Env.email_url_config(EMAIL_URL)
@@ -279,6 +278,9 @@ TRAINYARD = {
     "resize": env.flag("TRAINYARD_RESIZE", True),
     "heads": env.whole("TRAINYARD_HEADS", 2, low=1, high=16),
     "booking_release_s": env.whole("TRAINYARD_BOOKING_RELEASE_S", 900, low=60, high=86400),
+    "session_longest_s": env.whole("TRAINYARD_SESSION_LONGEST_S", 86400, low=60),
+    "session_idle_s": env.whole("TRAINYARD_SESSION_IDLE_S", 4 * 3600, low=10),
+    "session_origin": env.text("TRAINYARD_SESSION_ORIGIN").rstrip("/"),
     "tier_ceiling": env.choice(
         "TRAINYARD_TIER_CEILING", "urgent", "exploratory", "normal", "production"
     ),
@@ -294,7 +296,6 @@ LOGGING: dict[str, Any] = {
         "plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"},
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    # One line per request of a client says nothing.
-    "loggers": {"httpx": {"level": "WARNING"}},
+    "loggers": {"httpx": {"level": "WARNING"}},  # one line per request of a client says nothing
     "root": {"handlers": ["console"], "level": env.text("TRAINYARD_LOG_LEVEL", "INFO")},
 }

@@ -75,7 +75,7 @@ class Client:
             timeout=httpx.Timeout(_ANSWER_S, connect=_CONNECT_S),
             limits=httpx.Limits(max_connections=64, keepalive_expiry=30),
             # A proxy set for the outer world cannot know this host's loopback.
-            trust_env=not _is_loopback(self.server),
+            trust_env=not is_loopback(self.server),
         )
 
         if node_token:
@@ -159,7 +159,8 @@ def _refusal(answer: httpx.Response) -> Refusal:
         return Refusal("unknown", answer.text[:_SHOWN_BODY])
 
 
-def _is_loopback(server: str) -> bool:
+def is_loopback(server: str) -> bool:
+    """Whether an address is this host's own."""
     name = urlsplit(server).hostname or ""
     try:
         return ipaddress.ip_address(name).is_loopback

@@ -122,11 +122,14 @@ class Roster:
             live = {f"{assignment.fence}-{assignment.rank}" for assignment in kept}
             remove_old_work(self.options.work, self.options.keep_work_s, live)
 
+    def live(self) -> list[Attempt]:
+        """Those that have not ended."""
+        with self._lock:
+            return [attempt for attempt in self._attempts.values() if attempt.end is None]
+
     def holders(self) -> dict[str, int]:
         """The fence that has each device that is held."""
-        with self._lock:
-            live = [attempt for attempt in self._attempts.values() if attempt.end is None]
-        return {uuid: a.fence for a in live for uuid in a.assignment.device_uuids}
+        return {uuid: a.fence for a in self.live() for uuid in a.assignment.device_uuids}
 
     def reports(self) -> tuple[AttemptReport, ...]:
         """What the server should know of every attempt it has not told us to forget."""
@@ -147,8 +150,7 @@ class Roster:
 
     def is_busy(self) -> bool:
         """Whether any attempt is still alive."""
-        with self._lock:
-            return any(attempt.end is None for attempt in self._attempts.values())
+        return bool(self.live())
 
     def holdings(self) -> dict[str, Holding]:
         """Who holds which device, and how hard its processes work."""

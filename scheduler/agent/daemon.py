@@ -36,6 +36,7 @@ from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.readings import Readings
 from scheduler.agent.node.troubles import Checks, TroubleWatch
 from scheduler.agent.runtime import processes
+from scheduler.agent.sessions.tunnel import Tunnel, sessions_of
 from scheduler.failpoints import reach
 from scheduler.wire.messages import (
     AGENT_VERSION,
@@ -96,6 +97,7 @@ class Daemon:
             identity, options, client, self.watch, self.hint_address, self.wake, gpus, keeping
         )
         self.readings = Readings(options.work, gpus)
+        self.tunnel = Tunnel(identity.server, options.retry_cap_s)
 
     def serve(self) -> None:
         """Run until stopped; afterwards `fatal` holds a refusal that ends the agent, if any."""
@@ -107,6 +109,7 @@ class Daemon:
             self._pulse()
         finally:
             self._stopping.set()
+            self.tunnel.close()
             self.client.close()
             self.roster.close()
             self._hints.close()
@@ -154,6 +157,7 @@ class Daemon:
                 selector.select(self._nap_s(not_before))
                 self._swallow_hints()
                 self.roster.refresh()
+                self.tunnel.tend(sessions_of(self.roster), self.identity.node_token)
                 if self._stopping.is_set() or time.monotonic() < not_before:
                     continue
                 if not (self._is_news_due() or self._is_sample_due()):

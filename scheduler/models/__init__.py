@@ -44,6 +44,7 @@ from scheduler.models.requesting import (
 )
 from scheduler.models.saved import SavedView
 from scheduler.models.segments import DeviceSegment
+from scheduler.models.sessions import Session, SessionPass
 from scheduler.models.sets import JobSet
 from scheduler.models.sharing import (
     Account,
@@ -129,6 +130,8 @@ __all__ = [
     "SchedulerLease",
     "SchedulingRule",
     "Secret",
+    "Session",
+    "SessionPass",
     "StartForecast",
     "Statement",
     "StatementEvent",

@@ -43,7 +43,7 @@ def verdict(
         if attempt.stop_actor_name:
             facts["for_whom"] += f" (given back to {attempt.stop_actor_name})"
         facts |= {"beneficiary": whom} if whom else {}
-    if reason is EndReason.RESIZED:
+    if reason in (EndReason.RESIZED, EndReason.SESSION_IDLE):
         facts |= attempt.stop_facts or {}
     if reason is EndReason.TIME_LIMIT:
         facts["limit"] = format_duration(attempt.job.time_limit_s)

@@ -19,6 +19,7 @@ from scheduler.spec import values
 from scheduler.spec.values import Duration, Path
 
 MAX_NODES = 512
+SESSION_APPS = ("shell", "jupyter", "command")
 STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGQUIT")
 NODES_HELP = "write a number such as 4, or the fewest and the most such as 2..8"
 
@@ -112,6 +113,24 @@ class StopSpec(Part):
 
     signal: Literal[STOP_SIGNALS] = "SIGTERM"  # type: ignore[valid-type]
     grace: Annotated[Duration, Field(ge=0, le=600)] = 30
+
+
+class SessionSpec(Part):
+    """A program that people talk to, through the portal, while it runs.
+
+    `shell` and `jupyter` are started by the node; of `command` the job's own command listens on
+    the Unix socket `$TRAINYARD_SESSION_SOCKET` and serves HTTP below `$TRAINYARD_SESSION_PATH`.
+    After `idle_stop` without a byte to or from people, and with its GPUs idle, it is stopped.
+    """
+
+    app: Literal[SESSION_APPS]  # type: ignore[valid-type]
+    idle_stop: Annotated[Duration, Field(ge=10, le=7 * 86400)] = 1800
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, value: object) -> object:
+        """`shell` says it in one word."""
+        return {"app": value.strip()} if isinstance(value, str) else value
 
 
 class TopologySpec(Part):

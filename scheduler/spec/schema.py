@@ -25,6 +25,7 @@ from scheduler.spec.parts import (
     CodeSpec,
     NodeCount,
     Part,
+    SessionSpec,
     StopSpec,
     TopologySpec,
 )
@@ -120,13 +121,17 @@ class JobSpec(Part):
     retries: Annotated[Whole, Field(ge=0, le=20)] = 0
     checkpoint_dir: Path = ""
     stop: StopSpec = StopSpec()
+    session: SessionSpec | None = None
     hold: bool = False
 
     @model_validator(mode="after")
     def _has_a_program(self) -> JobSpec:
         _refuse_controls("script", self.script, allowed="\n\r\t\x0c\x1b")
         _refuse_controls("gpu_model", self.gpu_model)
-        if bool(self.command) == bool(self.script.strip()):
+        if self.session is not None and self.session.app != "command":
+            if self.command or self.script.strip():
+                raise ValueError(f"command|a session of {self.session.app} starts its own program")
+        elif bool(self.command) == bool(self.script.strip()):
             raise ValueError("command|give either a command or a script")
         if self.script and (self.code.folder or self.code.git_url):
             raise ValueError("script|a script stands alone; use a command with a folder or git URL")
@@ -181,6 +186,8 @@ class JobSpec(Part):
             shown["gpu_milli"] = values.format_milli(self.gpu_milli)
         if "stop" in shown and "grace" in shown["stop"]:
             shown["stop"]["grace"] = units.format_duration(self.stop.grace)
+        if self.session is not None:
+            shown["session"]["idle_stop"] = units.format_duration(self.session.idle_stop)
         return shown
 
 
@@ -223,6 +230,11 @@ def _contradictions(spec: JobSpec) -> Any:
         yield "topology", "is about several nodes; ask for more nodes or remove it"
     if spec.min_runtime > spec.time_limit:
         yield "min_runtime", "is longer than the time limit; make it shorter"
+    if spec.session:
+        one = "a session is one program on one node; remove it or the session"
+        several = {"array": spec.array, "nodes": spec.nodes != 1, "retries": spec.retries}
+        several["processes"] = spec.processes == "gpu" and spec.gpus_per_node > 1
+        yield from ((field, one) for field, is_asked in several.items() if is_asked)
     if spec.array and any(one.kind == "singleton" for one in spec.depends_on):
         yield "depends_on", "singleton would run an array one by one; use max_parallel: 1"
 

@@ -78,6 +78,7 @@ class EndReason(StrEnum):
     PAUSED_BY_ADMIN = "paused_by_admin"
     BUDGET_SPENT = "budget_spent"
     BOOKING_ENDED = "booking_ended"
+    SESSION_IDLE = "session_idle"
 
 
 # For others or for the cluster's good, not for anything the job did.
@@ -240,6 +241,14 @@ END_RULES: Mapping[EndReason, EndRule] = {
         False,
         "Booking {booking}, in which it was to run, is over. Clone the job without it, or into "
         "another one, to go on.",
+    ),
+    EndReason.SESSION_IDLE: EndRule(
+        JobState.SUCCEEDED,
+        FailureClass.NONE,
+        True,
+        False,
+        False,
+        "Stopped after {limit} without anything done in the session. Start it again to go on.",
     ),
 }
 

@@ -25,6 +25,7 @@ _QUIET = PAUSES | {
     EndReason.CANCELLED_BY_USER,
     EndReason.CANCELLED_BY_ADMIN,
     EndReason.RESIZED,
+    EndReason.SESSION_IDLE,
 }
 
 # What to do about a finding that has no signature of the table: by its own name.
@@ -37,6 +38,9 @@ ADVICE: Mapping[str, str] = {
     "for a `kill` or a timeout in the job itself.",
     "memory_limit": "Ask for more memory, load less at a time, or use fewer loader workers.",
     "time_limit": "Clone the job with a longer limit; go on from its last checkpoint.",
+    "booking_ended": "Clone the job into another booking, or without one; go on from its last "
+    "checkpoint.",
+    "dependency_never": "Look why the job before it did not do what this one waited for.",
     "budget_spent": "Ask for a larger budget; it waits again and goes on from its checkpoint.",
     "preempted": "Nothing to do: it waits again in its old place and goes on from its checkpoint.",
     "node_lost": "Nothing to do: the job goes to another node, free of charge.",

@@ -1,9 +1,8 @@
 """All that servers and nodes ever say to each other.
 
-Calls: `enrol` once, `sync` for ever, `log` for bytes (`wire/secrets.py` has one more). Messages of
-a node about an attempt carry the attempt's fence; a lower fence than the row knows changes nothing.
-The reply to `sync` is always the *complete* set of attempts the node should have, so a lost reply
-heals itself with the next one.
+Calls: `enrol` once, `sync` for ever, `log` for bytes (more: `secrets.py`, `outputs.py`). Messages
+of a node about an attempt carry its fence; a lower fence than the row knows changes nothing. The
+reply to `sync` always names *all* attempts the node should have, so a lost reply heals itself.
 
 Units: `_s` seconds, `_mib` MiB, `_watts` watts, `_at` seconds since the epoch (node's clock).
 """
@@ -13,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scheduler.states import AttemptState, EndReason, NodeState
+from scheduler.wire.sessions import SessionLaunch
 
 PROTOCOL = 3
 OLDEST_PROTOCOL = 1
@@ -209,9 +209,8 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to run the program on one node: `command`, an argument list, once for each LOCAL_RANK.
-    `secrets` are names; see `wire/secrets.py`. `log_cap_mib` 0: the agent's own cap alone counts.
-    """
+    """How to run the program on one node: `command`, once for each LOCAL_RANK, or what it starts
+    for a `session`. `secrets` are names; `log_cap_mib` 0: the agent's own cap alone counts."""
 
     command: tuple[str, ...]
     env: dict[str, str]
@@ -226,6 +225,7 @@ class Launch:
     stop_grace_s: int
     secrets: tuple[str, ...] = ()
     log_cap_mib: int = 0
+    session: SessionLaunch | None = None
 
 
 @dataclass(frozen=True, slots=True)

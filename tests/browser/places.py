@@ -14,6 +14,8 @@ OPEN = (
     "/templates/",
     "/templates/new/",
     "/search/?q=g",
+    "/sessions/",
+    "/sessions/new/",
     "/queue/",
     "/bookings/",
     "/cluster/timeline/?span=6h",

@@ -1,37 +1,17 @@
 """Who gets what from every page: the table that `test_matrix.py` walks.
 
-A route without a row, or a row without its route, fails there. The columns are the owner, a
-member, a lead and a finance person of the owner's team; an operator and a member of another team;
-the administrator.
+A route without a row, or a row without its route, fails there. The columns: the owner, a member,
+lead and finance of the owner's team; an operator and a member of another team; the administrator.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import date, timedelta
 
 from tests.pages import starting
-
-PERSONAS = ("alice", "bob", "lead", "finance", "operator", "carol", "root")
-
-
-@dataclass(frozen=True)
-class Row:
-    """`args` names things of `test_matrix.things`; `answers` has a status for each persona."""
-
-    route: str
-    answers: str
-    method: str = "GET"
-    args: tuple[str, ...] = ()
-    data: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def statuses(self) -> dict[str, int]:
-        return dict(zip(PERSONAS, map(int, self.answers.split()), strict=True))
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.route}"
-
+from tests.pages.rows import Row
+from tests.pages.rows import get as _get
+from tests.pages.rows import post as _post
 
 #             alice bob lead fin  op carol root
 _ALL = "       200 200 200 200 200 200 200"
@@ -50,14 +30,6 @@ _KEEPS = "     403 403 403 403 403 403 302"
 _ASKER = "     302 403 403 404 403 404 403"
 _PART = "      302 302 302 404 302 404 302"
 _SELF = "      302 302 302 302 302 302 302"
-
-
-def _get(route: str, answers: str, *args: str, **data: str) -> Row:
-    return Row(route, answers, "GET", args, data)
-
-
-def _post(route: str, answers: str, *args: str, **data: str) -> Row:
-    return Row(route, answers, "POST", args, data)
 
 
 _SOON, _LATER = (date.today() + timedelta(days=days) for days in (10, 20))
@@ -86,6 +58,13 @@ ROWS: tuple[Row, ...] = (
     _post("jobs:pause", _MOVES, "running"),
     _post("jobs:release", _MOVES, "held"),
     *(Row(*one) for one in starting.ROWS),
+    _get("sessions:list", _ALL),
+    _get("sessions:new", _ALL),
+    _post("sessions:new", _ALL),
+    _get("sessions:detail", _SEES, "session"),
+    _post("sessions:connect", "302 403 403 403 403 404 403", "session"),
+    _post("sessions:keep", "302 403 403 403 403 404 403", "session"),
+    _post("sessions:stop", _MOVES, "session"),
     _get("sets:detail", _SEES, "job_set"),
     _post("sets:cancel", _MOVES, "job_set"),
     _post("sets:rerun", "302 403 302 403 403 404 302", "job_set"),

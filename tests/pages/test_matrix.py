@@ -37,7 +37,8 @@ from scheduler.services.sharing.budgets import set_budget
 from tests import requesting
 from tests.composing import make_template
 from tests.factories import person
-from tests.pages.matrix import OPEN_ROUTES, PERSONAS, ROWS, Row
+from tests.pages.matrix import OPEN_ROUTES, ROWS
+from tests.pages.rows import PERSONAS, Row
 from tests.pages.yard import book_soon, build_yard
 from tests.scenes import submit
 
@@ -111,6 +112,7 @@ def things(people, root, alice, bob, lead, team, project):
         "queued": yard.queued.pk,
         "held": yard.held.pk,
         "job_set": submit(alice, project, array="0-3%2").job_set.pk,
+        "session": submit(alice, project, script="", session="shell").pk,
         **asked_for(alice, lead, root, project, yard.cluster.pool),
         "pool": "default",
         "booking": book_soon(lead, project, yard.cluster.pool).pk,

@@ -17,6 +17,7 @@ _API_WORDS = {
     "jobs/<int:pk>": "running",
     "templates/<slug:slug>": "template",
     "sets/<int:pk>": "job_set",
+    "sessions/<int:pk>": "session",
     "bookings/<int:pk>": "booking",
     "requests/<int:pk>": "asked",
     "nodes/<str:name>": "node",

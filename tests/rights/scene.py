@@ -120,6 +120,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
         "output": output.pk,
         "queued": queued.pk,
         "job_set": job_set.pk,
+        "session": scenes.submit(somebody, project, script="", session="shell").pk,
         "asked": asked.pk,
         "booking": book_soon(lead, project, pool).pk,
         "pool": pool.name,

@@ -143,6 +143,8 @@ WRITES: Final[dict[str, str]] = {
     "delete drafts/<int:pk>/": "own",
     "post sets/<int:pk>/cancel/": "move",
     "post sets/<int:pk>/rerun/": "rerun",
+    "post sessions/<int:pk>/ticket/": "asker",
+    "post sessions/<int:pk>/keep/": "asker",
     "post secrets/": "lead",
     "delete secrets/<int:pk>/": "nothing_there",
     "post pools/": "operate",

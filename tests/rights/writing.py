@@ -70,6 +70,8 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "delete drafts/<int:pk>/": ("job_draft", {}),
     "post sets/<int:pk>/cancel/": ("job_set", {}),
     "post sets/<int:pk>/rerun/": ("job_set", {}),
+    "post sessions/<int:pk>/ticket/": ("session", {}),
+    "post sessions/<int:pk>/keep/": ("session", {}),
     "post secrets/": (
         "",
         {"name": "hub-token", "value": "a long enough value", "project": "{path}"},

@@ -90,3 +90,9 @@ def test_what_the_program_coped_with_is_not_its_end():
 def test_source_quoted_by_a_traceback_is_no_message():
     raw = b'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    raise MemoryError'
     assert judged(raw + b"\nKeyError: 1\n").signature == "uncaught_exception"
+
+
+@pytest.mark.parametrize("reason", list(EndReason))
+def test_every_end_can_be_judged(reason):
+    finding = judge(Failure(reason, 1, "something", 0, (), ()))
+    assert isinstance(finding.advice, str)

@@ -36,6 +36,7 @@ from portal.api.v1.rules import (
     quotas,
     windows,
 )
+from portal.api.v1.sessions import sessions
 
 urlpatterns: list[URLPattern] = [
     path("jobs/", jobs.Jobs.as_view(), name="jobs"),
@@ -83,6 +84,10 @@ urlpatterns: list[URLPattern] = [
     path("templates/<slug:slug>/fork/", templates.TemplateFork.as_view(), name="template_fork"),
     path("drafts/", templates.DraftList.as_view(), name="drafts"),
     path("drafts/<int:pk>/", templates.DraftByNumber.as_view(), name="draft"),
+    path("sessions/", sessions.Sessions.as_view(), name="sessions"),
+    path("sessions/<int:pk>/", sessions.SessionByNumber.as_view(), name="session"),
+    path("sessions/<int:pk>/ticket/", sessions.SessionTicket.as_view(), name="session_ticket"),
+    path("sessions/<int:pk>/keep/", sessions.SessionKeep.as_view(), name="session_keep"),
     path("secrets/", secrets.SecretList.as_view(), name="secrets"),
     path("secrets/<int:pk>/", secrets.SecretByNumber.as_view(), name="secret"),
     path("notifications/", notifications.Notifications.as_view(), name="notifications"),

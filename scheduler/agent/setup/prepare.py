@@ -31,6 +31,7 @@ from scheduler.agent.setup.code import (
 from scheduler.agent.setup.environment import Places, process_environments, shared_environment
 from scheduler.agent.setup.identities import UidBook, give_folder
 from scheduler.agent.setup.private import Fetch, Private, make_private
+from scheduler.agent.setup.session import session_command, session_environment
 from scheduler.wire.messages import Assignment
 
 _MAX_PROBLEM = 255
@@ -83,7 +84,8 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
         ground.is_stopped,
     )
     code = fetch_code(launch.code, root / "code", rules)
-    command = launch.command or _script_command(launch.code.script, root, uid)
+    command = launch.command or session_command(launch, root, uid)
+    command = command or _script_command(launch.code.script, root, uid)
     checkpoint = _checkpoint_folder(options.work, assignment, uid)
     found = _resume_point(assignment, ground, str(checkpoint), uid)
     places = Places(
@@ -100,6 +102,7 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
         path_prefix=options.path_prefix,
         network_interface=options.network_interface,
     )
+    env |= session_environment(launch, root)
     with _private(assignment, ground, uid) as private:
         if private.secrets_dir:
             env["TRAINYARD_SECRETS_DIR"] = private.secrets_dir

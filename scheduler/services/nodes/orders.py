@@ -31,6 +31,7 @@ from scheduler.wire.messages import (
     SyncReply,
     SyncRequest,
 )
+from scheduler.wire.sessions import SessionLaunch, path_of
 
 _STANDING = tuple(
     "pk attempt_id rank attempt__state attempt__master_port attempt__extended_to_s".split()
@@ -183,8 +184,8 @@ def _assignment(placement: Placement, addresses: tuple[str, ...], grant: _Grant)
 
 
 def _told_reason(placement: Placement) -> EndReason:
-    """Agents of protocol 1 know no pause, and none knows of budgets and sizes; what
-    follows from a stop is not theirs to know."""
+    """Agents of protocol 1 know no pause, and none knows of budgets, sizes and idle
+    sessions; what follows from a stop is not theirs to know."""
     reason = EndReason(placement.attempt.stop_reason)
     if reason is EndReason.BOOKING_ENDED:
         # For a node that is a time limit like any other, told by the server.
@@ -193,6 +194,7 @@ def _told_reason(placement: Placement) -> EndReason:
     is_new_to_it = (is_old and reason in PAUSES) or reason in (
         EndReason.BUDGET_SPENT,
         EndReason.RESIZED,
+        EndReason.SESSION_IDLE,
     )
     return EndReason.PREEMPTED if is_new_to_it else reason
 
@@ -229,6 +231,7 @@ def _launch(spec: JobSpec, job: Job) -> Launch:
         stop_grace_s=spec.stop.grace,
         secrets=spec.secrets,
         log_cap_mib=load_conf().log_cap_mib,
+        session=SessionLaunch(spec.session.app, path_of(job.pk)) if spec.session else None,
     )
 
 

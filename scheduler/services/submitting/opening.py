@@ -9,10 +9,11 @@ from typing import Any
 
 from accounts.models import Project, User
 from scheduler import events
-from scheduler.models import Booking, Dependency, Job, JobEvent, JobSet, Queue
+from scheduler.models import Booking, Dependency, Job, JobEvent, JobSet, Queue, Session
 from scheduler.services import transitions
 from scheduler.services.bookings.joining import resolve_booking
 from scheduler.services.holding.obstacles import Obstacle, begin_obstacle, limit_obstacle
+from scheduler.services.sessions.limits import refuse_session
 from scheduler.services.sharing.alerts import refuse_blocked
 from scheduler.services.sharing.waiting_room import refuse_beyond_cap
 from scheduler.services.submitting.ceilings import refuse_above_ceiling
@@ -70,6 +71,7 @@ def check_job(target: Target, spec: JobSpec, seen: Seen) -> Opening:
     beyond what may wait or a budget lets in. Where waiting jobs are capped, those of before must
     have been written.
     """
+    refuse_session(spec)
     order = resolve_order(target.actor, spec)
     seen.once(refuse_blocked, target.project, target.now)
     booking = resolve_booking(target.actor, target.project, target.queue, spec, now=target.now)
@@ -86,7 +88,7 @@ def check_job(target: Target, spec: JobSpec, seen: Seen) -> Opening:
 def write_jobs(openings: Sequence[Opening]) -> list[Job]:
     """Write the jobs: held or queued, with what they wait for and their first event.
 
-    Of a set the first task is returned. Three statements for all that are no sets.
+    Of a set the first task is returned. Three statements for all that are no sets or sessions.
     """
     if any(one.spec.array is not None for one in openings):
         return [
@@ -97,6 +99,11 @@ def write_jobs(openings: Sequence[Opening]) -> list[Job]:
     jobs = Job.objects.bulk_create(Job(**one._fields, **_state(one.obstacle)) for one in openings)
     pairs = list(zip(openings, jobs, strict=True))
     Dependency.objects.bulk_create(row for one, job in pairs for row in one.order.rows([job]))
+    Session.objects.bulk_create(
+        Session(job=job, app=one.spec.session.app, idle_stop_s=one.spec.session.idle_stop)
+        for one, job in pairs
+        if one.spec.session is not None
+    )
     _record(openings[0].target, jobs)
     return jobs
 

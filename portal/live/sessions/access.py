@@ -1,0 +1,132 @@
+"""Who may come in: addresses, cookies, and the right behind them, looked at again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import urlsplit
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.utils import timezone
+
+from scheduler.services.sessions import Entry, entry_of, note_activity
+
+RECHECK_S = 5.0
+NOTED_EVERY_S = 10.0
+_KNOWN_KEYS = 2000
+_PATH = re.compile(r"/s/([1-9][0-9]{0,17})/", re.ASCII)
+COOKIE = "trainyard_session"
+
+
+def job_of_path(path: str) -> int | None:
+    """Whose program an address belongs to."""
+    found = _PATH.match(path)
+    return int(found[1]) if found else None
+
+
+def own_origin() -> str:
+    """Where sessions are served, as browsers name it: `https://sessions.example.org`."""
+    return _apart() or str(settings.PUBLIC_URL)
+
+
+def _apart() -> str:
+    """Where sessions are served if not with the portal; else empty."""
+    return str(settings.TRAINYARD["session_origin"])
+
+
+def is_right_host(scope: Any) -> bool:
+    """Whether sessions are served under the name that was called: with an origin of their own
+    nowhere else."""
+    apart = _apart()
+    return not apart or header(scope, b"host").lower() == urlsplit(apart).netloc.lower()
+
+
+def is_sessions_alone(scope: Any) -> bool:
+    """Whether the name that was called is that of sessions, where the portal has no pages."""
+    apart = _apart()
+    is_other = urlsplit(apart).netloc.lower() != urlsplit(settings.PUBLIC_URL).netloc.lower()
+    return bool(apart) and is_other and is_right_host(scope)
+
+
+def is_own_page(scope: Any) -> bool:
+    """Whether a socket is asked for by a page of the same origin; programs send no Origin."""
+    origin = urlsplit(header(scope, b"origin"))
+    return origin.netloc.lower() == header(scope, b"host").lower() and bool(origin.netloc)
+
+
+def header(scope: Any, name: bytes) -> str:
+    """A request header's value, the last one's if there are several."""
+    value: bytes = dict(scope["headers"]).get(name, b"")
+    return value.decode("latin-1")
+
+
+def key_of(scope: Any) -> str:
+    """The key among the cookies that came."""
+    for name, value in scope["headers"]:
+        if name == b"cookie":
+            try:
+                found = SimpleCookie(value.decode("latin-1")).get(COOKIE)
+            except CookieError:
+                continue
+            if found is not None:
+                return found.value
+    return ""
+
+
+@dataclass(slots=True)
+class _Known:
+    entry: Entry
+    until: float
+
+
+@dataclass(slots=True)
+class Doorkeeper:
+    """What keys opened a moment ago, so that a page of a hundred files asks once."""
+
+    known: dict[tuple[str, int], _Known] = field(default_factory=dict)
+    noted: dict[int, float] = field(default_factory=dict)
+
+    async def entry(self, key: str, job_id: int, *, afresh: bool = False) -> Entry | None:
+        """What the key opens; at most RECHECK_S old."""
+        known = self.known.get((key, job_id))
+        if known is not None and known.until > time.monotonic() and not afresh:
+            return known.entry
+        found = await database_sync_to_async(entry_of)(key=key, job_id=job_id)
+        if len(self.known) > _KNOWN_KEYS:
+            self.known.clear()
+        if found is None:
+            self.known.pop((key, job_id), None)
+        else:
+            self.known[key, job_id] = _Known(found, time.monotonic() + RECHECK_S)
+        return found
+
+    async def watch(self, key: str, entry: Entry, revoke: Callable[[], Awaitable[None]]) -> None:
+        """Call `revoke` once the key does not open the same any more."""
+        while True:
+            await asyncio.sleep(RECHECK_S)
+            now: Entry | None = entry
+            with contextlib.suppress(Exception):  # a database that is away takes no right
+                now = await self.entry(key, entry.job_id, afresh=True)
+            if now is None or now.fence != entry.fence:
+                await revoke()
+                return
+
+    async def touch(self, job_id: int) -> None:
+        """Something was done in the session; written down now and then."""
+        now = time.monotonic()
+        if now - self.noted.get(job_id, -NOTED_EVERY_S) < NOTED_EVERY_S:
+            return
+        if len(self.noted) > _KNOWN_KEYS:
+            self.noted.clear()
+        self.noted[job_id] = now
+        await database_sync_to_async(note_activity)(job_id=job_id, at=timezone.now())
+
+
+doorkeeper = Doorkeeper()

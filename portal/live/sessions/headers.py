@@ -1,0 +1,85 @@
+"""What passes between a browser and a session's program, and what stays with the portal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+
+from django.conf import settings
+
+from portal.live.sessions.access import COOKIE
+from scheduler.wire.sessions import path_of
+
+Headers = list[tuple[bytes, bytes]]
+
+# RFC 9110, 7.6.1, and what is said anew on each side.
+_HOPS = {
+    *(b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade"),
+    *(b"transfer-encoding", b"proxy-authenticate", b"proxy-authorization"),
+}
+# The portal's own, and what a program could take for the word of somebody it trusts.
+_NOT_IN = _HOPS | {b"authorization", b"cookie", b"x-csrftoken", b"forwarded", b"expect"}
+# With these a program would speak for the whole origin.
+_NOT_OUT = _HOPS | {
+    *(b"set-cookie", b"service-worker-allowed", b"clear-site-data", b"alt-svc", b"server", b"date"),
+    *(b"strict-transport-security", b"public-key-pins", b"report-to", b"nel", b"x-frame-options"),
+}
+_OUR_COOKIES = re.compile(r"(?i)trainyard|messages$|theme$|keys$|__host-|__secure-")
+_ATTRIBUTES = {"path", "domain", "comment", "version"}
+
+
+def inward(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """A browser's headers as the program gets them: no cookie and no credential of ours."""
+    kept = []
+    cookies = []
+    for name, value in headers:
+        if name == b"cookie":
+            cookies += _foreign_cookies(value.decode("latin-1"))
+        elif name not in _NOT_IN and not name.startswith((b"x-forwarded-", b"sec-websocket-")):
+            kept.append((name, value))
+    if cookies:
+        kept.append((b"cookie", "; ".join(cookies).encode("latin-1")))
+    return kept
+
+
+def outward(headers: Iterable[tuple[bytes, bytes]], job_id: int) -> Headers:
+    """The program's headers as the browser gets them: its cookies stay below its own path."""
+    kept: Headers = []
+    for name, value in headers:
+        if name == b"set-cookie":
+            kept += [(name, one) for one in _own_cookies(value.decode("latin-1"), job_id)]
+        elif name not in _NOT_OUT:
+            kept.append((name, value))
+    kept += [
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"same-origin"),
+        (b"x-frame-options", b"SAMEORIGIN"),
+        (b"cross-origin-resource-policy", b"same-origin"),
+    ]
+    return kept
+
+
+def _is_ours(name: str) -> bool:
+    own = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME, COOKIE)
+    return name in own or _OUR_COOKIES.match(name) is not None
+
+
+def _foreign_cookies(value: str) -> list[str]:
+    """Those of `a=1; b=2` that the portal did not set."""
+    pairs = (pair.strip() for pair in value.split(";"))
+    return [pair for pair in pairs if pair and not _is_ours(pair.partition("=")[0].strip())]
+
+
+def _own_cookies(value: str, job_id: int) -> Iterable[bytes]:
+    try:
+        found = SimpleCookie(value)
+    except CookieError:
+        return
+    for name, morsel in found.items():
+        if _is_ours(name):
+            continue
+        for attribute in _ATTRIBUTES:
+            morsel[attribute] = ""
+        morsel["path"] = path_of(job_id)
+        yield morsel.OutputString().encode("latin-1", "replace")

@@ -1,0 +1,217 @@
+"""WebSockets of sessions: keys and screen of a shell, and what a program's own pages open."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import struct
+from typing import Any
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import WebSocketException
+from websockets.frames import Opcode
+from websockets.http11 import Response
+from websockets.typing import Subprotocol
+from websockets.uri import parse_uri
+
+from portal.live.sessions.access import (
+    doorkeeper,
+    header,
+    is_own_page,
+    is_right_host,
+    job_of_path,
+    key_of,
+)
+from portal.live.sessions.headers import inward
+from portal.live.sessions.tunnels import tunnels
+from scheduler.services.sessions import Entry
+from scheduler.wire.sessions import path_of
+from scheduler.wire.streams import Stream, StreamBroken
+
+MAX_MESSAGE = 16 * 1024 * 1024
+MAX_KEYS = 16 * 1024
+FORBIDDEN = 4403
+BAD_FRAME = 4400
+GONE = 1013
+_KEYS = struct.Struct(">cH")
+_SIZE = struct.Struct(">HH")
+
+
+class _Bad(Exception):
+    """A message that no page of ours sends."""
+
+
+async def session_socket(scope: Any, receive: Any, send: Any) -> None:
+    """One WebSocket below `/s/`."""
+    if (await receive())["type"] != "websocket.connect":
+        return
+    job_id, key = job_of_path(scope["path"]), key_of(scope)
+    allowed = job_id is not None and key and is_right_host(scope) and is_own_page(scope)
+    entry = await doorkeeper.entry(key, job_id or 0) if allowed else None
+    if entry is None:
+        await send({"type": "websocket.close", "code": FORBIDDEN})
+        return
+    try:
+        stream = await tunnels.open(entry.node_id, entry.fence)
+    except StreamBroken:
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.close", "code": GONE})
+        return
+    is_shell = entry.app == "shell"
+    if is_shell and scope["path"] != f"{path_of(entry.job_id)}terminal":
+        await send({"type": "websocket.close", "code": FORBIDDEN})
+        return
+    work = _Shell(stream, send) if is_shell else _Program(stream, send, scope)
+    await _carry(work, receive, send, entry, key)
+
+
+async def _carry(work: _Shell | _Program, receive: Any, send: Any, entry: Entry, key: str) -> None:
+    """Both ways until either side ends, the stream breaks or the right is gone."""
+    codes: list[int] = []
+
+    async def revoke() -> None:
+        codes.append(FORBIDDEN)
+        await work.stream.reset("the right to be here is gone")
+
+    async def inward_way() -> None:
+        while True:
+            event = await receive()
+            if event["type"] == "websocket.disconnect":
+                return
+            await doorkeeper.touch(entry.job_id)
+            await work.take(event.get("bytes"), event.get("text"))
+
+    async def outward_way() -> None:
+        while await work.pass_on():
+            await doorkeeper.touch(entry.job_id)
+
+    watch = asyncio.ensure_future(doorkeeper.watch(key, entry, revoke))
+    ways: set[asyncio.Task[None]] = set()
+    try:
+        await work.begin()
+        ways = {asyncio.ensure_future(inward_way()), asyncio.ensure_future(outward_way())}
+        done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+        codes.append(1000)
+    except _Bad:
+        codes.append(BAD_FRAME)
+    except (StreamBroken, WebSocketException):
+        codes.append(GONE)
+    finally:
+        for task in (watch, *ways):
+            task.cancel()
+        await work.stream.reset("over")
+        with contextlib.suppress(Exception):
+            await send({"type": "websocket.close", "code": codes[0] if codes else GONE})
+
+
+class _Shell:
+    """Keys as binary messages, the window's size as text; back comes what the shell prints."""
+
+    def __init__(self, stream: Stream, send: Any) -> None:
+        self.stream = stream
+        self.send = send
+
+    async def begin(self) -> None:
+        await self.send({"type": "websocket.accept"})
+
+    async def take(self, keys: bytes | None, text: str | None) -> None:
+        if keys is not None:
+            if len(keys) > MAX_KEYS:
+                raise _Bad
+            await self.stream.write(_KEYS.pack(b"d", len(keys)) + keys)
+            return
+        try:
+            columns, rows = json.loads(text or "")
+            size = _SIZE.pack(columns, rows)
+        except (ValueError, TypeError, struct.error, RecursionError):
+            raise _Bad from None
+        await self.stream.write(_KEYS.pack(b"r", len(size)) + size)
+
+    async def pass_on(self) -> bool:
+        piece = await self.stream.read()
+        if piece:
+            await self.send({"type": "websocket.send", "bytes": piece})
+        return bool(piece)
+
+
+class _Program:
+    """A WebSocket of the program's own: its handshake first, then message by message."""
+
+    def __init__(self, stream: Stream, send: Any, scope: Any) -> None:
+        self.stream = stream
+        self.send = send
+        query = scope["query_string"].decode("latin-1")
+        target = scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
+        wanted = [Subprotocol(one) for one in scope.get("subprotocols", ())]
+        address = f"ws://{header(scope, b'host')}{target}"
+        self.link = ClientProtocol(
+            parse_uri(address), subprotocols=wanted or None, max_size=MAX_MESSAGE
+        )
+        self._headers = inward(scope["headers"])
+        self._pieces: list[bytes] = []
+        self._is_text = False
+
+    async def begin(self) -> None:
+        request = self.link.connect()
+        for name, value in self._headers:
+            if name != b"host":
+                request.headers[name.decode("latin-1")] = value.decode("latin-1")
+        self.link.send_request(request)
+        await self._flush()
+        while not (events := self.link.events_received()):
+            await self._read()
+        if not isinstance(events[0], Response) or self.link.handshake_exc is not None:
+            raise StreamBroken("the program opens no WebSocket there")
+        accept = {"type": "websocket.accept", "subprotocol": self.link.subprotocol}
+        await self.send(accept)
+        for frame in events[1:]:
+            await self._pass(frame)
+
+    async def take(self, data: bytes | None, text: str | None) -> None:
+        if data is not None:
+            self.link.send_binary(data)
+        else:
+            self.link.send_text((text or "").encode("utf-8", "surrogatepass"))
+        await self._flush()
+
+    async def pass_on(self) -> bool:
+        if not await self._read():
+            return False
+        for frame in self.link.events_received():
+            await self._pass(frame)
+        await self._flush()  # pongs
+        return True
+
+    async def _pass(self, frame: Any) -> None:
+        if frame.opcode is Opcode.CLOSE:
+            raise StreamBroken("closed by the program")
+        if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
+            return
+        if frame.opcode is not Opcode.CONT:
+            self._is_text = frame.opcode is Opcode.TEXT
+        self._pieces.append(bytes(frame.data))
+        if sum(map(len, self._pieces)) > MAX_MESSAGE:
+            raise _Bad
+        if not frame.fin:
+            return
+        whole, self._pieces = b"".join(self._pieces), []
+        content = {"text": whole.decode("utf-8", "replace")} if self._is_text else {"bytes": whole}
+        await self.send({"type": "websocket.send", **content})
+
+    async def _read(self) -> bool:
+        piece = await self.stream.read()
+        if piece:
+            self.link.receive_data(piece)
+        else:
+            self.link.receive_eof()
+        if self.link.handshake_exc is not None:
+            raise StreamBroken(str(self.link.handshake_exc))
+        return bool(piece)
+
+    async def _flush(self) -> None:
+        for piece in self.link.data_to_send():
+            if piece:
+                await self.stream.write(piece)

@@ -1,0 +1,225 @@
+"""The program of a shell session: one shell on a terminal of its own, shown to all who come.
+
+It runs as the job, with whatever Python the node has, from a copy of this file alone: nothing but
+the standard library, and nothing newer than 3.8. Usage: terminal.py FOLDER NAME, where it makes
+the Unix socket NAME.
+
+Who connects gets what the shell printed lately, then what it prints, as it is. What they send are
+messages of a kind (1 byte), a length (2 bytes, big-endian) and so many bytes: `d` keys, `r` the
+size as columns and rows (2 bytes each). The shell stays when people leave; when it ends, so does
+the session. A viewer who does not read holds the shell back for a while, then is let go.
+"""
+
+import contextlib
+import fcntl
+import os
+import pty
+import selectors
+import signal
+import socket
+import struct
+import sys
+import termios
+import time
+
+_HEAD = struct.Struct(">cH")
+_SIZE = struct.Struct(">HH")
+_KEPT = 256 * 1024
+_FULL = 128 * 1024
+_PATIENCE_S = 20.0
+_MAX_VIEWERS = 16
+_LONGEST_SIDE = 1000
+_READ = 32 * 1024
+
+
+class Viewer:
+    """One connection."""
+
+    def __init__(self, link):
+        self.link = link
+        self.keys = b""
+        self.out = bytearray()
+        self.full_since = None
+
+    def messages(self):
+        """What has come whole so far."""
+        while len(self.keys) >= _HEAD.size:
+            kind, length = _HEAD.unpack_from(self.keys)
+            if kind not in (b"d", b"r"):
+                raise ValueError("no such message")
+            if len(self.keys) < _HEAD.size + length:
+                return
+            body = self.keys[_HEAD.size : _HEAD.size + length]
+            self.keys = self.keys[_HEAD.size + length :]
+            yield kind, body
+
+
+class Terminal:
+    """The shell, its terminal, and who looks on."""
+
+    def __init__(self, ear):
+        self.ear = ear
+        self.viewers = {}
+        self.kept = bytearray()
+        self.typed = bytearray()
+        self.selector = selectors.DefaultSelector()
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            _become_shell()
+        for each in (self.master, self.ear):
+            os.set_blocking(each if isinstance(each, int) else each.fileno(), False)
+        self.resize(80, 24)
+        self.selector.register(self.ear, selectors.EVENT_READ)
+
+    def serve(self):
+        """Until the shell has ended; returns the exit code to end with."""
+        while True:
+            self._choose()
+            for key, events in self.selector.select(1.0):
+                if key.fileobj is self.ear:
+                    self._admit()
+                elif key.fd == self.master:
+                    if events & selectors.EVENT_READ and not self._show():
+                        return self._end()
+                    if events & selectors.EVENT_WRITE:
+                        self._type()
+                elif key.fileobj in self.viewers:
+                    self._exchange(self.viewers[key.fileobj], events)
+            self._let_go()
+
+    def resize(self, columns, rows):
+        """Tell the shell how large the window is."""
+        columns, rows = (max(2, min(_LONGEST_SIDE, side)) for side in (columns, rows))
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def _choose(self):
+        """Listen to what can be dealt with: a full viewer holds back what fills it."""
+        is_full = any(len(viewer.out) > _FULL for viewer in self.viewers.values())
+        wanted = (0 if is_full else selectors.EVENT_READ) | (
+            selectors.EVENT_WRITE if self.typed else 0
+        )
+        self._watch(self.master, wanted)
+        for viewer in self.viewers.values():
+            reads = 0 if len(self.typed) > _FULL else selectors.EVENT_READ
+            self._watch(viewer.link, reads | (selectors.EVENT_WRITE if viewer.out else 0))
+
+    def _watch(self, what, events):
+        known = self.selector.get_map().get(what)
+        if known is None and events:
+            self.selector.register(what, events)
+        elif known is not None and not events:
+            self.selector.unregister(what)
+        elif known is not None and known.events != events:
+            self.selector.modify(what, events)
+
+    def _admit(self):
+        link, _ = self.ear.accept()
+        if len(self.viewers) >= _MAX_VIEWERS:
+            link.close()
+            return
+        link.setblocking(False)
+        viewer = self.viewers[link] = Viewer(link)
+        viewer.out += self.kept
+
+    def _show(self):
+        """Pass on what the shell printed; False once it is gone."""
+        try:
+            piece = os.read(self.master, _READ)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False  # the last one who had the terminal open is gone
+        if not piece:
+            return False
+        self.kept += piece
+        if len(self.kept) > _KEPT:
+            del self.kept[: len(self.kept) - _KEPT // 2]
+        for viewer in self.viewers.values():
+            viewer.out += piece
+        return True
+
+    def _type(self):
+        with contextlib.suppress(BlockingIOError):
+            del self.typed[: os.write(self.master, self.typed[:4096])]
+
+    def _exchange(self, viewer, events):
+        try:
+            if events & selectors.EVENT_READ:
+                came = viewer.link.recv(_READ)
+                if not came:
+                    raise ConnectionError
+                viewer.keys += came
+                for kind, body in viewer.messages():
+                    if kind == b"d":
+                        self.typed += body
+                    else:
+                        self.resize(*_SIZE.unpack(body))
+            if events & selectors.EVENT_WRITE and viewer.out:
+                del viewer.out[: viewer.link.send(viewer.out[:_READ])]
+        except BlockingIOError:
+            pass
+        except (OSError, ValueError, struct.error):
+            self._drop(viewer)
+
+    def _let_go(self):
+        now = time.monotonic()
+        for viewer in list(self.viewers.values()):
+            if len(viewer.out) <= _FULL:
+                viewer.full_since = None
+            else:
+                viewer.full_since = viewer.full_since or now
+                if now - viewer.full_since > _PATIENCE_S:
+                    self._drop(viewer)
+
+    def _drop(self, viewer):
+        with contextlib.suppress(KeyError):
+            self.selector.unregister(viewer.link)
+        self.viewers.pop(viewer.link, None)
+        viewer.link.close()
+
+    def _end(self):
+        for viewer in list(self.viewers.values()):
+            with contextlib.suppress(OSError):
+                viewer.link.settimeout(1.0)
+                viewer.link.sendall(viewer.out)
+            self._drop(viewer)
+        _, status = os.waitpid(self.pid, 0)
+        # A shell's code is that of its last command: how people leave says nothing went wrong.
+        return 0 if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def _become_shell():
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    os.environ["TERM"] = "xterm-256color"
+    shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+    os.environ["SHELL"] = shell
+    os.execv(shell, [shell, "-i"])  # noqa: S606
+
+
+def main(folder, name):
+    """Serve one shell; returns an exit code, 0 unless the shell was killed."""
+    # A socket's name is short; the folder's may not be.
+    came_from = os.open(".", os.O_RDONLY)
+    os.chdir(folder)
+    ear = socket.socket(socket.AF_UNIX)
+    os.umask(0o077)
+    ear.bind(name)
+    ear.listen(8)
+    os.fchdir(came_from)
+    os.umask(0o022)
+    terminal = Terminal(ear)
+
+    def stop(number, frame):
+        os.kill(terminal.pid, signal.SIGHUP)
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGTERM, stop)
+    print("The shell is ready.", flush=True)
+    code = terminal.serve()
+    print("The shell has ended.", flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2]))

@@ -1,0 +1,64 @@
+"""What an interactive session starts, and where its program listens."""
+
+from __future__ import annotations
+
+import os
+from importlib.resources import files
+from pathlib import Path
+
+from scheduler.agent.setup.code import SetupProblem
+from scheduler.wire.messages import Launch
+from scheduler.wire.sessions import SOCKET_NAME
+
+_MAX_SOCKET = 107
+
+
+def session_environment(launch: Launch, root: Path) -> dict[str, str]:
+    """Where the program listens and below which address people see it; nothing for other jobs.
+
+    Raises SetupProblem where the folder's name leaves no room for the socket's.
+    """
+    if launch.session is None:
+        return {}
+    place = str(root / SOCKET_NAME)
+    if len(os.fsencode(place)) > _MAX_SOCKET:
+        raise SetupProblem(
+            f"session: {place} is too long for a socket. Have the node's operator start the agent "
+            "with a shorter --work folder."
+        )
+    return {
+        "TRAINYARD_SESSION_SOCKET": place,
+        "TRAINYARD_SESSION_PATH": launch.session.path,
+    }
+
+
+def session_command(launch: Launch, root: Path, uid: int | None) -> tuple[str, ...]:
+    """The command of a shell or notebook session; empty where the user gives it."""
+    if launch.session is None or launch.session.app == "command":
+        return ()
+    if launch.session.app == "shell":
+        place = root / "terminal.py"
+        place.write_bytes(files("scheduler.agent.sessions").joinpath("terminal.py").read_bytes())
+        place.chmod(0o400)
+        if uid is not None:
+            os.chown(place, uid, uid)
+        # -I: a folder of the user's must not stand in for the standard library.
+        return ("python3", "-I", str(place), str(root), SOCKET_NAME)
+    if launch.session.app == "jupyter":
+        return _jupyter(launch.session.path, root)
+    raise SetupProblem(
+        f"session: this node's agent does not know the app {launch.session.app!r}. Update it."
+    )
+
+
+def _jupyter(path: str, root: Path) -> tuple[str, ...]:
+    """Jupyter Lab behind the tunnel, which has asked who is there: it needs no token of its own."""
+    return (
+        *("jupyter", "lab", "--no-browser", f"--ServerApp.base_url={path}"),
+        f"--ServerApp.sock={root / SOCKET_NAME}",
+        "--IdentityProvider.token=",
+        # Its own guesses about hosts are for servers that listen on a network.
+        "--ServerApp.allow_remote_access=True",
+        "--ServerApp.terminado_settings=shell_command=['/bin/bash']",
+        "--ServerApp.quit_button=False",
+    )

@@ -1,0 +1,168 @@
+/* The shell's page: draws the screen, sends keys, and comes back when the connection was lost. */
+(() => {
+  "use strict";
+
+  const Screen = window.TrainyardScreen;
+  const place = document.getElementById("terminal");
+  const state = document.getElementById("state");
+  const MAX_KEYS = 8192;
+  const encoder = new TextEncoder();
+  const keyboard = document.createElement("textarea");
+  const view = document.createElement("div");
+  const past = document.createElement("div");
+  const rows = document.createElement("div");
+  let socket = null;
+  let tries = 0;
+  let drawn = 0;
+  let frame = 0;
+  let size = [80, 24];
+
+  keyboard.className = "shell-keys";
+  keyboard.setAttribute("aria-label", "Type into the shell");
+  for (const [name, value] of [["autocapitalize", "off"], ["autocomplete", "off"], ["spellcheck", "false"]]) keyboard.setAttribute(name, value);
+  view.className = "shell-view";
+  view.tabIndex = -1;
+  rows.setAttribute("role", "log");
+  view.append(past, rows);
+  place.replaceChildren(view, keyboard);
+
+  const screen = new Screen(80, 24, (text) => send(text));
+
+  function say(word, isPaused) {
+    state.textContent = word;
+    state.classList.toggle("paused", isPaused);
+  }
+
+  function send(text) {
+    if (!socket || socket.readyState !== WebSocket.OPEN) return;
+    const bytes = encoder.encode(text);
+    for (let at = 0; at < bytes.length; at += MAX_KEYS) socket.send(bytes.slice(at, at + MAX_KEYS));
+  }
+
+  function rowElement(cells, cursorAt) {
+    const line = document.createElement("div");
+    let run = null;
+    let style = null;
+    cells.forEach((cell, x) => {
+      const wanted = x === cursorAt ? `${cell.style} shell-cursor` : cell.style;
+      if (run === null || wanted !== style) {
+        run = document.createElement("span");
+        run.className = style = wanted;
+        line.append(run);
+      }
+      run.textContent += cell.text;
+    });
+    return line;
+  }
+
+  function draw() {
+    frame = 0;
+    const stays = view.scrollTop + view.clientHeight < view.scrollHeight - 4;
+    if (drawn > screen.history.length) {
+      past.replaceChildren();
+      drawn = 0;
+    }
+    for (; drawn < screen.history.length; drawn += 1) past.append(rowElement(screen.history[drawn], -1));
+    past.hidden = screen.other !== null;
+    rows.replaceChildren(...screen.grid.map((cells, y) => rowElement(cells, screen.showsCursor && y === screen.y ? screen.x : -1)));
+    if (!stays) view.scrollTop = view.scrollHeight;
+    document.title = `${screen.title || "Shell"} · Trainyard`;
+  }
+
+  function drawSoon() {
+    if (!frame) frame = requestAnimationFrame(draw);
+  }
+
+  function fit() {
+    const probe = document.createElement("span");
+    probe.textContent = "0".repeat(100);
+    rows.append(probe);
+    const box = probe.getBoundingClientRect();
+    probe.remove();
+    if (!box.width) return;
+    const columns = Math.max(20, Math.min(500, Math.floor((view.clientWidth - 16) / (box.width / 100))));
+    const lines = Math.max(4, Math.min(200, Math.floor((view.clientHeight - 8) / 18)));
+    size = [columns, lines];
+    if (columns !== screen.columns || lines !== screen.rows) screen.resize(columns, lines);
+    if (socket && socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(size));
+    drawSoon();
+  }
+
+  function connect() {
+    socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}${location.pathname}terminal`);
+    socket.binaryType = "arraybuffer";
+    socket.addEventListener("open", () => {
+      tries = 0;
+      // What was printed lately comes once more.
+      screen.reset();
+      screen.history = [];
+      say("connected", false);
+      fit();
+      keyboard.focus();
+    });
+    socket.addEventListener("message", (event) => {
+      screen.write(new Uint8Array(event.data));
+      drawSoon();
+    });
+    socket.addEventListener("close", (event) => {
+      if (event.code === 1000 || event.code === 4403 || event.code === 1006 && tries > 8) {
+        say(event.code === 1000 ? "the shell has ended" : "not connected any more", true);
+        return;
+      }
+      tries += 1;
+      say("connection lost, trying again", true);
+      setTimeout(connect, Math.min(10000, 500 * 2 ** tries) * (0.8 + Math.random() * 0.4));
+    });
+  }
+
+  const KEYS = { ArrowUp: "A", ArrowDown: "B", ArrowRight: "C", ArrowLeft: "D", Home: "H", End: "F" };
+  const TILDE = { Insert: 2, Delete: 3, PageUp: 5, PageDown: 6, F5: 15, F6: 17, F7: 18, F8: 19, F9: 20, F10: 21, F12: 24 };
+  const PLAIN = { Enter: "\r", Backspace: "\x7f", Tab: "\t", Escape: "\x1b", F1: "\x1bOP", F2: "\x1bOQ", F3: "\x1bOR", F4: "\x1bOS" };
+
+  function bytesOf(event) {
+    const { key } = event;
+    if (event.metaKey || event.isComposing) return null;
+    // Copying, and leaving the shell with the keyboard: Ctrl+Shift+C, Ctrl+Shift+Tab stay the browser's.
+    if (event.ctrlKey && event.shiftKey) return null;
+    if (event.ctrlKey && key === "c" && String(getSelection())) return null;
+    if (event.ctrlKey && key === "v") return null;
+    if (key === "Tab" && event.shiftKey) return "\x1b[Z";
+    if (KEYS[key]) return event.ctrlKey ? `\x1b[1;5${KEYS[key]}` : `\x1b${screen.appKeys ? "O" : "["}${KEYS[key]}`;
+    if (TILDE[key]) return `\x1b[${TILDE[key]}~`;
+    if (PLAIN[key]) return (event.altKey ? "\x1b" : "") + PLAIN[key];
+    if (key.length !== 1) return null;
+    if (event.ctrlKey && !event.altKey) {
+      if (key === " ") return "\x00";
+      const code = key.toUpperCase().charCodeAt(0);
+      return code >= 64 && code < 96 ? String.fromCharCode(code - 64) : null;
+    }
+    return event.altKey && !event.ctrlKey ? `\x1b${key}` : null;
+  }
+
+  keyboard.addEventListener("keydown", (event) => {
+    const text = bytesOf(event);
+    if (text === null) return;
+    event.preventDefault();
+    view.scrollTop = view.scrollHeight;
+    send(text);
+  });
+  keyboard.addEventListener("input", (event) => {
+    if (event.isComposing) return;
+    send(keyboard.value.replaceAll("\n", "\r"));
+    keyboard.value = "";
+  });
+  keyboard.addEventListener("compositionend", () => {
+    send(keyboard.value);
+    keyboard.value = "";
+  });
+  keyboard.addEventListener("paste", (event) => {
+    event.preventDefault();
+    const text = event.clipboardData.getData("text").replace(/\r?\n/g, "\r").replaceAll("\x1b", "");
+    send(screen.pastes ? `\x1b[200~${text}\x1b[201~` : text);
+  });
+  view.addEventListener("mouseup", () => {
+    if (!String(getSelection())) keyboard.focus({ preventScroll: true });
+  });
+  new ResizeObserver(fit).observe(view);
+  connect();
+})();
