@@ -10,6 +10,8 @@ size as columns and rows (2 bytes each). The shell stays when people leave; when
 the session. A viewer who does not read holds the shell back for a while, then is let go.
 """
 
+from __future__ import annotations
+
 import contextlib
 import fcntl
 import os
@@ -21,6 +23,8 @@ import struct
 import sys
 import termios
 import time
+from collections.abc import Iterator
+from types import FrameType
 
 _HEAD = struct.Struct(">cH")
 _SIZE = struct.Struct(">HH")
@@ -35,13 +39,13 @@ _READ = 32 * 1024
 class Viewer:
     """One connection."""
 
-    def __init__(self, link):
+    def __init__(self, link: socket.socket) -> None:
         self.link = link
         self.keys = b""
         self.out = bytearray()
-        self.full_since = None
+        self.full_since: float | None = None
 
-    def messages(self):
+    def messages(self) -> Iterator[tuple[bytes, bytes]]:
         """What has come whole so far."""
         while len(self.keys) >= _HEAD.size:
             kind, length = _HEAD.unpack_from(self.keys)
@@ -57,21 +61,21 @@ class Viewer:
 class Terminal:
     """The shell, its terminal, and who looks on."""
 
-    def __init__(self, ear):
+    def __init__(self, ear: socket.socket) -> None:
         self.ear = ear
-        self.viewers = {}
+        self.viewers: dict[socket.socket, Viewer] = {}
         self.kept = bytearray()
         self.typed = bytearray()
         self.selector = selectors.DefaultSelector()
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             _become_shell()
-        for each in (self.master, self.ear):
-            os.set_blocking(each if isinstance(each, int) else each.fileno(), False)
+        os.set_blocking(self.master, False)
+        self.ear.setblocking(False)
         self.resize(80, 24)
         self.selector.register(self.ear, selectors.EVENT_READ)
 
-    def serve(self):
+    def serve(self) -> int:
         """Until the shell has ended; returns the exit code to end with."""
         while True:
             self._choose()
@@ -83,16 +87,16 @@ class Terminal:
                         return self._end()
                     if events & selectors.EVENT_WRITE:
                         self._type()
-                elif key.fileobj in self.viewers:
+                elif isinstance(key.fileobj, socket.socket) and key.fileobj in self.viewers:
                     self._exchange(self.viewers[key.fileobj], events)
             self._let_go()
 
-    def resize(self, columns, rows):
+    def resize(self, columns: int, rows: int) -> None:
         """Tell the shell how large the window is."""
         columns, rows = (max(2, min(_LONGEST_SIDE, side)) for side in (columns, rows))
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    def _choose(self):
+    def _choose(self) -> None:
         """Listen to what can be dealt with: a full viewer holds back what fills it."""
         is_full = any(len(viewer.out) > _FULL for viewer in self.viewers.values())
         wanted = (0 if is_full else selectors.EVENT_READ) | (
@@ -103,7 +107,7 @@ class Terminal:
             reads = 0 if len(self.typed) > _FULL else selectors.EVENT_READ
             self._watch(viewer.link, reads | (selectors.EVENT_WRITE if viewer.out else 0))
 
-    def _watch(self, what, events):
+    def _watch(self, what: int | socket.socket, events: int) -> None:
         known = self.selector.get_map().get(what)
         if known is None and events:
             self.selector.register(what, events)
@@ -112,7 +116,7 @@ class Terminal:
         elif known is not None and known.events != events:
             self.selector.modify(what, events)
 
-    def _admit(self):
+    def _admit(self) -> None:
         link, _ = self.ear.accept()
         if len(self.viewers) >= _MAX_VIEWERS:
             link.close()
@@ -121,7 +125,7 @@ class Terminal:
         viewer = self.viewers[link] = Viewer(link)
         viewer.out += self.kept
 
-    def _show(self):
+    def _show(self) -> bool:
         """Pass on what the shell printed; False once it is gone."""
         try:
             piece = os.read(self.master, _READ)
@@ -138,11 +142,11 @@ class Terminal:
             viewer.out += piece
         return True
 
-    def _type(self):
+    def _type(self) -> None:
         with contextlib.suppress(BlockingIOError):
             del self.typed[: os.write(self.master, self.typed[:4096])]
 
-    def _exchange(self, viewer, events):
+    def _exchange(self, viewer: Viewer, events: int) -> None:
         try:
             if events & selectors.EVENT_READ:
                 came = viewer.link.recv(_READ)
@@ -161,7 +165,7 @@ class Terminal:
         except (OSError, ValueError, struct.error):
             self._drop(viewer)
 
-    def _let_go(self):
+    def _let_go(self) -> None:
         now = time.monotonic()
         for viewer in list(self.viewers.values()):
             if len(viewer.out) <= _FULL:
@@ -171,13 +175,13 @@ class Terminal:
                 if now - viewer.full_since > _PATIENCE_S:
                     self._drop(viewer)
 
-    def _drop(self, viewer):
+    def _drop(self, viewer: Viewer) -> None:
         with contextlib.suppress(KeyError):
             self.selector.unregister(viewer.link)
         self.viewers.pop(viewer.link, None)
         viewer.link.close()
 
-    def _end(self):
+    def _end(self) -> int:
         for viewer in list(self.viewers.values()):
             with contextlib.suppress(OSError):
                 viewer.link.settimeout(1.0)
@@ -188,7 +192,7 @@ class Terminal:
         return 0 if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 
-def _become_shell():
+def _become_shell() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     os.environ["TERM"] = "xterm-256color"
@@ -197,7 +201,7 @@ def _become_shell():
     os.execv(shell, [shell, "-i"])  # noqa: S606
 
 
-def main(folder, name):
+def main(folder: str, name: str) -> int:
     """Serve one shell; returns an exit code, 0 unless the shell was killed."""
     # A socket's name is short; the folder's may not be.
     came_from = os.open(".", os.O_RDONLY)
@@ -210,7 +214,7 @@ def main(folder, name):
     os.umask(0o022)
     terminal = Terminal(ear)
 
-    def stop(number, frame):
+    def stop(number: int, frame: FrameType | None) -> None:
         os.kill(terminal.pid, signal.SIGHUP)
         raise SystemExit(0)
 
