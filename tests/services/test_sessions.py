@@ -1,0 +1,101 @@
+"""Sessions: who comes in with what, for how long, and when nobody has for too long."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from accounts.models import AuditEvent
+from scheduler.models import Session
+from scheduler.selectors.sessions import session_cards
+from scheduler.services.errors import Conflict, Forbidden
+from scheduler.services.sessions import (
+    entry_of,
+    issue_ticket,
+    keep_session,
+    note_activity,
+    redeem_ticket,
+    stop_idle_sessions,
+)
+from scheduler.spec import SpecInvalid
+from scheduler.states import EndReason
+from tests import scenes
+from tests.scenes import NOON
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=1, gpus=2)
+
+
+@pytest.fixture
+def session(alice, project, cluster):
+    """A shell of alice's that runs since noon."""
+    job = scenes.submit(alice, project, script="", session={"app": "shell", "idle_stop": "10m"})
+    attempt = scenes.start(job, cluster.node(1))
+    scenes.sync(cluster.node(1), scenes.running(attempt))
+    return Session.objects.get(job=job)
+
+
+def later(minutes):
+    return NOON + timedelta(minutes=minutes)
+
+
+def test_a_ticket_lets_its_owner_in_once_and_a_key_ends_with_the_right(session, alice, bob):
+    with pytest.raises(Forbidden):
+        issue_ticket(actor=bob, session=session, now=NOON)
+    ticket = issue_ticket(actor=alice, session=session, now=NOON)
+    assert redeem_ticket(ticket=ticket, job_id=session.pk + 1, now=NOON) is None
+    assert redeem_ticket(ticket=ticket, job_id=session.pk, now=later(1.1)) is None
+    key = redeem_ticket(ticket=ticket, job_id=session.pk, now=NOON)
+    assert key and redeem_ticket(ticket=ticket, job_id=session.pk, now=NOON) is None
+    entry = entry_of(key=key, job_id=session.pk, now=NOON)
+    assert entry is not None and (entry.app, entry.user_id) == ("shell", alice.pk)
+    assert entry_of(key=ticket, job_id=session.pk, now=NOON) is None
+    assert entry_of(key=key, job_id=session.pk, now=later(13 * 60)) is None
+    acts = AuditEvent.objects.filter(action__startswith="session.").values_list("action", flat=True)
+    assert sorted(acts) == ["session.connect", "session.ticket"]
+    type(alice).objects.filter(pk=alice.pk).update(is_active=False)
+    assert entry_of(key=key, job_id=session.pk, now=NOON) is None
+
+
+def test_the_idle_clock_is_set_back_by_people_and_by_work_and_stops_at_last(
+    session, alice, cluster
+):
+    assert stop_idle_sessions(now=later(9)) == 0
+    note_activity(job_id=session.pk, at=later(9))
+    assert stop_idle_sessions(now=later(18)) == 0
+    keep_session(actor=alice, session=session, now=later(18))
+    session.refresh_from_db()
+    [card] = session_cards(alice, [session], now=later(27))
+    assert (card.idle_percent, card.level) == (90, "soon")
+    assert {"connect", "keep", "cancel"} <= card.actions
+    assert stop_idle_sessions(now=later(28)) == 1
+    attempt = session.job.attempts.get()
+    assert attempt.stop_reason == EndReason.SESSION_IDLE
+    with pytest.raises(Conflict):
+        issue_ticket(actor=alice, session=session, now=later(28))
+    ended = scenes.ended(attempt, reason=EndReason.PREEMPTED, exit_code=0)
+    scenes.sync(cluster.node(1), ended, now=later(28))
+    session.job.refresh_from_db()
+    assert (session.job.state, session.job.end_reason) == ("succeeded", "session_idle")
+    assert session.job.end_facts["limit"] == "10m"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"script": "true"}, "command"),
+        ({"script": "", "nodes": 2}, "nodes"),
+        ({"script": "", "time_limit": "3d"}, "time_limit"),
+        ({"script": "", "session": {"app": "shell", "idle_stop": "5h"}}, "session.idle_stop"),
+        ({"script": "", "session": "desktop"}, "session.app"),
+    ],
+)
+def test_what_cannot_be_a_session_is_refused_at_its_field(alice, project, cluster, fields, field):
+    with pytest.raises(SpecInvalid) as refused:
+        scenes.submit(alice, project, **{"session": "shell", **fields})
+    assert field in [one.field for one in refused.value.problems]
