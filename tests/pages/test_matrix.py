@@ -111,8 +111,7 @@ def things(people, root, alice, bob, lead, team, project):
         "output": yard.running.outputs.get().pk,
         "queued": yard.queued.pk,
         "held": yard.held.pk,
-        "job_set": submit(alice, project, array="0-3%2").job_set.pk,
-        "session": submit(alice, project, script="", session="shell").pk,
+        **waiting_of(alice, project),
         **asked_for(alice, lead, root, project, yard.cluster.pool),
         "pool": "default",
         "booking": book_soon(lead, project, yard.cluster.pool).pk,
@@ -135,6 +134,15 @@ def things(people, root, alice, bob, lead, team, project):
         **reports_of(root),
         **books_of(second, project, team),
         **costs_of(root, second, yard.cluster.pool),
+    }
+
+
+def waiting_of(alice: User, project: Project) -> dict[str, Any]:
+    """An array and a session that wait."""
+    session = submit(alice, project, script="", session="shell")
+    return {
+        "job_set": submit(alice, project, array="0-3%2").job_set.pk,
+        "session": session.pk,
     }
 
 

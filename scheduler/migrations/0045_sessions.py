@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0043_composing'),
+        ('scheduler', '0044_kept_files_and_disputes'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
