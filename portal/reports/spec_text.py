@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
 import yaml
 
 from scheduler.spec import JobSpec
 from scheduler.spec.lines import in_one_line
+from scheduler.spec.partial import completed
 
 LINE_END = " \\\n  "
 
@@ -26,9 +29,20 @@ _Dumper.add_representer(str, _text)
 
 def yaml_of(spec: JobSpec) -> str:
     """The spec as YAML; reading it again gives the same spec."""
-    return yaml.dump(
-        spec.readable(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
-    )
+    return _written(spec.readable())
+
+
+def template_text(document: Mapping[str, Any]) -> str:
+    """What a template says of a job, as YAML; defaults that it names are left out."""
+    if not document:
+        return ""
+    shown = JobSpec.model_validate(completed(document)).readable()
+    kept = {name: value for name, value in shown.items() if name in document}
+    return _written(kept) if kept else ""
+
+
+def _written(shown: Mapping[str, Any]) -> str:
+    return yaml.dump(dict(shown), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 # Said by an option only where they differ from what the spec has by default.

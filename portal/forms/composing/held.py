@@ -27,7 +27,7 @@ def _hold(field: forms.Field, rule: Mapping[str, Any], words: str) -> None:
         field.disabled = True
         field.help_text = "Locked by the template."
         return
-    field.help_text = f"By the template: {words}."
+    field.help_text = f"By the template: {_told(words)}."
     if "choices" in rule and isinstance(field, forms.ChoiceField):
         allowed = {str(one) for one in rule["choices"]}
         offered = [one for one in cast(list[Any], field.choices) if str(one[0]) in allowed]
@@ -36,3 +36,13 @@ def _hold(field: forms.Field, rule: Mapping[str, Any], words: str) -> None:
         ends = {end: rule[end] for end in ("min", "max") if end in rule}
         if isinstance(field.widget, forms.NumberInput):
             field.widget.attrs |= ends
+
+
+def _told(words: str) -> str:
+    """A range as people say it: `1..8`, `..12h`, `2..`; choices as they are."""
+    least, dots, most = words.partition("..")
+    if not dots:
+        return words
+    if least and most:
+        return f"{least} to {most}"
+    return f"{most} at most" if most else f"{least} at least"

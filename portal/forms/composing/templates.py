@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, cast
 
-import yaml
 from django import forms
 
 from accounts.models import Team
 from scheduler.spec import SpecInvalid, read_document
-from scheduler.spec.partial import completed
 from scheduler.spec.rules import Rules, read_rule_lines, written_rules
-from scheduler.spec.schema import JobSpec
 
 
 def _area(label: str, hint: str, rows: int, placeholder: str = "") -> forms.CharField:
@@ -78,15 +75,6 @@ class TemplateForm(VersionForm):
         super().__init__(*args, **kwargs)
         del self.fields["note"]
         cast(forms.ChoiceField, self.fields["team"]).choices = [(t.slug, t.name) for t in teams]
-
-
-def spec_text(document: Mapping[str, Any]) -> str:
-    """What a template says of a job, as YAML; defaults that it names are left out."""
-    if not document:
-        return ""
-    shown = JobSpec.model_validate(completed(document)).readable()
-    kept = {name: value for name, value in shown.items() if name in document}
-    return yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=100) if kept else ""
 
 
 def rule_text(rules: Rules) -> str:

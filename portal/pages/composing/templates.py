@@ -11,10 +11,11 @@ from django.shortcuts import redirect, render
 from accounts.errors import DomainError, Forbidden, NotFound
 from accounts.models import User
 from accounts.selectors import get_visible_team
-from portal.forms.composing.templates import TemplateForm, VersionForm, rule_text, spec_text
+from portal.forms.composing.templates import TemplateForm, VersionForm, rule_text
 from portal.forms.jobs import JobForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.composing.offers import offer_for
+from portal.reports.spec_text import template_text
 from scheduler.models import TemplateVersion
 from scheduler.selectors.composing.templates import (
     get_version,
@@ -60,7 +61,7 @@ def template_detail(request: HttpRequest, slug: str) -> HttpResponseBase:
         "template": template,
         "version": version,
         "versions": versions,
-        "spec_text": spec_text(version.document),
+        "spec_text": template_text(version.document),
         "rules": written_rules(version.rules),
         "may_write": may_write(viewer, template),
         "fork_teams": writable_teams(viewer),
@@ -93,7 +94,7 @@ def template_version(request: HttpRequest, slug: str) -> HttpResponseBase:
     newest = get_version(viewer, slug)
     if not may_write(viewer, newest.template):
         raise Forbidden("Only who leads the team changes its templates. Fork it for yours.")
-    initial = {"spec": spec_text(newest.document), "rules": rule_text(newest.rules)}
+    initial = {"spec": template_text(newest.document), "rules": rule_text(newest.rules)}
     form = VersionForm(request.POST if request.method == "POST" else None, initial=initial)
     if form.is_bound and form.is_valid():
         try:
@@ -171,4 +172,4 @@ def _of_composer(request: HttpRequest, viewer: User) -> dict[str, Any]:
     form.is_valid()
     sent = form.document(form.cleaned_data)
     name = sent.pop("name", "")
-    return {"name": name, "spec": spec_text(read_partial(sent).document)}
+    return {"name": name, "spec": template_text(read_partial(sent).document)}
