@@ -29,7 +29,7 @@ from portal.api.operations import (
 from portal.api.pagination import PAGE_QUERY, page_of
 from portal.api.parsing import StrictJSONParser, YAMLParser
 from portal.api.shapes import viewer_of
-from portal.api.v1.composing.held import TEMPLATE, submitting, template_of
+from portal.api.v1.composing.held import TEMPLATE, spec_within, submitting, template_of
 from portal.api.v1.job_quotes import QuoteShape, document_of, show_quote
 from portal.api.v1.job_shapes import JOB_STATES, JobDetail, JobPage, show_job, show_rows
 from portal.forms.grammar.jobs import EXAMPLES, parse_job_query
@@ -39,7 +39,6 @@ from scheduler.selectors import jobs as select
 from scheduler.selectors.jobs import MAX_PK
 from scheduler.services import jobs as services
 from scheduler.services.bulk import MAX_JOBS, submit_jobs
-from scheduler.services.composing.templates import refuse_outside
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, parse_spec
 
 _VERSION = re.compile(r'(?:W/)?"?(\d{1,9})"?', re.ASCII)
@@ -185,11 +184,8 @@ class Jobs(ApiView):
         (a Quote). 422 names every field that is wrong, or that a template does not allow."""
         actor, key = viewer_of(request), idempotency_key(request)
         version = template_of(request)
-        held = version.document if version else {}
-        spec = parse_spec({**held, **document_of(request.data)})
+        spec = spec_within(version, document_of(request.data))
         if flag(request, "dry_run"):
-            if version:
-                refuse_outside(version, spec)
             return Response(show_quote(quote_job(actor=actor, spec=spec), spec))
         refuse_fast(limits.SUBMIT, actor.pk)
         submit = submitting(version)
