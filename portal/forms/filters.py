@@ -8,6 +8,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from django.http import QueryDict
 
 MAX_PERIOD_DAYS = 3660
 
@@ -77,3 +80,32 @@ def parse_period(first: str, last: str, *, today: date) -> Period:
     if period.problems:
         return Period(today.replace(day=1), today, period.problems)
     return period
+
+
+class WatchedQuery(QueryDict):
+    """A query string that remembers what was read of it: what nobody read, the page does not know.
+
+    Going through all of it reads nothing; `request.GET` of every page is one.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.read: set[str] = set()
+        super().__init__(*args, **kwargs)
+        self.read.clear()  # filling it looked every key up
+
+    def __getitem__(self, key: str) -> Any:
+        self.read.add(key)
+        return super().__getitem__(key)
+
+    def getlist(self, key: str, default: Any = None) -> Any:
+        """All values of a parameter, which is known by that."""
+        self.read.add(key)
+        return super().getlist(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        self.read.add(str(key))
+        return super().__contains__(key)
+
+    def never_read(self) -> list[str]:
+        """The parameters that nobody asked for."""
+        return unknown_parameters(self.keys(), self.read)

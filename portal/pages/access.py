@@ -14,6 +14,7 @@ from django.shortcuts import redirect
 
 from accounts.errors import Conflict, DomainError, Forbidden, NotFound
 from accounts.models import User
+from portal.forms.filters import WatchedQuery
 from portal.pages.errors import wrong_method
 
 View = Callable[..., HttpResponseBase]
@@ -36,11 +37,16 @@ def takes(*methods: str) -> Callable[[View], View]:
 
 
 def page(*methods: str) -> Callable[[View], View]:
-    """A view for signed-in people: foreign and missing things are 404, refused ones 403."""
+    """A view for signed-in people: foreign and missing things are 404, refused ones 403.
+
+    Parameters that the view does not read are named above the page as not known.
+    """
 
     def framed(view: View) -> View:
         @wraps(view)
         def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            sent = request.META.get("QUERY_STRING", "")
+            request.GET = WatchedQuery(sent)  # type: ignore[assignment]
             try:
                 return view(request, *args, **kwargs)
             except NotFound:

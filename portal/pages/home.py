@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
@@ -14,7 +16,9 @@ from portal.pages.job_rows import job_rows
 from portal.pages.welcome import setup_steps
 from scheduler.selectors.cluster import pool_summaries, troubled_nodes
 from scheduler.selectors.composing.drafts import drafts_of
+from scheduler.selectors.inbox import open_announcements
 from scheduler.selectors.jobs import has_submitted, home_jobs
+from scheduler.selectors.sharing.bars import budget_bars, quota_bars
 
 MOST_DRAFTS = 3
 
@@ -40,14 +44,20 @@ def home(request: HttpRequest) -> HttpResponseBase:
     }
     if request.GET.get("part") == "lists":
         return render(request, "home.html#lists", context)
-    return render(request, "home.html", context | _around(viewer))
+    return render(request, "home.html", context | _around(viewer, now))
 
 
-def _around(viewer: User) -> dict[str, object]:
-    """What stands around the lists: pools, and for operators nodes in trouble and first steps."""
+def _around(viewer: User, now: datetime) -> dict[str, object]:
+    """What stands around the lists: announcements, one's quotas and budgets, pools; for operators
+    nodes in trouble and first steps, for those who keep the books the way to them.
+    """
     may_operate = can(viewer, "operate", None)
     steps = setup_steps(viewer) if may_operate else []
     return {
+        "announcements": open_announcements(viewer, now=now),
+        "quota_bars": quota_bars(viewer, now=now),
+        "budget_bars": budget_bars(viewer, now=now),
+        "may_read_books": can(viewer, "read_books", None),
         "pools": pool_summaries(viewer),
         "may_operate": may_operate,
         "troubled": troubled_nodes(viewer) if may_operate else [],

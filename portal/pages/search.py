@@ -76,6 +76,7 @@ PLACES = (
     Place("Audit", "audit:list", "report", "who changed history events", "read_audit"),
     Place("Roles", "roles:list", "team", "administrators rights", "read_settings"),
     Place("Notifications", "notifications:list", "bell", "inbox news mail alerts", key="g i"),
+    Place("Announcements", "announcements:list", "info", "banner tell all", "operate_cluster"),
     Place("Notification settings", "notification_settings", "bell", "mail mute opt in"),
     Place("API tokens", "tokens:list", "key", "secret cli access"),
     Place("Profile", "profile", "team", "name theme dark light appearance keys settings"),

@@ -6,6 +6,7 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from accounts.models import User
+from portal.forms.filters import WatchedQuery
 from scheduler.selectors.inbox import count_unread
 from scheduler.selectors.requesting import count_waiting_for
 
@@ -18,7 +19,7 @@ def shell(request: HttpRequest) -> dict[str, object]:
     """`keys`: `off` when single-key shortcuts are switched off. `theme`: light, dark, or empty to
     follow the system. `approvals_waiting`: how many requests wait for the viewer, asked when a
     template says it; no query for who decides on none. `unread`: how many notifications nobody has
-    read yet.
+    read yet. `never_read`: parameters that the page does not know.
     """
     theme = request.COOKIES.get(THEME_COOKIE, "")
     return {
@@ -26,6 +27,7 @@ def shell(request: HttpRequest) -> dict[str, object]:
         "theme": theme if theme in THEMES[1:] else "",
         "approvals_waiting": SimpleLazyObject(lambda: _waiting(request)),
         "unread": SimpleLazyObject(lambda: _unread(request)),
+        "never_read": SimpleLazyObject(lambda: _never_read(request)),
     }
 
 
@@ -37,3 +39,7 @@ def _waiting(request: HttpRequest) -> int:
 def _unread(request: HttpRequest) -> int:
     user = getattr(request, "user", None)
     return count_unread(user) if isinstance(user, User) else 0
+
+
+def _never_read(request: HttpRequest) -> list[str]:
+    return request.GET.never_read() if isinstance(request.GET, WatchedQuery) else []

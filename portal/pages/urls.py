@@ -32,7 +32,7 @@ from portal.pages.finance import focus as finance_focus
 from portal.pages.finance import reports as finance_reports
 from portal.pages.finance import schedules as finance_schedules
 from portal.pages.finance import statements as finance_statements
-from portal.pages.inbox import notifications
+from portal.pages.inbox import announcements, notifications
 from portal.pages.kept import outputs
 from portal.pages.logs import finding as log_finding
 from portal.pages.logs import reading as logs
@@ -226,7 +226,10 @@ notification_urls = [
     path("read/", notifications.notification_read, name="read"),
     path("mute/", notifications.notification_mute, name="mute"),
 ]
-
+announcement_urls = [
+    path("", announcements.announcement_list, name="list"),
+    path("<int:pk>/end/", announcements.announcement_end, name="end"),
+]
 view_urls = [
     path("save/", views.view_save, name="save"),
     path("<int:pk>/", views.view_change, name="change"),
@@ -278,6 +281,7 @@ urlpatterns = [
     path("settings/tokens/", include((token_urls, "tokens"))),
     path("settings/secrets/", include((secret_urls, "secrets"))),
     path("views/", include((view_urls, "views"))),
+    path("announcements/", include((announcement_urls, "announcements"))),
     path("notifications/", include((notification_urls, "notifications"))),
     path(
         "settings/notifications/",

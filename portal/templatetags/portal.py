@@ -43,6 +43,12 @@ def share_of(part: object, whole: object) -> str:
 
 
 @register.filter
+def at_most(number: int, limit: int) -> int:
+    """`{{ held|at_most:guaranteed }}`: the smaller of both."""
+    return min(number, limit)
+
+
+@register.filter
 def device_short_name(model: object) -> str:
     """`NVIDIA H100 80GB HBM3` → `H100 80GB`."""
     return measures.device_short_name(str(model or ""))
@@ -191,6 +197,13 @@ def tab_link(
 ) -> dict[str, object]:
     """A link of the bottom bar or of a menu, with what waits there."""
     return {**_link(context, view_name, glyph, text), "count": count}
+
+
+@register.inclusion_tag("components/_notices.html", takes_context=True)
+def unknown_notice(context: Context) -> dict[str, object]:
+    """Parameters that nobody read; nothing where the page says so itself, as `unknown`."""
+    says_so_itself = "unknown" in context
+    return {"problems": [], "unknown": [] if says_so_itself else context.get("never_read", [])}
 
 
 @register.inclusion_tag("components/_field.html")

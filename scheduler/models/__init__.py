@@ -23,7 +23,12 @@ from scheduler.models.claims import Claim
 from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
 from scheduler.models.composing import JobDraft, JobTemplate, TemplateUse, TemplateVersion
 from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
-from scheduler.models.inbox import Notification, NotificationChoice, NotificationMute
+from scheduler.models.inbox import (
+    Announcement,
+    Notification,
+    NotificationChoice,
+    NotificationMute,
+)
 from scheduler.models.jobs import Dependency, Job, Secret, SubmitKey
 from scheduler.models.money.checks import Reconciliation
 from scheduler.models.money.costs import Asset, CostKind, PoolCost
@@ -67,6 +72,7 @@ __all__ = [
     "Adjustment",
     "AlertAction",
     "Allocation",
+    "Announcement",
     "Asset",
     "Attempt",
     "Booking",

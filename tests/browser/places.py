@@ -32,6 +32,7 @@ OPEN = (
     "/requests/new/",
     "/approvals/?state=all",
     "/audit/",
+    "/announcements/",
     "/notifications/",
     "/settings/notifications/",
     "/settings/tokens/",

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
+from datetime import timedelta
 
+import pytest
+from django.utils import timezone
+
+from scheduler.services.errors import Forbidden, Invalid
+from scheduler.services.inbox import announce, end_announcement
 from scheduler.services.jobs import hold_job
 from scheduler.services.nodes import drain_node
-from tests import scenes
+from scheduler.services.sharing.budgets import set_budget
+from scheduler.services.sharing.limits import set_quota
+from tests import requesting, scenes
 from tests.scenes import ended, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
+DAY = timedelta(days=1)
 
 
 def _home(client, user):
@@ -24,8 +32,6 @@ def test_a_newcomer_is_offered_the_sample(client, alice, project):
 
 
 def test_running_waiting_and_finished_jobs_each_in_their_place(client, root, alice, project):
-    from django.utils import timezone
-
     cluster = scenes.build_cluster(root, gpus=4)
     now = timezone.now()
     done = submit(alice, project, name="done", now=now)
@@ -64,3 +70,28 @@ def test_the_same_queries_for_few_and_many_jobs(
             client.get("/")
         counts.append(len(captured.captured_queries))
     assert counts[0] == counts[1]
+
+
+def test_announcements_quotas_and_budgets_stand_around_the_lists(client, root, alice, team):
+    now = timezone.now()
+    row = announce(actor=root, text="Rack 3 <moves>", until_at=now + timedelta(hours=1))
+    announce(actor=root, text="Later", from_at=now + timedelta(hours=1), until_at=now + DAY)
+    set_quota(actor=root, owner=team, guaranteed=2, maximum=6)
+    set_budget(actor=root, owner=team, gpu_hours=5, valid_from=now, valid_until=now + DAY)
+    page = _home(client, alice)
+    assert "Rack 3 &lt;moves&gt;" in page and "Later" not in page
+    assert "2 guaranteed" in page and "GPU-hours" in page
+    end_announcement(actor=root, announcement=row)
+    assert "Rack 3" not in _home(client, alice)
+    with pytest.raises(Forbidden):
+        announce(actor=alice, text="x", until_at=now + DAY)
+    with pytest.raises(Invalid, match="ahead"):
+        announce(actor=root, text="x", until_at=now - DAY)
+
+
+def test_each_role_has_its_own_first_card(client, finance, root, lead, alice, project):
+    requesting.ask(alice, project, now=timezone.now())
+    assert "You read the books" in _home(client, root)
+    page = _home(client, lead)
+    assert "1 request waits" in page and "You read the books" not in page
+    assert "waits for you" not in _home(client, alice)

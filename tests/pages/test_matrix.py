@@ -30,6 +30,7 @@ from scheduler.models import Pool, ReportSchedule
 from scheduler.services import books
 from scheduler.services.books import propose_adjustment
 from scheduler.services.composing.drafts import save_draft
+from scheduler.services.inbox import announce
 from scheduler.services.mailing import create_schedule
 from scheduler.services.saved import save_view
 from scheduler.services.secrets import set_secret
@@ -149,10 +150,12 @@ def waiting_of(alice: User, project: Project) -> dict[str, Any]:
 def reports_of(root: User) -> dict[str, Any]:
     """A report, a month, and a report that is sent by itself."""
     schedule = scheduled(root).pk
+    told = announce(actor=root, text="x", until_at=timezone.now() + timedelta(1)).pk
     return {
         "report": "period-summary",
         "month": "2026-11",
         "focus": "1.2",
+        "announcement": told,
         "schedule": schedule,
         "dispute": "dispute",
     }
@@ -215,6 +218,22 @@ def ask(client: Client, row: Row, things: dict[str, Any]) -> Any:
         answer = send(address(row, things), row.data)
         transaction.set_rollback(True)
     return answer
+
+
+def test_unknown_parameters_are_named_and_never_an_error(people, things, client):
+    """Also hostile ones, on every page that answers with HTML of its own."""
+    client.force_login(people["root"])
+    silent = []
+    for row in ROWS:
+        if row.method == "GET" and row.statuses["root"] == 200 and row.route not in OPEN_ROUTES:
+            answer = client.get(
+                address(row, things), {**row.data, "zz<b>": "\x00'\u202e", "q2": "9"}
+            )
+            html = b"" if answer.streaming else answer.content
+            is_page = answer.status_code != 200 or b"<html" in html
+            if is_page and not all(word in html for word in (b"zz&lt;b&gt;", b"q2")):
+                silent.append((row.route, answer.status_code))
+    assert not silent
 
 
 def test_every_route_has_a_row():

@@ -171,6 +171,7 @@ PAGES: Final[dict[str, str]] = {
     "requests:detail": "see",
     "tokens:list": "everybody",
     "secrets:list": "everybody",
+    "announcements:list": "welcome",
     "notifications:list": "everybody",
     "notification_settings": "everybody",
     "profile": "everybody",

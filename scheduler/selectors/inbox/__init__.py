@@ -1,5 +1,6 @@
 """What a person was told."""
 
+from scheduler.selectors.inbox.announcements import open_announcements, visible_announcements
 from scheduler.selectors.inbox.visible import (
     Choice,
     Group,
@@ -17,5 +18,7 @@ __all__ = [
     "count_unread",
     "grouped",
     "muted_by",
+    "open_announcements",
+    "visible_announcements",
     "visible_notifications",
 ]

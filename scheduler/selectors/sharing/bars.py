@@ -1,0 +1,104 @@
+"""How much of their teams' quotas and budgets is used, for a person's home page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q
+
+from accounts.models import User
+from scheduler.models import Budget, Quota
+from scheduler.selectors.sharing.limits import owner_path
+
+# Of more the pages of the teams tell.
+MOST_BARS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaBar:
+    """`held` GPUs of `guaranteed`, with what was granted for now; `maximum` None: no limit."""
+
+    owner: str
+    team: str
+    scope: str
+    held: int
+    guaranteed: int
+    maximum: int | None
+
+    @property
+    def borrowed(self) -> int:
+        """What is held beyond the guarantee."""
+        return max(0, self.held - self.guaranteed)
+
+    @property
+    def whole(self) -> int:
+        """What the bar stands for: the most it may hold, else what is guaranteed or held."""
+        return max(1, self.maximum or 0, self.guaranteed, self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetBar:
+    """Whole percents of a budget that are spent and committed; `is_out`: none is left."""
+
+    owner: str
+    team: str
+    unit: str
+    spent: int
+    committed: int
+    until: datetime
+    is_out: bool
+
+
+def quota_bars(viewer: User, *, now: datetime) -> Sequence[QuotaBar]:
+    """Of the teams one is in, as they hold now; two queries."""
+    rows = Quota.objects.filter(_of_own_teams(viewer)).prefetch_related("grants")
+    found = rows.select_related("account__team", "account__project__team", "pool")[:MOST_BARS]
+    return [_quota_bar(quota, now) for quota in found]
+
+
+def _quota_bar(quota: Quota, now: datetime) -> QuotaBar:
+    active = [
+        grant
+        for grant in quota.grants.all()
+        if grant.revoked_at is None and grant.valid_from <= now < grant.valid_until
+    ]
+    maximum = quota.maximum
+    pool = quota.pool.name if quota.pool else "all pools"
+    return QuotaBar(
+        owner=owner_path(quota),
+        team=owner_path(quota).partition("/")[0],
+        scope=f"{pool}, {quota.gpu_model}" if quota.gpu_model else pool,
+        held=quota.held,
+        guaranteed=quota.guaranteed + sum(grant.guaranteed for grant in active),
+        maximum=None if maximum is None else maximum + sum(grant.maximum for grant in active),
+    )
+
+
+def budget_bars(viewer: User, *, now: datetime) -> Sequence[BudgetBar]:
+    """Of the teams one is in, those of this moment; one query."""
+    rows = Budget.objects.filter(
+        _of_own_teams(viewer), valid_from__lte=now, valid_until__gt=now
+    ).select_related("account__team", "account__project__team")
+    return [
+        BudgetBar(
+            owner=owner_path(budget),
+            team=owner_path(budget).partition("/")[0],
+            unit=budget.currency if budget.is_money else "GPU-hours",
+            spent=_percent(budget.spent, budget.limit),
+            committed=_percent(budget.committed, budget.limit),
+            until=budget.valid_until,
+            is_out=budget.spent >= budget.limit,
+        )
+        for budget in rows.order_by("valid_until", "pk")[:MOST_BARS]
+    ]
+
+
+def _of_own_teams(viewer: User) -> Q:
+    teams = viewer.memberships.values("team")
+    return Q(account__team__in=teams) | Q(account__project__team__in=teams)
+
+
+def _percent(part: int, whole: int) -> int:
+    return min(100, part * 100 // whole) if whole else 100
