@@ -29,6 +29,7 @@ class Server(HTTPServer):
         self.server_name, self.server_port = "app", 0
 
 class App(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
     def address_string(self):
         return "portal"
     def do_GET(self):
@@ -59,6 +60,7 @@ class App(BaseHTTPRequestHandler):
         masked = self.rfile.read(head[1] & 127)
         text = bytes(b ^ head[2 + n % 4] for n, b in enumerate(masked)).upper()
         self.wfile.write(bytes([0x81, len(text)]) + text)
+        self.close_connection = True
 
 Server(None, App).serve_forever()
 """
@@ -133,7 +135,6 @@ async def test_a_shell_is_typed_into_left_found_again_and_stopped_when_idle(make
             await hear(shell, b"never")
         assert closed.value.rcvd.code == 4400
     done = await asyncio.to_thread(stack.wait_for, number, timeout_s=120)
-    print([(e["at"], e["kind"]) for e in get_events(stack, number)])
     assert (done["state"], done["end"]["reason"]) == ("succeeded", "session_idle")
     assert "without anything done" in done["end"]["sentence"]
     assert (await asyncio.to_thread(browser.get, f"/s/{number}/")).status_code == 303
@@ -186,8 +187,3 @@ async def test_a_program_is_reached_without_the_portals_cookies(stack):
 
 def answer_of(browser, path):
     return until(lambda: (r := browser.get(path)).status_code == 200 and r)
-
-
-def get_events(stack, number):
-    with stack.api() as api:
-        return api.get(f"/jobs/{number}/events/").json()["items"]
