@@ -74,3 +74,22 @@ class JoinForm(forms.Form):
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
+
+
+def _days(label: str) -> forms.IntegerField:
+    return forms.IntegerField(
+        label=label,
+        min_value=1,
+        max_value=36_500,
+        required=False,
+        help_text="Days after a job's end; empty for the default.",
+        error_messages={"invalid": "Write whole days, such as 90."},
+        widget=forms.TextInput(attrs={"inputmode": "numeric"}),
+    )
+
+
+class RetentionForm(forms.Form):
+    """For how long a project keeps what its jobs left."""
+
+    log_days = _days("Logs")
+    file_days = _days("Files")

@@ -27,6 +27,7 @@ OPEN = (
     "/teams/vision/",
     "/teams/vision/members/",
     "/teams/vision/quota/",
+    "/teams/vision/projects/digits/retention/",
     "/usage/",
     "/requests/",
     "/requests/new/",

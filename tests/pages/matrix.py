@@ -96,6 +96,15 @@ ROWS: tuple[Row, ...] = (
         "team",
         **{"invite-email": "new@example.org", "invite-role": "member"},
     ),
+    _get("teams:retention", _TEAM, "team", "project"),
+    _post(
+        "teams:retention",
+        "403 403 302 403 404 404 302",
+        "team",
+        "project",
+        log_days="9",
+        file_days="",
+    ),
     _get("teams:quota", _SEES, "team"),
     _post(
         "teams:quota",

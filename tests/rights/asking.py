@@ -25,6 +25,8 @@ _API_WORDS = {
     "queue/<slug:pool>": "pool",
     "reports/<slug:slug>": "report",
     "teams/<slug:slug>": "team",
+    "<slug:team>": "team",
+    "<slug:project>": "project",
     "<int:other>": "queued",
     "outputs/<int:number>": "output",
     "finance/charging/<str:month>": "month",

@@ -127,6 +127,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
         "node": node.name,
         "team": team.slug,
         "template": make_template(lead, team),
+        "project": project.slug,
         "secret": secret,
         "asset": _bought(pool).pk,
         "report": "period-summary",

@@ -143,6 +143,7 @@ PAGES: Final[dict[str, str]] = {
     "teams:board": "team",
     "teams:detail": "team",
     "teams:quota": "see",
+    "teams:retention": "team",
     "teams:services": "team",
     "invitation": "everybody",
     "costs:overview": "everybody",
@@ -247,6 +248,7 @@ API: Final[dict[str, str]] = {
     "requests/<int:pk>/": "see",
     "me/": "everybody",
     "projects/": "everybody",
+    "projects/<slug:team>/<slug:project>/retention/": "team",
     "tokens/": "everybody",
     "schema/": "everybody",
 }

@@ -145,6 +145,8 @@ WRITES: Final[dict[str, str]] = {
     "post sets/<int:pk>/rerun/": "rerun",
     "post sessions/<int:pk>/ticket/": "asker",
     "post sessions/<int:pk>/keep/": "asker",
+    "post projects/<slug:team>/<slug:project>/retention/": "lead",
+    "post projects/<slug:team>/<slug:project>/retention/trial/": "lead",
     "post secrets/": "lead",
     "delete secrets/<int:pk>/": "nothing_there",
     "post pools/": "operate",

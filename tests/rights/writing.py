@@ -72,6 +72,8 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post sets/<int:pk>/rerun/": ("job_set", {}),
     "post sessions/<int:pk>/ticket/": ("session", {}),
     "post sessions/<int:pk>/keep/": ("session", {}),
+    "post projects/<slug:team>/<slug:project>/retention/": ("path", {"log_days": 9}),
+    "post projects/<slug:team>/<slug:project>/retention/trial/": ("path", {"log_days": 9}),
     "post secrets/": (
         "",
         {"name": "hub-token", "value": "a long enough value", "project": "{path}"},
@@ -243,6 +245,7 @@ def answers(scene: Scene, operation: str, words: dict[str, Any]) -> str:
     method, _, route = operation.partition(" ")
     word, body = SENT[operation]
     parts = {"username": words["service"], "index": words["index"]}
+    parts |= {name: words[name] for name in ("team", "project")}
     address = re.sub(r"<\w+:(\w+)>", lambda found: str(parts.get(found[1], words.get(word))), route)
     sent = re.sub(r"\{(\w+)\}", lambda found: str(words[found[1]]), json.dumps(body))
     cells = []

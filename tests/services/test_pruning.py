@@ -10,6 +10,7 @@ from django.core.files.storage import default_storage
 from django.core.management import call_command
 
 from scheduler.models import DeviceHour, DeviceSample, LogChunk, OutputFile
+from scheduler.selectors.kept.retention import retention_preview
 from scheduler.selectors.logs import read_log
 from scheduler.selectors.telemetry import job_series
 from scheduler.services.errors import Forbidden, Invalid, NotFound
@@ -134,3 +135,17 @@ def test_readings_become_hours_and_charts_go_on(cluster, alice, project):
     assert series.gpu_percent[:3] == [25.0, 85.0, 120.0]
     prune_telemetry(now=at(500 * 86_400))
     assert not DeviceHour.objects.exists()
+
+
+def test_a_lead_sees_what_another_number_would_delete_and_nothing_goes(
+    cluster, over, project, other_project, lead, alice
+):
+    later = NOON + 10 * DAY
+    days = {"file_days": None, "now": later}
+    assert retention_preview(lead, project, log_days=9, **days) == Pruned(1, 0, 6)
+    assert retention_preview(lead, project, log_days=11, **days) == Pruned()
+    assert LogChunk.objects.count() == 2
+    with pytest.raises(Forbidden):
+        retention_preview(alice, project, log_days=9, **days)
+    with pytest.raises(Invalid):
+        retention_preview(lead, project, log_days=0, **days)

@@ -21,7 +21,7 @@ from portal.api.v1 import (
 )
 from portal.api.v1.composing import converting, templates
 from portal.api.v1.finance import exports, months, reports, spending, terms
-from portal.api.v1.organisation import audit, notifications, roles, secrets, views
+from portal.api.v1.organisation import audit, notifications, retention, roles, secrets, views
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
 from portal.api.v1.organisation.services import ServiceEnd, ServiceList, ServiceTokens
 from portal.api.v1.organisation.teams import TeamList, TeamMove
@@ -219,6 +219,16 @@ urlpatterns: list[URLPattern] = [
     path("requests/<int:pk>/whatif/", requests.RequestWhatIf.as_view(), name="request_whatif"),
     path("me/", people.WhoAmI.as_view(), name="me"),
     path("projects/", people.ProjectList.as_view(), name="projects"),
+    path(
+        "projects/<slug:team>/<slug:project>/retention/",
+        retention.ProjectRetention.as_view(),
+        name="retention",
+    ),
+    path(
+        "projects/<slug:team>/<slug:project>/retention/trial/",
+        retention.ProjectRetentionTrial.as_view(),
+        name="retention_trial",
+    ),
     path("tokens/", people.TokenList.as_view(), name="tokens"),
     path("tokens/<int:pk>/", people.TokenByNumber.as_view(), name="token"),
     path("schema/", Schema.as_view(), name="schema"),

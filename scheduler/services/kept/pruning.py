@@ -42,6 +42,13 @@ class Pruned:
         return self.logs + self.files
 
 
+def check_days(**days: int | None) -> None:
+    """Raises Invalid for a number of days that cannot be."""
+    for field, count in days.items():
+        if count is not None and not 1 <= count <= MAX_DAYS:
+            raise Invalid(f"{field}: write 1 to {MAX_DAYS} days.", field=field)
+
+
 @transaction.atomic
 def set_retention(
     *, actor: User, project: Project, log_days: int | None, file_days: int | None
@@ -55,9 +62,7 @@ def set_retention(
         raise NotFound("There is no such project.")
     if not can(actor, "manage_project", project):
         raise Forbidden("Leads of the team decide how long its logs and files are kept.")
-    for field, days in (("log_days", log_days), ("file_days", file_days)):
-        if days is not None and not 1 <= days <= MAX_DAYS:
-            raise Invalid(f"{field}: write 1 to {MAX_DAYS} days.", field=field)
+    check_days(log_days=log_days, file_days=file_days)
     row, _ = Retention.objects.select_for_update().get_or_create(project=project)
     before = {"log_days": row.log_days, "file_days": row.file_days}
     after = {"log_days": log_days, "file_days": file_days}
@@ -72,9 +77,7 @@ def prune_kept(*, now: datetime, dry_run: bool = False) -> Pruned:
     """Delete the logs and files whose time is over, in small batches; `dry_run`: only count."""
     logs, files = _due_logs(now), _due_files(now)
     if dry_run:
-        chunks = LogChunk.objects.filter(placement__in=logs).values_list("size", flat=True)
-        stored = files.values_list("stored", flat=True)
-        return Pruned(logs.count(), files.count(), sum(chunks) + sum(stored))
+        return _count(logs, files)
     done_logs = done_files = done_bytes = 0
     while batch := list(logs[:BATCH]):
         done_bytes += _prune_logs(batch, now)
@@ -87,15 +90,37 @@ def prune_kept(*, now: datetime, dry_run: bool = False) -> Pruned:
     return Pruned(done_logs, done_files, done_bytes)
 
 
+def would_prune(
+    project: Project, *, log_days: int | None, file_days: int | None, now: datetime
+) -> Pruned:
+    """What would go of this project at once if it kept logs and files for so many days."""
+    conf = load_conf()
+    logs = _logs_of(_ended_before("attempt__job__", log_days or conf.keep_log_days, now, project))
+    files = _files_of(_ended_before("job__", file_days or conf.keep_file_days, now, project))
+    return _count(logs, files)
+
+
+def _count(logs: QuerySet[Placement], files: QuerySet[OutputFile]) -> Pruned:
+    chunks = LogChunk.objects.filter(placement__in=logs).values_list("size", flat=True)
+    stored = files.values_list("stored", flat=True)
+    return Pruned(logs.count(), files.count(), sum(chunks) + sum(stored))
+
+
 def _due_logs(now: datetime) -> QuerySet[Placement]:
     """Ranks whose log's time is over, and those whose pruning was cut short."""
-    due = _over("attempt__job__", "log_days", load_conf().keep_log_days, now)
+    return _logs_of(_over("attempt__job__", "log_days", load_conf().keep_log_days, now))
+
+
+def _logs_of(due: Q) -> QuerySet[Placement]:
     has_log = LogChunk.objects.filter(placement=OuterRef("pk"))
     return Placement.objects.filter(due, Exists(has_log)).order_by("pk")
 
 
 def _due_files(now: datetime) -> QuerySet[OutputFile]:
-    due = _over("job__", "file_days", load_conf().keep_file_days, now)
+    return _files_of(_over("job__", "file_days", load_conf().keep_file_days, now))
+
+
+def _files_of(due: Q) -> QuerySet[OutputFile]:
     return OutputFile.objects.filter(due, pruned_at=None, problem="").order_by("pk")
 
 
@@ -104,13 +129,16 @@ def _over(job: str, field: str, default_days: int, now: datetime) -> Q:
     own = dict(
         Retention.objects.filter(**{f"{field}__isnull": False}).values_list("project", field)
     )
-    is_over = Q(**{f"{job}state__in": FINAL_JOB_STATES})
-    default = Q(**{f"{job}ended_at__lt": now - timedelta(days=default_days)})
-    due = default & ~Q(**{f"{job}project__in": list(own)})
+    due = _ended_before(job, default_days, now) & ~Q(**{f"{job}project__in": list(own)})
     for project, days in own.items():
-        limit = now - timedelta(days=days)
-        due |= Q(**{f"{job}project": project, f"{job}ended_at__lt": limit})
-    return is_over & due
+        due |= _ended_before(job, days, now, project)
+    return due
+
+
+def _ended_before(job: str, days: int, now: datetime, project: Project | int | None = None) -> Q:
+    over = Q(**{f"{job}state__in": FINAL_JOB_STATES})
+    over &= Q(**{f"{job}ended_at__lt": now - timedelta(days=days)})
+    return over & Q(**{f"{job}project": project}) if project is not None else over
 
 
 def _prune_logs(batch: Iterable[Placement], now: datetime) -> int:
