@@ -24,7 +24,7 @@ def test_leads_set_days_and_a_trial_deletes_nothing(program, alice, lead, projec
     assert caller.post(URL, {"log_days": 30}).json()["log_days"] == 30
     assert caller.post(URL, {"file_days": 5}).json()["log_days"] is None, "left out: the default"
     problem_of(program(alice).post(URL, {"log_days": 30}), 403)
-    assert fields_of(problem_of(caller.post(URL, {"log_days": 0}), 422)) == {"log_days"}
+    assert fields_of(problem_of(caller.post(URL, {"log_days": 0}), 400)) == {"log_days"}
     problem_of(caller.get("/projects/vision/nothing/retention/"), 404)
 
 
