@@ -53,6 +53,7 @@ ROWS: tuple[Row, ...] = (
     _get("jobs:outputs", _READS, "running"),
     _get("jobs:output", _READS, "running", "output"),
     _post("jobs:cancel", _MOVES, "queued"),
+    _get("jobs:change", _SEES, "queued", time_limit="2h"),
     _post("jobs:change", _MOVES, "queued", time_limit="2h"),
     _post("jobs:hold", _MOVES, "queued"),
     _post("jobs:pause", _MOVES, "running"),

@@ -27,6 +27,7 @@ from scheduler.models import MaintenanceWindow
 from scheduler.services import books
 from scheduler.services.books.costs.retiring import retire_asset
 from scheduler.services.composing.drafts import save_draft
+from scheduler.services.saved import save_view
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.grants import add_grant
 from scheduler.services.sharing.limits import set_quota
@@ -72,6 +73,14 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post sets/<int:pk>/rerun/": ("job_set", {}),
     "post sessions/<int:pk>/ticket/": ("session", {}),
     "post sessions/<int:pk>/keep/": ("session", {}),
+    "post notifications/read/": ("", {}),
+    "post notifications/mute/": ("", {"subject": "job:1"}),
+    "post notifications/settings/": (
+        "",
+        {"kind": "job_ended", "in_inbox": True, "by_mail": False},
+    ),
+    "post views/": ("", {"table": "jobs", "name": "mine", "query": ""}),
+    "delete views/<int:pk>/": ("view", {}),
     "post projects/<slug:team>/<slug:project>/retention/": ("path", {"log_days": 9}),
     "post projects/<slug:team>/<slug:project>/retention/trial/": ("path", {"log_days": 9}),
     "post secrets/": (
@@ -229,6 +238,7 @@ def _of_side(side: Side, root: User) -> dict[str, Any]:
         "service": service.username,
         "delegation": delegation.pk,
         "token": token.pk,
+        "view": save_view(actor=somebody, table="jobs", name="ours", query="").pk,
         "path": f"{side.team.slug}/{side.project.slug}",
     }
 
