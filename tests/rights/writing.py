@@ -77,7 +77,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post notifications/mute/": ("", {"subject": "job:1"}),
     "post notifications/settings/": (
         "",
-        {"kind": "job_ended", "in_inbox": True, "by_mail": False},
+        {"kind": "job_failed", "in_inbox": True, "by_mail": False},
     ),
     "post views/": ("", {"table": "jobs", "name": "mine", "query": ""}),
     "delete views/<int:pk>/": ("view", {}),
