@@ -128,8 +128,8 @@ def _initial(
         except NotFound:
             messages.warning(request, "There is no such template; this is an empty form.")
         else:
-            held = {"template": version.reference, "name": version.template.name} | chosen
-            return blank_initial() | held | _of_version(version), version
+            named = {"template": version.reference, "name": version.template.name}
+            return blank_initial() | named | chosen | _of_version(version), version
     elif sent.get("draft"):
         found = draft_initial(viewer, sent["draft"])
         if found is not None:

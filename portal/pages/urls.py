@@ -26,12 +26,7 @@ from portal.pages.cluster.timeline import cluster_timeline
 from portal.pages.composing import templates
 from portal.pages.composing.drafts import draft_drop
 from portal.pages.composing.start import start
-from portal.pages.finance import adjustments, exports, periods, prices, spending, terms
-from portal.pages.finance import budgets as finance_budgets
-from portal.pages.finance import focus as finance_focus
-from portal.pages.finance import reports as finance_reports
-from portal.pages.finance import schedules as finance_schedules
-from portal.pages.finance import statements as finance_statements
+from portal.pages.finance.urls import finance_urls
 from portal.pages.inbox import announcements, notifications
 from portal.pages.kept import outputs
 from portal.pages.logs import finding as log_finding
@@ -169,38 +164,6 @@ role_urls = [
     path("", roles.role_list, name="list"),
     path("confirm/", roles.role_confirm, name="confirm"),
     path("take/", roles.role_take, name="take"),
-]
-
-finance_urls = [
-    path("", finance_reports.index, name="index"),
-    path("reports/<slug:slug>/", finance_reports.report, name="report"),
-    path("statements/<int:number>/", finance_statements.statement, name="statement"),
-    path(
-        "statements/<int:number>/<slug:act>/",
-        finance_statements.statement_act,
-        name="statement_act",
-    ),
-    path("schedules/", finance_schedules.schedules, name="schedules"),
-    path("schedules/<int:pk>/end/", finance_schedules.schedule_end, name="schedule_end"),
-    path("exports/", exports.export_list, name="exports"),
-    path("exports/<int:pk>/", exports.export_file, name="export_file"),
-    path("focus/", finance_focus.focus_list, name="focus"),
-    path("focus/<str:period>/<str:version>/", finance_focus.focus_download, name="focus_download"),
-    path("periods/", periods.period_list, name="periods"),
-    path("periods/<str:month>/<slug:act>/", periods.period_act, name="period_act"),
-    path("adjustments/", adjustments.adjustment_list, name="adjustments"),
-    path("adjustments/<int:pk>/<slug:act>/", adjustments.adjustment_act, name="adjustment_act"),
-    path("prices/", prices.price_list, name="prices"),
-    path("prices/<int:pk>/<slug:act>/", prices.price_act, name="price_act"),
-    path("terms/", terms.terms_list, name="terms"),
-    path("terms/<int:pk>/<slug:act>/", terms.terms_act, name="terms_act"),
-    path("assets/", spending.asset_list, name="assets"),
-    path("assets/<int:pk>/retire/", spending.asset_retire, name="asset_retire"),
-    path("assets/<int:pk>/<slug:act>/", spending.asset_act, name="asset_act"),
-    path("costs/", spending.cost_list, name="costs"),
-    path("costs/<int:pk>/<slug:act>/", spending.cost_act, name="cost_act"),
-    path("budgets/", finance_budgets.budget_list, name="budgets"),
-    path("budgets/<int:pk>/remove/", finance_budgets.budget_remove, name="budget_remove"),
 ]
 
 delegation_urls = [

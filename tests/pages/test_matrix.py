@@ -141,8 +141,10 @@ def things(people, root, alice, bob, lead, team, project):
 def waiting_of(alice: User, project: Project) -> dict[str, Any]:
     """An array and a session that wait."""
     session = submit(alice, project, script="", session="shell")
+    job_set = submit(alice, project, array="0-3%2").job_set
+    assert job_set is not None
     return {
-        "job_set": submit(alice, project, array="0-3%2").job_set.pk,
+        "job_set": job_set.pk,
         "session": session.pk,
     }
 

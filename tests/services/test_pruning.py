@@ -10,11 +10,10 @@ from django.core.files.storage import default_storage
 from django.core.management import call_command
 
 from scheduler.models import DeviceHour, DeviceSample, LogChunk, OutputFile
-from scheduler.selectors.kept.retention import retention_preview
 from scheduler.selectors.logs import read_log
 from scheduler.selectors.telemetry import job_series
 from scheduler.services.errors import Forbidden, Invalid, NotFound
-from scheduler.services.kept.pruning import Pruned, prune_kept, set_retention
+from scheduler.services.kept.pruning import Pruned, prune_kept, set_retention, would_prune
 from scheduler.services.telemetry import prune_telemetry
 from tests import scenes
 from tests.scenes import NOON, at, ended, running, start, submit, sync, write_log, write_output
@@ -142,10 +141,10 @@ def test_a_lead_sees_what_another_number_would_delete_and_nothing_goes(
 ):
     later = NOON + 10 * DAY
     days = {"file_days": None, "now": later}
-    assert retention_preview(lead, project, log_days=9, **days) == Pruned(1, 0, 6)
-    assert retention_preview(lead, project, log_days=11, **days) == Pruned()
+    assert would_prune(actor=lead, project=project, log_days=9, **days) == Pruned(1, 0, 6)
+    assert would_prune(actor=lead, project=project, log_days=11, **days) == Pruned()
     assert LogChunk.objects.count() == 2
     with pytest.raises(Forbidden):
-        retention_preview(alice, project, log_days=9, **days)
+        would_prune(actor=alice, project=project, log_days=9, **days)
     with pytest.raises(Invalid):
-        retention_preview(lead, project, log_days=0, **days)
+        would_prune(actor=lead, project=project, log_days=0, **days)

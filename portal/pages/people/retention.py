@@ -12,8 +12,8 @@ from accounts.selectors import get_visible_project
 from portal.forms.teams import RetentionForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide_by_form
-from scheduler.selectors.kept.retention import retention_of, retention_preview
-from scheduler.services.kept.pruning import Pruned, set_retention
+from scheduler.selectors.kept.retention import retention_of
+from scheduler.services.kept.pruning import Pruned, set_retention, would_prune
 
 
 @page("GET", "POST")
@@ -44,7 +44,7 @@ def project_retention(request: HttpRequest, slug: str, project: str) -> HttpResp
     form = RetentionForm(request.POST)
     if "try" in request.POST and form.is_valid():
         days = form.cleaned_data
-        gone = retention_preview(viewer, found, **days, now=timezone.now())
+        gone = would_prune(actor=viewer, project=found, **days, now=timezone.now())
         return show(request, form=form, would_go=gone)
 
     def act(days: dict[str, Any]) -> str:

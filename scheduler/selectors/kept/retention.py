@@ -1,16 +1,13 @@
-"""How long a project's logs and files are kept, and what another number would delete."""
+"""How long a project's logs and files are kept."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
-from accounts.errors import Forbidden
 from accounts.models import Project, User
 from accounts.permissions import can
 from scheduler.conf import load_conf
 from scheduler.models import Retention
-from scheduler.services.kept.pruning import Pruned, check_days, would_prune
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +32,3 @@ def retention_of(viewer: User, project: Project) -> Kept:
         conf.keep_file_days,
         can(viewer, "manage_project", project),
     )
-
-
-def retention_preview(
-    viewer: User, project: Project, *, log_days: int | None, file_days: int | None, now: datetime
-) -> Pruned:
-    """What would go within the hour if these days were set; nothing is deleted.
-
-    Raises Forbidden for who could not set them, Invalid for a number that cannot be.
-    """
-    if not can(viewer, "manage_project", project):
-        raise Forbidden("Leads of the team decide how long its logs and files are kept.")
-    check_days(log_days=log_days, file_days=file_days)
-    return would_prune(project, log_days=log_days, file_days=file_days, now=now)

@@ -42,13 +42,6 @@ class Pruned:
         return self.logs + self.files
 
 
-def check_days(**days: int | None) -> None:
-    """Raises Invalid for a number of days that cannot be."""
-    for field, count in days.items():
-        if count is not None and not 1 <= count <= MAX_DAYS:
-            raise Invalid(f"{field}: write 1 to {MAX_DAYS} days.", field=field)
-
-
 @transaction.atomic
 def set_retention(
     *, actor: User, project: Project, log_days: int | None, file_days: int | None
@@ -58,11 +51,7 @@ def set_retention(
     Raises NotFound for a project that is not the actor's to see, Forbidden for who does not manage
     it, Invalid for a number that cannot be.
     """
-    if not can(actor, "view", project):
-        raise NotFound("There is no such project.")
-    if not can(actor, "manage_project", project):
-        raise Forbidden("Leads of the team decide how long its logs and files are kept.")
-    check_days(log_days=log_days, file_days=file_days)
+    _check(actor, project, log_days=log_days, file_days=file_days)
     row, _ = Retention.objects.select_for_update().get_or_create(project=project)
     before = {"log_days": row.log_days, "file_days": row.file_days}
     after = {"log_days": log_days, "file_days": file_days}
@@ -71,6 +60,16 @@ def set_retention(
         row.save()
         record(actor, "project.retention", project, before=before, after=after)
     return row
+
+
+def _check(actor: User, project: Project, **days: int | None) -> None:
+    if not can(actor, "view", project):
+        raise NotFound("There is no such project.")
+    if not can(actor, "manage_project", project):
+        raise Forbidden("Leads of the team decide how long its logs and files are kept.")
+    for field, count in days.items():
+        if count is not None and not 1 <= count <= MAX_DAYS:
+            raise Invalid(f"{field}: write 1 to {MAX_DAYS} days.", field=field)
 
 
 def prune_kept(*, now: datetime, dry_run: bool = False) -> Pruned:
@@ -91,9 +90,18 @@ def prune_kept(*, now: datetime, dry_run: bool = False) -> Pruned:
 
 
 def would_prune(
-    project: Project, *, log_days: int | None, file_days: int | None, now: datetime
+    *,
+    actor: User,
+    project: Project,
+    log_days: int | None,
+    file_days: int | None,
+    now: datetime,
 ) -> Pruned:
-    """What would go of this project at once if it kept logs and files for so many days."""
+    """What would go at once if the project kept logs and files for so many days; deletes nothing.
+
+    Refuses what `set_retention` refuses.
+    """
+    _check(actor, project, log_days=log_days, file_days=file_days)
     conf = load_conf()
     logs = _logs_of(_ended_before("attempt__job__", log_days or conf.keep_log_days, now, project))
     files = _files_of(_ended_before("job__", file_days or conf.keep_file_days, now, project))

@@ -68,7 +68,7 @@ class Templates(serializers.Serializer[Any]):
     items = TemplateShape(many=True)
 
 
-class VersionBody(serializers.Serializer[Any]):
+class NewVersionBody(serializers.Serializer[Any]):
     """A version: fields of a spec, and rules such as `{"gpus_per_node": "1..8"}`."""
 
     spec = serializers.DictField(required=False)
@@ -76,7 +76,7 @@ class VersionBody(serializers.Serializer[Any]):
     note = serializers.CharField(required=False, allow_blank=True, max_length=255)
 
 
-class TemplateBody(VersionBody):
+class TemplateBody(NewVersionBody):
     """A new template of a team that you lead."""
 
     team = serializers.CharField(max_length=63)
@@ -170,7 +170,7 @@ class TemplateVersions(ApiView):
         "templates_version",
         "Write the next version; those before never change",
         scope="jobs:write",
-        body=VersionBody,
+        body=NewVersionBody,
         reply=TemplateDetail,
         status=201,
     )
@@ -178,7 +178,7 @@ class TemplateVersions(ApiView):
         """Jobs that are made without naming a version take the newest."""
         actor = viewer_of(request)
         template = get_visible_template(actor, slug)
-        sent = body_of(request, VersionBody)
+        sent = body_of(request, NewVersionBody)
         spec, rules = sent.pop("spec", {}), sent.pop("rules", {})
         add_version(actor=actor, template=template, document=spec, rules=rules, **sent)
         return Response(_show(request, slug), status=201)

@@ -14,8 +14,8 @@ from accounts.models import Project, User
 from accounts.selectors import get_visible_project
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
-from scheduler.selectors.kept.retention import retention_of, retention_preview
-from scheduler.services.kept.pruning import MAX_DAYS, set_retention
+from scheduler.selectors.kept.retention import retention_of
+from scheduler.services.kept.pruning import MAX_DAYS, set_retention, would_prune
 
 
 class RetentionShape(serializers.Serializer[Any]):
@@ -85,10 +85,10 @@ class ProjectRetentionTrial(ApiView):
         reply=PrunedShape,
     )
     def post(self, request: Request, team: str, project: str) -> Response:
-        viewer = viewer_of(request)
-        found = get_visible_project(viewer, f"{team}/{project}")
+        actor = viewer_of(request)
+        found = get_visible_project(actor, f"{team}/{project}")
         sent = body_of(request, RetentionBody)
-        return Response(asdict(retention_preview(viewer, found, **sent, now=timezone.now())))
+        return Response(asdict(would_prune(actor=actor, project=found, **sent, now=timezone.now())))
 
 
 def _show(viewer: User, project: Project) -> dict[str, Any]:
