@@ -162,6 +162,8 @@ def test_every_route_is_behind_the_door(client):
             "<str:name>",
             "<slug:pool>",
             "<slug:slug>",
+            "<slug:team>",
+            "<slug:project>",
             "<str:username>",
         ):
             route = route.replace(name, "1")

@@ -85,14 +85,17 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
         until_at=begin + timedelta(hours=1),
     )
     asked = requesting.ask(alice, project)
+    session = scenes.submit(alice, project, script="", session="shell")
     values = {
         "sets/{id}": f"sets/{job_set.pk}",
         "bookings/{id}": f"bookings/{booking.pk}",
         "requests/{id}": f"requests/{asked.pk}",
+        "sessions/{id}": f"sessions/{session.pk}",
         "{other}": str(other.pk),
         "{id}": str(job.pk),
         "{name}": "n1",
         "{pool}": "default",
+        "{team}/{project}": project.path,
         "teams/{slug}": f"teams/{project.team.slug}",
         "{slug}": "capacity",
     }

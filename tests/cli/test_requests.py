@@ -67,12 +67,12 @@ def test_teams_are_a_tree_that_can_be_changed(terminal_of):
 
 
 def test_deputies_are_listed_and_ended_and_never_given_by_a_token(terminal_of):
-    alice = terminal_of("alice")
-    assert alice.json("deputies") == []
-    out, _ = alice.run("deputies")
+    bob = terminal_of("bob")
+    assert bob.json("deputies") == []
+    out, _ = bob.run("deputies")
     assert out == ""
-    alice.run("deputies", "end", "999999", code=3)
-    _, err = alice.run("deputies", "give", "bob", code=2)
+    bob.run("deputies", "end", "999999", code=3)
+    _, err = bob.run("deputies", "give", "alice", code=2)
     assert "No such command" in err
 
 

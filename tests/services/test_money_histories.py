@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
+from accounts.errors import Invalid
 from accounts.models import Project, Rate, RateDecision, Team
 from scheduler.ledger.entries import balances
 from scheduler.ledger.exact import total
@@ -72,17 +74,19 @@ def live(chance, root, people, teams) -> float:
         something(chance, node, root, person, project, clock)
         if step % 5 == 2:
             team = chance.choice(teams)
-            quota = set_quota(
-                actor=root, owner=team, guaranteed=chance.randrange(1, 3), now=at(clock)
-            )
-            give_grant(
-                actor=root,
-                quota=quota,
-                guaranteed=1,
-                valid_from=at(clock + chance.randrange(50_000)),
-                valid_until=at(clock + 60_000 + chance.randrange(50_000)),
-                now=at(clock),
-            )
+            # What would guarantee more than there is, beside all the others, is refused.
+            with suppress(Invalid):
+                quota = set_quota(
+                    actor=root, owner=team, guaranteed=chance.randrange(1, 3), now=at(clock)
+                )
+                give_grant(
+                    actor=root,
+                    quota=quota,
+                    guaranteed=1,
+                    valid_from=at(clock + chance.randrange(50_000)),
+                    valid_until=at(clock + 60_000 + chance.randrange(50_000)),
+                    now=at(clock),
+                )
     return clock
 
 

@@ -179,7 +179,7 @@ def test_begin_time_counts_after_the_dependency(cluster, alice, project):
 def test_a_hold_wins_and_its_release_returns_to_what_is_in_the_way(cluster, alice, project):
     first = submit(alice, project)
     second = submit(alice, project, depends_on=first.pk)
-    assert job_actions(alice, second) == {"cancel", "hold", "clone"}
+    assert job_actions(alice, second) == {"cancel", "change", "hold", "clone"}
     with pytest.raises(Conflict, match="released by itself"):
         release_job(actor=alice, job=second)
     hold_job(actor=alice, job=second, now=at(1))

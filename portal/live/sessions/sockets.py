@@ -49,7 +49,8 @@ async def session_socket(scope: Any, receive: Any, send: Any) -> None:
     job_id, key = job_of_path(scope["path"]), key_of(scope)
     allowed = job_id is not None and key and is_right_host(scope) and is_own_page(scope)
     entry = await doorkeeper.entry(key, job_id or 0) if allowed else None
-    if entry is None:
+    is_shell = entry is not None and entry.app == "shell"
+    if entry is None or (is_shell and scope["path"] != f"{path_of(entry.job_id)}terminal"):
         await send({"type": "websocket.close", "code": FORBIDDEN})
         return
     try:
@@ -57,10 +58,6 @@ async def session_socket(scope: Any, receive: Any, send: Any) -> None:
     except StreamBroken:
         await send({"type": "websocket.accept"})
         await send({"type": "websocket.close", "code": GONE})
-        return
-    is_shell = entry.app == "shell"
-    if is_shell and scope["path"] != f"{path_of(entry.job_id)}terminal":
-        await send({"type": "websocket.close", "code": FORBIDDEN})
         return
     work = _Shell(stream, send) if is_shell else _Program(stream, send, scope)
     await _carry(work, receive, send, entry, key)
