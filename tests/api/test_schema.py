@@ -16,6 +16,7 @@ from portal.api.operations import ApiView
 from portal.api.v1.urls import urlpatterns
 from scheduler.services.bookings import plan_booking
 from tests import requesting, scenes
+from tests.composing import make_template
 
 
 def test_it_is_made_without_a_warning_and_is_valid():
@@ -90,6 +91,7 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
         "sets/{id}": f"sets/{job_set.pk}",
         "bookings/{id}": f"bookings/{booking.pk}",
         "requests/{id}": f"requests/{asked.pk}",
+        "templates/{slug}": f"templates/{make_template(root, project.team)}",
         "sessions/{id}": f"sessions/{session.pk}",
         "{other}": str(other.pk),
         "{id}": str(job.pk),
