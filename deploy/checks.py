@@ -27,6 +27,9 @@ ELSEWHERE = (*PURE, "architecture", "outages", "flows", "browser")
 # No test in these folders opens a database of ours; once is enough for them.
 WITHOUT_DATABASE = ("agent", "gpu")
 QUICK = "not gpu and not long"
+# What does not rest on the database, and what does not exist on the other one.
+ON_SQLITE = f"{QUICK} and not postgres"
+ON_POSTGRES = f"{QUICK} and not once and not torch"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 # More failures than these are no accident of a busy machine.
 MOST_RETRIED = 3
@@ -131,15 +134,13 @@ def suite(report: Report, database: str, url: str = "") -> None:
     environment = {"DATABASE_URL": url} if url else {}
     skipped = WITHOUT_DATABASE if url else ()
     ignored = [f"--ignore=tests/{name}" for name in (*ELSEWHERE, *skipped)]
-    words = ("-q", "-m", QUICK if url else f"{QUICK} and not postgres", *report.words)
+    words = ("-q", "-m", ON_POSTGRES if url else ON_SQLITE, *report.words)
     report.run_processes(
         f"tests on {database}",
         *pytest("tests", *ignored, "-n", "2", "--dist", "loadfile", *words),
         **environment,
     )
-    # No test with real torch depends on the database: once is enough for them too.
-    flows = ("-q", "-m", f"{QUICK} and not torch", *report.words) if url else words
-    report.run_processes(f"flows on {database}", *pytest("tests/flows", *flows), **environment)
+    report.run_processes(f"flows on {database}", *pytest("tests/flows", *words), **environment)
 
 
 def sqlite(report: Report) -> None:

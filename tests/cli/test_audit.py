@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.once]
 
 
 def test_an_administrator_reads_who_changed_what_and_a_member_does_not(terminal_of):

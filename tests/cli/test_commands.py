@@ -9,7 +9,7 @@ import time
 import httpx
 import pytest
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.once]
 
 QUICK = ["--gpus", "1", "--memory", "128MB", "--time", "5m", "--project", "vision/digits"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from portal.embedded.places import ROOT
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.stack, pytest.mark.once, pytest.mark.timeout(240)]
 
 SCRIPT = """
 cd "$TRAINYARD_OUTPUT_DIR"

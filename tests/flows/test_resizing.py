@@ -8,7 +8,7 @@ import pytest
 
 from portal.embedded.programs import LocalNode
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.once, pytest.mark.timeout(600)]
 
 TWO_NODES = tuple(LocalNode(name, 1, cpus=2, memory_mib=2048) for name in ("alpha", "beta"))
 # It saves nothing and ends when it is asked to; it would run for an hour.

@@ -13,7 +13,7 @@ import pytest
 from portal.embedded.places import ROOT
 from portal.embedded.programs import LocalNode
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.stack, pytest.mark.once, pytest.mark.timeout(240)]
 
 SAMPLE = ROOT / "deploy/samples/resume/train.py"
 STEPS = 120

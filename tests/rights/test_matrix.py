@@ -18,7 +18,7 @@ from tests.rights.scene import PEOPLE, Scene, build
 from tests.rights.table import API, CLASSES, PAGES, TOPICS
 
 # Every route seven times over, twice: a minute, and more beside other work.
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.django_db, pytest.mark.once, pytest.mark.timeout(600)]
 SIDES = ("own", "foreign")
 # A service account belongs to no person, so this one it does not see: it asked for nothing.
 _NOT_FOR_SERVICES = {"requests/<int:pk>/"}
