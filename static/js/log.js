@@ -215,11 +215,15 @@
       return true;
     }
 
+    /* Of several jumps at once the last one counts; where the rows are is known after a load. */
     async showRange(from, to, mark = "sel") {
+      const turn = (this.turn = (this.turn ?? 0) + 1);
       this.setFollow(false);
-      if (from < this.first() || from > this.last()) {
+      while (this.busy) await this.busy;
+      if (turn === this.turn && (from < this.first() || from > this.last())) {
         await this.load(from - 100, (content) => this.rows.replaceChildren(content), true);
       }
+      if (turn !== this.turn) return;
       for (const row of this.rows.querySelectorAll(`.${mark}`)) row.classList.remove(mark);
       const row = this.rows.querySelector(`#L${from}`);
       this.tools.reveal(row);

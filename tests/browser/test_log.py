@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -18,8 +20,17 @@ sleep 600
 """
 
 
-def test_a_hundred_thousand_lines(stack, visit):
+@pytest.fixture
+def job(stack) -> Iterator[dict[str, Any]]:
+    """It prints all its lines at once and stays, until the test is over."""
     job = stack.submit(name="long-log", script=SCRIPT)
+    yield job
+    with stack.api() as api:
+        api.post(f"/jobs/{job['id']}/cancel/").raise_for_status()
+    stack.wait_for(job["id"])
+
+
+def test_a_hundred_thousand_lines(job, visit):
     page = visit("alice")
     page.goto(f"/jobs/{job['id']}/logs/")
     view = page.locator(".lines")
@@ -53,5 +64,3 @@ def test_a_hundred_thousand_lines(stack, visit):
     expect(head).to_have_attribute("aria-expanded", "false")
     expect(page.locator("#L2")).to_be_hidden()
     assert page.locator(".rows > *").count() <= 5000
-    with stack.api() as api:
-        api.post(f"jobs/{job['id']}/cancel/").raise_for_status()

@@ -123,6 +123,7 @@ def test_a_mistake_is_named_beside_its_field(visit):
     page.keyboard.press("Control+a")
     page.keyboard.type("1GiB")
     page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/jobs/\d+/"))
     assert job_of(page)
 
 
