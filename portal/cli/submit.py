@@ -34,7 +34,8 @@ def submit(
     with Api(load_config()) as api:
         raw = spec.read_file(file) if file else b""
         if is_batch_script(raw):
-            raw = read_batch(file, raw, api, even_if_lost=given["even_if_lost"])
+            project, even_if_lost = given["project"] or "", given["even_if_lost"]
+            raw = read_batch(file, raw, api, project=project, even_if_lost=even_if_lost)
         held = _held_by(api, template) if template else ()
         content, kind = spec.content_of(file, raw, fields, command, api, held)
         query = {"template": template or None}

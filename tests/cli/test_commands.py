@@ -252,3 +252,40 @@ def test_quota_and_budgets_from_the_command_line(terminal_of, stack):
             assert api.delete(f"/rules/quotas/{made.json()['id']}/").status_code == 204
             gone = api.post(f"/rules/budgets/{set_.json()['id']}/remove/", json={})
             assert gone.status_code == 204
+
+
+SBATCH = """#!/bin/bash
+#SBATCH --job-name=from-slurm
+#SBATCH --time=00:05:00
+#SBATCH --mem=128M
+#SBATCH --gres=gpu:1
+#SBATCH --bb=capacity=1G
+echo started by $0 on $(hostname) >/dev/null
+echo moved
+"""
+TEMPLATE = """
+spec: {script: "echo from a template", gpus_per_node: 1, memory: 128MiB, time_limit: 5m}
+rules: {gpus_per_node: 1..1, script: locked}
+"""
+
+
+def test_a_script_for_sbatch_and_a_template_become_jobs(terminal_of, tmp_path):
+    alice, lena = terminal_of("alice"), terminal_of("lena")
+    script, told = tmp_path / "run.sbatch", tmp_path / "echo.yaml"
+    script.write_text(SBATCH)
+    told.write_text(TEMPLATE)
+    out, err = alice.run("convert", str(script))
+    assert "name: from-slurm" in out and "--bb" in err
+    _, err = alice.run("submit", str(script), "--project", "vision/digits", code=2)
+    assert "--bb" in err, "what would be lost is not lost unasked"
+    words = ["--project", "vision/digits", "--even-if-lost", "--follow"]
+    out, _ = alice.run("submit", str(script), *words)
+    assert "moved\n" in out
+
+    lena.run("templates", "create", str(told), "--name", "Echo", "--team", "vision")
+    assert "vision-echo" in alice.run("templates")[0]
+    word = ["submit", "--template", "vision-echo", "--project", "vision/digits"]
+    out, _ = alice.run(*word, "--follow")
+    assert "from a template\n" in out
+    _, err = alice.run(*word, "--gpus", "2", code=2)
+    assert "gpus_per_node" in err

@@ -42,8 +42,11 @@ def is_batch_script(raw: bytes) -> bool:
     return _DIRECTIVE.search(raw) is not None
 
 
-def read_batch(file: str, raw: bytes, api: Api, *, even_if_lost: bool) -> bytes:
-    """The job of a script as JSON, its remarks told; raises Failure when any would be lost."""
+def read_batch(file: str, raw: bytes, api: Api, *, project: str = "", even_if_lost: bool) -> bytes:
+    """The job of a script as JSON, its remarks told; raises Failure when any would be lost.
+
+    `project` pays, else what the script or the caller's own choice says.
+    """
     try:
         found = api.post("/jobs/convert/", {"text": raw.decode()})
     except UnicodeDecodeError:
@@ -58,8 +61,8 @@ def read_batch(file: str, raw: bytes, api: Api, *, even_if_lost: bool) -> bytes:
     document = dict(found["spec"])
     if document["name"] == "job" and file != "-":
         document["name"] = PurePath(file).stem[:128] or "job"
-    if "project" not in document:
-        document["project"] = spec.usual_project(api)
+    if project or "project" not in document:
+        document["project"] = project or spec.usual_project(api)
     return json.dumps(document).encode()
 
 
