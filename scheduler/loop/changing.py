@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
@@ -92,13 +93,15 @@ def change_job(
         if not _may(actor, job, consent):
             who = "a lead of the team" if consent == "lead" else "an operator"
             raise Forbidden(f"Others would start later because of it; {who} may do it.")
-    if change.time_limit_s is not None:
-        job = set_time_limit(
-            actor=actor, job=job, time_limit_s=change.time_limit_s, version=version, now=now
-        )
-        version = None
-    if change.tier is not None:
-        job = set_tier(actor=actor, job=job, tier=change.tier, version=version, now=now)
+    # Both or neither; what was asked above needs no lock.
+    with transaction.atomic():
+        if change.time_limit_s is not None:
+            job = set_time_limit(
+                actor=actor, job=job, time_limit_s=change.time_limit_s, version=version, now=now
+            )
+            version = None
+        if change.tier is not None:
+            job = set_tier(actor=actor, job=job, tier=change.tier, version=version, now=now)
     return job
 
 

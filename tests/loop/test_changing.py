@@ -126,3 +126,12 @@ def test_a_waiting_job_moves_to_another_tier_and_limit(busy, alice, bob, project
     for wrong in (("soon", ""), ("", "best")):
         with pytest.raises(Invalid):
             read_change(*wrong)
+
+
+def test_of_two_changes_both_are_made_or_neither(busy, alice):
+    both = Change(time_limit_s=6 * 3600, tier=Tier.URGENT)
+    with pytest.raises(Conflict, match="Only a waiting job"):
+        change_job(actor=alice, job=busy, change=both, now=at(60))
+    busy.refresh_from_db()
+    assert busy.time_limit_s == 3600
+    assert not JobEvent.objects.filter(job=busy, kind="limit_changed").exists()

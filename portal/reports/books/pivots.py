@@ -110,8 +110,7 @@ def _taken(
         *(_part(report, column, value, across) for column, value in parts),
     )
     rows: list[Cells] = [(labels[key], *sums[key]) for key in sorted(sums)]
-    order = replace(ask, sort=ask.sort) if ask.sort else ask
-    made = sheet_of(columns, rows, order, ())
+    made = sheet_of(columns, rows, ask, ())
     own = {column.name for column, value in parts if value is None}
     checks = [
         Check(f"{name} adds up to the report's", made.totals[name], sheet.totals[name], "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -169,6 +169,7 @@ class _Use:
     seconds: Counter[date] = field(default_factory=Counter)
     money: Counter[date] = field(default_factory=Counter)
     of_person: Counter[str] = field(default_factory=Counter)
+    names: dict[str, str] = field(default_factory=dict)
 
 
 def _read_use(team: Team, budgets: Sequence[Budget], now: datetime) -> _Use:
@@ -189,7 +190,8 @@ def _read_use(team: Team, budgets: Sequence[Budget], now: datetime) -> _Use:
         use.seconds[day] += seconds
         use.money[day] += seconds * steps_per_s(price)
         if day >= lately:
-            use.of_person[shown or username] += seconds
+            use.of_person[username] += seconds
+            use.names[username] = shown or username
     return use
 
 
@@ -230,8 +232,7 @@ def _read_jobs(team: Team, now: datetime) -> _Jobs:
         if state == JobState.FAILED:
             found.ends[reason] += count
             continue
-        name = shown or username
-        person = found.people.setdefault(name, Person(name))
+        person = found.people.setdefault(username, Person(shown or username))
         found.states[state] += count
         found.gpus[state] += gpus
         if state in LIVE_JOB_STATES:
@@ -243,10 +244,10 @@ def _read_jobs(team: Team, now: datetime) -> _Jobs:
 
 
 def _people(jobs: _Jobs, use: _Use) -> list[Person]:
-    people = defaultdict(lambda: Person(""), jobs.people)
-    for name, seconds in use.of_person.items():
-        people[name].name = name
-        people[name].used_gpu_s = seconds
+    people = dict(jobs.people)
+    for username, seconds in use.of_person.items():
+        person = people.setdefault(username, Person(use.names[username]))
+        person.used_gpu_s = seconds
     order = sorted(people.values(), key=lambda one: (-one.used_gpu_s, -one.gpus, one.name))
     return order[:_MOST_SHOWN]
 

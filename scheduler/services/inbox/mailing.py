@@ -76,6 +76,6 @@ def prune_notifications(*, now: datetime) -> int:
     programs = Q(person__kind=UserKind.SERVICE)
     rows = Notification.objects.filter(old | programs, mailed_at__isnull=False)
     count, _ = Notification.objects.filter(
-        pk__in=list(rows.values_list("pk", flat=True)[:5000])
+        pk__in=list(rows.values_list("pk", flat=True)[:MOST_PRUNED])
     ).delete()
     return count

@@ -103,9 +103,12 @@ def claim_report_files(*, now: datetime) -> Iterator[ReportFile]:
 
 
 def keep_report_file(row: ReportFile, file: IO[bytes], made: Made, *, now: datetime) -> None:
-    """Store the bytes; the row knows of them once they are whole."""
+    """Store the bytes; the row knows of them once they are whole.
+
+    Who was thought dead over it and comes second leaves what is there.
+    """
     path = default_storage.save(f"reports/{row.pk}/{made.name}", File(file))
-    ReportFile.objects.filter(pk=row.pk).update(
+    is_first = ReportFile.objects.filter(pk=row.pk, made_at=None).update(
         path=path,
         name=made.name,
         version=made.version,
@@ -114,6 +117,8 @@ def keep_report_file(row: ReportFile, file: IO[bytes], made: Made, *, now: datet
         digest=made.digest,
         made_at=now,
     )
+    if not is_first:
+        default_storage.delete(path)
 
 
 def refuse_report_file(row: ReportFile, problem: str) -> None:
