@@ -27,7 +27,7 @@ OWN = (
     "scheduler/wire",
     "scheduler/agent",
 )
-LIBRARIES = ("httpx", "psutil", "nvidia-ml-py", "websockets")
+LIBRARIES = ("psutil", "nvidia-ml-py", "websockets")
 ENTRY = "scheduler.agent.__main__:main"
 
 

@@ -47,8 +47,6 @@ def main(argv: list[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     level = logging.DEBUG if arguments.verbose else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
-    for name in ("httpx", "httpcore"):
-        logging.getLogger(name).setLevel(logging.WARNING)
     try:
         return _COMMANDS[arguments.command](arguments)
     except (ConfigProblem, GpuProblem) as problem:

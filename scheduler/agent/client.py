@@ -8,8 +8,7 @@ from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-import httpx
-
+from scheduler.agent.runtime.connections import Answer, Connections, NoAnswer
 from scheduler.wire.codec import WireError, decode, encode
 from scheduler.wire.messages import (
     AGENT_VERSION,
@@ -68,26 +67,22 @@ class Client:
 
     def __init__(self, server: str, node_token: str = "") -> None:
         self.server = server.rstrip("/")
-        headers = {"User-Agent": f"trainyard-agent/{AGENT_VERSION}"}
-        self._http = httpx.Client(
-            base_url=f"{self.server}/api/agent/v1",
-            headers=headers,
-            timeout=httpx.Timeout(_ANSWER_S, connect=_CONNECT_S),
-            limits=httpx.Limits(max_connections=64, keepalive_expiry=30),
-            # A proxy set for the outer world cannot know this host's loopback.
-            trust_env=not is_loopback(self.server),
+        self._root = f"{urlsplit(self.server).path}/api/agent/v1"
+        self._headers = {"User-Agent": f"trainyard-agent/{AGENT_VERSION}"}
+        # A proxy set for the outer world cannot know this host's loopback.
+        self._connections = Connections(
+            self.server, connect_s=_CONNECT_S, knows_proxies=not is_loopback(self.server)
         )
-
         if node_token:
             self.use_token(node_token)
 
     def use_token(self, node_token: str) -> None:
         """Calls from now on carry this node token."""
-        self._http.headers["Authorization"] = f"Bearer {node_token}"
+        self._headers = {**self._headers, "Authorization": f"Bearer {node_token}"}
 
     def close(self) -> None:
         """Drop all connections; a held call ends with ServerAway."""
-        self._http.close()
+        self._connections.close()
 
     def enrol(self, request: EnrolRequest) -> EnrolReply:
         """Buy a node token with the single-use token."""
@@ -118,8 +113,9 @@ class Client:
     def server_date(self) -> str:
         """The server's Date header, whatever it answers; raises ServerAway."""
         try:
-            return str(self._http.get("/", timeout=_CONNECT_S).headers.get("Date", ""))
-        except httpx.HTTPError as error:
+            answer = self._connections.call("GET", f"{self._root}/", b"", self._headers, _CONNECT_S)
+            return answer.date
+        except NoAnswer as error:
             raise ServerAway(f"{self.server} does not answer: {error}") from None
 
     def _call(
@@ -131,32 +127,31 @@ class Client:
         kind: str = "application/json",
         extra_s: float = 0.0,
     ) -> Reply:
-        timeout = httpx.Timeout(_ANSWER_S + extra_s, connect=_CONNECT_S)
+        headers = {**self._headers, "Content-Type": kind}
         try:
-            answer = self._http.post(
-                place, content=body, headers={"Content-Type": kind}, timeout=timeout
+            answer = self._connections.call(
+                "POST", f"{self._root}{place}", body, headers, _ANSWER_S + extra_s
             )
-        except (httpx.HTTPError, RuntimeError) as error:
-            # RuntimeError: the client was closed under a waiting call.
-            raise ServerAway(f"{self.server}{place}: {error or type(error).__name__}") from None
-        if answer.status_code >= 500 or answer.status_code in _TRY_AGAIN:
-            raise ServerAway(f"{self.server}{place} answered {answer.status_code}")
-        if answer.status_code >= 400:
-            raise Refused(answer.status_code, _refusal(answer))
+        except NoAnswer as problem:
+            raise ServerAway(f"{self.server}{place}: {problem}") from None
+        if answer.status >= 500 or answer.status in _TRY_AGAIN:
+            raise ServerAway(f"{self.server}{place} answered {answer.status}")
+        if answer.status >= 400:
+            raise Refused(answer.status, _refusal(answer))
         try:
-            return decode(reply, answer.content)
+            return decode(reply, answer.body)
         except WireError as error:
             raise ServerAway(
-                f"{self.server}{place} answered {answer.status_code} with something else than "
+                f"{self.server}{place} answered {answer.status} with something else than "
                 f"expected ({error}); is the address right?"
             ) from None
 
 
-def _refusal(answer: httpx.Response) -> Refusal:
+def _refusal(answer: Answer) -> Refusal:
     try:
-        return decode(Refusal, answer.content)
+        return decode(Refusal, answer.body)
     except WireError:
-        return Refusal("unknown", answer.text[:_SHOWN_BODY])
+        return Refusal("unknown", answer.body[:_SHOWN_BODY].decode("utf-8", "replace"))
 
 
 def is_loopback(server: str) -> bool:
