@@ -33,6 +33,8 @@ class User(AbstractUser):
         blank=True,
         related_name="service_accounts",
     )
+    # What the person has narrowed pages to, `team:…` or `project:…`; none is everything.
+    scope = models.CharField(max_length=160, null=True, blank=True)
 
     class Meta:
         constraints = [

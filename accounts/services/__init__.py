@@ -3,7 +3,12 @@
 from accounts.services.delegations import delegate, end_delegation
 from accounts.services.invitations import accept_invitation, invite, revoke_invitation
 from accounts.services.memberships import add_member, change_role, leave_team, remove_member
-from accounts.services.people import change_display_name, create_first_administrator, create_user
+from accounts.services.people import (
+    change_display_name,
+    create_first_administrator,
+    create_user,
+    keep_scope,
+)
 from accounts.services.rates import (
     appoint_bookkeeper,
     approve_rate,
@@ -53,6 +58,7 @@ __all__ = [
     "invite",
     "issue_service_token",
     "issue_token",
+    "keep_scope",
     "leave_team",
     "make_service_account",
     "move_team",

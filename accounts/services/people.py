@@ -110,3 +110,9 @@ def change_display_name(*, actor: User, display_name: str) -> User:
     actor.display_name = display_name
     record(actor, "person.rename", actor, before=before, after=pictured(actor, "display_name"))
     return actor
+
+
+def keep_scope(*, actor: User, scope: str) -> None:
+    """What the person's pages are narrowed to from now on; empty: everything."""
+    User.objects.filter(pk=actor.pk).update(scope=scope or None)
+    actor.scope = scope or None

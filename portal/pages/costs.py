@@ -14,6 +14,7 @@ from accounts.selectors import current_rates
 from accounts.services.audit import Subject, record
 from portal.forms.filters import Period, parse_period, unknown_parameters
 from portal.pages.access import page, viewer_of
+from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from portal.reports.charts import cost_chart
 from portal.reports.exports import csv_lines
 from scheduler.conf import load_conf
@@ -26,22 +27,25 @@ GROUPS = {
     "device_model": "GPU model",
 }
 FORMATS = ("", "html", "csv")
-PARAMETERS = ("by", "from", "to", "format")
+PARAMETERS = ("by", "from", "to", "format", "scope")
 
 
 @page("GET")
 def cost_overview(request: HttpRequest) -> HttpResponseBase:
     """`?by=&from=&to=`; `?format=csv` gives the same rows as a file."""
     viewer, now = viewer_of(request), timezone.now()
+    if opened := opened_in_scope(request, viewer):
+        return opened
     period = parse_period(request.GET.get("from", ""), request.GET.get("to", ""), today=now.date())
     problems = [f"{name}: {text}" for name, text in period.problems.items()]
+    scope = scope_here(request, viewer, problems)
     by = request.GET.get("by", "") or "project"
     if by not in GROUPS:
         problems.append(f"by: {by[:20]!r} is not a grouping; choose from {', '.join(GROUPS)}.")
         by = "project"
     if request.GET.get("format", "") not in FORMATS:
         problems.append("format: choose html or csv.")
-    rows, total = costs_by(viewer, by, start=period.start, end=period.end)
+    rows, total = costs_by(viewer, by, start=period.start, end=period.end, within=scope)
     currency = load_conf().currency
     if request.GET.get("format") == "csv" and not problems:
         asked = {"by": by, "first": period.first, "last": period.last}

@@ -13,11 +13,13 @@ from accounts.permissions import can
 from accounts.selectors import submittable_projects
 from portal.pages.access import page, viewer_of
 from portal.pages.job_rows import job_rows
+from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from portal.pages.welcome import setup_steps
 from scheduler.selectors.cluster import pool_summaries, troubled_nodes
 from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.inbox import open_announcements
 from scheduler.selectors.jobs import has_submitted, home_jobs
+from scheduler.selectors.saved.scopes import Scope
 from scheduler.selectors.sharing.bars import budget_bars, quota_bars
 
 MOST_DRAFTS = 3
@@ -28,9 +30,13 @@ def home(request: HttpRequest) -> HttpResponseBase:
     """`?part=lists` answers with the lists alone, for live updates."""
     viewer = viewer_of(request)
     now = timezone.now()
-    jobs = home_jobs(viewer, now=now)
+    if opened := opened_in_scope(request, viewer):
+        return opened
+    problems: list[str] = []
+    scope = scope_here(request, viewer, problems)
+    jobs = home_jobs(viewer, now=now, within=scope)
     rows = {row.job.pk: row for row in job_rows(viewer, jobs.everything, now=now)}
-    projects = list(submittable_projects(viewer))
+    projects = list(submittable_projects(viewer).filter(scope.part_of()))
     context = {
         "live": [rows[job.pk] for job in jobs.live],
         "waiting": [rows[job.pk] for job in jobs.waiting],
@@ -41,13 +47,14 @@ def home(request: HttpRequest) -> HttpResponseBase:
         "drafts": drafts_of(viewer)[:MOST_DRAFTS],
         "topics": " ".join(f"project:{project.pk}" for project in projects[:40]),
         "now": now,
+        "problems": problems,
     }
     if request.GET.get("part") == "lists":
         return render(request, "home.html#lists", context)
-    return render(request, "home.html", context | _around(viewer, now))
+    return render(request, "home.html", context | _around(viewer, now, scope))
 
 
-def _around(viewer: User, now: datetime) -> dict[str, object]:
+def _around(viewer: User, now: datetime, scope: Scope) -> dict[str, object]:
     """What stands around the lists: announcements, one's quotas and budgets, pools; for operators
     nodes in trouble and first steps, for those who keep the books the way to them.
     """
@@ -55,8 +62,8 @@ def _around(viewer: User, now: datetime) -> dict[str, object]:
     steps = setup_steps(viewer) if may_operate else []
     return {
         "announcements": open_announcements(viewer, now=now),
-        "quota_bars": quota_bars(viewer, now=now),
-        "budget_bars": budget_bars(viewer, now=now),
+        "quota_bars": quota_bars(viewer, now=now, within=scope),
+        "budget_bars": budget_bars(viewer, now=now, within=scope),
         "may_read_books": can(viewer, "read_books", None),
         "pools": pool_summaries(viewer),
         "may_operate": may_operate,

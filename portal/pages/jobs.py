@@ -17,6 +17,7 @@ from portal.pages.job_rows import job_rows, rows_and_sets
 from portal.pages.listing.job_csv import job_csv
 from portal.pages.logs.window import EMBEDDED, LogAsk, log_view
 from portal.pages.saved.views import opened_by_default, tabs_of
+from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.jobs import (
     filter_jobs,
@@ -31,7 +32,7 @@ PAGE_SIZES = (50, 100, 200)
 COUNTED_AT_MOST = 1000
 # A socket carries at most fifty topics; who sees more projects than this listens to the pools.
 TOPICS_AT_MOST = 40
-LIST_PARAMETERS = ("q", "cursor", "top", "part", "per", *KEYS)
+LIST_PARAMETERS = ("q", "scope", "cursor", "top", "part", "per", *KEYS)
 TABS = ("logs", "files", "metrics", "events", "spec", "cost")
 PRESETS = (
     ("", "All"),
@@ -46,10 +47,11 @@ PRESETS = (
 def job_list(request: HttpRequest) -> HttpResponseBase:
     """The filterable table; its URL is the report. As a fragment: the same rows, up to date."""
     viewer, now = viewer_of(request), timezone.now()
-    if opened := opened_by_default(request, viewer, "jobs"):
+    if opened := opened_by_default(request, viewer, "jobs") or opened_in_scope(request, viewer):
         return opened
     query = parse_job_query(_query_text(request), now=now)
     problems = list(query.problems)
+    scope = scope_here(request, viewer, problems)
     before, top = None, None
     for name in ("cursor", "top"):
         try:
@@ -58,7 +60,7 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
             problems.append(f"{name}: is {error}; open the list from its beginning.")
         else:
             before, top = (mark, top) if name == "cursor" else (before, mark)
-    every = visible_jobs(viewer)
+    every = visible_jobs(viewer).filter(scope.part_of("project"))
     found = filter_jobs(every, query.wanted, viewer) if not problems else every.none()
     if request.GET.get("part") == "csv" and not problems:
         return job_csv(viewer, found, now=now)
@@ -84,7 +86,7 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "newer": found.filter(pk__gt=top).count() if top and not before else 0,
         "top": write_cursor(first) if first else "",
         "topics": _topics(viewer),
-        "is_empty": not rows and not query.text and not problems and not before,
+        "is_empty": not (rows or query.text or problems or before or scope),
         "now": now,
     }
     if request.GET.get("part") == "rows":

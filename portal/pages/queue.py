@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
@@ -13,6 +13,7 @@ from django.utils import timezone
 from accounts.permissions import can
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from scheduler.selectors.cluster import get_visible_pool, pool_summaries
 from scheduler.selectors.queues import QueueRow, queue_rows, queues_of
 from scheduler.services.queues import pause_queue, resume_queue
@@ -50,14 +51,20 @@ def lines_of(rows: Iterable[QueueRow]) -> list[Line]:
 def queue_list(request: HttpRequest) -> HttpResponseBase:
     """`?pool=` chooses the line; the first pool by default."""
     viewer = viewer_of(request)
+    if opened := opened_in_scope(request, viewer):
+        return opened
     summaries = pool_summaries(viewer)
     asked = request.GET.get("pool", "")
     chosen = next((s for s in summaries if s.pool.name == asked), None)
-    problems = []
+    problems: list[str] = []
+    scope = scope_here(request, viewer, problems)
     if asked and chosen is None:
         problems.append(f"pool: there is no pool {asked[:63]!r}; choose one of those below.")
     chosen = chosen or max(summaries, key=lambda s: s.queued, default=None)
     rows = queue_rows(viewer, chosen.pool) if chosen else []
+    if scope:  # the line stays whole: who is outside the scope is counted with the others
+        hidden = [row.job is not None and not scope.covers(row.job.project) for row in rows]
+        rows = [replace(r, job=None) if h else r for r, h in zip(rows, hidden, strict=True)]
     context = {
         "summaries": summaries,
         "chosen": chosen,
@@ -67,7 +74,7 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
         "queues": queues_of(viewer, chosen.pool) if chosen else [],
         "may_operate": can(viewer, "operate", None),
         "problems": problems,
-        "unknown": unknown_parameters(request.GET, ("pool", "part")),
+        "unknown": unknown_parameters(request.GET, ("pool", "part", "scope")),
         "now": timezone.now(),
     }
     part = "#line" if request.GET.get("part") == "line" else ""

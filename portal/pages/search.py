@@ -78,6 +78,7 @@ PLACES = (
     Place("Notifications", "notifications:list", "bell", "inbox news mail alerts", key="g i"),
     Place("Announcements", "announcements:list", "info", "banner tell all", "operate_cluster"),
     Place("Notification settings", "notification_settings", "bell", "mail mute opt in"),
+    Place("Scope", "scope", "team", "narrow only team project switch filter", key="g s"),
     Place("API tokens", "tokens:list", "key", "secret cli access"),
     Place("Profile", "profile", "team", "name theme dark light appearance keys settings"),
     Place("Acting for others", "delegations:list", "team", "deputy delegation holiday"),
@@ -161,3 +162,5 @@ def _things(viewer: User, text: str) -> Iterable[Result]:
         yield Result(f"{project.team.slug}/{project.slug}", url, "jobs", "project", project.name)
     for slug, name in teams.items():
         yield Result(name, reverse("teams:board", args=[slug]), "team", "team", slug)
+        url = reverse("home", query={"scope": f"team:{slug}"})
+        yield Result(f"Only {name}", url, "filter", "scope", slug)

@@ -46,6 +46,7 @@ from portal.pages.people import (
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
 from portal.pages.saved import views
+from portal.pages.scope.choosing import scope
 from portal.pages.sessions import detail as session_pages
 from portal.pages.sessions import lists as session_lists
 from portal.pages.sets import compare as set_compare
@@ -260,6 +261,7 @@ urlpatterns = [
     path("settings/profile/", settings.profile, name="profile"),
     path("settings/theme/", settings.theme, name="theme"),
     path("settings/keys/", search.keys, name="keys"),
+    path("settings/scope/", scope, name="scope"),
     path("search/", search.search, name="search"),
     path("help/", help.help_page, name="help"),
     path("welcome/", welcome.welcome, name="welcome"),

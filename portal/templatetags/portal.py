@@ -172,6 +172,9 @@ def _link(context: Context, view_name: str, glyph: str, text: str) -> dict[str, 
         url = reverse(view_name)
     except NoReverseMatch:
         url = ""
+    scope = context.get("scope_now")
+    if url and scope and scope["query"] and view_name in scope["pages"]:
+        url += f"?{scope['query']}"
     match = getattr(context.get("request"), "resolver_match", None)
     here = getattr(match, "view_name", "") or ""
     section = view_name.partition(":")[0]

@@ -13,6 +13,7 @@ from accounts.errors import NotFound
 from accounts.models import User
 from accounts.permissions import can, projects_visible_to
 from scheduler.models import Allocation, Attempt, Job, JobEvent, Placement
+from scheduler.selectors.saved.scopes import EVERYTHING, Scope
 from scheduler.spec import JobSpec
 from scheduler.states import (
     AUTOMATIC_HOLDS,
@@ -211,9 +212,11 @@ class HomeJobs:
         return [*self.live, *self.waiting, *self.finished]
 
 
-def home_jobs(viewer: User, *, now: datetime, limit: int = 12) -> HomeJobs:
+def home_jobs(
+    viewer: User, *, now: datetime, limit: int = 12, within: Scope = EVERYTHING
+) -> HomeJobs:
     """The viewer's own jobs: running, waiting, and finished in the last week."""
-    mine = visible_jobs(viewer).filter(owner=viewer)
+    mine = visible_jobs(viewer).filter(within.part_of("project"), owner=viewer)
     week = now - timedelta(days=7)
     return HomeJobs(
         live=list(mine.filter(state__in=LIVE_JOB_STATES).order_by("-started_at", "-id")[:limit]),

@@ -18,6 +18,7 @@ from accounts.selectors import rates_over
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Job, JobSet, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
+from scheduler.selectors.saved.scopes import EVERYTHING, Scope
 from scheduler.states import FINAL_JOB_STATES
 
 GROUPS = {
@@ -180,7 +181,7 @@ def _line(allocation: Allocation, rate: Rate | None, seconds: int, cost: Decimal
 
 
 def costs_by(
-    viewer: User, by: str, *, start: datetime, end: datetime
+    viewer: User, by: str, *, start: datetime, end: datetime, within: Scope = EVERYTHING
 ) -> tuple[list[CostRow], CostRow]:
     """Costs of the projects whose costs the viewer may see, grouped, dearest first; and the total.
 
@@ -194,7 +195,7 @@ def costs_by(
     zero = Value(Decimal(0), output_field=DecimalField(max_digits=20, decimal_places=10))
     grouped = (
         UsageEntry.objects.filter(
-            project__in=projects_visible_to(viewer, "view_costs"),
+            project__in=projects_visible_to(viewer, "view_costs").filter(within.part_of()),
             period_start__gte=start,
             period_start__lt=end,
         )

@@ -8,6 +8,7 @@
   const PLACES = {
     j: "/jobs/", q: "/queue/", c: "/cluster/", n: "/cluster/nodes/", a: "/approvals/", r: "/requests/",
     b: "/bookings/", t: "/teams/", f: "/finance/", h: "/help/", i: "/notifications/", g: "/",
+    s: "/settings/scope/",
   };
   const CHORD_MS = 1200;
   let goUntil = 0;

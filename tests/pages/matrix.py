@@ -277,6 +277,8 @@ ROWS: tuple[Row, ...] = (
     _post("profile", _SELF, display_name="Somebody"),
     _post("theme", _SELF, theme="dark", next="/help/"),
     _post("keys", _SELF, keys="off"),
+    _get("scope", _ALL),
+    _post("scope", _SELF, scope="", next="/jobs/"),
     _get("search", _ALL, q="train"),
     _get("jobs:compare", _ALL, id="1,2"),
     _get("cluster_map", _ALL, metric="use"),

@@ -15,6 +15,7 @@ from portal import limits
 from portal.forms.filters import unknown_parameters
 from portal.forms.sessions.starting import SessionForm, initial_of
 from portal.pages.access import page, viewer_of
+from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from scheduler.models import Job
 from scheduler.selectors.cluster import pool_summaries
 from scheduler.selectors.jobs import clone_document, get_visible_job
@@ -31,7 +32,11 @@ DEFAULT_POOL = "default"
 def session_list(request: HttpRequest) -> HttpResponseBase:
     """Cards: what runs or waits first, then what ended lately. `?part=live` is the cards alone."""
     viewer, now = viewer_of(request), timezone.now()
-    found = list(visible_sessions(viewer)[:SHOWN])
+    if opened := opened_in_scope(request, viewer):
+        return opened
+    problems: list[str] = []
+    scope = scope_here(request, viewer, problems)
+    found = list(visible_sessions(viewer).filter(scope.part_of("job__project"))[:SHOWN])
     cards = session_cards(viewer, found, now=now)
     mine = [card for card in cards if card.session.job.owner_id == viewer.pk]
     open_cards = [card for card in mine if card.state not in FINAL_JOB_STATES]
@@ -44,7 +49,8 @@ def session_list(request: HttpRequest) -> HttpResponseBase:
             if card.session.job.owner_id != viewer.pk and card.state not in FINAL_JOB_STATES
         ],
         "may_start": submittable_projects(viewer).exists(),
-        "unknown": unknown_parameters(request.GET, ("part",)),
+        "unknown": unknown_parameters(request.GET, ("part", "scope")),
+        "problems": problems,
         "now": now,
     }
     template = "sessions/list.html"

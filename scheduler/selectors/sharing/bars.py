@@ -10,6 +10,7 @@ from django.db.models import Q
 
 from accounts.models import User
 from scheduler.models import Budget, Quota
+from scheduler.selectors.saved.scopes import EVERYTHING, Scope
 from scheduler.selectors.sharing.limits import owner_path
 
 # Of more the pages of the teams tell.
@@ -51,9 +52,9 @@ class BudgetBar:
     is_out: bool
 
 
-def quota_bars(viewer: User, *, now: datetime) -> Sequence[QuotaBar]:
-    """Of the teams one is in, as they hold now; two queries."""
-    rows = Quota.objects.filter(_of_own_teams(viewer)).prefetch_related("grants")
+def quota_bars(viewer: User, *, now: datetime, within: Scope = EVERYTHING) -> Sequence[QuotaBar]:
+    """Of the teams one is in, or of the scope, as they hold now; two queries."""
+    rows = Quota.objects.filter(_of_teams(viewer, within)).prefetch_related("grants")
     found = rows.select_related("account__team", "account__project__team", "pool")[:MOST_BARS]
     return [_quota_bar(quota, now) for quota in found]
 
@@ -76,10 +77,10 @@ def _quota_bar(quota: Quota, now: datetime) -> QuotaBar:
     )
 
 
-def budget_bars(viewer: User, *, now: datetime) -> Sequence[BudgetBar]:
-    """Of the teams one is in, those of this moment; one query."""
+def budget_bars(viewer: User, *, now: datetime, within: Scope = EVERYTHING) -> Sequence[BudgetBar]:
+    """Of the teams one is in, or of the scope, those of this moment; one query."""
     rows = Budget.objects.filter(
-        _of_own_teams(viewer), valid_from__lte=now, valid_until__gt=now
+        _of_teams(viewer, within), valid_from__lte=now, valid_until__gt=now
     ).select_related("account__team", "account__project__team")
     return [
         BudgetBar(
@@ -95,7 +96,12 @@ def budget_bars(viewer: User, *, now: datetime) -> Sequence[BudgetBar]:
     ]
 
 
-def _of_own_teams(viewer: User) -> Q:
+def _of_teams(viewer: User, within: Scope) -> Q:
+    if within.project_id is not None:
+        # What the team may do holds for its projects, too.
+        return Q(account__project=within.project_id) | Q(account__team=within.team_id)
+    if within:
+        return Q(account__team__in=within.teams) | Q(account__project__team__in=within.teams)
     teams = viewer.memberships.values("team")
     return Q(account__team__in=teams) | Q(account__project__team__in=teams)
 
