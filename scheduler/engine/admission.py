@@ -56,6 +56,7 @@ class Admission:
 
     def place(self, placed: Iterable[tuple[int, Ints]]) -> None:
         """Start the jobs (rows) that have their nodes already, if their devices are there."""
+        place_of = np.argsort(self.order)
         for row, nodes in placed:
             request = self.classes.requests[int(self.classes.of_job[row])]
             # Who runs was chosen past the calendar, of which nothing is left to them.
@@ -64,8 +65,7 @@ class Admission:
             if is_kept or not holds_gang(self.board, request, nodes):
                 continue
             if self._is_allowed(row, request):
-                place = int(np.flatnonzero(self.order == row)[0])
-                self._start(place, row, request, nodes, uses_spare=False)
+                self._start(int(place_of[row]), row, request, nodes, uses_spare=False)
 
     def admit(self, ruled_out: Iterable[int]) -> None:
         """Try the first job of every account, the one whose turn it is first; tier by tier.

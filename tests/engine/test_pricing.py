@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.engine.board import Board
+from scheduler.engine.preempting.floor import Floor, Resident
 from scheduler.engine.preempting.pricing import Prices, Shares
 from scheduler.engine.preempting.reclaiming import Borrowed, newest_of
 from scheduler.engine.sharing.cohorts import Cohorts
 from scheduler.engine.sharing.tree import Tree
-from scheduler.engine.snapshot import NONE, Flags, Limits, flags, floats, ints
+from scheduler.engine.snapshot import NONE, Flags, Limits, classes_of, flags, floats, ints
+from tests.builders import draw, job
 
 NODES = 4
 
@@ -94,6 +97,7 @@ TREE = Tree(ints([NONE, 0, 0, 1, 1]))
 LEVELS = {0: (0,), 1: (0, 1), 2: (0, 2), 3: (0, 1, 3), 4: (0, 1, 4), NONE: ()}
 
 
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(NONE, 4), st.integers(0, 4)), min_size=1, max_size=12),
     st.data(),
@@ -126,3 +130,28 @@ def test_who_runs_on_what_is_borrowed_follows_charges_and_stops(jobs, data):
         if data.draw(st.booleans()):
             cohorts.charge(data.draw(st.integers(0, 4)), 1000 * data.draw(st.integers(1, 4)))
         is_gone = flags(is_gone | (may_stop & flags([data.draw(st.booleans()) for _ in jobs])))
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4), st.integers(0, 3)), max_size=20))
+def test_whom_to_move_follows_who_comes_and_goes_and_equals_looking_anew(steps):
+    """Each step is a node, GPUs and a price of who comes there, or of who leaves if it is full."""
+    snapshot = draw("a ....", "b ....", "c ....", jobs=[job(1, "1x4"), job(2, "2x2")])
+    requests = classes_of(snapshot.waiting).requests
+    kept, there = Floor(Board(snapshot)), dict[int, Resident]()
+    for number, (node, gpus, price) in enumerate(steps):
+        newcomer = Resident(((node, gpus),), 0, 0, gpus, float(price))
+        if kept.holds(newcomer):
+            there[number] = newcomer
+            kept.put(number, newcomer)
+        else:
+            leaving = next(n for n, one in there.items() if one.shares[0][0] == node)
+            del there[leaving]
+            kept.take_off(leaving)
+        anew = Floor(Board(snapshot))
+        for other, resident in there.items():
+            anew.put(other, resident)
+        for request in requests:
+            for least in (2, 4):
+                found = kept.cheapest_moves(request, least, np.inf)
+                assert found == anew.cheapest_moves(request, least, np.inf)

@@ -78,27 +78,33 @@ def standings(
     length, gpus = length_of(waiting, policy.order), gpus_of(waiting)
     is_fair = policy.order is Order.FAIR and len(snapshot.accounts) > 0
     shares = Shares(snapshot, policy.half_life_s) if is_fair else None
-    sharers = sharers_of(waiting)
-    found = {}
-    for at in np.flatnonzero(is_started).tolist():
-        row = int(order[at])
-        limit_s = np.inf if snapshot.wait_limit_s is None else snapshot.wait_limit_s[pool[at]]
-        found[int(waiting.id[row])] = Standing(
-            job=int(waiting.id[row]),
+    at = np.flatnonzero(is_started)
+    rows = order[at]
+    limit_s = np.inf if snapshot.wait_limit_s is None else snapshot.wait_limit_s[waiting.pool[rows]]
+    columns = {
+        "job": waiting.id[rows],
+        "tier": waiting.tier[rows],
+        "is_overdue": snapshot.now_s - waiting.queued_at_s[rows] > limit_s,
+        "length": np.nan_to_num(length[rows], posinf=0.0),
+        "queued_at_s": waiting.queued_at_s[rows],
+        "gpus": gpus[rows],
+        "nodes": waiting.nodes[rows] + (waiting.part_gpus[rows] > 0),
+        "place": place[at],
+        "passed": passed[at],
+    }
+    sharers, pools = sharers_of(waiting)[rows].tolist(), waiting.pool[rows].tolist()
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    found = (
+        Standing(
+            **dict(zip(columns, facts, strict=True)),
             at_s=snapshot.now_s,
-            pool=snapshot.pools[int(pool[at])],
-            tier=int(waiting.tier[row]),
-            is_overdue=bool(snapshot.now_s - waiting.queued_at_s[row] > limit_s),
-            share=shares.scores(int(sharers[row])) if shares else None,
+            pool=snapshot.pools[row],
+            share=shares.scores(sharer) if shares else None,
             order=str(policy.order),
-            length=float(np.nan_to_num(length[row], posinf=0.0)),
-            queued_at_s=float(waiting.queued_at_s[row]),
-            gpus=int(gpus[row]),
-            nodes=int(waiting.nodes[row] + (waiting.part_gpus[row] > 0)),
-            place=int(place[at]),
-            passed=int(passed[at]),
         )
-    return found
+        for facts, sharer, row in zip(values, sharers, pools, strict=True)
+    )
+    return {standing.job: standing for standing in found}
 
 
 def standing_now(snapshot: Snapshot, policy: Policy, job: int) -> Standing | None:

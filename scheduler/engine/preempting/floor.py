@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.board.kept import Seeker
 from scheduler.engine.placement import is_capable, without_avoided
-from scheduler.engine.snapshot import NONE, Ints, Request, flags, ints
+from scheduler.engine.snapshot import NONE, Floats, Ints, Request, flags, floats, ints
 
 
 @dataclass(slots=True)
@@ -21,6 +22,26 @@ class Resident:
     memory_mib: int
     gpus: int
     cost: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clearances:
+    """By node the cheapest jobs to move for so many GPUs: what that costs, inf for never, and the
+    cpus and memory they give back. `as_of`: how often the node had been changed by then.
+    """
+
+    as_of: Ints
+    cost: Floats
+    cpus: Ints
+    memory_mib: Ints
+    jobs: list[set[int]]
+
+    @classmethod
+    def unknown(cls, size: int) -> Self:
+        """Before any node was looked at."""
+        cost, zeros = floats(np.full(size, np.inf)), np.zeros(size, dtype=np.int64)
+        never = ints(np.full(size, NONE))
+        return cls(never, cost, zeros, zeros.copy(), [set() for _ in range(size)])
 
 
 class Floor:
@@ -40,12 +61,16 @@ class Floor:
         self._on_node: dict[int, set[int]] = {}
         self._whole: Ints = board.offered_gpus[NONE]
         self._capable: dict[tuple[Request, int], Ints] = {}
+        # How often each node was changed, and what clearing it costs as of then.
+        self._changes: Ints = np.zeros(len(self.gpus), dtype=np.int64)
+        self._clearances: dict[tuple[int, int], Clearances] = {}
 
     def admit(self, job: int, resident: Resident) -> None:
         """The job stands on its nodes; what it holds is taken already."""
         self.residents[job] = resident
         for node, _ in resident.shares:
             self._on_node.setdefault(node, set()).add(job)
+            self._changes[node] += 1
 
     def put(self, job: int, resident: Resident) -> None:
         """The job takes its shares of what is free."""
@@ -57,6 +82,7 @@ class Floor:
         resident = self.residents.pop(job)
         for node, _ in resident.shares:
             self._on_node[node].discard(job)
+            self._changes[node] += 1
         self._charge(resident, 1)
         return resident
 
@@ -95,20 +121,20 @@ class Floor:
         Node by node the cheapest set that frees enough; the nodes where that costs least.
         """
         moves: set[int] = set()
-        taken: set[int] = set()
+        taken: list[int] = []
         for shape in request.shapes():
-            offers = []
-            for node in self.capable(shape, until_s).tolist():
-                moved = None if node in taken else self._clear(node, shape, least)
-                if moved is not None:
-                    cost = sum(self.residents[job].cost for job in moved)
-                    offers.append((cost, int(self.gpus[node]), node, moved))
-            if len(offers) < shape.nodes:
+            rows, table = self.capable(shape, until_s), self._cleared(shape.gpus, least)
+            fits = np.isfinite(table.cost[rows])
+            fits &= self.cpus[rows] + table.cpus[rows] >= shape.cpus
+            fits &= self.memory_mib[rows] + table.memory_mib[rows] >= shape.memory_mib
+            fits &= ~np.isin(rows, taken)
+            rows = rows[fits]
+            if len(rows) < shape.nodes:
                 return None
-            offers.sort(key=lambda offer: offer[:3])
-            for _, _, node, moved in offers[: shape.nodes]:
-                taken.add(node)
-                moves |= moved
+            order = np.lexsort((rows, self.gpus[rows], table.cost[rows]))
+            for node in rows[order[: shape.nodes]].tolist():
+                taken.append(node)
+                moves |= table.jobs[node]
         return moves
 
     def capable(self, shape: Request, until_s: float) -> Ints:
@@ -124,17 +150,34 @@ class Floor:
             self._capable[shape, len(kept)] = ints(rows)
         return self._capable[shape, len(kept)]
 
-    def _clear(self, node: int, shape: Request, least: int) -> set[int] | None:
-        """The cheapest movable jobs that free enough GPUs here, if cpus and memory then do too.
+    def _cleared(self, gpus: int, least: int) -> Clearances:
+        """What freeing so many GPUs costs on each node; only nodes that changed are looked at."""
+        table = self._clearances.get((gpus, least))
+        if table is None:
+            table = self._clearances[gpus, least] = Clearances.unknown(len(self.gpus))
+        for node in np.flatnonzero(table.as_of != self._changes).tolist():
+            found = self._clear(node, max(0, gpus - int(self.gpus[node])), least)
+            moved = [self.residents[job] for job in found or ()]
+            table.jobs[node] = found or set()
+            table.cost[node] = np.inf if found is None else sum(one.cost for one in moved)
+            table.cpus[node] = sum(one.cpus for one in moved)
+            table.memory_mib[node] = sum(one.memory_mib for one in moved)
+        table.as_of[:] = self._changes
+        return table
+
+    def _clear(self, node: int, need: int, least: int) -> set[int] | None:
+        """The cheapest movable jobs that free enough GPUs here; None if all do not.
 
         `best[g]`: the least cost of freeing g GPUs, or more at the last g.
         """
-        need = max(0, shape.gpus - int(self.gpus[node]))
         here = self._on_node.get(node, set()) - self.fixed
         movable = [job for job in here if self.residents[job].gpus < least]
+        shares = {job: self._share(job, node) for job in sorted(movable)}
+        if sum(shares.values()) < need:
+            return None
         best: list[tuple[float, tuple[int, ...]] | None] = [(0.0, ())] + [None] * need
-        for job in sorted(movable):
-            frees, cost = self._share(job, node), self.residents[job].cost
+        for job, frees in shares.items():
+            cost = self.residents[job].cost
             for freed in range(need, -1, -1):
                 entry = best[freed]
                 if entry is None:
@@ -145,13 +188,7 @@ class Floor:
                 if reach > freed and (old is None or offer[0] < old[0]):
                     best[reach] = offer
         final = best[need]
-        if final is None:
-            return None
-        moved = [self.residents[job] for job in final[1]]
-        has_cpus = int(self.cpus[node]) + sum(m.cpus for m in moved) >= shape.cpus
-        memory_mib = int(self.memory_mib[node]) + sum(m.memory_mib for m in moved)
-        has_memory = memory_mib >= shape.memory_mib
-        return set(final[1]) if has_cpus and has_memory else None
+        return None if final is None else set(final[1])
 
     def _share(self, job: int, node: int) -> int:
         return sum(gpus for where, gpus in self.residents[job].shares if where == node)

@@ -10,6 +10,7 @@ GPUs nobody took stays.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from scheduler.engine.keeping.calendar import keep_calendar
 from scheduler.engine.plan import Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.floor import Floor, Resident
+from scheduler.engine.preempting.gainers import Gainers
 from scheduler.engine.preempting.leaving import without
 from scheduler.engine.preempting.permits import Permits, refused, take_in_order
 from scheduler.engine.preempting.selection import choose_set
@@ -134,17 +136,21 @@ class _Rearrangement:
         for row in sorted(self.floor.residents):
             if not self.chosen[row]:
                 self.gone[row] = self.floor.take_off(row)
-        to_place = [int(row) for row in np.flatnonzero(self.chosen[: self.first_running])]
+        gpus: list[int] = self.gpus.tolist()
+        newcomers = np.flatnonzero(self.chosen[: self.first_running]).tolist()
+        to_place = [(-gpus[row], row) for row in newcomers]
+        heapify(to_place)
         while to_place:
-            to_place.sort(key=lambda row: (-int(self.gpus[row]), row))
-            to_place += self._place(to_place.pop(0))
+            for moved in self._place(heappop(to_place)[1]):
+                heappush(to_place, (-gpus[moved], moved))
         for row in sorted(self.gone, key=lambda row: (not self.chosen[row], row)):
             if row not in self.placed and self.floor.holds(self.gone[row]):
                 self.floor.put(row, self.gone.pop(row))
 
     def room(self) -> Room:
         """What came of it."""
-        stops = tuple(self._stop(row, self._beneficiary(row)) for row in sorted(self.gone))
+        gainers = Gainers(self.placed, self.jobs.account if self.has_limits else None)
+        stops = tuple(self._stop(row, self._beneficiary(row, gainers)) for row in sorted(self.gone))
         rows = ints([*range(self.first_running), *sorted(self.gone)])
         row_of = {row: number for number, row in enumerate(rows.tolist())}
         placed = tuple(
@@ -219,16 +225,11 @@ class _Rearrangement:
         }
         return Stop(int(jobs.id[row]), int(jobs.id[beneficiary]), facts=facts)
 
-    def _beneficiary(self, row: int) -> int:
-        """For whom a job stops: who moved it, else the first who starts on one of its nodes."""
+    def _beneficiary(self, row: int, gainers: Gainers) -> int:
+        """For whom a job stops: who moved it, else who gains by it."""
         if row in self.for_whom:
             return self.for_whom[row]
-        nodes = {node for node, _ in self.gone[row].shares}
-        others = [other for other in self.placed if other != row]
-        near = [o for o in others if nodes & {node for node, _ in self.placed[o]}]
-        account = self.jobs.account
-        kin = [o for o in others if account[o] == account[row]] if self.has_limits else []
-        return (near or kin or others or [row])[0]
+        return gainers.of(row, {node for node, _ in self.gone[row].shares})
 
     def _settle(self, running: Waiting) -> None:
         """Enter the running jobs with what they hold."""
