@@ -94,8 +94,10 @@ class Story:
             "account": [{"id": 4, "project_id": 5}],
             "quota": [{"id": 1, "account_id": 4, "maximum": 1, "held": 0}],
             "budget": [
-                {"id": 6, "enforcement": "reserve", "gpu_seconds": 100, "carried": 0,
-                 "committed_s": 0, "spent_s": 90},
+                {"id": 6, "enforcement": "reserve", "gpu_seconds": 100, "carried": 40,
+                 "committed_s": 0, "spent_s": 90, "money": None},
+                {"id": 7, "enforcement": "reserve", "gpu_seconds": None, "carried": 0,
+                 "money": 900, "committed_money": 400, "spent_money": 500},
             ],
             "budgethold": [{"id": 1, "attempt_id": 12, "budget_id": 6, "settled_at": 201.0}],
             "booking": [{"id": 1, "until_at": 110.0, "closed_as": "released"}],

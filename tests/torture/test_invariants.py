@@ -90,7 +90,11 @@ def quota_miscounted(story):
 
 
 def budget_overdrawn(story):
-    story.row("budget", 6)["spent_s"] = 101
+    story.row("budget", 6)["spent_s"] = 101  # what was carried over is part of the hundred
+
+
+def money_overdrawn(story):
+    story.row("budget", 7)["committed_money"] = 401
 
 
 def hold_unsettled(story):
@@ -213,7 +217,7 @@ BENT = {
     "I9": [device_left_busy],
     "I10": [quarantine_left],
     "I11": [quota_overdrawn, quota_miscounted],
-    "I12": [budget_overdrawn, hold_unsettled],
+    "I12": [budget_overdrawn, money_overdrawn, hold_unsettled],
     "I13": [booking_forgotten],
     "I14": [accepted_and_gone, there_and_unasked],
     "I15": [key_made_two, name_made_two],

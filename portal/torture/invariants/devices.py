@@ -90,10 +90,13 @@ def budgets_hold(evidence: Evidence) -> Iterator[str]:
     for budget in evidence.rows("budget"):
         if budget["enforcement"] != "reserve":
             continue
-        limit = (budget["gpu_seconds"] or 0) + budget["carried"]
-        used = budget["committed_s"] + budget["spent_s"]
-        over = budget["gpu_seconds"] is not None and used > limit
-        yield f"budget {budget['id']}: {used} of {limit} GPU-seconds" if over else ""
+        # The limit contains what was carried over and granted.
+        for limit, measure in (("gpu_seconds", "s"), ("money", "money")):
+            if budget[limit] is None:
+                continue
+            used = budget[f"committed_{measure}"] + budget[f"spent_{measure}"]
+            over = used > budget[limit]
+            yield f"budget {budget['id']}: {used} of {budget[limit]} {limit}" if over else ""
     attempts = evidence.by_id("attempt")
     for hold in evidence.rows("budgethold"):
         is_over = attempts[hold["attempt_id"]]["state"] == "ended"
