@@ -226,8 +226,8 @@ PLANTS: Mapping[str, Plant] = {
     "given-up-early": Plant(
         "silent nodes are given up before they have killed what runs there",
         on_server=_give_up_early,
-        kinds=("partition", "one-way"),
-        jobs=("long",),
+        kinds=("partition",),
+        jobs=("lasting",),
     ),
     "called-success": Plant(
         "an end that nobody saw counts as success",
@@ -252,6 +252,6 @@ PLANTS: Mapping[str, Plant] = {
         in_agent=_start_again,
         in_guard=_claim_twice,
         kinds=("agent-kill",),
-        jobs=("long",),
+        jobs=("lasting",),
     ),
 }

@@ -39,6 +39,7 @@ mv $C/.n $C/checkpoint.json; sleep 0.5; done; end 0
 _KINDS: dict[str, tuple[int, str]] = {
     "short": (10, _GENTLE + _LINES + "end 0"),
     "long": (2, _GENTLE + _LINES + "end 0"),
+    "lasting": (1, _GENTLE + _LINES + "end 0"),
     "gang": (3, _GENTLE + _LINES + "end 0"),
     "array": (2, _GENTLE + _LINES + "end 0"),
     "failing": (3, _GENTLE + "line; [ $TRAINYARD_ATTEMPT -ge 2 ] && end 0; end 3"),
@@ -91,6 +92,8 @@ def document(
     seconds = dice.uniform(0.3, 2.0)
     if kind in ("long", "saving"):
         seconds = dice.uniform(2.0, longest_s)
+    elif kind == "lasting":
+        seconds = longest_s
     count = max(2, int(seconds / 0.4))
     script = _PREAMBLE.format(witness=witness)
     script += body.format(count=count, pause=round(seconds / count, 2)) + "\n"

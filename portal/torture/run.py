@@ -69,7 +69,7 @@ def run(choice: Choice) -> dict[str, Any]:
     diary = Diary(folder / "history.jsonl")
     began = time.monotonic()
     try:
-        with _yard(choice, folder) as yard:
+        with installed(choice, folder) as yard:
             choice.tell(f"{choice.agents} nodes are up after {time.monotonic() - began:.0f} s")
             _prepare(yard, choice)
             _storm(yard, choice, diary, witness)
@@ -79,12 +79,13 @@ def run(choice: Choice) -> dict[str, Any]:
         diary.close()
         if choice.history is not None:
             shutil.copy(folder / "history.jsonl", choice.history)
-        _end_leftovers(folder)
+        end_leftovers(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _yard(choice: Choice, folder: Path) -> Iterator[Yard]:
+def installed(choice: Choice, folder: Path) -> Iterator[Yard]:
+    """The installation below this folder, running; raises StackProblem without PostgreSQL."""
     try:
         with Cluster(keeps_commits=True) as cluster:
             proxies = Proxies(choice.seed)
@@ -224,7 +225,7 @@ def _figures(choice: Choice, evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _end_leftovers(folder: Path) -> None:
+def end_leftovers(folder: Path) -> None:
     """Kill what still runs on behalf of a folder that is about to go: jobs outlive their stack."""
     import os
 

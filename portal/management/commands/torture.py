@@ -16,7 +16,10 @@ from portal.embedded.places import StackProblem
 from portal.torture.faults import FAULTS
 from portal.torture.plants import PLANTS
 from portal.torture.proving import prove, with_plant
+from portal.torture.reconnect import DIVIDE, is_kept, reconnect
 from portal.torture.run import Choice, run
+
+_MOST_AGENTS = 2_000
 
 
 class Command(BaseCommand):
@@ -31,11 +34,12 @@ class Command(BaseCommand):
         add("--minutes", type=float, default=10.0, help="of faults; default %(default)s")
         add("--seed", type=int, default=1, help="of the dice; default %(default)s")
         add("--agents", type=int, default=8, help="nodes; default %(default)s")
-        add("--divide", type=int, default=20, help="the usual timers by; default %(default)s")
+        add("--divide", type=int, help=f"the usual timers by; default 20, {DIVIDE} to reconnect")
         add("--pause", type=float, default=1.2, help="seconds between faults; default %(default)s")
         add("--fault", action="append", default=[], choices=sorted(FAULTS), help="only these")
         add("--plant", choices=sorted(PLANTS), default="", help="put this bug into the product")
         add("--prove", action="store_true", help="find every planted bug, one after another")
+        add("--reconnect", type=int, default=0, help="let so many agents come back at once")
         add("--history", type=Path, help="keep the history in this file")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -43,11 +47,13 @@ class Command(BaseCommand):
         signal.signal(signal.SIGTERM, _interrupt)
         if not 0 < options["minutes"] <= 24 * 60 or not 2 <= options["agents"] <= 64:
             raise CommandError("--minutes must be above 0, --agents 2 to 64")
+        if not 0 <= options["reconnect"] <= _MOST_AGENTS:
+            raise CommandError(f"--reconnect must be 1 to {_MOST_AGENTS}")
         choice = Choice(
             minutes=options["minutes"],
             seed=options["seed"],
             agents=options["agents"],
-            divide=options["divide"],
+            divide=options["divide"] or (DIVIDE if options["reconnect"] else 20),
             pause_s=options["pause"],
             kinds=options["fault"],
             history=options["history"],
@@ -57,12 +63,22 @@ class Command(BaseCommand):
             if options["prove"]:
                 self._prove(choice)
                 return
+            if options["reconnect"]:
+                self._reconnect(choice, options["reconnect"])
+                return
             figures = run(with_plant(choice, options["plant"]))
         except (StackProblem, TimeoutError) as problem:
             raise CommandError(str(problem)) from None
         self.stdout.write(json.dumps(figures))
         if figures["invariant_breaks"]:
             raise CommandError(f"{figures['invariant_breaks']} invariants were broken.")
+
+    def _reconnect(self, choice: Choice, agents: int) -> None:
+        """Nobody who lived may be given up, and everybody comes back."""
+        figures = reconnect(choice, agents)
+        self.stdout.write(json.dumps(figures))
+        if not is_kept(figures):
+            raise CommandError("Somebody was given up, lost, started twice, or is not back.")
 
     def _prove(self, choice: Choice) -> None:
         """Each bug is a run of its own; all of them must be found."""

@@ -36,6 +36,11 @@ class Hand:
         """Any node."""
         return self.dice.choice(self.yard.nodes)
 
+    def node_at_work(self) -> str:
+        """Any node that something runs on; any at all where nothing does."""
+        busy = sorted({node for node, _, _ in self.guarded()})
+        return self.dice.choice(busy) if busy else self.node()
+
     def kill(self, pid: int, number: signal.Signals = signal.SIGKILL) -> bool:
         """Send a signal; False where nobody was there."""
         try:

@@ -8,7 +8,7 @@ from portal.torture.proxy import Weather
 
 def partition(hand: Hand) -> str:
     """5: a node and the portal do not hear each other; now and then for longer than its grace."""
-    node, long_s = hand.node(), hand.yard.timers.lost_after_s + 3
+    node, long_s = hand.node_at_work(), hand.yard.timers.lost_after_s + 3
     seconds = hand.dice.choice((2.0, 4.0, hand.yard.timers.lease_s + 3.0, long_s))
     with hand.weather(hand.proxy(node), weather=Weather(block="both")):
         hand.nap(seconds)

@@ -1,0 +1,52 @@
+"""Planted bugs still reach what they break: a run that proves the harness is not spoilt by names."""
+
+from __future__ import annotations
+
+import pytest
+
+from portal.torture import plants
+from scheduler.agent.runtime import killing, supervisor
+from scheduler.agent.runtime.limits import Limits
+from scheduler.conf import SchedulerConf, load_conf
+from scheduler.services import jobs
+from tests import scenes
+from tests.scenes import at, ended, start, submit, sync
+
+pytestmark = [pytest.mark.django_db, pytest.mark.once]
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=2, gpus=4)
+
+
+def planted(monkeypatch, name, *places):
+    """Put a bug into this process for the length of a test."""
+    for owner, attribute in places:
+        monkeypatch.setattr(owner, attribute, getattr(owner, attribute))
+    plant = plants.PLANTS[name]
+    for work in (plant.on_server, plant.in_agent, plant.in_guard):
+        if work is not None:
+            work()
+
+
+def test_a_cancel_reaches_what_has_succeeded(monkeypatch, cluster, alice, project):
+    planted(monkeypatch, "past-cancelled", (jobs, "cancel_job"))
+    job = submit(alice, project)
+    sync(cluster.node(1), ended(start(job, cluster.node(1))), now=at(5))
+    job.refresh_from_db()
+    assert job.state == "succeeded"
+    jobs.cancel_job(actor=alice, job=job, now=at(500))
+    job.refresh_from_db()
+    assert job.state == "cancelled"
+
+
+def test_a_silent_node_is_given_up_with_its_lease(monkeypatch):
+    planted(monkeypatch, "given-up-early", (SchedulerConf, "lost_after"))
+    assert load_conf().lost_after == load_conf().node_lease
+
+
+def test_nothing_that_is_left_is_killed(monkeypatch):
+    places = (killing, "kill_descendants"), (killing, "kill_remains"), (Limits, "kill")
+    planted(monkeypatch, "left-behind", *places)
+    assert supervisor.killing.kill_descendants(uid=None, limits=None, drain=None, give_up_s=0) == []
