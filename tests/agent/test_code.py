@@ -107,16 +107,17 @@ def test_an_unknown_ref_says_so(portal: Portal, agent: Agent, repository: Path) 
 def test_a_folder_runs_in_place_and_its_changes_are_told(
     portal: Portal, agent: Agent, repository: Path
 ) -> None:
-    (repository / "train.txt").write_text("changed\n")
+    (repository / "train.txt").write_text("changed\nwith swordfish\n")
+    env = {"DB_PASSWORD": "swordfish"}
     try:
         code = Code(folder=str(repository))
-        report, log = portal.outcome("alpha", assignment(command=SHOW, code=code))
+        report, log = portal.outcome("alpha", assignment(command=SHOW, code=code, env=env))
     finally:
         git(repository, "checkout", "--quiet", "train.txt")
-    assert log.split() == ["changed", str(repository)]
+    assert log.split() == ["changed", "with", "***", str(repository)]
     assert report.code_commit == git(repository, "rev-parse", "HEAD")
     told = [r for r in portal.nodes["alpha"].history if r.fence == report.fence and r.code_patch]
-    assert "-second" in told[0].code_patch and "+changed" in told[0].code_patch
+    assert "-second" in told[0].code_patch and "+changed\n+with ***" in told[0].code_patch
 
 
 def test_a_long_patch_is_cut_and_says_so(portal: Portal, agent: Agent, repository: Path) -> None:

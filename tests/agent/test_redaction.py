@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from scheduler.agent.runtime.capture import LogCapture
 from scheduler.agent.runtime.redaction import MASK, Redactor, secrets_in
+from scheduler.agent.setup.patches import without_secrets
 
 SECRET = 'hf_a/b+c="zwölf" 7&8\\9'
 
@@ -97,6 +98,32 @@ def test_names_say_what_is_secret():
         "hf_abcdef",
         "longer-one",
         "wJalrXUtnFEMI",
+    ]
+
+
+def test_a_patch_leaves_without_secrets_and_with_its_code():
+    key = ["-----BEGIN RSA PRIVATE KEY-----", "MIIEow", "-----END RSA PRIVATE KEY-----"]
+    lines = [
+        "--- a/train.py",
+        '+api_key = "sk-live-0123456789"',
+        '+config = {"password": "correct-horse", "lr": 0.1}',
+        "+HF_TOKEN=hf_" + "a" * 34,
+        "+export WANDB_API_KEY=0123456789",
+        "+url = 'https://ghp_" + "b" * 36 + "@github.com/x'",
+        *("+" + line for line in key),
+        " loss.backward()  # base64: " + base64.b64encode(b"tiger-in-a-tank").decode(),
+        '+tokenizer = "bert-base-uncased"; eos_token = "<|end_of_text|>"; token = draw(8)',
+    ]
+    assert without_secrets("\n".join(lines), ["tiger-in-a-tank"]).split("\n") == [
+        "--- a/train.py",
+        '+api_key = "***"',
+        '+config = {"password": "***", "lr": 0.1}',
+        "+HF_TOKEN=***",
+        "+export WANDB_API_KEY=***",
+        "+url = 'https://***@github.com/x'",
+        *("+***" for _ in key),
+        " loss.backward()  # base64: ***",
+        lines[-1],
     ]
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
 from scheduler import states
+from scheduler.agent.runtime.records import LaunchRecord
+from scheduler.agent.runtime.space import memory
 
 MASK = states.MASK.encode()
 # Shorter values would blacken ordinary words; they are no secrets worth the name.
@@ -27,6 +29,13 @@ def secrets_in(environment: Mapping[str, str]) -> list[str]:
         for name, value in environment.items()
         if states.is_secret_name(name) and len(value.strip().encode()) >= SHORTEST
     ]
+
+
+def secrets_of(launch: LaunchRecord) -> list[str]:
+    """Every secret that a job is given: in its variables and in files."""
+    environments = (launch.env, *launch.processes)
+    found = [one for each in environments for one in secrets_in(each)]
+    return found + memory.values_in(launch.secrets_dir)
 
 
 class Redactor:

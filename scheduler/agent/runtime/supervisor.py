@@ -27,7 +27,7 @@ from scheduler.agent.runtime.records import (
     StopRecord,
     SupervisorRecord,
 )
-from scheduler.agent.runtime.redaction import secrets_in
+from scheduler.agent.runtime.redaction import secrets_of
 from scheduler.agent.runtime.space import memory
 from scheduler.failpoints import reach
 from scheduler.states import EndReason
@@ -63,9 +63,7 @@ class Supervisor:
         self.wakeup, self.waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def _capture(self) -> LogCapture:
-        environments = (self.launch.env, *self.launch.processes)
-        secrets = [one for each in environments for one in secrets_in(each)]
-        secrets += memory.values_in(self.launch.secrets_dir)
+        secrets = secrets_of(self.launch)
         return LogCapture(self.spool / records.LOG, self.launch.log_cap_mib, secrets)
 
     def supervise(self) -> None:

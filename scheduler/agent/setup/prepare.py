@@ -30,6 +30,7 @@ from scheduler.agent.setup.code import (
 )
 from scheduler.agent.setup.environment import Places, process_environments, shared_environment
 from scheduler.agent.setup.identities import UidBook, give_folder
+from scheduler.agent.setup.patches import clean_patch
 from scheduler.agent.setup.private import Fetch, Private, make_private
 from scheduler.agent.setup.session import session_command, session_environment
 from scheduler.wire.messages import Assignment
@@ -108,7 +109,7 @@ def prepare(assignment: Assignment, ground: Ground) -> LaunchRecord:
             env["TRAINYARD_SECRETS_DIR"] = private.secrets_dir
         record = _launch_record(assignment, ground, uid, command, places, env, code, found)
         record = replace(record, memory_folder=private.folder, secrets_dir=private.secrets_dir)
-        return _boxed(record, assignment, ground, places, root, private)
+        return _boxed(clean_patch(record), assignment, ground, places, root, private)
 
 
 @contextmanager
