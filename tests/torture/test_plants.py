@@ -1,4 +1,4 @@
-"""Planted bugs still reach what they break: a run that proves the harness is not spoilt by names."""
+"""Planted bugs still reach what they break, so that names do not spoil the proof."""
 
 from __future__ import annotations
 
