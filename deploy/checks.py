@@ -13,11 +13,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -30,6 +32,8 @@ QUICK = "not gpu and not long"
 # What does not rest on the database, and what does not exist on the other one.
 ON_SQLITE = f"{QUICK} and not postgres"
 ON_POSTGRES = f"{QUICK} and not once and not torch"
+# Two processes, a file whole in one of them: its fixtures are made once.
+TWO = ("-n", "2", "--dist", "loadfile")
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 # More failures than these are no accident of a busy machine.
 MOST_RETRIED = 3
@@ -44,6 +48,7 @@ class Report:
     left_out: list[tuple[str, str]] = field(default_factory=list)
     unsteady: list[str] = field(default_factory=list)
     notes: Path = Path(os.devnull)
+    output: IO[str] | None = None
 
     @property
     def requires_all(self) -> bool:
@@ -72,13 +77,28 @@ class Report:
                 self.unsteady += failed if passed else []
         self.stages.append((name, passed, time.monotonic() - began))
 
+    @contextmanager
+    def beside(self, stage: Callable[[Report], None]) -> Iterator[None]:
+        """Run a stage of one process while the body runs another; its lines come at the end."""
+        with tempfile.TemporaryFile("w+", prefix="trainyard-stage-") as lines:
+            thread = threading.Thread(target=stage, args=(replace(self, output=lines),))
+            thread.start()
+            try:
+                yield
+            finally:
+                thread.join()
+                lines.seek(0)
+                print(lines.read(), end="", flush=True)
+
     def _call(self, name: str, command: tuple[str, ...], environment: dict[str, str]) -> bool:
-        print(f"\n=== {name}: {' '.join(command)}", flush=True)
+        print(f"\n=== {name}: {' '.join(command)}", flush=True, file=self.output)
         result = subprocess.run(
             command,
             cwd=ROOT,
             env={**os.environ, "TRAINYARD_TEST_OMISSIONS": str(self.notes), **environment},
             stdin=subprocess.DEVNULL,
+            stdout=self.output,
+            stderr=self.output and subprocess.STDOUT,
             check=False,
         )
         return result.returncode == 0
@@ -123,10 +143,17 @@ def arch(report: Report) -> None:
     report.run("architecture", *pytest("tests/architecture", "-q", *report.words))
 
 
+def static(report: Report) -> None:
+    """What reads the code without running it; mypy uses one core, so the rest goes beside it."""
+    with report.beside(types):
+        lint(report)
+        arch(report)
+
+
 def pure(report: Report) -> None:
     """No database, no server: seconds."""
     there = [f"tests/{name}" for name in PURE if (ROOT / "tests" / name).is_dir()]
-    report.run("pure tests", *pytest(*there, "-q", *report.words))
+    report.run("pure tests", *pytest(*there, *TWO, "-q", *report.words))
 
 
 def suite(report: Report, database: str, url: str = "") -> None:
@@ -137,7 +164,7 @@ def suite(report: Report, database: str, url: str = "") -> None:
     words = ("-q", "-m", ON_POSTGRES if url else ON_SQLITE, *report.words)
     report.run_processes(
         f"tests on {database}",
-        *pytest("tests", *ignored, "-n", "2", "--dist", "loadfile", *words),
+        *pytest("tests", *ignored, *TWO, *words),
         **environment,
     )
     report.run_processes(f"flows on {database}", *pytest("tests/flows", *words), **environment)
@@ -214,8 +241,8 @@ def others(report: Report) -> None:
 
 Stage = Callable[[Report], None]
 WAYS: dict[str, tuple[Stage, ...]] = {
-    "all": (lint, types, arch, pure, sqlite, postgres, outages, browser, smoke, others),
-    "check": (lint, types, arch, pure, sqlite, outages, smoke),
+    "all": (static, pure, sqlite, postgres, outages, browser, smoke, others),
+    "check": (static, pure, sqlite, outages, smoke),
     "lint": (lint,),
     "types": (types,),
     "arch": (arch,),

@@ -25,6 +25,8 @@ def test_steady():
 
 @pytest.fixture
 def checks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    # None of them needs a plugin, and ours take seconds to load.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     spec = importlib.util.spec_from_file_location("checks", ROOT / "deploy" / "checks.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -73,3 +75,14 @@ def test_many_failures_are_no_accident(
     report = run(checks, tmp_path, each, monkeypatch)
     assert [passed for _, passed, _ in report.stages] == [False]
     assert "once more" not in capfd.readouterr().out
+
+
+def test_a_stage_beside_another_is_counted_and_told_of_afterwards(
+    checks: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    report = checks.Report(words=[])
+    with report.beside(lambda report: report.run("first", "sh", "-c", "echo late; exit 3")):
+        report.run("second", "echo", "early")
+    assert {name: passed for name, passed, _ in report.stages} == {"first": False, "second": True}
+    said = capfd.readouterr().out
+    assert said.index("early") < said.index("=== first") < said.index("late")
