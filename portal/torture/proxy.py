@@ -86,6 +86,9 @@ class Proxy:
                     return
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             return
+        except asyncio.CancelledError:
+            # Only `close` does that, and it waits; asyncio 3.11 would print each as an error.
+            return
         finally:
             self._open.discard(writer)
             writer.transport.abort()
