@@ -8,10 +8,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, F, OuterRef, Q
 
 from scheduler.conf import load_conf
-from scheduler.models import Attempt, Node, Placement
+from scheduler.models import Attempt, Node, NodeEvent, Placement
 from scheduler.services import transitions
 from scheduler.services.attempts import abandon_placements, end_attempt, locked_live_attempt
 from scheduler.services.holding.following import forgotten, overdue
@@ -108,9 +108,14 @@ def revoke_unaccepted(*, now: datetime) -> int:
     """Assignments that their node has not taken up in time are taken back.
 
     The node is asked to stop them and the devices stay held until it has answered: it may have
-    been told at the last moment, and its word of that may be under way.
+    been told at the last moment, and its word of that may be under way. A node that was silent has
+    the whole time once more when it is heard again, or its program would be ended as it begins.
     """
-    deadline = timedelta(seconds=load_conf().start_deadline_s)
+    conf = load_conf()
+    deadline = timedelta(seconds=conf.start_deadline_s)
+    just_back = NodeEvent.objects.filter(
+        node=OuterRef("node"), kind="heard_again", at__gt=now - deadline
+    )
     overdue = (
         Placement.objects.filter(
             reported="",
@@ -118,6 +123,8 @@ def revoke_unaccepted(*, now: datetime) -> int:
             attempt__state__in=(AttemptState.ASSIGNED, AttemptState.STARTING),
             attempt__assigned_at__lt=now - deadline,
         )
+        # One that comes and goes all the time is not waited for for ever.
+        .filter(~Exists(just_back) | Q(attempt__assigned_at__lt=now - deadline - conf.lost_after))
         # A silent node cannot answer; that is for `mark_lost`.
         .exclude(node__state__in=(NodeState.SILENT, NodeState.LOST))
         .order_by("attempt_id")

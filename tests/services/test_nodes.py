@@ -192,6 +192,28 @@ def test_an_assignment_nobody_takes_up_is_taken_back(cluster, alice, project):
     assert (job.state, job.free_retries_used) == ("queued", 1)
 
 
+def test_a_node_that_was_silent_has_the_whole_time_to_take_up_its_assignment(
+    cluster, alice, project
+):
+    start(submit(alice, project), cluster.node(1))
+    conf = load_conf()
+    back = conf.node_lease_s + conf.start_deadline_s
+    assert reaping.mark_silent(now=at(back - 1)) == 2
+    assert reaping.revoke_unaccepted(now=at(back - 1)) == 0
+    (order,) = sync(cluster.node(1), now=at(back)).assignments
+    assert order.stop is None and reaping.revoke_unaccepted(now=at(back + 1)) == 0
+    assert reaping.revoke_unaccepted(now=at(back + conf.start_deadline_s)) == 1
+
+
+def test_a_node_that_comes_and_goes_is_not_waited_for_for_ever(cluster, alice, project):
+    start(submit(alice, project), cluster.node(1))
+    conf = load_conf()
+    late = conf.start_deadline_s + conf.lost_after.total_seconds() + 1
+    reaping.mark_silent(now=at(late - 2))
+    sync(cluster.node(1), now=at(late - 1))
+    assert reaping.revoke_unaccepted(now=at(late)) == 1
+
+
 def test_a_node_that_does_not_stop_gets_no_more_work(cluster, alice, project):
     attempt = start(submit(alice, project), cluster.node(1))
     deadline = load_conf().start_deadline_s
