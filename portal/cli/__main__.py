@@ -9,7 +9,7 @@ import typer
 
 from portal.cli import checkpoint, follow, jobs, nodes, session, submit
 from portal.cli.changing.change import change
-from portal.cli.cluster import bookings
+from portal.cli.cluster import bookings, pools
 from portal.cli.composing import templates
 from portal.cli.composing.convert import convert
 from portal.cli.exits import OK, Failure
@@ -52,6 +52,7 @@ for command in (
     app.command()(command)
 app.add_typer(nodes.app, name="nodes")
 app.add_typer(bookings.app, name="bookings")
+app.add_typer(pools.app, name="pools")
 app.add_typer(jobs.sets, name="sets")
 app.add_typer(templates.app, name="templates")
 app.add_typer(sessions.app, name="session")

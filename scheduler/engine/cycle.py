@@ -50,13 +50,13 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
 
     1. Refuse a snapshot that contradicts itself.
     2. Set aside the jobs that others are making room for: they start there or wait for just that.
-    3. If the policy rearranges: choose anew who runs; go on with the cluster as it will be then.
+    3. Where the policy rearranges: choose anew who runs; go on with the cluster as it will be then.
     4. Group equal requests into classes.
     5. Rule out the classes that cannot start whatever becomes free.
-    6. Put the jobs in order: tier, then the policy's order, then age.
-    7. Admit them in this order, gangs whole, as far as their accounts may. If the policy preempts,
-       a job that does not fit may stop others of lower tiers; else room is kept for a head whose
-       patience ran out.
+    6. Put the jobs in order: tier, then the order of their pool, then age.
+    7. Admit them in this order, gangs whole, as far as their accounts may. Where the policy
+       preempts, a job that does not fit may stop others of lower tiers; else room is kept for a
+       head whose patience ran out.
     8. Give each of the others its one reason.
     9. If the policy resizes: where nobody waits, let elastic jobs have more nodes if that pays.
     """
@@ -70,10 +70,10 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
     board.keeping.slack_s = policy.backfill_slack_s
     keep_calendar(board)
     settled = settle_claims(board, claimants)
-    board.packer = packing_for(policy.placement, board)
+    board.packers |= packing_for(policy, board)
     classes = classes_of(after.waiting)
     ruled_out = rule_out(board, classes)
-    line = Line(after, policy, order_waiting(after, policy.order))
+    line = Line(after, policy, order_waiting(after, policy))
     gate = Gate(after)
     gate.keep_for(claimants)
     admission = Admission(board, classes, line, gate, policy)

@@ -78,17 +78,18 @@ def rank_nodes(board: Board, request: Request, rows: Ints) -> Ints:
     6. best fit: the fewest devices, then cpus, are left over; of a shared device the least;
     7. the lower row, so that equal nodes are taken in a steady order.
 
-    If the policy packs, it has the say after the second.
+    If the policy of the pool packs, it has the say after the second.
     """
     merit = _merits(board, request, rows)
-    if board.packer is None:
+    packer = board.packers.get(request.pool)
+    if packer is None:
         return _tightest(board, request, rows, merit)
     if merit is None:
-        return board.packer.rank(request, rows)
+        return packer.rank(request, rows)
     ranked = [ints([])]
     for level in np.unique(merit).tolist():
         here = ints(rows[merit == level])
-        ranked.append(board.packer.rank(replace(request, nodes=len(here)), here))
+        ranked.append(packer.rank(replace(request, nodes=len(here)), here))
     return np.concatenate(ranked)
 
 
@@ -168,8 +169,9 @@ def pick_devices(board: Board, request: Request, node: int) -> Ints:
 def _pick_shared(board: Board, request: Request, node: int) -> Ints:
     here = board.devices_of(node)
     usable = board.has_room(request, here)
-    if board.packer is not None:
-        row = board.packer.pick(request, node)
+    packer = board.packers.get(request.pool)
+    if packer is not None:
+        row = packer.pick(request, node)
         if usable[row - here.start]:
             return ints([row])
     rest = board.free_milli[here] - request.gpu_milli

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 
@@ -33,6 +34,17 @@ class PlacementRule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class PoolPolicy:
+    """The dials that a pool, by name, has of its own; all others are the cluster's."""
+
+    pool: str
+    order: Order
+    head_patience_s: float
+    placement: PlacementRule
+    preempts: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """`order`: who is next within a tier. `head_patience_s`: how long a job that does not fit lets
     others pass it before its pool keeps nodes for it. `backfill_slack_s`: how much earlier than the
@@ -47,6 +59,8 @@ class Policy:
     `resizes`: live elastic jobs may be restarted with other numbers of nodes: with fewer before
     anybody is stopped, with more where nobody waits and it pays.
     `half_life_s`: how long it takes until past use counts half, under the order `fair`.
+    `pools`: the pools that have dials of their own. `rearranges` and `stops_lower_tiers` say what
+    holds in all other pools; ask `of` for a pool and `every` for whether it holds anywhere.
     """
 
     order: Order = Order.FIFO
@@ -59,6 +73,7 @@ class Policy:
     resizes: bool = False
     half_life_s: float = 7 * 86_400.0
     heads: int = 1
+    pools: tuple[PoolPolicy, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.head_patience_s >= 0:
@@ -73,11 +88,32 @@ class Policy:
             raise ValueError("rest_s must be zero or more seconds")
         if not 0 < self.half_life_s < math.inf:
             raise ValueError("half_life_s must be a number of seconds above zero")
+        if len({one.pool for one in self.pools}) < len(self.pools):
+            raise ValueError("pools must name each pool once")
+        for one in self.pools:
+            self._of(one)
+
+    def of(self, pool: str) -> Policy:
+        """As it is for this pool."""
+        own = next((one for one in self.pools if one.pool == pool), None)
+        return self if own is None else self._of(own)
+
+    def by_pool(self, pools: Sequence[str]) -> tuple[Policy, ...]:
+        """As it is for each of these pools."""
+        return tuple(self.of(pool) for pool in pools) if self.pools else (self,) * len(pools)
+
+    def every(self) -> tuple[Policy, ...]:
+        """As it is for pools without dials of their own, then for each that has them."""
+        return (self, *(self._of(one) for one in self.pools))
+
+    def _of(self, own: PoolPolicy) -> Policy:
+        dials = {one.name: getattr(own, one.name) for one in fields(own) if one.name != "pool"}
+        return replace(self, pools=(), **dials)
 
     @property
     def memory_s(self) -> float | None:
-        """The half-life, if past use counts at all."""
-        return self.half_life_s if self.order is Order.FAIR else None
+        """The half-life, if past use counts in any pool."""
+        return self.half_life_s if any(one.order is Order.FAIR for one in self.every()) else None
 
     @property
     def rearranges(self) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from scheduler.engine.policy import Order
-from scheduler.engine.snapshot import Floats, Ints, Waiting, floats, ints
+from scheduler.engine.snapshot import Floats, Ints, Waiting, flags, floats, ints
 
 # Levels of attained GPU time: below 600 GPU-seconds, then four times as much each.
 FIRST_LEVEL_S, LEVEL_FACTOR = 600.0, 4.0
@@ -42,6 +44,17 @@ def length_of(jobs: Waiting, order: Order) -> Floats:
     return floats(level_of(jobs) if left_s is None else left_s * np.sqrt(gpus_of(jobs)))
 
 
+def lengths_of(jobs: Waiting, orders: Sequence[Order]) -> Floats:
+    """`length_of` each job under the order of its pool; `orders` has one for each pool."""
+    if len(set(orders)) == 1:
+        return length_of(jobs, orders[0])
+    length = floats(np.zeros(len(jobs)))
+    for order in sorted(set(orders)):
+        rows = flags([one is order for one in orders])[jobs.pool]
+        length[rows] = length_of(jobs.take(rows), order)
+    return length
+
+
 def expected_s(jobs: Waiting, order: Order) -> Floats | None:
     """The run time still ahead as this order may know it; None if it is not known of all.
 
@@ -50,6 +63,17 @@ def expected_s(jobs: Waiting, order: Order) -> Floats | None:
     is_declared = np.isfinite(jobs.remaining_s) & (order is Order.SHORTEST)
     left_s = floats(np.where(is_declared, jobs.remaining_s, jobs.learnt_s))
     return left_s if np.isfinite(left_s).all() else None
+
+
+def worth_by_pool(
+    jobs: Waiting, saved_s: Floats, orders: Sequence[Order | None]
+) -> tuple[Floats, Floats]:
+    """`preemptive_worth` of each job under the order of its pool; nothing where that has none."""
+    key, value = floats(np.zeros(len(jobs))), floats(np.zeros(len(jobs)))
+    for order in sorted({one for one in orders if one is not None}):
+        rows = flags([one is order for one in orders])[jobs.pool]
+        key[rows], value[rows] = preemptive_worth(jobs.take(rows), saved_s[rows], order)
+    return key, value
 
 
 def preemptive_worth(jobs: Waiting, saved_s: Floats, order: Order) -> tuple[Floats, Floats]:

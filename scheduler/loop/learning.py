@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from scheduler.engine.learning import Kind, RunTimes, entry_point
-from scheduler.engine.snapshot import NONE, Floats, Snapshot, Waiting, floats
+from scheduler.engine.snapshot import NONE, Flags, Floats, Snapshot, Waiting, flags, floats
 from scheduler.engine.worth import gpus_of
 from scheduler.models import Attempt, Job
 from scheduler.states import AttemptState, EndReason, JobState
@@ -37,20 +37,25 @@ class LearntMemory:
     backlog_s: dict[str, float] = field(default_factory=dict)
     learnt_at: datetime | None = None
 
-    def add_to(self, snapshot: Snapshot, *, now: datetime) -> Snapshot:
-        """The snapshot with `learnt_s` of all jobs and the pools' `wait_limit_s`."""
+    def add_to(self, snapshot: Snapshot, learns: Flags | None = None, *, now: datetime) -> Snapshot:
+        """The snapshot with `learnt_s` of all jobs and the pools' `wait_limit_s`.
+
+        `learns`, by pool: which of them; None is all.
+        """
+        if learns is None:
+            learns = flags(np.ones(len(snapshot.pools)))
         if self.learnt_at is None or not timedelta(0) <= now - self.learnt_at < LEARN_EVERY:
             self.times, self.learnt_at = RunTimes(_ended_runs()), now
         self._know(snapshot)
         ran_s = _ran_before() if len(self.kind_of) else {}
         running = snapshot.running
         if running is not None:
-            running = replace(running, jobs=self._learn(running.jobs, ran_s))
+            running = replace(running, jobs=self._learn(running.jobs, ran_s, learns))
         return replace(
             snapshot,
-            waiting=self._learn(snapshot.waiting, ran_s),
+            waiting=self._learn(snapshot.waiting, ran_s, learns),
             running=running,
-            wait_limit_s=self._wait_limits(snapshot),
+            wait_limit_s=floats(np.where(learns, self._wait_limits(snapshot), np.inf)),
         )
 
     def _know(self, snapshot: Snapshot) -> None:
@@ -66,9 +71,10 @@ class LearntMemory:
             for pk, *fields in rows.values_list("pk", *_KIND_FIELDS):
                 self.kind_of[pk] = _kind(fields)
 
-    def _learn(self, jobs: Waiting, ran_s: Mapping[int, float]) -> Waiting:
+    def _learn(self, jobs: Waiting, ran_s: Mapping[int, float], learns: Flags) -> Waiting:
+        is_learnt = learns[jobs.pool]
         before_s = floats([ran_s.get(job, 0.0) for job in jobs.id.tolist()])
-        jobs = replace(jobs, attained_s=jobs.attained_s + before_s)
+        jobs = replace(jobs, attained_s=jobs.attained_s + before_s * is_learnt)
         known: dict[tuple[Kind, float], float] = {}
         learnt_s = []
         for job, attained_s in zip(jobs.id.tolist(), jobs.attained_s.tolist(), strict=True):
@@ -79,7 +85,7 @@ class LearntMemory:
             if (kind, attained_s) not in known:
                 known[kind, attained_s] = self.times.ahead_s(kind, attained_s)
             learnt_s.append(known[kind, attained_s])
-        return replace(jobs, learnt_s=floats(learnt_s))
+        return replace(jobs, learnt_s=floats(np.where(is_learnt, learnt_s, np.inf)))
 
     def _wait_limits(self, snapshot: Snapshot) -> Floats:
         limits_s = []

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from scheduler.engine.policy import Order, PlacementRule, Policy
-from scheduler.engine.snapshot import Snapshot
+from scheduler.engine.snapshot import Snapshot, flags
 from scheduler.loop.demand import DemandMemory
 from scheduler.loop.learning import LearntMemory
 from scheduler.loop.run_shares import RunShareMemory
+
+_LEARNS = (Order.SHORTEST, Order.LAS)
 
 
 @dataclass(slots=True)
@@ -23,8 +25,9 @@ class Memories:
     def add_to(self, snapshot: Snapshot, policy: Policy, *, now: datetime) -> Snapshot:
         """The snapshot with all that this policy uses."""
         snapshot = self.run_shares.add_to(snapshot, now=now)
-        if policy.order in (Order.SHORTEST, Order.LAS):
-            snapshot = self.learnt.add_to(snapshot, now=now)
-        if policy.placement is PlacementRule.TIGHT:
+        learns = [one.order in _LEARNS for one in policy.by_pool(snapshot.pools)]
+        if any(learns):
+            snapshot = self.learnt.add_to(snapshot, flags(learns), now=now)
+        if all(one.placement is PlacementRule.TIGHT for one in policy.every()):
             return snapshot
         return self.demand.add_to(snapshot, now=now)

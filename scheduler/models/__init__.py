@@ -36,7 +36,7 @@ from scheduler.models.money.disputes import StatementEvent
 from scheduler.models.money.files import ReportFile
 from scheduler.models.money.schedules import ReportDelivery, ReportSchedule
 from scheduler.models.money.terms import GuaranteeSpan, PoolTerms, Recovery, TermsDecision
-from scheduler.models.queues import Queue
+from scheduler.models.queues import PoolRule, Queue
 from scheduler.models.requesting import (
     GrantNotice,
     OutboundMail,
@@ -117,6 +117,7 @@ __all__ = [
     "Placement",
     "Pool",
     "PoolCost",
+    "PoolRule",
     "PoolTerms",
     "Queue",
     "Quota",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from accounts.models import AuditEvent
 from tests.api.conftest import problem_of
 
 pytestmark = pytest.mark.django_db
@@ -68,6 +69,26 @@ def test_the_newest_policy_is_in_force_and_the_others_are_history(program, opera
     assert shown["set_by"].startswith("rule ")
     assert (shown["dials"]["half_life_s"], shown["dials"]["preempts"]) == (86400, True)
     assert [each["name"] for each in shown["items"]] == ["fair", "las"]
+
+
+def test_a_pool_is_given_a_policy_and_everybody_sees_it(cluster, program, operator, alice):
+    call, path = program(operator), "/pools/default/policy/"
+    problem_of(program(alice).post(path, {"name": "las"}), 403)
+    problem_of(call.post("/pools/none/policy/", {"name": "las"}), 404)
+    found = problem_of(call.post(path, {"name": "fair"}), 422)
+    assert found["errors"][0]["field"] == "name"
+    problem_of(call.post(path, {"name": "fair", "half_life_s": 5}), 400)
+    call.post(path, {"name": "las", "placement": "pack"})
+    shown = program(alice).get(path).json()
+    assert (shown["has_own"], shown["dials"]["order"], shown["dials"]["placement"]) == (
+        True,
+        "las",
+        "pack",
+    )
+    assert (shown["of_cluster"]["order"], len(shown["items"])) == ("fair", 1)
+    gone = call.client.delete(f"/api/v1{path}", **call.headers).json()
+    assert (gone["has_own"], gone["dials"]["order"]) == (False, "fair")
+    assert AuditEvent.objects.filter(action="pool.policy").count() == 2
 
 
 def test_without_a_rule_the_settings_hold_and_are_shown(program, alice):

@@ -159,6 +159,9 @@ def test_nodes_and_drain(terminal_of):
     )
     assert olga.json("nodes", "resume", "beta")["state"] == "ready"
     assert {node["name"] for node in olga.json("nodes")} == {"alpha", "beta"}
+    out, _ = olga.run("pools", "policy", "default", "fifo", "--patience", "5")
+    assert "by its own policy: fifo, tight, others may be stopped, patience 5 s" in out
+    assert not olga.json("pools", "policy", "default", "--follow")["has_own"]
 
 
 def test_fifty_times_the_same_key_at_once_is_one_job(stack):

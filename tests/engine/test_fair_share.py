@@ -169,7 +169,7 @@ def test_the_line_equals_admitting_one_after_the_other(
     if wait_limit_s is not None:
         limits_s = floats([wait_limit_s] * len(snapshot.pools))
         snapshot = replace(snapshot, wait_limit_s=limits_s)
-    order = order_waiting(snapshot, Order.FAIR)
+    order = order_waiting(snapshot, FAIR)
     line, other, greedy = (Line(snapshot, FAIR, order) for _ in range(3))
     places = ints(np.arange(len(order)))
     needs: list[Units] = [(gpu, cpu, mib) for gpu, cpu, mib in needs_of(snapshot, order).tolist()]

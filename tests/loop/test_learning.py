@@ -74,7 +74,7 @@ def test_the_short_one_goes_first_until_the_long_one_has_waited_too_long(cluster
 
     def first(seconds):
         seen = LearntMemory().add_to(load_snapshot(at(seconds)).snapshot, now=at(seconds))
-        return seen.waiting.id[order_waiting(seen, Order.SHORTEST)[0]]
+        return seen.waiting.id[order_waiting(seen, Policy(order=Order.SHORTEST))[0]]
 
     assert first(4) == short.pk
     assert first(10**6) == long.pk

@@ -214,6 +214,7 @@ API: Final[dict[str, str]] = {
     "views/": "everybody",
     "notifications/settings/": "everybody",
     "pools/": "everybody",
+    "pools/<str:name>/policy/": "everybody",
     "nodes/": "everybody",
     "nodes/<str:name>/": "everybody",
     "windows/": "everybody",

@@ -151,6 +151,8 @@ WRITES: Final[dict[str, str]] = {
     "delete secrets/<int:pk>/": "nothing_there",
     "post pools/": "operate",
     "post pools/<str:name>/isolation/": "operate",
+    "post pools/<str:name>/policy/": "operate",
+    "delete pools/<str:name>/policy/": "operate",
     "post nodes/tokens/": "operate",
     "post nodes/<str:name>/gpus/<int:index>/": "operate",
     "post nodes/<str:name>/drain/": "operate",

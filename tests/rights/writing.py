@@ -90,6 +90,8 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "delete secrets/<int:pk>/": ("none", {}),
     "post pools/": ("", {"name": "fresh"}),
     "post pools/<str:name>/isolation/": ("pool", {"isolation": ""}),
+    "post pools/<str:name>/policy/": ("pool", {"name": "las"}),
+    "delete pools/<str:name>/policy/": ("pool", {}),
     "post nodes/tokens/": ("", {"pool": "{pool}"}),
     "post nodes/<str:name>/gpus/<int:index>/": ("node", {"action": "check"}),
     "post nodes/<str:name>/drain/": ("node", {"reason": "fan"}),

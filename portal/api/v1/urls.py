@@ -180,6 +180,7 @@ urlpatterns: list[URLPattern] = [
     path("rules/budgets/<int:pk>/remove/", budgets.BudgetRemove.as_view(), name="budget_remove"),
     path("rules/ceilings/", ceilings.CeilingList.as_view(), name="ceilings"),
     path("rules/headroom/", headroom.HeadroomList.as_view(), name="headroom"),
+    path("pools/<str:name>/policy/", policies.PoolPolicy.as_view(), name="pool_policy"),
     path("rules/policies/", policies.PolicyList.as_view(), name="policies"),
     path("audit/", audit.AuditList.as_view(), name="audit"),
     path("roles/", roles.RoleList.as_view(), name="roles"),

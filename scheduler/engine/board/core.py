@@ -46,7 +46,7 @@ class Board:
     def __init__(self, snapshot: Snapshot) -> None:
         nodes, devices = snapshot.nodes, snapshot.devices
         self.snapshot = snapshot
-        self.packer: Packer | None = None
+        self.packers: dict[int, Packer] = {}
         self.accepts: Flags = snapshot.accepts()
         offered = devices.is_healthy & nodes.takes_work[devices.node]
         self.is_offered: Flags = offered

@@ -11,13 +11,13 @@ import numpy as np
 from scheduler.engine.board import Board
 from scheduler.engine.explaining.verdicts import rule_out
 from scheduler.engine.explaining.words import span_words
-from scheduler.engine.ordering import order_waiting
+from scheduler.engine.ordering import is_overdue, order_waiting, orders_of
 from scheduler.engine.plan import Plan
 from scheduler.engine.policy import Order, Policy
 from scheduler.engine.sharing.fairshare import Shares
 from scheduler.engine.sharing.tree import sharers_of
 from scheduler.engine.snapshot import Classes, Flags, Ints, Snapshot, classes_of, flags, ints
-from scheduler.engine.worth import gpus_of, length_of
+from scheduler.engine.worth import gpus_of, lengths_of
 
 # Whose share is compared on each level of the tree.
 _LEVELS = ("organisation", "team", "owner")
@@ -75,16 +75,16 @@ def standings(
     counted = may_start[classes.of_job[order]]
     pool = waiting.pool[order]
     place, passed = _running_count(pool, counted), _running_count(pool, counted & ~is_started)
-    length, gpus = length_of(waiting, policy.order), gpus_of(waiting)
-    is_fair = policy.order is Order.FAIR and len(snapshot.accounts) > 0
-    shares = Shares(snapshot, policy.half_life_s) if is_fair else None
+    orders = orders_of(snapshot, policy)
+    length, gpus = lengths_of(waiting, orders), gpus_of(waiting)
+    has_shares = Order.FAIR in orders and len(snapshot.accounts) > 0
+    shares = Shares(snapshot, policy.half_life_s) if has_shares else None
     at = np.flatnonzero(is_started)
     rows = order[at]
-    limit_s = np.inf if snapshot.wait_limit_s is None else snapshot.wait_limit_s[waiting.pool[rows]]
     columns = {
         "job": waiting.id[rows],
         "tier": waiting.tier[rows],
-        "is_overdue": snapshot.now_s - waiting.queued_at_s[rows] > limit_s,
+        "is_overdue": is_overdue(snapshot)[rows],
         "length": np.nan_to_num(length[rows], posinf=0.0),
         "queued_at_s": waiting.queued_at_s[rows],
         "gpus": gpus[rows],
@@ -99,8 +99,8 @@ def standings(
             **dict(zip(columns, facts, strict=True)),
             at_s=snapshot.now_s,
             pool=snapshot.pools[row],
-            share=shares.scores(sharer) if shares else None,
-            order=str(policy.order),
+            share=shares.scores(sharer) if shares and orders[row] is Order.FAIR else None,
+            order=str(orders[row]),
         )
         for facts, sharer, row in zip(values, sharers, pools, strict=True)
     )
@@ -115,7 +115,7 @@ def standing_now(snapshot: Snapshot, policy: Policy, job: int) -> Standing | Non
     rows = np.flatnonzero(snapshot.waiting.id == job)
     if not len(rows):
         return None
-    classes, order = classes_of(snapshot.waiting), order_waiting(snapshot, policy.order)
+    classes, order = classes_of(snapshot.waiting), order_waiting(snapshot, policy)
     ruled_out = rule_out(Board(snapshot), classes)
     is_it = flags(order == rows[0])
     return standings(snapshot, classes, policy, order, is_it, ruled_out)[job]

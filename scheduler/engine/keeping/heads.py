@@ -30,6 +30,7 @@ class Heads:
         self.by_pool: dict[int, list[Head]] = {}
         self._board = board
         self._policy = policy
+        self._of_pool = policy.by_pool(board.snapshot.pools)
         self._promised: dict[int, Kept] = {}
         self._tried: dict[int, Kept] = {}
         self._was_promised: Flags = flags(np.zeros(len(board.snapshot.waiting)))
@@ -40,9 +41,11 @@ class Heads:
 
         One head alone can always have its nodes of the last cycle again; see `promises.py`.
         """
-        if self._policy.heads == 1 or self._policy.rearranges:
-            return
         snapshot = self._board.snapshot
+        keeps = flags([not one.rearranges for one in self._of_pool])
+        if self._policy.heads == 1 or not keeps.any():
+            return
+        order = order[keeps[snapshot.waiting.pool[order]]]
         self._was_promised = np.isin(snapshot.waiting.id, snapshot.promises.job)
         self._promised = recall(self._board, classes, order, self._policy.backfill_slack_s)
 
@@ -73,7 +76,8 @@ class Heads:
         """Keep room for the job if its patience ran out and time limits free enough some day."""
         waiting, now_s = self._board.snapshot.waiting, self._board.snapshot.now_s
         waited_s = now_s - float(waiting.queued_at_s[who.row])
-        if waited_s < self._policy.head_patience_s or self._policy.rearranges:
+        policy = self._of_pool[who.request.pool]
+        if waited_s < policy.head_patience_s or policy.rearranges:
             return False
         if who.request.booking != NONE:
             # Inside a booking its owners decide; what is booked is kept already.

@@ -13,7 +13,7 @@ from scheduler.engine.packing.fragmentation import Fragmentation
 from scheduler.engine.packing.levels import Levels
 from scheduler.engine.packing.mix import typical_mix
 from scheduler.engine.packing.potential import Potential
-from scheduler.engine.policy import PlacementRule
+from scheduler.engine.policy import PlacementRule, Policy
 from scheduler.engine.snapshot import (
     NONE,
     WHOLE_MILLI,
@@ -129,11 +129,19 @@ class Packing:
         return self._measure.points(drops[np.arange(len(levels)), column]), column
 
 
-def packing_for(rule: PlacementRule, board: Board) -> Packing | None:
-    """What scores nodes under this rule; None if the engine's own order of preference does."""
-    if rule is PlacementRule.TIGHT or not len(board.snapshot.waiting):
-        return None
+def packing_for(policy: Policy, board: Board) -> dict[int, Packing]:
+    """By pool (row), what scores its nodes; none where the engine's own order of preference does.
+
+    Pools with one rule share their scores: a node belongs to one pool.
+    """
+    rules = [one.placement for one in policy.by_pool(board.snapshot.pools)]
+    used = set(rules) - {PlacementRule.TIGHT}
+    if not used or not len(board.snapshot.waiting) or not len(board.snapshot.devices.id):
+        return {}
     levels, mix = Levels(board), typical_mix(board.snapshot)
-    if rule is PlacementRule.FGD:
-        return Packing(board, Fragmentation(levels, mix), levels)
-    return Packing(board, Potential(levels, mix), levels)
+    measures: dict[PlacementRule, type[Fragmentation | Potential]] = {
+        PlacementRule.FGD: Fragmentation,
+        PlacementRule.PACK: Potential,
+    }
+    by_rule = {rule: Packing(board, measures[rule](levels, mix), levels) for rule in sorted(used)}
+    return {pool: by_rule[rule] for pool, rule in enumerate(rules) if rule in by_rule}

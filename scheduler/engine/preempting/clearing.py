@@ -43,6 +43,8 @@ class Clearer:
         self._board = board
         self._gate = gate
         self._policy = policy
+        by_pool = policy.by_pool(board.snapshot.pools)
+        self._stops_lower = [one.stops_lower_tiers for one in by_pool]
         self._targeting: Targeting | None = None
         self._reclaiming: Reclaiming | None = None
         self._elastic: Elastic | None = None
@@ -54,7 +56,7 @@ class Clearer:
     def is_idle(self) -> bool:
         """Whether nobody can be stopped at all."""
         running = self._board.snapshot.running
-        return running is None or not self._policy.stops_lower_tiers or not len(running.jobs)
+        return running is None or not any(self._stops_lower) or not len(running.jobs)
 
     def may_claim(self, account: int) -> bool:
         """Whether the account may have lent something that others use now."""
@@ -73,7 +75,7 @@ class Clearer:
         request, of the same tier or a higher one.
         """
         board = self._board
-        if self.is_idle or len(self.stops) >= MOST_STOPS:
+        if self.is_idle or not self._stops_lower[request.pool] or len(self.stops) >= MOST_STOPS:
             return None
         # Whom to stop is found by counting; what counts do not tell is not stopped for.
         if not request.is_counted or board.cards.matter or request.booking != NONE:

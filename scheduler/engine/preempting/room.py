@@ -9,6 +9,7 @@ GPUs nobody took stays.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
@@ -18,7 +19,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.explaining import rule_out
 from scheduler.engine.keeping.calendar import keep_calendar
 from scheduler.engine.plan import Stop
-from scheduler.engine.policy import Policy
+from scheduler.engine.policy import Order, Policy
 from scheduler.engine.preempting.floor import Floor, Resident
 from scheduler.engine.preempting.gainers import Gainers
 from scheduler.engine.preempting.leaving import without
@@ -40,7 +41,7 @@ from scheduler.engine.snapshot import (
     floats,
     ints,
 )
-from scheduler.engine.worth import gpus_of, preemptive_worth
+from scheduler.engine.worth import gpus_of, worth_by_pool
 
 # So often those whose accounts refuse them are left out and all is chosen again.
 _TRIES = 4
@@ -60,13 +61,16 @@ class Room:
 
 
 def make_room(snapshot: Snapshot, policy: Policy) -> Room:
-    """Stops and moves under the policy; none if it does not preempt."""
-    if not policy.rearranges or snapshot.running is None or not len(snapshot.waiting):
+    """Stops and moves in the pools whose policy rearranges; none if it does in none."""
+    orders = [one.order if one.rearranges else None for one in policy.by_pool(snapshot.pools)]
+    if not any(orders) or snapshot.running is None or not len(snapshot.waiting):
         return Room(snapshot)
-    running = snapshot.running.take(may_stop(snapshot.running, policy))
+    apart = flags([order is None for order in orders])[snapshot.running.jobs.pool]
+    others = snapshot.running.take(apart) if apart.any() else None
+    running = snapshot.running.take(may_stop(snapshot.running, policy) & ~apart)
     excluded: set[int] = set()
     for _ in range(_TRIES):
-        rearrangement = _Rearrangement(snapshot, running, policy, excluded)
+        rearrangement = _Rearrangement(snapshot, running, policy, orders, excluded, others)
         rearrangement.choose()
         rearrangement.place()
         room = rearrangement.room()
@@ -78,13 +82,24 @@ def make_room(snapshot: Snapshot, policy: Policy) -> Room:
 
 
 class _Rearrangement:
-    """Rows count the waiting jobs, then the running ones."""
+    """Rows count the waiting jobs, then the running ones.
+
+    `orders`, by pool: None where who runs is not chosen anew. `others` run in such pools.
+    """
 
     def __init__(
-        self, snapshot: Snapshot, running: Running, policy: Policy, excluded: set[int]
+        self,
+        snapshot: Snapshot,
+        running: Running,
+        policy: Policy,
+        orders: Sequence[Order | None],
+        excluded: set[int],
+        others: Running | None,
     ) -> None:
         self.snapshot = snapshot
         self.policy = policy
+        self.orders = orders
+        self.others = others
         self.board = Board(snapshot)
         self.board.keeping.slack_s = policy.backfill_slack_s
         keep_calendar(self.board)
@@ -115,7 +130,8 @@ class _Rearrangement:
         may_run[self.first_running :] = [
             row in self.floor.residents for row in range(self.first_running, len(jobs))
         ]
-        key, value = preemptive_worth(jobs, self.cost_s, self.policy.order)
+        may_run &= flags([order is not None for order in self.orders])[jobs.pool]
+        key, value = worth_by_pool(jobs, self.cost_s, self.orders)
         is_new = np.arange(len(jobs)) < self.first_running
         order = np.lexsort((jobs.id, jobs.queued_at_s, is_new, key, -jobs.tier, jobs.pool))
         order = order[may_run[order]]
@@ -159,7 +175,7 @@ class _Rearrangement:
         remaining_s = self.jobs.remaining_s[rows] + self.cost_s[rows]
         waiting = replace(self.jobs.take(rows), remaining_s=remaining_s)
         after = without(self.snapshot, {stop.job for stop in stops})
-        return Room(replace(after, waiting=waiting, running=None), stops, placed)
+        return Room(replace(after, waiting=waiting, running=self.others), stops, placed)
 
     def refused(self, room: Room) -> set[int]:
         """Who was placed and may not start after all, because of what accounts may hold."""

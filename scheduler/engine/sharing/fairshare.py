@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from scheduler.engine.ordering import kind_number, kinds_of, orders_of
 from scheduler.engine.plan import Start
 from scheduler.engine.policy import Order, Policy
 from scheduler.engine.sharing.tree import Tree, held_milli, sharers_of
@@ -119,22 +120,23 @@ class Line:
     """The waiting jobs in `order`, and whose turn it is as jobs are admitted.
 
     A *place* is a position in `order`. `group`: by place, which tier it is in and who of that goes
-    first by age alone, as a number that grows; turns compare within a group.
+    first by age alone, or has a pool of another order, as a number that grows; turns compare within
+    a group. `shares`: None if no pool asks for them.
     """
 
     def __init__(self, snapshot: Snapshot, policy: Policy, order: Ints) -> None:
         self.snapshot = snapshot
         self.order = order
         self.sharers = sharers_of(snapshot.waiting)
-        is_fair = policy.order is Order.FAIR and len(snapshot.accounts) > 0
-        self.shares = Shares(snapshot, policy.half_life_s) if is_fair else None
-        self.group, self._is_overdue = self._groups()
+        has_shares = Order.FAIR in orders_of(snapshot, policy) and len(snapshot.accounts) > 0
+        self.shares = Shares(snapshot, policy.half_life_s) if has_shares else None
+        self.group, self._is_by_age = self._groups(policy)
 
     def turn_takers(self, places: Ints) -> Ints:
         """By place, whose share says when its turn is; -1 where age alone does."""
         if self.shares is None:
             return ints(np.full(len(places), NONE))
-        return ints(np.where(self._is_overdue[places], NONE, self.sharers[self.order[places]]))
+        return ints(np.where(self._is_by_age[places], NONE, self.sharers[self.order[places]]))
 
     def charge(self, sharer: int, need: Units) -> None:
         """Count a job that starts."""
@@ -146,20 +148,18 @@ class Line:
         if self.shares is None or not len(places):
             return places
         needs = needs_of(self.snapshot, self.order[places])
-        whose, by_age = self.sharers[self.order[places]], self._is_overdue[places]
+        whose, by_age = self.sharers[self.order[places]], self._is_by_age[places]
         found = self.shares.line_up(self.group[places], whose, needs, by_age)
         return ints(places[found])
 
-    def _groups(self) -> tuple[Ints, Flags]:
-        """By place: the group, and whether it has waited too long to be asked for its share."""
-        waiting = self.snapshot.waiting
-        tier = waiting.tier[self.order]
-        overdue = np.zeros(len(self.order), dtype=np.bool_)
-        if self.snapshot.wait_limit_s is not None:
-            waited_s = self.snapshot.now_s - waiting.queued_at_s
-            overdue = (waited_s > self.snapshot.wait_limit_s[waiting.pool])[self.order]
-        changes = (np.diff(tier) != 0) | (np.diff(overdue) != 0)
-        return ints(np.cumsum(np.concatenate([[0], changes])[: len(tier)])), flags(overdue)
+    def _groups(self, policy: Policy) -> tuple[Ints, Flags]:
+        """By place: the group, and whether its share is not asked for: it waited too long, or its
+        pool has another order."""
+        tier = self.snapshot.waiting.tier[self.order]
+        kind = kinds_of(self.snapshot, policy)[self.order]
+        changes = (np.diff(tier) != 0) | (np.diff(kind) != 0)
+        groups = np.cumsum(np.concatenate([[0], changes])[: len(tier)])
+        return ints(groups), flags(kind != kind_number(Order.FAIR))
 
 
 def _totals(snapshot: Snapshot) -> Floats:

@@ -76,7 +76,9 @@ class Loaded:
 
     def may_stop_or_resize(self, policy: Policy) -> bool:
         """Whether the live jobs have to be known. Two queries at most."""
-        if policy.preempts and (policy.rearranges or self.may_stop_some()):
+        if any(one.rearranges for one in policy.every()):
+            return True
+        if any(one.preempts for one in policy.every()) and self.may_stop_some():
             return True
         return policy.resizes and has_elastic()
 

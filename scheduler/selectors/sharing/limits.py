@@ -10,7 +10,7 @@ from accounts.errors import NotFound
 from accounts.models import Project, Team, User
 from accounts.permissions import can, teams_visible_to
 from accounts.selectors import get_visible_project, get_visible_team
-from scheduler.models import Budget, Grant, Quota, SchedulingRule
+from scheduler.models import Budget, Grant, Pool, PoolRule, Quota, SchedulingRule
 
 
 def visible_quotas(viewer: User) -> Sequence[Quota]:
@@ -31,6 +31,11 @@ def visible_budgets(viewer: User) -> Sequence[Budget]:
 def rules_so_far(viewer: User) -> Sequence[SchedulingRule]:
     """The rule in force first, then those before; the rules of the queue are no secret."""
     return list(SchedulingRule.objects.select_related("created_by")[:100])
+
+
+def pool_rules_so_far(viewer: User, pool: Pool) -> Sequence[PoolRule]:
+    """The pool's own rules, the newest first; in force is the one that has not ended, if any."""
+    return list(PoolRule.objects.filter(pool=pool).select_related("created_by")[:100])
 
 
 def get_visible_quota(viewer: User, pk: int) -> Quota:

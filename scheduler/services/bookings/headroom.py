@@ -9,7 +9,7 @@ from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Device, Headroom, Pool
 from scheduler.services.errors import Invalid
-from scheduler.services.sharing.policies import policy_in_force
+from scheduler.services.sharing.policies import policy_of_pool
 from scheduler.services.sharing.rights import require_operator
 
 
@@ -47,10 +47,10 @@ def set_headroom(*, actor: User, pool: Pool, gpus: int, gpu_model: str = "") -> 
 
 
 def _check(pool: Pool, gpus: int, gpu_model: str) -> None:
-    if not policy_in_force().stops_lower_tiers:
+    if not policy_of_pool(pool).stops_lower_tiers:
         raise Invalid(
-            "The policy in force lets no job stop others of lower tiers, so production could not "
-            "take back what is lent. Set a policy that preempts, under fair or fifo, first.",
+            "The policy of this pool lets no job stop others of lower tiers, so production could "
+            "not take back what is lent. Set a policy that preempts, under fair or fifo, first.",
             field="gpus",
         )
     present = Device.objects.filter(node__pool=pool, is_present=True, in_service=True)

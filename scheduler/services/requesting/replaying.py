@@ -16,7 +16,7 @@ from scheduler.models import Device, Job, Node, Pool, Quota
 from scheduler.selectors.traces import Window, window_of
 from scheduler.services.requesting.amounts import FIELD_OF
 from scheduler.services.sharing.effective import Effective, effective_of
-from scheduler.services.sharing.policies import policy_in_force
+from scheduler.services.sharing.policies import policy_of_pool
 from scheduler.simulator.teams import Teams
 from scheduler.simulator.whatif import Impact, Setting, impact_of
 from scheduler.states import GPU_KINDS, NodeState, RequestKind
@@ -86,7 +86,7 @@ def replay_past(
     notes = _notes(question, window, most_jobs, models)
     if question.kind not in GPU_KINDS:
         return Past(pool, since, now, window, None, notes)
-    policy, said = _policy()
+    policy, said = _policy(pool)
     base = _teams(window, question, pool, models, now)
     settings = [Setting(nodes=window.nodes, policy=policy, teams=base)]
     for amount in question.amounts:
@@ -121,9 +121,9 @@ def _busiest_pool(team: Team, since: datetime) -> Pool | None:
     return pools.filter(pk=first["pool_id"]).first() if first else pools.first()
 
 
-def _policy() -> tuple[Policy, tuple[str, ...]]:
-    """The rule in force, as far as the simulator can follow it."""
-    policy = policy_in_force()
+def _policy(pool: Pool) -> tuple[Policy, tuple[str, ...]]:
+    """The rule in force in the pool, as far as the simulator can follow it."""
+    policy = policy_of_pool(pool)
     if policy.stops_lower_tiers:
         words = "Stops for jobs of higher tiers are not replayed: all jobs count as normal ones."
         return replace(policy, preempts=False), (words,)

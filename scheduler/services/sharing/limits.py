@@ -16,13 +16,12 @@ from django.utils import timezone
 from accounts.models import Project, Team, User
 from accounts.services.audit import pictured, record
 from scheduler import events
-from scheduler.engine.policy import Order
 from scheduler.models import Account, Pool, Quota, SchedulerLease
 from scheduler.selectors.sharing.capacity import guarantee_shortage
 from scheduler.selectors.sharing.limits import quota_stamp
 from scheduler.services.errors import Conflict, Invalid, NotFound
 from scheduler.services.sharing.guard import counts_now
-from scheduler.services.sharing.policies import order_in_force
+from scheduler.services.sharing.policies import policy_in_force
 from scheduler.services.sharing.rights import (
     about,
     about_quota,
@@ -248,9 +247,10 @@ def set_weight(*, actor: User, owner: Team | Project, weight: float) -> Account:
             "A weight of a project has no effect: teams share, and people within a team.",
             field="weight",
         )
-    if weight != 1 and order_in_force() is not Order.FAIR:
+    policy = policy_in_force()
+    if weight != 1 and policy.memory_s is None:
         raise Invalid(
-            f"A weight has no effect under {order_in_force()}. Set the policy fair first.",
+            f"A weight has no effect under {policy.order}. Set the policy fair first.",
             field="weight",
         )
     account = account_of(owner)

@@ -1,31 +1,46 @@
-"""The rule that says who is next. What would have no effect is refused by field and reason."""
+"""The rules that say who is next, in the cluster and in pools that have their own. What would
+have no effect is refused by field and reason."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.utils import timezone
 
 from accounts.models import User
 from accounts.services.audit import Subject, pictured, record
 from scheduler import events
 from scheduler.conf import load_conf
-from scheduler.engine.policy import Order, PlacementRule, Policy
-from scheduler.models import Headroom, SchedulingRule
+from scheduler.engine.policy import Order, PlacementRule, Policy, PoolPolicy
+from scheduler.models import Headroom, Pool, PoolRule, SchedulingRule
 from scheduler.services.errors import Invalid
 from scheduler.services.sharing.rights import require_operator
 
 # What an operator may choose; `fgd` is there to compare with.
 PLACEMENTS = (PlacementRule.TIGHT, PlacementRule.PACK)
 LONGEST_S = timedelta(days=3650).total_seconds()
+_OF_POOL = ("name", "head_patience_s", "placement", "preempts")
 
 
 def policy_in_force() -> Policy:
-    """The newest rule as the engine takes it; without one, what the settings say. One query."""
-    usual = load_conf().policy
+    """The newest rule as the engine takes it, and those of pools. Two queries."""
     rule = SchedulingRule.objects.first()
+    policy = _of_cluster(rule)
+    rules = PoolRule.objects.filter(ended_at=None).select_related("pool").order_by("pool__name")
+    return replace(policy, pools=tuple(_of_pool(policy, rule, one) for one in rules))
+
+
+def policy_of_pool(pool: Pool) -> Policy:
+    """As it is for this pool now. Two queries."""
+    return policy_in_force().of(pool.name)
+
+
+def _of_cluster(rule: SchedulingRule | None) -> Policy:
+    """What the settings say, where the rule says nothing else."""
+    usual = load_conf().policy
     if rule is None:
         return usual
     return replace(
@@ -42,17 +57,29 @@ def policy_in_force() -> Policy:
     )
 
 
+def _of_pool(policy: Policy, cluster: SchedulingRule | None, rule: PoolRule) -> PoolPolicy:
+    """The cluster's dials where the rule of a pool leaves them open."""
+    order, preempts = Order(rule.name), rule.preempts
+    if preempts is None:
+        # Who switched stopping off for the whole cluster did so for this pool as well.
+        is_off = cluster is not None and cluster.preempts is False
+        preempts = load_conf().preempts_under(order) and not is_off
+    patience_s = rule.head_patience_s
+    return PoolPolicy(
+        pool=rule.pool.name,
+        order=order,
+        head_patience_s=policy.head_patience_s if patience_s is None else patience_s,
+        placement=PlacementRule(rule.placement) if rule.placement else policy.placement,
+        preempts=preempts,
+    )
+
+
 def policy_source() -> str:
     """Where the policy in force comes from: the newest rule, else the settings; in words."""
     rule = SchedulingRule.objects.first()
     if rule is None:
         return "settings of the server"
     return f"rule {rule.pk} of {rule.created_at:%Y-%m-%d %H:%M} UTC"
-
-
-def order_in_force() -> Order:
-    """Who is next within a tier now."""
-    return policy_in_force().order
 
 
 @transaction.atomic
@@ -70,13 +97,9 @@ def set_policy(
     It goes before the settings of the server, which fill what it leaves open.
     """
     require_operator(actor)
-    if name not in set(Order):
-        raise Invalid(f"Choose one of {', '.join(Order)}.", field="name")
-    if placement and placement not in PLACEMENTS:
-        raise Invalid(f"Choose one of {', '.join(PLACEMENTS)}.", field="placement")
-    order = Order(name)
+    order = _order(name, placement)
     _check_half_life(order, half_life_s)
-    _check_patience(order, head_patience_s, bool(preempts))
+    _check_patience(order, head_patience_s, preempts=bool(preempts))
     _check_headroom(order, preempts)
     fields = ("name", "half_life_s", "head_patience_s", "placement", "preempts")
     last = SchedulingRule.objects.first()
@@ -99,6 +122,88 @@ def set_policy(
     return rule
 
 
+@transaction.atomic
+def set_pool_policy(
+    *,
+    actor: User,
+    pool: Pool,
+    name: str,
+    head_patience_s: float | None = None,
+    placement: str = "",
+    preempts: bool | None = None,
+    now: datetime | None = None,
+) -> PoolRule:
+    """A rule for one pool, in force at once in place of the cluster's, which fills what it leaves
+    open. Raises Invalid, Forbidden.
+
+    Past use and its half-life are the cluster's: a share is one of all pools together.
+    """
+    require_operator(actor)
+    order, pool = _order(name, placement), Pool.objects.select_for_update().get(pk=pool.pk)
+    _check_patience(order, head_patience_s, preempts=False)
+    cluster = SchedulingRule.objects.first()
+    rule = PoolRule(
+        pool=pool,
+        name=name,
+        head_patience_s=head_patience_s,
+        placement=placement,
+        preempts=preempts,
+        created_by=actor,
+    )
+    policy = _of_cluster(cluster)
+    found = replace(policy, pools=(_of_pool(policy, cluster, rule),)).of(pool.name)
+    _check_patience(order, head_patience_s, preempts=found.preempts)
+    if found == policy:
+        raise Invalid(
+            f"The cluster is scheduled like this already, and pool {pool.name} with it.",
+            field="name",
+        )
+    if not found.stops_lower_tiers:
+        _refuse_headroom(Headroom.objects.filter(pool=pool).exists())
+    last = _end_rule(pool, now or timezone.now())
+    rule.save()
+    record(
+        actor,
+        "pool.policy",
+        pool,
+        before=pictured(last, *_OF_POOL) if last else None,
+        after=pictured(rule, *_OF_POOL),
+    )
+    events.wake_scheduler_on_commit()
+    return rule
+
+
+@transaction.atomic
+def clear_pool_policy(*, actor: User, pool: Pool, now: datetime | None = None) -> None:
+    """Schedule the pool by the cluster's rule again. Raises Invalid, Forbidden."""
+    require_operator(actor)
+    pool = Pool.objects.select_for_update().get(pk=pool.pk)
+    last = _end_rule(pool, now or timezone.now())
+    if last is None:
+        raise Invalid(f"Pool {pool.name} follows the cluster already.", field="name")
+    if not policy_of_pool(pool).stops_lower_tiers:
+        _refuse_headroom(Headroom.objects.filter(pool=pool).exists())
+    record(actor, "pool.policy", pool, before=pictured(last, *_OF_POOL), after=None)
+    events.wake_scheduler_on_commit()
+
+
+def _end_rule(pool: Pool, now: datetime) -> PoolRule | None:
+    """The rule that was in force, which ends now; None if there was none."""
+    last = PoolRule.objects.filter(pool=pool, ended_at=None).first()
+    if last is not None:
+        last.ended_at = now
+        last.save(update_fields=["ended_at"])
+    return last
+
+
+def _order(name: str, placement: str) -> Order:
+    if name not in set(Order):
+        raise Invalid(f"Choose one of {', '.join(Order)}.", field="name")
+    if placement and placement not in PLACEMENTS:
+        raise Invalid(f"Choose one of {', '.join(PLACEMENTS)}.", field="placement")
+    return Order(name)
+
+
 def _check_half_life(order: Order, half_life_s: float | None) -> None:
     if half_life_s is None:
         return
@@ -108,7 +213,8 @@ def _check_half_life(order: Order, half_life_s: float | None) -> None:
             "would never count; to forget it, choose another policy.",
             field="half_life_s",
         )
-    if order is not Order.FAIR:
+    fair_pools = PoolRule.objects.filter(ended_at=None, name=Order.FAIR)
+    if order is not Order.FAIR and not fair_pools.exists():
         raise Invalid(
             f"A half-life has no effect under {order}: only fair looks at past use. Leave it out.",
             field="half_life_s",
@@ -118,7 +224,14 @@ def _check_half_life(order: Order, half_life_s: float | None) -> None:
 def _check_headroom(order: Order, preempts: bool | None) -> None:
     """What is lent of headroom comes back only if production may stop who borrows it."""
     stops = load_conf().preempts_under(order) if preempts is None else preempts
-    if Policy(order=order, preempts=stops).stops_lower_tiers or not Headroom.objects.exists():
+    if Policy(order=order, preempts=stops).stops_lower_tiers:
+        return
+    apart = PoolRule.objects.filter(ended_at=None).values("pool")
+    _refuse_headroom(Headroom.objects.exclude(pool__in=apart).exists())
+
+
+def _refuse_headroom(exists: bool) -> None:
+    if not exists:
         return
     raise Invalid(
         "A pool has headroom for production, which takes a policy that preempts, under fair or "
@@ -127,7 +240,7 @@ def _check_headroom(order: Order, preempts: bool | None) -> None:
     )
 
 
-def _check_patience(order: Order, head_patience_s: float | None, preempts: bool) -> None:
+def _check_patience(order: Order, head_patience_s: float | None, *, preempts: bool) -> None:
     if head_patience_s is None:
         return
     if not (math.isfinite(head_patience_s) and 0 <= head_patience_s <= LONGEST_S):
@@ -140,4 +253,12 @@ def _check_patience(order: Order, head_patience_s: float | None, preempts: bool)
         )
 
 
-__all__ = ["PLACEMENTS", "order_in_force", "policy_in_force", "policy_source", "set_policy"]
+__all__ = [
+    "PLACEMENTS",
+    "clear_pool_policy",
+    "policy_in_force",
+    "policy_of_pool",
+    "policy_source",
+    "set_policy",
+    "set_pool_policy",
+]

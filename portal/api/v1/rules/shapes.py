@@ -120,6 +120,37 @@ class PolicyBody(serializers.Serializer[Any]):
     preempts = serializers.BooleanField(**_OPTIONAL)
 
 
+class PoolRuleShape(serializers.Serializer[Any]):
+    """A pool's own rule; null and empty mean what the cluster has. In force until it ended."""
+
+    name = serializers.CharField()
+    head_patience_s = serializers.FloatField(allow_null=True)
+    placement = serializers.CharField(allow_blank=True)
+    preempts = serializers.BooleanField(allow_null=True)
+    created_at = serializers.DateTimeField()
+    ended_at = serializers.DateTimeField(allow_null=True)
+
+
+class PoolPolicies(serializers.Serializer[Any]):
+    """What holds in a pool, and beside it what holds where no pool has its own."""
+
+    pool = serializers.CharField()
+    has_own = serializers.BooleanField()
+    dials = DialsShape()
+    of_cluster = DialsShape()
+    items = PoolRuleShape(many=True)
+
+
+class PoolPolicyBody(serializers.Serializer[Any]):
+    """A policy for one pool, in force at once. What would have no effect is refused; past use and
+    its half-life are the cluster's."""
+
+    name = serializers.CharField(max_length=16)
+    head_patience_s = serializers.FloatField(**_OPTIONAL)
+    placement = serializers.CharField(max_length=16, required=False, default="", allow_blank=True)
+    preempts = serializers.BooleanField(**_OPTIONAL)
+
+
 class CeilingShape(serializers.Serializer[Any]):
     """The highest tier of a team, a project, or with an empty `owner` the organisation."""
 
