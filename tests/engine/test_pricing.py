@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scheduler.engine.board import Board
 from scheduler.engine.preempting.floor import Floor, Resident
 from scheduler.engine.preempting.pricing import Prices, Shares
-from scheduler.engine.preempting.reclaiming import Borrowed, newest_of
+from scheduler.engine.preempting.reclaiming import Borrowed, borrowed_by_level
 from scheduler.engine.sharing.cohorts import Cohorts
 from scheduler.engine.sharing.tree import Tree
 from scheduler.engine.snapshot import NONE, Flags, Limits, classes_of, flags, floats, ints
@@ -121,12 +121,11 @@ def test_who_runs_on_what_is_borrowed_follows_charges_and_stops(jobs, data):
     is_gone = flags(np.zeros(len(jobs)))
     for _ in range(4):
         borrowed.update(flags(may_stop & ~is_gone), is_gone)
-        borrows = [*(cohorts.borrows(row) for row in range(5)), 0]
-        for level, column in enumerate(levels):
-            left = ints(borrows)
-            np.subtract.at(left, column[is_gone], milli[is_gone])
-            expected = newest_of(column, left, flags(may_stop & ~is_gone), milli, age)
-            assert borrowed.by_level[level].tolist() == expected.tolist()
+        borrows = ints([*(cohorts.borrows(row) for row in range(5)), 0])
+        may_go = flags(may_stop & ~is_gone)
+        expected = borrowed_by_level(levels, borrows, may_go, is_gone, milli, age)
+        for level, found in enumerate(borrowed.by_level):
+            assert found.tolist() == expected[level].tolist()
         if data.draw(st.booleans()):
             cohorts.charge(data.draw(st.integers(0, 4)), 1000 * data.draw(st.integers(1, 4)))
         is_gone = flags(is_gone | (may_stop & flags([data.draw(st.booleans()) for _ in jobs])))

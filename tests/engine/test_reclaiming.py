@@ -108,6 +108,35 @@ def test_a_promised_run_time_is_kept(ran_s: float, stopped: int) -> None:
     assert len(plan_cycle(snapshot, PROMISED).stops) == stopped
 
 
+def test_who_runs_within_the_guarantee_of_a_team_is_left_alone() -> None:
+    """Project p borrows from its team alone, which holds no more than its own; r's team lent it."""
+    snapshot = lent(
+        draw("a 1122", jobs=[job(5, "1x2")]),
+        job(1, "1x2"),
+        job(2, "1x2"),
+        owners={1: "p", 2: "r", 5: "q"},
+        tree=("org", "org/v", "org/v/p", "org/s", "org/s/r", "org/t", "org/t/q"),
+        limits=[limit("v", guaranteed=2), limit("t", guaranteed=2)],
+        ran_s=[9000, 700],
+        checkpoint_age_s=[10, 600],
+    )
+    assert stops(plan_cycle(snapshot, TIERS)) == [(2, 5)]
+
+
+def test_a_project_within_its_own_guarantee_is_not_stopped_for_what_its_team_borrows() -> None:
+    snapshot = lent(
+        draw("a 1122", jobs=[job(5, "1x2")]),
+        job(1, "1x2"),
+        job(2, "1x2"),
+        owners={1: "p", 2: "r", 5: "q"},
+        tree=("org", "org/v", "org/v/p", "org/v/r", "org/t", "org/t/q"),
+        limits=[limit("p", guaranteed=2), limit("t", guaranteed=2)],
+        ran_s=[700, 9000],
+        checkpoint_age_s=[10, 600],
+    )
+    assert stops(plan_cycle(snapshot, TIERS)) == [(2, 5)]
+
+
 def test_those_of_the_same_owner_are_left_alone() -> None:
     """Both projects are within the guarantee of their team, which nobody else uses."""
     snapshot = lent(
@@ -141,8 +170,9 @@ _MARKS = "123456789abcdefg"
 
 @st.composite
 def lending(drawing: st.DrawFn) -> tuple[Snapshot, dict[str, int], dict[int, str]]:
-    """One pool of sound nodes, jobs of one GPU, three teams; guarantees within the capacity."""
-    teams = ("t1", "t2", "t3")
+    """One pool of sound nodes, jobs of one GPU of teams and their projects; guarantees of teams
+    within the capacity. Owners are told by team."""
+    teams, projects = ("t1", "t2", "t3"), ("t1p", "t2p", "t2q", "t3p")
     nodes = drawing(st.integers(1, 4))
     held = [drawing(st.booleans()) for _ in range(4 * nodes)]
     marks = [_MARKS[at] if is_held else "." for at, is_held in enumerate(held)]
@@ -160,17 +190,18 @@ def lending(drawing: st.DrawFn) -> tuple[Snapshot, dict[str, int], dict[int, str
         job(100 + at, tier=drawing(st.sampled_from(list(Tier))), waited=at)
         for at in range(drawing(st.integers(0, 14)))
     ]
-    owners = {one.id: drawing(st.sampled_from(teams)) for one in [*running_jobs, *waiting]}
+    accounts = st.sampled_from((*teams, *projects))
+    owners = {one.id: drawing(accounts) for one in [*running_jobs, *waiting]}
     ran_s = [float(drawing(st.sampled_from([10, 700, 9000]))) for _ in running_jobs]
     snapshot = lent(
         draw(*lines, jobs=waiting),
         *running_jobs,
         owners=owners,
-        tree=("org", *(f"org/{team}" for team in teams)),
+        tree=("org", *(f"org/{t}" for t in teams), *(f"org/{p[:2]}/{p}" for p in projects)),
         limits=[limit(team, guaranteed=g) for team, g in guarantees.items() if g],
         ran_s=ran_s,
     )
-    return snapshot, guarantees, owners
+    return snapshot, guarantees, {number: owner[:2] for number, owner in owners.items()}
 
 
 @given(lending(), st.sampled_from([Order.FAIR, Order.FIFO]))

@@ -91,7 +91,8 @@ def _owned(snapshot: Snapshot, sizes: Sizes) -> Snapshot:
     first = 1 + teams
     parents = [NONE] + [0] * teams + [1 + person % teams for person in range(people)]
     used_gpu_s = draws.exponential(USED_GPU_S, size=people)
-    waiting, held = snapshot.waiting, snapshot.held
+    waiting, held, running = snapshot.waiting, snapshot.held, snapshot.running
+    assert running is not None
     owner = draws.integers(first, first + people, size=int(waiting.id.max()) + 1)
     part = sizes.nodes * sizes.gpus_per_node // teams
     has_quota = sizes.quotas and part > 0
@@ -107,6 +108,7 @@ def _owned(snapshot: Snapshot, sizes: Sizes) -> Snapshot:
         ),
         waiting=replace(waiting, account=ints(owner[waiting.id])),
         held=replace(held, account=ints(owner[held.job])),
+        running=replace(running, jobs=replace(running.jobs, account=ints(owner[running.jobs.id]))),
     )
 
 

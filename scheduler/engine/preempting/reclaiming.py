@@ -1,10 +1,12 @@
 """What owners lent and take back: which live jobs run on it.
 
 An account that holds more than its own borrows the rest, and of its jobs the newest that may be
-stopped are what runs on that, until they add up to what it borrows. A job within the guarantee of
-an account takes back from those outside of that account, whatever their tier: it was lent on that
-condition. Jobs of nobody hold what is nobody's. The vocabulary and order are those of Kueue
-(cohorts, reclaim) with the newest first.
+stopped are what runs on that, until they add up to what it borrows; of jobs of accounts further
+down only those that run on what is borrowed there. A job within the guarantee of an account takes
+back from those outside of that account, whatever their tier: it was lent on that condition. Where
+the two part in the tree, the other side has to borrow: within its guarantee a team keeps what it
+runs. Jobs of nobody hold what is nobody's. The vocabulary and order are those of Kueue (cohorts,
+reclaim) with the newest first.
 """
 
 from __future__ import annotations
@@ -23,7 +25,6 @@ def newest_of(account: Ints, left: Ints, may_go: Flags, milli: Ints, age: Ints) 
     """By job, whether it is among the newest of its account that add up to what is `left` of what
     that one borrows. `age`: places from the newest to the oldest.
 
-    The simple form of what `Borrowed` keeps up to date.
     """
     rows = np.flatnonzero(may_go & (account != NONE) & (milli > 0))
     rows = rows[np.lexsort((age[rows], account[rows]))]
@@ -31,6 +32,22 @@ def newest_of(account: Ints, left: Ints, may_go: Flags, milli: Ints, age: Ints) 
     chosen = np.zeros(len(account), dtype=np.bool_)
     chosen[rows[before < left[account[rows]]]] = True
     return flags(chosen)
+
+
+def borrowed_by_level(
+    levels: list[Ints], borrows: Ints, may_go: Flags, is_gone: Flags, milli: Ints, age: Ints
+) -> list[Flags]:
+    """By level of the tree, by job, whether it runs on what its account there borrows.
+
+    The simple form of what `Borrowed` keeps up to date. `borrows`: by account, nobody's last.
+    """
+    found: list[Flags] = []
+    for column in reversed(levels):
+        left = borrows.copy()
+        np.subtract.at(left, column[is_gone], milli[is_gone])
+        found.insert(0, newest_of(column, left, may_go, milli, age))
+        may_go = flags(np.where(column == NONE, may_go, found[0]))
+    return found
 
 
 class Borrowed:
@@ -70,23 +87,25 @@ class Borrowed:
                 stale.add((level, row))
         for level, column in enumerate(self._levels):
             stale |= {(level, row) for row in column[gone].tolist() if row != NONE}
-        for level, account in stale:
+        # What is borrowed further down says who goes further up.
+        for level, account in sorted(stale, reverse=True):
             if level < len(self._levels):
                 self._look_again(level, account, may_go, is_gone)
 
     def _begin(self, may_go: Flags, is_gone: Flags) -> None:
         self._charged, self._gone = len(self._cohorts.charged), is_gone.copy()
         borrows = ints([*(self._cohorts.borrows(row) for row in range(len(self._cohorts.own))), 0])
-        for column in self._levels:
-            left = borrows.copy()
-            np.subtract.at(left, column[is_gone], self._milli[is_gone])
-            self.by_level.append(newest_of(column, left, may_go, self._milli, self._age))
+        self.by_level = borrowed_by_level(
+            self._levels, borrows, may_go, is_gone, self._milli, self._age
+        )
 
     def _look_again(self, level: int, account: int, may_go: Flags, is_gone: Flags) -> None:
         first = self._first[level]
         rows = self._order[level][int(first[account]) : int(first[account + 1])]
         left = self._cohorts.borrows(account) - int(self._milli[rows[is_gone[rows]]].sum())
         stays = may_go[rows] & (self._milli[rows] > 0)
+        if level + 1 < len(self._levels):
+            stays &= self.by_level[level + 1][rows] | (self._levels[level + 1][rows] == NONE)
         milli = np.where(stays, self._milli[rows], 0)
         self.by_level[level][rows] = stays & (np.cumsum(milli) - milli < left)
 
@@ -128,13 +147,13 @@ class Reclaiming:
     def _takers(self, scope: Scope, cohorts: Cohorts, owner: int) -> Flags:
         """Who runs on what is borrowed by accounts neither above the owner nor below it."""
         way = self._gate.tree.way_up(owner)[::-1]
-        depth = len(way) - 1
         found = (self._jobs.account == NONE) & self._targeting.may_go
-        for level, is_borrowed in enumerate(self._borrowed_by_level(scope, cohorts)):
-            if level <= depth:
-                found |= is_borrowed & (self._levels[level] != way[level])
-            else:
-                found |= is_borrowed & (self._levels[depth] != owner)
+        is_above = flags(np.ones(len(found)))
+        by_level = self._borrowed_by_level(scope, cohorts)
+        for is_borrowed, column, row in zip(by_level, self._levels, way, strict=False):
+            is_same = column == row
+            found |= is_borrowed & is_above & ~is_same
+            is_above &= is_same
         return flags(found & (self._milli_of(scope) > 0))
 
     def _borrowed_by_level(self, scope: Scope, cohorts: Cohorts) -> list[Flags]:
