@@ -28,6 +28,7 @@ from scheduler.services.inbox import mailing as notifying
 from scheduler.services.kept import pruning, reports
 from scheduler.services.requesting import mailing, reminding, whatif
 from scheduler.services.sessions import prune_passes, stop_idle_sessions
+from scheduler.services.timeline.clock import CLOCK
 from scheduler.services.timeline.segments import reconcile_segments
 
 logger = logging.getLogger(__name__)
@@ -172,6 +173,7 @@ class LoopThread(threading.Thread):
 
     def _tick(self) -> None:
         _wake.clear()
+        CLOCK.look(timezone.now(), time.monotonic())
         try:
             self._scheduler.run_cycle(timezone.now())
         except Exception:

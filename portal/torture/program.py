@@ -93,7 +93,8 @@ def document(
     if kind in ("long", "saving"):
         seconds = dice.uniform(2.0, longest_s)
     elif kind == "lasting":
-        seconds = longest_s
+        # Long enough to see a second one begin, on a busy machine too.
+        seconds = 2.5 * longest_s
     count = max(2, int(seconds / 0.4))
     script = _PREAMBLE.format(witness=witness)
     script += body.format(count=count, pause=round(seconds / count, 2)) + "\n"

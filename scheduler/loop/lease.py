@@ -45,7 +45,9 @@ def acquire_lease(holder: str, *, now: datetime) -> Lease | None:
 
 def renew_lease(lease: Lease, *, now: datetime) -> Lease | None:
     """The lease with a later expiry; None if another has taken it."""
-    if lease.expires_at - now > timedelta(seconds=LEASE_S - RENEW_AFTER_S):
+    left_s = (lease.expires_at - now).total_seconds()
+    # More than a whole lease: the clock was put back, and nobody could follow for as long.
+    if LEASE_S - RENEW_AFTER_S < left_s <= LEASE_S:
         return lease
     expires_at = now + timedelta(seconds=LEASE_S)
     kept = SchedulerLease.objects.filter(name=NAME, token=lease.token).update(expires_at=expires_at)

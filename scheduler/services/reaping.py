@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, OuterRef
 
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Node, NodeEvent, Placement
@@ -17,6 +17,7 @@ from scheduler.services.attempts import abandon_placements, end_attempt, locked_
 from scheduler.services.holding.following import forgotten, overdue
 from scheduler.services.holding.moves import reconsider
 from scheduler.services.stopping import request_stop
+from scheduler.services.timeline.clock import CLOCK
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState
 
 _HEARD = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
@@ -32,7 +33,8 @@ def mark_silent(*, now: datetime) -> int:
     """Nodes whose lease ran out become SILENT; their devices stay held."""
     lease = load_conf().node_lease
     count = 0
-    for node in Node.objects.filter(state__in=_HEARD, last_seen_at__lt=now - lease):
+    unheard = CLOCK.older_than("last_seen_at", lease, now=now)
+    for node in Node.objects.filter(unheard, state__in=_HEARD):
         with transaction.atomic():
             count += transitions.move_node(
                 node,
@@ -48,7 +50,8 @@ def mark_lost(*, now: datetime) -> int:
     """Silent nodes past the point where their own supervisors have killed everything: LOST."""
     after = load_conf().lost_after
     count = 0
-    for node in Node.objects.filter(state=NodeState.SILENT, last_seen_at__lt=now - after):
+    unheard = CLOCK.older_than("last_seen_at", after, now=now)
+    for node in Node.objects.filter(unheard, state=NodeState.SILENT):
         with transaction.atomic():
             if not transitions.move_node(
                 node, NodeState.LOST, now=now, kind="lost", reason="its lease is long over"
@@ -114,17 +117,20 @@ def revoke_unaccepted(*, now: datetime) -> int:
     conf = load_conf()
     deadline = timedelta(seconds=conf.start_deadline_s)
     just_back = NodeEvent.objects.filter(
-        node=OuterRef("node"), kind="heard_again", at__gt=now - deadline
+        ~CLOCK.older_than("at", deadline, now=now), node=OuterRef("node"), kind="heard_again"
     )
+    assigned = "attempt__assigned_at"
     overdue = (
         Placement.objects.filter(
+            CLOCK.older_than(assigned, deadline, now=now),
             reported="",
             ended_at__isnull=True,
             attempt__state__in=(AttemptState.ASSIGNED, AttemptState.STARTING),
-            attempt__assigned_at__lt=now - deadline,
         )
         # One that comes and goes all the time is not waited for for ever.
-        .filter(~Exists(just_back) | Q(attempt__assigned_at__lt=now - deadline - conf.lost_after))
+        .filter(
+            ~Exists(just_back) | CLOCK.older_than(assigned, deadline + conf.lost_after, now=now)
+        )
         # A silent node cannot answer; that is for `mark_lost`.
         .exclude(node__state__in=(NodeState.SILENT, NodeState.LOST))
         .order_by("attempt_id")
@@ -152,7 +158,8 @@ def quarantine_unstoppable(*, now: datetime) -> int:
     count = 0
     for placement in stuck.order_by("pk"):
         attempt = placement.attempt
-        waited = now - attempt.stopping_at if attempt.stopping_at else timedelta(0)
+        since = attempt.stopping_at
+        waited = CLOCK.age(since, now) if since else timedelta(0)
         if waited < timedelta(seconds=attempt.stop_grace_s + _UNSTOPPABLE_S):
             continue
         with transaction.atomic():
@@ -173,7 +180,7 @@ def stop_overdue(*, now: datetime) -> int:
         state=AttemptState.RUNNING, started_at__lt=now - timedelta(seconds=_LIMIT_SLACK_S)
     ).values_list("pk", "started_at", F("job__time_limit_s"))
     for attempt_id, started_at, limit_s in running:
-        if now - started_at < timedelta(seconds=limit_s + _LIMIT_SLACK_S):
+        if CLOCK.age(started_at, now) < timedelta(seconds=limit_s + _LIMIT_SLACK_S):
             continue
         count += _stop(attempt_id, EndReason.TIME_LIMIT, now)
     return count
@@ -188,7 +195,9 @@ def finish_undrained(*, now: datetime) -> int:
         checkpoint_pending=True, attempt__released_at__gte=now - timedelta(seconds=_UNREAD_S)
     ).values("attempt_id")
     waiting = (
-        Attempt.objects.filter(state__in=LIVE_ATTEMPT_STATES, released_at__lt=now - patience)
+        Attempt.objects.filter(
+            CLOCK.older_than("released_at", patience, now=now), state__in=LIVE_ATTEMPT_STATES
+        )
         .exclude(pk__in=still_read)
         .values_list("pk", flat=True)
     )

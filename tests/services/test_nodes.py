@@ -202,7 +202,7 @@ def test_a_node_that_was_silent_has_the_whole_time_to_take_up_its_assignment(
     assert reaping.revoke_unaccepted(now=at(back - 1)) == 0
     (order,) = sync(cluster.node(1), now=at(back)).assignments
     assert order.stop is None and reaping.revoke_unaccepted(now=at(back + 1)) == 0
-    assert reaping.revoke_unaccepted(now=at(back + conf.start_deadline_s)) == 1
+    assert reaping.revoke_unaccepted(now=at(back + conf.start_deadline_s + 1)) == 1
 
 
 def test_a_node_that_comes_and_goes_is_not_waited_for_for_ever(cluster, alice, project):

@@ -8,8 +8,10 @@ from portal.torture.proxy import Weather
 
 def partition(hand: Hand) -> str:
     """5: a node and the portal do not hear each other; now and then for longer than its grace."""
-    node, long_s = hand.node_at_work(), hand.yard.timers.lost_after_s + 3
-    seconds = hand.dice.choice((2.0, 4.0, hand.yard.timers.lease_s + 3.0, long_s))
+    node, timers = hand.node_at_work(), hand.yard.timers
+    within_grace_s = min(12.0, 0.8 * timers.grace_s)
+    lengths = (2.0, timers.lease_s + 3.0, within_grace_s, timers.lost_after_s + 3)
+    seconds = hand.dice.choice(lengths)
     with hand.weather(hand.proxy(node), weather=Weather(block="both")):
         hand.nap(seconds)
     return node

@@ -1,0 +1,79 @@
+"""A clock that is set decides nothing: leases, deadlines and limits count what really passed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from scheduler.conf import load_conf
+from scheduler.loop.lease import LEASE_S, acquire_lease, renew_lease
+from scheduler.models import Node
+from scheduler.services import reaping
+from scheduler.services.timeline.clock import Clock
+from tests import scenes
+from tests.scenes import NOON, at, running, start, submit, sync
+
+HOUR_S = 3600
+
+
+def stepped(*steps):
+    """A clock that was looked at once a second and set at these seconds, by so much."""
+    clock, ahead_s = Clock(), 0
+    for second in range(60):
+        ahead_s += sum(by_s for when, by_s in steps if when == second)
+        clock.look(at(second + ahead_s), 1000.0 + second)
+    return clock
+
+
+@pytest.mark.parametrize(
+    ("steps", "at_s", "now_s", "age_s"),
+    [
+        ([], 10, 50, 40),
+        ([(30, HOUR_S)], 10, HOUR_S + 50, 40),
+        ([(30, HOUR_S)], HOUR_S + 40, HOUR_S + 50, 10),
+        ([(20, HOUR_S), (40, HOUR_S)], 10, 2 * HOUR_S + 50, 40),
+        ([(20, HOUR_S), (40, HOUR_S)], HOUR_S + 30, 2 * HOUR_S + 50, 20),
+        ([(30, 4)], 10, 50, 40),
+        ([(30, -HOUR_S)], 10, 50 - HOUR_S, 40 - HOUR_S),
+        ([(20, -HOUR_S), (40, HOUR_S)], 10, 50, 40),
+    ],
+)
+def test_what_was_before_a_step_is_not_older_for_it(steps, at_s, now_s, age_s):
+    assert stepped(*steps).age(at(at_s), at(now_s)) == timedelta(seconds=age_s)
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=2)
+
+
+@pytest.mark.django_db
+def test_an_hour_ahead_gives_nobody_up_and_stops_nothing(cluster, alice, project, monkeypatch):
+    """I28: the nodes were heard at noon; one of them is never heard again."""
+    monkeypatch.setattr(reaping, "CLOCK", stepped((30, HOUR_S)))
+    conf = load_conf()
+    first = start(submit(alice, project, time_limit="10m"), cluster.node(1))
+    sync(cluster.node(1), running(first))
+    start(submit(alice, project), cluster.node(2))
+
+    def reaped(seconds):
+        now = at(HOUR_S + seconds)
+        work = (reaping.mark_silent, reaping.mark_lost, reaping.revoke_unaccepted)
+        return [one(now=now) for one in (*work, reaping.stop_overdue, reaping.finish_undrained)]
+
+    assert reaped(31) == [0, 0, 0, 0, 0]
+    sync(cluster.node(1), now=at(HOUR_S + 40))
+    assert reaped(conf.node_lease_s + 1) == [1, 0, 0, 0, 0]
+    lost_s = conf.lost_after.total_seconds()
+    sync(cluster.node(1), running(first), now=at(HOUR_S + lost_s))
+    assert reaped(lost_s - 1)[:2] == [0, 0]
+    assert reaped(lost_s + 1)[:2] == [0, 1]
+    assert Node.objects.get(pk=cluster.node(1).pk).state == "ready"
+
+
+@pytest.mark.django_db
+def test_a_scheduler_whose_clock_was_put_back_renews_its_lease(db):
+    lease = acquire_lease("one", now=NOON)
+    renewed = renew_lease(lease, now=at(-HOUR_S))
+    assert renewed.expires_at == at(-HOUR_S + LEASE_S)
