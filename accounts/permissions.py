@@ -37,7 +37,15 @@ from accounts.policy import (
     full_name,
     roles_for,
 )
-from accounts.trees import GROUP, PROJECT, TEAM_RIGHT, below, rights_of, teams_above
+from accounts.trees import (
+    GROUP,
+    PROJECT,
+    TEAM_RIGHT,
+    below,
+    rights_of,
+    rights_of_groups,
+    teams_above,
+)
 
 # Whoever may act for somebody, ever, is in this group, so that nobody else pays a query for it.
 DEPUTIES = "deputies"
@@ -205,7 +213,9 @@ def _grants(user: User) -> _Grants:
     cached: _Grants | None = getattr(user, "_trainyard_grants", None)
     if cached is None:
         groups, projects, teams, parents = set[str](), set[tuple[int, str]](), set(), []
-        for what, number, word, parent in rights_of(user, _IN_LEAD):
+        shown = user.preview_groups
+        rights = rights_of(user, _IN_LEAD) if shown is None else rights_of_groups(shown)
+        for what, number, word, parent in rights:
             if what == GROUP:
                 groups.add(word)
             elif what == PROJECT:

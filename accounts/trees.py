@@ -66,6 +66,20 @@ def ways_up(teams: Iterable[int]) -> dict[int, tuple[int, ...]]:
     return found
 
 
+def rights_of_groups(names: frozenset[str]) -> Iterable[tuple[str, int, str, int]]:
+    """The same as `rights_of` for whoever is in these groups; a lead's tree is always told."""
+    found = [(GROUP, 0, name, 0) for name in names]
+    for what, rights in (
+        (PROJECT, ProjectGroupObjectPermission.objects),
+        (TEAM_RIGHT, TeamGroupObjectPermission.objects),
+    ):
+        rows = rights.filter(group__name__in=names).order_by()
+        pairs = rows.values_list("content_object_id", "permission__codename")
+        found += [(what, int(number), word, 0) for number, word in pairs]
+    tree = Team.objects.filter(parent__isnull=False).values_list("pk", "parent_id")
+    return [*found, *((BELOW, pk, "", parent) for pk, parent in tree)]
+
+
 def rights_of(user: User, leads: Q) -> Iterable[tuple[str, int, str, int]]:
     """What, number, word, parent: names of groups; rights on projects and teams by their numbers;
     and, for who is in one of the groups `leads`, every team below another with the one above it."""

@@ -36,6 +36,9 @@ class User(AbstractUser):
     # What the person has narrowed pages to, `team:…` or `project:…`; none is everything.
     scope = models.CharField(max_length=160, null=True, blank=True)
 
+    # A preview stands for nobody: the groups whose rights it shows. None: somebody real.
+    preview_groups: frozenset[str] | None = None
+
     class Meta:
         constraints = [
             models.UniqueConstraint(
@@ -52,6 +55,11 @@ class User(AbstractUser):
                 name="service_account_of_a_team",
             ),
         ]
+
+    @property
+    def is_preview(self) -> bool:
+        """Whether an administrator looks through a role's eyes, and nobody is there."""
+        return self.preview_groups is not None
 
     @property
     def is_service(self) -> bool:

@@ -9,6 +9,7 @@ from accounts.services.people import (
     create_user,
     keep_scope,
 )
+from accounts.services.previews import Preview, begin_preview, end_preview, preview_as
 from accounts.services.rates import (
     appoint_bookkeeper,
     approve_rate,
@@ -37,12 +38,14 @@ from accounts.services.tokens import SCOPES, authenticate_token, issue_token, re
 __all__ = [
     "SCOPES",
     "SERVICE_SCOPES",
+    "Preview",
     "accept_invitation",
     "add_member",
     "appoint_bookkeeper",
     "approve_rate",
     "archive_project",
     "authenticate_token",
+    "begin_preview",
     "change_display_name",
     "change_role",
     "confirm_role",
@@ -53,6 +56,7 @@ __all__ = [
     "decline_rate",
     "delegate",
     "end_delegation",
+    "end_preview",
     "end_service_account",
     "give_role",
     "invite",
@@ -62,6 +66,7 @@ __all__ = [
     "leave_team",
     "make_service_account",
     "move_team",
+    "preview_as",
     "price_reserved_alike",
     "propose_rate",
     "remove_member",

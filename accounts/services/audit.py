@@ -16,6 +16,7 @@ from typing import Any
 from django.db import models
 from django.utils import timezone
 
+from accounts.errors import Forbidden
 from accounts.models import AuditEvent, Project, Team, User
 from accounts.origin import current_origin
 
@@ -34,6 +35,7 @@ AREAS = {
             "invitation",
             "member",
             "person",
+            "preview",
             "role",
             "secret",
             "service_account",
@@ -79,6 +81,8 @@ def record(
     """
     if not _ACTION.fullmatch(action):
         raise ValueError(f"action: {action!r} is not of the form noun.verb")
+    if actor is not None and actor.is_preview:
+        raise Forbidden("This is a preview of a role: it changes and takes out nothing.")
     about = subject if isinstance(subject, Subject) else subject_of(subject)
     here = current_origin()
     return AuditEvent.objects.create(

@@ -11,6 +11,7 @@ from django.contrib.auth import get_user
 from django.http import HttpRequest
 
 from accounts.models import User
+from portal.previews import seen_as
 
 
 def user_of_session(session_key: str | None) -> User | None:
@@ -19,4 +20,6 @@ def user_of_session(session_key: str | None) -> User | None:
         return None
     store = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     user = get_user(cast(HttpRequest, SimpleNamespace(session=store)))
-    return user if user.is_authenticated and user.is_active else None
+    if not user.is_authenticated or not user.is_active:
+        return None
+    return seen_as(user, store)

@@ -75,6 +75,7 @@ PLACES = (
     Place("Add node", "nodes:enrol", "plus", "enrol register agent token", "operate_cluster"),
     Place("Audit", "audit:list", "report", "who changed history events", "read_audit"),
     Place("Roles", "roles:list", "team", "administrators rights", "read_settings"),
+    Place("View as role", "preview", "team", "preview persona see as", "administer_cluster"),
     Place("Notifications", "notifications:list", "bell", "inbox news mail alerts", key="g i"),
     Place("Announcements", "announcements:list", "info", "banner tell all", "operate_cluster"),
     Place("Notification settings", "notification_settings", "bell", "mail mute opt in"),

@@ -43,6 +43,7 @@ from portal.pages.people import (
     tokens,
     tree,
 )
+from portal.pages.previewing import previews
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
 from portal.pages.saved import views
@@ -262,6 +263,8 @@ urlpatterns = [
     path("settings/theme/", settings.theme, name="theme"),
     path("settings/keys/", search.keys, name="keys"),
     path("settings/scope/", scope, name="scope"),
+    path("settings/preview/", previews.preview, name="preview"),
+    path("settings/preview/end/", previews.preview_end, name="preview_end"),
     path("search/", search.search, name="search"),
     path("help/", help.help_page, name="help"),
     path("welcome/", welcome.welcome, name="welcome"),

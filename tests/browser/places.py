@@ -39,6 +39,7 @@ OPEN = (
     "/settings/tokens/",
     "/settings/secrets/",
     "/settings/profile/",
+    "/settings/preview/",
     "/settings/scope/",
     "/settings/roles/",
     "/settings/delegations/",

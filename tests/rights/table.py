@@ -131,6 +131,7 @@ PAGES: Final[dict[str, str]] = {
     "jobs:log_download": "read",
     "sets:detail": "see",
     "sessions:list": "everybody",
+    "preview": "admin",
     "scope": "everybody",
     "sessions:new": "everybody",
     "sessions:detail": "see",
