@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
@@ -14,7 +15,10 @@ from typing import Any
 from supervisor.xmlrpc import SupervisorTransport
 
 from portal.embedded.places import ROOT, Places, StackProblem
-from portal.embedded.programs import Program, leashed, python
+from portal.embedded.programs import WEB, Program, leashed, python
+
+# What supervisord calls a program that it still has to stop.
+_UP = ("STARTING", "RUNNING", "BACKOFF", "STOPPING")
 
 
 class Supervisor:
@@ -22,10 +26,12 @@ class Supervisor:
 
     def __init__(self, places: Places) -> None:
         self.places = places
+        self._programs: Sequence[Program] = ()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, programs: Sequence[Program], environment: Mapping[str, str]) -> None:
         """Begin with no program running. Raises StackProblem when supervisord cannot start."""
+        self._programs = programs
         path = self.places.state / "supervisord.conf"
         path.write_text(configuration(self.places, programs), encoding="utf-8")
         self.places.supervisor_socket.unlink(missing_ok=True)
@@ -75,9 +81,15 @@ class Supervisor:
         return [each["name"] for each in known if each["statename"] == "FATAL"]
 
     def stop(self) -> None:
-        """Stop every program, the last started first, then supervisord."""
+        """Stop what calls the web server, then that, then the broker; at last supervisord."""
         if self._process is None:
             return
+        # Programs of ours that do not stop this way are stopped by supervisord on its own way out.
+        with contextlib.suppress(OSError, xmlrpc.client.Error):
+            web = {each.name: each.priority for each in self._programs}.get(WEB, 0)
+            self._stop_together([each for each in self._programs if each.priority > web])
+            self._stop_together([each for each in self._programs if each.priority == web])
+            self._stop_together([each for each in self._programs if each.priority < web])
         self._process.terminate()
         try:
             self._process.wait(timeout=90)
@@ -85,6 +97,23 @@ class Supervisor:
             self._process.kill()
             self._process.wait()
         self._process = None
+
+    def _stop_together(self, programs: Sequence[Program]) -> None:
+        """Ask all of these to stop, then wait; supervisord alone stops one after the other, each
+        in a round of up to a second.
+        """
+        deadline = time.monotonic() + max((each.stop_wait_s for each in programs), default=0) + 5
+        asked = left = self._up(programs)
+        for name in asked:
+            with contextlib.suppress(xmlrpc.client.Fault):  # It has ended by itself.
+                self._call("stopProcess", name, False)
+        while left and time.monotonic() < deadline:
+            time.sleep(0.05)
+            left = self._up(programs)
+
+    def _up(self, programs: Sequence[Program]) -> list[str]:
+        known = {each["name"]: each["statename"] for each in self._call("getAllProcessInfo")}
+        return [each.name for each in programs if known.get(each.name) in _UP]
 
     def _answers(self) -> bool:
         try:
