@@ -22,8 +22,8 @@ from django.utils import timezone
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.functional import SimpleLazyObject
 
-from accounts.models import Team, User
-from accounts.services import Preview, end_preview, preview_as
+from accounts.models import User
+from accounts.services import Preview, end_preview, kept_preview, preview_as
 
 KEY = "preview"
 LASTS = timedelta(minutes=30)
@@ -78,7 +78,7 @@ def stop_preview(request: HttpRequest, reason: str) -> None:
     preview, person = preview_of(request.session), real_user_of(request)
     request.session.pop(KEY, None)
     if preview is not None and isinstance(person, User):
-        end_preview(actor=User.objects.get(pk=person.pk), preview=preview, reason=reason)
+        end_preview(actor=person, preview=preview, reason=reason)
 
 
 def preview_of(session: Any) -> Preview | None:
@@ -86,10 +86,7 @@ def preview_of(session: Any) -> Preview | None:
     kept = session.get(KEY)
     if not isinstance(kept, dict):
         return None
-    team = Team.objects.filter(pk=kept["team"]).first() if kept["team"] else None
-    if kept["team"] and team is None:
-        return None
-    return Preview(kept["role"], team, datetime.fromtimestamp(kept["until"], UTC))
+    return kept_preview(kept["role"], kept["team"], datetime.fromtimestamp(kept["until"], UTC))
 
 
 def seen_as(user: User, session: Any) -> User:

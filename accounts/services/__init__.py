@@ -9,7 +9,13 @@ from accounts.services.people import (
     create_user,
     keep_scope,
 )
-from accounts.services.previews import Preview, begin_preview, end_preview, preview_as
+from accounts.services.previews import (
+    Preview,
+    begin_preview,
+    end_preview,
+    kept_preview,
+    preview_as,
+)
 from accounts.services.rates import (
     appoint_bookkeeper,
     approve_rate,
@@ -63,6 +69,7 @@ __all__ = [
     "issue_service_token",
     "issue_token",
     "keep_scope",
+    "kept_preview",
     "leave_team",
     "make_service_account",
     "move_team",

@@ -35,6 +35,12 @@ class Preview:
         return f"{OrganisationRole(self.role).label} of the organisation"
 
 
+def kept_preview(role: str, team_id: int | None, until: datetime) -> Preview | None:
+    """One that was begun, from what was kept of it; None when its team is gone."""
+    team = Team.objects.filter(pk=team_id).first() if team_id else None
+    return None if team_id and team is None else Preview(role, team, until)
+
+
 def preview_as(preview: Preview) -> User:
     """Somebody with the rights of that role and nothing else; not to be saved."""
     if preview.team is not None:

@@ -246,8 +246,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
 EMAIL_URL = env.text("EMAIL_URL")
 if EMAIL_URL:
-    _EMAIL: dict[str, Any] = environ.Env.email_url_config(EMAIL_URL)
-    globals().update(_EMAIL)
+    globals().update(environ.Env.email_url_config(EMAIL_URL))
 else:
     EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
     EMAIL_FILE_PATH = str(STATE_DIR / "mail")
