@@ -34,6 +34,7 @@ _EVERY_S = {
     "scheduler.tasks.tell_budget_alerts": 60,
     "scheduler.tasks.accrue_usage": 3600,
     "scheduler.tasks.prune_telemetry": 600,
+    "scheduler.tasks.count_hours": 600,
     "scheduler.tasks.prune_submit_keys": 3600,
     "scheduler.tasks.prune_kept": 3600,
     "scheduler.tasks.prune_notifications": 3600,

@@ -28,6 +28,7 @@ from scheduler.services.inbox import mailing as notifying
 from scheduler.services.kept import pruning, reports
 from scheduler.services.requesting import mailing, reminding, whatif
 from scheduler.services.sessions import prune_passes, stop_idle_sessions
+from scheduler.services.timeline import hours
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.services.timeline.segments import reconcile_segments
 
@@ -68,6 +69,12 @@ def tell_budget_alerts() -> int:
 def prune_telemetry() -> int:
     """Delete samples and cycle records older than the retention."""
     return telemetry.prune_telemetry(now=timezone.now())
+
+
+@shared_task
+def count_hours() -> int:
+    """Count what happened in every pool's line in the hours that are over."""
+    return hours.count_hours(now=timezone.now())
 
 
 @shared_task

@@ -9,6 +9,7 @@ import typer
 
 from portal.cli import checkpoint, follow, jobs, nodes, session, submit
 from portal.cli.changing.change import change
+from portal.cli.changing.turns import reorder
 from portal.cli.cluster import bookings, pools
 from portal.cli.composing import templates
 from portal.cli.composing.convert import convert
@@ -42,6 +43,7 @@ for command in (
     jobs.hold,
     jobs.release,
     change,
+    reorder,
     jobs.pause,
     jobs.resume,
     jobs.clone,

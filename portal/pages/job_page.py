@@ -202,7 +202,7 @@ def _card(attempt: Attempt, earlier: Attempt | None, job: Job) -> AttemptCard:
         word = _END_WORDS.get(EndReason(reason), str(rule.final))
     css = END_CLASSES.get(word, "" if reason else "a-run")
     began = attempt.started_at or attempt.assigned_at
-    waited_from = earlier.ended_at if earlier else job.queued_at
+    waited_from = earlier.ended_at if earlier else job.waits_since
     return AttemptCard(
         attempt,
         word,

@@ -18,7 +18,7 @@ from portal.pages.event_lines import event_line
 from portal.pages.job_page import job_frame, why
 from portal.reports.charts import device_charts, device_points, latest
 from portal.reports.spec_text import command_line_of, yaml_of
-from scheduler.loop.answering import answer_for
+from scheduler.loop.answering import answer_for, before_answers
 from scheduler.models import Job
 from scheduler.selectors.jobs import attempts_of, get_visible_job, job_events, shown_spec
 from scheduler.selectors.telemetry import job_series
@@ -49,6 +49,14 @@ def job_options(request: HttpRequest, pk: int) -> HttpResponseBase:
     context["answer"] = answer_for(viewer, job, now=context["now"])
     part = "#answer" if request.GET.get("part") == "answer" else ""
     return render(request, f"jobs/answers/options.html{part}", context)
+
+
+@page("GET")
+def job_before(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Who was started while it waited, and which factor put them before it."""
+    viewer, job, context = _frame(request, pk, "")
+    context["earlier"] = before_answers(viewer, job, now=context["now"])
+    return render(request, "jobs/answers/before.html", context)
 
 
 @page("GET")

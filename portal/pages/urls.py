@@ -13,7 +13,6 @@ from portal.pages import (
     job_tabs,
     jobs,
     nodes,
-    queue,
     search,
     settings,
     teams,
@@ -44,6 +43,7 @@ from portal.pages.people import (
     tree,
 )
 from portal.pages.previewing import previews
+from portal.pages.queue import line, turns
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
 from portal.pages.saved import views
@@ -62,6 +62,7 @@ job_urls = [
     path("<int:pk>/", jobs.job_detail, name="detail"),
     path("<int:pk>/why/", job_tabs.job_why, name="why"),
     path("<int:pk>/why/options/", job_tabs.job_options, name="options"),
+    path("<int:pk>/why/before/", job_tabs.job_before, name="before"),
     path("<int:pk>/events/", job_tabs.job_events_tab, name="events"),
     path("<int:pk>/metrics/", job_tabs.job_metrics, name="metrics"),
     path("<int:pk>/metrics/series/", job_tabs.job_series_points, name="series"),
@@ -110,9 +111,10 @@ booking_urls = [
 ]
 
 queue_urls = [
-    path("", queue.queue_list, name="list"),
-    path("<slug:pool>/pause/", queue.queue_pause, name="pause"),
-    path("<slug:pool>/resume/", queue.queue_resume, name="resume"),
+    path("", line.queue_list, name="list"),
+    path("<slug:pool>/pause/", line.queue_pause, name="pause"),
+    path("<slug:pool>/resume/", line.queue_resume, name="resume"),
+    path("<slug:pool>/turn/", turns.queue_turn, name="turn"),
 ]
 
 node_urls = [

@@ -17,7 +17,7 @@ from scheduler.loop.loading import load_snapshot
 from scheduler.loop.memories import Memories
 from scheduler.models import Job, Pool, Queue
 from scheduler.selectors.jobs import visible_jobs
-from scheduler.selectors.standing import Precedence, precedence_of
+from scheduler.selectors.standing import Precedence, precedence_of, went_before
 from scheduler.services.sharing.policies import policy_in_force
 from scheduler.spec.units import format_duration
 from scheduler.states import JobState
@@ -107,6 +107,12 @@ def before_answer(viewer: User, job: Job, other_pk: int, *, now: datetime) -> Pr
     Raises NotFound.
     """
     return precedence_of(viewer, job, other_pk, lambda: standing_now(*picture(now), job.pk))
+
+
+def before_answers(viewer: User, job: Job, *, now: datetime) -> list[tuple[Job, bool, Precedence]]:
+    """The jobs that were started last while this one waited, whether the viewer may know each, and
+    why it went before; loads the line once if this one still waits."""
+    return went_before(viewer, job, lambda: standing_now(*picture(now), job.pk))
 
 
 def places_now(pool: Pool, *, now: datetime) -> dict[int, Standing]:

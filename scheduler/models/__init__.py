@@ -22,7 +22,14 @@ from scheduler.models.calendar import Booking, Headroom, MaintenanceWindow
 from scheduler.models.claims import Claim
 from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
 from scheduler.models.composing import JobDraft, JobTemplate, TemplateUse, TemplateVersion
-from scheduler.models.history import CycleRecord, JobEvent, NodeEvent, SchedulerLease, StartForecast
+from scheduler.models.history import (
+    CycleRecord,
+    JobEvent,
+    NodeEvent,
+    PoolHour,
+    SchedulerLease,
+    StartForecast,
+)
 from scheduler.models.inbox import (
     Announcement,
     Notification,
@@ -117,6 +124,7 @@ __all__ = [
     "Placement",
     "Pool",
     "PoolCost",
+    "PoolHour",
     "PoolRule",
     "PoolTerms",
     "Queue",

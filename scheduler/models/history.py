@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 
 from scheduler.models.attempts import Attempt
-from scheduler.models.cluster import Node
+from scheduler.models.cluster import Node, Pool
 from scheduler.models.jobs import Job
 
 
@@ -57,6 +57,29 @@ class StartForecast(models.Model):
     told_at = models.DateTimeField(db_index=True)
     p50_at = models.DateTimeField(null=True)
     p90_at = models.DateTimeField(null=True)
+
+
+class PoolHour(models.Model):
+    """What one hour was like in the line of a pool; written once, when the hour is over.
+
+    `hour` is its begin. `submitted` jobs came, `started` ones were placed for the first time after
+    `waits`: how many of them by bucket of seconds waited, a bucket being named by its number
+    (`selectors/waiting.py`). Of the started ones that had been told when, `told`, so many did
+    within p50 and within p90.
+    """
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="hours")
+    hour = models.DateTimeField()
+    submitted = models.PositiveIntegerField()
+    started = models.PositiveIntegerField()
+    waits = models.JSONField(default=dict)
+    told = models.PositiveIntegerField()
+    within_p50 = models.PositiveIntegerField()
+    within_p90 = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["pool", "hour"], name="pool_hour_once")]
+        indexes = [models.Index(fields=["hour"], name="pool_hour_by_hour")]
 
 
 class CycleRecord(models.Model):

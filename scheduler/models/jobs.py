@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
@@ -22,9 +24,10 @@ class Job(models.Model):
     nodes, GPUs, cpus and memory, so that a cycle reads the other columns of few jobs only.
     `queued_at` is since when it waits its turn: the submit, or the later moment at which begin time
     and dependencies let it go. It survives retries and preemption: waiting never lowers a job's
-    place. `version` counts moves, for optimistic locking by clients. `is_singleton`: waits for the
-    owner's earlier jobs of the same name. `booking` is what was asked for, a name or number, and
-    `booked_in` the booking it runs inside.
+    place. `yielded_from`: what it was before its owner let another of their jobs go first, which
+    puts it off; empty for who never did. `version` counts moves, for optimistic locking by clients.
+    `is_singleton`: waits for the owner's earlier jobs of the same name. `booking` is what was asked
+    for, a name or number, and `booked_in` the booking it runs inside.
     """
 
     project = models.ForeignKey("accounts.Project", on_delete=models.PROTECT, related_name="jobs")
@@ -92,6 +95,7 @@ class Job(models.Model):
     free_retries_used = models.PositiveSmallIntegerField(default=0)
     submitted_at = models.DateTimeField(default=timezone.now)
     queued_at = models.DateTimeField()
+    yielded_from = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 
@@ -164,6 +168,11 @@ class Job(models.Model):
         """Such as "8 nodes", or "2 to 8 nodes" of an elastic job."""
         least = f"{self.nodes_min} to " if self.nodes_min < self.nodes else ""
         return f"{least}{self.nodes} node{'' if self.nodes == 1 else 's'}"
+
+    @property
+    def waits_since(self) -> datetime:
+        """When it began to wait, whoever it has let go first since."""
+        return self.yielded_from or self.queued_at
 
     @property
     def gpus(self) -> int:

@@ -22,7 +22,8 @@ _FIRST, _LAST = -(2**62), 2**62
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """One place in the line. `job` is None when the viewer may not know whose it is."""
+    """One place in the line. `job` is None when the viewer may not know whose it is; `team` only
+    tells others apart."""
 
     position: int
     job: Job | None
@@ -32,6 +33,7 @@ class QueueRow:
     gpu_model: str
     queued_at: datetime
     sentence: str
+    team: int
     standing: Standing | None = None
 
 
@@ -53,6 +55,8 @@ def queue_rows(
     )
     places = places or {}
     ordered = sorted(queued, key=lambda job: _place(job, places.get(job.pk)))
+    if not places:
+        ordered = _in_own_turns(ordered)
     sees_all = can(viewer, "see_jobs", None)
     visible = set() if sees_all else set(projects_visible_to(viewer).values_list("pk", flat=True))
     rows = []
@@ -66,8 +70,9 @@ def queue_rows(
                 nodes=job.nodes,
                 gpus=job.gpus,
                 gpu_model=job.gpu_model,
-                queued_at=job.queued_at,
+                queued_at=job.waits_since,
                 sentence=wait_sentence(job.wait_reason, job.wait_facts) if is_shown else "",
+                team=job.project.team_id,
                 standing=places.get(job.pk) if is_shown else None,
             )
         )
@@ -79,10 +84,36 @@ def _place(job: Job, standing: Standing | None) -> tuple[int, int]:
     if standing is not None:
         return _FIRST, standing.place
     ahead = job.wait_facts.get("ahead")
-    # Who cannot start at all stands behind who can, as its reason counts nobody ahead.
-    is_never = job.wait_reason in (WaitReason.INFEASIBLE_EVER, WaitReason.POOL_CLOSED)
-    known = isinstance(ahead, int) and not is_never
+    known = isinstance(ahead, int) and not _is_never(job)
     return -job.tier, ahead if known else _LAST
+
+
+def _is_never(job: Job) -> bool:
+    """Who cannot start at all stands behind who can, as its reason counts nobody ahead."""
+    return job.wait_reason in (WaitReason.INFEASIBLE_EVER, WaitReason.POOL_CLOSED)
+
+
+def _in_own_turns(ordered: list[Job]) -> list[Job]:
+    """The same with the jobs of those who chose an order of their own in it, as the next look at
+    the line will find them; they stand where one of them stands already.
+    """
+    chose = {(job.owner_id, job.tier) for job in ordered if job.yielded_from is not None}
+    if not chose:
+        return ordered
+    turns: dict[tuple[int, int], list[Job]] = {}
+    for job in ordered:
+        if (job.owner_id, job.tier) in chose and not _is_never(job):
+            turns.setdefault((job.owner_id, job.tier), []).append(job)
+    left = {
+        whose: iter(sorted(jobs, key=lambda job: (job.queued_at, job.pk)))
+        for whose, jobs in turns.items()
+    }
+    return [
+        next(left[job.owner_id, job.tier])
+        if (job.owner_id, job.tier) in left and not _is_never(job)
+        else job
+        for job in ordered
+    ]
 
 
 def position_in_queue(job: Job) -> int | None:

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+
+from django.db.models import Max
 
 from accounts.errors import NotFound
 from accounts.models import User
 from scheduler.engine.explaining.standing import Standing, why_before
-from scheduler.models import Job
-from scheduler.selectors.jobs import MAX_PK, get_visible_job
+from scheduler.models import Attempt, Job
+from scheduler.selectors.jobs import MAX_PK, get_visible_job, visible_jobs
 from scheduler.states import JobState
+
+# Of all attempts, so that a pool in which little starts is not searched back to its first day.
+LOOKED_AT = 5000
 
 
 @dataclass(frozen=True, slots=True)
 class Precedence:
-    """`code` names what decided: tier, overdue, share, length, age, number, fitted or pool.
+    """`code` names what decided: tier, overdue, share, length, age, yielded, number, fitted or
+    pool.
 
     It is "not_first" if the other was not started before this job, "unknown" if its start was kept
     by a version that knew less.
@@ -46,6 +53,51 @@ def precedence_of(
         raise NotFound("There is no such other job.")
     theirs = other.attempts.order_by("number").first()
     ours = job.attempts.order_by("number").first()
+    return _precedence(job, other, theirs, ours, standing_now)
+
+
+def went_before(
+    viewer: User, job: Job, standing_now: Callable[[], Standing | None], *, limit: int = 12
+) -> list[tuple[Job, bool, Precedence]]:
+    """The jobs that its pool started last while it waited, the latest first: each with whether the
+    viewer may know it, and why it went before. Two queries and two for what the viewer sees; looks
+    at the latest LOOKED_AT attempts at most.
+    """
+    get_visible_job(viewer, job.pk)
+    ours = job.attempts.order_by("number").first()
+    until = {} if ours is None else {"assigned_at__lt": ours.assigned_at}
+    newest = Attempt.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    found = (
+        Attempt.objects.filter(
+            pk__gt=newest - LOOKED_AT,
+            number=1,
+            job__pool=job.pool_id,
+            assigned_at__gte=job.waits_since,
+            **until,
+        )
+        .exclude(job=job)
+        .select_related("job__project", "job__owner")
+        .order_by("-pk")[:limit]
+    )
+    starts = list(found)
+    seen = set(
+        visible_jobs(viewer)
+        .filter(pk__in=[one.job_id for one in starts])
+        .values_list("pk", flat=True)
+    )
+    asked = cache(standing_now)
+    return [
+        (one.job, one.job_id in seen, _precedence(job, one.job, one, ours, asked)) for one in starts
+    ]
+
+
+def _precedence(
+    job: Job,
+    other: Job,
+    theirs: Attempt | None,
+    ours: Attempt | None,
+    standing_now: Callable[[], Standing | None],
+) -> Precedence:
     if theirs is None or (ours is not None and ours.assigned_at < theirs.assigned_at):
         words = f"Job {other.pk} was not started before this job."
         return Precedence(job.pk, other.pk, None, "not_first", words)
@@ -60,7 +112,15 @@ def precedence_of(
     if common > 1 and job.owner_id == other.owner_id:
         common += 1
     code, sentence = why_before(first, second, common_levels=common, second_waits=waits)
+    if code == "age" and job.yielded_from and job.yielded_from < other.waits_since:
+        code, sentence = "yielded", _yielded_words(job, other)
     return Precedence(job.pk, other.pk, theirs.assigned_at, code, sentence)
+
+
+def _yielded_words(job: Job, other: Job) -> str:
+    if job.owner_id == other.owner_id:
+        return "Their owner let it go before this job."
+    return "This job let another of its owner's go first, and stands behind that one since."
 
 
 def _standing_of(job: Job, then: Standing) -> Standing:

@@ -117,6 +117,7 @@ PAGES: Final[dict[str, str]] = {
     "jobs:detail": "see",
     "jobs:why": "see",
     "jobs:options": "see",
+    "jobs:before": "see",
     "jobs:change": "see",
     "jobs:events": "see",
     "jobs:metrics": "measure",

@@ -167,6 +167,7 @@ WRITES: Final[dict[str, str]] = {
     "post bookings/<int:pk>/cancel/": "book",
     "post licences/": "operate",
     "post licences/<str:name>/remove/": "operate",
+    "post queue/<slug:pool>/order/": "everybody",
     "post queue/<slug:pool>/pause/": "operate",
     "post queue/<slug:pool>/resume/": "operate",
     "post rates/": "admin",

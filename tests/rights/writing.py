@@ -106,6 +106,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post bookings/<int:pk>/cancel/": ("booking", {}),
     "post licences/": ("", {"name": "cae", "total": 3}),
     "post licences/<str:name>/remove/": ("licence", {}),
+    "post queue/<slug:pool>/order/": ("pool", {"jobs": []}),
     "post queue/<slug:pool>/pause/": ("pool", {}),
     "post queue/<slug:pool>/resume/": ("pool", {}),
     "post rates/": ("", {"device_model": "", "price_per_gpu_hour": "2"}),

@@ -23,6 +23,7 @@ from portal.api.v1.cluster_shapes import (
     NodeShape,
     NodeTokenBody,
     NodeTokenShape,
+    OrderBody,
     PlaceBody,
     PoolBody,
     Pools,
@@ -35,9 +36,11 @@ from portal.api.v1.cluster_shapes import (
 from scheduler.loop.answering import places_now
 from scheduler.models import Node
 from scheduler.selectors import cluster as select
+from scheduler.selectors.jobs import get_visible_jobs
 from scheduler.selectors.queues import queue_rows, queues_of
 from scheduler.services import nodes as services
 from scheduler.services import queues as queue_services
+from scheduler.services.changing.turns import order_jobs
 from scheduler.services.errors import NotFound
 from scheduler.services.nodes.health import act_on_device, require_isolation
 from scheduler.services.sites.places import label_node, place_node
@@ -217,6 +220,25 @@ def _queue_action(name: str, summary: str, service: Callable[..., Any]) -> type[
             return Response(_show_queue(request, pool))
 
     return Action
+
+
+class QueueOrder(ApiView):
+    """`/queue/<pool>/order/`."""
+
+    @operation(
+        "queue_order",
+        "Which of your waiting jobs goes first",
+        scope="jobs:write",
+        body=OrderBody,
+        reply=QueueShape,
+    )
+    def post(self, request: Request, pool: str) -> Response:
+        """Those named go first among your jobs of their tier in this pool. Who lets another go
+        first stands behind it: nobody else's job is passed."""
+        actor, named = viewer_of(request), body_of(request, OrderBody)["jobs"]
+        line = select.get_visible_pool(actor, pool)
+        order_jobs(actor=actor, pool=line, jobs=get_visible_jobs(actor, named))
+        return Response(_show_queue(request, pool))
 
 
 QueuePause = _queue_action("pause", "Start no more jobs (operators)", queue_services.pause_queue)

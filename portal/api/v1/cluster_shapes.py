@@ -169,6 +169,15 @@ class QueuePlace(serializers.Serializer[Any]):
     is_overdue = serializers.BooleanField(allow_null=True)
 
 
+class OrderBody(serializers.Serializer[Any]):
+    """Numbers of your waiting jobs, of one tier, in the order in which they shall go first; none:
+    all of yours in this pool go in the order of submit again."""
+
+    jobs = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=2**63 - 1), max_length=100
+    )
+
+
 class QueueShape(serializers.Serializer[Any]):
     """A pool's waiting line, in the order jobs are considered."""
 

@@ -119,6 +119,7 @@ urlpatterns: list[URLPattern] = [
     path("licences/", licences.LicenceList.as_view(), name="licences"),
     path("licences/<str:name>/remove/", licences.LicenceRemove.as_view(), name="licence_remove"),
     path("queue/<slug:pool>/", cluster.QueueByPool.as_view(), name="queue"),
+    path("queue/<slug:pool>/order/", cluster.QueueOrder.as_view(), name="queue_order"),
     path("queue/<slug:pool>/pause/", cluster.QueuePause.as_view(), name="queue_pause"),
     path("queue/<slug:pool>/resume/", cluster.QueueResume.as_view(), name="queue_resume"),
     path("costs/", costs.CostList.as_view(), name="costs"),

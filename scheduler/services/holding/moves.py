@@ -85,7 +85,7 @@ def move_held(
     came_from = {job.pk: job.wait_reason for job in jobs}
     if to is JobState.QUEUED:
         # Who waited for its own dependencies or begin time has not waited for room.
-        locked.filter(wait_reason__in=_NOT_IN_LINE).update(queued_at=now)
+        locked.filter(wait_reason__in=_NOT_IN_LINE).update(queued_at=now, yielded_from=None)
         events.wake_scheduler_on_commit()
     locked.update(state=to, version=F("version") + 1, **fields)
     JobEvent.objects.bulk_create(

@@ -1,0 +1,62 @@
+"""The week of a pool's line as a picture of hours; the table below it says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from portal.templatetags import measures
+from scheduler.selectors.waits.hours import DAYS, HourCell, WaitHistory
+
+# Of a cell with its gap, and of what stands left of and above the cells.
+_STEP, _LEFT, _TOP = 12, 26, 12
+LEGEND = (
+    ("u0", "up to 1 min"),
+    ("u1", "10 min"),
+    ("u2", "1 h"),
+    ("u3", "4 h"),
+    ("u4", "12 h"),
+    ("u5", "longer"),
+    ("free", "nobody started"),
+)
+
+
+def week_picture(history: WaitHistory) -> SafeString:
+    """Seven rows of 24 squares, the darker the longer people had waited."""
+    hours = ((_LEFT + _STEP * hour, f"{hour:02d}") for hour in range(0, 24, 3))
+    days = ((_TOP + _STEP * at + 8, name) for at, name in enumerate(DAYS))
+    return format_html(
+        '<svg class="weekmap" viewBox="0 0 {} {}" role="img" aria-label="Median wait by weekday '
+        'and hour; the table below says the same">{}{}{}</svg>',
+        _LEFT + 24 * _STEP,
+        _TOP + 7 * _STEP,
+        format_html_join("", '<text x="{}" y="8">{}</text>', hours),
+        format_html_join("", '<text x="0" y="{}">{}</text>', days),
+        format_html_join(
+            "",
+            '<rect class="sq {}" x="{}" y="{}" width="10" height="10" rx="2"><title>{}</title>'
+            "</rect>",
+            _squares(history),
+        ),
+    )
+
+
+def _squares(history: WaitHistory) -> Iterator[tuple[str, int, int, str]]:
+    for cell in history.cells:
+        css = "free" if cell.step < 0 else f"u{cell.step}"
+        yield css, _LEFT + _STEP * cell.hour, _TOP + _STEP * cell.day, _words(cell)
+
+
+def _words(cell: HourCell) -> str:
+    wait = "nobody started" if cell.p50_s is None else measures.duration(cell.p50_s)
+    return f"{DAYS[cell.day]} {cell.hour:02d}:00, {wait}"
+
+
+def week_table(history: WaitHistory) -> list[tuple[str, list[HourCell]]]:
+    """By hour the cells of the seven days."""
+    return [
+        (f"{hour:02d}:00", [history.cells[24 * day + hour] for day in range(7)])
+        for hour in range(24)
+    ]

@@ -1,0 +1,1 @@
+"""How long people wait for a pool, by hour, and who went before whom."""

@@ -1,0 +1,89 @@
+"""Every pool's whole hours, counted once they are over: who came, who started after how long."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, Exists, F, Max, OuterRef
+from django.db.models.functions import Coalesce, TruncHour
+
+from scheduler.models import Attempt, Job, JobEvent, Pool, PoolHour
+from scheduler.selectors.waits.buckets import counted
+from scheduler.selectors.waits.hours import HOUR, WINDOW
+
+KEPT = timedelta(days=92)
+
+
+@transaction.atomic
+def count_hours(*, now: datetime) -> int:
+    """Write the hours that ended since the last count, of the last 28 days at most; how many rows.
+
+    Two queries over jobs and attempts, however many hours. An hour is never counted again.
+    """
+    until = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    last = PoolHour.objects.aggregate(last=Max("hour"))["last"]
+    since = max(until - WINDOW, last + HOUR) if last else until - WINDOW
+    if since >= until:
+        return 0
+    came = _came(since, until)
+    rows: dict[tuple[int, datetime], PoolHour] = {}
+    waits: dict[tuple[int, datetime], list[float]] = defaultdict(list)
+    for pool in Pool.objects.values_list("pk", flat=True):
+        hour = since
+        while hour < until:
+            rows[pool, hour] = PoolHour(
+                pool_id=pool,
+                hour=hour,
+                submitted=came[pool, hour],
+                started=0,
+                told=0,
+                within_p50=0,
+                within_p90=0,
+            )
+            hour += HOUR
+    for pool, start, waited_from, p50_at, p90_at, was_held in _starts(since, until):
+        key = pool, start.replace(minute=0, second=0, microsecond=0)
+        row = rows[key]
+        row.started += 1
+        waits[key].append((start - waited_from).total_seconds())
+        # No forecast can know of a hold.
+        if p50_at is not None and p90_at is not None and not was_held:
+            row.told += 1
+            row.within_p50 += start <= p50_at
+            row.within_p90 += start <= p90_at
+    for key, found in waits.items():
+        rows[key].waits = counted(found)
+    PoolHour.objects.filter(hour__lt=now - KEPT).delete()
+    PoolHour.objects.bulk_create(rows.values(), ignore_conflicts=True, batch_size=500)
+    return len(rows)
+
+
+def _came(since: datetime, until: datetime) -> Counter[tuple[int, datetime]]:
+    """How many jobs began to wait, by pool and hour."""
+    came = (
+        Job.objects.filter(submitted_at__gte=since, submitted_at__lt=until)
+        .order_by()
+        .values_list("pool_id", TruncHour("submitted_at", tzinfo=UTC))
+        .annotate(count=Count("pk"))
+    )
+    return Counter({(pool, hour): count for pool, hour, count in came})
+
+
+def _starts(since: datetime, until: datetime) -> list[tuple[Any, ...]]:
+    """Of every first start: pool, when, since when it had waited, what it was told, if held."""
+    was_held = JobEvent.objects.filter(
+        job=OuterRef("job"), kind="held", at__gte=OuterRef("job__forecast__told_at")
+    )
+    starts = (
+        Attempt.objects.filter(number=1, assigned_at__gte=since, assigned_at__lt=until)
+        .order_by()
+        .annotate(
+            waited_from=Coalesce(F("job__yielded_from"), F("job__queued_at")),
+            was_held=Exists(was_held),
+        )
+    )
+    fields = ("assigned_at", "waited_from", "job__forecast__p50_at", "job__forecast__p90_at")
+    return list(starts.values_list("job__pool_id", *fields, "was_held"))

@@ -1,0 +1,61 @@
+"""Hours of a pool's line: counted once, added up by day, week and weekday."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+
+import pytest
+from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.models import PoolHour, StartForecast
+from scheduler.selectors.waits.buckets import bucket_of, counted, quantile, seconds_of
+from scheduler.selectors.waits.hours import wait_history
+from scheduler.services.timeline.hours import count_hours
+from tests import scenes
+from tests.scenes import NOON, at, start, submit
+
+
+@given(st.floats(0, 1e8), st.floats(0, 1e8))
+def test_buckets_keep_the_order_and_a_tenth(one, other):
+    low, high = sorted((one, other))
+    assert bucket_of(low) <= bucket_of(high)
+    if high >= 1:
+        assert abs(seconds_of(bucket_of(high)) / high - 1) < 0.1
+
+
+def test_quantiles_of_counts_that_add_up():
+    waits = [counted([0.2, 0.4, 60]), counted([600, 6000])]
+    assert quantile(waits, 0.5) == pytest.approx(60, rel=0.1)
+    assert quantile(waits, 0.9) == pytest.approx(6000, rel=0.1)
+    assert quantile(waits, 0.4) == 0 and quantile([], 0.5) is None
+
+
+@pytest.mark.django_db
+def test_hours_are_counted_once_and_shown(client, root, alice, carol, project):
+    cluster = scenes.build_cluster(root, nodes=1, gpus=4)
+    first, second, third = (submit(alice, project, now=at(60 * n)) for n in range(3))
+    for job, p50_s, p90_s in ((first, 500, 900), (second, 300, 800)):
+        StartForecast.objects.create(job=job, told_at=at(130), p50_at=at(p50_s), p90_at=at(p90_s))
+    start(first, cluster.node(1), now=at(420))
+    start(second, cluster.node(1), now=at(660))
+    start(third, cluster.node(1), now=at(3700))
+    assert count_hours(now=at(3599)) == 28 * 24  # the hours before noon
+    assert count_hours(now=at(3600)) == 1 and count_hours(now=at(3601)) == 0
+    row = PoolHour.objects.get(hour=NOON)
+    assert (row.submitted, row.started, row.told, row.within_p50, row.within_p90) == (3, 2, 2, 1, 2)
+    assert count_hours(now=at(7200)) == 1
+    history = wait_history(carol, cluster.pool, zone=UTC)
+    assert history is not None
+    assert (history.day.started, history.within_p50, history.until) == (3, 0.5, at(7200))
+    assert history.day.p50_s == pytest.approx(600, rel=0.1)
+    friday_noon = history.cells[4 * 24 + 12]
+    assert (friday_noon.submitted, friday_noon.started, friday_noon.step) == (3, 2, 1)
+    assert history.cells[0].step == -1
+    client.force_login(carol)
+    page = client.get(reverse("queue:list")).content.decode()
+    assert "How long people wait for default" in page and "Fri 12:00, " in page
+    assert wait_history(carol, cluster.pool, zone=UTC) is not None
+    assert count_hours(now=NOON + timedelta(days=200)) == 28 * 24
+    assert not PoolHour.objects.filter(hour__lt=NOON + timedelta(days=100)).exists()
