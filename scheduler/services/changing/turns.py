@@ -97,7 +97,7 @@ def _line(actor: User, pool: Pool, tier: int) -> list[Job]:
     """The actor's waiting jobs of a tier in the order they have now, locked."""
     if policy_of_pool(pool).order not in _AGE_COUNTS:
         raise Conflict(
-            f"Pool {pool.name} starts jobs by their length, not by their age, so that none of yours "
+            f"Pool {pool.name} starts jobs by their length, not by their age, so none of yours "
             "can let another go first. Hold the one that should wait."
         )
     line = list(
