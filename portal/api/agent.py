@@ -20,6 +20,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from accounts.errors import DomainError
 from portal import limits
+from portal.api.errors import NO_ROOM
 from portal.api.holding import HeldNodes, give_back_connections
 from portal.doors import lanes
 from scheduler import events
@@ -87,6 +88,9 @@ def _refuse(error: Exception) -> HttpResponse:
     if isinstance(error, (OperationalError, InterfaceError)):
         logger.warning("a node is told to try again: %s", error)
         return _answer(Refusal("unavailable", "The database is busy. Try again."), 503)
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        logger.error("the disk below the stored files is full: %s", error)
+        return _answer(Refusal("unavailable", "The server's disk is full. Try again."), 503)
     logger.error("a node's call failed", exc_info=error)
     return _answer(Refusal("server_error", "Something broke on the server."), 500)
 

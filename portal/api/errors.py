@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -28,6 +29,8 @@ from scheduler.spec import SpecInvalid
 logger = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
+# A full disk, a full quota of a file system, a disk that can only be read.
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
 class BadRequest(exceptions.APIException):
@@ -149,6 +152,8 @@ def _of_django(error: Exception) -> tuple[int, str, str]:
         return 400, "bad_request", "The request is malformed."
     if isinstance(error, (OperationalError, InterfaceError)):
         return 503, "database_busy", "The database does not answer right now. Try again shortly."
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        return 503, "disk_full", "The server's disk is full; nothing was changed. Tell an operator."
     return (
         500,
         "server_error",

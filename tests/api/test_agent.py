@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 
 import pytest
+from django.core.files.storage import default_storage
 
 from scheduler.models import Attempt, DeviceSample, Node
 from scheduler.services.nodes import issue_node_token
@@ -185,6 +187,22 @@ def test_log_bytes_arrive_once_and_in_order(client, enrolled, alice, project):
     gap = refusal(call(client, f"{place}&offset=9", b"x", secret), 409, "log_gap")
     assert gap.facts["expected"] == "6"
     assert decode(LogAck, call(client, f"{place}&offset=3", b"lo world", secret).content).size == 11
+
+
+def test_a_full_disk_is_told_to_try_again_and_loses_nothing(
+    client, enrolled, alice, project, monkeypatch
+):
+    node, secret = enrolled
+    attempt = scenes.start(scenes.submit(alice, project), node)
+    place = f"/attempts/{attempt.pk}/log?rank=0&offset=0"
+
+    def full(name, content, **_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(default_storage, "save", full)
+        refusal(call(client, place, b"hello", secret), 503, "unavailable")
+    assert decode(LogAck, call(client, place, b"hello", secret).content).size == 5
 
 
 @pytest.mark.parametrize(
