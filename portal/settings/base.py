@@ -219,6 +219,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
 }
 
+SESSION_COOKIE_AGE = env.whole("TRAINYARD_SIGNED_IN_S", 12 * 3600, low=300)
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"

@@ -226,7 +226,7 @@ PLANTS: Mapping[str, Plant] = {
     "given-up-early": Plant(
         "silent nodes are given up before they have killed what runs there",
         on_server=_give_up_early,
-        kinds=("partition",),
+        kinds=("silence",),
         jobs=("lasting",),
     ),
     "called-success": Plant(

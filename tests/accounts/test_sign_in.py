@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.core import mail
 from django.core.cache import cache
 from django.test import Client
@@ -49,6 +50,7 @@ def test_the_session_changes_with_signing_in(client, alice):
     before = client.session.session_key
     sign_in(client, "alice")
     assert client.session.session_key != before
+    assert client.cookies[settings.SESSION_COOKIE_NAME]["max-age"] == 12 * 3600
 
 
 @pytest.mark.parametrize(

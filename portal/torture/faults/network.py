@@ -9,11 +9,17 @@ from portal.torture.proxy import Weather
 def partition(hand: Hand) -> str:
     """5: a node and the portal do not hear each other; now and then for longer than its grace."""
     node, timers = hand.node_at_work(), hand.yard.timers
-    within_grace_s = min(12.0, 0.8 * timers.grace_s)
-    lengths = (2.0, timers.lease_s + 3.0, within_grace_s, timers.lost_after_s + 3)
-    seconds = hand.dice.choice(lengths)
+    lengths = (2.0, 4.0, timers.lease_s + 3.0, timers.lost_after_s + 3)
     with hand.weather(hand.proxy(node), weather=Weather(block="both")):
-        hand.nap(seconds)
+        hand.nap(hand.dice.choice(lengths))
+    return node
+
+
+def silence(hand: Hand) -> str:
+    """5: one that is at work is not heard for nearly its grace, while others have room."""
+    node = hand.node_at_work()
+    with hand.weather(hand.proxy(node), weather=Weather(block="both")):
+        hand.nap(min(13.5, 0.9 * hand.yard.timers.grace_s))
     return node
 
 
@@ -78,6 +84,7 @@ def cut_submits(hand: Hand) -> str:
 
 FAULTS = (
     Fault("partition", 5, partition),
+    Fault("silence", 5, silence, "silence"),
     Fault("one-way", 5, one_way),
     Fault("flapping", 5, flap),
     Fault("slow", 6, slow_down),
