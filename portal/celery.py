@@ -7,11 +7,13 @@ queue `default` does what may be late.
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from typing import Any
 
-from celery import Celery, signals
+from celery import Celery, signals, states
 
 from accounts.origin import enter_origin, leave_origin
+from portal.beats import note_run
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.embedded")
 
@@ -25,7 +27,7 @@ app.steps["worker"].add("scheduler.tasks:SchedulingLoop")
 app.steps["consumer"].add("scheduler.tasks:LeaseConsumer")
 
 # task: every so many seconds. `expires` keeps a backlog from piling up while workers are away.
-_EVERY_S = {
+EVERY_S = {
     "scheduler.tasks.seal_audit": 5,
     "scheduler.tasks.tend_sessions": 15,
     "scheduler.tasks.simulate_requests": 30,
@@ -44,7 +46,7 @@ _EVERY_S = {
 }
 app.conf.beat_schedule = {
     name: {"task": name, "schedule": seconds, "options": {"expires": seconds}}
-    for name, seconds in _EVERY_S.items()
+    for name, seconds in EVERY_S.items()
 }
 
 
@@ -55,8 +57,11 @@ def _enter(task_id: str, task: Any, **_: Any) -> None:
 
 
 @signals.task_postrun.connect
-def _leave(**_: Any) -> None:
+def _leave(task: Any, state: str | None = None, **_: Any) -> None:
+    """The regular ones leave a note for the health page."""
     leave_origin()
+    if task.name in EVERY_S:
+        note_run(task.name, succeeded=state == states.SUCCESS, now=datetime.now(UTC))
 
 
 @app.task(name="portal.celery.mail_reports")

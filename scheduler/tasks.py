@@ -28,6 +28,7 @@ from scheduler.services.inbox import mailing as notifying
 from scheduler.services.kept import pruning, reports
 from scheduler.services.requesting import mailing, reminding, whatif
 from scheduler.services.sessions import prune_passes, stop_idle_sessions
+from scheduler.services.simulating import scenarios
 from scheduler.services.timeline import hours
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.services.timeline.segments import reconcile_segments
@@ -112,8 +113,9 @@ def reconcile_books() -> bool:
 
 @shared_task
 def simulate_requests() -> int:
-    """Work out the what-ifs that approvers wait for."""
-    return whatif.simulate_waiting(now=timezone.now())
+    """Work out the what-ifs that approvers wait for, then the scenarios of operators."""
+    now = timezone.now()
+    return whatif.simulate_waiting(now=now) + scenarios.simulate_scenarios(now=now)
 
 
 @shared_task

@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 
 from accounts.errors import DomainError, Forbidden, NotFound
 from accounts.permissions import can
-from portal.forms.nodes import EnrolForm, PoolForm
+from portal.forms.cluster.nodes import EnrolForm, PoolForm
 from portal.pages.access import page, viewer_of
 from scheduler.selectors.cluster import get_visible_pool, visible_pools
 from scheduler.services.nodes import create_pool, issue_node_token

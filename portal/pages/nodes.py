@@ -11,12 +11,13 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from accounts.permissions import can
+from portal.forms.cluster.nodes import DrainForm, PlaceForm
 from portal.forms.filters import unknown_parameters
-from portal.forms.nodes import DrainForm, PlaceForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.event_lines import event_line
 from portal.pages.job_tabs import read_since
 from portal.reports.charts import device_charts, device_points, latest
+from scheduler.conf import load_conf
 from scheduler.selectors.cluster import (
     DeviceView,
     NodeView,
@@ -27,6 +28,7 @@ from scheduler.selectors.cluster import (
     nodes_overview,
     pool_summaries,
 )
+from scheduler.selectors.machines.emptying import emptying
 from scheduler.selectors.telemetry import node_series
 from scheduler.services.errors import Invalid
 from scheduler.services.nodes import drain_node, resume_node, retire_node
@@ -46,6 +48,11 @@ DEVICE_ACTIONS = {
     "return": "back in service.",
     "cut": "offered as you said.",
 }
+# Kinds of events that tell of Xid and ECC errors, heat, failed checks and what became of them.
+HARDWARE = (
+    "device_quarantined", "device_check", "device_check_failed", "device_returned",
+    "node_quarantined", "node_returned",
+)  # fmt: skip
 DRAINABLE = (NodeState.READY, NodeState.SILENT, NodeState.QUARANTINED, NodeState.LOST)
 
 
@@ -139,13 +146,22 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
     node = get_visible_node(viewer, name)
     view = node_view(viewer, node)
     series = node_series(viewer, node, since=now - CHART_SPAN)
+    asked = request.GET.get("events", "")
+    is_hardware = asked == "hardware"
+    problems = [] if asked in ("", "hardware") else ["events: choose hardware, or leave it out."]
+    kinds = HARDWARE if is_hardware else ()
+    events = node_events(viewer, node, kinds=kinds, limit=EVENTS_SHOWN)
     context = {
         "node": node,
         "view": view,
         "row": map_row(view),
         "charts": device_charts(series)[:2],
         "since": latest(series),
-        "events": [event_line(event) for event in node_events(viewer, node)[:EVENTS_SHOWN]],
+        "events": [event_line(event) for event in events],
+        "is_hardware": is_hardware,
+        "empties": emptying(viewer, [node], now=now)[node.pk],
+        "lease_s": load_conf().node_lease_s,
+        "problems": problems,
         "may_operate": can(viewer, "operate", None),
         "may_resume": node.state in RESUMABLE or node.drain_requested_at is not None,
         "may_drain": node.state in DRAINABLE and node.drain_requested_at is None,

@@ -73,6 +73,8 @@ PLACES = (
     Place("Money budgets", "finance:budgets", "money", "limit hard stop", "read_books"),
     Place("FOCUS export", "finance:focus", "dl", "finops csv", "read_books"),
     Place("Add node", "nodes:enrol", "plus", "enrol register agent token", "operate_cluster"),
+    Place("Health", "health", "info", "server workers broker late operator", "operate_cluster"),
+    Place("Simulator", "simulator:list", "usage", "what if policy replay", "operate_cluster"),
     Place("Audit", "audit:list", "report", "who changed history events", "read_audit"),
     Place("Roles", "roles:list", "team", "administrators rights", "read_settings"),
     Place("View as role", "preview", "team", "preview persona see as", "administer_cluster"),

@@ -20,7 +20,9 @@ from portal.pages import (
 )
 from portal.pages.calendar import bookings
 from portal.pages.changing.job_change import job_change
+from portal.pages.cluster import simulator
 from portal.pages.cluster.gpu_map import cluster_map
+from portal.pages.cluster.several import node_several
 from portal.pages.cluster.timeline import cluster_timeline
 from portal.pages.composing import templates
 from portal.pages.composing.drafts import draft_drop
@@ -30,6 +32,7 @@ from portal.pages.inbox import announcements, notifications
 from portal.pages.kept import outputs
 from portal.pages.logs import finding as log_finding
 from portal.pages.logs import reading as logs
+from portal.pages.ops.health import health
 from portal.pages.people import (
     audit,
     board,
@@ -117,9 +120,17 @@ queue_urls = [
     path("<slug:pool>/turn/", turns.queue_turn, name="turn"),
 ]
 
+simulator_urls = [
+    path("", simulator.scenario_list, name="list"),
+    path("<int:pk>/", simulator.scenario_detail, name="detail"),
+    path("<int:pk>/apply/", simulator.scenario_apply, name="apply"),
+    path("<int:pk>/forget/", simulator.scenario_forget, name="forget"),
+]
+
 node_urls = [
     path("nodes/", nodes.node_list, name="list"),
     path("enrol/", enrol.node_enrol, name="enrol"),
+    path("several/", node_several, name="several"),
     path("nodes/<str:name>/", nodes.node_detail, name="detail"),
     path("nodes/<str:name>/series/", nodes.node_series_points, name="series"),
     path("nodes/<str:name>/drain/", nodes.node_drain, name="drain"),
@@ -240,7 +251,9 @@ urlpatterns = [
     path("bookings/", include((booking_urls, "bookings"))),
     path("cluster/", cluster_map, name="cluster_map"),
     path("cluster/timeline/", cluster_timeline, name="cluster_timeline"),
+    path("cluster/simulator/", include((simulator_urls, "simulator"))),
     path("cluster/", include((node_urls, "nodes"))),
+    path("ops/health/", health, name="health"),
     path("teams/", include((team_urls, "teams"))),
     path("invitations/<str:secret>/", invitations.invitation_accept, name="invitation"),
     path("usage/", include(([path("", costs.cost_overview, name="overview")], "costs"))),

@@ -204,13 +204,13 @@ SPECTACULAR_SETTINGS = {
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
-USE_TZ = True
 USE_I18N = False
 
 STATIC_URL = "static/"
 STATIC_ROOT = STATE_DIR / "static"
 STATICFILES_DIRS = [ROOT / "static"]
 MEDIA_ROOT = STATE_DIR / "files"
+BACKUP_STAMP = env.text("TRAINYARD_BACKUP_STAMP")
 STORAGES = {
     "default": {
         "BACKEND": "django.core.files.storage.FileSystemStorage",
@@ -244,7 +244,6 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
-DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
 EMAIL_URL = env.text("EMAIL_URL")
 if EMAIL_URL:
     globals().update(environ.Env.email_url_config(EMAIL_URL))

@@ -35,6 +35,16 @@ def entry_point(command: Iterable[str], script: str) -> str:
     return " ".join([word for word in words if not word.startswith("-")][:2])[:128]
 
 
+def kind_of(project: int, nodes: int, gpus_per_node: int, command: object, script: object) -> Kind:
+    """What a job is alike with, from its columns and its spec as it was stored."""
+    words = command if isinstance(command, list) else []
+    return (
+        project,
+        entry_point(words, script if isinstance(script, str) else ""),
+        (nodes * gpus_per_node),
+    )
+
+
 class RunTimes:
     """Run times of ended jobs in seconds: of one kind, of a project with as many GPUs, of as many
     GPUs, of all; the first of these that has `LEAST_RUNS` longer than the job has run tells.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import numpy as np
 
-from scheduler.engine.learning import Kind, RunTimes, entry_point
+from scheduler.engine.learning import Kind, RunTimes, kind_of
 from scheduler.engine.snapshot import NONE, Flags, Floats, Snapshot, Waiting, flags, floats
 from scheduler.engine.worth import gpus_of
 from scheduler.models import Attempt, Job
@@ -69,7 +69,7 @@ class LearntMemory:
         for first in range(0, len(new), _CHUNK):
             rows = Job.objects.filter(pk__in=new[first : first + _CHUNK])
             for pk, *fields in rows.values_list("pk", *_KIND_FIELDS):
-                self.kind_of[pk] = _kind(fields)
+                self.kind_of[pk] = kind_of(*fields)
 
     def _learn(self, jobs: Waiting, ran_s: Mapping[int, float], learns: Flags) -> Waiting:
         is_learnt = learns[jobs.pool]
@@ -125,7 +125,7 @@ def _ended_runs() -> Iterable[tuple[Kind, float]]:
     ).order_by("-pk")
     names = [f"job__{name}" for name in _KIND_FIELDS]
     for began, over, *fields in ended.values_list("started_at", "ended_at", *names)[:LEARN_FROM]:
-        yield _kind(fields), max(1.0, (over - began).total_seconds())
+        yield kind_of(*fields), max(1.0, (over - began).total_seconds())
 
 
 def _ran_before() -> dict[int, float]:
@@ -140,10 +140,3 @@ def _ran_before() -> dict[int, float]:
         if began and over:
             ran_s[job] = ran_s.get(job, 0.0) + max(0.0, (over - began).total_seconds())
     return ran_s
-
-
-def _kind(fields: Sequence[object]) -> Kind:
-    project, nodes, gpus, command, script = fields
-    words = command if isinstance(command, list) else []
-    entry = entry_point(words, script if isinstance(script, str) else "")
-    return int(str(project)), entry, int(str(nodes)) * int(str(gpus))

@@ -54,7 +54,7 @@ from scheduler.models.requesting import (
     RequestVersion,
     WhatIf,
 )
-from scheduler.models.saved import SavedView
+from scheduler.models.saved import SavedView, Scenario
 from scheduler.models.segments import DeviceSegment
 from scheduler.models.sessions import Session, SessionPass
 from scheduler.models.sets import JobSet
@@ -142,6 +142,7 @@ __all__ = [
     "RequestVersion",
     "Retention",
     "SavedView",
+    "Scenario",
     "SchedulerLease",
     "SchedulingRule",
     "Secret",

@@ -167,11 +167,14 @@ def _views(viewer: User, nodes: list[Node]) -> list[NodeView]:
     return [NodeView(node, tuple(by_node.get(node.pk, ()))) for node in nodes]
 
 
-def node_events(viewer: User, node: Node, *, limit: int = 100) -> QuerySet[NodeEvent]:
-    """The node's history, newest first."""
+def node_events(
+    viewer: User, node: Node, *, kinds: Iterable[str] = (), limit: int = 100
+) -> QuerySet[NodeEvent]:
+    """The node's history, newest first; of these kinds, or all of it."""
     if not viewer.is_authenticated:
         return NodeEvent.objects.none()
-    return node.events.select_related("actor").order_by("-id")[:limit]
+    events = node.events.filter(kind__in=kinds) if kinds else node.events.all()
+    return events.select_related("actor").order_by("-id")[:limit]
 
 
 def serving(devices: QuerySet[Device], gpu_model: str, milli: int) -> QuerySet[Device]:

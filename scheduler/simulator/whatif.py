@@ -142,7 +142,7 @@ class TeamWaits:
 @dataclass(frozen=True, slots=True)
 class Impact:
     """One figure for each setting, the first being how it is. `left_out`: jobs that some setting
-    never lets start; they count in none.
+    never lets start; they count in none. `measures` are of all jobs together.
     """
 
     jobs: int
@@ -150,14 +150,17 @@ class Impact:
     teams: tuple[TeamWaits, ...]
     preemptions: tuple[int, ...]
     utilisation: tuple[float, ...]
+    measures: tuple[Measures, ...] = ()
 
 
 def impact_of(
     workload: Workload,
     settings: Sequence[Setting],
     tell: Callable[[int], None] = lambda _done: None,
+    price: float | None = None,
 ) -> Impact:
-    """Replay the same jobs in each setting; `tell` hears how many settings are through."""
+    """Replay the same jobs in each setting; `tell` hears how many settings are through. `price` is
+    that of a GPU-hour."""
     rows = ints(np.arange(len(workload)))
     for setting in settings:
         rows = ints(rows[_fits(workload.take(rows), setting)])
@@ -172,9 +175,9 @@ def impact_of(
             outcomes.append(found)
             tell(len(outcomes))
         if not len(stuck):
-            return _impact(jobs, settings, outcomes, len(workload) - len(jobs))
+            return _impact(jobs, settings, outcomes, len(workload) - len(jobs), price)
         rows = ints(np.delete(rows, stuck))
-    return _impact(workload.take(ints([])), settings, [], len(workload))
+    return _impact(workload.take(ints([])), settings, [], len(workload), price)
 
 
 def _fits(jobs: Workload, setting: Setting) -> Ints:
@@ -203,7 +206,11 @@ def _nothing() -> Outcome:
 
 
 def _impact(
-    jobs: Workload, settings: Sequence[Setting], outcomes: Sequence[Outcome], left_out: int
+    jobs: Workload,
+    settings: Sequence[Setting],
+    outcomes: Sequence[Outcome],
+    left_out: int,
+    price: float | None,
 ) -> Impact:
     team = jobs.teams()
     teams = settings[0].teams
@@ -224,6 +231,11 @@ def _impact(
         utilisation=tuple(
             _utilisation(jobs, one, setting)
             for one, setting in zip(outcomes, settings, strict=False)
+        ),
+        measures=tuple(
+            _measures(jobs, one, setting.nodes, left_out, price)
+            for one, setting in zip(outcomes, settings, strict=False)
+            if len(jobs)
         ),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from tests.pages import starting
+from tests.pages import operating, starting
 from tests.pages.rows import Row
 from tests.pages.rows import get as _get
 from tests.pages.rows import post as _post
@@ -60,6 +60,7 @@ ROWS: tuple[Row, ...] = (
     _post("jobs:pause", _MOVES, "running"),
     _post("jobs:release", _MOVES, "held"),
     *(Row(*one) for one in starting.ROWS),
+    *operating.ROWS,
     _get("sessions:list", _ALL),
     _get("sessions:new", _ALL),
     _post("sessions:new", _ALL),
@@ -77,15 +78,6 @@ ROWS: tuple[Row, ...] = (
     _get("bookings:list", _ALL),
     _post("bookings:list", "403 403 200 403 200 403 200", nodes="0"),
     _post("bookings:cancel", "403 403 302 403 302 404 302", "booking"),
-    _get("nodes:list", _ALL),
-    _get("nodes:enrol", "403 403 403 403 200 403 200"),
-    _get("nodes:detail", _ALL, "node"),
-    _get("nodes:series", _ALL, "node"),
-    _post("nodes:drain", _OPERATES, "node", reason="fans"),
-    _post("nodes:resume", _OPERATES, "node"),
-    _post("nodes:device", _OPERATES, "node", "index", action="quarantine", reason="fan"),
-    _post("nodes:retire", _OPERATES, "node"),
-    _post("nodes:place", _OPERATES, "node"),
     _get("teams:list", _ALL),
     _post("teams:list", "403 403 403 403 302 403 302", name="Robots"),
     _get("teams:board", _TEAM, "team"),

@@ -35,6 +35,7 @@ from scheduler.services.mailing import create_schedule
 from scheduler.services.saved import save_view
 from scheduler.services.secrets import set_secret
 from scheduler.services.sharing.budgets import set_budget
+from scheduler.services.simulating.scenarios import ask_scenario
 from tests import requesting
 from tests.composing import make_template
 from tests.factories import person
@@ -115,7 +116,7 @@ def things(people, root, alice, bob, lead, team, project):
         **waiting_of(alice, project),
         **asked_for(alice, lead, root, project, yard.cluster.pool),
         "pool": "default",
-        "booking": book_soon(lead, project, yard.cluster.pool).pk,
+        **planned_by(root, lead, project, yard.cluster.pool),
         "node": "n1",
         "index": 0,
         "team": team.slug,
@@ -138,15 +139,18 @@ def things(people, root, alice, bob, lead, team, project):
     }
 
 
+def planned_by(root: User, lead: User, project: Project, pool: Pool) -> dict[str, int]:
+    """A booking, and a question to the simulator."""
+    asked = ask_scenario(actor=root, pool=pool, hours=1, changes=["policy=fifo"])
+    return {"booking": book_soon(lead, project, pool).pk, "scenario": asked.pk}
+
+
 def waiting_of(alice: User, project: Project) -> dict[str, Any]:
     """An array and a session that wait."""
     session = submit(alice, project, script="", session="shell")
     job_set = submit(alice, project, array="0-3%2").job_set
     assert job_set is not None
-    return {
-        "job_set": job_set.pk,
-        "session": session.pk,
-    }
+    return {"job_set": job_set.pk, "session": session.pk}
 
 
 def reports_of(root: User) -> dict[str, Any]:

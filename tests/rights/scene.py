@@ -26,6 +26,7 @@ from accounts.services import (
 )
 from scheduler.models import Asset, Attempt, Job, Pool
 from scheduler.services.books import approve_spending, propose_asset
+from scheduler.services.simulating.scenarios import ask_scenario
 from tests import requesting, scenes
 from tests.composing import make_template
 from tests.factories import member, person
@@ -99,6 +100,11 @@ def _bought(pool: Pool) -> Asset:
     return approve_spending(actor=person(f"second-{asset.pk}", is_superuser=True), row=asset)
 
 
+def _replayed(pool: Pool) -> int:
+    root = User.objects.get(username="root")
+    return ask_scenario(actor=root, pool=pool, hours=1, changes=["policy=fifo"]).pk
+
+
 def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead: User) -> Side:
     project = create_project(actor=lead, team=team, name="Work")
     # Rights are read once for each object: these two have been asked before there was a project.
@@ -123,6 +129,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
         "session": scenes.submit(somebody, project, script="", session="shell").pk,
         "asked": asked.pk,
         "booking": book_soon(lead, project, pool).pk,
+        "scenario": _replayed(pool),
         "pool": pool.name,
         "node": node.name,
         "team": team.slug,

@@ -87,7 +87,7 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "403 200 200 403 404 200 403",
         "404 404 404 403 404 200 403",
     ),
-    # Who sets a cluster up.
+    # Who sets a cluster up, and looks after it: nobody else is told whether it is there.
     "welcome": (
         "404 404 404 404 200 200 404",
         "404 404 404 404 200 200 404",
@@ -140,8 +140,12 @@ PAGES: Final[dict[str, str]] = {
     "bookings:list": "everybody",
     "nodes:list": "everybody",
     "nodes:enrol": "operate",
+    "nodes:several": "operate",
     "nodes:detail": "everybody",
     "nodes:series": "everybody",
+    "health": "operate",
+    "simulator:list": "operate",
+    "simulator:detail": "welcome",
     "teams:list": "everybody",
     "teams:board": "team",
     "teams:detail": "team",

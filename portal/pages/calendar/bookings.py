@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.errors import DomainError, Forbidden
 from accounts.models import Project, Team
-from portal.forms.bookings import BookingForm, next_hours
+from portal.forms.cluster.bookings import BookingForm, next_hours
 from portal.pages.access import page, said_and_back, viewer_of
 from scheduler.selectors.calendar.bookings import (
     bookable_owners,

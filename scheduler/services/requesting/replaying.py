@@ -78,16 +78,12 @@ def replay_past(
     window = window_of(pool, since, now, apart=apart, most_jobs=most_jobs)
     if not len(window.workload):
         return Past(pool, since, now, window, None, ())
-    models = set(
-        Device.objects.filter(node__pool=pool, is_present=True, in_service=True).values_list(
-            "model", flat=True
-        )
-    )
+    models = models_of(pool)
     notes = _notes(question, window, most_jobs, models)
     if question.kind not in GPU_KINDS:
         return Past(pool, since, now, window, None, notes)
-    policy, said = _policy(pool)
-    base = _teams(window, question, pool, models, now)
+    policy, said = replayable_policy(pool)
+    base = teams_today(window, pool, {question.gpu_model} - {""} or models, now, apart=apart)
     settings = [Setting(nodes=window.nodes, policy=policy, teams=base)]
     for amount in question.amounts:
         teams = with_grant(base, question, amount)
@@ -121,7 +117,7 @@ def _busiest_pool(team: Team, since: datetime) -> Pool | None:
     return pools.filter(pk=first["pool_id"]).first() if first else pools.first()
 
 
-def _policy(pool: Pool) -> tuple[Policy, tuple[str, ...]]:
+def replayable_policy(pool: Pool) -> tuple[Policy, tuple[str, ...]]:
     """The rule in force in the pool, as far as the simulator can follow it."""
     policy = policy_of_pool(pool)
     if policy.stops_lower_tiers:
@@ -145,24 +141,25 @@ def _notes(question: Question, window: Window, most_jobs: int, models: set[str])
     return tuple(notes)
 
 
-def _teams(
-    window: Window, question: Question, pool: Pool, models: set[str], now: datetime
+def teams_today(
+    window: Window, pool: Pool, models: set[str], now: datetime, *, apart: Project | None = None
 ) -> Teams:
     """Limits of today for those who ran; of several rows of one account the tightest."""
     slugs = [name for name in window.teams if "/" not in name]
     quotas = list(
         Quota.objects.filter(account__team__slug__in=slugs).select_related("account__team")
     )
-    if isinstance(question.owner, Project):
-        quotas += list(Quota.objects.filter(account__project=question.owner))
+    if apart is not None:
+        quotas += list(Quota.objects.filter(account__project=apart))
     effective = effective_of(quotas, now=now)
     by_name: dict[str, list[Effective]] = {}
     for quota in quotas:
         if quota.pool_id not in (None, pool.pk):
             continue
-        if quota.gpu_model and quota.gpu_model not in ({question.gpu_model} - {""} or models):
+        if quota.gpu_model and quota.gpu_model not in models:
             continue
-        name = quota.account.team.slug if quota.account.team else question.name
+        team = quota.account.team
+        name = team.slug if team else apart.path if apart else ""
         by_name.setdefault(name, []).append(effective[quota.pk])
     own = [by_name.get(name, []) for name in window.teams]
     return Teams(
@@ -178,6 +175,12 @@ def _teams(
 
 def _tightest(limits: Sequence[int | None]) -> int:
     return min((one for one in limits if one is not None), default=NONE)
+
+
+def models_of(pool: Pool) -> set[str]:
+    """What GPUs it has."""
+    devices = Device.objects.filter(node__pool=pool, is_present=True, in_service=True)
+    return set(devices.order_by().values_list("model", flat=True).distinct())
 
 
 def gpus_in_service(pool: Pool | None, gpu_model: str) -> int:

@@ -1,0 +1,57 @@
+"""When each regular task last ran, kept beside the broker: what a health page asks about workers.
+
+A note in the broker and no row: tasks run every few seconds, and a database that is slow or down
+must not be asked to say that the worker is well.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import redis
+from django.conf import settings
+
+logger = logging.getLogger(__name__)
+
+KEY = "trainyard:tasks"
+TIMEOUT_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The end of a task's last run, and whether it succeeded."""
+
+    at: datetime
+    succeeded: bool
+
+
+def note_run(task: str, *, succeeded: bool, now: datetime) -> None:
+    """Say that a task has ended; a broker that is away is told nothing."""
+    try:
+        with _broker() as client:
+            client.hset(KEY, task, f"{now.timestamp():.0f} {'ok' if succeeded else 'failed'}")
+    except (redis.RedisError, OSError, ValueError):
+        logger.info("the broker is away; the end of %s is not noted", task)
+
+
+def read_runs() -> dict[str, Run] | None:
+    """By name of task; None when the broker does not answer within half a second."""
+    try:
+        with _broker() as client:
+            noted = client.hgetall(KEY)
+    except (redis.RedisError, OSError, ValueError):
+        return None
+    return {task.decode(): _read(said.decode()) for task, said in noted.items()}
+
+
+def _broker() -> redis.Redis:
+    return redis.Redis.from_url(
+        settings.REDIS_URL, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S
+    )
+
+
+def _read(said: str) -> Run:
+    at, _, word = said.partition(" ")
+    return Run(datetime.fromtimestamp(int(at), UTC), word == "ok")

@@ -1,0 +1,185 @@
+"""The simulator: the last hours of a pool under other rules, and what would have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils import timezone
+
+from accounts.errors import DomainError, Forbidden
+from accounts.permissions import is_operator
+from portal.forms.cluster.simulating import ScenarioForm
+from portal.pages.access import page, said_and_back, viewer_of
+from portal.templatetags.measures import duration
+from scheduler.models import Pool
+from scheduler.selectors.cluster import visible_pools
+from scheduler.selectors.machines.scenarios import get_visible_scenario, visible_scenarios
+from scheduler.services.sharing.policies import policy_in_force, policy_of_pool
+from scheduler.services.simulating.scenarios import (
+    apply_scenario,
+    ask_scenario,
+    forget_scenario,
+    policy_wanted,
+)
+
+SHOWN = 50
+# name of the measure: words, whether more of it is better (None: neither).
+_ROWS: dict[str, tuple[str, bool | None]] = {
+    "wait_p50_s": ("Wait, p50", False),
+    "wait_p90_s": ("Wait, p90", False),
+    "utilisation": ("GPUs in use", True),
+    "preemptions": ("Stops for others", False),
+    "failures": ("Stops by lost nodes", None),
+    "jain": ("Fairness among teams (Jain)", True),
+    "gpu_hours": ("GPU-hours held", None),
+    "cost": ("Cost", None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measure in both settings, in words; `tone` says whether the change is for the better."""
+
+    words: str
+    before: str
+    after: str
+    change: str
+    tone: str
+
+
+@page("GET", "POST")
+def scenario_list(request: HttpRequest) -> HttpResponseBase:
+    """What was asked so far, and a new question."""
+    viewer = viewer_of(request)
+    if not is_operator(viewer):
+        raise Forbidden("Only operators replay what others ran. Ask one of them.")
+    pools = {pool.name: pool for pool in visible_pools(viewer)}
+    sent = request.POST if request.method == "POST" else None
+    form = ScenarioForm(sent, pools=pools, initial=_initial(request))
+    if sent is not None and form.is_valid():
+        said = form.cleaned_data
+        try:
+            scenario = ask_scenario(
+                actor=viewer,
+                pool=pools[said["pool"]],
+                hours=said["hours"],
+                changes=form.changes(),
+                name=said["name"],
+            )
+        except Forbidden:
+            raise
+        except DomainError as refused:
+            field = "more" if refused.field == "changes" else refused.field
+            form.add_error(field if field in form.fields else None, refused.detail)
+        else:
+            return redirect("simulator:detail", scenario.pk)
+    policy = policy_in_force()
+    context = {
+        "form": form,
+        "rows": list(visible_scenarios(viewer)[:SHOWN]),
+        "policy": policy,
+        "now": timezone.now(),
+    }
+    return render(request, "cluster/simulator.html", context, status=422 if form.errors else 200)
+
+
+def _initial(request: HttpRequest) -> dict[str, str]:
+    """What a link has filled in already: `?pool=&order=`."""
+    asked = {name: request.GET.get(name, "") for name in ("pool", "order")}
+    return {name: text for name, text in asked.items() if text}
+
+
+@page("GET")
+def scenario_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """The answer as soon as it is there, and the button that puts the policy in force."""
+    viewer = viewer_of(request)
+    scenario = get_visible_scenario(viewer, pk)
+    answer: dict[str, Any] = scenario.answer
+    wanted = policy_wanted(scenario) if scenario.progress == "done" else {}
+    context = {
+        "scenario": scenario,
+        "answer": answer,
+        "since": scenario.created_at - timedelta(hours=scenario.hours),
+        "figures": list(_figures(answer)) if scenario.progress == "done" else [],
+        "teams": [_team(one) for one in answer.get("teams", ())],
+        "wanted": _diff(scenario.pool, wanted) if wanted else [],
+        "is_open": scenario.progress in ("waiting", "running"),
+        "now": timezone.now(),
+    }
+    part = "#live" if request.GET.get("part") == "live" else ""
+    return render(request, f"cluster/scenario.html{part}", context)
+
+
+@page("POST")
+def scenario_apply(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Put the scenario's policy in force for its pool."""
+    viewer = viewer_of(request)
+    scenario = get_visible_scenario(viewer, pk)
+
+    def act() -> str:
+        rule = apply_scenario(actor=viewer, scenario=scenario)
+        where = f"{rule.name} is in force in pool {scenario.pool.name}"
+        return f"{where} from the next cycle on; the audit has what was before."
+
+    return said_and_back(request, act, "simulator:detail", pk)
+
+
+@page("POST")
+def scenario_forget(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Delete one."""
+    viewer = viewer_of(request)
+    scenario = get_visible_scenario(viewer, pk)
+    forget_scenario(actor=viewer, scenario=scenario)
+    messages.success(request, f"{scenario} is forgotten.")
+    return redirect("simulator:list")
+
+
+def _figures(answer: dict[str, Any]) -> Iterator[Figure]:
+    before, after = answer["measures"]
+    for name, (words, is_good) in _ROWS.items():
+        if before.get(name) is None or after.get(name) is None:
+            continue
+        change = after[name] - before[name]
+        shown = [_shown(name, one[name], answer["currency"]) for one in (before, after)]
+        said = _shown(name, abs(change), answer["currency"])
+        is_news = shown[0] != shown[1]
+        sign = "+" if change > 0 else "−"
+        tone = ""
+        if is_news and is_good is not None:
+            tone = "good" if (change > 0) == is_good else "warntxt"
+        yield Figure(words, shown[0], shown[1], f"{sign}{said}" if is_news else "the same", tone)
+
+
+def _shown(name: str, value: float, currency: str) -> str:
+    if name.endswith("_s"):
+        return duration(value)
+    if name == "utilisation":
+        return f"{value:.1%}"
+    if name == "jain":
+        return f"{value:.3f}"
+    if name == "cost":
+        return f"{value:,.2f} {currency}"
+    return f"{value:,.1f}" if name == "gpu_hours" else f"{value:,.0f}"
+
+
+def _team(team: dict[str, Any]) -> dict[str, Any]:
+    """A team's waits in words; better or worse only where it is news."""
+    before, after = team["p90_s"]
+    tone = "" if not team["is_news"] else "good" if after < before else "warntxt"
+    waits = {name: [duration(one) for one in team[name]] for name in ("p50_s", "p90_s")}
+    return {**team, **waits, "tone": tone}
+
+
+def _diff(pool: Pool, wanted: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The rule of the pool as it is and as it would be: field, before, after."""
+    now, words = policy_of_pool(pool), {True: "yes", False: "no", None: "as the cluster says"}
+    return [
+        ("who is next", now.order, wanted["name"]),
+        ("may stop others", words[now.preempts], words[wanted.get("preempts")]),
+    ]

@@ -1,0 +1,129 @@
+"""When nodes will be empty if they take nothing new: who holds them, and until when.
+
+At the latest is what time limits say. Likely is what the runs of jobs that were alike say, by the
+scheduler's own rule (`scheduler/engine/learning.py`), and never later than the limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Any
+
+from django.db.models import Count
+
+from accounts.models import User
+from accounts.permissions import can
+from accounts.selectors import visible_projects
+from scheduler.engine.learning import Kind, RunTimes, kind_of
+from scheduler.models import Allocation, Attempt, Node
+from scheduler.states import AttemptState, EndReason
+
+# The latest so many runs of the projects that hold the nodes tell.
+LEARN_FROM = 400
+_KIND = ("project_id", "nodes", "gpus_per_node", "spec__command", "spec__script")
+_HELD = ("placement__node", "placement__attempt", "placement__attempt__started_at",
+         "placement__attempt__assigned_at", "placement__attempt__extended_to_s")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A job on a node. `job` is 0 and `name` empty where the viewer may not see it.
+
+    `likely` is None where nothing alike has run for longer.
+    """
+
+    job: int
+    name: str
+    gpus: int
+    latest: datetime
+    likely: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Emptying:
+    """Of one node; the holder that leaves last is the last. Without holders it is empty now."""
+
+    holders: tuple[Holder, ...] = ()
+
+    @property
+    def latest(self) -> datetime | None:
+        """When the last time limit is over; None if nobody is there."""
+        return self.holders[-1].latest if self.holders else None
+
+    @property
+    def likely(self) -> datetime | None:
+        """When it is probably empty; None if of some job nothing is known."""
+        ends = [one.likely for one in self.holders]
+        return None if None in ends else max((end for end in ends if end), default=None)
+
+    @property
+    def last(self) -> Holder | None:
+        """Who holds it longest by the limits."""
+        return self.holders[-1] if self.holders else None
+
+
+def emptying(viewer: User, nodes: Collection[Node], *, now: datetime) -> dict[int, Emptying]:
+    """By node, every one of them; two statements and what the viewer's rights take."""
+    found: dict[int, list[Holder]] = {node.pk: [] for node in nodes}
+    job = "placement__attempt__job"
+    fields = (*_HELD, job, f"{job}__name", f"{job}__time_limit_s")
+    kinds = [f"{job}__{name}" for name in _KIND]
+    rows = list(
+        Allocation.objects.filter(released_at__isnull=True, placement__node__in=nodes)
+        .order_by()
+        .values_list(*fields, *kinds)
+        .annotate(gpus=Count("id"))
+    )
+    if not rows:
+        return {node: Emptying() for node in found}
+    own = _own_projects(viewer)
+    times = RunTimes(_runs({row[len(fields)] for row in rows}))
+    for row in rows:
+        node, holder = _holder(row, times, own, now)
+        found[node].append(holder)
+    return {
+        node: Emptying(tuple(sorted(all_, key=attrgetter("latest"))))
+        for node, all_ in found.items()
+    }
+
+
+def _holder(
+    row: tuple[Any, ...], times: RunTimes, own: frozenset[int] | None, now: datetime
+) -> tuple[int, Holder]:
+    node, _, began, assigned, extended_s, number, name, limit_s, *kind, gpus = row
+    since = began or assigned
+    latest = max(since + timedelta(seconds=extended_s or limit_s), now)
+    ahead_s = times.ahead_s(kind_of(*kind), (now - since).total_seconds())
+    likely = None
+    if math.isfinite(ahead_s):
+        likely = min(now + timedelta(seconds=ahead_s), latest)
+    holder = Holder(number, name, gpus, latest, likely)
+    if own is not None and kind[0] not in own:
+        holder = replace(holder, job=0, name="")
+    return node, holder
+
+
+def _own_projects(viewer: User) -> frozenset[int] | None:
+    if can(viewer, "see_jobs", None):
+        return None
+    return frozenset(visible_projects(viewer).values_list("pk", flat=True))
+
+
+def _runs(projects: set[int]) -> list[tuple[Kind, float]]:
+    """The latest runs of these projects that ended well."""
+    ended = Attempt.objects.filter(
+        state=AttemptState.ENDED,
+        end_reason=EndReason.COMPLETED,
+        started_at__isnull=False,
+        ended_at__isnull=False,
+        job__project__in=projects,
+    ).order_by("-pk")
+    names = [f"job__{name}" for name in _KIND]
+    rows = ended.values_list("started_at", "ended_at", *names)[:LEARN_FROM]
+    return [
+        (kind_of(*kind), max(1.0, (over - began).total_seconds())) for began, over, *kind in rows
+    ]

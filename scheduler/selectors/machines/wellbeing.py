@@ -1,0 +1,107 @@
+"""What an operator asks first: is the whole of it alive, and if not, what is late."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count, Min, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+
+from accounts.errors import Forbidden
+from accounts.models import AuditEvent, AuditHead, User
+from accounts.permissions import is_operator
+from scheduler.models import (
+    CycleRecord,
+    DeviceSample,
+    Job,
+    Node,
+    OutboundMail,
+    Reconciliation,
+    SchedulerLease,
+)
+from scheduler.states import JobState, NodeState, WaitReason
+
+GIVEN_UP_WITHIN = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """How many nodes are in a state, and the one of them that was heard longest ago."""
+
+    state: str
+    count: int
+    oldest: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wellbeing:
+    """Moments are None where there is none; `unseen_since` is of the oldest waiting job that no
+    cycle has looked at, `unsealed_since` of the oldest event outside the audit's chain.
+    """
+
+    answered_ms: float
+    lease_until: datetime | None
+    lease_holder: str
+    cycle_at: datetime | None
+    cycle_ms: float | None
+    unseen_since: datetime | None
+    unsealed_since: datetime | None
+    reconciled_at: datetime | None
+    reconciled: bool | None
+    oldest_sample: datetime | None
+    mails_waiting: int
+    mail_due_since: datetime | None
+    mails_given_up: int
+    nodes: tuple[Machines, ...]
+
+
+def wellbeing(viewer: User, *, now: datetime) -> Wellbeing:
+    """Three statements, however much there is. Raises Forbidden, and what the database raises."""
+    if not is_operator(viewer):
+        raise Forbidden("Only operators see how the server itself is. Ask one of them.")
+    began = time.perf_counter()
+    moments = _moments(viewer)
+    answered_ms = (time.perf_counter() - began) * 1000
+    waiting = Q(sent_at__isnull=True, given_up_at__isnull=True)
+    mails = OutboundMail.objects.order_by().aggregate(
+        mails_waiting=Count("pk", filter=waiting),
+        mail_due_since=Min("not_before", filter=waiting),
+        mails_given_up=Count("pk", filter=Q(given_up_at__gt=now - GIVEN_UP_WITHIN)),
+    )
+    nodes = Node.objects.exclude(state=NodeState.RETIRED).order_by("state").values_list("state")
+    return Wellbeing(
+        answered_ms=answered_ms,
+        nodes=tuple(Machines(*row) for row in nodes.annotate(Count("pk"), Min("last_seen_at"))),
+        **moments,
+        **mails,
+    )
+
+
+def _moments(viewer: User) -> dict[str, Any]:
+    """Each the first row of a list, all of them as one statement around the viewer's own row."""
+    lease = SchedulerLease.objects.order_by("-expires_at")
+    cycle = CycleRecord.objects.order_by("-id")
+    checked = Reconciliation.objects.order_by("-pk")
+    unseen = Job.objects.filter(state=JobState.QUEUED, wait_reason=WaitReason.EVALUATING)
+    sealed = AuditHead.objects.filter(pk=1).values("until_id")
+    unsealed = AuditEvent.objects.filter(pk__gt=Coalesce(Subquery(sealed), 0)).order_by("pk")
+    wanted = {
+        "lease_until": _first(lease, "expires_at"),
+        "lease_holder": _first(lease, "holder"),
+        "cycle_at": _first(cycle, "at"),
+        "cycle_ms": _first(cycle, "duration_ms"),
+        "unseen_since": _first(unseen.order_by("queued_at"), "queued_at"),
+        "unsealed_since": _first(unsealed, "at"),
+        "reconciled_at": _first(checked, "at"),
+        "reconciled": _first(checked, "holds"),
+        "oldest_sample": _first(DeviceSample.objects.order_by("at"), "at"),
+    }
+    found = User.objects.filter(pk=viewer.pk).annotate(**wanted).values(*wanted).get()
+    return {**found, "lease_holder": found["lease_holder"] or ""}
+
+
+def _first(rows: QuerySet[Any], field: str) -> Subquery:
+    return Subquery(rows.values(field)[:1])

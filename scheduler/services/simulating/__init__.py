@@ -1,0 +1,1 @@
+"""The past once more, for those who run the cluster."""

@@ -1,0 +1,199 @@
+"""Scenarios: asked for by operators, replayed by a task, kept until somebody forgets them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.selectors import rates_over
+from accounts.services.audit import record
+from scheduler import events
+from scheduler.conf import load_conf
+from scheduler.engine.policy import Policy
+from scheduler.models import Pool, PoolRule, Scenario
+from scheduler.selectors.traces import Window, window_of
+from scheduler.services.errors import Conflict, Invalid
+from scheduler.services.requesting.replaying import (
+    MOST_JOBS,
+    models_of,
+    replayable_policy,
+    teams_today,
+)
+from scheduler.services.sharing.policies import policy_of_pool, set_pool_policy
+from scheduler.services.sharing.rights import require_operator
+from scheduler.simulator.changes import ChangeInvalid, changed
+from scheduler.simulator.whatif import Setting, impact_of
+
+logger = logging.getLogger(__name__)
+
+TASK = "scheduler.tasks.simulate_requests"
+MOST_HOURS = 24 * 30
+MOST_CHANGES = 20
+# Of an operator's scenarios so many may wait at once.
+MOST_WAITING = 10
+# A simulation whose worker died is taken up again after this.
+STUCK_AFTER = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What ran, and the rules as they are."""
+
+    window: Window
+    setting: Setting
+    price: float | None
+    notes: tuple[str, ...]
+
+
+@transaction.atomic
+def ask_scenario(
+    *,
+    actor: User,
+    pool: Pool,
+    hours: int,
+    changes: Sequence[str],
+    name: str = "",
+    now: datetime | None = None,
+) -> Scenario:
+    """Have the last hours replayed with these changes. Raises Invalid, which names the change."""
+    require_operator(actor)
+    now = now or timezone.now()
+    if not 1 <= hours <= MOST_HOURS:
+        raise Invalid(f"Choose 1 to {MOST_HOURS} hours.", field="hours")
+    if not changes:
+        raise Invalid("Change something: it would be replayed as it was.", field="changes")
+    if len(changes) > MOST_CHANGES:
+        raise Invalid(f"Make at most {MOST_CHANGES} changes at once.", field="changes")
+    if Scenario.objects.filter(progress__in=("waiting", "running")).count() >= MOST_WAITING:
+        raise Conflict(f"{MOST_WAITING} scenarios wait already; wait for their answers.")
+    base = _base_of(pool, hours, now)
+    try:
+        changed(base.setting, changes)
+    except ChangeInvalid as error:
+        raise Invalid(f"{str(error)[:1].upper()}{str(error)[1:]}.", field="changes") from None
+    scenario = Scenario.objects.create(
+        name=name.strip()[:80],
+        pool=pool,
+        hours=hours,
+        changes=list(changes),
+        asked_by=actor,
+        created_at=now,
+    )
+    after = {"pool": pool.name, "hours": hours, "changes": list(changes)}
+    record(actor, "scenario.ask", scenario, after=after, now=now)
+    events.send_on_commit(TASK)
+    return scenario
+
+
+@transaction.atomic
+def forget_scenario(*, actor: User, scenario: Scenario) -> None:
+    """Delete it and its answer."""
+    require_operator(actor)
+    record(actor, "scenario.forget", scenario, before={"name": scenario.name})
+    scenario.delete()
+
+
+def policy_wanted(scenario: Scenario) -> dict[str, Any]:
+    """What a rule of the pool with the scenario's policy would say; empty if it changes none.
+
+    The placement of the pool's own rule stays.
+    """
+    said = dict(change.partition("=")[::2] for change in scenario.changes)
+    if "policy" not in said and "preempt" not in said:
+        return {}
+    rule = PoolRule.objects.filter(pool=scenario.pool, ended_at=None).first()
+    wanted: dict[str, Any] = {
+        "name": said.get("policy") or str(policy_of_pool(scenario.pool).order),
+        "placement": rule.placement if rule else "",
+    }
+    if "preempt" in said:
+        wanted["preempts"] = said["preempt"] == "yes"
+    return wanted
+
+
+def apply_scenario(*, actor: User, scenario: Scenario) -> PoolRule:
+    """Put its policy in force for its pool. Raises Conflict, Invalid, Forbidden."""
+    require_operator(actor)
+    wanted = policy_wanted(scenario)
+    if scenario.progress != "done" or not wanted:
+        raise Conflict("Only a policy whose replay is done can be put in force.")
+    return set_pool_policy(actor=actor, pool=scenario.pool, **wanted)
+
+
+def simulate_scenarios(*, now: datetime | None = None, most: int = 5) -> int:
+    """Work out what waits, oldest first; how many were done. Safe when two run at once."""
+    now = now or timezone.now()
+    stuck = Scenario.objects.filter(progress="running", created_at__lt=now - STUCK_AFTER)
+    stuck.update(progress="waiting")
+    done = 0
+    waiting = Scenario.objects.filter(progress="waiting").order_by("id")
+    for pk in list(waiting.values_list("pk", flat=True)[:most]):
+        if Scenario.objects.filter(pk=pk, progress="waiting").update(progress="running"):
+            _simulate(Scenario.objects.select_related("pool").get(pk=pk), now)
+            done += 1
+    return done
+
+
+def _simulate(scenario: Scenario, now: datetime) -> None:
+    try:
+        scenario.answer = _answer(scenario, now)
+        scenario.progress = "done" if scenario.answer["measures"] else "empty"
+    except Exception as error:
+        logger.exception("scenario %s failed", scenario.pk)
+        scenario.answer, scenario.progress = {"problem": str(error)[:500]}, "failed"
+    scenario.finished_at = timezone.now()
+    scenario.save(update_fields=["answer", "progress", "finished_at"])
+    if scenario.asked_by_id:
+        events.publish_on_commit(f"user:{scenario.asked_by_id}")
+
+
+def _answer(scenario: Scenario, now: datetime) -> dict[str, Any]:
+    """Of the hours before it was asked, so that asking later gives the same."""
+    base = _base_of(scenario.pool, scenario.hours, scenario.created_at)
+    wanted = changed(base.setting, scenario.changes)
+    impact = impact_of(base.window.workload, (base.setting, wanted), price=base.price)
+    return {
+        "nodes": [base.setting.nodes, wanted.nodes],
+        "gpus_per_node": base.window.workload.gpus_per_node,
+        "policy": [_said(base.setting.policy), _said(wanted.policy)],
+        "jobs": impact.jobs,
+        "left_out": impact.left_out,
+        "measures": [asdict(one) for one in impact.measures],
+        "teams": [asdict(team) for team in impact.teams],
+        "currency": load_conf().currency if base.price is not None else "",
+        "notes": list(base.notes),
+    }
+
+
+def _said(policy: Policy) -> str:
+    return f"{policy.order}{', stops others' if policy.preempts else ''}"
+
+
+def _base_of(pool: Pool, hours: int, until: datetime) -> _Base:
+    window = window_of(pool, until - timedelta(hours=hours), until, most_jobs=MOST_JOBS)
+    policy, notes = replayable_policy(pool)
+    models = models_of(pool)
+    teams = teams_today(window, pool, models, until)
+    if len(window.workload) + window.skipped >= MOST_JOBS:
+        notes = (*notes, f"Only the newest {MOST_JOBS} jobs of that time were replayed.")
+    if window.skipped:
+        notes = (*notes, f"{window.skipped} jobs without GPUs, or larger than the pool, are out.")
+    if len(models) > 1:
+        notes = (*notes, "The simulator takes all GPUs of a pool for equal.")
+    setting = Setting(nodes=window.nodes, policy=policy, teams=teams)
+    return _Base(window, setting, _price_of(models, until), notes)
+
+
+def _price_of(models: set[str], at: datetime) -> float | None:
+    """The mean price of a GPU-hour of these models; None if one has none."""
+    table, currency = rates_over(models), load_conf().currency
+    rates = [table.at(model, at) for model in sorted(models)]
+    prices = [float(one.price_per_gpu_hour) for one in rates if one and one.currency == currency]
+    return sum(prices) / len(prices) if prices and len(prices) == len(models) else None

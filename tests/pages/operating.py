@@ -1,0 +1,31 @@
+"""Rows of the table of `matrix.py` for the pages of nodes and of those who run the cluster."""
+
+from __future__ import annotations
+
+from tests.pages.rows import Row
+from tests.pages.rows import get as _get
+from tests.pages.rows import post as _post
+
+#             alice bob lead fin  op carol root
+_ALL = "       200 200 200 200 200 200 200"
+_OPERATES = "  403 403 403 403 302 403 302"
+
+ROWS: tuple[Row, ...] = (
+    _get("nodes:list", _ALL),
+    _get("nodes:enrol", "403 403 403 403 200 403 200"),
+    _get("simulator:list", "403 403 403 403 200 403 200"),
+    _post("simulator:list", _OPERATES, pool="default", hours="24", order="fifo"),
+    _get("simulator:detail", "404 404 404 404 200 404 200", "scenario"),
+    _post("simulator:apply", "404 404 404 404 302 404 302", "scenario"),
+    _post("simulator:forget", "404 404 404 404 302 404 302", "scenario"),
+    _get("nodes:several", "403 403 403 403 200 403 200", node="n1"),
+    _post("nodes:several", _OPERATES, node="n1", action="drain", reason="fans"),
+    _get("nodes:detail", _ALL, "node"),
+    _get("nodes:series", _ALL, "node"),
+    _post("nodes:drain", _OPERATES, "node", reason="fans"),
+    _post("nodes:resume", _OPERATES, "node"),
+    _post("nodes:device", _OPERATES, "node", "index", action="quarantine", reason="fan"),
+    _post("nodes:retire", _OPERATES, "node"),
+    _post("nodes:place", _OPERATES, "node"),
+    _get("health", "403 403 403 403 200 403 200"),
+)

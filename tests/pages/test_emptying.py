@@ -1,0 +1,71 @@
+"""When a node is empty: by limits, by what was alike, and several nodes drained at once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import AuditEvent
+from scheduler.models import Attempt, Job, Node
+from scheduler.selectors.machines.emptying import emptying
+from scheduler.states import AttemptState, EndReason, NodeState
+from tests import scenes
+from tests.pages.yard import build_yard
+
+pytestmark = pytest.mark.django_db
+SEVERAL = "/cluster/several/"
+
+
+@pytest.fixture
+def yard(root, alice, project):
+    return build_yard(root, alice, project)
+
+
+def test_a_node_is_empty_at_the_limit_and_likely_when_those_alike_ended(
+    root, alice, carol, project, yard
+):
+    now = timezone.now()
+    node = yard.cluster.node(1)
+    Job.objects.filter(pk=yard.running.pk).update(time_limit_s=7200)
+    Attempt.objects.filter(pk=yard.attempt.pk).update(started_at=now - timedelta(minutes=10))
+    nodes = list(Node.objects.all())
+    found = emptying(alice, nodes, now=now)
+    assert {found[one.pk].holders == () for one in nodes if one.pk != node.pk} == {True}
+    assert found[node.pk].latest == now + timedelta(minutes=110)
+    assert found[node.pk].likely is None  # nothing alike ran for longer than it has
+    for _ in range(3):
+        job = scenes.submit(alice, project, name="alike", now=now - timedelta(hours=2))
+        Attempt.objects.create(
+            job=job, number=1, state=AttemptState.ENDED, end_reason=EndReason.COMPLETED,
+            assigned_at=now - timedelta(hours=2), started_at=now - timedelta(hours=2),
+            ended_at=now - timedelta(minutes=90), released_at=now - timedelta(minutes=90),
+        )  # fmt: skip
+    mine, theirs = (emptying(who, [node], now=now)[node.pk] for who in (alice, carol))
+    assert mine.likely == theirs.likely == now + timedelta(minutes=20)
+    assert (mine.last.job, theirs.last.job, theirs.last.name) == (yard.running.pk, 0, "")
+
+
+def test_several_nodes_drain_and_resume_each_by_itself(
+    client, operator, yard, django_assert_num_queries
+):
+    client.force_login(operator)
+    client.get(SEVERAL, {"node": ["n1"]})
+    for names in (["n1"], ["n1", "n2", "n9"]):
+        with django_assert_num_queries(10):  # 5 for who asks, may what, is told
+            page = client.get(SEVERAL, {"node": names})
+    assert "no node n9" in page.content.decode() and "at the latest" in page.content.decode()
+    bare = client.post(SEVERAL, {"node": ["n1", "n2"], "action": "drain"})
+    assert bare.status_code == 422 and set(states()) == {NodeState.READY}
+    Node.objects.filter(name="n2").update(state=NodeState.RETIRED)
+    asked = {"node": ["n1", "n2"], "action": "drain", "reason": "fans"}
+    assert client.post(SEVERAL, asked).status_code == 302
+    assert states() == [NodeState.DRAINING, NodeState.RETIRED]
+    assert AuditEvent.objects.filter(action="node.drain").count() == 1
+    client.post(SEVERAL, {"node": ["n1"], "action": "resume"})
+    assert states() == [NodeState.READY, NodeState.RETIRED]
+
+
+def states() -> list[str]:
+    return list(Node.objects.order_by("name").values_list("state", flat=True))

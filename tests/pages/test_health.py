@@ -1,0 +1,103 @@
+"""The health page: what is well is green, what is not says what to do, in as many statements."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from portal import beats
+from portal.celery import EVERY_S
+from scheduler.models import Job, Node, OutboundMail, Reconciliation, SchedulerLease
+from scheduler.states import NodeState
+from tests import scenes
+
+pytestmark = pytest.mark.django_db
+HEALTH = "/ops/health/"
+
+
+class Broker:
+    """As much of one as the notes of tasks need."""
+
+    def __init__(self) -> None:
+        self.notes: dict[bytes, bytes] = {}
+
+    def __enter__(self) -> Broker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def hset(self, _key: str, task: str, said: str) -> None:
+        self.notes[task.encode()] = said.encode()
+
+    def hgetall(self, _key: str) -> dict[bytes, bytes]:
+        return self.notes
+
+
+@pytest.fixture
+def broker(monkeypatch):
+    kept = Broker()
+    monkeypatch.setattr(beats, "_broker", lambda: kept)
+    return kept
+
+
+def tones(page) -> dict[str, str]:
+    return {check.name: str(check.tone) for check in page.context["checks"]}
+
+
+def test_all_is_well_where_everything_runs(client, operator, root, broker, settings, tmp_path):
+    now = timezone.now()
+    scenes.build_cluster(root, nodes=1, gpus=1)
+    Reconciliation.objects.create(at=now - timedelta(hours=3), holds=True)
+    for task in EVERY_S:
+        beats.note_run(task, succeeded=True, now=now)
+    stamp = tmp_path / "backed-up"
+    stamp.touch()
+    settings.BACKUP_STAMP = str(stamp)
+    client.force_login(operator)
+    page = client.get(HEALTH)
+    wanted = dict.fromkeys(tones(page), "good") | {"Disk": tones(page)["Disk"]}
+    assert tones(page) == wanted
+
+
+def test_what_is_late_or_down_says_what_to_do(
+    client, operator, alice, project, root, broker, django_assert_num_queries
+):
+    now, hour = timezone.now(), timedelta(hours=1)
+    scenes.build_cluster(root, nodes=2, gpus=1)
+    client.force_login(operator)
+    client.get(HEALTH)
+    with django_assert_num_queries(7):  # 4 for who asks, may what, is told
+        client.get(HEALTH)
+    SchedulerLease.objects.update(expires_at=now)
+    Node.objects.update(state=NodeState.SILENT, last_seen_at=now - hour)
+    for number in range(3):
+        job = scenes.submit(alice, project, name=f"unseen{number}", now=now - hour)
+        Job.objects.filter(pk=job.pk).update(wait_reason="evaluating")
+        OutboundMail.objects.create(
+            key=str(number), person=alice, subject="x", text="x", created_at=now - 3 * hour,
+            not_before=now - 3 * hour,
+        )  # fmt: skip
+    Reconciliation.objects.create(at=now, holds=False)
+    beats.note_run("scheduler.tasks.seal_audit", succeeded=False, now=now)
+    with django_assert_num_queries(7):
+        page = client.get(HEALTH)
+    found = tones(page)
+    for name in ("Workers", "Scheduler", "Waiting jobs", "Agents", "Mails", "Books"):
+        assert found[name] == "bad", name
+    assert all(check.remedy for check in page.context["checks"] if check.tone == "bad")
+    assert "failed at last: seal audit" in page.content.decode()
+
+
+@pytest.mark.once
+def test_without_a_broker_the_page_says_so_and_tasks_go_on(client, operator, monkeypatch):
+    def away() -> object:
+        raise OSError("refused")
+
+    monkeypatch.setattr(beats, "_broker", away)
+    beats.note_run("scheduler.tasks.seal_audit", succeeded=True, now=timezone.now())
+    client.force_login(operator)
+    found = tones(client.get(HEALTH))
+    assert (found["Broker"], found["Workers"]) == ("bad", "look")

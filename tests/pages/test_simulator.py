@@ -1,0 +1,83 @@
+"""The simulator: a question is checked, replayed by a task, shown, and its policy put in force."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from scheduler.models import Job, PoolRule, Scenario
+from scheduler.services.simulating.scenarios import simulate_scenarios
+from tests import scenes
+
+pytestmark = pytest.mark.django_db
+HERE = "/cluster/simulator/"
+
+
+@pytest.fixture
+def past(root, alice, project):
+    """Six jobs of an hour each that came at once to two GPUs, and have ended."""
+    cluster = scenes.build_cluster(root, nodes=2, gpus=1)
+    begin = timezone.now() - timedelta(hours=8)
+    for number in range(6):
+        job = scenes.submit(alice, project, name=f"run{number}", now=begin)
+        started = begin + timedelta(hours=number // 2)
+        Job.objects.filter(pk=job.pk).update(
+            state="succeeded", queued_at=begin, started_at=started,
+            ended_at=started + timedelta(hours=1), end_reason="completed",
+        )  # fmt: skip
+    return cluster
+
+
+def ask(client, **said):
+    return client.post(HERE, {"pool": "default", "hours": "24", **said})
+
+
+def test_more_nodes_shorten_waits_and_the_page_says_by_how_much(
+    client, operator, past, django_assert_num_queries
+):
+    client.force_login(operator)
+    page = client.get(ask(client, nodes="6", order="fifo", name="three times as many").url)
+    assert "waits for a worker" in page.content.decode()
+    assert simulate_scenarios() == 1
+    scenario = Scenario.objects.get()
+    before, after = scenario.answer["measures"]
+    assert (scenario.answer["nodes"], scenario.answer["jobs"]) == ([2, 6], 6)
+    assert before["wait_p90_s"] > 3600 and after["wait_p90_s"] == 0
+    with django_assert_num_queries(8):
+        text = client.get(f"{HERE}{scenario.pk}/").content.decode()
+    assert "three times as many" in text and "Put in force" in text
+    assert client.post(f"{HERE}{scenario.pk}/apply/").status_code == 302
+    assert PoolRule.objects.get().name == "fifo"
+    client.post(f"{HERE}{scenario.pk}/forget/")
+    assert not Scenario.objects.exists()
+    with django_assert_num_queries(8):
+        client.get(HERE)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({}, "Change something"),
+        ({"hours": "0"}, "greater than or equal to 1"),
+        ({"more": "weight:nobody=2"}, "there is no team"),
+        ({"more": "lose:9@60"}, "none of the 2 nodes"),
+        ({"more": "tea=4"}, "no such change"),
+        ({"order": "fifo", "preempt": "yes"}, "only policy=shortest and policy=las preempt"),
+    ],
+)
+def test_a_bad_question_is_refused_with_what_is_wrong(client, operator, past, said, words):
+    client.force_login(operator)
+    page = ask(client, **said)
+    assert page.status_code == 422 and words in page.content.decode().replace("&#x27;", "'")
+    assert not Scenario.objects.exists()
+
+
+@pytest.mark.once
+def test_hours_in_which_nothing_ran_are_said_to_be_empty(client, operator, past):
+    client.force_login(operator)
+    answer = ask(client, hours="1", order="fifo")
+    simulate_scenarios()
+    assert "No job of that time has ended" in client.get(answer.url).content.decode()
