@@ -19,6 +19,7 @@ from scheduler.selectors.cluster import pool_summaries, troubled_nodes
 from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.inbox import open_announcements
 from scheduler.selectors.jobs import has_submitted, home_jobs
+from scheduler.selectors.kept.demo import demo_since
 from scheduler.selectors.saved.scopes import Scope
 from scheduler.selectors.sharing.bars import budget_bars, quota_bars
 
@@ -69,5 +70,6 @@ def _around(viewer: User, now: datetime, scope: Scope) -> dict[str, object]:
         "may_operate": may_operate,
         "troubled": troubled_nodes(viewer) if may_operate else [],
         "steps": steps,
+        "demo_since": demo_since(),
         "steps_left": sum(not step.is_done for step in steps),
     }

@@ -19,23 +19,26 @@ from portal.pages.access import page, viewer_of
 from scheduler.conf import load_conf
 from scheduler.selectors.cluster import models_to_price, visible_nodes
 from scheduler.selectors.jobs import visible_jobs
+from scheduler.selectors.kept.demo import demo_since
 from scheduler.states import JobState
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to set up; `url` is where it is done."""
+    """One thing to set up; `url` is where it is done. `stays`: the way is shown after, too."""
 
     title: str
     words: str
     is_done: bool
     url: str
     action: str
+    stays: bool = False
 
 
 def setup_steps(viewer: User) -> list[Step]:
-    """For operators: team and project, node, price, first job; a few small queries."""
+    """For operators: team and project, GPUs, price, first job and what it left; small queries."""
     jobs = visible_jobs(viewer)
+    done = jobs.filter(state=JobState.SUCCEEDED).order_by().values_list("pk", flat=True).first()
     return [
         Step(
             "A team with a project",
@@ -46,7 +49,8 @@ def setup_steps(viewer: User) -> list[Step]:
         ),
         Step(
             "A node with GPUs",
-            "Open a pool, then type one line on the machine. Nodes may also simulate their GPUs.",
+            "Open a pool, then type one line on the machine. Without cards: four nodes that "
+            "simulate eight each (--simulated-gpus 8) are a cluster to learn on.",
             visible_nodes(viewer).exists(),
             reverse("nodes:enrol"),
             "Enrol a node",
@@ -61,16 +65,27 @@ def setup_steps(viewer: User) -> list[Step]:
         Step(
             "A first job",
             "The sample trains on handwritten digits: log, charts and cost in a minute.",
-            jobs.filter(state=JobState.SUCCEEDED).exists(),
+            done is not None,
             reverse("jobs:submit") + "?from=sample",
             "Run the sample",
+        ),
+        Step(
+            "Its log, its charts, its cost",
+            "What every job leaves: line by line, GPU by GPU, to the second.",
+            done is not None,
+            reverse("jobs:detail", args=[done]) if done else "",
+            "Open the job",
+            stays=True,
         ),
     ]
 
 
 @page("GET", "POST")
 def welcome(request: HttpRequest) -> HttpResponseBase:
-    """The checklist, and the form of prices for administrators. Does not exist for others."""
+    """The checklist, and the form of prices for administrators. Does not exist for others.
+
+    `?part=steps` is the checklist alone, for its live ticks.
+    """
     viewer = viewer_of(request)
     if not can(viewer, "operate", None):
         raise NotFound()
@@ -95,10 +110,12 @@ def welcome(request: HttpRequest) -> HttpResponseBase:
     steps = setup_steps(viewer)
     context = {
         "steps": steps,
+        "demo_since": demo_since(),
         "done_count": sum(step.is_done for step in steps),
         "form": form,
         "rates": current_rates(),
         "currency": load_conf().currency,
         "may_set_prices": can(viewer, "administer", None),
     }
-    return render(request, "welcome.html", context)
+    part = "#steps" if request.GET.get("part") == "steps" else ""
+    return render(request, f"welcome.html{part}", context)

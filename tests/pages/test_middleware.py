@@ -14,7 +14,7 @@ ONE_BY_ONE = [
     *(path for path in settings.MIDDLEWARE if path != "portal.middleware.together"),
 ]
 # Differ from request to request.
-VOLATILE = ("x-request-id", "date", "content-length")
+VOLATILE = ("x-request-id", "expires", "date", "content-length")
 
 
 def _told(answer):
