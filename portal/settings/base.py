@@ -291,9 +291,7 @@ TRAINYARD = {
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {
-        "plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"},
-    },
+    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "loggers": {"httpx": {"level": "WARNING"}},  # one line per request of a client says nothing
     "root": {"handlers": ["console"], "level": env.text("TRAINYARD_LOG_LEVEL", "INFO")},
