@@ -251,7 +251,7 @@ PLANTS: Mapping[str, Plant] = {
         "a returning agent starts what runs already, and nothing refuses it",
         in_agent=_start_again,
         in_guard=_claim_twice,
-        kinds=("agent-kill",),
+        kinds=("agent-replaced",),
         jobs=("lasting",),
     ),
 }

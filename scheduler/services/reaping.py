@@ -47,11 +47,19 @@ def mark_silent(*, now: datetime) -> int:
 
 
 def mark_lost(*, now: datetime) -> int:
-    """Silent nodes past the point where their own supervisors have killed everything: LOST."""
-    after = load_conf().lost_after
+    """Silent nodes past the point where their own supervisors have killed everything: LOST.
+
+    They have been silent for a lease as well, by this clock alone: a node that calls is so never
+    lost because the server that heard it has another clock.
+    """
+    conf = load_conf()
+    after = conf.lost_after
     count = 0
     unheard = CLOCK.older_than("last_seen_at", after, now=now)
-    for node in Node.objects.filter(unheard, state=NodeState.SILENT):
+    just_silent = NodeEvent.objects.filter(
+        ~CLOCK.older_than("at", conf.node_lease, now=now), node=OuterRef("pk"), kind="silent"
+    )
+    for node in Node.objects.filter(unheard, ~Exists(just_silent), state=NodeState.SILENT):
         with transaction.atomic():
             if not transitions.move_node(
                 node, NodeState.LOST, now=now, kind="lost", reason="its lease is long over"

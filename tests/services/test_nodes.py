@@ -167,9 +167,14 @@ def test_half_a_gang_lost_stops_the_other_half(cluster, alice, project):
     sync(cluster.node(1), running(attempt, master_port=29500))
     sync(cluster.node(2), running(attempt, 1))
     late = NOON + load_conf().lost_after + timedelta(seconds=1)
-    sync(cluster.node(1), now=late)
     reaping.mark_silent(now=late)
-    reaping.mark_lost(now=late)
+    # Were the server that hears it an hour behind, it would be heard again and not be lost.
+    sync(cluster.node(1), now=late - timedelta(hours=1))
+    assert reaping.mark_silent(now=late) == 1 and reaping.mark_lost(now=late) == 0
+    later = late + load_conf().node_lease + timedelta(seconds=1)
+    sync(cluster.node(1), now=later)
+    assert reaping.mark_lost(now=later) == 1
+    late = later
     order = sync(cluster.node(1), now=late).assignments[0].stop
     assert order is not None and order.reason == "node_lost"
 

@@ -10,7 +10,7 @@ from django.db import IntegrityError, connection, transaction
 
 from scheduler.ledger.auditing import audit
 from scheduler.ledger.segments import Bucket, Segment
-from scheduler.models import Allocation, Attempt, Device, DeviceSegment, Node
+from scheduler.models import Allocation, Attempt, Device, DeviceSegment, Node, NodeEvent
 from scheduler.money import seconds_between
 from scheduler.services import reaping
 from scheduler.services.jobs import cancel_job
@@ -171,6 +171,7 @@ def something(chance, node, root, alice, project, clock) -> None:
         # Long silent, perhaps lost, perhaps heard again at once.
         Node.objects.filter(pk=node.pk).update(last_seen_at=at(clock - chance.choice((5, 99_999))))
         reaping.mark_silent(now=now)
+        NodeEvent.objects.filter(node=node, kind="silent").update(at=at(0))
         reaping.mark_lost(now=now)
         if chance.random() < 0.6:
             scenes.sync(Node.objects.get(pk=node.pk), now=now)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from dataclasses import replace
 
 from portal.torture.faults.hand import Fault, Hand
@@ -19,6 +20,7 @@ AGENT_POINTS = tuple(
         "log-acknowledged forgetting forgotten adopting"
     ).split()
 )
+_RETURN_TRIES = 40
 SUPERVISOR_POINTS = ("supervisor.started", "supervisor.ended")
 
 
@@ -26,6 +28,21 @@ def kill_agent(hand: Hand) -> str:
     """1: `kill -9` at any moment."""
     node = hand.node()
     return node if hand.kill(hand.yard.pid_of(hand.yard.node_program(node))) else ""
+
+
+def replace_agent(hand: Hand) -> str:
+    """1: the agent of a node at work dies, and is let come back before anything else befalls it."""
+    node = hand.node_at_work()
+    contact = hand.yard.places.node(node) / "last_sync"
+    at = time.time()
+    if not hand.kill(hand.yard.pid_of(hand.yard.node_program(node))):
+        return ""
+    for _ in range(_RETURN_TRIES):
+        hand.nap(0.5)
+        with contextlib.suppress(FileNotFoundError):
+            if contact.stat().st_mtime > at or hand.over.is_set():
+                break
+    return node
 
 
 def kill_agent_at_a_point(hand: Hand) -> str:
@@ -136,6 +153,7 @@ def starve(hand: Hand) -> str:
 
 FAULTS = (
     Fault("agent-kill", 1, kill_agent),
+    Fault("agent-replaced", 1, replace_agent, "agent-replaced"),
     Fault("agent-point", 1, kill_agent_at_a_point),
     Fault("supervisor-kill", 2, kill_supervisor),
     Fault("supervisor-point", 2, kill_supervisor_at_a_point, "supervisor-point"),
