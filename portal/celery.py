@@ -1,6 +1,6 @@
 """The Celery app: two queues, and the beat schedule in one readable table.
 
-Queue `scheduling` wakes the scheduling loop that its worker carries (see `scheduler/tasks.py`);
+Whose worker serves the queue `scheduling` carries the scheduling loop (see `scheduler/tasks.py`);
 queue `default` does what may be late.
 """
 
@@ -20,11 +20,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.embedded")
 app = Celery("trainyard")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["scheduler"])
-app.conf.task_routes = {"scheduler.tasks.wake": {"queue": "scheduling"}}
 
-# By name: the steps load the models, which a worker may only do once Django is set up.
+# By name: the step loads the models, which a worker may only do once Django is set up.
 app.steps["worker"].add("scheduler.tasks:SchedulingLoop")
-app.steps["consumer"].add("scheduler.tasks:LeaseConsumer")
 
 # task: every so many seconds. `expires` keeps a backlog from piling up while workers are away.
 EVERY_S = {

@@ -1,8 +1,8 @@
 """Hints: something changed, look again. They may be lost; nothing is wrong without them.
 
-Topics are `job:<id>`, `project:<id>`, `queue:<pool>`, `nodes`, `node:<id>`, `user:<id>` and
-`log:<attempt>:<rank>`. A hint leaves after commit, from a thread of its own, so that a slow or
-absent broker never holds up a writer.
+Topics are `job:<id>`, `project:<id>`, `queue:<pool>`, `nodes`, `node:<id>`, `user:<id>`,
+`log:<attempt>:<rank>` and `scheduling`. A hint leaves after commit, from a thread of its own, so
+that a slow or absent broker never holds up a writer. `scheduler/hearing.py` is the other end.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ from celery import current_app
 from channels.layers import get_channel_layer
 from django.db import transaction
 
+from scheduler.hearing import HintsLost, group_name, listening, moment
+
 logger = logging.getLogger(__name__)
 
-WAKE = "scheduler.tasks.wake"
+# Whoever schedules listens here, for that there may be something to start.
+SCHEDULING = "scheduling"
 # One hint a topic within this time is enough: the reader fetches the truth anyway.
 COALESCE_S = 0.01
 RECHECK_S = 2.0
 RECHECK_WITHOUT_BROKER_S = 0.5
 MAX_PENDING = 20_000
 QUIET_AFTER_FAILURE_S = 1.0
+_WAKE = (SCHEDULING, "wake")
 FLUSH_WITHIN_S = 1.0
-
-
-def group_name(topic: str) -> str:
-    """The channel layer's name for a topic."""
-    return topic.replace(":", ".")
 
 
 def publish_on_commit(topic: str, kind: str = "changed", ref: str | int = "") -> None:
@@ -60,7 +59,6 @@ class _Publisher:
         self._pid = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: dict[tuple[str, str], str | int] = {}
-        self._wants_wake = False
         self._tasks: set[str] = set()
         self._ready: asyncio.Event | None = None
         self._is_sending = False
@@ -79,12 +77,7 @@ class _Publisher:
             self._nudge()
 
     def wake(self) -> None:
-        with self._lock:
-            self._wants_wake = True
-            is_known = self._is_nudged and self._pid == os.getpid()
-            self._is_nudged = True
-        if not is_known:
-            self._nudge()
+        self.put(*_WAKE, "")
 
     def send(self, task: str) -> None:
         with self._lock:
@@ -109,7 +102,7 @@ class _Publisher:
     def _flush(self) -> None:
         """Let a short-lived process, a command say, still send what it has to say."""
         deadline = time.monotonic() + FLUSH_WITHIN_S
-        while (self._pending or self._wants_wake or self._tasks or self._is_sending) and (
+        while (self._pending or self._tasks or self._is_sending) and (
             time.monotonic() < deadline and self._pid == os.getpid()
         ):
             time.sleep(0.005)
@@ -128,15 +121,16 @@ class _Publisher:
             with self._lock:
                 hints, self._pending = self._pending, {}
                 self._is_nudged = False
-                wants_wake, self._wants_wake = self._wants_wake, False
                 tasks, self._tasks = self._tasks, set()
                 self._is_sending = True
             try:
                 if time.monotonic() < self._quiet_until:
                     continue
-                if wants_wake:
-                    _send_wake()  # blocks this thread alone
+                if _WAKE in hints:
+                    # A start waits for this one; people can wait for theirs.
+                    hints = {_WAKE: hints.pop(_WAKE), **hints}
                 for task in tasks:
+                    # Blocks this thread alone.
                     current_app.send_task(task, expires=60, retry=False, ignore_result=True)
                 await asyncio.wait_for(_send(hints), 5)
             except Exception as error:
@@ -148,10 +142,6 @@ class _Publisher:
 
 
 _publisher = _Publisher()
-
-
-def _send_wake() -> None:
-    current_app.send_task(WAKE, queue="scheduling", expires=5, retry=False, ignore_result=True)
 
 
 async def _send(hints: dict[tuple[str, str], str | int]) -> None:
@@ -168,9 +158,13 @@ async def wait_for_node(
     is_due: Callable[[], Awaitable[bool]],
     timeout_s: float,
     looks_again: Callable[[], Awaitable[bool]],
+    *,
+    looked_at: int,
 ) -> None:
-    """As `wait_for_topic`, for what a node should do."""
-    await wait_for_topic(f"node:{node_id}", is_due, timeout_s, looks_again)
+    """As `wait_for_topic`, for what a node should do: it will soon ask again."""
+    await wait_for_topic(
+        f"node:{node_id}", is_due, timeout_s, looks_again, looked_at=looked_at, keeps=True
+    )
 
 
 async def wait_for_topic(
@@ -178,40 +172,35 @@ async def wait_for_topic(
     is_due: Callable[[], Awaitable[bool]],
     timeout_s: float,
     looks_again: Callable[[], Awaitable[bool]] | None = None,
+    *,
+    looked_at: int = 0,
+    keeps: bool = False,
 ) -> None:
     """Return when `is_due()` says so or after `timeout_s`; hints only make it quicker.
 
     `is_due` is asked once after subscribing, so a hint sent before is not missed, then at every
     hint and at least every two seconds. `looks_again` may answer instead where no hint has come:
-    its word may be a moment old.
+    its word may be a moment old. `looked_at`: the caller saw after this `moment` that it is not
+    due; if the subscription stood then, and was quiet since, it is not asked at once. `keeps`: the
+    subscription stays for whoever waits next.
     """
     looks_again = looks_again or is_due
     deadline = time.monotonic() + timeout_s
     try:
-        async with asyncio.timeout(2):
-            layer = get_channel_layer()
-            channel = await layer.new_channel()
-            await layer.group_add(group_name(topic), channel)
-    except Exception as error:
+        async with listening(topic, keeps=keeps) as ear:
+            seen = looked_at
+            if not ear.is_quiet_since(looked_at):
+                seen = moment()
+                if await is_due():
+                    return
+            while (left := deadline - time.monotonic()) > 0:
+                if await ear.wait(seen, min(left, RECHECK_S)):
+                    seen = moment()
+                    if await is_due():
+                        return
+                elif await looks_again():
+                    return
+    except HintsLost as error:
         logger.warning("no hints for %s, looking every half second: %s", topic, error)
         while time.monotonic() < deadline and not await looks_again():
             await asyncio.sleep(min(RECHECK_WITHOUT_BROKER_S, timeout_s))
-        return
-    hint = asyncio.ensure_future(layer.receive(channel))
-    ask = is_due
-    try:
-        while not await ask():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return
-            await asyncio.wait({hint}, timeout=min(left, RECHECK_S))
-            ask = is_due if hint.done() else looks_again
-            if hint.done():
-                hint.exception()
-                hint = asyncio.ensure_future(layer.receive(channel))
-    finally:
-        with contextlib.suppress(Exception):
-            await layer.group_discard(group_name(topic), channel)
-        hint.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await hint

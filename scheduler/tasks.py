@@ -1,13 +1,14 @@
 """Celery's hands: thin tasks, and the scheduling loop that a worker carries.
 
 The worker that serves the queue `scheduling` runs the loop in a thread of its own. The thread
-depends on the database alone: with the broker down it goes on ticking, and a lost `wake` costs
-a second at most. Of several such workers the lease holder schedules, and only it consumes
-`scheduling`, so that a wake reaches the process that can act on it.
+depends on the database alone: with the broker down it goes on ticking, and a lost wake costs
+a second at most. Of several such workers the lease holder schedules; all hear each wake, and the
+others do not stir.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -21,6 +22,8 @@ from django.db import connections
 from django.utils import timezone
 
 from accounts.services import sealing
+from scheduler.events import SCHEDULING
+from scheduler.hearing import call_at_hints
 from scheduler.loop.cycle import Scheduler
 from scheduler.services import books, jobs, telemetry, usage
 from scheduler.services.budgets.telling import tell_alerts
@@ -44,12 +47,6 @@ MAX_COALESCE_S = 0.2
 STOP_WITHIN_S = 15.0
 
 _wake = threading.Event()
-
-
-@shared_task(acks_late=False)
-def wake() -> None:
-    """Let the next scheduling cycle of this process start at once."""
-    _wake.set()
 
 
 @shared_task
@@ -144,17 +141,20 @@ class LoopThread(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(name="scheduling-loop", daemon=True)
-        self.has_lease = False
         self._scheduler = Scheduler(holder=f"{socket.gethostname()}:{os.getpid()}")
         self._stopping = threading.Event()
-        self._consumer: Any = None
 
     def run(self) -> None:
         """Tick; on the way out hand the lease to whoever waits for it."""
+        threading.Thread(target=_hear_wakes, name="wakes", daemon=True).start()
         while not self._stopping.is_set():
             began = time.monotonic()
             self._tick()
             took_s = time.monotonic() - began
+            if self._scheduler.lease is None:
+                # What can start is the holder's affair.
+                self._stopping.wait(TICK_S)
+                continue
             _wake.wait(TICK_S)
             if _wake.is_set():
                 self._stopping.wait(min(MAX_COALESCE_S, max(COALESCE_S, took_s)))
@@ -171,15 +171,6 @@ class LoopThread(threading.Thread):
         _wake.set()
         self.join(STOP_WITHIN_S)
 
-    def attach(self, consumer: Any) -> None:
-        """A connection to the broker is up; called in the consumer's own thread."""
-        self._consumer = consumer
-        self._follow_lease()
-
-    def detach(self) -> None:
-        """The connection is gone."""
-        self._consumer = None
-
     def _tick(self) -> None:
         _wake.clear()
         CLOCK.look(timezone.now(), time.monotonic())
@@ -188,27 +179,11 @@ class LoopThread(threading.Thread):
         except Exception:
             logger.exception("a scheduling cycle failed; the next one tries again")
             connections.close_all()
-        has_lease = self._scheduler.lease is not None
-        if has_lease != self.has_lease:
-            self.has_lease = has_lease
-            consumer = self._consumer
-            if consumer is not None:
-                consumer.call_soon(self._follow_lease)
 
-    def _follow_lease(self) -> None:
-        """Consume `scheduling` with the lease, and leave it to others without."""
-        consumer = self._consumer
-        if consumer is None or consumer.task_consumer is None:
-            return
-        is_consuming = consumer.task_consumer.consuming_from(QUEUE)
-        try:
-            if self.has_lease and not is_consuming:
-                consumer.add_task_queue(QUEUE)
-            elif is_consuming and not self.has_lease:
-                consumer.cancel_task_queue(QUEUE)
-        except consumer.connection_errors:
-            # The consumer notices by itself, reconnects and attaches again.
-            logger.info("the broker went away while the lease changed hands")
+
+def _hear_wakes() -> None:
+    """Serve `_wake` for as long as the process lives."""
+    asyncio.run(call_at_hints(SCHEDULING, _wake.set))
 
 
 class SchedulingLoop(bootsteps.StartStopStep):
@@ -225,7 +200,7 @@ class SchedulingLoop(bootsteps.StartStopStep):
         return QUEUE in worker.app.amqp.queues.consume_from
 
     def create(self, worker: Any) -> LoopThread:
-        """The thread, not yet started; `scheduling` is consumed only with the lease."""
+        """The thread, not yet started. The queue only says who schedules: it has no tasks."""
         pool = worker.pool_cls.__module__
         if not pool.endswith((".thread", ".solo")):
             raise ImproperlyConfigured(f"Queue {QUEUE} needs a worker with -P threads, not {pool}.")
@@ -238,26 +213,3 @@ class SchedulingLoop(bootsteps.StartStopStep):
         self.obj.stop()
 
     terminate = stop
-
-
-class LeaseConsumer(bootsteps.StartStopStep):
-    """Consumer step: tells the loop thread of each connection that comes up or goes."""
-
-    requires = ("celery.worker.consumer.tasks:Tasks",)
-
-    def include_if(self, consumer: Any) -> bool:
-        """Only in workers that carry the loop."""
-        return hasattr(consumer.controller, "scheduling_loop")
-
-    def create(self, consumer: Any) -> None:
-        """Nothing: the thread belongs to the worker."""
-
-    def start(self, consumer: Any) -> None:
-        """Consume according to the lease."""
-        consumer.controller.scheduling_loop.attach(consumer)
-
-    def stop(self, consumer: Any) -> None:
-        """Forget a connection that is gone."""
-        consumer.controller.scheduling_loop.detach()
-
-    shutdown = stop

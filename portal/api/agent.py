@@ -24,15 +24,16 @@ from portal.api.errors import NO_ROOM
 from portal.api.holding import HeldNodes, give_back_connections
 from portal.doors import lanes
 from scheduler import events
+from scheduler.hearing import moment
 from scheduler.models import Node
 from scheduler.services.kept.outputs import append_output, take_output_list
 from scheduler.services.logs import append_log
 from scheduler.services.nodes import authenticate_node, enrol_node
 from scheduler.services.nodes.orders import (
     current_reply,
-    desired_revision,
     desired_revisions,
     known_to,
+    reply_if_newer,
 )
 from scheduler.services.secrets import hand_secrets
 from scheduler.services.sync import sync_node
@@ -215,23 +216,30 @@ async def sync(request: HttpRequest) -> HttpResponse:
 
     1. Take in the message: a short transaction in a thread.
     2. Answer at once when there is something that the node has not seen.
-    3. Otherwise wait for a hint without a thread or a connection, then read the truth again.
+    3. Otherwise wait for a hint without a thread or a connection, then read the truth again, and
+       in the same breath what follows from it.
     """
     try:
+        looked_at = moment()
         node, message, reply = await _in_lane(_take_in, request)
         if reply is not None:
             return _answer(reply)
+        news: SyncReply | None = None
 
         async def is_due() -> bool:
-            return await _in_lane(desired_revision, node.pk) != message.seen_revision
+            nonlocal news
+            news = await _in_lane(
+                reply_if_newer, node, message.seen_revision, known=known_to(message)
+            )
+            return news is not None
 
         async def looks_again() -> bool:
             return await _held.revision(node.pk, _read_revisions) != message.seen_revision
 
         with _held.one(node.pk):
             hold_s = min(message.hold_s, MAX_HOLD_S)
-            await events.wait_for_node(node.pk, is_due, hold_s, looks_again)
-        return _answer(await _in_lane(current_reply, node, known=known_to(message)))
+            await events.wait_for_node(node.pk, is_due, hold_s, looks_again, looked_at=looked_at)
+        return _answer(news or await _in_lane(current_reply, node, known=known_to(message)))
     except Exception as error:
         return _refuse(error)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from portal.embedded.places import Places, StackProblem, free_port
 from portal.embedded.postgres import throw_away
@@ -21,18 +22,23 @@ def temporary_stack(
     nodes: tuple[LocalNode, ...] = (LocalNode("local"),),
     runs_agents: bool = True,
     database: str = "sqlite",
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Stack]:
     """A stack with the demonstration's people in a folder that is removed afterwards.
 
     The folder is above `stack.places.state`; jobs may pass through it. `database`: sqlite, or
     postgres, a cluster beside the stack whose commits survive a crash of its processes.
+    `environment`: settings of this stack alone.
     """
     with throw_away(database, keeps_commits=True) as url:
-        yield from _temporary(tell, nodes, runs_agents, url)
+        yield from _temporary(tell, nodes, runs_agents, {**environment, "DATABASE_URL": url})
 
 
 def _temporary(
-    tell: Callable[[str], None], nodes: tuple[LocalNode, ...], runs_agents: bool, url: str
+    tell: Callable[[str], None],
+    nodes: tuple[LocalNode, ...],
+    runs_agents: bool,
+    environment: Mapping[str, str],
 ) -> Iterator[Stack]:
     folder = Path(tempfile.mkdtemp(prefix="trainyard-"))
     # Jobs run under user ids of their own and must be able to pass through.
@@ -42,7 +48,7 @@ def _temporary(
         StackOptions(
             port=free_port() or 0,
             nodes=nodes,
-            environment={"DATABASE_URL": url, "REDIS_URL": ""},
+            environment={**environment, "REDIS_URL": ""},
             with_demo=True,
             api_tokens_for=("admin", "alice"),
             runs_agents=runs_agents,

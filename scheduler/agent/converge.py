@@ -6,21 +6,24 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from scheduler.agent.client import Client
 from scheduler.agent.config import NodeIdentity, Options
 from scheduler.agent.gpus import Gpus, Holding
 from scheduler.agent.logs import LogShipper
+from scheduler.agent.news import Heard
 from scheduler.agent.node.ends import Ends
 from scheduler.agent.node.host import free_mib
 from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.loads import Loads
+from scheduler.agent.node.sweeping import Sweeper
 from scheduler.agent.node.troubles import TroubleWatch
 from scheduler.agent.outputs import OutputDesk
-from scheduler.agent.runner import Attempt, refusal, remove_old_work
+from scheduler.agent.runner import Attempt, refusal
 from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.forkserver import Forkserver
+from scheduler.agent.runtime.notices import note_contact
 from scheduler.agent.setup.identities import UidBook
 from scheduler.agent.setup.ports import NoFreePort
 from scheduler.agent.setup.prepare import Ground
@@ -30,7 +33,8 @@ from scheduler.failpoints import reach
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import Assignment, AttemptReport, SyncReply
 
-_SWEEP_S = 600.0
+# A little less than the pulse's longest nap.
+_LOOK_S = 0.9
 # Long enough to see that there is no new checkpoint, short enough for the agent's pulse.
 _LAST_LOOK_S = 0.05
 
@@ -64,15 +68,15 @@ class Roster:
         self.uids: UidBook | None = None
         if options.job_uids is not None and os.geteuid() == 0:
             self.uids = UidBook(*options.job_uids)
-        self.revision = 0
-        self._acted_at = 0.0
+        self.heard = Heard()
         self.last_sync_path = options.state / "last_sync"
         self._attempts: dict[int, Attempt] = {}
         self._shippers: dict[int, LogShipper] = {}
         self._refused: dict[int, AttemptReport] = {}
         self._patch_told: set[int] = set()
         self._loads = Loads()
-        self._swept_at = time.monotonic()
+        self._sweeper = Sweeper(options.work, options.keep_work_s)
+        self._looked_at = 0.0
         self._lock = threading.RLock()
         self._outputs = OutputDesk(client, options.retry_cap_s, self._lock, self._forget)
 
@@ -97,12 +101,17 @@ class Roster:
                 attempt.checkpoints.stop()
         self.forkserver.close()
 
-    def refresh(self) -> None:
-        """Look at every attempt's files; wake the log of those that ended."""
-        with self._lock:
-            attempts = [a for a in self._attempts.values() if a.fence not in self.ends]
-        for attempt in attempts:
-            attempt.refresh()
+    def refresh(self, hinted: Collection[int]) -> None:
+        """Look at the files of attempts that a supervisor has named, once a second at all of them.
+
+        What has ended is examined, shipped and given back.
+        """
+        looks_at_all = time.monotonic() - self._looked_at >= _LOOK_S
+        if looks_at_all:
+            self._looked_at = time.monotonic()
+        for attempt in [one for one in self._all() if one.fence not in self.ends]:
+            if looks_at_all or attempt.fence in hinted:
+                attempt.refresh()
             if attempt.end is not None:
                 logger.info("attempt %d ended: %s", attempt.fence, attempt.end.end_reason)
                 reach("agent.end-seen")
@@ -115,17 +124,15 @@ class Roster:
                 self._outputs.ship(attempt.slot)
                 if self.uids:
                     self.uids.give_back(attempt.fence)
-        if time.monotonic() - self._swept_at > _SWEEP_S:
-            self._swept_at = time.monotonic()
-            with self._lock:
-                kept = [attempt.assignment for attempt in self._attempts.values()]
-            live = {f"{assignment.fence}-{assignment.rank}" for assignment in kept}
-            remove_old_work(self.options.work, self.options.keep_work_s, live)
+        self._sweeper.sweep(lambda: {f"{a.fence}-{a.assignment.rank}" for a in self._all()})
+
+    def _all(self) -> list[Attempt]:
+        with self._lock:
+            return list(self._attempts.values())
 
     def live(self) -> list[Attempt]:
         """Those that have not ended."""
-        with self._lock:
-            return [attempt for attempt in self._attempts.values() if attempt.end is None]
+        return [attempt for attempt in self._all() if attempt.end is None]
 
     def holders(self) -> dict[str, int]:
         """The fence that has each device that is held."""
@@ -135,12 +142,9 @@ class Roster:
         """What the server should know of every attempt it has not told us to forget."""
         with self._lock:
             known = [a for a in self._attempts.values() if not self._outputs.is_let_go(a.fence)]
-            found = [self._report(attempt) for attempt in known]
+            told = self._patch_told
+            found = [self.ends.amend(a.report(with_patch=a.fence not in told)) for a in known]
             return (*found, *self._refused.values())
-
-    def _report(self, attempt: Attempt) -> AttemptReport:
-        report = attempt.report(with_patch=attempt.fence not in self._patch_told)
-        return self.ends.amend(report)
 
     def is_awaited(self, report: AttemptReport) -> bool:
         """Whether anybody acts on this news: more than a beginning, or the port of a gang."""
@@ -155,16 +159,14 @@ class Roster:
     def holdings(self) -> dict[str, Holding]:
         """Who holds which device, and how hard its processes work."""
         with self._lock:
-            return self._loads.of([a for a in self._attempts.values() if a.end is None])
+            return self._loads.of(self.live())
 
     def note_contact(self, sent_at: float, told: tuple[AttemptReport, ...]) -> None:
         """The server was reached, at monotonic `sent_at`, and knows the reports `told`."""
         with self._lock:
             self._patch_told.update(report.fence for report in told if report.code_patch)
         try:
-            fresh = self.last_sync_path.with_name(f".last_sync.{threading.get_ident()}")
-            fresh.write_text(f"{processes.boot_id()} {sent_at:.3f}")
-            os.rename(fresh, self.last_sync_path)
+            note_contact(self.last_sync_path, processes.boot_id(), sent_at)
         except OSError:
             logger.warning("cannot write %s", self.last_sync_path)
 
@@ -175,62 +177,72 @@ class Roster:
         reply may be older than an attempt it does not list; such silence stops nothing.
         """
         with self._lock:
-            if not self._is_current(reply.revision, sent_at):
+            if not self.heard.takes(reply.revision, sent_at):
                 return False
-            self.revision, self._acted_at = reply.revision, time.monotonic()
             wanted = {assignment.fence: assignment for assignment in reply.assignments}
             changed = self._forget(reply.forget)
+            fresh = []
             for assignment in wanted.values():
-                changed |= self._bring_to(assignment)
+                if assignment.fence in self._attempts:
+                    changed |= self._bring_to(assignment)
+                elif self._is_to_begin(assignment):
+                    fresh.append(assignment)
+            self._accept(fresh)
+            changed |= bool(fresh)
             listed = wanted.keys() | set(reply.kept)
             for fence, attempt in self._attempts.items():
                 if fence not in listed and attempt.known_since < sent_at:
                     changed |= attempt.drop()
             return changed
 
-    def _is_current(self, revision: int, sent_at: float) -> bool:
-        if revision < self.revision and sent_at > self._acted_at:
-            # Asked after we acted on the higher number: this answer is not late, the server was
-            # put back to an earlier copy of its database, and its word counts.
-            logger.warning("the server went back from revision %d to %d", self.revision, revision)
-            return True
-        return revision >= self.revision
-
     def _bring_to(self, assignment: Assignment) -> bool:
-        fence, stop = assignment.fence, assignment.stop
-        attempt = self._attempts.get(fence)
-        if attempt is not None:
-            if stop is None or attempt.end is not None:
-                return attempt.end is None and attempt.slot.allow(assignment.launch.time_limit_s)
-            before = attempt.stop_order
-            attempt.order_stop(stop.reason, stop.grace_s)
-            return attempt.stop_order != before
-        if fence in self._refused or self.spool.was_forgotten(fence):
-            return False
-        waits_for_rank_0 = assignment.rank > 0 and assignment.master_port is None
-        if stop is None and waits_for_rank_0:
-            return False
-        self._accept(assignment)
-        return True
+        attempt, stop = self._attempts[assignment.fence], assignment.stop
+        if stop is None or attempt.end is not None:
+            return attempt.end is None and attempt.slot.allow(assignment.launch.time_limit_s)
+        before = attempt.stop_order
+        attempt.order_stop(stop.reason, stop.grace_s)
+        return attempt.stop_order != before
 
-    def _accept(self, assignment: Assignment) -> None:
-        fence = assignment.fence
+    def _is_to_begin(self, assignment: Assignment) -> bool:
+        if assignment.fence in self._refused or self.spool.was_forgotten(assignment.fence):
+            return False
+        knows_port = assignment.rank == 0 or assignment.master_port is not None
+        return assignment.stop is not None or knows_port
+
+    def _accept(self, assignments: Sequence[Assignment]) -> None:
+        """Write all entries durably, then begin; the spool's names are flushed once."""
+        slots = []
+        for assignment in assignments:
+            try:
+                room = min(free_mib(self.options.state), free_mib(self.options.work))
+                if room < self.options.min_free_mib and assignment.stop is None:
+                    raise OSError(f"the disk is full: {room} MiB are left on the node")
+                slots.append(self.spool.write(assignment))
+            except OSError as problem:
+                self._refuse(assignment, problem)
         try:
-            room = min(free_mib(self.options.state), free_mib(self.options.work))
-            if room < self.options.min_free_mib and assignment.stop is None:
-                raise OSError(f"the disk is full: {room} MiB are left on the node")
-            attempt = Attempt(self.spool.accept(assignment))
-            reach("agent.accepted")
+            if slots:
+                self.spool.sync()
         except OSError as problem:
-            logger.error("attempt %d is refused: %s", fence, problem)
-            self._refused[fence] = refusal(assignment, str(problem))
+            for slot in slots:
+                self._refuse(slot.entry.assignment, problem)
             return
+        for slot in slots:
+            self._begin(Attempt(slot))
+
+    def _refuse(self, assignment: Assignment, problem: OSError) -> None:
+        logger.error("attempt %d is refused: %s", assignment.fence, problem)
+        self._refused[assignment.fence] = refusal(assignment, str(problem))
+
+    def _begin(self, attempt: Attempt) -> None:
+        reach("agent.accepted")
         self._keep(attempt)
+        assignment = attempt.assignment
         if assignment.stop is not None:
             attempt.order_stop(assignment.stop.reason, assignment.stop.grace_s)
             attempt.end_early()
             return
-        logger.info("attempt %d of job %d begins", fence, assignment.job_id)
+        logger.info("attempt %d of job %d begins", attempt.fence, assignment.job_id)
         try:
             attempt.reserve_port(self.options.ports)
         except (OSError, NoFreePort) as problem:

@@ -155,8 +155,7 @@ class Daemon:
             selector.register(self._heard, selectors.EVENT_READ)
             while not self._stopping.is_set():
                 selector.select(self._nap_s(not_before))
-                self._swallow_hints()
-                self.roster.refresh()
+                self.roster.refresh(self._hinted())
                 self.tunnel.tend(sessions_of(self.roster), self.identity.node_token)
                 if self._stopping.is_set() or time.monotonic() < not_before:
                     continue
@@ -187,13 +186,17 @@ class Daemon:
             return True
         return self._news.is_due(self.roster.reports(), self.roster.is_awaited)
 
-    def _swallow_hints(self) -> None:
+    def _hinted(self) -> set[int]:
+        """The fences that supervisors have named since the last look; anybody may name any."""
+        fences = set()
         with contextlib.suppress(BlockingIOError):
-            while self._hints.recv(64):
-                pass
+            while said := self._hints.recv(64):
+                if said.isdigit():
+                    fences.add(int(said))
         with contextlib.suppress(BlockingIOError):
             while os.read(self._heard, 4096):
                 pass
+        return fences
 
     def _sync(self, hold_s: float) -> bool:
         """One call, and what follows from its answer; False when it should be tried later."""
@@ -233,7 +236,7 @@ class Daemon:
             agent_version=AGENT_VERSION,
             agent_id=self.agent_id,
             boot_id=processes.boot_id(),
-            seen_revision=self.roster.revision,
+            seen_revision=self.roster.heard.revision,
             hold_s=hold_s,
             sent_at=time.time(),
             reports=reports,

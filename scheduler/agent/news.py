@@ -1,7 +1,8 @@
-"""What is new on this node for the server, and when it is worth a call."""
+"""What is new on this node for the server, and when it is worth a call; which answers count."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +11,27 @@ from scheduler.wire.messages import AttemptReport
 
 # That an attempt has begun is nothing to hurry for: a moment later there is more to say.
 _UNHURRIED_S = 0.05
+
+logger = logging.getLogger(__name__)
+
+
+class Heard:
+    """How far the server's word has come; `revision` is the one that was acted on last."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self._acted_at = 0.0
+
+    def takes(self, revision: int, sent_at: float) -> bool:
+        """Whether to act on an answer to a call made at monotonic `sent_at`; it counts from now."""
+        if revision < self.revision:
+            if sent_at <= self._acted_at:
+                return False
+            # Asked after we acted on the higher number: this answer is not late, the server was
+            # put back to an earlier copy of its database, and its word counts.
+            logger.warning("the server went back from revision %d to %d", self.revision, revision)
+        self.revision, self._acted_at = revision, time.monotonic()
+        return True
 
 
 class News:

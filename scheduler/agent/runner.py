@@ -260,7 +260,12 @@ class Attempt:
     def clean_up(self, work: Path) -> None:
         """Remove its scratch; the working folder stays for a while, for people to look into."""
         own = attempt_folder(work, self.fence, self.assignment.rank)
-        shutil.rmtree(own / "scratch", ignore_errors=True)
+        scratch = own / "scratch"
+        try:
+            scratch.rmdir()
+        except OSError:
+            # Something is in it, and it is the job's: links may be anywhere.
+            shutil.rmtree(scratch, ignore_errors=True)
         if self.launch is not None:
             remove_memory_folder(self.launch.memory_folder)
 
@@ -274,17 +279,6 @@ def _wake(supervisor: SupervisorRecord) -> None:
                 signal.pidfd_send_signal(handle, signal.SIGUSR1)
         finally:
             os.close(handle)
-
-
-def remove_old_work(work: Path, keep_s: float, live: set[str]) -> None:
-    """Delete attempts' folders that nobody has used for `keep_s`, except those in `live`."""
-    root = work / "attempts"
-    if not root.is_dir():
-        return
-    for folder in root.iterdir():
-        with suppress(OSError):
-            if folder.name not in live and time.time() - folder.stat().st_mtime > keep_s:
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 def refusal(assignment: Assignment, detail: str) -> AttemptReport:

@@ -142,15 +142,18 @@ class Spool:
                 found.append(Slot(path, entry))
         return found
 
-    def accept(self, assignment: Assignment) -> Slot:
-        """Write the entry durably; only then may anything of the attempt happen."""
+    def write(self, assignment: Assignment) -> Slot:
+        """Write the entry; it counts once `sync` has returned."""
         path = self.root / str(assignment.fence)
         path.mkdir(mode=0o700)
         (path / records.SHIPPED).write_text(f"{0:020d}", encoding="ascii")
         entry = EntryRecord(processes.boot_id(), time.time(), assignment)
         write_record(path / records.ENTRY, entry, durable=True)
-        records.sync_folder(self.root)
         return Slot(path, entry)
+
+    def sync(self) -> None:
+        """Make durable what was written; only then may anything of these attempts happen."""
+        records.sync_folder(self.root)
 
     def was_forgotten(self, fence: int) -> bool:
         """Whether this fence was here, ended and was deleted."""
@@ -168,7 +171,7 @@ class Spool:
             os.fsync(stream.fileno())
         reach("agent.forgotten")
         for slot in slots:
-            shutil.rmtree(slot.path, ignore_errors=True)
+            records.remove_folder(slot.path)
 
     def _read_tombstones(self) -> dict[int, None]:
         path = self.root / _TOMBSTONES

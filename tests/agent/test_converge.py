@@ -44,7 +44,7 @@ def reply(revision: int, *wanted: Assignment, forget: tuple[int, ...] = ()) -> S
 
 
 def words(roster: Roster) -> dict[int, AttemptState]:
-    roster.refresh()
+    roster.refresh(())
     return {report.fence: report.state for report in roster.reports()}
 
 
@@ -53,14 +53,14 @@ def test_a_late_reply_is_ignored(roster: Roster) -> None:
     order = assignment("sleep 30", stop_grace_s=0)
     assert roster.converge(reply(5, order), time.monotonic())
     assert not roster.converge(reply(4, assignment("echo stale")), asked_before)
-    assert list(words(roster)) == [order.fence] and roster.revision == 5
+    assert list(words(roster)) == [order.fence] and roster.heard.revision == 5
 
 
 def test_a_server_put_back_to_an_earlier_copy_is_followed(roster: Roster) -> None:
     first, second = assignment("sleep 30", stop_grace_s=0), assignment("true")
     roster.converge(reply(50, first), time.monotonic())
     assert roster.converge(reply(7, second), time.monotonic())
-    assert roster.revision == 7
+    assert roster.heard.revision == 7
     wait_until(lambda: set(words(roster).values()) == {AttemptState.ENDED})
     assert {report.end_reason for report in roster.reports()} == {
         EndReason.NODE_LOST,

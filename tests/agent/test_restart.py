@@ -120,7 +120,7 @@ def test_what_was_accepted_but_never_launched_is_not_started_later(
     portal: Portal, own: Agent
 ) -> None:
     order = assignment("echo never")
-    Spool(own.state / "spool").accept(order)
+    Spool(own.state / "spool").write(order)
     portal.assign(own.name, order)
     own.start()
     report = portal.ended(own.name, order.fence)

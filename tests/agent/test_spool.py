@@ -13,7 +13,7 @@ from tests.agent.conftest import assignment
 
 def test_a_slot_is_found_again_with_all_it_said(tmp_path: Path) -> None:
     order = assignment("echo \u00fc", env={"A": "\u2028"}, device_uuids=("GPU-1",))
-    Spool(tmp_path / "spool").accept(order).note_shipped(12345)
+    Spool(tmp_path / "spool").write(order).note_shipped(12345)
     (slot,) = Spool(tmp_path / "spool").slots()
     assert slot.entry.assignment == order and slot.shipped() == 12345
     assert slot.exit() is None and slot.log_size() == 0
@@ -21,13 +21,13 @@ def test_a_slot_is_found_again_with_all_it_said(tmp_path: Path) -> None:
 
 def test_a_fence_is_accepted_once(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
-    spool.accept(order := assignment())
+    spool.write(order := assignment())
     with pytest.raises(FileExistsError):
-        spool.accept(order)
+        spool.write(order)
 
 
 def test_only_one_claims_an_attempt(tmp_path: Path) -> None:
-    slot = Spool(tmp_path / "spool").accept(assignment())
+    slot = Spool(tmp_path / "spool").write(assignment())
     assert slot.void()
     assert not slot.void()
     claim = slot.supervisor()
@@ -38,7 +38,7 @@ def test_the_forgotten_are_remembered_and_a_late_note_does_not_revive_them(
     tmp_path: Path,
 ) -> None:
     spool = Spool(tmp_path / "spool")
-    slot = spool.accept(order := assignment())
+    slot = spool.write(order := assignment())
     spool.forget([slot])
     with pytest.raises(FileNotFoundError):
         slot.note_shipped(1)
@@ -49,7 +49,7 @@ def test_the_forgotten_are_remembered_and_a_late_note_does_not_revive_them(
 
 def test_a_half_written_entry_was_never_accepted(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
-    slot = spool.accept(order := assignment())
+    slot = spool.write(order := assignment())
     (slot.path / records.ENTRY).write_text('{"boot')
     assert Spool(tmp_path / "spool").slots() == []
     assert not Spool(tmp_path / "spool").was_forgotten(order.fence)
@@ -58,7 +58,7 @@ def test_a_half_written_entry_was_never_accepted(tmp_path: Path) -> None:
 def test_a_damaged_entry_of_something_that_may_have_run_is_kept_and_not_run_again(
     tmp_path: Path,
 ) -> None:
-    slot = Spool(tmp_path / "spool").accept(order := assignment())
+    slot = Spool(tmp_path / "spool").write(order := assignment())
     (slot.path / records.ENTRY).write_text("{")
     (slot.path / records.LAUNCH).write_text("{")
     spool = Spool(tmp_path / "spool")

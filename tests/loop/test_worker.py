@@ -34,29 +34,26 @@ def stage(migrated, tmp_path):
     shutil.rmtree(run_folder, ignore_errors=True)
 
 
-def test_of_two_workers_the_lease_holder_schedules_and_consumes(stage):
+def test_of_two_workers_the_lease_holder_schedules(stage):
     stage.start_broker()
     first = stage.start_worker("first")
     until(lambda: stage.holder() == str(first.pid))
     second = stage.start_worker("second")
-    until(lambda: stage.consumers() == {"first": ["scheduling"], "second": []})
+    until(lambda: stage.listeners() == 2)
 
     (job,) = stage.submit()
     until(lambda: stage.states()[job] == "starting")
-    until(lambda: "scheduler.tasks.wake[" in stage.log("first").read_text())
-    assert "scheduler.tasks.wake[" not in stage.log("second").read_text()
 
     # A clean stop hands over at once: no need to wait until the lease runs out.
     assert terminate(first) == 0
     took_s = until(lambda: stage.holder() == str(second.pid))
     assert took_s < LEASE_S
-    until(lambda: stage.consumers() == {"second": ["scheduling"]})
     (job,) = stage.submit()
     until(lambda: stage.states()[job] == "starting")
 
     # A killed holder is replaced when its lease runs out.
     third = stage.start_worker("third")
-    until(lambda: stage.consumers().get("third") == [])
+    until(lambda: stage.listeners() == 2)
     second.kill()
     until(lambda: stage.holder() == str(third.pid), within_s=LEASE_S + 10)
     (job,) = stage.submit()
@@ -72,10 +69,9 @@ def test_without_a_broker_the_loop_goes_on(stage):
 
     # It comes, and the worker listens.
     stage.start_broker()
-    until(lambda: stage.consumers() == {"only": ["scheduling"]}, within_s=40)
+    until(lambda: stage.listeners() == 1)
     (job,) = stage.submit()
     until(lambda: stage.states()[job] == "starting")
-    until(lambda: "scheduler.tasks.wake[" in stage.log("only").read_text())
 
     # It is killed while jobs wait: they are scheduled all the same.
     stage.kill_broker()
@@ -85,7 +81,7 @@ def test_without_a_broker_the_loop_goes_on(stage):
 
     # It comes back.
     stage.start_broker()
-    until(lambda: stage.consumers() == {"only": ["scheduling"]}, within_s=40)
+    until(lambda: stage.listeners() == 1)
 
     # Stopping works without it, too, and leaves the lease free.
     stage.kill_broker()

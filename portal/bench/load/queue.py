@@ -1,0 +1,255 @@
+"""Many small jobs of many queues that lend and borrow: how long until all have run."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from portal.bench.apart import python
+from portal.bench.figures import client, machine, spec, tell
+from portal.bench.load.crew import Crew, Seen, enrol
+from portal.bench.load.effort import Effort
+from portal.embedded.stack import Stack
+from portal.embedded.temporary import temporary_stack
+
+MOST = {"seed": 2**31}
+BULK = 100
+SUBMITTERS = 2
+PATIENCE_S = 3600.0
+QUOTA = 20
+UNFINISHED = "held,queued,starting,running,stopping"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """So many jobs of each queue, one every `every_s`, of `units` for `takes_s` each."""
+
+    name: str
+    count: int
+    every_s: float
+    takes_s: float
+    units: int
+    tier: str
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Cohorts of queues, each queue with a quota of QUOTA units that it lends and takes back."""
+
+    cohorts: int
+    queues: int
+    kinds: tuple[Kind, ...]
+
+
+CONFIGS = {
+    "baseline": Config(
+        5,
+        6,
+        (
+            Kind("small", 350, 0.1, 0.2, 1, "exploratory"),
+            Kind("medium", 100, 0.5, 0.5, 5, "normal"),
+            Kind("large", 50, 1.2, 1.0, 20, "urgent"),
+        ),
+    ),
+    "large": Config(
+        10,
+        100,
+        (
+            Kind("small", 35, 0.06, 0.15, 1, "exploratory"),
+            Kind("medium", 11, 0.3, 0.35, 5, "normal"),
+            Kind("large", 4, 0.7, 0.7, 20, "urgent"),
+        ),
+    ),
+}
+
+# Teams, projects and pools have no addresses of their own for programs, or only some of them.
+SCENE = """
+import sys, django
+django.setup()
+from accounts.models import User
+from accounts.services import create_project, create_team
+from scheduler.services.nodes import create_pool
+root = User.objects.get(username="admin")
+for cohort in range(int(sys.argv[1])):
+    create_pool(actor=root, name=f"cohort-{cohort}")
+    team = create_team(actor=root, name=f"Cohort {cohort}", slug=f"cohort-{cohort}")
+    for queue in range(int(sys.argv[2])):
+        create_project(actor=root, team=team, name=f"q{queue}", slug=f"q{queue}")
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Of `bench queue`."""
+    parser.add_argument("--config", choices=sorted(CONFIGS), default="baseline")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="of the number of jobs; default %(default)s"
+    )
+    parser.add_argument(
+        "--jitter",
+        type=float,
+        default=0.0,
+        help="0.3: intervals and run times are off by up to 30 %%; default %(default)s",
+    )
+    parser.add_argument("--seed", type=int, default=42, help="of the jitter; default %(default)s")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One job: when it is submitted, what it asks for, how long it takes."""
+
+    at_s: float
+    queue: int
+    kind: Kind
+    takes_s: float
+    name: str
+
+
+def run(options: dict[str, Any]) -> dict[str, Any]:
+    """Queues as projects, cohorts as teams with a pool of one simulated node each.
+
+    A higher class stops a lower one, an owner takes back what it lent, at once. `usage`: units
+    times run time of the runs that ended well, over all quota for the whole time.
+    """
+    config = CONFIGS[options["config"]]
+    orders = plan(config, options["scale"], options["jitter"], options["seed"])
+    rules = {"TRAINYARD_MIN_RUN_S": "0", "TRAINYARD_REST_S": "0"}
+    with temporary_stack(tell=tell, nodes=(), environment=rules) as stack, client(stack) as api:
+        tokens = _prepare(stack, config)
+        api.headers["Authorization"] = f"Bearer {stack.api_tokens['admin']}"
+        seen = Seen({order.name: order.takes_s for order in orders})
+        tell(f"{len(orders)} jobs of {config.cohorts * config.queues} queues")
+        effort = Effort(stack)
+        wall_s = asyncio.run(_play(stack, api, config, orders, tokens, seen))
+        computing = effort.per_job_ms(len(orders))
+    units = sum(order.kind.units * seen.ran_s.get(order.name, 0.0) for order in orders)
+    return {
+        "bench": "queue",
+        "config": options["config"],
+        "scale": options["scale"],
+        "jitter": options["jitter"],
+        "seed": options["seed"],
+        "jobs": len(orders),
+        "succeeded": sum(order.name in seen.ran_s for order in orders),
+        "stopped": seen.stopped,
+        "wall_s": round(wall_s, 1),
+        "usage": round(units / (config.cohorts * config.queues * QUOTA * wall_s), 4),
+        "admission_s": _admissions(config, orders, seen),
+        "computing_ms_per_job": computing,
+        **machine(),
+    }
+
+
+def plan(config: Config, scale: float, jitter: float, seed: int) -> list[Order]:
+    """All jobs in the order they are submitted."""
+    dice = random.Random(seed)
+    orders = []
+    for queue in range(config.cohorts * config.queues):
+        for kind in config.kinds:
+            at_s = 0.0
+            for number in range(max(1, round(kind.count * scale))):
+                at_s += kind.every_s * dice.uniform(1 - jitter, 1 + jitter)
+                takes_s = kind.takes_s * dice.uniform(1 - jitter, 1 + jitter)
+                orders.append(Order(at_s, queue, kind, takes_s, f"{kind.name}-{queue}-{number}"))
+    return sorted(orders, key=lambda order: order.at_s)
+
+
+def _prepare(stack: Stack, config: Config) -> dict[str, str]:
+    """People, pools and quotas; returns the tokens of the cohorts' nodes by name."""
+    environment = dict(stack.environment())
+    python(environment, "-c", SCENE, str(config.cohorts), str(config.queues))
+    head = {"Authorization": f"Bearer {stack.api_tokens['admin']}"}
+    most = QUOTA * (config.queues - 1)
+    tokens: dict[str, str] = {}
+    with httpx.Client(base_url=stack.address, headers=head, timeout=60) as admin:
+        for cohort in range(config.cohorts):
+            pool = f"cohort-{cohort}"
+            tokens |= enrol(admin, pool, config.queues * QUOTA)
+            for queue in range(config.queues):
+                figures = {"guaranteed": QUOTA, "borrow_limit": min(100, most)}
+                body = {"owner": f"{pool}/q{queue}", "pool": pool, **figures}
+                admin.post("/api/v1/rules/quotas/", json=body).raise_for_status()
+    return tokens
+
+
+async def _play(
+    stack: Stack,
+    api: httpx.Client,
+    config: Config,
+    orders: list[Order],
+    tokens: dict[str, str],
+    seen: Seen,
+) -> float:
+    """Seconds from the first submit to the last end recorded."""
+    async with Crew(stack.address, tokens, seen):
+        began = seen.began = time.monotonic()
+        waiting: asyncio.Queue[list[Order] | None] = asyncio.Queue()
+        senders = [asyncio.create_task(_send(api, config, waiting)) for _ in range(SUBMITTERS)]
+        for batch in _batches(orders):
+            await asyncio.sleep(max(0.0, began + batch[-1].at_s - time.monotonic()))
+            waiting.put_nowait(batch)
+        for _ in senders:
+            waiting.put_nowait(None)
+        await asyncio.gather(*senders)
+        tell("all submitted")
+        params: dict[str, str | int] = {"state": UNFINISHED, "limit": 1}
+        while True:
+            reply = await asyncio.to_thread(api.get, "/jobs/", params=params)
+            if not reply.raise_for_status().json()["items"]:
+                return time.monotonic() - began
+            if time.monotonic() - began > PATIENCE_S:
+                raise TimeoutError(f"jobs were still unfinished after {PATIENCE_S:.0f} s")
+            await asyncio.sleep(0.1)
+
+
+def _batches(orders: list[Order], within_s: float = 0.1) -> Iterator[list[Order]]:
+    """What is due within a tenth of a second, at most so many as one call may bring."""
+    batch: list[Order] = []
+    for order in orders:
+        if batch and (len(batch) == BULK or order.at_s - batch[0].at_s > within_s):
+            yield batch
+            batch = []
+        batch.append(order)
+    if batch:
+        yield batch
+
+
+async def _send(
+    api: httpx.Client, config: Config, waiting: asyncio.Queue[list[Order] | None]
+) -> None:
+    while (batch := await waiting.get()) is not None:
+        jobs = [_job(config, order) for order in batch]
+        reply = await asyncio.to_thread(api.post, "/jobs/bulk/", json={"jobs": jobs})
+        reply.raise_for_status()
+
+
+def _job(config: Config, order: Order) -> dict[str, Any]:
+    cohort, queue = divmod(order.queue, config.queues)
+    return spec(
+        order.name,
+        project=f"cohort-{cohort}/q{queue}",
+        pool=f"cohort-{cohort}",
+        command=["true"],
+        gpus_per_node=order.kind.units,
+        tier=order.kind.tier,
+        stop={"grace": 0},
+    )
+
+
+def _admissions(config: Config, orders: list[Order], seen: Seen) -> dict[str, float]:
+    """By class: mean seconds from the moment a job was due to its first start on a node."""
+    found = {}
+    for kind in config.kinds:
+        waits = [
+            seen.begun_s[order.name] - order.at_s
+            for order in orders
+            if order.kind is kind and order.name in seen.begun_s
+        ]
+        found[kind.name] = round(sum(waits) / max(1, len(waits)), 2)
+    return found

@@ -1,0 +1,211 @@
+"""What a node is told of an attempt: put together whole, in three statements built once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
+
+from scheduler.conf import load_conf
+from scheduler.models import Allocation, Attempt, Placement
+from scheduler.services.rows.reading import BuiltOnce
+from scheduler.spec import JobSpec
+from scheduler.spec.values import WHOLE_MILLI
+from scheduler.states import LIVE_ATTEMPT_STATES, PAUSES, AttemptState, EndReason
+from scheduler.wire.messages import Assignment, Checkpoint, Code, Launch, StopOrder
+from scheduler.wire.sessions import SessionLaunch, path_of
+
+_GRANTED = tuple(f"device__{name}" for name in "uuid slot parent__uuid milli memory_mib".split())
+
+
+@dataclass(slots=True)
+class _Grant:
+    """The devices of a placement as its node knows them; of slots it knows their card alone."""
+
+    uuids: list[str] = field(default_factory=list)
+    milli: int = WHOLE_MILLI
+    memory_mib: int = 0
+
+    def add(self, uuid: str, slot: int | None, card: str | None, milli: int, mib: int) -> None:
+        if slot is None or card is None:
+            self.uuids.append(uuid)
+        else:
+            self.uuids.append(card)
+            self.milli, self.memory_mib = milli, mib
+
+
+def open_placements() -> QuerySet[Placement]:
+    """Ranks that a node should have: of live attempts, and not ended."""
+    return Placement.objects.filter(ended_at__isnull=True, attempt__state__in=LIVE_ATTEMPT_STATES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A rank as its node is told of it; the row of `_WHOLE`, by name."""
+
+    pk: int
+    fence: int
+    rank: int
+    protocol: int
+    number: int
+    state: str
+    stop_reason: str
+    stop_grace_s: int
+    master_port: int | None
+    resumes: int | None
+    job_id: int
+    job_name: str
+    time_limit_s: int
+    array: int | None
+    array_index: int | None
+    array_size: int | None
+    project: str
+    team: str
+    spec: str
+
+
+# In the order of `_Told`; the spec comes behind them, as text.
+_COLUMNS = (
+    *("pk", "attempt", "rank", "node__protocol"),
+    *(f"attempt__{name}" for name in "number state stop_reason stop_grace_s".split()),
+    *(f"attempt__{name}" for name in "master_port resumes".split()),
+    *(f"attempt__job__{name}" for name in "pk name time_limit_s job_set array_index".split()),
+    *(f"attempt__job__{name}" for name in "job_set__size project__slug".split()),
+    "attempt__job__project__team__slug",
+)
+
+
+def _whole_of(ids: Sequence[int], _now: datetime) -> QuerySet[Placement, tuple[Any, ...]]:
+    spec = Cast("attempt__job__spec", TextField())
+    told = open_placements().filter(pk__in=ids).order_by("attempt_id")
+    return told.annotate(spec_text=spec).values_list(*_COLUMNS, "spec_text")
+
+
+def _granted_to(ids: Sequence[int], _now: datetime) -> QuerySet[Allocation, tuple[Any, ...]]:
+    held = Allocation.objects.filter(placement__in=ids, released_at__isnull=True)
+    return held.order_by("device__index", "device__pk").values_list("placement_id", *_GRANTED)
+
+
+def _ranks_of(fences: Sequence[int], _now: datetime) -> QuerySet[Placement, tuple[Any, ...]]:
+    ranks = Placement.objects.filter(attempt__in=fences).order_by("rank")
+    return ranks.values_list("attempt_id", "node__address")
+
+
+_WHOLE, _GRANTS, _RANKS = BuiltOnce(_whole_of), BuiltOnce(_granted_to), BuiltOnce(_ranks_of)
+
+
+def assignments_of(placement_ids: Sequence[int], now: datetime) -> tuple[Assignment, ...]:
+    """Three statements for any number of placements, one more where any resumes."""
+    told = [_Told(*row) for row in _WHOLE.rows(placement_ids, now)]
+    grants: dict[int, _Grant] = {}
+    for placement_id, *device in _GRANTS.rows(placement_ids, now):
+        grants.setdefault(placement_id, _Grant()).add(*device)
+    addresses: dict[int, list[str]] = {}
+    for fence, address in _RANKS.rows([one.fence for one in told], now):
+        addresses.setdefault(fence, []).append(address)
+    resumed = {one.resumes for one in told if one.resumes is not None}
+    earlier = Attempt.objects.in_bulk(list(resumed)) if resumed else {}
+    return tuple(
+        _assignment(
+            one,
+            tuple(addresses[one.fence]),
+            grants.get(one.pk, _Grant()),
+            earlier.get(one.resumes or 0),
+        )
+        for one in told
+    )
+
+
+def _assignment(
+    told: _Told, addresses: tuple[str, ...], grant: _Grant, earlier: Attempt | None
+) -> Assignment:
+    spec = JobSpec.model_validate(json.loads(told.spec))
+    stop = None
+    if told.state == AttemptState.STOPPING:
+        stop = StopOrder(_told_reason(told), told.stop_grace_s)
+    return Assignment(
+        fence=told.fence,
+        job_id=told.job_id,
+        job_name=told.job_name,
+        team=told.team,
+        project=f"{told.team}/{told.project}",
+        attempt_number=told.number,
+        rank=told.rank,
+        addresses=addresses,
+        device_uuids=tuple(grant.uuids),
+        gpu_milli=grant.milli,
+        gpu_memory_mib=grant.memory_mib,
+        launch=_launch(spec, told),
+        master_port=told.master_port if told.rank else None,
+        resume_from=earlier.checkpoint_path if earlier else "",
+        resume=_resume(earlier),
+        stop=stop,
+    )
+
+
+def _told_reason(told: _Told) -> EndReason:
+    """Agents of protocol 1 know no pause, and none knows of budgets, sizes and idle
+    sessions; what follows from a stop is not theirs to know."""
+    reason = EndReason(told.stop_reason)
+    if reason is EndReason.BOOKING_ENDED:
+        # For a node that is a time limit like any other, told by the server.
+        return EndReason.TIME_LIMIT
+    is_old = told.protocol < 2
+    is_new_to_it = (is_old and reason in PAUSES) or reason in (
+        EndReason.BUDGET_SPENT,
+        EndReason.RESIZED,
+        EndReason.SESSION_IDLE,
+    )
+    return EndReason.PREEMPTED if is_new_to_it else reason
+
+
+def _resume(earlier: Attempt | None) -> Checkpoint | None:
+    if earlier is None or earlier.checkpoint_at is None:
+        return None
+    return Checkpoint(
+        path=earlier.checkpoint_path,
+        step=earlier.checkpoint_step or 0,
+        bytes=earlier.checkpoint_bytes or 0,
+        digest=earlier.checkpoint_digest,
+        taken_at=earlier.checkpoint_at.timestamp(),
+    )
+
+
+def _launch(spec: JobSpec, told: _Told) -> Launch:
+    return Launch(
+        command=spec.command,
+        env={**spec.env, **_of_array(told)},
+        working_dir=spec.working_dir,
+        code=Code(
+            script=spec.script,
+            folder=spec.code.folder,
+            git_url=spec.code.git_url,
+            git_ref=spec.code.git_ref,
+        ),
+        processes_per_node=spec.gpus_per_node if spec.processes == "gpu" else 1,
+        cpus=spec.cpus,
+        memory_mib=spec.memory,
+        time_limit_s=told.time_limit_s,
+        checkpoint_dir=spec.checkpoint_dir,
+        stop_signal=str(spec.stop.signal),
+        stop_grace_s=spec.stop.grace,
+        secrets=spec.secrets,
+        log_cap_mib=load_conf().log_cap_mib,
+        session=SessionLaunch(spec.session.app, path_of(told.job_id)) if spec.session else None,
+    )
+
+
+def _of_array(told: _Told) -> dict[str, str]:
+    """What tells a task of an array which one it is; a user's variable never has such a name."""
+    if told.array is None:
+        return {}
+    return {
+        "TRAINYARD_ARRAY_ID": str(told.array),
+        "TRAINYARD_ARRAY_INDEX": str(told.array_index),
+        "TRAINYARD_ARRAY_SIZE": str(told.array_size),
+    }
