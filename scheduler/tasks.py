@@ -40,10 +40,13 @@ logger = logging.getLogger(__name__)
 
 QUEUE = "scheduling"
 TICK_S = 1.0
-# Wakes that arrive within this time share one cycle; when cycles take longer, within as long as
-# the last one took, so that a busy loop leaves the database to others half of the time.
+# Wakes that arrive within this time share one cycle.
 COALESCE_S = 0.01
-MAX_COALESCE_S = 0.2
+# A cycle rests for as long as it took, so that a busy loop leaves the database to others half of
+# the time; three times as long while jobs wait for what others hold: what is given back meanwhile
+# is shared out by one cycle instead of by many.
+REST, REST_WITH_QUEUE = 1.0, 3.0
+MAX_REST_S = 0.2
 STOP_WITHIN_S = 15.0
 
 _wake = threading.Event()
@@ -143,6 +146,7 @@ class LoopThread(threading.Thread):
         super().__init__(name="scheduling-loop", daemon=True)
         self._scheduler = Scheduler(holder=f"{socket.gethostname()}:{os.getpid()}")
         self._stopping = threading.Event()
+        self._rest = REST
 
     def run(self) -> None:
         """Tick; on the way out hand the lease to whoever waits for it."""
@@ -155,9 +159,10 @@ class LoopThread(threading.Thread):
                 # What can start is the holder's affair.
                 self._stopping.wait(TICK_S)
                 continue
+            rested_at = time.monotonic() + min(MAX_REST_S, took_s * self._rest)
             _wake.wait(TICK_S)
             if _wake.is_set():
-                self._stopping.wait(min(MAX_COALESCE_S, max(COALESCE_S, took_s)))
+                self._stopping.wait(max(COALESCE_S, rested_at - time.monotonic()))
         try:
             self._scheduler.release(timezone.now())
         except Exception:
@@ -175,7 +180,8 @@ class LoopThread(threading.Thread):
         _wake.clear()
         CLOCK.look(timezone.now(), time.monotonic())
         try:
-            self._scheduler.run_cycle(timezone.now())
+            outcome = self._scheduler.run_cycle(timezone.now())
+            self._rest = REST_WITH_QUEUE if outcome.waiting else REST
         except Exception:
             logger.exception("a scheduling cycle failed; the next one tries again")
             connections.close_all()

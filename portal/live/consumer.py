@@ -32,7 +32,7 @@ from portal.live.log_feed import feed_of
 from portal.live.log_stream import LogReader
 from portal.live.session import user_of_session
 from portal.live.topics import log_stream_of, watchable
-from scheduler.events import group_name
+from scheduler.hearing import group_name
 
 logger = logging.getLogger(__name__)
 

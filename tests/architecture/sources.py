@@ -25,7 +25,7 @@ DOORS = {
     "guardian": ("accounts/granting.py", "accounts/models/grants.py"),
     "re2": ("portal/terminal/search.py",),
     "plotly": ("portal/reports/charts.py",),
-    "channels": ("scheduler/events.py", "portal/live/", "portal/asgi.py"),
+    "channels": ("scheduler/events.py", "scheduler/hearing.py", "portal/live/", "portal/asgi.py"),
     "celery": ("scheduler/tasks.py", "portal/celery.py", "scheduler/events.py"),
     "supervisor": ("portal/embedded/supervisor.py",),
 }

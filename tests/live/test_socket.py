@@ -15,7 +15,7 @@ from django.utils import timezone
 from accounts.services import remove_member
 from portal.asgi import application
 from portal.live import consumer
-from scheduler.events import group_name
+from scheduler.hearing import group_name
 from tests import scenes
 from tests.live.browser_socket import BrowserSocket
 from tests.pages.yard import LOG, build_yard
