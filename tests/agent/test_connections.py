@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -26,6 +27,7 @@ class Server(ThreadingHTTPServer):
         self.asked: list[tuple[str, str]] = []
         self.hangs_up = False
         self.held, self.release = threading.Event(), threading.Event()
+        self.hung_up = threading.Event()
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -53,6 +55,10 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        self.hung_up.set()
+
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
@@ -76,10 +82,11 @@ def test_a_connection_is_kept_until_the_server_gives_it_up(server: Server) -> No
         assert call(connections) == b"{}"
     assert server.connections == 1
     server.hangs_up = True
-    call(connections)
     for _ in range(3):
         assert call(connections) == b"{}"
-    assert len(server.asked) == 7
+        assert server.hung_up.wait(10)
+        server.hung_up.clear()
+    assert len(server.asked) == 6 and server.connections == 3
     connections.close()
     with pytest.raises(NoAnswer, match="ending"):
         call(connections)
