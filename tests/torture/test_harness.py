@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from portal.torture import program
+from portal.torture import program, reconnect
 from portal.torture.aftermath import locks_still_held, recovery_by_kind
 from portal.torture.faults import FAULTS
 from portal.torture.plants import PLANTS
@@ -105,3 +105,14 @@ def test_recovery_is_the_time_to_the_next_start_where_it_hurt():
         "agent-kill": {"p50_s": 5, "max_s": 5},
         "web-kill": {"p50_s": 3, "max_s": 3},
     }
+
+
+@pytest.mark.parametrize(
+    ("change", "is_kept"),
+    [({}, True), ({"false_losses": 1}, False), ({"lost": 1}, False), ({"doubled": 1}, False)],
+)
+def test_a_return_of_all_is_whole_or_it_is_not(change, is_kept):
+    good = {"agents": 2, "outages": {"cut off": {"back": 2}}, "false_losses": 0}
+    figures = {**good, "lost": 0, "doubled": 0, **change}
+    assert reconnect.is_kept(figures) == is_kept
+    assert not reconnect.is_kept({**figures, "outages": {"cut off": {"back": 1}}})
