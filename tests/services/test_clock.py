@@ -14,6 +14,7 @@ from scheduler.services.timeline.clock import Clock
 from tests import scenes
 from tests.scenes import NOON, at, running, start, submit, sync
 
+pytestmark = pytest.mark.once
 HOUR_S = 3600
 
 

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from portal.torture import plants
 from scheduler.agent.runtime import killing, supervisor
 from scheduler.agent.runtime.limits import Limits
 from scheduler.conf import SchedulerConf, load_conf
-from scheduler.services import jobs
-from tests import scenes
-from tests.scenes import at, ended, start, submit, sync
-
-pytestmark = [pytest.mark.django_db, pytest.mark.once]
-
-
-@pytest.fixture
-def cluster(root):
-    return scenes.build_cluster(root, nodes=2, gpus=4)
 
 
 def planted(monkeypatch, name, *places):
@@ -28,17 +16,6 @@ def planted(monkeypatch, name, *places):
     for work in (plant.on_server, plant.in_agent, plant.in_guard):
         if work is not None:
             work()
-
-
-def test_a_cancel_reaches_what_has_succeeded(monkeypatch, cluster, alice, project):
-    planted(monkeypatch, "past-cancelled", (jobs, "cancel_job"))
-    job = submit(alice, project)
-    sync(cluster.node(1), ended(start(job, cluster.node(1))), now=at(5))
-    job.refresh_from_db()
-    assert job.state == "succeeded"
-    jobs.cancel_job(actor=alice, job=job, now=at(500))
-    job.refresh_from_db()
-    assert job.state == "cancelled"
 
 
 def test_a_silent_node_is_given_up_with_its_lease(monkeypatch):
