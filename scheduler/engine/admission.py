@@ -14,7 +14,7 @@ from scheduler.engine.grouping import group_rows
 from scheduler.engine.keeping.heads import Heads
 from scheduler.engine.plan import Start
 from scheduler.engine.policy import Policy
-from scheduler.engine.preempting.clearing import Clearer
+from scheduler.engine.preempting.clearing import Clearer, kind_and_amounts
 from scheduler.engine.sharing.fairshare import Line, units_of
 from scheduler.engine.sharing.quota import Gate, kinds_for_accounts, worst_case_s
 from scheduler.engine.sharing.streams import Doors, Stream
@@ -22,6 +22,7 @@ from scheduler.engine.sharing.turns import Turns
 from scheduler.engine.snapshot import (
     NONE,
     Classes,
+    Flags,
     Floats,
     Ints,
     Request,
@@ -51,6 +52,8 @@ class Admission:
         self.is_started = flags(np.zeros(len(self.order)))
         self.doors = Doors(classes, self.order, self.heads, gate)
         self._kind_of: Ints | None = None
+        # By class: its kind as a number, and its amounts.
+        self._asks: Ints | None = None
         self._cost_per_s: Floats | None = None
         self._price_of: Floats | None = None
 
@@ -133,6 +136,9 @@ class Admission:
         """Start the job if it may and fits; else close what cannot start any more."""
         class_row, place = int(stream.class_of[stream.turn]), stream.place
         request, row = self.classes.requests[class_row], int(self.order[place])
+        if self.doors.full[class_row] and self.clearer.has_failed(row, request):
+            self.doors.claim_no_more(stream.account, self._no_smaller(class_row))
+            return
         who = self.heads.seeker(row, request)
         if self.gate.bars(request, stream.account):
             self._close_for(stream.account, class_row)
@@ -159,12 +165,23 @@ class Admission:
             self.doors.fill(alike)
             if stream.may_claim:
                 self.doors.close_for(stream.account, alike)
+                self.doors.claim_no_more(stream.account, self._no_smaller(class_row))
 
     def _close_for(self, account: int, class_row: int) -> None:
         """Accounts look at pool, model and GPUs alone: all classes like it are closed for it."""
         if self._kind_of is None:
             self._kind_of = kinds_for_accounts(self.gate, self.classes.requests)
         self.doors.close_for(account, flags(self._kind_of == self._kind_of[class_row]))
+
+    def _no_smaller(self, class_row: int) -> Flags:
+        """Classes that ask for the same as this one, or for more of it."""
+        if self._asks is None:
+            kinds = dict[Request, int]()
+            asks = map(kind_and_amounts, self.classes.requests)
+            rows = [(kinds.setdefault(kind, len(kinds)), *amounts) for kind, amounts in asks]
+            self._asks = np.array(rows, dtype=np.int64)
+        is_kin = self._asks[:, 0] == self._asks[class_row, 0]
+        return flags(is_kin & (self._asks >= self._asks[class_row]).all(axis=1))
 
     def _is_allowed(self, row: int, request: Request) -> bool:
         waiting = self.board.snapshot.waiting
@@ -177,13 +194,15 @@ class Admission:
         snapshot, job = self.board.snapshot, int(self.board.snapshot.waiting.id[row])
         until_s = snapshot.now_s + float(snapshot.waiting.remaining_s[row])
         start = start_gang(self.board, job, request, nodes, until_s, uses_spare=uses_spare)
-        gone_s = float(self.heads.gone_s(ints([row]))[0])
+        gone_s = self.heads.is_gone_at_s(row)
         self.board.keeping.charge(request.pool, shares_of(request, nodes), gone_s)
         self._count(place, row, request, start)
 
     def _beside(self, who: Seeker) -> list[Kept]:
         """What the job has to leave alone if it starts now."""
-        return self.board.keeping.binding(who, float(self.heads.gone_s(ints([who.row]))[0]))
+        if not self.board.keeping.of_pool(who.request.pool):
+            return []
+        return self.board.keeping.binding(who, self.heads.is_gone_at_s(who.row))
 
     def _count(self, place: int, row: int, request: Request, start: Start) -> None:
         self.starts.append(start)

@@ -28,6 +28,9 @@ def choose_nodes(board: Board, request: Request, beside: Sequence[Kept] = ()) ->
     """
     if not board.licences.hold(request, past_reservations=not beside):
         return None
+    # What takes whole devices fits nowhere where so many are not free; that is told at once.
+    if not request.is_share and int(board.free_gpus[request.model].max(initial=0)) < request.gpus:
+        return None
     return find_nodes(board, request, beside)
 
 

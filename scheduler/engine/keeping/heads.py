@@ -66,6 +66,12 @@ class Heads:
             self._board.keeping.withdraw(promise)
         return Seeker(row, request, is_promised=bool(self._was_promised[row]))
 
+    def is_gone_at_s(self, row: int) -> float:
+        """As `gone_s`, of one row."""
+        snapshot = self._board.snapshot
+        left_s = float(snapshot.waiting.remaining_s[row])
+        return snapshot.now_s + left_s + self._policy.backfill_slack_s
+
     def gone_s(self, rows: Ints) -> Floats:
         """When these waiting rows are surely gone if they start now."""
         snapshot = self._board.snapshot

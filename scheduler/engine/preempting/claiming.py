@@ -88,7 +88,8 @@ def take_cleared(
     snapshot, rank = board.snapshot, 0
     placements: list[PlannedPlacement] = []
     held, devices = snapshot.held, snapshot.devices
-    is_leaving = np.append(np.zeros(len(held.job), dtype=np.bool_), False)
+    # The last row is that of devices which nobody holds.
+    is_leaving = np.zeros(len(held.job) + 1, dtype=np.bool_)
     is_leaving[leaving] = True
 
     def given(here: slice) -> Flags:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import ge
 
 import numpy as np
 
@@ -12,12 +14,12 @@ from scheduler.engine.board.kept import Kept
 from scheduler.engine.plan import Resize, Start, Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.claiming import take_cleared
-from scheduler.engine.preempting.reclaiming import Reclaiming
+from scheduler.engine.preempting.reclaiming import Claim, Reclaiming, Side
 from scheduler.engine.preempting.resizing import Elastic
 from scheduler.engine.preempting.targeting import Targeting
 from scheduler.engine.shaping.sizes import least_size
 from scheduler.engine.sharing.quota import Gate
-from scheduler.engine.snapshot import NONE, Flags, Request, flags
+from scheduler.engine.snapshot import NONE, Flags, Request, ints
 
 # Stops of one cycle; the next one follows in a moment, and sees what has become of them.
 MOST_STOPS = 512
@@ -49,22 +51,27 @@ class Clearer:
         self._reclaiming: Reclaiming | None = None
         self._elastic: Elastic | None = None
         self._may_claim: dict[int, bool] = {}
-        # By owner, requests for which giving back all that is lent was not enough in this cycle.
-        self._failed: dict[int, list[Request]] = {}
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody can be stopped at all."""
-        running = self._board.snapshot.running
-        return running is None or not any(self._stops_lower) or not len(running.jobs)
+        # By side and kind, amounts for which giving back all that is lent was not enough.
+        self._failed: dict[tuple[Side, Request], list[tuple[int, ...]]] = {}
+        running = board.snapshot.running
+        # Whether nobody can be stopped at all.
+        self.is_idle = running is None or not any(self._stops_lower) or not len(running.jobs)
 
     def may_claim(self, account: int) -> bool:
         """Whether the account may have lent something that others use now."""
         if self.is_idle or not self._gate.cohorts:
             return False
-        if account not in self._may_claim:
-            self._may_claim[account] = self._claims().may_claim(account)
-        return self._may_claim[account]
+        # All whom one account rules may claim alike.
+        ruler = int(self._gate.ruled_by[account])
+        if ruler not in self._may_claim:
+            self._may_claim[ruler] = self._claims().may_claim(ruler)
+        return self._may_claim[ruler]
+
+    def has_failed(self, row: int, request: Request) -> bool:
+        """Whether the row's account can take back nothing for this any more in this cycle."""
+        account = int(self._board.snapshot.waiting.account[row])
+        found = self._claims().find(request, account)
+        return found is None or self._was_tried(found, request)
 
     def clear(
         self, row: int, request: Request, beside: Sequence[Kept], *, by_tier: bool = True
@@ -101,15 +108,20 @@ class Clearer:
         found = self._claims().find(request, account)
         if found is None:
             return None
-        owner, takers = found
-        failed = self._failed.setdefault(owner, [])
-        if any(_asks_no_less(request, other) for other in failed):
+        if self._was_tried(found, request):
             return None
-        may_go, whose = flags(self._targets().may_go & takers), self._gate.name_of(owner)
-        cleared = self._stop(row, request, may_go, beside, why="reclaim", given_back_to=whose)
+        whose = self._gate.name_of(found.owner)
+        cleared = self._stop(row, request, found.takers, beside, why="reclaim", given_back_to=whose)
         if cleared is None:
-            failed.append(request)
+            kind, amounts = kind_and_amounts(request)
+            self._failed.setdefault((found.side, kind), []).append(amounts)
         return cleared
+
+    def _was_tried(self, claim: Claim, request: Request) -> bool:
+        """Whether a request of its kind, and no larger, fitted nowhere even with all of that."""
+        kind, amounts = kind_and_amounts(request)
+        failed = self._failed.get((claim.side, kind), ())
+        return any(all(map(ge, amounts, other)) for other in failed)
 
     def _stop(
         self,
@@ -147,7 +159,7 @@ class Clearer:
             return None
         self.resizes += found.resizes
         resized = [resize.job for resize in found.resizes]
-        self._targets().is_gone[np.isin(running.jobs.id, resized)] = True
+        self._targets().let_go(ints(np.flatnonzero(np.isin(running.jobs.id, resized))))
         until_s = snapshot.now_s + float(snapshot.waiting.remaining_s[row])
         start = take_cleared(board, job, request, found.nodes, found.leaving, until_s)
         return Cleared(request, start)
@@ -165,10 +177,8 @@ class Clearer:
         return self._reclaiming
 
 
-def _asks_no_less(request: Request, other: Request) -> bool:
-    """Whether it fits nowhere where the other does not: alike, and no smaller in any respect."""
-    sizes = ("nodes", "gpus", "part_gpus", "cpus", "memory_mib")
-    if any(getattr(request, name) < getattr(other, name) for name in sizes):
-        return False
-    amounts = {name: getattr(other, name) for name in sizes}
-    return replace(request, **amounts, queue=other.queue) == other
+@lru_cache(maxsize=4096)
+def kind_and_amounts(request: Request) -> tuple[Request, tuple[int, ...]]:
+    """What a request is without its amounts and its queue, and those amounts."""
+    kind = replace(request, queue=NONE, nodes=0, gpus=0, part_gpus=0, cpus=0, memory_mib=0)
+    return kind, (request.nodes, request.gpus, request.part_gpus, request.cpus, request.memory_mib)

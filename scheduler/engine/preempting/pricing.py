@@ -49,10 +49,9 @@ class Prices:
         self._job: Ints = ints(shares.job[order])
         self._node: Ints = shares.node
         self._first: Ints = shares.first
-        self._cost: Floats = floats(cost[order])
-        self._freed = [ints(freed[order]) for freed in shares.freed]
-        self._cost_sum: Floats = floats(np.zeros(len(cost)))
-        self._sums = [ints(np.zeros(len(cost))) for _ in shares.freed]
+        # Rows: cost, then each resource; whole numbers all of them, which floats hold exactly.
+        self._amounts = np.array([cost, *shares.freed], dtype=np.float64)[:, order]
+        self._sums = np.zeros_like(self._amounts)
         self._may_go: Flags = flags(np.zeros(len(cost)))
 
     def update(self, may_go: Flags) -> None:
@@ -60,15 +59,13 @@ class Prices:
         chosen = flags(may_go[self._job])
         nodes = set(self._node[chosen != self._may_go].tolist())
         self._may_go = chosen
-        pairs = [(self._cost, self._cost_sum), *zip(self._freed, self._sums, strict=True)]
         if len(nodes) > _FEW:
-            for amounts, sums in pairs:
-                sums[:] = running_sum(np.where(chosen, amounts, 0), self._node)
+            for amounts, sums in zip(self._amounts, self._sums, strict=True):
+                sums[:] = running_sum(floats(np.where(chosen, amounts, 0)), self._node)
             return
         for node in nodes:
             here = slice(int(self._first[node]), int(self._first[node + 1]))
-            for amounts, sums in pairs:
-                sums[here] = np.cumsum(np.where(chosen[here], amounts[here], 0))
+            np.cumsum(self._amounts[:, here] * chosen[here], axis=1, out=self._sums[:, here])
 
     def of_nodes(self, missing: Sequence[Ints]) -> Floats:
         """By node what room for one share costs, inf for never.
@@ -76,27 +73,28 @@ class Prices:
         `missing`: by resource and node, what the share needs beyond what is free.
         """
         last, is_never = self._last(missing)
-        fits = np.logical_and.reduce([need <= 0 for need in missing])
-        cost = np.append(self._cost_sum, np.inf)[np.where(is_never, len(self._cost_sum), last)]
-        return floats(np.where(fits, 0.0, cost))
+        cost = np.concatenate([self._sums[0], [0.0]])[np.where(is_never, -1, last)]
+        cost[is_never] = np.inf
+        cost[np.maximum.reduce(missing) <= 0] = 0.0
+        return floats(cost)
 
     def victims(self, missing: Sequence[Ints], node: int) -> Ints:
         """Whose going makes that room on one node, rows of jobs; nobody's if it is free."""
         if all(int(need[node]) <= 0 for need in missing):
             return ints([])
         here = slice(int(self._first[node]), int(self._first[node + 1]))
-        enough = np.logical_and.reduce(
-            [sums[here] >= need[node] for need, sums in zip(missing, self._sums, strict=True)]
-        )
+        wanted = np.array([need[node] for need in missing])
+        enough = (self._sums[1:, here] >= wanted[:, None]).all(axis=0)
         upto = slice(here.start, here.start + int(enough.argmax()) + 1)
         return ints(self._job[upto][self._may_go[upto]])
 
     def _last(self, missing: Sequence[Ints]) -> tuple[Ints, Flags]:
         """By node the last share that has to go, and whether even all of them are not enough."""
         is_short = np.zeros(len(self._node), dtype=np.bool_)
-        for need, sums in zip(missing, self._sums, strict=True):
-            is_short |= sums < need[self._node]
-        so_far = np.append(0, np.cumsum(is_short))
+        for need, sums in zip(missing, self._sums[1:], strict=True):
+            if need.max(initial=0) > 0:
+                is_short |= sums < need[self._node]
+        so_far = np.concatenate([[0], np.cumsum(is_short)])
         begin, end = self._first[:-1], self._first[1:]
         # Sums never fall along a node, so those that are short come first.
         last = begin + so_far[end] - so_far[begin]

@@ -11,6 +11,9 @@ reclaim) with the newest first.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TypeAlias
+
 import numpy as np
 
 from scheduler.engine.preempting.targeting import Targeting
@@ -89,7 +92,8 @@ class Borrowed:
             stale |= {(level, row) for row in column[gone].tolist() if row != NONE}
         # What is borrowed further down says who goes further up.
         for level, account in sorted(stale, reverse=True):
-            if level < len(self._levels):
+            # Whoever is at the top borrows from nobody.
+            if 0 < level < len(self._levels):
                 self._look_again(level, account, may_go, is_gone)
 
     def _begin(self, may_go: Flags, is_gone: Flags) -> None:
@@ -102,12 +106,31 @@ class Borrowed:
     def _look_again(self, level: int, account: int, may_go: Flags, is_gone: Flags) -> None:
         first = self._first[level]
         rows = self._order[level][int(first[account]) : int(first[account + 1])]
-        left = self._cohorts.borrows(account) - int(self._milli[rows[is_gone[rows]]].sum())
+        left = self._cohorts.borrows(account)
+        if left:
+            left -= int(self._milli[rows[is_gone[rows]]].sum())
+        if left <= 0:
+            self.by_level[level][rows] = False
+            return
         stays = may_go[rows] & (self._milli[rows] > 0)
         if level + 1 < len(self._levels):
             stays &= self.by_level[level + 1][rows] | (self._levels[level + 1][rows] == NONE)
         milli = np.where(stays, self._milli[rows], 0)
         self.by_level[level][rows] = stays & (np.cumsum(milli) - milli < left)
+
+
+# Pool and model, and the accounts from the top down to the owner: the way on which others part from
+# it. An owner that borrows nothing has none of those who may go, and is told by -1.
+Side: TypeAlias = tuple[Scope, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """What an owner may take back: from which side, and the jobs (rows of `Running`) there."""
+
+    owner: int
+    side: Side
+    takers: Flags
 
 
 class Reclaiming:
@@ -122,6 +145,8 @@ class Reclaiming:
         self._age: Ints = ints(np.argsort(by_age))
         self._milli: dict[Scope, Ints] = {}
         self._borrowed: dict[Scope, Borrowed] = {}
+        # Found takers, and after how many charges and departures.
+        self._found: dict[Side, tuple[tuple[int, int], Flags]] = {}
 
     def may_claim(self, account: int) -> bool:
         """Whether the account has any guarantee left, and somebody outside borrows."""
@@ -129,27 +154,42 @@ class Reclaiming:
             return False
         return any(
             (owner := cohorts.guarantor(account, 1)) != NONE
-            and bool(self._takers(scope, cohorts, owner).any())
+            and bool(self._takers(self._side(scope, owner)).any())
             for scope, cohorts in self._gate.cohorts.items()
         )
 
-    def find(self, request: Request, account: int) -> tuple[int, Flags] | None:
-        """The account whose guarantee the request is within, and who may go for it."""
+    def find(self, request: Request, account: int) -> Claim | None:
+        """Within whose guarantee the request is, and who may go for it."""
         milli = self._gate.quota_milli(request)
         for scope, cohorts in self._gate.concerned(request):
             owner = NONE if account == NONE else cohorts.guarantor(account, milli)
             if owner != NONE:
-                takers = self._takers(scope, cohorts, owner)
+                side = self._side(scope, owner)
+                takers = self._takers(side)
                 if takers.any():
-                    return owner, takers
+                    return Claim(owner, side, takers)
         return None
 
-    def _takers(self, scope: Scope, cohorts: Cohorts, owner: int) -> Flags:
+    def _side(self, scope: Scope, owner: int) -> Side:
+        """Whom the owner takes from: all who hold no more than their own take from the same."""
+        cohorts, way = self._gate.cohorts[scope], self._gate.tree.way_up(owner)[::-1]
+        return scope, (*way[:-1], owner if cohorts.borrows(owner) else NONE)
+
+    def _takers(self, side: Side) -> Flags:
         """Who runs on what is borrowed by accounts neither above the owner nor below it."""
-        way = self._gate.tree.way_up(owner)[::-1]
+        cohorts = self._gate.cohorts[side[0]]
+        as_of = len(cohorts.charged), self._targeting.departures
+        before = self._found.get(side)
+        if before is None or before[0] != as_of:
+            before = self._found[side] = as_of, self._find_takers(side)
+        return before[1]
+
+    def _find_takers(self, side: Side) -> Flags:
+        """`_takers` as of this moment."""
+        scope, way = side
         found = (self._jobs.account == NONE) & self._targeting.may_go
         is_above = flags(np.ones(len(found)))
-        by_level = self._borrowed_by_level(scope, cohorts)
+        by_level = self._borrowed_by_level(scope, self._gate.cohorts[scope])
         for is_borrowed, column, row in zip(by_level, self._levels, way, strict=False):
             is_same = column == row
             found |= is_borrowed & is_above & ~is_same

@@ -52,8 +52,8 @@ class Targeting:
     """The live jobs of a snapshot as shares of nodes, to choose victims from.
 
     Rows of `Held` that a job which may be stopped holds are *shares*; `job` is its row in
-    `Running`. `is_gone`: who has been stopped for another job in this cycle. What they leave over
-    is not given out again in the same cycle.
+    `Running`. `is_gone`: who has been stopped for another job in this cycle, `departures`: how
+    often somebody was. What they leave over is not given out again in the same cycle.
     """
 
     def __init__(self, board: Board, running: Running, policy: Policy) -> None:
@@ -63,8 +63,11 @@ class Targeting:
         self.price: Floats = stop_price(running)
         self.lost_s: Floats = lost_work_s(running)
         self.is_gone: Flags = flags(np.zeros(len(jobs)))
+        self.departures = 0
         is_whole = jobs.gpu_milli == WHOLE_MILLI
         self._may_stop = flags(may_stop(running, policy) & is_whole)
+        # By row of `Running`, who may be stopped and has not been yet.
+        self.may_go: Flags = self._may_stop
         self._is_lent = flags(self._on_headroom() & is_whole)
         held, by_id = snapshot.held, np.argsort(jobs.id, kind="stable")
         at = np.searchsorted(jobs.id[by_id], held.job)
@@ -76,6 +79,7 @@ class Targeting:
         self.node: Ints = held.node[self._held_row]
         self._span: Ints = ints(np.bincount(self.job, minlength=len(jobs)))
         self._by_job: Ints = ints(np.argsort(self.job, kind="stable"))
+        self._first_of: Ints = ints(np.append(0, np.cumsum(self._span)))
         self._is_kept: Flags = board.keeping.nodes()
         self._lowest = int(
             jobs.tier[self._may_stop | self._is_lent].min(initial=np.iinfo(np.int64).max)
@@ -88,11 +92,6 @@ class Targeting:
     def outranks_somebody(self, tier: int) -> bool:
         """Whether a job of this tier could stop anyone at all."""
         return tier > self._lowest
-
-    @property
-    def may_go(self) -> Flags:
-        """By row of `Running`, who may be stopped and has not been yet."""
-        return flags(self._may_stop & ~self.is_gone)
 
     def below(self, tier: int) -> Flags:
         """Who of lower tiers may go; for production also who has not run long on headroom."""
@@ -123,13 +122,19 @@ class Targeting:
             victims = ints(np.flatnonzero(picked))
         return Clearing(nodes, victims)
 
+    def let_go(self, jobs: Ints) -> None:
+        """They go for another job."""
+        self.is_gone[jobs] = True
+        self.may_go = flags(self._may_stop & ~self.is_gone)
+        self.departures += 1
+
     def held_rows(self, victims: Ints) -> Ints:
         """The rows of `Held` of these jobs."""
         return ints(np.sort(self._held_row[self._rows_of(victims)]))
 
     def stop(self, victims: Ints, beneficiary: int, facts: Mapping[str, object]) -> list[Stop]:
         """Let these jobs go for good, and say so; `facts` are what spoke for all of it."""
-        self.is_gone[victims] = True
+        self.let_go(victims)
         jobs = self.running.jobs
         return [
             Stop(
@@ -166,7 +171,9 @@ class Targeting:
             cost = np.where(is_open, prices.of_nodes(missing), np.inf)
             if np.count_nonzero(cost < np.inf) < left:
                 return None
-            for node in np.argsort(cost, kind="stable")[:left].tolist():
+            # The first of the cheapest; one is found in a fraction of the time that sorting takes.
+            best = [int(cost.argmin())] if left == 1 else np.argsort(cost, kind="stable").tolist()
+            for node in best[:left]:
                 chosen.append(node)
                 is_open[node] = False
                 victims = prices.victims(missing, node)
@@ -178,11 +185,12 @@ class Targeting:
 
     def _prices_of(self, model: int, left: int, picked: Flags) -> Prices:
         """Who is picked goes free of charge; without that, prices are kept for the next job."""
-        shares, price = self._shares_of(model), self.price[self.job]
         if picked.any():
-            return Prices(shares, floats(np.where(picked[self.job], 0.0, price)), left)
+            price = np.where(picked[self.job], 0.0, self.price[self.job])
+            return Prices(self._shares_of(model), floats(price), left)
         if (model, left) not in self._prices:
-            self._prices[model, left] = Prices(shares, floats(price), left)
+            price = floats(self.price[self.job])
+            self._prices[model, left] = Prices(self._shares_of(model), price, left)
         return self._prices[model, left]
 
     def open_nodes(self, shape: Request, taken: Ints) -> Flags:
@@ -223,10 +231,9 @@ class Targeting:
 
     def _rows_of(self, jobs: Ints) -> Ints:
         """The shares of these jobs (rows)."""
-        by_job = self.job[self._by_job]
-        first, last = (np.searchsorted(by_job, jobs, side=side) for side in ("left", "right"))
-        spans = [np.arange(a, b) for a, b in zip(first.tolist(), last.tolist(), strict=True)]
-        return ints(self._by_job[np.concatenate([ints([]), *spans])])
+        first, last = self._first_of[jobs].tolist(), self._first_of[jobs + 1].tolist()
+        spans = [self._by_job[a:b] for a, b in zip(first, last, strict=True)]
+        return np.concatenate([ints([]), *spans])
 
     def _gpus_of(self, model: int) -> Ints:
         """Devices of a model that a row of `Held` gives back, if others may have them then."""

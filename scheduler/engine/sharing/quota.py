@@ -65,13 +65,14 @@ class Gate:
         self._accepts = snapshot.accepts()
         self.weights: list[int] = snapshot.weights().tolist()
         nodes = snapshot.nodes
-        on_node = np.bincount(snapshot.devices.node, minlength=len(nodes.id))
         largest = np.zeros(len(snapshot.pools), dtype=np.int64)
+        on_node = np.bincount(snapshot.devices.node, minlength=len(nodes.id))
         np.maximum.at(largest, nodes.pool, on_node)
         self._largest_node: list[int] = largest.tolist()
         self.ruled_by: Ints = self._find_rulers(snapshot)
         # What was asked since something started.
         self._answers: dict[tuple[int, int, int, int], Refusal | None] = {}
+        self._concerned: dict[tuple[int, int], list[tuple[Scope, Cohorts]]] = {}
         self._device_order = np.argsort(snapshot.devices.id)
 
     def _find_rulers(self, snapshot: Snapshot) -> Ints:
@@ -116,9 +117,9 @@ class Gate:
             return True
         milli = self._milli(request, nodes)
         more = self._weighed(request, self._milli(request, nodes - was))
-        for row in self.tree.way_up(account):
-            if NONE != self._most_gpus[row] < self._weighed(request, milli) / WHOLE_MILLI:
-                return False
+        gpus = self._weighed(request, milli) / WHOLE_MILLI
+        if any(NONE != self._most_gpus[row] < gpus for row in self.tree.way_up(account)):
+            return False
         if any(c.shortage(account, more) is not None for _, c in self.concerned(request)):
             return False
         # What it had left is given back as it stops, and what it takes again is reserved anew.
@@ -154,8 +155,7 @@ class Gate:
         if not self.has_budgets:
             return None
         need_s = worst_case_s(self.least_milli(request), time_limit_s)
-        found = self.purse.shortage(account, need_s, request)
-        if found is None:
+        if (found := self.purse.shortage(account, need_s, request)) is None:
             return None
         facts = {"account": self.name_of(found.account), **found.facts}
         return Refusal(WaitReason.BUDGET_EXHAUSTED, facts)
@@ -177,8 +177,7 @@ class Gate:
             return found
         borrow: Barrier | None = None
         for scope, cohorts in self.concerned(request):
-            shortage = cohorts.shortage(account, milli)
-            if shortage is None:
+            if (shortage := cohorts.shortage(account, milli)) is None:
                 continue
             if shortage.bound is Bound.MAXIMUM:
                 return scope, cohorts, shortage
@@ -225,12 +224,14 @@ class Gate:
 
     def concerned(self, request: Request) -> list[tuple[Scope, Cohorts]]:
         """The limits that a request may fall under."""
-        takes = self._accepts[request.model]
-        return [
-            (scope, cohorts)
-            for scope, cohorts in self.cohorts.items()
-            if scope[0] in (NONE, request.pool) and (scope[1] == NONE or takes[scope[1]])
-        ]
+        pool, model = asked = request.pool, request.model
+        if asked not in self._concerned:
+            self._concerned[asked] = [
+                (scope, cohorts)
+                for scope, cohorts in self.cohorts.items()
+                if scope[0] in (NONE, pool) and (scope[1] == NONE or self._accepts[model, scope[1]])
+            ]
+        return self._concerned[asked]
 
     def _over_cap(self, account: int, milli: int) -> Refusal | None:
         for row in self.tree.way_up(account):
@@ -245,8 +246,8 @@ class Gate:
         return None
 
     def _capped(self, row: int, limit: int, facts: dict[str, object]) -> Refusal:
-        who = {"account": self.name_of(row), "limit": limit}
-        return Refusal(WaitReason.QUOTA_HARD, {**who, **facts})
+        who = {"account": self.name_of(row), "limit": limit, **facts}
+        return Refusal(WaitReason.QUOTA_HARD, who)
 
     def _over_limit(
         self, scope: Scope, cohorts: Cohorts, found: Shortage, account: int, milli: int

@@ -61,6 +61,8 @@ class Doors:
         self._left = size
         # Classes that an account's limits stop.
         self._closed_for: dict[int, Flags] = {}
+        # Classes for which an account takes nothing back.
+        self._unclaimed: dict[int, Flags] = {}
 
     @property
     def are_shut(self) -> bool:
@@ -87,8 +89,11 @@ class Doors:
 
     def close_for(self, account: int, alike: Flags) -> None:
         """For whom the account rules."""
-        closed = self._closed_for.get(account)
-        self._closed_for[account] = alike if closed is None else flags(closed | alike)
+        _join(self._closed_for, account, alike)
+
+    def claim_no_more(self, account: int, alike: Flags) -> None:
+        """Nobody whom the account rules takes anything back for these."""
+        _join(self._unclaimed, account, alike)
 
     def may_try(self, stream: Stream) -> bool:
         """Whether the job whose turn it is in the stream may still be tried."""
@@ -121,15 +126,21 @@ class Doors:
         """As `_open`, of one turn of a stream that has no promises nor budgets."""
         assert stream.few is not None
         class_row = stream.few[turn]
-        if self._is_closed[class_row] or (self._is_full[class_row] and not stream.may_claim):
+        if self._is_closed[class_row]:
             return False
+        if self._is_full[class_row]:
+            if not stream.may_claim:
+                return False
+            unclaimed = self._unclaimed.get(stream.account)
+            if unclaimed is not None and unclaimed[class_row]:
+                return False
         closed = self._closed_for.get(stream.account)
         if closed is not None and closed[class_row]:
             return False
         if self._may_be_late[class_row]:
             return True
-        row = self._order[stream.places[turn : turn + 1]]
-        return bool(self._heads.gone_s(row)[0] <= self.gone_by_s[class_row])
+        row = int(self._order[stream.places[turn]])
+        return bool(self._heads.is_gone_at_s(row) <= self.gone_by_s[class_row])
 
     def _open(self, stream: Stream, turns: slice) -> Flags:
         """Which of these jobs are of an open class, end in time if they must, and are paid for."""
@@ -137,6 +148,8 @@ class Doors:
         is_open = ~self.closed[class_of]
         if not stream.may_claim:
             is_open &= ~self.full[class_of]
+        elif stream.account in self._unclaimed:
+            is_open &= ~(self.full & self._unclaimed[stream.account])[class_of]
         must_end = is_open & np.isfinite(self.gone_by_s[class_of])
         if must_end.any():
             rows = self._order[stream.places[turns]][must_end]
@@ -151,3 +164,8 @@ class Doors:
             cost_s, price = stream.cost_s[turns], stream.price[turns]
             is_open &= self._gate.purse.pay_for(stream.account, cost_s, price)
         return flags(is_open)
+
+
+def _join(by_account: dict[int, Flags], account: int, more: Flags) -> None:
+    before = by_account.get(account)
+    by_account[account] = more if before is None else flags(before | more)

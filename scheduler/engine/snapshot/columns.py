@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from itertools import pairwise
 from typing import ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -43,9 +44,10 @@ def rows_by_group(group: Ints) -> Iterator[tuple[int, Ints]]:
     is_short = int(group.min()) >= 0 and int(group.max()) < 2**16
     order = ints(np.argsort(group.astype(np.uint16) if is_short else group, kind="stable"))
     ordered = group[order]
-    first = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-    numbers = ordered[np.concatenate([[0], first])]
-    return zip(numbers.tolist(), np.split(order, first), strict=True)
+    first = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
+    # `np.split` does the same in five times the time.
+    parts = (order[begin:end] for begin, end in pairwise(first))
+    return zip(ordered[first[:-1]].tolist(), parts, strict=True)
 
 
 def running_sum(values: Column, group: Ints) -> Column:
