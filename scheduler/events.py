@@ -66,6 +66,11 @@ class _Publisher:
         self._is_nudged = False
         self._quiet_until = 0.0
 
+    def recheck_s(self) -> float:
+        """How often to look without a hint: oftener while the broker refuses what is said here."""
+        is_away = time.monotonic() < self._quiet_until + RECHECK_S
+        return RECHECK_WITHOUT_BROKER_S if is_away else RECHECK_S
+
     def put(self, topic: str, kind: str, ref: str | int) -> None:
         with self._lock:
             if len(self._pending) >= MAX_PENDING:
@@ -194,7 +199,7 @@ async def wait_for_topic(
                 if await is_due():
                     return
             while (left := deadline - time.monotonic()) > 0:
-                if await ear.wait(seen, min(left, RECHECK_S)):
+                if await ear.wait(seen, min(left, _publisher.recheck_s())):
                     seen = moment()
                     if await is_due():
                         return

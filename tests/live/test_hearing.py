@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from channels.layers import get_channel_layer
@@ -91,6 +92,25 @@ def test_who_has_looked_since_asks_only_after_a_hint():
 
     asyncio.run(play())
     assert len(asked) == 2
+
+
+def test_while_the_broker_refuses_hints_it_is_looked_oftener(monkeypatch):
+    monkeypatch.setattr(events, "RECHECK_S", 30.0)
+    monkeypatch.setattr(events, "RECHECK_WITHOUT_BROKER_S", 0.01)
+    looks = []
+
+    async def is_due():
+        looks.append(1)
+        return len(looks) > 2
+
+    async def play():
+        monkeypatch.setattr(events._publisher, "_quiet_until", time.monotonic())
+        # A subscription of before stands: only the looking tells.
+        async with asyncio.timeout(20):
+            await events.wait_for_topic("node:1", is_due, 60.0, keeps=True)
+
+    asyncio.run(play())
+    assert len(looks) == 3
 
 
 def test_hints_are_acted_upon_also_after_the_broker_was_away(monkeypatch):
