@@ -44,6 +44,8 @@ def showcase() -> dict[str, object]:
         "moment": moment,
         "pairs": [("Node", "n011"), ("GPUs", "8 × H100 80GB"), ("Driver", "570.133.20")],
         "form": SampleForm({"pool": "default", "nodes": 2}),
+        "problems": ["per: choose 50, 100 or 200; these are 50."],
+        "unknown_words": ["colour"],
         "log_rows": _log_rows(),
         "chart": _chart(moment),
     }

@@ -69,6 +69,21 @@ def test_styles_and_scripts_stay_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
 
 
+# Of the plot's own style sheet; and some that stand on lines of pages which are being changed.
+_NO_RULE = {"no-inline-styles", "jobs", "pools", "pbar", "tick", "place", "health"}
+
+
+def test_templates_say_no_class_that_has_no_rule() -> None:
+    """So that pages are made of the parts of the guide and not of wishes."""
+    rules = "".join(path.read_text(encoding="utf-8") for path in OWN_CSS)
+    known = set(re.findall(r"\.([A-Za-z][\w-]*)", rules)) | _NO_RULE
+    for path in TEMPLATES:
+        text = re.sub(r"{%.*?%}|{{.*?}}", "\0", path.read_text(encoding="utf-8"))
+        said = {word for each in re.findall(r'\sclass="([^"]*)"', text) for word in each.split()}
+        # A word beside a value of the page is only half of one.
+        assert {word for word in said if "\0" not in word} <= known, name_of(path)
+
+
 def gz_kib(paths: list[Path]) -> float:
     return len(gzip.compress(b"".join(path.read_bytes() for path in paths), 9)) / 1024
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from django.core import mail
@@ -12,6 +13,9 @@ from django.test import Client
 from tests import factories
 
 HOST = "http://testserver"
+PARTS = (Path(__file__).parents[2] / "static/css/components.css").read_text(encoding="utf-8")
+# Marks of scripts: that there is one, that a region waits with its news; and what one did just now.
+SHOWN_ELSEWHERE = {"js", "changed", "has-changed", "messages"}
 
 
 @pytest.mark.parametrize("status", [500, 503])
@@ -98,3 +102,7 @@ def test_the_style_guide_is_for_staff_and_whole(client: Client) -> None:
     html = client.get("/styleguide/").content.decode()
     for part in ("st-running", "figure class", "data-log", "form-errors", 'class="pager"'):
         assert part in html, part
+    # Every part that has a style stands there, but for what shows in its own place alone.
+    shown = {word for each in re.findall(r'class="([^"]*)"', html) for word in each.split()}
+    styled = set(re.findall(r"\.([a-z][\w-]*)", re.sub(r"\{[^{}]*\}", " ", PARTS)))
+    assert sorted(styled - shown - SHOWN_ELSEWHERE) == []
