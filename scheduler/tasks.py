@@ -29,7 +29,8 @@ from scheduler.services import books, jobs, telemetry, usage
 from scheduler.services.budgets.telling import tell_alerts
 from scheduler.services.inbox import mailing as notifying
 from scheduler.services.kept import pruning, reports
-from scheduler.services.requesting import mailing, reminding, whatif
+from scheduler.services.mailing import sending
+from scheduler.services.requesting import reminding, whatif
 from scheduler.services.sessions import prune_passes, stop_idle_sessions
 from scheduler.services.simulating import scenarios
 from scheduler.services.timeline import hours
@@ -130,7 +131,7 @@ def send_mails() -> int:
     """Make mails of notifications, and send those that wait."""
     now = timezone.now()
     notifying.write_mails(now=now)
-    return mailing.send_mails(now=now)
+    return sending.send_mails(now=now)
 
 
 @shared_task

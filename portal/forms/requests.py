@@ -9,6 +9,7 @@ from typing import Any, cast
 from django import forms
 from django.utils import timezone
 
+from accounts.models import User
 from scheduler.states import DENY_WORDS, KIND_WORDS, Outcome
 
 USUAL_DAYS = 90
@@ -167,6 +168,21 @@ class VersionForm(forms.Form):
     """A button that names the version it was pressed on."""
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+
+
+class AssignForm(VersionForm):
+    """Whom to hand it to: one of those who may decide, or again whoever may."""
+
+    to = forms.ChoiceField(label="To", required=False)
+
+    @classmethod
+    def offering(cls, people: Iterable[User], initial: dict[str, Any]) -> AssignForm:
+        """With these people's usernames, told apart by their full names."""
+        form = cls(initial=initial)
+        rows = [("", "whoever may decide")]
+        rows += [(one.get_username(), one.get_full_name() or one.get_username()) for one in people]
+        cast(forms.ChoiceField, form.fields["to"]).choices = rows
+        return form
 
 
 class TextForm(forms.Form):

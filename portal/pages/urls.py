@@ -47,6 +47,7 @@ from portal.pages.people import (
 )
 from portal.pages.previewing import previews
 from portal.pages.queue import line, turns
+from portal.pages.requests import acts as request_acts
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
 from portal.pages.saved import views
@@ -190,14 +191,15 @@ request_urls = [
     path("", request_lists.request_list, name="list"),
     path("new/", request_lists.request_new, name="new"),
     path("<int:pk>/", request_pages.request_detail, name="detail"),
-    path("<int:pk>/submit/", request_pages.request_submit, name="submit"),
-    path("<int:pk>/revise/", request_pages.request_revise, name="revise"),
-    path("<int:pk>/withdraw/", request_pages.request_withdraw, name="withdraw"),
-    path("<int:pk>/comment/", request_pages.request_comment, name="comment"),
-    path("<int:pk>/whatif/", request_pages.request_whatif, name="whatif"),
+    path("<int:pk>/submit/", request_acts.request_submit, name="submit"),
+    path("<int:pk>/revise/", request_acts.request_revise, name="revise"),
+    path("<int:pk>/withdraw/", request_acts.request_withdraw, name="withdraw"),
+    path("<int:pk>/comment/", request_acts.request_comment, name="comment"),
+    path("<int:pk>/whatif/", request_acts.request_whatif, name="whatif"),
     path("<int:pk>/decide/", request_pages.request_decide, name="decide"),
-    path("<int:pk>/renew/", request_pages.request_renew, name="renew"),
-    path("<int:pk>/revoke/", request_pages.request_revoke, name="revoke"),
+    path("<int:pk>/assign/", request_acts.request_assign, name="assign"),
+    path("<int:pk>/renew/", request_acts.request_renew, name="renew"),
+    path("<int:pk>/revoke/", request_acts.request_revoke, name="revoke"),
 ]
 
 token_urls = [

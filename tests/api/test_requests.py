@@ -25,6 +25,9 @@ def test_from_asking_to_a_grant(program, cluster, root, alice, lead, project):
     ]
     assert admins.get("/requests/?show=inbox").json()["items"] == []
     assert admins.get("/requests/?show=all").json()["items"][0]["owner"] == project.path
+    handed = leads.post(f"{here}assign/", {"version": first["version"], "to": "lead"}).json()
+    assert (handed["assigned_to"], handed["version"]) == ("lead", first["version"])
+    assert leads.get("/requests/?show=assigned").json()["items"][0]["assigned_to"] == "lead"
     seen = leads.post(f"{here}whatif/").json()
     assert (seen["progress"], len(seen["digest"])) == ("empty", 64)
     said = {"version": first["version"], "outcome": "less", "amount": 1}

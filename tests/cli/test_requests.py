@@ -24,6 +24,9 @@ def test_quota_is_asked_for_and_decided_on(terminal_of):
     _, err = alice.run("requests", "decide", number, "approve", code=4)
     assert "another person" in err or "waits for" in err
     assert made["id"] in [one["id"] for one in lead.json("requests", "--show", "inbox")]
+    out, _ = lead.run("requests", "assign", number, "lena")
+    assert "assigned to lena" in out
+    alice.run("requests", "assign", number, "lena", code=4)
     out, _ = alice.run("requests", "whatif", number)
     assert "oversubscribed by" in out or "ask again" in out
     asked = lead.json("requests", "decide", number, "ask", "--comment", "For how long?")

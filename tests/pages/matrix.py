@@ -249,6 +249,7 @@ ROWS: tuple[Row, ...] = (
     _post(
         "requests:decide", "403 302 302 404 403 404 302", "asked", version="3", outcome="approve"
     ),
+    _post("requests:assign", "403 302 302 404 403 404 302", "asked", version="3"),
     _post("requests:renew", "302 404 403 404 403 404 403", "granted"),
     _post("requests:revoke", "403 404 403 404 302 404 302", "granted", version="5"),
     _get("tokens:list", _ALL),

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from accounts.models import Role, User
 from scheduler.models import Grant, QuotaRequest, RequestEvent, WhatIf
 from scheduler.services.requesting.asking import revise_request
 from scheduler.services.requesting.whatif import ask_whatif
@@ -110,6 +111,27 @@ def test_the_inbox_and_its_count(client, asked, alice, lead, bob):
     page = client.get("/approvals/").content.decode()
     assert "Nothing waits for you" in page
     assert 'class="n hot"' not in page
+
+
+def test_handing_it_on_by_the_page(client, asked, root, alice, lead, team):
+    factories.member("other", team, Role.LEAD, by=root)
+    client.force_login(lead)
+    here = f"/requests/{asked.pk}/"
+    assert '<option value="other">' in client.get(here).content.decode()
+    sent = {"version": asked.version, "to": "other"}
+    said = client.post(f"{here}assign/", sent, follow=True).content.decode()
+    assert "is assigned to Other" in said
+    assert 'assigned to <bdi class="name">Other' in client.get("/approvals/").content.decode()
+    assert "Nothing is assigned to you" in client.get("/approvals/?assigned=me").content.decode()
+    wrong = client.post(f"{here}assign/", {**sent, "to": "alice"}).content.decode()
+    assert "nobody who may decide" in wrong
+    client.force_login(User.objects.get(username="other"))
+    page = client.get("/approvals/?assigned=me").content.decode()
+    assert f"REQ-{asked.pk}" in page and "assigned to you" in page
+    # Who asked sees whom it waits for, and chooses nobody.
+    client.force_login(alice)
+    page = client.get(here).content.decode()
+    assert 'assigned to <bdi class="name">Other' in page and "Who takes it" not in page
 
 
 def test_deciding_on_the_page_and_being_late(client, asked, root, lead):

@@ -221,6 +221,7 @@ WRITES: Final[dict[str, str]] = {
     "post requests/<int:pk>/withdraw/": "asker",
     "post requests/<int:pk>/answer/": "asker",
     "post requests/<int:pk>/decide/": "decide",
+    "post requests/<int:pk>/assign/": "decide",
     "post requests/<int:pk>/comment/": "take_part",
     "post requests/<int:pk>/renew/": "asker",
     "post requests/<int:pk>/revoke/": "operate_theirs",

@@ -172,6 +172,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post requests/<int:pk>/withdraw/": ("asked", {"version": 3}),
     "post requests/<int:pk>/answer/": ("asked", {"version": 3, "text": "x"}),
     "post requests/<int:pk>/decide/": ("asked", {"version": 3, "outcome": "approve"}),
+    "post requests/<int:pk>/assign/": ("asked", {"version": 3, "to": ""}),
     "post requests/<int:pk>/comment/": ("asked", {"text": "Soon."}),
     "post requests/<int:pk>/renew/": ("asked", {}),
     "post requests/<int:pk>/revoke/": ("asked", {"version": 3}),

@@ -13,7 +13,7 @@ from scheduler.money import from_steps, steps_of
 from scheduler.services.budgets.telling import tell_alerts
 from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.inbox.mailing import write_mails
-from scheduler.services.requesting.mailing import send_mails
+from scheduler.services.mailing.sending import send_mails
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from scheduler.services.sharing.committing import settle_budgets
 from scheduler.spec import SpecInvalid

@@ -13,7 +13,7 @@ from scheduler.services.errors import NotFound
 from scheduler.services.inbox import News, choose_kind, mark_read, mute, tell, unmute
 from scheduler.services.inbox.mailing import prune_notifications, write_mails
 from scheduler.services.jobs import cancel_job
-from scheduler.services.requesting.mailing import send_mails
+from scheduler.services.mailing.sending import send_mails
 from scheduler.services.sets import cancel_set
 from scheduler.states import EndReason, NoticeKind
 from tests import requesting

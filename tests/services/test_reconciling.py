@@ -8,7 +8,7 @@ from django.db import connection
 
 from accounts.errors import Forbidden
 from scheduler.models import Attempt, LedgerHead, Reconciliation
-from scheduler.selectors.books.checks import reconciliation
+from scheduler.selectors.books.overview import reconciliation
 from scheduler.services import books
 from scheduler.states import EndReason
 from scheduler.tasks import reconcile_books

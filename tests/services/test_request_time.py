@@ -9,7 +9,7 @@ from django.core import mail
 
 from scheduler.models import Grant, OutboundMail, QuotaRequest
 from scheduler.services.errors import Conflict, Forbidden
-from scheduler.services.requesting.mailing import MOST_TRIES, send_mails
+from scheduler.services.mailing.sending import MOST_TRIES, send_mails
 from scheduler.services.requesting.reminding import notify_of_ends, renew_request, tend_requests
 from scheduler.services.sharing.limits import set_quota
 from tests import scenes
@@ -131,7 +131,7 @@ class TestMails:
         def away(*_args, **_more):
             raise ConnectionRefusedError("no server of mails")
 
-        monkeypatch.setattr("scheduler.services.requesting.mailing.send_mail", away)
+        monkeypatch.setattr("scheduler.services.mailing.sending.send_mail", away)
         now = at(1)
         assert send_mails(now=now) == send_mails(now=now) == 0
         row = OutboundMail.objects.get()

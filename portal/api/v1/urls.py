@@ -215,6 +215,7 @@ urlpatterns: list[URLPattern] = [
     ),
     path("requests/<int:pk>/answer/", requests.RequestAnswer.as_view(), name="request_answer"),
     path("requests/<int:pk>/decide/", requests.RequestDecide.as_view(), name="request_decide"),
+    path("requests/<int:pk>/assign/", requests.RequestAssign.as_view(), name="request_assign"),
     path("requests/<int:pk>/comment/", requests.RequestComment.as_view(), name="request_comment"),
     path("requests/<int:pk>/renew/", requests.RequestRenew.as_view(), name="request_renew"),
     path("requests/<int:pk>/revoke/", requests.RequestRevoke.as_view(), name="request_revoke"),

@@ -26,7 +26,9 @@ _HEADS = ("REQUEST", "STATE", "WHAT", "AMOUNT", "FOR", "ASKED BY", "SINCE", "UNT
 @app.callback()
 def list_requests(
     context: typer.Context,
-    show: Annotated[str, typer.Option(help="mine, inbox (waits for me) or all.")] = "mine",
+    show: Annotated[
+        str, typer.Option(help="mine, inbox (waits for me), assigned (to me) or all.")
+    ] = "mine",
     as_json: AsJson = False,
 ) -> None:
     """List your requests for quota; ask for more, look at one, decide on one."""
@@ -153,6 +155,17 @@ def decide(
 
 
 @app.command()
+def assign(
+    number: Number,
+    to: Annotated[str, typer.Argument(help="Who may decide, by username; empty: whoever may.")],
+    version: Seen = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hand a request that waits to one of those who may decide on it."""
+    _change(number, "assign", version, {"to": to}, as_json)
+
+
+@app.command()
 def withdraw(number: Number, version: Seen = None, as_json: AsJson = False) -> None:
     """Take a request of yours back."""
     _change(number, "withdraw", version, {}, as_json)
@@ -207,5 +220,6 @@ def _told(found: dict[str, Any], as_json: bool) -> None:
 
 def _say(found: dict[str, Any]) -> None:
     words = found["state"].replace("_", " ")
+    whose = f", assigned to {found['assigned_to']}" if found["assigned_to"] else ""
     what = f"{found['amount']} {found['kind']} for {found['owner']}"
-    print_line(f"REQ-{found['id']} (version {found['version']}): {what}, {words}")
+    print_line(f"REQ-{found['id']} (version {found['version']}): {what}, {words}{whose}")

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from accounts.errors import Conflict, DomainError, Forbidden, NotFound
-from portal.forms.requests import DecideForm, TextForm, VersionForm, WishForm
+from portal.forms.requests import AssignForm, DecideForm, TextForm, WishForm
 from portal.pages.access import page, viewer_of
 from scheduler.models import QuotaRequest, RequestVersion
 from scheduler.selectors import requesting as select
-from scheduler.services.requesting import asking, reminding, whatif
+from scheduler.services.requesting.assigning import may_assign, people_to_assign
 from scheduler.services.requesting.deciding import decide_request, offer_of
-from scheduler.services.requesting.granting import is_in_force, may_revoke, revoke_granted
+from scheduler.services.requesting.granting import is_in_force, may_revoke
 from scheduler.services.requesting.rights import require_decider
 from scheduler.services.requesting.standing import standing_of
 from scheduler.states import (
@@ -46,12 +45,13 @@ class Change:
 @page("GET")
 def request_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     """Looking changes nothing."""
-    return _show(request, select.get_visible_request(viewer_of(request), pk))
+    return show(request, select.get_visible_request(viewer_of(request), pk))
 
 
-def _show(
+def show(
     request: HttpRequest, found: QuotaRequest, *, status: int = 200, **extra: Any
 ) -> HttpResponseBase:
+    """The page of a request, with forms as they were sent in `extra`."""
     viewer, now = viewer_of(request), timezone.now()
     versions = list(found.versions.select_related("written_by"))
     asked = versions[-1]
@@ -78,6 +78,7 @@ def _show(
         "may_renew": is_mine and found.state in _GRANTED,
         "decisions": decisions,
         "offer": offer,
+        "assign_form": _assign_form(viewer, found, now),
         "decide_form": DecideForm(initial={"version": found.version}),
         "comment_form": TextForm(),
         "is_mine": is_mine,
@@ -99,6 +100,15 @@ def _wish_form(asked: RequestVersion) -> WishForm:
             "valid_until": timezone.localtime(asked.valid_until).date(),
             "justification": asked.justification,
         }
+    )
+
+
+def _assign_form(viewer: Any, found: QuotaRequest, now: datetime) -> AssignForm | None:
+    if not may_assign(viewer, found):
+        return None
+    whose = found.assigned_to.get_username() if found.assigned_to else ""
+    return AssignForm.offering(
+        people_to_assign(found, now=now), {"version": found.version, "to": whose}
     )
 
 
@@ -144,150 +154,16 @@ def request_decide(request: HttpRequest, pk: int) -> HttpResponseBase:
     found = select.get_visible_request(viewer, pk)
     form = DecideForm(request.POST)
     if not form.is_valid():
-        return _show(request, found, decide_form=form)
+        return show(request, found, decide_form=form)
     try:
         done = decide_request(actor=viewer, request_id=pk, now=now, **form.said(now))
     except (NotFound, Forbidden):
         raise
     except Conflict as refused:
         messages.warning(request, refused.detail)
-        return _show(request, select.get_visible_request(viewer, pk), status=409)
+        return show(request, select.get_visible_request(viewer, pk), status=409)
     except DomainError as refused:
         form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
-        return _show(request, found, decide_form=form)
+        return show(request, found, decide_form=form)
     messages.success(request, f"{done}: {REQUEST_WORDS[done.state].lower()}.")  # type: ignore[index]
     return redirect("requests:detail", pk=pk)
-
-
-def _act(
-    request: HttpRequest,
-    pk: int,
-    form: forms.Form,
-    act: Callable[[QuotaRequest], str],
-    place: str = "",
-) -> HttpResponseBase:
-    """Do what a form asks; a refusal is said on the page, a conflict with 409."""
-    viewer = viewer_of(request)
-    found = select.get_visible_request(viewer, pk)
-    kept: dict[str, Any] = {place: form} if place else {}
-    if not form.is_valid():
-        messages.error(request, "Something is missing; look at the fields.")
-        return _show(request, found, **kept)
-    try:
-        messages.success(request, act(found))
-    except (NotFound, Forbidden):
-        raise
-    except Conflict as refused:
-        messages.warning(request, refused.detail)
-        return _show(request, select.get_visible_request(viewer, pk), status=409)
-    except DomainError as refused:
-        if place and refused.field in form.fields:
-            form.add_error(refused.field, refused.detail)
-        else:
-            messages.error(request, refused.detail)
-        return _show(request, select.get_visible_request(viewer, pk), **kept)
-    return redirect("requests:detail", pk=pk)
-
-
-@page("POST")
-def request_submit(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """Send a draft on its way."""
-    form = VersionForm(request.POST)
-
-    def act(found: QuotaRequest) -> str:
-        version = form.cleaned_data["version"]
-        asking.submit_request(actor=viewer_of(request), request_id=found.pk, version=version)
-        return f"{found} is on its way."
-
-    return _act(request, pk, form, act)
-
-
-@page("POST")
-def request_withdraw(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """Take it back."""
-    form = VersionForm(request.POST)
-
-    def act(found: QuotaRequest) -> str:
-        version = form.cleaned_data["version"]
-        asking.withdraw_request(actor=viewer_of(request), request_id=found.pk, version=version)
-        return f"{found} is withdrawn."
-
-    return _act(request, pk, form, act)
-
-
-@page("POST")
-def request_revise(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """Another version of the text."""
-    form, version_form = WishForm(request.POST), VersionForm(request.POST)
-
-    def act(found: QuotaRequest) -> str:
-        now = timezone.now()
-        version = version_form.cleaned_data["version"] if version_form.is_valid() else 0
-        wish = form.wish(now)
-        asking.revise_request(
-            actor=viewer_of(request), request_id=found.pk, version=version, now=now, **wish
-        )
-        return f"{found} has a new version."
-
-    return _act(request, pk, form, act, "wish_form")
-
-
-@page("POST")
-def request_revoke(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """End what was granted before its time."""
-    form = VersionForm(request.POST)
-
-    def act(found: QuotaRequest) -> str:
-        version = form.cleaned_data["version"]
-        revoke_granted(actor=viewer_of(request), request_id=found.pk, version=version)
-        return f"What {found} granted is revoked. What runs goes on."
-
-    return _act(request, pk, form, act)
-
-
-@page("POST")
-def request_comment(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """A word; where a question is open and the asker writes, it is the answer."""
-    form = TextForm(request.POST)
-
-    def act(found: QuotaRequest) -> str:
-        viewer, text = viewer_of(request), form.cleaned_data["text"]
-        if found.state == RequestState.NEEDS_INFO and found.asked_by_id == viewer.pk:
-            asking.answer_request(
-                actor=viewer, request_id=found.pk, version=found.version, text=text
-            )
-            return "Your answer is on its way."
-        asking.comment_on_request(actor=viewer, request=found, text=text)
-        return "Your comment is there."
-
-    return _act(request, pk, form, act, "comment_form")
-
-
-@page("POST")
-def request_whatif(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """Ask what it would do to everyone; a short history is replayed at once."""
-
-    def act(found: QuotaRequest) -> str:
-        now = timezone.now()
-        amount = offer_of(found).amount
-        row = whatif.ask_whatif(actor=viewer_of(request), request=found, amount=amount, now=now)
-        row = whatif.simulate_at_once(row, now=now)
-        return "It is worked out." if row.answer else "It is being worked out; look again shortly."
-
-    return _act(request, pk, forms.Form(request.POST), act)
-
-
-@page("POST")
-def request_renew(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """A draft for the time after its grant, filled in."""
-    viewer = viewer_of(request)
-    found = select.get_visible_request(viewer, pk)
-    try:
-        made = reminding.renew_request(actor=viewer, request=found, now=timezone.now())
-    except (NotFound, Forbidden):
-        raise
-    except DomainError as refused:
-        messages.warning(request, refused.detail)
-        return _show(request, found, status=refused.status if refused.status == 409 else 200)
-    messages.success(request, f"{made} is a draft for the time afterwards. Look at it and submit.")
-    return redirect("requests:detail", pk=made.pk)

@@ -37,13 +37,17 @@ def request_list(request: HttpRequest) -> HttpResponseBase:
 
 @page("GET")
 def approvals(request: HttpRequest) -> HttpResponseBase:
-    """What waits: for the viewer, or with `?state=all` all that the viewer may see."""
+    """What waits: for the viewer, with `?assigned=me` for nobody else, or with `?state=all` all
+    that the viewer may see.
+    """
     viewer, now = viewer_of(request), timezone.now()
-    mine_only = request.GET.get("state") != "all"
-    rows = select.inbox_of(viewer, mine_only=mine_only, now=now)
+    is_assigned = request.GET.get("assigned") == "me"
+    mine_only = is_assigned or request.GET.get("state") != "all"
+    rows = select.inbox_of(viewer, mine_only=mine_only, now=now, is_assigned=is_assigned)
     context = {
         "rows": rows,
         "mine_only": mine_only,
+        "is_assigned": is_assigned,
         "words": KIND_WORDS,
         "has_small": any(row.is_mine and row.is_small for row in rows),
         "small": select.SMALL_GPUS,

@@ -20,6 +20,7 @@ _EVENT_WORDS = {
     "asked": "Asked",
     "submitted": "Submitted",
     "routed": "On its way to the next person",
+    "assigned": "Assigned",
     "revised": "Revised",
     "question": "Asked back",
     "answered": "Answered",
@@ -64,6 +65,7 @@ class QuotaRequest(models.Model):
 
     `version` counts every change and is the precondition of each; `revision` is the text in force.
     `route` are the steps still to be taken, the one under way first; `policy` is what it came from.
+    `assigned_to` was asked by name to take it, which gives no right and takes none from others.
     `step_at` is when that step began, `due_at` when its time is over, `touched_at` when a person
     last did anything. `granted` is empty for GPU-hours and money, which are added to `budget`; what
     is not used of them is taken back at `returns_at`, which is empty once that was done.
@@ -86,6 +88,9 @@ class QuotaRequest(models.Model):
     touched_at = models.DateTimeField()
     step_at = models.DateTimeField(null=True, blank=True)
     due_at = models.DateTimeField(null=True, blank=True)
+    assigned_to = models.ForeignKey(
+        _PERSON, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
     reminded_at = models.DateTimeField(null=True, blank=True)
     escalated_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)

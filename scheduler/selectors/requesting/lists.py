@@ -51,7 +51,7 @@ def is_small(request: QuotaRequest, asked: RequestVersion) -> bool:
 def visible_requests(viewer: User) -> QuerySet[QuotaRequest]:
     """Drafts are their writers' alone."""
     rows = QuotaRequest.objects.select_related(
-        "team", "project__team", "pool", "asked_by", "granted"
+        "team", "project__team", "pool", "asked_by", "granted", "assigned_to"
     )
     decided = RequestDecision.objects.filter(decided_by=viewer).values("request")
     seen = Q(pk__in=decided) | _others(viewer)
@@ -121,13 +121,20 @@ def count_waiting_for(viewer: User) -> int:
     return waiting_for(viewer).count()
 
 
-def inbox_of(viewer: User, *, mine_only: bool, now: datetime) -> Sequence[InboxRow]:
-    """What waits, the most urgent first: for the viewer, or all the viewer may see."""
+def inbox_of(
+    viewer: User, *, mine_only: bool, now: datetime, is_assigned: bool = False
+) -> Sequence[InboxRow]:
+    """What waits, the most urgent first: for the viewer, or all the viewer may see.
+
+    `is_assigned`: of these only what was handed to the viewer by name.
+    """
     mine = set(waiting_for(viewer).values_list("pk", flat=True)[:_MOST])
     rows = visible_requests(viewer).filter(state__in=OPEN_REQUEST_STATES)
     rows = rows.exclude(state=RequestState.DRAFT)
     if mine_only:
         rows = rows.filter(pk__in=mine)
+    if is_assigned:
+        rows = rows.filter(assigned_to=viewer)
     found = _with_versions(list(rows.order_by("due_at", "id")[:_MOST]))
     uses, slower = _uses(found), _slower(found)
     return [

@@ -173,7 +173,8 @@ def answer_request(
         raise Conflict("Nobody has asked back; write a comment instead.", code="no_question")
     note(request, "answered", actor=actor, now=now, text=_words(text))
     steps = [ReviewStep(step) for step in request.route]
-    _moved(enter_step(request, steps, routing_of(request.kind).sla_hours, now=now, touched_at=now))
+    hours, whose = routing_of(request.kind).sla_hours, request.assigned_to
+    _moved(enter_step(request, steps, hours, now=now, touched_at=now, assigned_to=whose))
     return request
 
 

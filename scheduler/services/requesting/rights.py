@@ -50,7 +50,7 @@ def require_part(actor: User, request: QuotaRequest) -> None:
         actor.pk == request.asked_by_id
         or can(actor, "operate", None)
         or any(
-            may_take(actor, step, request.team) or _givers(actor, step, request.team)
+            may_take(actor, step, request.team) or acts_in_place_of(actor, step, request.team)
             for step in ReviewStep
         )
     )
@@ -107,7 +107,7 @@ def require_decider(actor: User, request: QuotaRequest) -> tuple[ReviewStep, Use
     step = ReviewStep(request.route[0])
     wrote, earlier = askers(request), have_said_yes(request)
     is_own = may_take(actor, step, request.team)
-    givers = () if is_own else _givers(actor, step, request.team)
+    givers = () if is_own else acts_in_place_of(actor, step, request.team)
     if not is_own and not givers:
         raise Forbidden(f"This waits for {WHO[step]}.")
     if actor.pk in wrote:
@@ -128,7 +128,17 @@ def require_decider(actor: User, request: QuotaRequest) -> tuple[ReviewStep, Use
     return step, None if is_own else free[0]
 
 
-def _givers(actor: User, step: ReviewStep, team: Team) -> tuple[User, ...]:
+def may_decide(person: User, request: QuotaRequest) -> bool:
+    """Whether this person may take the step under way."""
+    try:
+        require_decider(person, request)
+    except Forbidden:
+        return False
+    return True
+
+
+def acts_in_place_of(actor: User, step: ReviewStep, team: Team) -> tuple[User, ...]:
+    """Those for whom the actor may take this step now."""
     return acting_for(actor, _ACTION[step], team if step is ReviewStep.LEAD else None)
 
 

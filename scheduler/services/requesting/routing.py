@@ -95,7 +95,10 @@ def enter_step(
     now: datetime,
     **fields: object,
 ) -> bool:
-    """Let the first of `steps` begin: its time runs, and those who may take it are told."""
+    """Let the first of `steps` begin: its time runs, and those who may take it are told.
+
+    Whom an earlier step was assigned to has no part in this one.
+    """
     came_from = request.state
     moved = move_request(
         request,
@@ -106,7 +109,7 @@ def enter_step(
         due_at=now + timedelta(hours=sla_hours),
         reminded_at=None,
         escalated_at=None,
-        **fields,
+        **{"assigned_to": None, **fields},
     )
     if moved:
         facts = {"route": request.route, "policy": request.policy_id}

@@ -12,7 +12,7 @@ from scheduler.conf import load_conf
 from scheduler.models import OutboundMail, QuotaRequest, RequestEvent
 from scheduler.services.inbox.mailing import wants_mail
 from scheduler.services.inbox.telling import News, tell
-from scheduler.services.requesting.rights import askers, deciders, deputies_of
+from scheduler.services.requesting.rights import askers, deciders, deputies_of, may_decide
 from scheduler.states import KIND_WORDS, NoticeKind, RequestKind, ReviewStep
 
 
@@ -26,10 +26,12 @@ def note(
     text: str = "",
     on_behalf_of: User | None = None,
     facts: Mapping[str, object] | None = None,
+    was: Mapping[str, object] | None = None,
 ) -> RequestEvent:
     """One line of the history and one of the audit, in the caller's transaction.
 
-    `facts` are for the audit alone: what was decided on, by which rule, with which simulation.
+    `facts` are for the audit alone: what was decided on, by which rule, with which simulation;
+    `was` is what they were before.
     """
     events.publish_on_commit(f"user:{request.asked_by_id}")
     after = {"state": request.state, "version": request.version, **(facts or {})}
@@ -37,7 +39,7 @@ def note(
         actor,
         f"request.{kind}",
         request,
-        before={"state": came_from} if came_from else None,
+        before={"state": came_from} if came_from else was,
         after=after,
         on_behalf_of=on_behalf_of,
         reason=text,
@@ -114,22 +116,44 @@ def link_to(request: QuotaRequest) -> str:
 
 
 def tell_deciders(request: QuotaRequest, what: str, words: str, *, now: datetime) -> None:
-    """Mail those who may take the step under way, and who acts for them."""
+    """Mail those who may take the step under way, or whom it was assigned to."""
     if not request.route:
         return
-    step = ReviewStep(request.route[0])
-    people = deciders(step, request.team) - askers(request)
-    if step is ReviewStep.LEAD:
-        # Administrators may take it, too; they are told when it comes to them.
-        people = people - deciders(ReviewStep.ADMIN, request.team) or people
-    people |= deputies_of(people, now=now) - askers(request)
     mail(
-        people,
+        _who_is_told(request, now),
         request=request,
         kind=NoticeKind.REQUEST_WAITING,
         key=f"request:{request.pk}:{request.version}:{what}",
         subject=f"{request}: {title_of(request)} {words}",
         text=f"{title_of(request)} {words}.\n\nLook and decide: {link_to(request)}\n",
+        now=now,
+    )
+
+
+def _who_is_told(request: QuotaRequest, now: datetime) -> set[int]:
+    """The one it was assigned to, while that person may decide; else all who may."""
+    if request.assigned_to is not None and may_decide(request.assigned_to, request):
+        return {request.assigned_to.pk}
+    step = ReviewStep(request.route[0])
+    people = deciders(step, request.team) - askers(request)
+    if step is ReviewStep.LEAD:
+        # Administrators may take it, too; they are told when it comes to them.
+        people = people - deciders(ReviewStep.ADMIN, request.team) or people
+    return people | (deputies_of(people, now=now) - askers(request))
+
+
+def tell_assigned(
+    request: QuotaRequest, person: User, by: User, *, number: int, now: datetime
+) -> None:
+    """Tell this one person; `number` is that of the event, so that each time is told once."""
+    what = f"{title_of(request)} was assigned to you by {by.get_full_name() or by.get_username()}"
+    mail(
+        [person.pk],
+        request=request,
+        kind=NoticeKind.REQUEST_WAITING,
+        key=f"request:{request.pk}:{request.version}:assigned-{number}",
+        subject=f"{request}: {what}",
+        text=f"{what}.\n\nLook and decide: {link_to(request)}\n",
         now=now,
     )
 

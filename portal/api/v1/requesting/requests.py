@@ -15,6 +15,7 @@ from portal.api.shapes import viewer_of
 from portal.api.v1.requesting.shapes import (
     AnswerBody,
     AskBody,
+    AssignBody,
     CommentBody,
     DecideBody,
     RequestPolicyShape,
@@ -32,11 +33,19 @@ from scheduler.selectors import requesting as select
 from scheduler.selectors.cluster import get_visible_pool
 from scheduler.selectors.sharing import get_visible_owner
 from scheduler.services.errors import NotFound
-from scheduler.services.requesting import asking, deciding, granting, policies, reminding, whatif
+from scheduler.services.requesting import (
+    asking,
+    assigning,
+    deciding,
+    granting,
+    policies,
+    reminding,
+    whatif,
+)
 
 _USUAL = timedelta(days=90)
 _WRITE = "requests:write"
-_STATE = ("mine", "inbox", "all")
+_STATE = ("mine", "inbox", "assigned", "all")
 
 
 class RequestList(ApiView):
@@ -46,7 +55,14 @@ class RequestList(ApiView):
         "requests_list",
         "Requests for quota",
         scope="jobs:read",
-        query=[Query("show", str, "mine, inbox (waits for me) or all I may see", _STATE)],
+        query=[
+            Query(
+                "show",
+                str,
+                "mine, inbox (waits for me), assigned (to me by name) or all I may see",
+                _STATE,
+            )
+        ],
         reply=RequestRows,
     )
     def get(self, request: Request) -> Response:
@@ -54,7 +70,9 @@ class RequestList(ApiView):
         if show == "mine":
             pairs = select.my_requests(viewer)
         else:
-            rows = select.inbox_of(viewer, mine_only=show == "inbox", now=timezone.now())
+            rows = select.inbox_of(
+                viewer, mine_only=show != "all", now=timezone.now(), is_assigned=show == "assigned"
+            )
             pairs = [(row.request, row.asked) for row in rows]
         return Response({"items": [show_request(*pair) for pair in pairs]})
 
@@ -140,6 +158,20 @@ class RequestDecide(ApiView):
     @operation("requests_decide", "Decide on it", scope=_WRITE, body=DecideBody, reply=RequestWhole)
     def post(self, request: Request, pk: int) -> Response:
         return _change(request, pk, DecideBody, deciding.decide_request)
+
+
+class RequestAssign(ApiView):
+    """`/requests/<id>/assign/`: whom it is handed to; others may decide as before."""
+
+    @operation(
+        "requests_assign",
+        "Hand it to somebody who may decide",
+        scope=_WRITE,
+        body=AssignBody,
+        reply=RequestWhole,
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        return _change(request, pk, AssignBody, assigning.assign_request)
 
 
 class RequestComment(ApiView):

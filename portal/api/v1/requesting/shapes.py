@@ -16,6 +16,7 @@ class RequestShape(serializers.Serializer[Any]):
     """`version` is the precondition of every change; `route` are the steps still to be taken.
 
     `returns_at`: when what is not used of a budget's GPU-hours or money is taken back.
+    `assigned_to`: who was asked by name to decide.
     """
 
     id = serializers.IntegerField()
@@ -32,6 +33,7 @@ class RequestShape(serializers.Serializer[Any]):
     version = serializers.IntegerField()
     revision = serializers.IntegerField()
     asked_by = serializers.CharField()
+    assigned_to = serializers.CharField(allow_null=True)
     created_at = serializers.DateTimeField()
     due_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
@@ -138,6 +140,12 @@ class DecideBody(VersionBody):
     comment = serializers.CharField(max_length=4096, required=False, default="", allow_blank=True)
 
 
+class AssignBody(VersionBody):
+    """`to`: the username of somebody who may decide; empty: whoever may."""
+
+    to = serializers.CharField(max_length=150, allow_blank=True)
+
+
 class RequestPolicyShape(serializers.Serializer[Any]):
     """Who decides and how soon, from now on; an empty kind is any."""
 
@@ -158,6 +166,7 @@ def show_request(request: QuotaRequest, asked: RequestVersion) -> dict[str, Any]
         "owner": owner,
         "pool": request.pool.name if request.pool else "",
         "asked_by": request.asked_by.get_username(),
+        "assigned_to": request.assigned_to.get_username() if request.assigned_to else None,
         "grant": request.granted_id,
     }
     of_request = ["kind", "gpu_model", "state", "route", "version", "revision"]

@@ -1,0 +1,102 @@
+"""Who has to agree: every row of the table, at both sides of every boundary."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from accounts.services import appoint_bookkeeper
+from scheduler.models import Budget, QuotaRequest, RequestVersion
+from scheduler.services.requesting.policies import Routing
+from scheduler.services.requesting.routing import steps_for
+from scheduler.services.sharing.budgets import set_budget
+from scheduler.services.sharing.limits import set_quota
+from tests import factories, scenes
+from tests.scenes import at
+
+pytestmark = pytest.mark.django_db
+DAY_S = 86_400
+MONTH = timedelta(days=30)
+LEAD, ADMIN, FINANCE = "lead", "lead admin", "lead finance"
+ALL = "lead admin finance"
+
+# Kind, amount, what a month of it costs: what the team has left for the project is 2 guaranteed,
+# 2 to borrow, a maximum of 3, 6 hours, 80 GPU-hours and 500 EUR; a GPU-hour is 3.60 EUR.
+EDGES = (
+    ("guaranteed", 2, "5184"),
+    ("borrow", 2, "5184"),
+    ("maximum", 3, "7776"),
+    ("access", 3, "7776"),
+    ("walltime", 6, "0"),
+    ("budget", 80, "288"),
+    ("money", 500, "500"),
+)
+
+
+@pytest.fixture
+def scene(root, team, project, alice, lead):
+    """Somebody for each step, and limits of the team and its project."""
+    scenes.build_cluster(root, nodes=1, gpus=4)
+    appoint_bookkeeper(actor=root, user=factories.person("books"))
+    figures = {"guaranteed": 2, "borrow_limit": 3, "maximum": 6, "max_hours": 10}
+    set_quota(actor=root, owner=team, **figures)
+    set_quota(actor=root, owner=project, borrow_limit=1, maximum=3, max_hours=4)
+
+
+def budgets(actor, measure, figures):
+    """Of one measure; an account has one budget at a time."""
+    Budget.objects.all().delete()
+    times = {"valid_from": at(-DAY_S), "valid_until": at(60 * DAY_S), "now": at(0)}
+    for owner, figure in figures:
+        set_budget(actor=actor, owner=owner, **{measure: figure}, **times)
+
+
+def test_every_row_of_the_table(scene, root, team, project, alice):
+    def route(kind, amount, *, owner=project, limit=None, always_admin=False):
+        request = QuotaRequest.objects.create(
+            team=team,
+            project=None if owner is team else owner,
+            kind=kind,
+            asked_by=alice,
+            created_at=at(0),
+            touched_at=at(0),
+        )
+        asked = RequestVersion(amount=amount, valid_from=at(0), valid_until=at(0) + MONTH)
+        rules = Routing(None, limit, always_admin, 48, 365)
+        return " ".join(steps_for(request, asked, amount, rules, now=at(0)))
+
+    for kind, most, cost in EDGES:
+        is_money, dear = kind == "money", Decimal(cost)
+        if kind == "budget":
+            budgets(root, "gpu_hours", ((team, 100), (project, 20)))
+        if is_money:
+            budgets(root, "amount", ((team, Decimal(700)), (project, Decimal(200))))
+        # Within what the team has left its lead decides alone; one more goes further.
+        assert route(kind, 1) == LEAD, kind
+        assert route(kind, most) == LEAD, kind
+        assert route(kind, most + 1) == (FINANCE if is_money else ADMIN), kind
+        # Above the money limit, and only above it, finance decides too.
+        assert route(kind, most, limit=dear) == LEAD, kind
+        if dear:
+            assert route(kind, most, limit=dear - Decimal("0.01")) == FINANCE, kind
+            assert route(kind, most + 1, limit=dear) == (FINANCE if is_money else ALL), kind
+            assert route(kind, 1, limit=Decimal(0)) == FINANCE, kind
+        # Where an administrator always decides, nothing is left out for it.
+        assert route(kind, 1, always_admin=True) == ADMIN, kind
+        assert route(kind, most + 1, always_admin=True) == (ALL if is_money else ADMIN), kind
+        # What a team itself has is not its lead's to widen.
+        assert route(kind, 1, owner=team) == (FINANCE if is_money else ADMIN), kind
+
+
+def test_without_a_limit_above_a_lead_gives_what_is_asked(scene, root, team, project, alice):
+    set_quota(actor=root, owner=team, guaranteed=2)
+    request = QuotaRequest(team=team, project=project, asked_by=alice)
+    request.created_at = request.touched_at = at(0)
+    rules = Routing(None, None, False, 48, 365)
+    for kind, steps in (("borrow", LEAD), ("maximum", LEAD), ("walltime", LEAD)):
+        request.pk, request.kind = None, kind
+        request.save(force_insert=True)
+        asked = RequestVersion(amount=4, valid_from=at(0), valid_until=at(0) + MONTH)
+        assert " ".join(steps_for(request, asked, 4, rules, now=at(0))) == steps
