@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import Any
 
-from django.db.models import Sum
+from django.db.models import FilteredRelation, Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
 from scheduler.models import Budget, BudgetHold, UsageEntry
@@ -43,27 +44,54 @@ class Foresight:
     out_on: date | None
 
 
+_OPEN = (
+    "gpu_seconds",
+    "money",
+    "attempt__assigned_at",
+    "attempt__released_at",
+    "attempt__job__time_limit_s",
+)
+
+
 def standings(budgets: Iterable[Budget], *, now: datetime) -> dict[int, Standing]:
     """By id; one query. What runs is counted by its share of what it has committed."""
     by_id = {budget.pk: budget for budget in budgets}
-    used = {pk: budget.spent for pk, budget in by_id.items()}
-    kept = dict.fromkeys(by_id, 0)
     holds = BudgetHold.objects.filter(budget_id__in=by_id, settled_at__isnull=True)
-    rows = holds.values_list(
-        "budget_id",
-        "gpu_seconds",
-        "money",
-        "attempt__assigned_at",
-        "attempt__released_at",
-        "attempt__job__time_limit_s",
-    )
-    for pk, gpu_seconds, money, begun, released, limit_s in rows:
-        worst = money if by_id[pk].is_money else gpu_seconds
+    open_: dict[int, list[tuple[Any, ...]]] = {pk: [] for pk in by_id}
+    for pk, *hold in holds.values_list("budget_id", *_OPEN):
+        open_[pk].append(tuple(hold))
+    return {pk: _standing(by_id[pk], open_[pk], now) for pk in by_id}
+
+
+def with_standings(rows: QuerySet[Budget], *, now: datetime) -> list[tuple[Budget, Standing]]:
+    """Budgets in their order, each as `standings` counts it; one query for both."""
+    fields = [one.attname for one in Budget._meta.concrete_fields]
+    unsettled = FilteredRelation("holds", condition=Q(holds__settled_at__isnull=True))
+    found: dict[int, Budget] = {}
+    open_: dict[int, list[tuple[Any, ...]]] = {}
+    for row in rows.annotate(unsettled=unsettled).values_list(
+        *fields, "unsettled__id", *(f"unsettled__{name}" for name in _OPEN)
+    ):
+        budget, (hold, *of_hold) = (
+            Budget.from_db(None, fields, row[: len(fields)]),
+            row[len(fields) :],
+        )
+        found.setdefault(budget.pk, budget)
+        open_.setdefault(budget.pk, [])
+        if hold is not None:
+            open_[budget.pk].append(tuple(of_hold))
+    return [(budget, _standing(budget, open_[pk], now)) for pk, budget in found.items()]
+
+
+def _standing(budget: Budget, holds: Iterable[tuple[Any, ...]], now: datetime) -> Standing:
+    used, kept = budget.spent, 0
+    for gpu_seconds, money, begun, released, limit_s in holds:
+        worst = money if budget.is_money else gpu_seconds
         held_s = max(0, int(((released or now) - begun).total_seconds()))
         so_far = worst * held_s // max(1, limit_s)
-        used[pk] += so_far
-        kept[pk] += max(0, worst - so_far)
-    return {pk: Standing(used[pk], kept[pk]) for pk in by_id}
+        used += so_far
+        kept += max(0, worst - so_far)
+    return Standing(used, kept)
 
 
 def foresee(

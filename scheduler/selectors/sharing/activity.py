@@ -1,0 +1,222 @@
+"""What goes on in a team, in one statement: what was used, what is open or failed, what idles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from django.db.models import (
+    Avg,
+    BigIntegerField,
+    CharField,
+    Count,
+    DateTimeField,
+    F,
+    FloatField,
+    Max,
+    Min,
+    Q,
+    QuerySet,
+    Sum,
+    Value,
+)
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Cast, TruncDay
+
+from scheduler.models import DeviceSample, Job, UsageEntry
+from scheduler.money import steps_per_s
+from scheduler.selectors.sharing.reach import of_team
+from scheduler.selectors.sharing.reckoning import LOOK_BACK
+from scheduler.states import LIVE_JOB_STATES, WAITING_JOB_STATES, AttemptState, JobState
+
+# GPUs that did less than this, on average over so long, are named.
+IDLE_OVER = timedelta(minutes=30)
+IDLE_PERCENT, LOW_PERCENT = 5.0, 20.0
+# Fewer readings of a job tell nothing.
+_LEAST_READINGS = 10
+FAILED_SINCE = timedelta(days=7)
+MOST_SHOWN = 10
+
+
+@dataclass(slots=True)
+class Person:
+    """What somebody runs, waits for and used in the last four weeks."""
+
+    name: str
+    running: int = 0
+    gpus: int = 0
+    waiting: int = 0
+    used_gpu_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A running job whose GPUs do little: the evidence is `readings` of them since `since`."""
+
+    job: int
+    name: str
+    owner: str
+    email: str
+    gpus: int
+    mean_percent: float
+    highest_percent: float
+    readings: int
+    since: datetime
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it does nothing at all, else only little."""
+        return self.mean_percent < IDLE_PERCENT
+
+
+@dataclass(slots=True)
+class Use:
+    """GPU-seconds by day, and steps of money; of the last weeks also by person."""
+
+    seconds: Counter[date] = field(default_factory=Counter)
+    money: Counter[date] = field(default_factory=Counter)
+    of_person: Counter[str] = field(default_factory=Counter)
+    names: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Jobs:
+    """Open jobs by state and person, and the ends of those that failed lately."""
+
+    states: Counter[str] = field(default_factory=Counter)
+    gpus: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
+    people: dict[str, Person] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Activity:
+    """`idle` is empty where it was not asked for."""
+
+    use: Use = field(default_factory=Use)
+    jobs: Jobs = field(default_factory=Jobs)
+    idle: list[Idle] = field(default_factory=list)
+
+    @property
+    def idlest(self) -> Sequence[Idle]:
+        """Those that do least."""
+        return sorted(self.idle, key=lambda one: (one.mean_percent, one.job))[:MOST_SHOWN]
+
+
+_TEXTS = ("what_", "state_", "word_", "email_", "shown_", "username_")
+_COUNTS = ("job_", "count_", "more")
+_COLUMNS = (*_TEXTS, *_COUNTS, "at_", "price_", "mean", "most_")
+# Typed, as PostgreSQL wants all parts of a union alike; a bare value is one nothing is grouped by.
+_EMPTY: dict[str, Combinable] = {
+    **{name: Value("", output_field=CharField()) for name in _TEXTS},
+    **{name: Value(0, output_field=BigIntegerField()) for name in _COUNTS},
+    "at_": Cast(Value(None), DateTimeField()),
+    "price_": Cast(Value(None), UsageEntry._meta.get_field("unit_price")),
+    "mean": Cast(Value(None), FloatField()),
+    "most_": Cast(Value(None), FloatField()),
+}
+
+
+def read_activity(team_id: int, *, since: datetime, now: datetime, with_idle: bool) -> Activity:
+    """Of a team and all below it; use since a moment, in the days of the clock shown."""
+    parts = [_used(team_id, since, now), _open_or_failed(team_id, now)]
+    if with_idle:
+        parts.append(_doing_little(team_id, now))
+    found, lately = Activity(), (now - LOOK_BACK).date()
+    for what, *row in parts[0].union(*parts[1:], all=True):
+        state, word, email, shown, username, job, count, more, at, price, mean, most = row
+        if what == "use":
+            _add_use(found.use, username, shown, count, (at.date(), price), lately)
+        elif what == "job":
+            _add_jobs(found.jobs, username, shown, (state, word, count, more))
+        else:
+            owner = shown or username
+            found.idle.append(Idle(job, word, owner, email, count, mean, most, more, at))
+    return found
+
+
+def _shaped(
+    rows: QuerySet[Any], what: str, keys: Mapping[str, Any], sums: Mapping[str, Any]
+) -> QuerySet[Any]:
+    """Rows of the one shape: grouped by `keys`, with `sums`, and nothing in the other columns."""
+    empty = {name: value for name, value in _EMPTY.items() if name not in {*keys, *sums}}
+    empty["what_"] = Value(what, output_field=CharField())
+    fixed = {**empty, **keys}
+    return rows.order_by().annotate(**fixed).values(*fixed).annotate(**sums).values_list(*_COLUMNS)
+
+
+def _named(owner: str) -> dict[str, Combinable]:
+    return {"shown_": F(f"{owner}display_name"), "username_": F(f"{owner}username")}
+
+
+def _used(team_id: int, since: datetime, now: datetime) -> QuerySet[Any]:
+    entries = UsageEntry.objects.filter(
+        of_team(team_id, "project"), period_start__gte=since, period_start__lt=now
+    )
+    day = Cast(TruncDay("period_start"), DateTimeField())
+    keys = {"at_": day, "price_": F("unit_price"), **_named("job__owner__")}
+    return _shaped(entries, "use", keys, {"count_": Sum("gpu_seconds")})
+
+
+def _open_or_failed(team_id: int, now: datetime) -> QuerySet[Any]:
+    failed = Q(state=JobState.FAILED, ended_at__gte=now - FAILED_SINCE)
+    jobs = Job.objects.filter(of_team(team_id, "project")).filter(
+        Q(state__in=LIVE_JOB_STATES | WAITING_JOB_STATES) | failed
+    )
+    keys = {"state_": F("state"), "word_": F("end_reason"), **_named("owner__")}
+    gpus = Sum(F("nodes") * F("gpus_per_node"))
+    return _shaped(jobs, "job", keys, {"count_": Count("pk"), "more": gpus})
+
+
+def _doing_little(team_id: int, now: datetime) -> QuerySet[Any]:
+    job = "attempt__job"
+    samples = DeviceSample.objects.filter(
+        of_team(team_id, f"{job}__project"),
+        attempt__state=AttemptState.RUNNING,
+        at__gte=now - IDLE_OVER,
+        at__lte=now,
+    )
+    keys = {
+        "job_": F(f"{job}_id"),
+        "word_": F(f"{job}__name"),
+        "email_": F(f"{job}__owner__email"),
+        **_named(f"{job}__owner__"),
+    }
+    sums = {
+        "count_": Count("device", distinct=True),
+        "more": Count("pk"),
+        "at_": Min("at"),
+        "mean": Avg("gpu_percent"),
+        "most_": Max("gpu_percent"),
+    }
+    rows = _shaped(samples, "idle", keys, sums)
+    return rows.filter(mean__lt=LOW_PERCENT, more__gte=_LEAST_READINGS)
+
+
+def _add_use(
+    use: Use, username: str, shown: str, seconds: int, of_day: tuple[date, Any], lately: date
+) -> None:
+    day, price = of_day
+    use.seconds[day] += seconds
+    use.money[day] += seconds * steps_per_s(price)
+    if day >= lately:
+        use.of_person[username] += seconds
+        use.names[username] = shown or username
+
+
+def _add_jobs(found: Jobs, username: str, shown: str, group: tuple[str, str, int, int]) -> None:
+    state, reason, count, gpus = group
+    if state == JobState.FAILED:
+        found.ends[reason] += count
+        return
+    person = found.people.setdefault(username, Person(shown or username))
+    found.states[state] += count
+    found.gpus[state] += gpus
+    if state in LIVE_JOB_STATES:
+        person.running += count
+        person.gpus += gpus
+    else:
+        person.waiting += count
