@@ -248,7 +248,9 @@ def test_pages_keep_to_their_statements_however_many_months(client, request, who
 
     def counts() -> dict[str, int]:
         found = {}
-        for address in ["", *(f"reports/{slug}/?period=2026-11" for slug in slugs)]:
+        addresses = [f"reports/{slug}/?period=2026-11" for slug in slugs]
+        addresses.append("reports/usage-lines/?from=2026-11-02&to=2026-11-28")
+        for address in ["", *addresses]:
             with CaptureQueriesContext(connection) as context:
                 assert client.get(f"/finance/{address}").status_code == 200
             found[address] = len(context)

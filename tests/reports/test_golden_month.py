@@ -19,7 +19,9 @@ from accounts.services import appoint_bookkeeper
 from scheduler.ledger.entries import PLATFORM
 from scheduler.ledger.exact import gpu_hours
 from scheduler.models import LedgerEntry, Statement
+from scheduler.selectors.books.catalogue import open_report
 from scheduler.selectors.books.focus import focus_rows
+from scheduler.selectors.books.frame import Ask
 from scheduler.services import books
 from tests.ledger.golden import (
     BOOKED,
@@ -159,6 +161,31 @@ def test_statements_and_focus_are_the_cents(root, golden, team, other_team):
     for row in rows:
         billed[row[invoice]] = billed.get(row[invoice], Decimal(0)) + Decimal(row[cost])
     assert sorted(billed.values()) == sorted(Decimal(units) / 100 for units in CENTS.values())
+
+
+BY_DAYS = ("capacity", "quota-use", "job-cost", "unit-cost", "usage-lines", "segments")
+
+
+@pytest.mark.parametrize("slug", BY_DAYS)
+def test_days_add_up_to_the_month(root, golden, slug):
+    """Cut anywhere, and over the edge of the month: no second and no amount more or less."""
+    narrowed = {"team": "vision"} if slug == "segments" else {}
+
+    def totals(since="", until=""):
+        ask = Ask(MONTH, since=since, until=until, **narrowed)
+        _, sheet = open_report(root, slug, ask)
+        assert all(check.holds for check in sheet.checks), sheet.checks
+        assert sheet.checks or slug == "segments"
+        wanted = ("gpu_seconds", "used_gpu_seconds", "run_gpu_seconds", "amount")
+        return sheet.state, [sheet.totals[name] for name in wanted if name in sheet.totals]
+
+    state, whole = totals()
+    (_, early), (_, late) = totals(until=f"{MONTH}-13"), totals(since=f"{MONTH}-14")
+    assert whole == [a + b for a, b in zip(early, late, strict=True)] and any(whole)
+    over, found = totals(since=f"{MONTH}-14", until=f"{MONTH[:-2]}03-09")
+    assert (state, over) == ("closed", "several months")
+    # Devices were in service in March, too; what ran was over.
+    assert found == late
 
 
 def test_the_statement_on_paper(client, root, golden, team):

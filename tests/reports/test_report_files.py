@@ -191,6 +191,28 @@ def test_wrong_values_are_a_page_with_words(ask, client):
     assert client.get("/api/v1/finance/reports/job-cost/", {"teem": "x"}).status_code == 400
 
 
+def test_days_are_asked_for_where_a_report_has_them(ask):
+    days = {"from": "2026-11-20", "to": "2026-11-21"}
+    page = ask("capacity", **days)
+    assert len(page.context["rows"]) == 2 and "2026-11-20 to 2026-11-21" in page.content.decode()
+    # A figure of a day leads to that day, one of several days to the same days.
+    assert "day=2026-11-20" in page.context["rows"][0][3].url
+    links = [c.url for row in ask("job-cost", **days).context["rows"] for c in row if "?" in c.url]
+    assert links and all("from=2026-11-20&to=2026-11-21" in url for url in links)
+    made = json.loads(content(ask("capacity", "manifest", **days)))
+    assert made["filter"] == days and made["rows"] == 2
+    assert ask("capacity", "api", **days).json()["totals"] == made["totals"]
+    for slug, query, words in (
+        ("period-summary", days, "counts whole months"),
+        ("capacity", {"from": "2026-02-30"}, "is not a day"),
+        ("capacity", {"from": "2026-11-21", "to": "2026-11-20"}, "lies before"),
+        ("capacity", {"from": "2024-11-21", "to": "2026-11-20"}, "366 days at most"),
+    ):
+        page = ask(slug, **query)
+        assert page.status_code == 200 and words in page.content.decode(), slug
+        assert ask(slug, "api", **query).status_code in (400, 422)
+
+
 def test_programs_need_their_scope(client, root, closed):
     _, secret = issue_token(actor=root, name="t", scopes=["jobs:read"], expires_in_days=1)
     headers = {"HTTP_AUTHORIZATION": f"Bearer {secret}"}

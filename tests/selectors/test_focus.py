@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -12,7 +13,7 @@ from accounts.services import appoint_bookkeeper
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.focus.columns import VERSIONS
 from scheduler.ledger.focus.rules import check
-from scheduler.models import Attempt, Job, Statement
+from scheduler.models import Attempt, Job, LedgerEntry, Statement
 from scheduler.selectors.books import focus
 from scheduler.selectors.books.slugs import lines
 from scheduler.services import books
@@ -69,7 +70,25 @@ def test_a_correction_is_a_row_of_the_month_it_was_posted_in(root, yard, team):
     rows = as_rows(list(focus.focus_rows(root, "2027-01")))
     assert {row["ChargeClass"] for row in rows} == {"Correction"}
     assert {row["x_CorrectsPeriod"] for row in rows} == {"2026-11"}
+    # What the team gets back names the entry of November; the platform had none that it adds to.
+    named = {row["SubAccountId"]: row for row in rows if row["x_CorrectsEntryId"]}
+    assert set(named) == {f"team:{team.pk}"} and len(rows) == 2
+    for row in named.values():
+        first = LedgerEntry.objects.get(number=row["x_CorrectsEntryId"])
+        assert (first.period.name, first.sku) == ("2026-11", row["SkuId"])
     assert list(check(list(rows[0]), rows, "1.2", payable=payable(closed))) == []
+
+
+def test_how_long_a_job_waited_is_known_of_its_first_attempt(root, yard, project, other_project):
+    waited = timedelta(seconds=90)
+    for job in Job.objects.filter(project=project):
+        Job.objects.filter(pk=job.pk).update(queued_at=job.started_at - waited)
+    Attempt.objects.filter(job__project=other_project).update(number=2)
+    close(root)
+    rows = as_rows(list(focus.focus_rows(root, "2026-11")))
+    found = {row["x_ProjectId"]: row["x_QueueSeconds"] for row in rows if row["x_JobId"]}
+    assert found == {f"project:{project.pk}": "90", f"project:{other_project.pk}": ""}
+    assert {row["x_RateCardId"] + row["x_CostCenterCode"] for row in rows} == {""}
 
 
 def test_pages_change_nothing(root, yard, monkeypatch):

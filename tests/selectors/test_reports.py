@@ -8,6 +8,8 @@ from decimal import Decimal
 import pytest
 
 from accounts.errors import Forbidden, Invalid, NotFound
+from accounts.models import Project, Team, User
+from accounts.services import move_team, rename_team
 from scheduler.models import Adjustment, GuaranteeSpan, Job, LedgerEntry, UsageLine
 from scheduler.models.exact import ExactSum
 from scheduler.selectors.books.catalogue import REPORTS, open_report, reports_for
@@ -49,6 +51,32 @@ def test_every_report_ties_and_adds_up_to_its_totals(root, closed, alice):
         for name, value in sheet.totals.items():
             assert sum(row[name] or 0 for row in rows) == value, (slug, name)
         assert {c.name for c in report.columns if c.is_summed} >= set(sheet.totals)
+
+
+def test_names_and_places_change_no_amount(root, closed, team, other_team, project, alice):
+    """F13: a team is renamed and put below another, a project, a person and a label are renamed."""
+
+    def figures():
+        slugs = [slug for slug in REPORTS if slug not in ("segments", "audit-extract")]
+        totals = {slug: dict(opened(root, slug)[1].totals) for slug in slugs}
+        owed = {row["account"]: row["total"] for row in opened(root, "period-summary")[0]}
+        lines = UsageLine.objects.values_list("account", "gpu_seconds", "amount").order_by("pk")
+        entries = LedgerEntry.objects.order_by("number").values_list("number", "hash")
+        return totals, owed, list(lines), list(entries)
+
+    before = figures()
+    rename_team(actor=root, team=team, name="Seers")
+    Team.objects.filter(pk=team.pk).update(slug="seers")
+    move_team(actor=root, team=Team.objects.get(pk=team.pk), parent=other_team)
+    Project.objects.filter(pk=project.pk).update(name="Figures", slug="figures")
+    User.objects.filter(pk=alice.pk).update(username="alicia")
+    job = Job.objects.filter(owner=alice).get()
+    Job.objects.filter(pk=job.pk).update(spec={**job.spec, "labels": {"experiment": "other"}})
+    assert figures() == before
+    # Rated anew, there is nothing to correct; and the names are the new ones.
+    assert books.correct_period(actor=root, period=NOVEMBER, reason="look", now=LATER) == []
+    assert books.verify_ledger().breaks == ()
+    assert {row["team"] for row in opened(root, "job-cost")[0]} >= {"seers"}
 
 
 def test_a_summary_has_hours_and_amounts_by_kind(root, closed, project):

@@ -19,10 +19,9 @@ from portal.reports.books.opened import PAGE_ROWS, check_words, page_columns, pa
 from portal.reports.books.pivots import figures_of, groups_of, pivoted
 from portal.reports.books.sending import send_file
 from scheduler.selectors.books.catalogue import open_report, report_named, reports_for
-from scheduler.selectors.books.checks import reconciliation
 from scheduler.selectors.books.frame import Ask, Report, Sheet
 from scheduler.selectors.books.months import shelf
-from scheduler.selectors.books.overview import books_overview
+from scheduler.selectors.books.overview import books_overview, reconciliation
 
 _FORMAT_WORDS = (("csv", "CSV"), ("xlsx", "XLSX"), ("parquet", "Parquet"), ("manifest", "Manifest"))
 
@@ -70,7 +69,7 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
         "groups": groups_of(whole),
         "figures": figures_of(whole),
         "pivot": wish.pivot,
-        "fields": [(n, getattr(wish.ask, n) or "") for n in FILTERS if n in found.takes],
+        "fields": [(n, wish.ask.value(n) or "") for n in FILTERS if n in found.takes],
         "after": wish.after,
         "is_filtered": bool(set(wish.ask.filters) - {"sort"}),
         "months": list(dict.fromkeys([*months.names(int(now.timestamp())), wish.ask.period])),

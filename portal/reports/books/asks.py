@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 
 from portal.reports.books.files import FORMATS, Style
 from portal.reports.books.pivots import Pivot
@@ -49,7 +49,9 @@ def parse_wish(query: Mapping[str, str], *, now: datetime, period: str = "") -> 
             found[name] = ""
     wish.after = _whole(wish, "after", found["after"])
     attempt = _whole(wish, "attempt", found["attempt"])
-    names = {name: found[name] for name in FILTERS if name != "attempt"}
+    month = _month_of_days(wish, found) or month
+    names = {name: found[name] for name in FILTERS if name not in ("attempt", "from", "to")}
+    names |= {"since": found["from"], "until": found["to"]}
     wish.ask = Ask(month, attempt=attempt, now_s=int(now.timestamp()), **names)
     wish.pivot = Pivot(*(found[name] for name in _PIVOT))
     wish.form = _one_of(wish, "format", found["format"], ("", *FORMATS))
@@ -63,6 +65,25 @@ def parse_wish(query: Mapping[str, str], *, now: datetime, period: str = "") -> 
         separator=_SEPARATORS[separator], has_bom=_SWITCH[bom] is not False, is_raw=raw == "1"
     )
     return wish
+
+
+def _month_of_days(wish: Wish, found: dict[str, str]) -> str:
+    """The month the first day asked for lies in; days that are none are said and forgotten."""
+    months = []
+    for name in ("from", "to"):
+        if not found[name]:
+            continue
+        try:
+            day = date.fromisoformat(found[name])
+            if not 2000 <= day.year <= 2999 or len(found[name]) != 10:
+                raise ValueError
+        except ValueError:
+            words = f"{found[name][:20]!r} is not a day; write it like 2026-11-20"
+            wish.problems.append((name, words))
+            found[name] = ""
+        else:
+            months.append(f"{day:%Y-%m}")
+    return months[0] if months else ""
 
 
 def _one_of(wish: Wish, name: str, value: str, known: tuple[str, ...]) -> str:

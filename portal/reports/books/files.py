@@ -210,5 +210,6 @@ def generator_version() -> str:
 
 
 def file_name(report: Report, ask: Ask, form: str) -> str:
-    """A plain name: the slug, the month, the end."""
-    return f"{report.slug}-{ask.period}.{'manifest.json' if form == 'manifest' else form}"
+    """A plain name: the slug, the month or the days, the end."""
+    span = ask.span_words.replace(" ", "-")
+    return f"{report.slug}-{span}.{'manifest.json' if form == 'manifest' else form}"

@@ -88,7 +88,13 @@ def _link(column: Column, ask: Ask, row: Row, places: Mapping[str, int]) -> str:
         taken = {**taken, "project": f"{taken.pop('team', '')}/{taken['project']}"}
     narrowed = {name: exact_text(value) for name, value in taken.items() if value}
     narrowed |= column.drill.fixed
-    return address(column.drill.slug, {"period": ask.period, **narrowed}) if narrowed else ""
+    if not narrowed:
+        return ""
+    # A day lies in a month of its own; what is of several days leads on to the same ones.
+    period = narrowed["day"][:7] if "day" in narrowed else ask.period
+    days = {} if "day" in narrowed else {"from": ask.since, "to": ask.until}
+    kept = {name: day for name, day in days.items() if day}
+    return address(column.drill.slug, {"period": period, **kept, **narrowed})
 
 
 def address(slug: str, parameters: Mapping[str, str]) -> str:

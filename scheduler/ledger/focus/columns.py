@@ -104,7 +104,10 @@ _CUSTOM = (
     _may("x_AttemptNumber", Form.INTEGER),
     _may("x_ChargebackMode"),
     _may("x_ChargeKind"),
+    _may("x_CorrectsEntryId", Form.INTEGER),
     _may("x_CorrectsPeriod"),
+    # Nothing here has a cost centre or a rate card of its own, so both are null.
+    _may("x_CostCenterCode"),
     _may("x_DatasetVersion", Form.INTEGER),
     _may("x_GpuCount", Form.INTEGER),
     _may("x_GpuFlavor"),
@@ -115,6 +118,8 @@ _CUSTOM = (
     _may("x_PeriodStatus"),
     _may("x_ProjectId"),
     _may("x_ProjectName"),
+    _may("x_QueueSeconds", Form.INTEGER),
+    _may("x_RateCardId"),
     _may("x_UserPseudonym"),
 )
 

@@ -39,7 +39,10 @@ class Issuer:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The names behind a line's account and attempt; empty where there are none."""
+    """The names behind a line's account and attempt; empty where there are none.
+
+    `queued_s`: how long a job waited for its first start, known of its first attempt alone.
+    """
 
     team_id: str = ""
     team_name: str = ""
@@ -51,6 +54,7 @@ class Owner:
     pseudonym: str = ""
     tags: Mapping[str, str] | None = None
     gpus: int = 0
+    queued_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +71,15 @@ Origin = tuple[str, str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Booked:
-    """Where a line or entry was booked: statement number, entry number and its hash."""
+    """Where a line or entry was booked: statement number, entry number and its hash.
+
+    `corrects`: the number of the entry that a correction puts right, where one had been booked.
+    """
 
     invoice: str = ""
     entry: int = 0
     hash: str = ""
+    corrects: int = 0
 
 
 def plain_text(amount: Decimal) -> str:
@@ -212,6 +220,7 @@ def line_row(
         "x_GpuFlavor": line.flavour,
         "x_GpuSeconds": str(line.gpu_seconds),
         "x_JobId": owner.job_id or None,
+        "x_QueueSeconds": None if owner.queued_s is None else str(owner.queued_s),
         "x_UserPseudonym": owner.pseudonym or None,
     }
     if line.kind is ChargeKind.RESERVED_IDLE:
@@ -240,6 +249,7 @@ def entry_row(entry: Entry, owner: Owner, booked: Booked, issuer: Issuer) -> Row
         "ChargePeriodEnd": moment(month.end_s),
         "ChargePeriodStart": moment(month.start_s),
         "x_ChargeKind": str(entry.kind),
+        "x_CorrectsEntryId": str(booked.corrects) if booked.corrects else None,
         "x_CorrectsPeriod": entry.service_period if is_correction else None,
     }
     if is_correction:

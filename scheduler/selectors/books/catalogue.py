@@ -21,8 +21,10 @@ from scheduler.selectors.books.slugs import (
     statements,
     summaries,
     units,
+    usage,
     waste,
 )
+from scheduler.selectors.books.spans import SPAN
 
 _FOUND = (
     *summaries.REPORTS,
@@ -34,7 +36,7 @@ _FOUND = (
     *quotas.REPORTS,
     *rates.REPORTS,
     *units.REPORTS,
-    *lines.REPORTS,
+    *usage.REPORTS,
     *audits.REPORTS,
 )
 _ORDER = (
@@ -98,6 +100,8 @@ def open_report(
         raise Forbidden("This report is for those who keep the books or lead teams.")
     for name in ask.filters:
         if name != "sort" and name not in report.takes:
+            if name in SPAN:
+                raise Invalid("This report counts whole months; choose a month.", field=name)
             known = ", ".join(sorted(report.takes)) or "none"
             raise Invalid(f"This report is not narrowed by {name}; known: {known}.", field=name)
     if ask.sort:

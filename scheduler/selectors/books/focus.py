@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -37,6 +38,7 @@ from scheduler.models import LedgerEntry, Period, PeriodClose, Pool, Statement
 from scheduler.models import UsageLine as StoredLine
 from scheduler.selectors.books.slugs.lines import in_pages
 
+_SHARED = (EntryKind.IDLE_SHARE, EntryKind.PLATFORM_SHARE)
 _LINE_FIELDS = (
     "pk",
     "holder",
@@ -56,6 +58,8 @@ _LINE_FIELDS = (
     "attempt__job__spec__labels",
     "attempt__job__gpus_per_node",
     "attempt__job__nodes",
+    "attempt__job__queued_at",
+    "attempt__job__started_at",
 )
 
 
@@ -89,11 +93,15 @@ def _rows(row: Period, books: _Books, names: list[str]) -> Iterator[list[str]]:
         booked = books.booked[line.account, f"{line.flavour}:{line.kind}", line.rate_id]
         part = books.parts.get((origin_of(line), line.account))
         yield cells(line_row(line, owner, booked, books.issuer, part), names)
+    originals = _originals(row)
     for stored in _entries(row).filter(lines=0):
         entry = _entry(stored)
         side = entry.credit if entry.debit in (RECOVERY, ROUNDING) else entry.debit
         owner = books.owners.get(side, Owner(team_id=team_of(side)))
-        booked = Booked(books.invoices.get(team_of(side), ""), entry.number, stored.hash)
+        invoice = books.invoices.get(team_of(side), "")
+        of = originals.get((stored.service_period_id, side, stored.sku), {})
+        corrects = of.get(stored.rate_id) or min(of.values(), default=0)
+        booked = Booked(invoice, entry.number, stored.hash, corrects)
         yield cells(entry_row(entry, owner, booked, books.issuer), names)
 
 
@@ -104,6 +112,22 @@ def _entries(row: Period) -> Any:
         .select_related("service_period")
         .order_by("number")
     )
+
+
+def _originals(row: Period) -> dict[tuple[int, str, str], dict[int | None, int]]:
+    """What corrections of this month put right: the first entry by month, account and SKU, of each
+    rate. One statement, and none of a row where nothing was corrected.
+    """
+    corrections = LedgerEntry.objects.filter(period=row, kind=EntryKind.CORRECTION)
+    first = LedgerEntry.objects.filter(
+        period__in=corrections.values("service_period"), kind__in=(EntryKind.USAGE, *_SHARED)
+    ).order_by("-number")
+    found: dict[tuple[int, str, str], dict[int | None, int]] = {}
+    for month, side, sku, rate, number in first.values_list(
+        "period_id", "debit", "sku", "rate_id", "number"
+    ):
+        found.setdefault((month, side, sku), {})[rate] = number
+    return found
 
 
 def _load(row: Period, close: PeriodClose, issuer: str, version: str) -> _Books:
@@ -167,7 +191,7 @@ def _lines(row: Period, books: _Books) -> Iterator[tuple[UsageLine, Owner]]:
 
 def _line(currency: str, found: tuple[Any, ...], books: _Books) -> tuple[UsageLine, Owner]:
     _, holder, day_s, account, pool, flavour, kind, rate, price, seconds, amount = found[:11]
-    number, job, job_name, person, labels, per_node, nodes = found[11:]
+    number, job, job_name, person, labels, per_node, nodes, queued_at, started_at = found[11:]
     line = UsageLine(
         holder=holder,
         day_s=day_s,
@@ -190,11 +214,19 @@ def _line(currency: str, found: tuple[Any, ...], books: _Books) -> tuple[UsageLi
             job_name=job_name,
             attempt_number=number,
             gpus=per_node * nodes,
+            queued_s=_waited(number, queued_at, started_at),
             pseudonym=pseudonym(settings.SECRET_KEY, person),
             # A job's labels are part of its specification and never change.
             tags=labels if isinstance(labels, dict) else None,
         )
     return line, owner
+
+
+def _waited(number: int, queued_at: datetime, started_at: datetime | None) -> int | None:
+    """Until the first start. A later attempt's wait is kept nowhere, and a hold begins it anew."""
+    if number != 1 or started_at is None or started_at < queued_at:
+        return None
+    return int((started_at - queued_at).total_seconds())
 
 
 def _entry(row: LedgerEntry) -> Entry:

@@ -85,14 +85,21 @@ class Bound(Check):
 
 # What an `Ask` may be narrowed by, in the order in which a page offers it.
 NARROWS = (
-    "team", "project", "sku", "rate", "attempt", "label", "day", "pool", "flavour", "kind",
-    "bucket", "sort",
+    "team", "project", "sku", "rate", "attempt", "label", "day", "from", "to", "pool",
+    "flavour", "kind", "bucket", "sort",
 )  # fmt: skip
+
+
+# Parameters that Python has other uses for.
+_FIELDS = {"from": "since", "to": "until"}
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """What is asked of a report: a month, and what it is narrowed to; empty means all.
+
+    `since` and `until` are the first and the last day, the parameters `from` and `to`; with either
+    of them `period` is the month in which the first lies.
 
     `sort` is a column's name, with `-` in front for falling order. `now_s` cuts what is still
     running; 0: the month's end.
@@ -106,6 +113,8 @@ class Ask:
     attempt: int = 0
     label: str = ""
     day: str = ""
+    since: str = ""
+    until: str = ""
     pool: str = ""
     flavour: str = ""
     kind: str = ""
@@ -116,7 +125,25 @@ class Ask:
     @property
     def filters(self) -> dict[str, str]:
         """What it is narrowed to, by parameter; for links and manifests."""
-        return {name: str(getattr(self, name)) for name in NARROWS if getattr(self, name)}
+        found = {name: str(self.value(name)) for name in NARROWS}
+        return {name: text for name, text in found.items() if text not in ("", "0")}
+
+    def value(self, name: str) -> str | int:
+        """What a parameter was given as."""
+        found: str | int = getattr(self, _FIELDS.get(name, name))
+        return found
+
+    @property
+    def has_days(self) -> bool:
+        """Whether it is of days rather than of a month."""
+        return bool(self.since or self.until)
+
+    @property
+    def span_words(self) -> str:
+        """The month, or the days, as a title says it."""
+        if not self.has_days:
+            return self.period
+        return f"{self.since or self.period} to {self.until or self.period}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from accounts.errors import Forbidden
 from accounts.models import User
 from accounts.permissions import can
 from scheduler.conf import load_conf
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.periods import Month, PeriodState
-from scheduler.models import Adjustment, Period, PeriodClose
+from scheduler.models import Adjustment, Period, PeriodClose, Reconciliation
 
 _MONTHS = 24
 
@@ -67,3 +68,12 @@ def _row(period: Period, close: PeriodClose | None, keeps: bool) -> MonthRow:
         close.closed_at if close else None,
         tuple(close.findings) if close and keeps else (),
     )
+
+
+def reconciliation(viewer: User) -> Reconciliation | None:
+    """What the last nightly run said, None before the first. Raises Forbidden."""
+    if not can(viewer, "read_books", None):
+        raise Forbidden(
+            "Only those who keep or audit the books may see this. Ask an administrator."
+        )
+    return Reconciliation.objects.order_by("-pk").first()

@@ -34,6 +34,8 @@ _NARROW = (
     Query("attempt", int, "Number of an attempt."),
     Query("label", str, "Key of the label of unit-cost."),
     Query("day", str, "A UTC day of the month, such as 2026-11-03."),
+    Query("from", str, "The first day, in UTC, such as 2026-11-03; for reports that take it."),
+    Query("to", str, "The last day, itself included; at most 366 days."),
     Query("pool", str, "Name of a pool."),
     Query("flavour", str, "Model of the GPU."),
     Query("kind", str, "Kind of a charge, such as run-borrowed."),

@@ -24,6 +24,7 @@ from scheduler.selectors.books.slugs.lines import (
     line_sums,
     lines_asked,
 )
+from scheduler.selectors.books.spans import remarks_of, span_of, standing_of
 
 _COSTS = (
     Column("attempt", "Attempt", Form.COUNT),
@@ -87,9 +88,8 @@ def _job_cost(ask: Ask, scope: Scope) -> Sheet:
         {"gpu_seconds": sums.seconds, "amount": sums.amount},
         sums.checks(books.currency),
         currency=books.currency,
-        version=books.version,
-        state=books.state,
-        remarks=books.remarks,
+        remarks=remarks_of(books, ask),
+        **standing_of(books, span_of(books, ask)),
     )
 
 

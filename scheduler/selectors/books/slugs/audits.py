@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 
 from django.db.models import BigIntegerField, CharField, Count, F, Q, QuerySet, Subquery, Value
 
@@ -12,6 +13,7 @@ from accounts.models import AuditEvent, AuditSeal
 from accounts.permissions import can
 from scheduler.selectors.books.frame import Ask, Check, Column, Form, Report, Row, Sheet, Who
 from scheduler.selectors.books.scope import Scope
+from scheduler.selectors.books.spans import SPAN, span_of, standing_of
 
 _EVENTS = (
     Column("event", "Event", Form.COUNT),
@@ -36,7 +38,8 @@ _LAST_SEALED = AuditSeal.objects.order_by("-until_id").values("until_id")[:1]
 def _audit_extract(ask: Ask, scope: Scope) -> Sheet:
     """Events of a month in the order they were written; bookkeepers get those of money."""
     books = scope.books(ask.period)
-    window = [datetime.fromtimestamp(s, UTC) for s in (books.month.start_s, books.month.end_s)]
+    span = span_of(books, replace(ask, now_s=0))
+    window = span.window
     wanted = Q() if can(scope.viewer, "read_audit", None) else Q(area="money")
     events = AuditEvent.objects.filter(wanted, at__gte=window[0], at__lt=window[1])
     sealed = AuditEvent.objects.filter(pk__lte=Subquery(_LAST_SEALED)).order_by()
@@ -54,7 +57,7 @@ def _audit_extract(ask: Ask, scope: Scope) -> Sheet:
     there = (seals[-1][4] or 0) if seals else 0
     counted = sum(seal[3] for seal in seals)
     checks = [Check("sealed events are all there", there, counted, "events")]
-    return Sheet(rows, {}, checks, version=books.version, state=books.state, drawn=acts)
+    return Sheet(rows, {}, checks, drawn=acts, **standing_of(books, span))
 
 
 def _seals_and_acts(
@@ -111,6 +114,7 @@ REPORTS = (
         _EVENTS,
         Who.BOOKS,
         _audit_extract,
+        SPAN,
         chart=("action", "event"),
         is_streamed=True,
     ),

@@ -26,7 +26,7 @@ from scheduler.selectors.books.frame import (
 )
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.seconds import by_day, within
-from scheduler.selectors.books.slugs.devices import end_of
+from scheduler.selectors.books.spans import end_of
 
 _HELD = [str(bucket) for bucket in ALLOCATED]
 _TRAILING_DAYS = 28

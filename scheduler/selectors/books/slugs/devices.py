@@ -26,10 +26,10 @@ from scheduler.selectors.books.frame import (
     sheet_of,
     totals_of,
 )
-from scheduler.selectors.books.months import Books
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.seconds import added_up, by_day, day_of, within
 from scheduler.selectors.books.slugs.lines import day_asked, is_own
+from scheduler.selectors.books.spans import SPAN, span_of, standing_of
 
 _BUCKETS = tuple(bucket for bucket in Bucket if bucket is not Bucket.OUT)
 _ROLLED_UP: dict[str, tuple[Bucket, ...]] = {
@@ -57,16 +57,10 @@ _CAPACITY = (
 )  # fmt: skip
 
 
-def end_of(books: Books, ask: Ask) -> int:
-    """Where the month's seconds end: now, while it lasts; a closed month is over."""
-    if books.version or not ask.now_s:
-        return books.month.end_s
-    return min(books.month.end_s, ask.now_s)
-
-
 def _capacity(ask: Ask, scope: Scope) -> Sheet:
     books = scope.books(ask.period)
-    start_s, end_s = books.month.start_s, end_of(books, ask)
+    span = span_of(books, ask)
+    start_s, end_s = span.start_s, span.end_s
     segments = within(start_s, end_s).exclude(bucket=Bucket.OUT)
     table: dict[tuple[int, str, str], dict[str, int]] = {}
     for key, seconds in by_day(segments, start_s, end_s, "pool__name", "flavour", "bucket").items():
@@ -86,10 +80,10 @@ def _capacity(ask: Ask, scope: Scope) -> Sheet:
         Check("allocated + idle + unallocated = in service", parts, in_service, "GPU-s"),
         Check("equals segments", in_service, stored, "GPU-s"),
     ]
-    if books.close is not None:
+    if books.close is not None and span.is_month:
         closed = sum(s for bucket, s in books.close.seconds.items() if bucket != Bucket.OUT)
         checks.append(Check("equals what was closed", in_service, closed, "GPU-s"))
-    return sheet_of(_CAPACITY, rows, ask, checks, version=books.version, state=books.state)
+    return sheet_of(_CAPACITY, rows, ask, checks, **standing_of(books, span))
 
 
 _SEGMENTS = (
@@ -108,9 +102,10 @@ _SEGMENTS = (
 
 
 def _segments(ask: Ask, scope: Scope) -> Sheet:
-    """Device seconds as they were written, cut to the month or to a day of it."""
+    """Device seconds as they were written, cut to the month, to a day of it, or to days."""
     books = scope.books(ask.period)
-    start_s, end_s = books.month.start_s, end_of(books, ask)
+    span = span_of(books, ask)
+    start_s, end_s = span.start_s, span.end_s
     if ask.day:
         start_s = day_asked(books, ask)
         end_s = max(start_s, min(end_s, start_s + DAY_S))
@@ -139,7 +134,7 @@ def _segments(ask: Ask, scope: Scope) -> Sheet:
         lines = UsageLine.objects.filter(period=books.period, attempt_id=ask.attempt)
         rated = lines.aggregate(seconds=Sum("gpu_seconds"))["seconds"] or 0
         checks.append(Check("equals rated lines", held, rated, "GPU-s"))
-    return Sheet(rows, {"gpu_seconds": held}, checks, version=books.version, state=books.state)
+    return Sheet(rows, {"gpu_seconds": held}, checks, **standing_of(books, span))
 
 
 def _asked(found: QuerySet[DeviceSegment], ask: Ask, scope: Scope) -> QuerySet[DeviceSegment]:
@@ -165,12 +160,12 @@ def _asked(found: QuerySet[DeviceSegment], ask: Ask, scope: Scope) -> QuerySet[D
 REPORTS = (
     Report(
         "capacity", "Capacity", "Where every second of every GPU in service went.",
-        "day × pool × flavour", _CAPACITY, Who.BOOKS | Who.OPERATORS, _capacity,
+        "day × pool × flavour", _CAPACITY, Who.BOOKS | Who.OPERATORS, _capacity, SPAN,
     ),
     Report(
         "segments", "Segments", "The device seconds behind a figure, as they were written.",
         "segment", _SEGMENTS, Who.BOOKS | Who.TEAMS | Who.OWN | Who.OPERATORS, _segments,
-        frozenset({"attempt", "team", "project", "day", "pool", "flavour", "bucket"}),
+        SPAN | {"attempt", "team", "project", "day", "pool", "flavour", "bucket"},
         is_streamed=True, is_trail=True,
     ),
 )  # fmt: skip

@@ -10,30 +10,24 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import connection
-from django.db.models import BigIntegerField, CharField, F, QuerySet, Sum, Value
+from django.db.models import BigIntegerField, CharField, F, Q, QuerySet, Sum, Value
 from django.db.models.functions import Cast
 
 from accounts.errors import Invalid
-from scheduler.ledger.exact import ZERO, total
+from scheduler.ledger.exact import EXACT, ZERO, total
 from scheduler.models import LedgerEntry, UsageLine
 from scheduler.models.exact import ExactSum
 from scheduler.selectors.books.frame import (
     Ask,
     Check,
-    Column,
-    Drill,
-    Form,
-    Report,
-    Row,
-    Sheet,
     Who,
 )
 from scheduler.selectors.books.months import Books, Effect, effects
 from scheduler.selectors.books.scope import Scope
+from scheduler.selectors.books.spans import SPAN, span_of
 
 PAGE = 5_000
-TAKES = frozenset({"team", "project", "sku", "rate", "attempt"})
-_TAKES = TAKES | {"day", "flavour", "kind"}
+TAKES = SPAN | {"team", "project", "sku", "rate", "attempt"}
 # A bare value, not a cast one: by those nothing is grouped, so nothing is sorted.
 _EMPTY = Value("", output_field=CharField())
 _SUMMED = ("kind_", "debit_", "credit_", "amount_", "seconds_")
@@ -43,14 +37,32 @@ ANYBODY = Who.BOOKS | Who.TEAMS | Who.OWN
 def lines_asked(
     books: Books, ask: Ask, scope: Scope
 ) -> tuple[QuerySet[UsageLine], list[str] | None]:
-    """The month's lines the viewer may see, narrowed; and the accounts, None for all.
+    """The lines of the month or the days the viewer may see, narrowed; and the accounts, None for
+    all.
 
     Who keeps no books and leads no team gets the lines of own jobs.
     """
-    lines = (
-        UsageLine.objects.filter(period=books.period) if books.period else UsageLine.objects.none()
-    )
-    accounts = None
+    lines, accounts = _lines_of_months(books, ask, scope)
+    return lines.filter(_days(books, ask)) if ask.has_days else lines, accounts
+
+
+def _days(books: Books, ask: Ask) -> Q:
+    span = span_of(books, ask)
+    return Q(day_s__gte=span.start_s, day_s__lt=span.end_s)
+
+
+def _months(books: Books, ask: Ask) -> Q:
+    """The months that the days asked for lie in; a month nobody has touched has nothing."""
+    if ask.has_days:
+        return Q(period__name__in=span_of(books, ask).months)
+    return Q(period=books.period.pk if books.period else 0)
+
+
+def _lines_of_months(
+    books: Books, ask: Ask, scope: Scope
+) -> tuple[QuerySet[UsageLine], list[str] | None]:
+    """As `lines_asked`, of all the days of the months."""
+    lines, accounts = UsageLine.objects.filter(_months(books, ask)), None
     if is_own(scope):
         lines = lines.filter(attempt__job__owner=scope.viewer)
     else:
@@ -123,13 +135,15 @@ def unmapped() -> Iterator[None]:
 class LineSums:
     """What the lines asked for come to, and the entries that sum them; None: none is theirs.
 
-    `groups`: what they were grouped by, with amount and seconds of each.
+    `groups`: what they were grouped by, with amount and seconds of each. `other_days`: what the
+    other days of the same months come to, where only some are asked for.
     """
 
     amount: Decimal
     seconds: int
     entries: tuple[Effect, ...] | None
     groups: tuple[tuple[tuple[int | None, ...], Decimal, int], ...] = ()
+    other_days: tuple[Decimal, int] | None = None
 
     def checks(self, currency: str) -> list[Check]:
         """Lines against the entries that sum them. One's own jobs have no entry of their own."""
@@ -137,9 +151,14 @@ class LineSums:
             return []
         owed = total(effect.amount for effect in self.entries)
         seconds = sum(effect.gpu_seconds for effect in self.entries)
+        amount, held, which = self.amount, self.seconds, ""
+        if self.other_days is not None:
+            # The ledger knows months: with the days that are left out it has to come out even.
+            amount, held = EXACT.add(amount, self.other_days[0]), held + self.other_days[1]
+            which = "with the other days of these months "
         return [
-            Check("equals ledger", self.amount, owed, currency),
-            Check("GPU-seconds equal ledger", self.seconds, seconds, "GPU-s"),
+            Check(f"{which}equals ledger", amount, owed, currency),
+            Check(f"{which}GPU-seconds equal ledger", held, seconds, "GPU-s"),
         ]
 
 
@@ -162,12 +181,14 @@ def line_sums(
     )
     # Entries are by account, SKU and rate: by nothing else can both be narrowed alike.
     is_finer = ask.attempt or ask.day or ask.flavour or ask.kind
-    has_entries = not (is_finer or is_own(scope) or books.period is None)
+    has_entries = not (is_finer or is_own(scope) or (books.period is None and not ask.has_days))
+    other_days = (ZERO, 0) if has_entries and ask.has_days else None
     rows: Iterable[tuple[Any, ...]] = sums
     if has_entries:
         empty = {name: Cast(Value(None), BigIntegerField()) for name in named}
-        entries_ = _entries(books, ask).annotate(**empty)
-        rows = sums.union(entries_.values_list(*_SUMMED, *named), all=True)
+        more = [_entries(books, ask).annotate(**empty)]
+        more += [_other_days(books, ask, scope).annotate(**empty)] if ask.has_days else []
+        rows = sums.union(*(each.values_list(*_SUMMED, *named) for each in more), all=True)
     entries: list[LedgerEntry] = []
     groups: list[tuple[tuple[int | None, ...], Decimal, int]] = []
     for kind, debit, credit, owed, held, *of in rows:
@@ -176,15 +197,30 @@ def line_sums(
                 kind=kind, debit=debit, credit=credit, amount=owed, gpu_seconds=held
             )
             entries.append(found)
+        elif debit:
+            other_days = (owed or ZERO, held or 0)
         else:
             groups.append((tuple(of), owed or ZERO, held or 0))
     shown = tuple(effects(entries, accounts)) if has_entries else None
     amount = total(owed for _, owed, _ in groups)
-    return LineSums(amount, sum(held for _, _, held in groups), shown, tuple(groups))
+    return LineSums(amount, sum(held for _, _, held in groups), shown, tuple(groups), other_days)
 
 
-def _entries(books: Books, ask: Ask) -> QuerySet[LedgerEntry]:
-    found = LedgerEntry.objects.filter(period=books.period).exclude(lines=0).order_by()
+def _other_days(books: Books, ask: Ask, scope: Scope) -> QuerySet[Any]:
+    """One row of the lines that the days asked for leave out of their months."""
+    lines, _ = _lines_of_months(books, ask, scope)
+    other = Value("other days", output_field=CharField())
+    return (
+        lines.exclude(_days(books, ask))
+        .order_by()
+        .annotate(kind_=_EMPTY, debit_=other, credit_=_EMPTY)
+        .values("kind_", "debit_", "credit_")
+        .annotate(amount_=ExactSum("amount"), seconds_=Sum("gpu_seconds"))
+    )
+
+
+def _entries(books: Books, ask: Ask) -> QuerySet[Any]:
+    found = LedgerEntry.objects.filter(_months(books, ask)).exclude(lines=0).order_by()
     if ask.sku:
         found = found.filter(sku=ask.sku)
     if ask.rate.isdecimal():
@@ -196,76 +232,3 @@ def _entries(books: Books, ask: Ask) -> QuerySet[LedgerEntry]:
         amount_=F("amount"),
         seconds_=F("gpu_seconds"),
     )
-
-
-_USAGE = (
-    Column("line", "Line", Form.COUNT, is_file_only=True),
-    Column("day", "Day", Form.DAY),
-    Column("attempt", "Attempt", Form.COUNT, drill=Drill("segments", {"attempt": "attempt"})),
-    Column("job", "Job", Form.COUNT, is_job=True),
-    Column("team", "Team"),
-    Column("project", "Project"),
-    Column("flavour", "GPU"),
-    Column("kind", "Kind"),
-    Column("rate", "Rate"),
-    Column("unit_price", "Per GPU-h", Form.PRICE),
-    Column(
-        "gpu_seconds", "GPU-seconds", Form.SECONDS, is_summed=True,
-        drill=Drill("segments", {"attempt": "attempt"}),
-    ),
-    Column("amount", "Amount", Form.AMOUNT, is_summed=True),
-    Column("currency", "Currency", is_file_only=True),
-)  # fmt: skip
-_USAGE_FIELDS = (
-    "pk",
-    "day_s",
-    "attempt_id",
-    "attempt__job_id",
-    "account",
-    "flavour",
-    "kind",
-    "rate_id",
-    "unit_price",
-    "gpu_seconds",
-    "amount",
-)
-
-
-def _usage_lines(ask: Ask, scope: Scope) -> Sheet:
-    books = scope.books(ask.period)
-    lines, accounts = lines_asked(books, ask, scope)
-    sums = line_sums(books, ask, scope, lines, accounts)
-
-    def rows(after: int) -> Iterator[Row]:
-        for found in in_pages(lines, after, *_USAGE_FIELDS):
-            pk, day_s, attempt, job, account, flavour, kind, rate, price, held, owed = found
-            place = scope.place(account)
-            day = datetime.fromtimestamp(day_s, UTC).date()
-            head = (pk, day, attempt, job, place.team, place.project, flavour, kind, str(rate))
-            yield Row(pk, (*head, price, held, owed, books.currency))
-
-    return Sheet(
-        rows,
-        {"gpu_seconds": sums.seconds, "amount": sums.amount},
-        sums.checks(books.currency),
-        currency=books.currency,
-        version=books.version,
-        state=books.state,
-        remarks=books.remarks,
-    )
-
-
-REPORTS = (
-    Report(
-        "usage-lines",
-        "Usage lines",
-        "The lines behind an amount: seconds of a day, a kind and a rate, priced once.",
-        "usage line",
-        _USAGE,
-        ANYBODY,
-        _usage_lines,
-        _TAKES,
-        is_streamed=True,
-        is_trail=True,
-    ),
-)

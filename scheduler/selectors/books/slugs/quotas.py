@@ -38,17 +38,17 @@ from scheduler.selectors.books.frame import (
     Who,
     sheet_of,
 )
-from scheduler.selectors.books.months import Books
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.seconds import EpochSecond, day_of, seconds_within, within
-from scheduler.selectors.books.slugs.devices import end_of
 from scheduler.selectors.books.slugs.standing import Day, Standing
+from scheduler.selectors.books.spans import SPAN, Span, closed_of, span_of, standing_of
 from scheduler.states import JobState
 
 _HELD = [str(bucket) for bucket in ALLOCATED]
+_RUN_BORROWED = str(ChargeKind.RUN_BORROWED)
 _DAY = {"day": "day", "team": "team", "flavour": "flavour"}
 _HELD_BY = Drill("segments", _DAY, {"bucket": "allocated"})
-_BORROWED = Drill("usage-lines", _DAY, {"kind": str(ChargeKind.RUN_BORROWED)})
+_BORROWED = Drill("usage-lines", _DAY, {"kind": _RUN_BORROWED})
 _QUOTAS = (
     Column("day", "Day", Form.DAY),
     Column("team", "Team"),
@@ -91,11 +91,13 @@ class _Known:
 def _quota_use(ask: Ask, scope: Scope) -> Sheet:
     """By team, GPU model and day: what was guaranteed then, held, left to others, waited for."""
     books = scope.books(ask.period)
-    start_s, end_s = books.month.start_s, end_of(books, ask)
+    span = span_of(books, ask)
+    start_s, end_s = span.start_s, span.end_s
+    closed = closed_of(books, span)
     teams = _teams(ask, scope)
     segments = within(start_s, end_s).exclude(bucket="out")
     held = segments.filter(bucket__in=_HELD, project__team__in=list(teams))
-    known = _known(books, scope, segments, held, teams, start_s, end_s)
+    known = _known(scope, segments, held, teams, span)
     standing = _sweep(held, known, teams, start_s, end_s)
     rows: list[Cells] = []
     for key in sorted(standing, key=lambda each: (each[0], teams[each[1]], each[2])):
@@ -109,7 +111,7 @@ def _quota_use(ask: Ask, scope: Scope) -> Sheet:
             rows.append((*head, None, None, None, None, unused, *waits))
             continue
         mean = (Decimal(day.used) / span_s).quantize(Decimal("0.01"))
-        lent = known.borrowed.get(key, 0) if books.version else None
+        lent = known.borrowed.get(key, 0) if f"{day_of(day_s):%Y-%m}" in closed else None
         unused = None if known.guarantees_any(team) else day.unused
         rows.append((*head, mean, day.peak, day.used, lent, unused, *waits))
     used = sum(day.used for (_, _, flavour), day in standing.items() if flavour != _ANY)
@@ -117,9 +119,7 @@ def _quota_use(ask: Ask, scope: Scope) -> Sheet:
         Check("use equals segments", used, known.held, "GPU-s"),
         Bound("use is at most capacity", used, known.in_service, "GPU-s"),
     ]
-    return sheet_of(
-        _QUOTAS, rows, ask, checks, version=books.version, state=books.state, remarks=_REMARKS
-    )
+    return sheet_of(_QUOTAS, rows, ask, checks, remarks=_REMARKS, **standing_of(books, span))
 
 
 def _teams(ask: Ask, scope: Scope) -> dict[int, str]:
@@ -152,20 +152,19 @@ def _shaped(what: str, **columns: Combinable) -> dict[str, Any]:
 
 
 def _sums(
-    books: Books,
     segments: QuerySet[DeviceSegment],
     held: QuerySet[DeviceSegment],
     teams: dict[int, str],
-    start_s: int,
-    end_s: int,
+    window: Span,
 ) -> tuple[tuple[QuerySet[Any], dict[str, Any], Aggregate], ...]:
     """Rows, their columns and what is added up of them."""
+    start_s, end_s = window.start_s, window.end_s
     span = Sum(seconds_within(start_s, end_s))
     spans = GuaranteeSpan.objects.filter(
         Q(until_s=None) | Q(until_s__gt=start_s), from_s__lt=end_s, team__in=list(teams)
     )
     lines = UsageLine.objects.filter(
-        period_id=books.period.pk if books.period else 0, kind=str(ChargeKind.RUN_BORROWED)
+        period__name__in=window.months, day_s__range=(start_s, end_s - 1), kind=_RUN_BORROWED
     )
     return (
         (spans, _shaped("promise", first_=F("from_s"), until_=Coalesce("until_s", end_s),
@@ -180,22 +179,21 @@ def _sums(
 
 
 def _known(
-    books: Books,
     scope: Scope,
     segments: QuerySet[DeviceSegment],
     held: QuerySet[DeviceSegment],
     teams: dict[int, str],
-    start_s: int,
-    end_s: int,
+    window: Span,
 ) -> _Known:
     """One statement."""
+    start_s, end_s = window.start_s, window.end_s
     first, *more = (
         rows.order_by()
         .annotate(**columns)
         .values(*_NAMES[:-1])
         .annotate(number_=Cast(sum_, BigIntegerField()))
         .values_list(*_NAMES)
-        for rows, columns, sum_ in _sums(books, segments, held, teams, start_s, end_s)
+        for rows, columns, sum_ in _sums(segments, held, teams, window)
     )
     promised: dict[int, dict[str, list[tuple[int, int]]]] = {}
     borrowed: dict[tuple[int, int, str], int] = {}
@@ -295,6 +293,6 @@ REPORTS = (
     Report(
         "quota-use", "Use of quotas", "What teams held beside what they are guaranteed.",
         "team × flavour × day", _QUOTAS, Who.BOOKS | Who.TEAMS | Who.OPERATORS, _quota_use,
-        frozenset({"team"}), ("team", "used_gpu_seconds"),
+        SPAN | {"team"}, ("team", "used_gpu_seconds"),
     ),
 )  # fmt: skip

@@ -21,6 +21,7 @@ from scheduler.selectors.books.frame import (
 )
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.slugs.lines import ANYBODY, PAGE, line_sums, lines_asked
+from scheduler.selectors.books.spans import SPAN, remarks_of, span_of, standing_of
 
 _UNIT = (
     Column("label", "Label"),
@@ -63,8 +64,9 @@ def _unit_cost(ask: Ask, scope: Scope) -> Sheet:
     seconds = sum(row[3] for row in rows if isinstance(row[3], int))
     checks = replace(sums_, amount=shown, seconds=seconds).checks(books.currency)
     return sheet_of(
-        _UNIT, rows, ask, checks, currency=books.currency, version=books.version,
-        state=books.state, remarks=(f"By the label “{key}”.", *books.remarks),
+        _UNIT, rows, ask, checks, currency=books.currency,
+        remarks=(f"By the label “{key}”.", *remarks_of(books, ask)),
+        **standing_of(books, span_of(books, ask)),
     )  # fmt: skip
 
 
@@ -88,7 +90,7 @@ REPORTS = (
         _UNIT,
         ANYBODY,
         _unit_cost,
-        frozenset({"team", "project", "label"}),
+        SPAN | {"team", "project", "label"},
         ("label", "amount"),
     ),
 )

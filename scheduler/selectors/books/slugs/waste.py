@@ -44,8 +44,8 @@ from scheduler.selectors.books.frame import (
 from scheduler.selectors.books.months import Books
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.seconds import seconds_within, within
-from scheduler.selectors.books.slugs.devices import end_of
 from scheduler.selectors.books.slugs.lines import is_own
+from scheduler.selectors.books.spans import end_of
 
 _WASTE = (
     Column("team", "Team"),

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0047_pool_rules'),
+        ('scheduler', '0049_scenarios'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
