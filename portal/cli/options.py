@@ -68,6 +68,7 @@ class Resources:
     ] = ""
     secrets: Annotated[str, typer.Option(help="Kept secrets it gets as files: hub-token.")] = ""
     exclude_nodes: Annotated[str, typer.Option(help="Nodes to stay away from.")] = ""
+    datasets: Annotated[str, typer.Option(help="Data it reads: nodes that hold it first.")] = ""
     topology: Annotated[
         str, typer.Option(help="rack or block; rack:preferred or rack:balanced are softer.")
     ] = ""

@@ -63,8 +63,8 @@ def _held_by(api: Api, template: str) -> Collection[str]:
 _SAME = (
     "project", "name", "pool", "tier", "nodes", "node_sizes", "gpu_milli", "gpu_memory",
     "gpu_model", "gpu_models", "fallback_after", "isolation", "share_cards", "exclusive", "cpus",
-    "memory", "scratch", "licences", "constraints", "exclude_nodes", "topology", "array",
-    "booking", "preemptible", "min_runtime", "processes", "retries", "checkpoint_dir",
+    "memory", "scratch", "licences", "constraints", "exclude_nodes", "datasets", "topology",
+    "array", "booking", "preemptible", "min_runtime", "processes", "retries", "checkpoint_dir",
     "depends_on", "secrets",
 )  # fmt: skip
 

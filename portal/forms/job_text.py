@@ -22,9 +22,9 @@ GROUPED: Mapping[str, Mapping[str, str]] = {
 PLAIN = (
     "name", "description", "project", "pool", "tier", "nodes", "node_sizes", "gpus_per_node",
     "gpu_milli", "gpu_memory", "gpu_model", "gpu_models", "fallback_after", "isolation", "cpus",
-    "memory", "scratch", "licences", "constraints", "exclude_nodes", "time_limit", "begin",
-    "depends_on", "booking", "preemptible", "min_runtime", "command", "script", "processes",
-    "working_dir", "checkpoint_dir", "retries", "secrets",
+    "memory", "scratch", "licences", "constraints", "exclude_nodes", "datasets", "time_limit",
+    "begin", "depends_on", "booking", "preemptible", "min_runtime", "command", "script",
+    "processes", "working_dir", "checkpoint_dir", "retries", "secrets",
 )  # fmt: skip
 SWITCHES = ("hold", "share_cards", "exclusive")
 PAIRS = ("env", "labels")

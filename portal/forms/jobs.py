@@ -119,6 +119,7 @@ class JobForm(forms.Form):
     licences = _text("Licences", placeholder="solver=2,viewer")
     constraints = _text("Labels of nodes", placeholder="network=ib,rack!=r3")
     exclude_nodes = _text("Nodes to avoid", placeholder="n7,n12")
+    datasets = _text("Data it reads", "Nodes that hold it come first.", placeholder="imagenet")
     topology_level = forms.ChoiceField(label="Close together", choices=TOPOLOGY, required=False)
     topology_mode = forms.ChoiceField(
         label="If it cannot be", choices=TOPOLOGY_MODES, required=False

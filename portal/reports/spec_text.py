@@ -62,6 +62,7 @@ _OPTIONS = (
     ("licences", "--licences"),
     ("constraints", "--constraints"),
     ("exclude_nodes", "--exclude-nodes"),
+    ("datasets", "--datasets"),
     ("topology", "--topology"),
     ("begin", "--begin"),
     ("depends_on", "--depends-on"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.board.kept import Kept, Seeker
-from scheduler.engine.gang import choose_nodes, holds_gang, shares_of, start_gang
+from scheduler.engine.gang import choose_nodes, chosen_for_data, holds_gang, shares_of, start_gang
 from scheduler.engine.grouping import group_rows
 from scheduler.engine.keeping.heads import Heads
 from scheduler.engine.plan import Start
@@ -193,7 +193,12 @@ class Admission:
     ) -> None:
         snapshot, job = self.board.snapshot, int(self.board.snapshot.waiting.id[row])
         until_s = snapshot.now_s + float(snapshot.waiting.remaining_s[row])
+        why_here = dict[str, object]()
+        if request.dataset != NONE:
+            beside = self._beside(Seeker(row, request))
+            why_here = chosen_for_data(self.board, request, nodes, beside)
         start = start_gang(self.board, job, request, nodes, until_s, uses_spare=uses_spare)
+        start = replace(start, why_here=why_here) if why_here else start
         gone_s = self.heads.is_gone_at_s(row)
         self.board.keeping.charge(request.pool, shares_of(request, nodes), gone_s)
         self._count(place, row, request, start)

@@ -46,6 +46,12 @@ def check_snapshot(snapshot: Snapshot) -> None:
     _check_calendar(snapshot)
     _need("held.node", _rows(held.node, len(nodes.id)))
     _need("held.until_s", ~np.isnan(held.until_s))
+    _need("held.cpus", held.cpus >= 0)
+    _need("held.memory_mib", held.memory_mib >= 0)
+    _need("promises.node", _rows(snapshot.promises.node, len(nodes.id)))
+    _need("promises.start_s", ~np.isnan(snapshot.promises.start_s))
+    if snapshot.prices is not None:
+        _need("prices", snapshot.prices >= 0)
     if snapshot.wait_limit_s is not None:
         _need("wait_limit_s", snapshot.wait_limit_s >= 0)
     if snapshot.run_share is not None:
@@ -170,8 +176,10 @@ def _check_lengths(snapshot: Snapshot) -> None:
         raise SnapshotInvalid("wait_limit_s and pools differ in length")
     if snapshot.run_share is not None and len(snapshot.run_share) != len(snapshot.pools):
         raise SnapshotInvalid("run_share and pools differ in length")
-    if snapshot.model_milli is not None and len(snapshot.model_milli) != len(snapshot.models):
-        raise SnapshotInvalid("model_milli and models differ in length")
+    for name in ("model_milli", "prices"):
+        column = getattr(snapshot, name)
+        if column is not None and len(column) != len(snapshot.models):
+            raise SnapshotInvalid(f"{name} and models differ in length")
     if len(snapshot.queue_is_paused) != len(snapshot.queues):
         raise SnapshotInvalid("queue_is_paused and queues differ in length")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from scheduler.engine.shaping.nodes import (
     take_nodes,
     together,
 )
-from scheduler.engine.snapshot import Ints, Request, ints
+from scheduler.engine.snapshot import NONE, Ints, Request, ints
 
 
 def choose_nodes(board: Board, request: Request, beside: Sequence[Kept] = ()) -> Ints | None:
@@ -108,6 +109,27 @@ def shares_of(request: Request, nodes: Ints) -> list[tuple[int, Request]]:
         (node, part[0] if part and rank >= request.nodes else whole)
         for rank, node in enumerate(nodes.tolist())
     ]
+
+
+def chosen_for_data(
+    board: Board, request: Request, nodes: Ints, beside: Sequence[Kept]
+) -> dict[str, object]:
+    """As `Start.why_here`: what would have been chosen of the same board if data did not count."""
+    missing = board.snapshot.missing_mib
+    if request.dataset == NONE or missing is None:
+        return {}
+    others = choose_nodes(board, replace(request, dataset=NONE), beside)
+    lacks, ids = missing[request.dataset], board.snapshot.nodes.id
+    came = [node for node in nodes.tolist() if others is not None and node not in others]
+    left = [] if others is None else [node for node in others.tolist() if node not in nodes]
+    if not came or not left or lacks[came[0]] >= lacks[left[0]]:
+        return {}
+    return {
+        "node": int(ids[came[0]]),
+        "missing_mib": int(lacks[came[0]]),
+        "instead_of": int(ids[left[0]]),
+        "more_missing_mib": int(lacks[left[0]]),
+    }
 
 
 def start_gang(

@@ -78,7 +78,7 @@ def rank_nodes(board: Board, request: Request, rows: Ints) -> Ints:
     6. best fit: the fewest devices, then cpus, are left over; of a shared device the least;
     7. the lower row, so that equal nodes are taken in a steady order.
 
-    If the policy of the pool packs, it has the say after the second.
+    If the policy of the pool packs, it has the say after the second, and the fifth between equals.
     """
     merit = _merits(board, request, rows)
     packer = board.packers.get(request.pool)

@@ -39,10 +39,16 @@ class PlannedPlacement:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A job and its placements, rank 0 first; all of them or none."""
+    """A job and its placements, rank 0 first; all of them or none.
+
+    `why_here` are plain JSON values; empty unless the data that it reads made a difference: `node`
+    (id) was chosen before `instead_of`, as `missing_mib` have to be copied there and
+    `more_missing_mib` to the other.
+    """
 
     job: int
     placements: tuple[PlannedPlacement, ...]
+    why_here: Mapping[str, object] = field(default_factory=lambda: _NO_FACTS, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

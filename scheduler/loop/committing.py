@@ -91,7 +91,7 @@ def _start_alone(order: Start, lease_token: int, now: datetime) -> int:
 
 
 def _order(start: PlannedStart, standing: Standing | None) -> Start:
-    return Start(start.job, placed_on(start), asdict(standing) if standing else {})
+    return Start(start.job, placed_on(start), asdict(standing) if standing else {}, start.why_here)
 
 
 def placed_on(start: PlannedStart) -> tuple[PlacedOn, ...]:

@@ -20,7 +20,15 @@ from scheduler.models.books import (
 )
 from scheduler.models.calendar import Booking, Headroom, MaintenanceWindow
 from scheduler.models.claims import Claim
-from scheduler.models.cluster import Device, Licence, Node, NodeToken, Pool
+from scheduler.models.cluster import (
+    Dataset,
+    DatasetCopy,
+    Device,
+    Licence,
+    Node,
+    NodeToken,
+    Pool,
+)
 from scheduler.models.composing import JobDraft, JobTemplate, TemplateUse, TemplateVersion
 from scheduler.models.history import (
     CycleRecord,
@@ -89,6 +97,8 @@ __all__ = [
     "Claim",
     "CostKind",
     "CycleRecord",
+    "Dataset",
+    "DatasetCopy",
     "Dependency",
     "Device",
     "DeviceHour",

@@ -165,6 +165,35 @@ class Licence(models.Model):
         return self.name
 
 
+class Dataset(models.Model):
+    """Data that jobs read and that nodes may hold a copy of; jobs name it."""
+
+    name = models.SlugField(max_length=63, unique=True)
+    size_mib = models.PositiveBigIntegerField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class DatasetCopy(models.Model):
+    """How much of a data set a node holds; null is all of it, however large it is."""
+
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="copies")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+")
+    held_mib = models.PositiveBigIntegerField(null=True, blank=True)
+    told_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["node__name"]
+        constraints = [
+            models.UniqueConstraint(fields=["dataset", "node"], name="one_copy_of_data_per_node")
+        ]
+
+
 class NodeToken(models.Model):
     """A single-use enrolment token for one pool; only its hash is kept."""
 

@@ -64,6 +64,8 @@ class Job(models.Model):
     licences = models.JSONField(default=dict, blank=True)
     constraints = models.JSONField(default=list, blank=True)
     exclude_nodes = models.JSONField(default=list, blank=True)
+    # Names of data sets; null for none.
+    datasets = models.JSONField(null=True, blank=True)
     topology_level = models.CharField(max_length=8, blank=True)
     topology_mode = models.CharField(max_length=16, blank=True)
     is_shaped = models.BooleanField(default=False)

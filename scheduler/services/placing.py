@@ -27,7 +27,11 @@ from scheduler.services.checkpoints.resuming import Offer, resume_offers
 from scheduler.services.gathering import Step, afterwards
 from scheduler.services.sharing.guard import LimitReached, charge_starts, release_held
 from scheduler.services.timeline.segments import follow_devices
+from scheduler.spec import units
 from scheduler.states import JobState, NodeState, WaitReason
+
+# In `why_here`: where it starts, and where it would have.
+_NODES_OF_WHY = ("node", "instead_of")
 
 
 class LeaseLost(RuntimeError):
@@ -47,11 +51,12 @@ class PlacedOn:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A job, where its ranks go, and where it stood in the order."""
+    """A job, where its ranks go, where it stood in the order, and why there as the engine says."""
 
     job_id: int
     placements: tuple[PlacedOn, ...]
     standing: Mapping[str, Any] = field(default_factory=dict)
+    why_here: Mapping[str, Any] = field(default_factory=dict)
 
 
 def start_attempts(starts: Sequence[Start], *, lease_token: int, now: datetime) -> list[int]:
@@ -191,6 +196,8 @@ def _place(
 def _record_starts(
     kept: Sequence[Start], attempts: Sequence[Attempt], jobs: Mapping[int, Job], now: datetime
 ) -> None:
+    ids = {start.why_here[key] for start in kept if start.why_here for key in _NODES_OF_WHY}
+    names = dict(Node.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
     JobEvent.objects.bulk_create(
         JobEvent(
             job_id=start.job_id,
@@ -201,12 +208,24 @@ def _record_starts(
             to_state=JobState.STARTING,
             detail={"attempt": attempt.number, "nodes": len(start.placements)}
             | _smaller(jobs[start.job_id], len(start.placements))
+            | _why_here(start.why_here, jobs[start.job_id], names)
             | ({"starts_anew": attempt.resume_problem} if attempt.resume_problem else {}),
         )
         for start, attempt in zip(kept, attempts, strict=True)
     )
     for start in kept:
         transitions.tell_of_job(jobs[start.job_id])
+
+
+def _why_here(why: Mapping[str, Any], job: Job, names: Mapping[int, str]) -> dict[str, str]:
+    """What to say of a job whose data had a say in where it starts."""
+    if not why:
+        return {}
+    node, other = (names.get(why[key], "a node that is gone") for key in _NODES_OF_WHY)
+    data, lacks = ", ".join(job.datasets or ()), why["missing_mib"]
+    holds = f"lacks {units.format_size_mib(lacks)} of {data}" if lacks else f"holds {data}"
+    more = units.format_size_mib(why["more_missing_mib"])
+    return {"because": f"{node} {holds}: chosen before {other}, which lacks {more}"}
 
 
 @transaction.atomic

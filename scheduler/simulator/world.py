@@ -175,10 +175,14 @@ class World:
         if what is Happening.LOSE:
             failed = [r for r, owned in self.running.items() if node in {s.node for s in owned}]
         for row in failed:
-            self.owed_s[row] += self.now_s - self.since_s[row]
-            self.failures += 1
-            self._wait_again(row)
+            self.fail(row)
         return failed
+
+    def fail(self, row: int) -> None:
+        """A job fails by no fault of its own: what it has run is lost, and it waits again."""
+        self.owed_s[row] += self.now_s - self.since_s[row]
+        self.failures += 1
+        self._wait_again(row)
 
     def _wait_again(self, row: int) -> None:
         self.ran_s[row] += self.now_s - self.since_s[row]

@@ -103,6 +103,9 @@ class JobSpec(Part):
         Names, BeforeValidator(values.listed), AfterValidator(values.node_names)
     ] = ()
     topology: TopologySpec = TopologySpec()
+    datasets: Annotated[
+        Names, BeforeValidator(values.listed), AfterValidator(values.dataset_names)
+    ] = ()
     time_limit: Annotated[Duration, Field(ge=1, le=MAX_TIME_LIMIT_S)] = 3600
     command: Annotated[
         tuple[str, ...],

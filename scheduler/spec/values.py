@@ -156,6 +156,17 @@ def constraints(value: tuple[str, ...]) -> tuple[str, ...]:
     return _each_once(found)
 
 
+def dataset_names(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Data sets that operators know by these names, each once."""
+    for name in value:
+        if not _LICENCE.fullmatch(name):
+            raise ValueError(
+                f"{name[:40]!r} is not the name of a data set; use lower-case letters, digits, "
+                "dots and dashes, such as imagenet-2012"
+            )
+    return _each_once(value)
+
+
 def _each_once(value: tuple[str, ...]) -> tuple[str, ...]:
     if len(value) > MAX_LISTED:
         raise ValueError(f"names {len(value)}; at most {MAX_LISTED} are allowed")

@@ -20,6 +20,23 @@ def test_an_operator_places_and_labels_a_node(program, cluster, root):
     assert problem["errors"][0]["field"] == "rack"
 
 
+def test_data_sets_are_told_copied_and_forgotten(program, cluster, root, alice):
+    caller = program(root)
+    problem_of(program(alice).post("/datasets/", {"name": "laion", "size": "4GiB"}), 403)
+    problem_of(caller.post("/datasets/", {"name": "laion", "size": "much"}), 422)
+    assert caller.post("/datasets/", {"name": "laion", "size": "4GiB"}).status_code == 200
+    problem_of(caller.post("/datasets/laion/copies/", {"node": "nowhere"}), 400)
+    problem_of(caller.post("/datasets/mnist/copies/", {"node": "n1"}), 404)
+    caller.post("/datasets/laion/copies/", {"node": "n1"})
+    (item,) = program(alice).get("/datasets/").json()["items"]
+    assert (item["size_mib"], item["copies"][0]["node"], item["copies"][0]["held_mib"]) == (
+        4096,
+        "n1",
+        None,
+    )
+    assert caller.post("/datasets/laion/remove/").json() == {"items": []}
+
+
 def test_licences_are_set_listed_and_removed(program, cluster, root, alice):
     caller = program(root)
     made = caller.post("/licences/", {"name": "sim", "total": 3})

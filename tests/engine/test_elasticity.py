@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.policy import PlacementRule, Policy
 from scheduler.engine.snapshot import flags, ints
@@ -98,9 +102,19 @@ def test_nodes_with_recent_failures_come_last():
     assert picture(snapshot, plan_cycle(snapshot)) == ["9.", "..", "12"]
 
 
-def test_the_node_with_its_data_wins_among_equals():
+@pytest.mark.parametrize("rule", PlacementRule)
+def test_the_node_with_its_data_wins_among_equals(rule):
     drawn = draw("a ..", "b ..", "c 9.", jobs=[job(1, "1x2")])
     snapshot = shaped(
         drawn, jobs={"dataset": {1: 0}}, missing_mib=ints([900, 100, 0]).reshape(1, 3)
     )
-    assert picture(snapshot, plan_cycle(snapshot)) == ["..", "11", "9."]
+    plan = plan_cycle(snapshot, Policy(placement=rule))
+    assert picture(snapshot, plan) == ["..", "11", "9."]
+    assert plan.starts[0].why_here == {
+        "node": 102,
+        "missing_mib": 100,
+        "instead_of": 101,
+        "more_missing_mib": 900,
+    }
+    one_left = replace(snapshot, missing_mib=ints([0, 100, 900]).reshape(1, 3))
+    assert not plan_cycle(one_left, Policy(placement=rule)).starts[0].why_here

@@ -10,7 +10,17 @@ import pytest
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.grouping import group_rows
 from scheduler.engine.policy import Policy
-from scheduler.engine.snapshot import SnapshotInvalid, classes_of, ints
+from scheduler.engine.snapshot import (
+    Accounts,
+    Headroom,
+    Limits,
+    Promises,
+    SnapshotInvalid,
+    Windows,
+    classes_of,
+    floats,
+    ints,
+)
 from tests.builders import draw, job
 
 SNAPSHOT = draw("a 1...", jobs=[job(5), job(6, "2x4"), job(7)])
@@ -29,6 +39,8 @@ SNAPSHOT = draw("a 1...", jobs=[job(5), job(6, "2x4"), job(7)])
         ("devices", "link_group", -1, "devices.link_group"),
         ("held", "node", -1, "held.node"),
         ("held", "until_s", np.nan, "held.until_s"),
+        ("held", "cpus", -1, "held.cpus"),
+        ("held", "memory_mib", -1, "held.memory_mib"),
         ("waiting", "pool", 4, "waiting.pool"),
         ("waiting", "queue", -1, "waiting.queue"),
         ("waiting", "nodes", 0, "waiting.nodes"),
@@ -36,6 +48,9 @@ SNAPSHOT = draw("a 1...", jobs=[job(5), job(6, "2x4"), job(7)])
         ("waiting", "memory_mib", -5, "waiting.memory_mib"),
         ("waiting", "queued_at_s", np.nan, "waiting.queued_at_s"),
         ("waiting", "time_limit_s", 0, "waiting.time_limit_s"),
+        ("waiting", "remaining_s", np.nan, "waiting.remaining_s"),
+        ("waiting", "attained_s", np.nan, "waiting.attained_s"),
+        ("waiting", "learnt_s", np.nan, "waiting.learnt_s"),
         ("waiting", "avoid_node", 8, "waiting.avoid_node"),
     ],
 )
@@ -46,6 +61,35 @@ def test_a_value_that_makes_no_sense(table: str, column: str, value: float, name
     with pytest.raises(SnapshotInvalid, match=names) as caught:
         plan_cycle(replace(SNAPSHOT, **{table: replace(rows, **{column: broken})}))
     assert caught.value.jobs == ((5,) if table == "waiting" else ())
+
+
+_CIRCLE = Accounts.of(parent=ints([1, 0]))
+_NAN = floats([np.nan])
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"accounts": _CIRCLE}, "accounts.parent .* circle"),
+        ({"accounts": Accounts.of(parent=ints([-1]), weight=_NAN)}, "accounts.weight"),
+        ({"accounts": Accounts.of(parent=ints([-1]), used_gpu_s=_NAN)}, "accounts.used_gpu_s"),
+        ({"accounts": Accounts.of(parent=ints([-1]), budget_gpu_s=_NAN)}, "accounts.budget_gpu_s"),
+        ({"limits": Limits.of(account=ints([3]))}, "limits.account"),
+        ({"promises": Promises(ints([5]), ints([9]), floats([0]))}, "promises.node"),
+        ({"promises": Promises(ints([5]), ints([0]), _NAN)}, "promises.start_s"),
+        ({"prices": _NAN}, "prices"),
+        ({"prices": floats([1, 1])}, "prices and models"),
+        ({"wait_limit_s": _NAN}, "wait_limit_s"),
+        ({"run_share": floats([0])}, "run_share"),
+        ({"windows": Windows(ints([1]), ints([0]), _NAN, floats([9]))}, "windows.from_s"),
+        ({"headroom": Headroom(*[ints([n]) for n in (1, 4, -1, 2)])}, "headroom.pool"),
+        ({"missing_mib": ints([[-1]])}, "missing_mib"),
+        ({"missing_mib": ints([[1, 2]])}, "missing_mib"),
+    ],
+)
+def test_a_table_that_makes_no_sense(changes: dict[str, object], names: str) -> None:
+    with pytest.raises(SnapshotInvalid, match=names):
+        plan_cycle(replace(SNAPSHOT, **changes))
 
 
 def test_columns_of_different_length() -> None:

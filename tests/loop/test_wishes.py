@@ -6,13 +6,17 @@ from datetime import timedelta
 
 import pytest
 
+from accounts.models import AuditEvent
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.snapshot import NONE
 from scheduler.loop.loading import load_snapshot
 from scheduler.loop.loading.wishes import models_by_now
 from scheduler.models import Allocation, Device, Job, JobEvent, Node, Placement
+from scheduler.services.errors import Invalid
+from scheduler.services.sites.datasets import remove_dataset, set_copy, set_dataset
 from scheduler.services.sites.licences import set_licence
 from scheduler.services.sites.places import label_node, place_node
+from scheduler.spec import SpecInvalid
 from scheduler.states import EndReason, JobState, WaitReason, wait_sentence
 from tests.scenes import MODEL, NOON, add_node, at, ended, running, start, submit, sync
 
@@ -170,3 +174,27 @@ def test_a_node_that_broke_a_job_lately_comes_last(scheduler, cluster, alice, pr
     scheduler.run_cycle(at(4))
     assert nodes_of(job) == ["n2"]
     assert load_snapshot(at(90_000)).snapshot.nodes.failures.tolist() == [0, 0]
+
+
+def test_a_job_goes_where_its_data_is_and_says_so(scheduler, cluster, root, alice, project):
+    far, near = cluster.node(1), cluster.node(2)
+    laion = set_dataset(actor=root, name="laion", size="4GiB")
+    for name, size in (("Bad Name", "1GiB"), ("mnist", "0"), ("mnist", "lots")):
+        with pytest.raises(Invalid):
+            set_dataset(actor=root, name=name, size=size)
+    with pytest.raises(SpecInvalid, match="no data set mnist; known are: laion"):
+        submit(alice, project, datasets=["laion", "mnist"])
+    set_copy(actor=root, dataset=laion, node=near, held="9GiB", now=NOON)
+    set_copy(actor=root, dataset=laion, node=near, held="3GiB", now=NOON)
+    job = submit(alice, project, datasets=["laion"])
+    assert scheduler.run_cycle(NOON).started == 1
+    (event,) = JobEvent.objects.filter(job=job, kind="assigned")
+    assert event.detail["because"] == (
+        f"{near.name} lacks 1GiB of laion: chosen before {far.name}, which lacks 4GiB"
+    )
+    set_copy(actor=root, dataset=laion, node=near, held="0", now=NOON)
+    assert not laion.copies.exists()
+    remove_dataset(actor=root, dataset=laion)
+    assert load_snapshot(NOON, also=[job]).snapshot.missing_mib.tolist() == [[0, 0]]
+    told = AuditEvent.objects.filter(action__startswith="dataset.").values_list("action", flat=True)
+    assert sorted(told) == ["dataset.copy"] * 3 + ["dataset.remove", "dataset.set"]

@@ -21,6 +21,7 @@ _API_WORDS = {
     "bookings/<int:pk>": "booking",
     "requests/<int:pk>": "asked",
     "nodes/<str:name>": "node",
+    "pools/<str:name>": "pool",
     "finance/files/<int:pk>": "running",
     "queue/<slug:pool>": "pool",
     "reports/<slug:slug>": "report",

@@ -227,6 +227,7 @@ API: Final[dict[str, str]] = {
     "bookings/": "everybody",
     "bookings/<int:pk>/": "see",
     "licences/": "everybody",
+    "datasets/": "everybody",
     "queue/<slug:pool>/": "everybody",
     "costs/": "everybody",
     "rates/": "everybody",

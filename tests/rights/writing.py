@@ -31,6 +31,7 @@ from scheduler.services.saved import save_view
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.grants import add_grant
 from scheduler.services.sharing.limits import set_quota
+from scheduler.services.sites.datasets import set_dataset
 from scheduler.services.sites.licences import set_licence
 from scheduler.services.sites.windows import plan_window
 from tests import requesting, scenes
@@ -107,6 +108,9 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post licences/": ("", {"name": "cae", "total": 3}),
     "post licences/<str:name>/remove/": ("licence", {}),
     "post queue/<slug:pool>/order/": ("pool", {"jobs": []}),
+    "post datasets/": ("", {"name": "mnist", "size": "1GiB"}),
+    "post datasets/<str:name>/copies/": ("dataset", {"node": "{node}"}),
+    "post datasets/<str:name>/remove/": ("dataset", {}),
     "post queue/<slug:pool>/pause/": ("pool", {}),
     "post queue/<slug:pool>/resume/": ("pool", {}),
     "post rates/": ("", {"device_model": "", "price_per_gpu_hour": "2"}),
@@ -209,6 +213,7 @@ def targets(scene: Scene) -> dict[str, dict[str, Any]]:
         "terms": books.propose_terms(actor=second, pool=pool, idle="even").pk,
         "window": window.pk,
         "licence": set_licence(actor=root, name="solver", total=2).name,
+        "dataset": set_dataset(actor=root, name="laion", size="1GiB").name,
         "index": 0,
         "none": 987_654,
     }

@@ -8,6 +8,7 @@ from scheduler.models import Licence, NodeEvent
 from scheduler.selectors.sharing.licences import licence_views
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.jobs import cancel_job
+from scheduler.services.sites.datasets import set_dataset
 from scheduler.services.sites.licences import remove_licence, set_licence
 from scheduler.services.sites.places import label_node, place_node
 from scheduler.spec import SpecInvalid
@@ -55,6 +56,8 @@ def test_only_operators_speak_for_the_site(cluster, alice):
         label_node(actor=alice, node=cluster.node(1), labels={})
     with pytest.raises(Forbidden):
         set_licence(actor=alice, name="sim", total=1)
+    with pytest.raises(Forbidden):
+        set_dataset(actor=alice, name="mnist", size="1GiB")
     assert not Licence.objects.exists()
 
 

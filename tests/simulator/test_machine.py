@@ -98,6 +98,20 @@ class ClusterMachine(RuleBasedStateMachine):
         self.world.now_s = until_s
         self.decide()
 
+    @rule(data=st.data())
+    @precondition(lambda self: self.world.running)
+    def fail(self, data: st.DataObject) -> None:
+        """A job fails and waits again in its old place, with all its work before it."""
+        row = data.draw(st.sampled_from(sorted(self.world.running)))
+        place_s, failures = float(self.work.submit_s[row]), self.world.failures
+        self.world.fail(row)
+        snapshot = self.world.snapshot()
+        again = snapshot.waiting.id == row + 1
+        assert snapshot.waiting.queued_at_s[again].tolist() == [place_s]
+        assert (self.world.failures, self.world.left_s[row]) == (failures + 1, self.work.run_s[row])
+        self.first_since = {}
+        self.decide()
+
     @rule(node=st.integers(0, NODES - 1), what=st.sampled_from(Happening))
     def change_node(self, node: int, what: Happening) -> None:
         """A node is lost with its jobs, drained, or takes work again."""

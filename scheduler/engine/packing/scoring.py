@@ -58,9 +58,14 @@ class Packing:
     def rank(self, request: Request, rows: Ints) -> Ints:
         """The best nodes for one share each, the best first, out of `rows`, which hold one.
 
-        As many as the request needs; of equals the lower row.
+        As many as the request needs; of equals the one with the least data to copy there, then
+        the lower row.
         """
         points = self._fresh(request, rows).points[rows]
+        missing = self._board.snapshot.missing_mib
+        if request.dataset != NONE and missing is not None:
+            order = np.lexsort((missing[request.dataset, rows], -points))
+            return ints(rows[order[: request.nodes]])
         if request.nodes == 1:
             return ints(rows[points.argmax()])
         return ints(rows[np.argsort(-points, kind="stable")[: request.nodes]])

@@ -76,7 +76,9 @@ def find_contradictions(snapshot: Snapshot) -> Iterator[str]:
     if len(snapshot.licence_total) != licences:
         yield "licence_total"
     for name, table in (("node_masks", snapshot.node_masks), ("missing_mib", snapshot.missing_mib)):
-        if table is not None and (table.ndim != 2 or table.shape[1] != size):
+        if table is None:
+            continue
+        if table.ndim != 2 or table.shape[1] != size or (table < 0).any():
             yield name
     if not all(sizes and min(sizes) >= 1 for sizes in snapshot.size_sets):
         yield "size_sets"

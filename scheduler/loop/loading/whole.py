@@ -22,6 +22,7 @@ from scheduler.loop.loading.cluster.nodes import as_nodes, load_failures, load_n
 from scheduler.loop.loading.cluster.parts import Parts, models_now, with_whole_cards
 from scheduler.loop.loading.cluster.shares import Share, as_held, load_shares
 from scheduler.loop.loading.columns import Columns, ModelRows
+from scheduler.loop.loading.data import load_missing
 from scheduler.loop.loading.headroom import with_headroom
 from scheduler.loop.loading.jobs import JobMemory, Rows, as_waiting, load_avoided
 from scheduler.loop.loading.licences import load_licences
@@ -148,6 +149,7 @@ def load_snapshot(
         **calendar.tables,
     )
     limits = with_wishes(snapshot, wishes, node_rows, labels_of(node_rows)) | load_licences(wishes)
+    limits |= load_missing(wishes.data_sets.rows, node_rows["pk"])
     snapshot = with_whole_cards(with_headroom(replace(snapshot, **limits), pool_row), parts)
     by_id = (pool_row, queue_row, owners, calendar.booking_row, parts)
     return Loaded(snapshot, tuple(job_rows["wait_reason"]), *by_id, cells_of(snapshot, wishes))

@@ -44,6 +44,7 @@ _FIELDS = (
     "licences",
     "constraints",
     "exclude_nodes",
+    "datasets",
     "topology_level",
     "topology_mode",
     "booked_in_id",
@@ -65,8 +66,8 @@ class _Sets:
 class Wishes:
     """By column of `Waiting` the values that are not the usual ones, by job; and the tables.
 
-    `licence_sets` hold names; the rest is as the engine has it. `models` of a job are those it
-    takes by now, in the order of preference.
+    `licence_sets` and `data_sets` hold names; the rest is as the engine has it. `models` of a job
+    are those it takes by now, in the order of preference.
     """
 
     cells: dict[str, dict[int, Any]] = field(default_factory=dict)
@@ -74,6 +75,7 @@ class Wishes:
     size_sets: _Sets = field(default_factory=_Sets)
     masks: _Sets = field(default_factory=_Sets)
     licence_sets: _Sets = field(default_factory=_Sets)
+    data_sets: _Sets = field(default_factory=_Sets)
     models: dict[int, int] = field(default_factory=dict)
 
     def put(self, column: str, job: int, value: Any) -> None:
@@ -136,6 +138,8 @@ def _read(wishes: Wishes, job: Mapping[str, Any], now: datetime) -> None:
     if job["constraints"] or job["exclude_nodes"]:
         asked = (tuple(job["constraints"]), tuple(job["exclude_nodes"]))
         wishes.put("mask", pk, wishes.masks.of(asked))
+    if job["datasets"]:
+        wishes.put("dataset", pk, wishes.data_sets.of(tuple(sorted(job["datasets"]))))
     for column, name in (
         ("gpu_memory_mib", "gpu_memory_mib"),
         ("scratch_mib", "scratch_mib"),

@@ -20,6 +20,7 @@ _PLAIN: Mapping[str, Any] = {
     "licences": {},
     "constraints": [],
     "exclude_nodes": [],
+    "datasets": None,
     "topology_level": "",
     "booking": "",
 }
@@ -50,6 +51,7 @@ def columns_of(spec: JobSpec) -> dict[str, Any]:
         "licences": dict(spec.licences),
         "constraints": list(spec.constraints),
         "exclude_nodes": list(spec.exclude_nodes),
+        "datasets": list(spec.datasets) or None,
         "topology_level": topology.level,
         "topology_mode": topology.mode if topology.level else "",
         "time_limit_s": spec.time_limit,

@@ -11,6 +11,7 @@ from accounts.permissions import can
 from accounts.selectors import get_visible_project
 from scheduler.models import Pool, Queue, Quota
 from scheduler.selectors.cluster import Shape, largest_shape
+from scheduler.selectors.machines.datasets import dataset_names
 from scheduler.selectors.sharing.licences import licence_totals
 from scheduler.services.errors import NotFound
 from scheduler.services.secrets import secret_problems
@@ -79,7 +80,7 @@ def resolve_target(
 ) -> tuple[Project, Queue]:
     """The project and queue a spec names, checked for this actor; raises SpecInvalid."""
     seen = seen or Seen()
-    problems = _unlicensed(spec)
+    problems = [*_unlicensed(spec), *_unheard_of(spec)]
     if spec.begin is not None and spec.begin - now > FARTHEST_BEGIN:
         problems.append(SpecProblem("begin", "lies more than a year ahead; choose a nearer time"))
     project = None
@@ -118,6 +119,14 @@ def _unlicensed(spec: JobSpec) -> list[SpecProblem]:
             words = f"there are {totals[name]} tokens of {name}; ask for fewer"
             problems.append(SpecProblem("licences", words))
     return problems
+
+
+def _unheard_of(spec: JobSpec) -> list[SpecProblem]:
+    """Data sets that nobody has told of: naming them would have no effect."""
+    known = dataset_names() if spec.datasets else []
+    listed, wrong = ", ".join(known[:10]) or "none", set(spec.datasets) - set(known)
+    words = "there is no data set {}; known are: {}"
+    return [SpecProblem("datasets", words.format(name, listed)) for name in sorted(wrong)]
 
 
 def _misfits(spec: JobSpec, queue: Queue, shape: Shape) -> list[SpecProblem]:

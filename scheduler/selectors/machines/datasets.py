@@ -1,0 +1,27 @@
+"""Data sets, and how much of each the nodes hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from accounts.errors import NotFound
+from accounts.models import User
+from scheduler.models import Dataset
+
+
+def visible_datasets(viewer: User) -> Sequence[Dataset]:
+    """All, by name, with their copies; everybody who is signed in may see them. Two queries."""
+    return list(Dataset.objects.prefetch_related("copies__node"))
+
+
+def get_visible_dataset(viewer: User, name: str) -> Dataset:
+    """Raises NotFound."""
+    found = Dataset.objects.filter(name=name).first()
+    if found is None:
+        raise NotFound()
+    return found
+
+
+def dataset_names() -> list[str]:
+    """Of all data sets that jobs may name."""
+    return list(Dataset.objects.values_list("name", flat=True))
