@@ -83,8 +83,8 @@ _NAN = floats([np.nan])
         ({"run_share": floats([0])}, "run_share"),
         ({"windows": Windows(ints([1]), ints([0]), _NAN, floats([9]))}, "windows.from_s"),
         ({"headroom": Headroom(*[ints([n]) for n in (1, 4, -1, 2)])}, "headroom.pool"),
-        ({"missing_mib": ints([[-1]])}, "missing_mib"),
-        ({"missing_mib": ints([[1, 2]])}, "missing_mib"),
+        ({"missing_mib": ints([-1]).reshape(1, 1)}, "missing_mib"),
+        ({"missing_mib": ints([1, 2]).reshape(1, 2)}, "missing_mib"),
     ],
 )
 def test_a_table_that_makes_no_sense(changes: dict[str, object], names: str) -> None:

@@ -31,6 +31,7 @@ from scheduler.services.saved import save_view
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.grants import add_grant
 from scheduler.services.sharing.limits import set_quota
+from scheduler.services.sharing.policies import set_pool_policy
 from scheduler.services.sites.datasets import set_dataset
 from scheduler.services.sites.licences import set_licence
 from scheduler.services.sites.windows import plan_window
@@ -191,6 +192,7 @@ def targets(scene: Scene) -> dict[str, dict[str, Any]]:
     second, root = person("proposer", is_superuser=True), scene.people["admin"]
     person("nobody")
     pool = scene.own.queued.pool
+    set_pool_policy(actor=root, pool=pool, name="fifo")
     bought = {"actor": second, "pool": pool, "paid": Decimal(5), "since": date(2126, 1, 1)}
     leaving = books.propose_asset(name="old", months=9, **bought)
     books.approve_spending(actor=root, row=leaving)
