@@ -85,16 +85,16 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
         from_at=begin,
         until_at=begin + timedelta(hours=1),
     )
-    asked = requesting.ask(alice, project)
     session = scenes.submit(alice, project, script="", session="shell")
     values = {
         "sets/{id}": f"sets/{job_set.pk}",
         "bookings/{id}": f"bookings/{booking.pk}",
-        "requests/{id}": f"requests/{asked.pk}",
+        "requests/{id}": f"requests/{requesting.ask(alice, project).pk}",
         "templates/{slug}": f"templates/{make_template(root, project.team)}",
         "sessions/{id}": f"sessions/{session.pk}",
         "{other}": str(other.pk),
         "{id}": str(job.pk),
+        "pools/{name}": f"pools/{cluster.pool.name}",
         "{name}": "n1",
         "{pool}": "default",
         "{team}/{project}": project.path,
