@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0049_scenarios'),
+        ('scheduler', '0050_requests_assigned'),
     ]
 
     operations = [
