@@ -16,6 +16,8 @@ from django.conf import settings
 logger = logging.getLogger(__name__)
 
 KEY = "trainyard:tasks"
+# Under this name stands when the first note was made, as if it were a task.
+BEGAN = "began"
 TIMEOUT_S = 0.5
 
 
@@ -31,6 +33,7 @@ def note_run(task: str, *, succeeded: bool, now: datetime) -> None:
     """Say that a task has ended; a broker that is away is told nothing."""
     try:
         with _broker() as client:
+            client.hsetnx(KEY, BEGAN, f"{now.timestamp():.0f} ok")
             client.hset(KEY, task, f"{now.timestamp():.0f} {'ok' if succeeded else 'failed'}")
     except (redis.RedisError, OSError, ValueError):
         logger.info("the broker is away; the end of %s is not noted", task)

@@ -20,7 +20,7 @@ from portal.pages import (
 )
 from portal.pages.calendar import bookings
 from portal.pages.changing.job_change import job_change
-from portal.pages.cluster import simulator
+from portal.pages.cluster import pools, simulator
 from portal.pages.cluster.gpu_map import cluster_map
 from portal.pages.cluster.several import node_several
 from portal.pages.cluster.timeline import cluster_timeline
@@ -112,6 +112,8 @@ set_urls = [
 booking_urls = [
     path("", bookings.booking_list, name="list"),
     path("<int:pk>/cancel/", bookings.booking_cancel, name="cancel"),
+    path("maintenance/", bookings.window_plan, name="window"),
+    path("maintenance/<int:pk>/cancel/", bookings.window_cancel, name="window_cancel"),
 ]
 
 queue_urls = [
@@ -119,6 +121,11 @@ queue_urls = [
     path("<slug:pool>/pause/", line.queue_pause, name="pause"),
     path("<slug:pool>/resume/", line.queue_resume, name="resume"),
     path("<slug:pool>/turn/", turns.queue_turn, name="turn"),
+]
+
+pool_urls = [
+    path("<slug:name>/", pools.pool_detail, name="detail"),
+    path("<slug:name>/policy/", pools.pool_policy, name="policy"),
 ]
 
 simulator_urls = [
@@ -253,6 +260,7 @@ urlpatterns = [
     path("bookings/", include((booking_urls, "bookings"))),
     path("cluster/", cluster_map, name="cluster_map"),
     path("cluster/timeline/", cluster_timeline, name="cluster_timeline"),
+    path("cluster/pools/", include((pool_urls, "pools"))),
     path("cluster/simulator/", include((simulator_urls, "simulator"))),
     path("cluster/", include((node_urls, "nodes"))),
     path("ops/health/", health, name="health"),

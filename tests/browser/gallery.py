@@ -121,6 +121,16 @@ def spend(page: Page) -> None:
         page.wait_for_load_state("load")
 
 
+def replay(page: Page) -> None:
+    """A scenario of the simulator, so that its page has an answer."""
+    page.goto("/cluster/simulator/")
+    page.locator("form [name=order]").select_option("las")
+    for name, value in {"nodes": "4", "name": "Twice the nodes"}.items():
+        page.locator(f"form [name={name}]").fill(value)
+    page.get_by_role("button", name="Simulate").click()
+    page.wait_for_load_state("load")
+
+
 def shoot(page: Page, address: str, name: str) -> None:
     """One full page."""
     page.goto(address)
@@ -149,7 +159,7 @@ def main() -> int:
             for one in ("running", "waiting")
             for tab in ("", "change/?time_limit=2h")
         ]
-        private.append(f"/requests/{jobs['asked']}/")
+        private += [f"/requests/{jobs['asked']}/", "/cluster/simulator/1/"]
         private += [f"/templates/{TEMPLATE}/", f"/jobs/new/?template={TEMPLATE}"]
         for theme in THEMES:
             for width in WIDTHS:
@@ -164,6 +174,7 @@ def main() -> int:
                 sign_in(page, "admin", stack.password("admin"))
                 if (theme, width) == (THEMES[0], WIDTHS[0]):
                     spend(page)
+                    replay(page)
                 for address in private:
                     if not wishes or any(wish in address for wish in wishes):
                         shoot(page, address, f"{name_of(address)}-{theme}-{width}")

@@ -24,6 +24,8 @@ OPEN = (
     "/cluster/nodes/",
     "/cluster/enrol/",
     "/ops/health/",
+    "/cluster/pools/default/",
+    "/cluster/pools/default/?name=las",
     "/cluster/simulator/",
     "/cluster/several/?node=alpha",
     "/teams/",

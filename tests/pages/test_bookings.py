@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from scheduler.models import Booking
+from scheduler.models import Booking, Job, MaintenanceWindow
 from tests.pages.yard import book_soon, build_yard
 
 pytestmark = pytest.mark.django_db
@@ -70,3 +70,34 @@ def test_others_see_that_something_is_booked_and_not_by_whom(
     assert "secret plan" not in page
     assert project.path not in page
     assert "Book nodes" not in page
+
+
+def test_a_check_books_nothing_and_says_who_may_still_be_there(client, lead, project, yard):
+    Job.objects.filter(pk=yard.running.pk).update(time_limit_s=86400)
+    client.force_login(lead)
+    url = reverse("bookings:list")
+    page = client.post(url, form(project, nodes="2", check="1")).content.decode()
+    assert "It can be booked:" in page and "n1, n2" in page
+    assert f"/jobs/{yard.running.pk}/" in page and "may hold 1 GPU until" in page
+    assert not Booking.objects.exists()
+    clash = client.post(url, form(project, nodes="9", check="1")).content.decode()
+    assert "book fewer" in clash and "It can be booked" not in clash
+
+
+def test_an_operator_plans_maintenance_and_calls_it_off(client, operator, yard):
+    client.force_login(operator)
+    begin = timezone.now() + timedelta(hours=3)
+    asked = {
+        "window-pool": "default",
+        "window-nodes": "n1, n9",
+        "window-from_at": f"{begin:%Y-%m-%dT%H:%M}",
+        "window-until_at": f"{begin + timedelta(hours=2):%Y-%m-%dT%H:%M}",
+        "window-reason": "firmware",
+    }
+    here = reverse("bookings:window")
+    assert "has no node n9" in client.post(here, asked).content.decode()
+    said = client.post(here, {**asked, "window-nodes": "n1"}, follow=True).content.decode()
+    window = MaintenanceWindow.objects.get()
+    assert f"Maintenance {window.pk} is planned" in said and "firmware" in said
+    client.post(reverse("bookings:window_cancel", args=[window.pk]))
+    assert MaintenanceWindow.objects.get().cancelled_at is not None

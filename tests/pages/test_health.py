@@ -32,6 +32,9 @@ class Broker:
     def hset(self, _key: str, task: str, said: str) -> None:
         self.notes[task.encode()] = said.encode()
 
+    def hsetnx(self, _key: str, task: str, said: str) -> None:
+        self.notes.setdefault(task.encode(), said.encode())
+
     def hgetall(self, _key: str) -> dict[bytes, bytes]:
         return self.notes
 

@@ -144,6 +144,7 @@ PAGES: Final[dict[str, str]] = {
     "nodes:detail": "everybody",
     "nodes:series": "everybody",
     "health": "operate",
+    "pools:detail": "everybody",
     "simulator:list": "operate",
     "simulator:detail": "welcome",
     "teams:list": "everybody",

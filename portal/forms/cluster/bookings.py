@@ -56,6 +56,39 @@ class BookingForm(forms.Form):
         return {**asked, "gpus_per_node": asked["gpus_per_node"] or 0}
 
 
+class WindowForm(forms.Form):
+    """Maintenance: of which nodes, from when until when, and why."""
+
+    prefix = "window"
+    pool = forms.ChoiceField(label="Pool", choices=())
+    nodes = forms.CharField(
+        label="Nodes",
+        max_length=4000,
+        required=False,
+        help_text="Names with commas between; empty means all of the pool.",
+    )
+    from_at = MomentField(label="From")
+    until_at = MomentField(label="Until")
+    reason = forms.CharField(label="Why", max_length=200)
+    over_bookings = forms.BooleanField(
+        label="Even if bookings lose their nodes",
+        required=False,
+        help_text="Otherwise it is refused where a booking finds no other nodes.",
+    )
+
+    def __init__(self, *args: Any, pools: Iterable[str], **more: Any):
+        super().__init__(*args, **more)
+        choice = cast(forms.ChoiceField, self.fields["pool"])
+        choice.choices = [(name, name) for name in pools]
+        zone = timezone.get_current_timezone_name()
+        self.fields["until_at"].help_text = f"Both in {zone}."
+
+    def clean_nodes(self) -> list[str]:
+        """Each name once."""
+        names = [one.strip() for one in self.cleaned_data["nodes"].split(",")]
+        return list(dict.fromkeys(name for name in names if name))
+
+
 def next_hours(now: datetime) -> dict[str, datetime]:
     """The first values of a new booking: from the next full hour, for two."""
     begin = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)

@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from accounts.errors import DomainError, Forbidden
-from accounts.models import Project, Team
-from portal.forms.cluster.bookings import BookingForm, next_hours
+from accounts.models import Project, Team, User
+from accounts.permissions import can
+from portal.forms.cluster.bookings import BookingForm, WindowForm, next_hours
 from portal.pages.access import page, said_and_back, viewer_of
 from scheduler.selectors.calendar.bookings import (
     bookable_owners,
     booking_views,
     get_visible_booking,
 )
-from scheduler.selectors.cluster import visible_pools
-from scheduler.selectors.queues import window_views
+from scheduler.selectors.cluster import visible_nodes, visible_pools
+from scheduler.selectors.machines.emptying import Holder, emptying
+from scheduler.selectors.queues import get_visible_window, window_views
 from scheduler.services.bookings import cancel_booking, plan_booking
+from scheduler.services.bookings.checking import check_booking
+from scheduler.services.sites.windows import cancel_window, plan_window
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFit:
+    """A node that a booking would take, and the jobs that may still be there at its begin."""
+
+    name: str
+    late: list[Holder]
 
 
 @page("GET", "POST")
 def booking_list(request: HttpRequest) -> HttpResponseBase:
-    """What is planned, booked and given back lately; who leads a team or project books here."""
+    """What is planned, booked and given back lately; who leads a team or project books here.
+
+    A POST with `check` says which nodes it would be and what is in the way, and books nothing.
+    """
     viewer, now = viewer_of(request), timezone.now()
     owners = {_path(owner): owner for owner in bookable_owners(viewer)}
     pools = {pool.name: pool for pool in visible_pools(viewer)}
@@ -31,27 +49,98 @@ def booking_list(request: HttpRequest) -> HttpResponseBase:
     if sent is not None and not owners:
         raise Forbidden("Only who leads a team or project may book for it, and operators.")
     form = BookingForm(sent, owners=owners, pools=pools, initial=next_hours(now))
+    fit: list[NodeFit] | None = None
     if sent is not None and form.is_valid():
         wanted = form.wanted()
         wanted |= {"owner": owners[wanted["owner"]], "pool": pools[wanted["pool"]]}
         try:
-            booking = plan_booking(actor=viewer, **wanted)
+            if "check" in sent:
+                nodes = check_booking(actor=viewer, **wanted)
+                fit = _fit(viewer, nodes, wanted["from_at"], now)
+            else:
+                booking = plan_booking(actor=viewer, **wanted)
+                said = f"Booking {booking.pk} is planned; jobs that name it run in it."
+                messages.success(request, said)
+                return redirect("bookings:list")
         except Forbidden:
             raise
         except DomainError as refused:
             form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
+    window_form = WindowForm(pools=pools, initial=next_hours(now))
+    return _render(request, viewer, form, window_form, fit=fit, may_book=bool(owners and pools))
+
+
+@page("POST")
+def window_plan(request: HttpRequest) -> HttpResponseBase:
+    """Plan maintenance; what it meets is said beside the form."""
+    viewer, now = viewer_of(request), timezone.now()
+    if not can(viewer, "operate", None):
+        raise Forbidden("Only operators plan maintenance. Ask one of them.")
+    owners = {_path(owner): owner for owner in bookable_owners(viewer)}
+    pools = {pool.name: pool for pool in visible_pools(viewer)}
+    window_form = WindowForm(request.POST, pools=pools)
+    if window_form.is_valid():
+        said = dict(window_form.cleaned_data)
+        try:
+            window = plan_window(actor=viewer, **{**said, "pool": pools[said["pool"]]})
+        except Forbidden:
+            raise
+        except DomainError as refused:
+            known = refused.field in window_form.fields
+            window_form.add_error(refused.field if known else None, refused.detail)
         else:
-            said = f"Booking {booking.pk} is planned; jobs that name it run in it."
-            messages.success(request, said)
+            messages.success(request, f"Maintenance {window.pk} is planned; no job will be there.")
             return redirect("bookings:list")
+    form = BookingForm(owners=owners, pools=pools, initial=next_hours(now))
+    return _render(request, viewer, form, window_form, may_book=bool(owners and pools))
+
+
+@page("POST")
+def window_cancel(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Call maintenance off, or end it before its time."""
+    viewer = viewer_of(request)
+    if not can(viewer, "operate", None):
+        raise Forbidden("Only operators call maintenance off. Ask one of them.")
+    window = get_visible_window(viewer, pk)
+
+    def act() -> str:
+        cancel_window(actor=viewer, window=window)
+        return f"Maintenance {pk} is called off."
+
+    return said_and_back(request, act, "bookings:list")
+
+
+def _render(
+    request: HttpRequest,
+    viewer: User,
+    form: BookingForm,
+    window_form: WindowForm,
+    *,
+    may_book: bool,
+    fit: list[NodeFit] | None = None,
+) -> HttpResponseBase:
+    now = timezone.now()
     context = {
         "form": form,
-        "may_book": bool(owners and pools),
+        "window_form": window_form,
+        "fit": fit,
+        "may_book": may_book,
+        "may_operate": can(viewer, "operate", None),
         "views": booking_views(viewer, now=now, with_past=True),
         "windows": window_views(viewer, now=now),
         "now": now,
     }
     return render(request, "bookings/list.html", context)
+
+
+def _fit(viewer: User, nodes: list[int], from_at: datetime, now: datetime) -> list[NodeFit]:
+    """Who runs there now and may still be there when the booking begins."""
+    chosen = [node for node in visible_nodes(viewer) if node.pk in nodes]
+    ends = emptying(viewer, chosen, now=now)
+    return [
+        NodeFit(node.name, [one for one in ends[node.pk].holders if one.latest > from_at])
+        for node in chosen
+    ]
 
 
 @page("POST")

@@ -16,11 +16,11 @@ from accounts.errors import DomainError, Forbidden
 from accounts.permissions import is_operator
 from portal.forms.cluster.simulating import ScenarioForm
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.cluster.pools import policy_changes
 from portal.templatetags.measures import duration
-from scheduler.models import Pool
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.machines.scenarios import get_visible_scenario, visible_scenarios
-from scheduler.services.sharing.policies import policy_in_force, policy_of_pool
+from scheduler.services.sharing.policies import compare_policies, policy_in_force
 from scheduler.services.simulating.scenarios import (
     apply_scenario,
     ask_scenario,
@@ -102,13 +102,16 @@ def scenario_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     scenario = get_visible_scenario(viewer, pk)
     answer: dict[str, Any] = scenario.answer
     wanted = policy_wanted(scenario) if scenario.progress == "done" else {}
+    changes = []
+    if wanted:
+        changes = policy_changes(*compare_policies(scenario.pool, wanted))
     context = {
         "scenario": scenario,
         "answer": answer,
         "since": scenario.created_at - timedelta(hours=scenario.hours),
         "figures": list(_figures(answer)) if scenario.progress == "done" else [],
         "teams": [_team(one) for one in answer.get("teams", ())],
-        "wanted": _diff(scenario.pool, wanted) if wanted else [],
+        "wanted": changes,
         "is_open": scenario.progress in ("waiting", "running"),
         "now": timezone.now(),
     }
@@ -142,6 +145,7 @@ def scenario_forget(request: HttpRequest, pk: int) -> HttpResponseBase:
 
 def _figures(answer: dict[str, Any]) -> Iterator[Figure]:
     before, after = answer["measures"]
+    is_same_size = answer["nodes"][0] == answer["nodes"][1]
     for name, (words, is_good) in _ROWS.items():
         if before.get(name) is None or after.get(name) is None:
             continue
@@ -151,7 +155,9 @@ def _figures(answer: dict[str, Any]) -> Iterator[Figure]:
         is_news = shown[0] != shown[1]
         sign = "+" if change > 0 else "−"
         tone = ""
-        if is_news and is_good is not None:
+        # Of more nodes a smaller share is in use, which is neither better nor worse.
+        is_fair = name != "utilisation" or is_same_size
+        if is_news and is_good is not None and is_fair:
             tone = "good" if (change > 0) == is_good else "warntxt"
         yield Figure(words, shown[0], shown[1], f"{sign}{said}" if is_news else "the same", tone)
 
@@ -174,12 +180,3 @@ def _team(team: dict[str, Any]) -> dict[str, Any]:
     tone = "" if not team["is_news"] else "good" if after < before else "warntxt"
     waits = {name: [duration(one) for one in team[name]] for name in ("p50_s", "p90_s")}
     return {**team, **waits, "tone": tone}
-
-
-def _diff(pool: Pool, wanted: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """The rule of the pool as it is and as it would be: field, before, after."""
-    now, words = policy_of_pool(pool), {True: "yes", False: "no", None: "as the cluster says"}
-    return [
-        ("who is next", now.order, wanted["name"]),
-        ("may stop others", words[now.preempts], words[wanted.get("preempts")]),
-    ]

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeVar
 
-from portal.beats import Run
+from portal.beats import BEGAN, Run
 from portal.templatetags.measures import duration
 from scheduler.selectors.machines.wellbeing import Wellbeing
 from scheduler.states import NodeState
@@ -94,19 +94,26 @@ def regular_tasks(
     every_s: Mapping[str, float], runs: Mapping[str, Run] | None, now: datetime
 ) -> Iterator[Task]:
     """Each task with how late it is: two more turns than its own are still good."""
+    began = (runs or {}).get(BEGAN)
     for name, seconds in every_s.items():
         run = (runs or {}).get(name)
         short = name.rpartition(".")[2].replace("_", " ")
         if runs is None:
             yield Task(short, seconds, None, Tone.LOOK, "not known without the broker")
+        elif run is None and began is not None and now - began.at <= _patience(seconds):
+            yield Task(short, seconds, None, Tone.GOOD, "not due yet")
         elif run is None:
             yield Task(short, seconds, None, Tone.LOOK, "has not run since the broker began")
         elif not run.succeeded:
             yield Task(short, seconds, run, Tone.BAD, "failed; the worker's log says why")
-        elif now - run.at > timedelta(seconds=3 * seconds + 60):
+        elif now - run.at > _patience(seconds):
             yield Task(short, seconds, run, Tone.LOOK, "late")
         else:
             yield Task(short, seconds, run, Tone.GOOD, "in time")
+
+
+def _patience(every_s: float) -> timedelta:
+    return timedelta(seconds=3 * every_s + 60)
 
 
 def _database(seen: Wellbeing) -> Check:

@@ -4,8 +4,10 @@ have no effect is refused by field and reason."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -36,6 +38,21 @@ def policy_in_force() -> Policy:
 def policy_of_pool(pool: Pool) -> Policy:
     """As it is for this pool now. Two queries."""
     return policy_in_force().of(pool.name)
+
+
+def compare_policies(pool: Pool, wanted: Mapping[str, Any]) -> tuple[Policy, Policy]:
+    """As it is for this pool, and as it would be under a rule of its own; two queries.
+
+    Nothing is checked or kept.
+    """
+    cluster = SchedulingRule.objects.first()
+    policy = _of_cluster(cluster)
+    own = PoolRule.objects.filter(pool=pool, ended_at=None).select_related("pool").first()
+
+    def under(rule: PoolRule) -> Policy:
+        return replace(policy, pools=(_of_pool(policy, cluster, rule),)).of(pool.name)
+
+    return under(own) if own else policy, under(PoolRule(pool=pool, **wanted))
 
 
 def _of_cluster(rule: SchedulingRule | None) -> Policy:

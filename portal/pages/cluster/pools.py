@@ -1,0 +1,103 @@
+"""A pool: its GPUs, its rule, who holds them and who waits; operators change the rule here."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import render
+from django.utils import timezone
+
+from accounts.permissions import can
+from portal.forms.cluster.policies import PolicyForm
+from portal.forms.filters import unknown_parameters
+from portal.pages.access import page, said_and_back, viewer_of
+from portal.templatetags.measures import duration
+from scheduler.engine.policy import Policy
+from scheduler.models import PoolRule
+from scheduler.selectors.cluster import get_visible_pool
+from scheduler.selectors.machines.pools import pool_view
+from scheduler.selectors.sharing import pool_rules_so_far
+from scheduler.services.errors import Invalid
+from scheduler.services.sharing.policies import (
+    clear_pool_policy,
+    compare_policies,
+    policy_of_pool,
+    set_pool_policy,
+)
+
+PARAMETERS = ("name", "preempts", "placement", "head_patience_s", "part")
+RULES_SHOWN = 8
+
+
+@page("GET")
+def pool_detail(request: HttpRequest, name: str) -> HttpResponseBase:
+    """With `?name=` and the other fields of a rule: what it would change, before it is saved."""
+    viewer = viewer_of(request)
+    pool = get_visible_pool(viewer, name)
+    policy, rules = policy_of_pool(pool), pool_rules_so_far(viewer, pool)
+    may_operate = can(viewer, "operate", None)
+    own = rules[0] if rules and rules[0].ended_at is None else None
+    is_asked = may_operate and "name" in request.GET
+    form = PolicyForm(request.GET if is_asked else None, initial=_initial(policy, own))
+    changes = []
+    if is_asked and form.is_valid():
+        changes = policy_changes(*compare_policies(pool, form.wanted()))
+    context = {
+        "pool": pool,
+        "view": pool_view(viewer, pool),
+        "policy": policy,
+        "own": own,
+        "rules": rules[:RULES_SHOWN],
+        "form": form,
+        "changes": changes,
+        "is_asked": is_asked and form.is_valid(),
+        "may_operate": may_operate,
+        "unknown": unknown_parameters(request.GET, PARAMETERS),
+        "now": timezone.now(),
+    }
+    part = "#live" if request.GET.get("part") == "live" else ""
+    return render(request, f"cluster/pool.html{part}", context)
+
+
+@page("POST")
+def pool_policy(request: HttpRequest, name: str) -> HttpResponseBase:
+    """Put a rule of its own in force, or with `follow` the cluster's again."""
+    viewer = viewer_of(request)
+    pool = get_visible_pool(viewer, name)
+
+    def act() -> str:
+        if "follow" in request.POST:
+            clear_pool_policy(actor=viewer, pool=pool)
+            return f"Pool {pool.name} follows the cluster again."
+        form = PolicyForm(request.POST)
+        if not form.is_valid():
+            raise Invalid(" ".join(str(words[0]) for words in form.errors.values()))
+        rule = set_pool_policy(actor=viewer, pool=pool, **form.wanted())
+        return f"Pool {pool.name} is scheduled by {rule.name} from the next cycle on."
+
+    return said_and_back(request, act, "pools:detail", name)
+
+
+def _initial(policy: Policy, own: PoolRule | None) -> dict[str, object]:
+    if own is None:
+        return {"name": policy.order}
+    preempts = {True: "yes", False: "no", None: ""}[own.preempts]
+    return {
+        "name": own.name,
+        "preempts": preempts,
+        "placement": own.placement,
+        "head_patience_s": own.head_patience_s,
+    }
+
+
+def policy_changes(before: Policy, after: Policy) -> list[tuple[str, str, str]]:
+    """What differs, in words: field, before, after."""
+    rows = [
+        (words, told(before), told(after))
+        for words, told in (
+            ("who is next", lambda one: str(one.order)),
+            ("may stop others", lambda one: "yes" if one.preempts else "no"),
+            ("where jobs go", lambda one: str(one.placement)),
+            ("patience", lambda one: duration(one.head_patience_s)),
+        )
+    ]
+    return [row for row in rows if row[1] != row[2]]
