@@ -141,7 +141,7 @@ def packing_for(policy: Policy, board: Board) -> dict[int, Packing]:
     """
     rules = [one.placement for one in policy.by_pool(board.snapshot.pools)]
     used = set(rules) - {PlacementRule.TIGHT}
-    if not used or not len(board.snapshot.waiting) or not len(board.snapshot.devices.id):
+    if not used or not len(board.snapshot.waiting) or not board.is_offered.any():
         return {}
     levels, mix = Levels(board), typical_mix(board.snapshot)
     measures: dict[PlacementRule, type[Fragmentation | Potential]] = {
