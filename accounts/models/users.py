@@ -35,6 +35,8 @@ class User(AbstractUser):
     )
     # What the person has narrowed pages to, `team:…` or `project:…`; none is everything.
     scope = models.CharField(max_length=160, null=True, blank=True)
+    # The columns of the table of jobs, joined by commas; none is the usual ones.
+    job_columns = models.CharField(max_length=200, null=True, blank=True)
 
     # A preview stands for nobody: the groups whose rights it shows. None: somebody real.
     preview_groups: frozenset[str] | None = None

@@ -7,6 +7,7 @@ from accounts.services.people import (
     change_display_name,
     create_first_administrator,
     create_user,
+    keep_columns,
     keep_scope,
 )
 from accounts.services.previews import (
@@ -68,6 +69,7 @@ __all__ = [
     "invite",
     "issue_service_token",
     "issue_token",
+    "keep_columns",
     "keep_scope",
     "kept_preview",
     "leave_team",

@@ -116,3 +116,8 @@ def keep_scope(*, actor: User, scope: str) -> None:
     """What the person's pages are narrowed to from now on; empty: everything."""
     User.objects.filter(pk=actor.pk).update(scope=scope or None)
     actor.scope = scope or None
+
+
+def keep_columns(*, actor: User, columns: str) -> None:
+    """Which columns the person's table of jobs has from now on; empty: the usual ones."""
+    User.objects.filter(pk=actor.pk).update(job_columns=columns[:200] or None)

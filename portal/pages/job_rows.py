@@ -12,7 +12,7 @@ from scheduler.models import Job
 from scheduler.selectors.jobs import end_sentence_of, unreachable_job_ids, wait_sentence_of
 from scheduler.selectors.sets import SetView, set_views
 from scheduler.selectors.usage import costs_so_far
-from scheduler.states import FINAL_JOB_STATES
+from scheduler.states import FINAL_JOB_STATES, JobState, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,17 @@ class JobRow:
     cost: Decimal | None
     sentence: str
     view: SetView | None = None
+
+    @property
+    def tier(self) -> str:
+        """The word of its tier."""
+        return Tier(self.job.tier).name.lower()
+
+    @property
+    def position(self) -> int | None:
+        """Its place in the line as the last look found it; None where nobody knows."""
+        ahead = self.job.wait_facts.get("ahead") if self.job.state == JobState.QUEUED else None
+        return ahead + 1 if isinstance(ahead, int) else None
 
 
 def rows_and_sets(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[JobRow]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.db.models import Count, F, QuerySet, Sum
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
@@ -14,10 +17,12 @@ from portal.forms.grammar.jobs import EXAMPLES, KEYS, parse_job_query
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.job_page import job_frame, overview
 from portal.pages.job_rows import job_rows, rows_and_sets
+from portal.pages.listing.columns import columns_here
 from portal.pages.listing.job_csv import job_csv
 from portal.pages.logs.window import EMBEDDED, LogAsk, log_view
 from portal.pages.saved.views import opened_by_default, tabs_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
+from scheduler.models import Job
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.jobs import (
     filter_jobs,
@@ -32,7 +37,7 @@ PAGE_SIZES = (50, 100, 200)
 COUNTED_AT_MOST = 1000
 # A socket carries at most fifty topics; who sees more projects than this listens to the pools.
 TOPICS_AT_MOST = 40
-LIST_PARAMETERS = ("q", "scope", "cursor", "top", "part", "per", *KEYS)
+LIST_PARAMETERS = ("q", "scope", "cursor", "top", "part", "per", "columns", *KEYS)
 TABS = ("logs", "files", "metrics", "events", "spec", "cost")
 PRESETS = (
     ("", "All"),
@@ -52,6 +57,8 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
     query = parse_job_query(_query_text(request), now=now)
     problems = list(query.problems)
     scope = scope_here(request, viewer, problems)
+    notices: list[str] = []
+    columns = columns_here(request, viewer, notices)
     before, top = None, None
     for name in ("cursor", "top"):
         try:
@@ -77,12 +84,13 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "per": per,
         "page_sizes": PAGE_SIZES,
         "query": query,
-        "problems": problems,
+        "problems": problems + notices,
+        "columns": columns,
         "presets": PRESETS,
         "examples": EXAMPLES.items(),
         "unknown": unknown_parameters(request.GET, LIST_PARAMETERS),
         "next_cursor": write_cursor(jobs[per - 1].pk) if len(jobs) > per else "",
-        "count": _counted(found.order_by()[: COUNTED_AT_MOST + 1].count()),
+        **_totals(found),
         "newer": found.filter(pk__gt=top).count() if top and not before else 0,
         "top": write_cursor(first) if first else "",
         "topics": _topics(viewer),
@@ -110,8 +118,13 @@ def _query_text(request: HttpRequest) -> str:
     return " ".join(word for word in words if word)
 
 
-def _counted(count: int) -> str:
-    return f"more than {COUNTED_AT_MOST:,}" if count > COUNTED_AT_MOST else f"{count:,}"
+def _totals(found: QuerySet[Job]) -> dict[str, Any]:
+    """How many jobs the filter finds and what they ask for; no sum where too many to count."""
+    gpus = Sum(F("nodes") * F("gpus_per_node"))
+    some = found.order_by()[: COUNTED_AT_MOST + 1].aggregate(count=Count("pk"), gpus=gpus)
+    if some["count"] > COUNTED_AT_MOST:
+        return {"count": f"more than {COUNTED_AT_MOST:,}", "total_gpus": None}
+    return {"count": f"{some['count']:,}", "total_gpus": some["gpus"] or 0}
 
 
 def _topics(viewer: User) -> str:

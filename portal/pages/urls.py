@@ -30,6 +30,8 @@ from portal.pages.composing.start import start
 from portal.pages.finance.urls import finance_urls
 from portal.pages.inbox import announcements, notifications
 from portal.pages.kept import outputs
+from portal.pages.listing.columns import columns_keep
+from portal.pages.listing.marked import jobs_marked
 from portal.pages.logs import finding as log_finding
 from portal.pages.logs import reading as logs
 from portal.pages.ops.health import health
@@ -62,6 +64,8 @@ job_urls = [
     path("new/", compose.job_submit, name="submit"),
     path("new/start/", start, name="start"),
     path("drafts/<int:pk>/drop/", draft_drop, name="draft_drop"),
+    path("columns/", columns_keep, name="columns"),
+    path("marked/", jobs_marked, name="marked"),
     path("compare/", set_compare.compare, name="compare"),
     path("<int:pk>/", jobs.job_detail, name="detail"),
     path("<int:pk>/why/", job_tabs.job_why, name="why"),

@@ -53,6 +53,8 @@ ROWS: tuple[Row, ...] = (
     _get("jobs:log_download", _READS, "running"),
     _get("jobs:outputs", _READS, "running"),
     _get("jobs:output", _READS, "running", "output"),
+    _post("jobs:columns", _SELF, column="gpus"),
+    _post("jobs:marked", _SELF, act="none"),
     _post("jobs:cancel", _MOVES, "queued"),
     _get("jobs:change", _SEES, "queued", time_limit="2h"),
     _post("jobs:change", _MOVES, "queued", time_limit="2h"),

@@ -9,6 +9,7 @@ from django.utils import timezone
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.job_rows import job_rows
+from portal.pages.listing.columns import USUAL, Chosen
 from scheduler.selectors.sets import get_visible_set, set_actions, set_views, tasks_of
 from scheduler.services.sets import cancel_set, rerun_failed
 
@@ -30,6 +31,7 @@ def set_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
         "job_set": job_set,
         "actions": set_actions(viewer, view),
         "counts": [(str(state), count) for state, count in view.counts.items() if count],
+        "columns": Chosen(USUAL),
         "rows": job_rows(viewer, tasks[:PAGE_SIZE], now=now),
         "next_from": tasks[PAGE_SIZE].array_index if len(tasks) > PAGE_SIZE else None,
         "is_first": not first,

@@ -1,0 +1,76 @@
+"""The same for many jobs: each by itself, so that one that refuses keeps nobody else from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from accounts.errors import DomainError
+from accounts.models import User
+from scheduler.models import Job
+from scheduler.selectors.jobs import clone_document
+from scheduler.services.errors import Conflict, Invalid
+from scheduler.services.jobs import cancel_job, hold_job, release_job, submit_job
+from scheduler.spec import parse_spec
+from scheduler.states import FINAL_JOB_STATES
+
+MOST_JOBS = 200
+
+
+class Act(StrEnum):
+    """What can be done to many jobs."""
+
+    CANCEL = "cancel"
+    HOLD = "hold"
+    RELEASE = "release"
+    RERUN = "rerun"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The jobs it was done to, or those that came of it; and of the others why not."""
+
+    jobs: tuple[Job, ...]
+    refused: tuple[tuple[Job, str], ...]
+
+
+def act_on_jobs(*, actor: User, jobs: Sequence[Job], act: Act, key: str = "") -> Done:
+    """Cancel, hold, release, or run again; raises Invalid for more than MOST_JOBS.
+
+    With a `key` a repeated call runs nothing again a second time.
+    """
+    if len(jobs) > MOST_JOBS:
+        raise Invalid(f"Mark at most {MOST_JOBS} jobs at once.", field="job")
+    done: list[Job] = []
+    refused: list[tuple[Job, str]] = []
+    for job in jobs:
+        try:
+            if act is Act.RERUN:
+                done.append(_rerun(actor, job, key and f"{key}:{job.pk}"))
+            else:
+                done.append(_ACTS[act](actor=actor, job=job))
+        except DomainError as error:
+            refused.append((job, error.detail))
+    return Done(tuple(done), tuple(refused))
+
+
+def _cancel(*, actor: User, job: Job) -> Job:
+    if job.state in FINAL_JOB_STATES:
+        raise Conflict("It has ended.")
+    return cancel_job(actor=actor, job=job)
+
+
+def _rerun(actor: User, job: Job, key: str) -> Job:
+    """The same again, as a new job."""
+    if job.state not in FINAL_JOB_STATES:
+        raise Conflict("It has not ended.")
+    spec = parse_spec(clone_document(actor, job))
+    return submit_job(actor=actor, spec=spec, idempotency_key=key, cloned_from=job).job
+
+
+_ACTS: Mapping[Act, Callable[..., Job]] = {
+    Act.CANCEL: _cancel,
+    Act.HOLD: hold_job,
+    Act.RELEASE: release_job,
+}

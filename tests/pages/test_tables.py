@@ -1,0 +1,67 @@
+"""The table of jobs: columns of one's own, marked jobs, what a filter adds up to."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from scheduler.models import Job
+from tests import scenes
+from tests.pages.yard import build_yard
+
+pytestmark = [pytest.mark.django_db, pytest.mark.once]
+
+
+@pytest.fixture
+def yard(root, alice, project):
+    return build_yard(root, alice, project)
+
+
+def test_columns_are_kept_and_the_address_goes_before(client, alice, yard):
+    client.force_login(alice)
+    home = reverse("jobs:list")
+    usual = client.get(home, {"q": "user:me"})
+    assert "Cost so far</th>" in usual.content.decode()
+    sent = {"column": ["tier", "position"], "query": "q=user%3Ame&cursor=x"}
+    kept = client.post(reverse("jobs:columns"), sent)
+    assert kept.url == f"{home}?q=user%3Ame"
+    assert client.get(kept.url).context["columns"].names == ("position", "tier")
+    asked = client.get(home, {"q": "", "columns": "cost,gpus"})
+    assert asked.context["columns"].names == ("gpus", "cost")
+    wrong = client.get(home, {"q": "", "columns": "<b>"})
+    assert wrong.status_code == 200 and "there is no column" in wrong.content.decode()
+    assert len(wrong.context["rows"]) == 5
+
+
+def test_the_foot_adds_the_filter_up(client, alice, yard):
+    client.force_login(alice)
+    page = client.get(reverse("jobs:list"), {"q": "state:waiting"}).content.decode()
+    assert "2 jobs, filtered" in page and "2 GPUs asked for" in page
+
+
+def test_marked_jobs_are_acted_on_one_by_one(client, alice, carol, project, yard):
+    client.force_login(alice)
+    url = reverse("jobs:marked")
+    marked = [yard.queued.pk, yard.succeeded.pk]
+    page = client.post(url, {"act": "cancel", "job": marked, "query": "q=x"}, follow=True)
+    text = page.content.decode()
+    assert "1 job cancelled" in text and f"#{yard.succeeded.pk}: It has ended." in text
+    yard.queued.refresh_from_db()
+    assert yard.queued.state == "cancelled"
+    client.post(url, {"act": "rerun", "job": [yard.failed.pk]})
+    assert Job.objects.filter(cloned_from=yard.failed).count() == 1
+    client.force_login(carol)
+    assert client.post(url, {"act": "hold", "job": [yard.running.pk]}).status_code == 404
+
+
+def test_above_ten_their_number_is_typed(client, alice, project, root):
+    scenes.build_cluster(root)
+    jobs = [scenes.submit(alice, project).pk for _ in range(11)]
+    client.force_login(alice)
+    sent = {"act": "cancel", "job": jobs}
+    first = client.post(reverse("jobs:marked"), sent)
+    assert "Cancel 11 jobs?" in first.content.decode()
+    again = client.post(reverse("jobs:marked"), sent | {"typed": "12"}).content.decode()
+    assert "another number" in again and Job.objects.filter(state="queued").count() == 11
+    client.post(reverse("jobs:marked"), sent | {"typed": "11"})
+    assert Job.objects.filter(state="cancelled").count() == 11
