@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from django.http import HttpRequest, HttpResponseBase
@@ -15,12 +16,15 @@ from portal.pages.access import page, viewer_of
 from portal.pages.job_rows import job_rows
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from portal.pages.welcome import setup_steps
+from scheduler.models import Job
 from scheduler.selectors.cluster import pool_summaries, troubled_nodes
 from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.inbox import open_announcements
 from scheduler.selectors.jobs import has_submitted, home_jobs
 from scheduler.selectors.kept.demo import demo_since
 from scheduler.selectors.saved.scopes import Scope
+from scheduler.selectors.sessions import session_cards, visible_sessions
+from scheduler.selectors.sessions.cards import SessionCard
 from scheduler.selectors.sharing.bars import budget_bars, quota_bars
 
 MOST_DRAFTS = 3
@@ -40,6 +44,7 @@ def home(request: HttpRequest) -> HttpResponseBase:
     projects = list(submittable_projects(viewer).filter(scope.part_of()))
     context = {
         "live": [rows[job.pk] for job in jobs.live],
+        "sessions": _sessions(viewer, jobs.live, now),
         "waiting": [rows[job.pk] for job in jobs.waiting],
         "finished": [rows[job.pk] for job in jobs.finished],
         "is_empty": not jobs.everything,
@@ -53,6 +58,15 @@ def home(request: HttpRequest) -> HttpResponseBase:
     if request.GET.get("part") == "lists":
         return render(request, "home.html#lists", context)
     return render(request, "home.html", context | _around(viewer, now, scope))
+
+
+def _sessions(viewer: User, live: Sequence[Job], now: datetime) -> list[SessionCard]:
+    """Those of the live jobs that are sessions and run, the idlest first."""
+    if not live:
+        return []
+    found = list(visible_sessions(viewer).filter(job__in=[job.pk for job in live]))
+    cards = session_cards(viewer, found, now=now) if found else []
+    return sorted((one for one in cards if one.idle_since), key=lambda one: -one.idle_percent)
 
 
 def _around(viewer: User, now: datetime, scope: Scope) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from accounts.models import User
@@ -33,6 +33,20 @@ class JobRow:
     def tier(self) -> str:
         """The word of its tier."""
         return Tier(self.job.tier).name.lower()
+
+    @property
+    def start_p50(self) -> datetime | None:
+        """When it probably starts; None while it does not wait for its turn, or nobody knows."""
+        return self._told("start_p50_at")
+
+    @property
+    def start_p90(self) -> datetime | None:
+        """When it starts at the latest, as far as that can be known."""
+        return self._told("start_p90_at")
+
+    def _told(self, name: str) -> datetime | None:
+        moment = self.job.wait_facts.get(name) if self.job.state == JobState.QUEUED else None
+        return datetime.fromtimestamp(moment, UTC) if isinstance(moment, int) else None
 
     @property
     def position(self) -> int | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
@@ -225,19 +227,24 @@ class HomeJobs:
 def home_jobs(
     viewer: User, *, now: datetime, limit: int = 12, within: Scope = EVERYTHING
 ) -> HomeJobs:
-    """The viewer's own jobs: running, waiting, and finished in the last week."""
-    mine = visible_jobs(viewer).filter(within.part_of("project"), owner=viewer)
-    week = now - timedelta(days=7)
+    """The viewer's own jobs: running, waiting, and finished in the last week. One query."""
+    mine = Job.objects.filter(within.part_of("project"), owner=viewer)
+    parts = (
+        mine.filter(state__in=LIVE_JOB_STATES).order_by("-started_at", "-id"),
+        mine.filter(state__in=WAITING_JOB_STATES).order_by("-tier", "queued_at"),
+        mine.filter(state__in=FINAL_JOB_STATES, ended_at__gte=now - timedelta(days=7)).order_by(
+            "-ended_at"
+        ),
+    )
+    is_one = reduce(or_, (Q(pk__in=part.values("pk")[:limit]) for part in parts))
+    found = list(visible_jobs(viewer).filter(is_one))
+    live = [job for job in found if job.state in LIVE_JOB_STATES]
+    waiting = [job for job in found if job.state in WAITING_JOB_STATES]
+    ended = [job for job in found if job.state in FINAL_JOB_STATES]
     return HomeJobs(
-        live=list(mine.filter(state__in=LIVE_JOB_STATES).order_by("-started_at", "-id")[:limit]),
-        waiting=list(
-            mine.filter(state__in=WAITING_JOB_STATES).order_by("-tier", "queued_at")[:limit]
-        ),
-        finished=list(
-            mine.filter(state__in=FINAL_JOB_STATES, ended_at__gte=week).order_by("-ended_at")[
-                :limit
-            ]
-        ),
+        sorted(live, key=lambda job: (job.started_at or now, job.pk), reverse=True),
+        sorted(waiting, key=lambda job: (-job.tier, job.queued_at)),
+        sorted(ended, key=lambda job: job.ended_at or now, reverse=True),
     )
 
 

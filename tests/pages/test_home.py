@@ -13,6 +13,7 @@ from scheduler.services.jobs import hold_job
 from scheduler.services.nodes import drain_node
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.limits import set_quota
+from scheduler.services.waits import record_waits
 from tests import requesting, scenes
 from tests.scenes import ended, running, start, submit, sync
 
@@ -66,7 +67,7 @@ def test_the_same_queries_for_few_and_many_jobs(
         for _ in range(size):
             submit(alice, project)
         client.force_login(alice)
-        with django_assert_max_num_queries(22) as captured:
+        with django_assert_max_num_queries(16) as captured:
             client.get("/")
         counts.append(len(captured.captured_queries))
     assert counts[0] == counts[1]
@@ -95,3 +96,20 @@ def test_each_role_has_its_own_first_card(client, finance, root, lead, alice, pr
     page = _home(client, lead)
     assert "1 request waits" in page and "You read the books" not in page
     assert "waits for you" not in _home(client, alice)
+
+
+def test_sessions_show_their_clock_and_waiting_jobs_their_start(client, root, alice, project):
+    cluster = scenes.build_cluster(root, gpus=1)
+    now = timezone.now()
+    told = int(now.timestamp()) + 3600
+    shell = {"app": "shell", "idle_stop": "10m"}
+    began = now - timedelta(minutes=6)
+    job = submit(alice, project, name="lab", script="", session=shell, now=began)
+    attempt = start(job, cluster.node(1), now=began)
+    sync(cluster.node(1), running(attempt), now=began)
+    waits = submit(alice, project, name="next", now=now)
+    facts = {"ahead": 2, "start_p50_at": told, "start_p90_at": told + 60}
+    record_waits([(waits.pk, "capacity_busy", facts)], now=now)
+    page = _home(client, alice)
+    assert "Sessions <span" in page and "if nobody uses it" in page and "I still need it" in page
+    assert "· place 3" in page and "Starts " in page and "Start unknown" not in page

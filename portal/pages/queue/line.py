@@ -103,7 +103,6 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
         "shown": len(rows),
         "mine": mine,
         "have_yielded": any(job.yielded_from for job in mine),
-        "queues": queues_of(viewer, chosen.pool) if chosen else [],
         "may_operate": can(viewer, "operate", None),
         "problems": problems,
         "unknown": unknown_parameters(request.GET, ("pool", "part", "scope")),
