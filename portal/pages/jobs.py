@@ -57,8 +57,6 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
     query = parse_job_query(_query_text(request), now=now)
     problems = list(query.problems)
     scope = scope_here(request, viewer, problems)
-    notices: list[str] = []
-    columns = columns_here(request, viewer, notices)
     before, top = None, None
     for name in ("cursor", "top"):
         try:
@@ -84,8 +82,8 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "per": per,
         "page_sizes": PAGE_SIZES,
         "query": query,
-        "problems": problems + notices,
-        "columns": columns,
+        "problems": problems,
+        "columns": columns_here(request, viewer, problems),
         "presets": PRESETS,
         "examples": EXAMPLES.items(),
         "unknown": unknown_parameters(request.GET, LIST_PARAMETERS),

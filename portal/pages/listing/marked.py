@@ -51,7 +51,7 @@ def jobs_marked(request: HttpRequest) -> HttpResponseBase:
             "key": uuid.uuid4().hex,
             "problem": "typed" in sent,
         }
-        return render(request, "jobs/marked.html", context)
+        return render(request, "jobs/answers/marked.html", context)
     found = act_on_jobs(actor=viewer, jobs=jobs, act=act, key=sent.get("key", "")[:64])
     if found.jobs:
         count = len(found.jobs)
