@@ -67,7 +67,7 @@ def test_the_same_queries_for_few_and_many_jobs(
         for _ in range(size):
             submit(alice, project)
         client.force_login(alice)
-        with django_assert_max_num_queries(16) as captured:
+        with django_assert_max_num_queries(17) as captured:
             client.get("/")
         counts.append(len(captured.captured_queries))
     assert counts[0] == counts[1]
