@@ -6,24 +6,18 @@ from django.urls import include, path
 from portal.pages import (
     compose,
     costs,
-    enrol,
     help,
     home,
     invitations,
     job_tabs,
     jobs,
-    nodes,
     search,
     settings,
-    teams,
     welcome,
 )
 from portal.pages.calendar import bookings
 from portal.pages.changing.job_change import job_change
-from portal.pages.cluster import pools, simulator
-from portal.pages.cluster.gpu_map import cluster_map
-from portal.pages.cluster.several import node_several
-from portal.pages.cluster.timeline import cluster_timeline
+from portal.pages.cluster.urls import cluster_urls
 from portal.pages.composing import templates
 from portal.pages.composing.drafts import draft_drop
 from portal.pages.composing.start import start
@@ -35,17 +29,13 @@ from portal.pages.listing.marked import jobs_marked
 from portal.pages.logs import finding as log_finding
 from portal.pages.logs import reading as logs
 from portal.pages.ops.health import health
-from portal.pages.people import (
-    audit,
-    board,
-    delegations,
-    quota,
-    retention,
-    roles,
-    secrets,
-    services,
-    tokens,
-    tree,
+from portal.pages.people import audit
+from portal.pages.people.urls import (
+    delegation_urls,
+    role_urls,
+    secret_urls,
+    team_urls,
+    token_urls,
 )
 from portal.pages.previewing import previews
 from portal.pages.queue import line, turns
@@ -127,77 +117,6 @@ queue_urls = [
     path("<slug:pool>/turn/", turns.queue_turn, name="turn"),
 ]
 
-pool_urls = [
-    path("<slug:name>/", pools.pool_detail, name="detail"),
-    path("<slug:name>/policy/", pools.pool_policy, name="policy"),
-]
-
-simulator_urls = [
-    path("", simulator.scenario_list, name="list"),
-    path("<int:pk>/", simulator.scenario_detail, name="detail"),
-    path("<int:pk>/apply/", simulator.scenario_apply, name="apply"),
-    path("<int:pk>/forget/", simulator.scenario_forget, name="forget"),
-]
-
-node_urls = [
-    path("nodes/", nodes.node_list, name="list"),
-    path("enrol/", enrol.node_enrol, name="enrol"),
-    path("several/", node_several, name="several"),
-    path("nodes/<str:name>/", nodes.node_detail, name="detail"),
-    path("nodes/<str:name>/series/", nodes.node_series_points, name="series"),
-    path("nodes/<str:name>/drain/", nodes.node_drain, name="drain"),
-    path("nodes/<str:name>/resume/", nodes.node_resume, name="resume"),
-    path("nodes/<str:name>/gpus/<int:index>/", nodes.node_device, name="device"),
-    path("nodes/<str:name>/retire/", nodes.node_retire, name="retire"),
-    path("nodes/<str:name>/place/", nodes.node_place, name="place"),
-]
-
-team_urls = [
-    path("", teams.team_list, name="list"),
-    path("<slug:slug>/", board.team_board_page, name="board"),
-    path("<slug:slug>/members/", teams.team_detail, name="detail"),
-    path("<slug:slug>/name/", teams.team_rename, name="rename"),
-    path("<slug:slug>/projects/", teams.team_project_create, name="project_create"),
-    path(
-        "<slug:slug>/projects/<slug:project>/archive/",
-        teams.team_project_archive,
-        name="project_archive",
-    ),
-    path(
-        "<slug:slug>/projects/<slug:project>/retention/",
-        retention.project_retention,
-        name="retention",
-    ),
-    path("<slug:slug>/invite/", teams.team_invite, name="invite"),
-    path("<slug:slug>/invitations/<int:pk>/revoke/", teams.team_invitation_revoke, name="revoke"),
-    path("<slug:slug>/members/<int:pk>/role/", teams.team_role, name="role"),
-    path("<slug:slug>/members/<int:pk>/remove/", teams.team_remove, name="remove"),
-    path("<slug:slug>/leave/", teams.team_leave, name="leave"),
-    path("<slug:slug>/below/", tree.team_below, name="below"),
-    path("<slug:slug>/move/", tree.team_move, name="move"),
-    path("<slug:slug>/quota/", quota.team_quota_page, name="quota"),
-    path("<slug:slug>/quota/budget/", quota.team_budget, name="budget"),
-    path("<slug:slug>/services/", services.team_services, name="services"),
-    path("<slug:slug>/services/<int:pk>/token/", services.service_token, name="service_token"),
-    path("<slug:slug>/services/<int:pk>/end/", services.service_end, name="service_end"),
-    path(
-        "<slug:slug>/services/<int:pk>/tokens/<int:token>/revoke/",
-        services.service_revoke,
-        name="service_revoke",
-    ),
-]
-
-role_urls = [
-    path("", roles.role_list, name="list"),
-    path("confirm/", roles.role_confirm, name="confirm"),
-    path("take/", roles.role_take, name="take"),
-]
-
-delegation_urls = [
-    path("", delegations.delegation_list, name="list"),
-    path("<int:pk>/end/", delegations.delegation_end, name="end"),
-]
-
 request_urls = [
     path("", request_lists.request_list, name="list"),
     path("new/", request_lists.request_new, name="new"),
@@ -213,11 +132,6 @@ request_urls = [
     path("<int:pk>/revoke/", request_acts.request_revoke, name="revoke"),
 ]
 
-token_urls = [
-    path("", tokens.token_list, name="list"),
-    path("<int:pk>/revoke/", tokens.token_revoke, name="revoke"),
-]
-
 notification_urls = [
     path("", notifications.notification_list, name="list"),
     path("read/", notifications.notification_read, name="read"),
@@ -230,11 +144,6 @@ announcement_urls = [
 view_urls = [
     path("save/", views.view_save, name="save"),
     path("<int:pk>/", views.view_change, name="change"),
-]
-
-secret_urls = [
-    path("", secrets.secret_list, name="list"),
-    path("<int:pk>/delete/", secrets.secret_delete, name="delete"),
 ]
 
 # Signing in and out, and one's password. Not allauth's page of e-mail addresses: an address that
@@ -262,11 +171,7 @@ urlpatterns = [
     path("sessions/", include((session_urls, "sessions"))),
     path("queue/", include((queue_urls, "queue"))),
     path("bookings/", include((booking_urls, "bookings"))),
-    path("cluster/", cluster_map, name="cluster_map"),
-    path("cluster/timeline/", cluster_timeline, name="cluster_timeline"),
-    path("cluster/pools/", include((pool_urls, "pools"))),
-    path("cluster/simulator/", include((simulator_urls, "simulator"))),
-    path("cluster/", include((node_urls, "nodes"))),
+    path("cluster/", include(cluster_urls)),
     path("ops/health/", health, name="health"),
     path("teams/", include((team_urls, "teams"))),
     path("invitations/<str:secret>/", invitations.invitation_accept, name="invitation"),

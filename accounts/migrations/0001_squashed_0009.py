@@ -1,4 +1,4 @@
-"""A new database gets the tables of steps 1 to 7 in one go (record 0104)."""
+"""A new database gets the tables of steps 1 to 9 in one go (record 0104)."""
 
 from importlib import import_module
 
@@ -6,7 +6,7 @@ from django.db import migrations
 
 from accounts.migrations._whole import Whole, steps
 
-STEPS = steps("accounts.migrations", "0007_audit_stays_on_sqlite")
+STEPS = steps("accounts.migrations", "0009_job_columns")
 AUDIT = import_module("accounts.migrations.0003_audit")
 AUDIT_ON_SQLITE = import_module("accounts.migrations.0007_audit_stays_on_sqlite")
 

@@ -1,4 +1,4 @@
-"""A new database gets the tables of steps 1 to 46 in one go (record 0104)."""
+"""A new database gets the tables of steps 1 to 51 in one go (record 0104)."""
 
 from importlib import import_module
 
@@ -7,7 +7,7 @@ from django.db import migrations
 
 from accounts.migrations._whole import Whole, steps
 
-STEPS = steps("scheduler.migrations", "0046_announcements")
+STEPS = steps("scheduler.migrations", "0051_datasets")
 BOOKS = import_module("scheduler.migrations.0008_books")
 PARTS = import_module("scheduler.migrations.0026_parts_of_cards")
 
@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
     initial = True
     replaces = [("scheduler", step.__module__.rpartition(".")[2]) for step in STEPS]
     dependencies = [
-        ("accounts", "0001_squashed_0007"),
+        ("accounts", "0001_squashed_0009"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
     operations = [
