@@ -56,9 +56,14 @@ class JobRow:
 
 
 def rows_and_sets(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[JobRow]:
-    """As `job_rows`, tasks of sets as their set; two queries more for each set."""
-    jobs = list(jobs)
-    views = set_views(viewer, {j.job_set for j in jobs if j.job_set is not None}, now=now)
+    """As `job_rows`, tasks of sets as their set; however many sets, as many queries more."""
+    jobs, sets = list(jobs), set()
+    for job in jobs:
+        if job.job_set is not None:
+            # The same row, which is there already.
+            job.job_set.project = job.project
+            sets.add(job.job_set)
+    views = set_views(viewer, sets, now=now) if sets else {}
     rows = job_rows(viewer, jobs, now=now)
     return [replace(row, view=views.get(row.job.job_set_id or 0)) for row in rows]
 

@@ -14,7 +14,7 @@ from accounts.models import User
 from accounts.permissions import can, projects_visible_to
 from scheduler.models import Job, JobSet
 from scheduler.selectors.jobs import MAX_PK
-from scheduler.selectors.usage import cost_of_set
+from scheduler.selectors.usage import costs_of_sets
 from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, JobState
 
 
@@ -82,7 +82,7 @@ def set_actions(viewer: User, view: SetView) -> set[str]:
 
 
 def set_views(viewer: User, sets: Iterable[JobSet], *, now: datetime) -> dict[int, SetView]:
-    """The sets by number; two queries for all, two more for the cost of each."""
+    """The sets by number; a constant number of queries where their projects are loaded."""
     sets = list(sets)
     tasks = Job.objects.filter(job_set__in=sets).order_by()
     counts: dict[int, dict[str, int]] = {s.pk: dict.fromkeys(JobState, 0) for s in sets}
@@ -91,20 +91,22 @@ def set_views(viewer: User, sets: Iterable[JobSet], *, now: datetime) -> dict[in
     took = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
     ended = tasks.filter(state=JobState.SUCCEEDED, started_at__isnull=False)
     means = dict(ended.values_list("job_set").annotate(mean=Avg(took)))
-    return {s.pk: _view(viewer, s, counts[s.pk], mean=means.get(s.pk), now=now) for s in sets}
+    costs = costs_of_sets([s.pk for s in sets if _sees_cost(viewer, s)], now=now)
+    return {s.pk: _view(s, counts[s.pk], means.get(s.pk), costs.get(s.pk), now) for s in sets}
+
+
+def _sees_cost(viewer: User, job_set: JobSet) -> bool:
+    return job_set.owner_id == viewer.pk or can(viewer, "view_costs", job_set.project)
 
 
 def _view(
-    viewer: User,
     job_set: JobSet,
     counts: Mapping[str, int],
-    *,
     mean: timedelta | None,
+    cost: Decimal | None,
     now: datetime,
 ) -> SetView:
     done_at, why = _estimate(counts, mean, now)
-    sees_cost = job_set.owner_id == viewer.pk or can(viewer, "view_costs", job_set.project)
-    cost = cost_of_set(job_set, now=now) if sees_cost else None
     return SetView(job_set, state_of(counts), counts, done_at, why, cost)
 
 

@@ -3,12 +3,12 @@ second hand of a device that is still held, which uses the very function of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import Count, DecimalField, QuerySet, Sum, Value
+from django.db.models import Count, DecimalField, F, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
 
 from accounts.errors import Forbidden, Invalid
@@ -16,7 +16,7 @@ from accounts.models import Rate, User
 from accounts.permissions import can, projects_visible_to
 from accounts.selectors import rates_over
 from scheduler.conf import load_conf
-from scheduler.models import Allocation, Job, JobSet, UsageEntry
+from scheduler.models import Allocation, Job, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.selectors.saved.scopes import EVERYTHING, Scope
 from scheduler.states import FINAL_JOB_STATES
@@ -100,14 +100,22 @@ def costs_so_far(viewer: User, jobs: Iterable[Job], *, now: datetime) -> dict[in
     return costs
 
 
-def cost_of_set(job_set: JobSet, *, now: datetime) -> Decimal:
-    """What all tasks of a set have cost until now; the caller has asked `may_see_cost` of one."""
-    charged = UsageEntry.objects.filter(job__job_set=job_set).aggregate(Sum("cost"))["cost__sum"]
+def costs_of_sets(sets: Collection[int], *, now: datetime) -> dict[int, Decimal]:
+    """What all tasks of each set have cost until now; a constant number of queries, none for no
+    set. The caller has asked who may see it.
+    """
+    costs = dict.fromkeys(sets, Decimal(0))
+    if not sets:
+        return costs
+    charged = UsageEntry.objects.filter(job__job_set__in=sets).order_by()
+    for set_id, total in charged.values_list("job__job_set").annotate(Sum("cost")):
+        costs[set_id] += total
     still_open = Allocation.objects.filter(
-        placement__attempt__job__job_set=job_set, placement__attempt__ended_at__isnull=True
-    )
-    running = (cost for _, _, cost in _unaccrued(still_open, now))
-    return sum(running, charged or Decimal(0))
+        placement__attempt__job__job_set__in=sets, placement__attempt__ended_at__isnull=True
+    ).annotate(set_id=F("placement__attempt__job__job_set"))
+    for allocation, _, cost in _unaccrued(still_open, now):
+        costs[allocation.set_id] += cost  # type: ignore[attr-defined]
+    return costs
 
 
 def _unaccrued(
@@ -117,6 +125,8 @@ def _unaccrued(
     held = list(
         allocations.select_related("placement__attempt", "device").prefetch_related("usage")
     )
+    if not held:
+        return
     rates = rates_over({a.device.model for a in held})
     for allocation in held:
         known = {entry.period_start for entry in allocation.usage.all()}

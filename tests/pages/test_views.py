@@ -54,3 +54,23 @@ def test_so_many_and_no_more(alice):
     assert save_view(actor=alice, table="jobs", name="view 3", query="q=x").query == "q=x"
     with pytest.raises(Invalid, match="printable"):
         save_view(actor=alice, table="audit", name="\x00", query="")
+
+
+def test_a_report_is_kept_with_its_groups_and_found_from_the_index(client, root):
+    client.force_login(root)
+    page = client.get("/finance/reports/capacity/?by=pool&after=x").content.decode()
+    assert 'value="report=capacity&amp;by=pool"' in page
+    kept = save(client, table="reports", name="By pool", query="report=capacity&by=pool&after=x")
+    assert kept["Location"] == "/finance/?report=capacity&by=pool"
+    assert client.get(kept["Location"])["Location"] == "/finance/reports/capacity/?by=pool"
+    assert "/finance/?report=capacity&amp;by=pool" in client.get("/finance/").content.decode()
+    view = SavedView.objects.get()
+    client.post(f"/views/{view.pk}/", {"action": "default"})
+    view.refresh_from_db()
+    assert not view.is_default, "no report opens by itself"
+    client.post(f"/views/{view.pk}/", {"action": "delete"})
+    assert not SavedView.objects.exists()
+    assert (
+        "there is no &#x27;nonsense&#x27;"
+        in client.get("/finance/?report=nonsense").content.decode()
+    )

@@ -7,7 +7,7 @@ from django.core import mail
 from django.db import transaction
 
 from scheduler.models import Notification, OutboundMail
-from scheduler.selectors.inbox import count_unread, grouped, visible_notifications
+from scheduler.selectors.inbox import calls_for, grouped, visible_notifications
 from scheduler.services import transitions
 from scheduler.services.errors import NotFound
 from scheduler.services.inbox import News, choose_kind, mark_read, mute, tell, unmute
@@ -101,11 +101,11 @@ class TestInbox:
 
     def test_mute_a_thing_then_a_kind_and_hear_again(self, alice):
         tell([news(alice), news(alice, 2), news(alice, 3, subject="job:1")], now=at(1))
-        assert count_unread(alice) == 3
+        assert calls_for(alice).unread == 3
         mute(actor=alice, subject="job:1")
         assert [group.subject for group in grouped(visible_notifications(alice))] == ["job:2"]
         choose_kind(actor=alice, kind="job_failed", in_inbox=False, by_mail=False)
-        assert count_unread(alice) == 0
+        assert calls_for(alice).unread == 0
         unmute(actor=alice, subject="job:1")
         choose_kind(actor=alice, kind="job_failed", in_inbox=True, by_mail=False)
         assert len(told(alice)) == 3
@@ -115,14 +115,14 @@ class TestInbox:
         with pytest.raises(NotFound):
             mute(actor=alice, subject="job:2")
         assert mark_read(actor=alice, now=at(2)) == 1
-        assert (count_unread(alice), count_unread(bob)) == (0, 1)
+        assert (calls_for(alice).unread, calls_for(bob).unread) == (0, 1)
 
     def test_what_came_meanwhile_stays_unread(self, alice):
         tell([news(alice)], now=at(1))
         seen = visible_notifications(alice).get().pk
         tell([news(alice, 2)], now=at(2))
         assert mark_read(actor=alice, up_to=seen) == 1
-        assert count_unread(alice) == 1
+        assert calls_for(alice).unread == 1
 
     def test_old_ones_go(self, alice):
         day = 86_400

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 
 from accounts.errors import Invalid
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
+from portal.pages.saved.views import REPORT, kept_query, report_query, report_views
 from portal.reports.books import files
 from portal.reports.books.asks import FILTERS, PARAMETERS, Wish, parse_wish
 from portal.reports.books.cells import exact_text, shown
@@ -18,7 +20,7 @@ from portal.reports.books.figures import report_figure
 from portal.reports.books.opened import PAGE_ROWS, check_words, page_columns, page_of, shown_rows
 from portal.reports.books.pivots import figures_of, groups_of, pivoted
 from portal.reports.books.sending import send_file
-from scheduler.selectors.books.catalogue import open_report, report_named, reports_for
+from scheduler.selectors.books.catalogue import REPORTS, open_report, report_named, reports_for
 from scheduler.selectors.books.frame import Ask, Report, Sheet
 from scheduler.selectors.books.months import shelf
 from scheduler.selectors.books.overview import books_overview, reconciliation
@@ -28,11 +30,22 @@ _FORMAT_WORDS = (("csv", "CSV"), ("xlsx", "XLSX"), ("parquet", "Parquet"), ("man
 
 @page("GET")
 def index(request: HttpRequest) -> HttpResponseBase:
-    """Months, their state and control totals; the reports the viewer may open."""
+    """Months, their state and control totals; the reports the viewer may open.
+
+    `?report=capacity&by=pool`, as saved views are written, leads to that report.
+    """
     viewer, now = viewer_of(request), timezone.now()
+    slug, problems = request.GET.get(REPORT, ""), []
+    if slug in REPORTS:
+        rest = kept_query((n, str(v)) for n, v in request.GET.items() if n != REPORT)
+        return redirect(f"{reverse('finance:report', args=[slug])}?{rest}")
+    if slug:
+        problems.append(f"{REPORT}: there is no {slug[:40]!r}; choose one of those below.")
     overview = books_overview(viewer, now)
     context = {
         "reports": reports_for(viewer),
+        "views": report_views(viewer),
+        "problems": problems,
         "overview": overview,
         "nightly": reconciliation(viewer) if overview.is_bookkeeper else None,
         "last": next((month for month in overview.months if month.version), None),
@@ -71,6 +84,7 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
         "pivot": wish.pivot,
         "fields": [(n, wish.ask.value(n) or "") for n in FILTERS if n in found.takes],
         "after": wish.after,
+        "view_query": report_query(request, slug),
         "is_filtered": bool(set(wish.ask.filters) - {"sort"}),
         "months": list(dict.fromkeys([*months.names(int(now.timestamp())), wish.ask.period])),
         "now": now,

@@ -18,7 +18,9 @@ from scheduler.selectors.saved import default_view, visible_views
 from scheduler.services.errors import NotFound
 from scheduler.services.saved import delete_view, rename_view, save_view, set_default
 
-ROUTES = {"jobs": "jobs:list", "audit": "audit:list"}
+# A view of a report names it: `report=capacity&by=pool`; the index leads there.
+ROUTES = {"jobs": "jobs:list", "audit": "audit:list", "reports": "finance:index"}
+REPORT = "report"
 # Where in the list one is, and in which shape it is asked for, belongs to no view.
 _NOT_KEPT = frozenset({"cursor", "top", "part", "after", "format"})
 
@@ -64,6 +66,20 @@ def tabs_of(request: HttpRequest, viewer: User, table: str) -> Tabs:
     )
     teams = tuple(one.team for one in viewer.memberships.select_related("team"))
     return Tabs(table, tabs, here, teams)
+
+
+def report_views(viewer: User) -> tuple[Tab, ...]:
+    """The views of reports, for the index of finance; one query."""
+    base, rows = reverse(ROUTES["reports"]), visible_views(viewer, "reports")[:40]
+    return tuple(
+        Tab(view, f"{base}?{view.query}", False, view.person_id == viewer.pk) for view in rows
+    )
+
+
+def report_query(request: HttpRequest, slug: str) -> str:
+    """What a view of this report keeps: its name and the present query."""
+    sent = ((name, str(value)) for name, value in request.GET.items() if name != REPORT)
+    return kept_query([(REPORT, slug), *sent])
 
 
 def opened_by_default(request: HttpRequest, viewer: User, table: str) -> HttpResponseBase | None:

@@ -1,21 +1,22 @@
 """What a person was told."""
 
 from scheduler.selectors.inbox.announcements import open_announcements, visible_announcements
+from scheduler.selectors.inbox.calls import Calls, calls_for
 from scheduler.selectors.inbox.visible import (
     Choice,
     Group,
     choices_of,
-    count_unread,
     grouped,
     muted_by,
     visible_notifications,
 )
 
 __all__ = [
+    "Calls",
     "Choice",
     "Group",
+    "calls_for",
     "choices_of",
-    "count_unread",
     "grouped",
     "muted_by",
     "open_announcements",

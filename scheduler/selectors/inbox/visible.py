@@ -52,12 +52,6 @@ def visible_notifications(viewer: User) -> QuerySet[Notification]:
     return Notification.objects.filter(~Exists(kinds), ~Exists(things), person=viewer)
 
 
-def count_unread(viewer: User) -> int:
-    """How many wait to be read, at most MOST_COUNTED; one query."""
-    unread = visible_notifications(viewer).filter(read_at__isnull=True).order_by()
-    return unread[:MOST_COUNTED].count()
-
-
 def grouped(rows: Iterable[Notification]) -> list[Group]:
     """By what they are about, in the order of the newest of each."""
     found: dict[str, list[Notification]] = {}

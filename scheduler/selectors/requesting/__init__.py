@@ -3,21 +3,21 @@
 from scheduler.selectors.requesting.lists import (
     SMALL_GPUS,
     InboxRow,
-    count_waiting_for,
     get_visible_request,
     inbox_of,
     is_small,
     my_requests,
     visible_requests,
+    waiting_for,
 )
 
 __all__ = [
     "SMALL_GPUS",
     "InboxRow",
-    "count_waiting_for",
     "get_visible_request",
     "inbox_of",
     "is_small",
     "my_requests",
     "visible_requests",
+    "waiting_for",
 ]

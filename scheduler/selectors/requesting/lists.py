@@ -116,11 +116,6 @@ def waiting_for(viewer: User) -> QuerySet[QuotaRequest]:
     return QuotaRequest.objects.filter(steps).exclude(Exists(agreed)).exclude(Exists(wrote))
 
 
-def count_waiting_for(viewer: User) -> int:
-    """For the navigation."""
-    return waiting_for(viewer).count()
-
-
 def inbox_of(
     viewer: User, *, mine_only: bool, now: datetime, is_assigned: bool = False
 ) -> Sequence[InboxRow]:

@@ -12,8 +12,9 @@ from accounts.services.audit import record
 from scheduler.models import SavedView
 from scheduler.services.errors import Conflict, Invalid, NotFound
 
-# The tables that can be looked at in one's own way.
-TABLES = ("jobs", "audit")
+# The tables that can be looked at in one's own way, and those of them that open so by themselves.
+TABLES = ("jobs", "audit", "reports")
+OPENING = ("jobs", "audit")
 MOST_VIEWS = 20
 MAX_QUERY = 1000
 
@@ -70,8 +71,12 @@ def rename_view(*, actor: User, view: SavedView, name: str) -> SavedView:
 
 @transaction.atomic
 def set_default(*, actor: User, view: SavedView, is_default: bool = True) -> SavedView:
-    """Open the table with this view from now on, or with all of it again."""
+    """Open the table with this view from now on, or with all of it again; Invalid for a table
+    that opens by itself with none.
+    """
     mine = _own(actor, view)
+    if mine.table not in OPENING:
+        raise Invalid(f"Only {' and '.join(OPENING)} open with a view.", field="table")
     SavedView.objects.filter(person=actor, table=mine.table).update(is_default=False)
     SavedView.objects.filter(pk=mine.pk).update(is_default=is_default)
     mine.is_default = is_default
