@@ -263,12 +263,12 @@ def test_an_idle_cycle_costs_a_constant_number_of_queries(
     scheduler, alice, project, django_assert_max_num_queries
 ):
     scheduler.run_cycle(at(1))
-    with django_assert_max_num_queries(23):
+    with django_assert_max_num_queries(24):
         scheduler.run_cycle(at(1.5))
     for number in range(20):
         submit(alice, project, gpus_per_node=2, now=at(number))
     scheduler.run_cycle(at(30))
-    with django_assert_max_num_queries(23):
+    with django_assert_max_num_queries(24):
         scheduler.run_cycle(at(30.5))
 
 

@@ -109,6 +109,15 @@ def test_reports_have_their_picture_where_there_is_something(client, root, close
     assert client.get("/finance/reports/restatements/?period=2026-11").context["figure"] is None
 
 
+def test_the_picture_of_groups_shows_what_the_table_shows(client, root, closed):
+    client.force_login(root)
+    page = client.get("/finance/reports/team-statement/?period=2026-11&by=team").context
+    figure, names = page["figure"], [column.name for column, _ in page["columns"]]
+    billed = {row[0].text: float(row[names.index("billed")].value) for row in page["rows"]}
+    assert dict(zip(figure["data"][0]["y"], figure["data"][0]["x"], strict=True)) == billed
+    assert figure["layout"]["xaxis"]["title"]["text"] == f"Billed, {page['sheet'].currency}"
+
+
 def test_rows_are_taken_together_by_a_column_and_across_another(client, root, closed):
     client.force_login(root)
     address = "/finance/reports/period-summary/?period=2026-11"

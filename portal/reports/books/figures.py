@@ -12,7 +12,7 @@ from scheduler.selectors.books.frame import Form, Report, Sheet
 
 _MOST_BARS = 20
 _MOST_ROWS = 5_000
-BAR_PX, BAR_FRAME_PX = 32, 56
+BAR_PX, BAR_FRAME_PX = 32, 80
 # Buckets of a day, from what was used to what was lost; each its own colour of the theme.
 _BUCKETS = ("run", "overhead", "unreachable", "reserved_idle", "free", "drained", "down")
 
@@ -37,10 +37,15 @@ def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
     # The largest either way: what was given back counts as much as what was charged.
     largest = sorted(sums.items(), key=lambda pair: abs(pair[1]), reverse=True)[:_MOST_BARS]
     ranked = sorted(largest, key=lambda pair: pair[1], reverse=True)
-    if not any(amount for _, amount in ranked):
+    # A bar of no length at all, such as cents of rounding, would only take room.
+    ranked = [(name, amount) for name, amount in ranked if _drawn(amount)]
+    if not ranked:
         return None
     unit = "GPU-h" if is_hours else f"{report.grain}s" if sheet.drawn else sheet.currency
     shown = list(reversed(ranked))
+    column = report.columns[value]
+    # The title of a column of hours says so itself.
+    words = unit if sheet.drawn else column.title if is_hours else f"{column.title}, {unit}"
     return {
         "data": [
             {
@@ -52,7 +57,12 @@ def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
             }
         ],
         "layout": {
-            "xaxis": {"rangemode": "tozero", "nticks": 4, "tickangle": 0},
+            "xaxis": {
+                "rangemode": "tozero",
+                "nticks": 4,
+                "tickangle": 0,
+                "title": {"text": words, "standoff": 8},
+            },
             "yaxis": {"type": "category", "automargin": True, "dtick": 1},
             "showlegend": False,
             "bargap": 0.35,
@@ -86,7 +96,7 @@ def _capacity(report: Report, sheet: Sheet) -> dict[str, Any] | None:
         "layout": {
             "barmode": "stack",
             "xaxis": {"type": "date", "nticks": 6, "tickangle": 0},
-            "yaxis": {"rangemode": "tozero", "nticks": 5},
+            "yaxis": {"rangemode": "tozero", "nticks": 5, "title": {"text": "GPU-h a day"}},
             "showlegend": len(used) > 1,
             "bargap": 0.2,
         },

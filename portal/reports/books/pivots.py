@@ -5,6 +5,7 @@ What comes out is a report like any other, so the page, its files and its pictur
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from accounts.errors import Invalid
@@ -116,10 +117,18 @@ def _taken(
         Check(f"{name} adds up to the report's", made.totals[name], sheet.totals[name], "")
         for name in sorted(own & set(sheet.totals))[:1]
     ]
-    chart = (by.name, columns[1].name) if len(columns) > 1 else None
+    drawn = _drawn_figure(report, columns[1:])
+    chart = (by.name, drawn.name) if drawn else None
     kept = replace(made, currency=sheet.currency, version=sheet.version, state=sheet.state)
     grouped = replace(report, columns=columns, chart=chart, grain=by.title.lower())
     return grouped, replace(kept, checks=(*sheet.checks, *checks), remarks=sheet.remarks)
+
+
+def _drawn_figure(report: Report, figures: Sequence[Column]) -> Column | None:
+    """What the report itself draws, else the first that the page shows."""
+    usual = report.chart[1] if report.chart else ""
+    seen = [column for column in figures if not column.is_file_only]
+    return next((column for column in seen if column.name == usual), seen[0] if seen else None)
 
 
 def _part(report: Report, column: Column, value: str | None, across: int) -> Column:
