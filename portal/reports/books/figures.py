@@ -42,17 +42,28 @@ def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
     if not ranked:
         return None
     unit = "GPU-h" if is_hours else f"{report.grain}s" if sheet.drawn else sheet.currency
-    shown = list(reversed(ranked))
     column = report.columns[value]
     # The title of a column of hours says so itself.
     words = unit if sheet.drawn else column.title if is_hours else f"{column.title}, {unit}"
+    bars = [
+        (
+            measures.plain(short_text(report.chart[0], name))[:40],
+            _drawn(amount / 3600 if is_hours else amount),
+        )
+        for name, amount in reversed(ranked)
+    ]
+    return _bars(bars, unit, words)
+
+
+def _bars(bars: list[tuple[str, float]], unit: str, words: str) -> dict[str, Any]:
+    """Lying bars, the first at the bottom."""
     return {
         "data": [
             {
                 "type": "bar",
                 "orientation": "h",
-                "x": [_drawn(amount / 3600 if is_hours else amount) for _, amount in shown],
-                "y": [measures.plain(short_text(report.chart[0], name))[:40] for name, _ in shown],
+                "x": [length for _, length in bars],
+                "y": [name for name, _ in bars],
                 "hovertemplate": f"%{{x:.2f}} {unit}<extra></extra>",
             }
         ],
@@ -66,7 +77,7 @@ def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
             "yaxis": {"type": "category", "automargin": True, "dtick": 1},
             "showlegend": False,
             "bargap": 0.35,
-            "height": BAR_FRAME_PX + BAR_PX * len(shown),
+            "height": BAR_FRAME_PX + BAR_PX * len(bars),
         },
     }
 
