@@ -14,7 +14,7 @@ class Account(models.Model):
 
     Made when it gets its first one; a team or project without a row has none. `key` is "org",
     "team:<id>" or "project:<id>". `weight` is its share beside its siblings. The caps hold for all
-    below: GPUs of one job, jobs running, jobs waiting. `priority_ceiling`: the highest tier.
+    below: GPUs of a job, jobs running, jobs waiting, open sessions; `priority_ceiling`: of tiers.
     """
 
     key = models.CharField(max_length=32, unique=True, editable=False)
@@ -29,6 +29,7 @@ class Account(models.Model):
     max_gpus_per_job = models.PositiveIntegerField(null=True, blank=True)
     max_running = models.PositiveIntegerField(null=True, blank=True)
     max_pending = models.PositiveIntegerField(null=True, blank=True)
+    max_sessions = models.PositiveIntegerField(null=True, blank=True)
     priority_ceiling = models.PositiveSmallIntegerField(null=True, blank=True)
 
     class Meta:

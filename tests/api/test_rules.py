@@ -114,6 +114,22 @@ def test_a_ceiling_is_set_by_operators_and_seen_by_its_team(
     assert wrong["errors"][0]["field"] == "tier"
 
 
+def test_caps_are_set_by_operators_and_seen_by_their_team(
+    cluster, program, operator, alice, carol, team
+):
+    call = program(operator)
+    problem_of(program(alice).post("/rules/caps/", {"owner": "", "max_sessions": 1}), 403)
+    reply = call.post("/rules/caps/", {"owner": team.slug, "max_sessions": 2, "max_running": 9})
+    caps = {"max_gpus_per_job": None, "max_running": 9, "max_pending": None, "max_sessions": 2}
+    assert reply.json() == {"items": [{"owner": team.slug, **caps}]}
+    assert program(alice).get("/rules/caps/").json() == reply.json()
+    assert program(carol).get("/rules/caps/").json() == {"items": []}
+    wrong = problem_of(call.post("/rules/caps/", {"owner": team.slug, "max_sessions": -1}), 422)
+    assert wrong["errors"][0]["field"] == "max_sessions"
+    lifted = call.post("/rules/caps/", {"owner": team.slug, "max_sessions": None})
+    assert lifted.json()["items"][0]["max_sessions"] is None
+
+
 def test_a_budget_is_set_and_seen(cluster, program, operator, alice, project):
     body = {"owner": project.path, "gpu_hours": 5, **PERIOD}
     budget = program(operator).post("/rules/budgets/", body).json()

@@ -241,6 +241,7 @@ API: Final[dict[str, str]] = {
     "finance/terms/": "books",
     "rules/quotas/": "everybody",
     "rules/budgets/": "everybody",
+    "rules/caps/": "everybody",
     "rules/ceilings/": "everybody",
     "rules/headroom/": "everybody",
     "rules/policies/": "everybody",

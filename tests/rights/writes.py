@@ -204,6 +204,7 @@ WRITES: Final[dict[str, str]] = {
     "post rules/grants/<int:pk>/revoke/": "operate",
     "post rules/budgets/": "operate_theirs",
     "post rules/budgets/<int:pk>/remove/": "operate_theirs",
+    "post rules/caps/": "operate_theirs",
     "post rules/ceilings/": "operate_theirs",
     "post rules/headroom/": "operate",
     "post rules/policies/": "operate",

@@ -145,6 +145,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post rules/grants/<int:pk>/revoke/": ("grant", {}),
     "post rules/budgets/": ("", _HOURS),
     "post rules/budgets/<int:pk>/remove/": ("budget", {}),
+    "post rules/caps/": ("", {"owner": "{team}", "max_sessions": 3}),
     "post rules/ceilings/": ("", {"owner": "{team}", "tier": "urgent"}),
     "post rules/headroom/": ("", {"pool": "{pool}", "gpus": 0}),
     "post rules/policies/": ("", {"name": "fair"}),

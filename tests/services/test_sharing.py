@@ -14,6 +14,7 @@ from scheduler.models import (
     UsageEntry,
 )
 from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.jobs import cancel_job
 from scheduler.services.placing import PlacedOn, Start, start_attempts
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.effective import effective_of
@@ -102,6 +103,16 @@ class TestGuard:
         set_caps(actor=root, owner=team, max_pending=4)
         with pytest.raises(SpecInvalid, match="array: would bring 5"):
             submit(alice, project, array={"range": "0-2"})
+
+    def test_only_so_many_sessions_may_be_open(self, cluster, root, team, alice, project):
+        set_caps(actor=root, owner=team, max_sessions=1)
+        shell = {"script": "", "session": {"app": "shell"}}
+        first = submit(alice, project, **shell)
+        with pytest.raises(SpecInvalid, match=r"session: would be session 2 .* 1 may be open"):
+            submit(alice, project, **shell)
+        submit(alice, project)
+        cancel_job(actor=alice, job=first)
+        submit(alice, project, **shell)
 
     def test_caps_hold_for_all_below(self, cluster, root, team, alice, project):
         set_caps(actor=root, owner=team, max_running=1, max_gpus_per_job=1)

@@ -29,6 +29,7 @@ from portal.api.v1.requesting import requests
 from portal.api.v1.rules import (
     bookings,
     budgets,
+    caps,
     ceilings,
     datasets,
     headroom,
@@ -183,6 +184,7 @@ urlpatterns: list[URLPattern] = [
     path("rules/grants/<int:pk>/revoke/", quotas.GrantRevoke.as_view(), name="grant_revoke"),
     path("rules/budgets/", budgets.BudgetList.as_view(), name="budgets"),
     path("rules/budgets/<int:pk>/remove/", budgets.BudgetRemove.as_view(), name="budget_remove"),
+    path("rules/caps/", caps.Caps.as_view(), name="caps"),
     path("rules/ceilings/", ceilings.CeilingList.as_view(), name="ceilings"),
     path("rules/headroom/", headroom.HeadroomList.as_view(), name="headroom"),
     path("pools/<str:name>/policy/", policies.PoolPolicy.as_view(), name="pool_policy"),

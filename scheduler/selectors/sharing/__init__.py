@@ -1,6 +1,6 @@
 """Quotas, budgets and rules, for a viewer."""
 
-from scheduler.selectors.sharing.ceilings import usual_ceiling, visible_ceilings
+from scheduler.selectors.sharing.ceilings import usual_ceiling, visible_caps, visible_ceilings
 from scheduler.selectors.sharing.limits import (
     get_visible_budget,
     get_visible_owner,
@@ -23,6 +23,7 @@ __all__ = [
     "rules_so_far",
     "usual_ceiling",
     "visible_budgets",
+    "visible_caps",
     "visible_ceilings",
     "visible_quotas",
 ]

@@ -12,6 +12,7 @@ from accounts.errors import NotFound
 from accounts.models import Project, Team, User
 from accounts.permissions import can
 from scheduler.models import Account, Device, Grant, Quota
+from scheduler.selectors.sharing.ceilings import is_capped
 from scheduler.selectors.sharing.limits import get_visible_owner, quota_stamp
 from scheduler.states import NodeState
 
@@ -102,7 +103,7 @@ def team_quota(viewer: User, slug: str, *, now: datetime) -> TeamQuota:
     accounts = Account.objects.filter(pk__in={quota.account_id for quota in mine})
     own = Account.objects.filter(key=f"team:{team.pk}") | Account.objects.filter(project__team=team)
     capped = (accounts | own).select_related("team", "project").distinct()
-    return TeamQuota(rows, [(_name(account), account) for account in capped if _is_capped(account)])
+    return TeamQuota(rows, [(_name(account), account) for account in capped if is_capped(account)])
 
 
 def _row(
@@ -216,10 +217,3 @@ def _name(account: Account) -> str:
     if account.project is not None:
         return account.project.slug
     return account.team.slug if account.team is not None else "the organisation"
-
-
-def _is_capped(account: Account) -> bool:
-    return any(
-        figure is not None
-        for figure in (account.max_gpus_per_job, account.max_running, account.max_pending)
-    )

@@ -34,7 +34,7 @@ from scheduler.spec.schema import MAX_TIME_LIMIT_S
 
 MOST_GPUS = 1_000_000
 MOST_HOURS = MAX_TIME_LIMIT_S // 3600
-CAPS = ("max_gpus_per_job", "max_running", "max_pending")
+CAPS = ("max_gpus_per_job", "max_running", "max_pending", "max_sessions")
 
 
 @transaction.atomic
@@ -210,7 +210,9 @@ def _check_capacity(quota: Quota, guaranteed: int, now: datetime) -> None:
 
 @transaction.atomic
 def set_caps(*, actor: User, owner: Team | Project | None, **caps: int | None) -> Account:
-    """Caps on GPUs of one job, jobs running and jobs waiting; None lifts one. Raises Invalid."""
+    """Caps on GPUs of one job, jobs running, jobs waiting, open sessions; None lifts one. Raises
+    Invalid for one without effect.
+    """
     require_operator(actor)
     account = account_of(owner)
     for field, value in caps.items():

@@ -68,7 +68,7 @@ def check_job(target: Target, spec: JobSpec, seen: Seen) -> Opening:
     """Whether the job, or the set, may be submitted; what was looked up goes to `seen`.
 
     Raises SpecInvalid for an order that cannot be, above the highest tier, longer than allowed,
-    beyond what may wait or a budget lets in. Where waiting jobs are capped, those of before must
+    beyond what may wait or a budget lets in. Where jobs are capped, those of before must
     have been written.
     """
     refuse_session(spec)
@@ -79,7 +79,8 @@ def check_job(target: Target, spec: JobSpec, seen: Seen) -> Opening:
     longest = seen.longest_in(target.project, target.queue.pool, target.now)
     refuse_longer(longest, target.project, target.queue.pool, spec.time_limit)
     if seen.has_cap(target.project):
-        refuse_beyond_cap(target.project, len(spec.array.indexes) if spec.array else 1)
+        more = len(spec.array.indexes) if spec.array else 1
+        refuse_beyond_cap(target.project, more, is_session=spec.session is not None)
     target = replace(target, booking=booking)
     obstacle = _held_by(target, spec) or order.obstacle or begin_obstacle(spec.begin, target.now)
     return Opening(target, spec, order, obstacle)

@@ -42,7 +42,7 @@ class Seen:
             self.passed.add((check, *about))
 
     def has_cap(self, project: Project) -> bool:
-        """Whether an account on the project's way up caps its waiting jobs."""
+        """Whether an account on the project's way up caps its waiting jobs or its sessions."""
         if project.pk not in self.capped:
             self.capped[project.pk] = capped_on_the_way(project).exists()
         return self.capped[project.pk]

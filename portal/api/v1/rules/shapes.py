@@ -172,6 +172,32 @@ class CeilingBody(serializers.Serializer[Any]):
     tier = serializers.CharField(max_length=16, allow_null=True)
 
 
+class CapsShape(serializers.Serializer[Any]):
+    """Caps of a team, a project, or with an empty `owner` the organisation; null is none."""
+
+    owner = serializers.CharField(allow_blank=True)
+    max_gpus_per_job = serializers.IntegerField(allow_null=True)
+    max_running = serializers.IntegerField(allow_null=True)
+    max_pending = serializers.IntegerField(allow_null=True)
+    max_sessions = serializers.IntegerField(allow_null=True)
+
+
+class CapsList(serializers.Serializer[Any]):
+    """Accounts that have any."""
+
+    items = CapsShape(many=True)
+
+
+class CapsBody(serializers.Serializer[Any]):
+    """Only what is named is changed; null lifts it. What would have no effect is refused."""
+
+    owner = serializers.CharField(max_length=130, allow_blank=True)
+    max_gpus_per_job = serializers.IntegerField(allow_null=True, required=False)
+    max_running = serializers.IntegerField(allow_null=True, required=False)
+    max_pending = serializers.IntegerField(allow_null=True, required=False)
+    max_sessions = serializers.IntegerField(allow_null=True, required=False)
+
+
 def show_grant(grant: Grant) -> dict[str, Any]:
     """As `GrantShape`."""
     return dict(GrantShape(grant).data)

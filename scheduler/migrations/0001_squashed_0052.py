@@ -1,4 +1,4 @@
-"""A new database gets the tables of steps 1 to 51 in one go (record 0104)."""
+"""A new database gets the tables of steps 1 to 52 in one go (record 0104)."""
 
 from importlib import import_module
 
@@ -7,7 +7,7 @@ from django.db import migrations
 
 from accounts.migrations._whole import Whole, steps
 
-STEPS = steps("scheduler.migrations", "0051_datasets")
+STEPS = steps("scheduler.migrations", "0052_caps_of_sessions")
 BOOKS = import_module("scheduler.migrations.0008_books")
 PARTS = import_module("scheduler.migrations.0026_parts_of_cards")
 
