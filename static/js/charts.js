@@ -90,6 +90,8 @@
     // The unit stands in the caption already.
     if (chart.dataset.measure) layout.yaxis = { ...layout.yaxis, title: undefined };
     if (!chart.dataset.drawn) plot.textContent = "";
+    // At a resize Plotly lets its frame be as high as this, which otherwise is as high as its frame.
+    plot.style.height = `${layout.height}px`;
     window.Plotly.react(plot, figure.data, layout, SETTINGS);
     chart.dataset.drawn = "yes";
   }

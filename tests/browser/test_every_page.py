@@ -57,10 +57,17 @@ def test_pages_complain_about_nothing_and_fit(finished_job, visit):
     assert not too_wide
 
 
+FITS = """document.documentElement.scrollWidth <= innerWidth
+  && [...document.querySelectorAll('.plot')].every(
+    (plot) => plot.clientHeight >= (plot.querySelector('svg')?.clientHeight ?? 0))"""
+
+
 def fits(page) -> bool:
-    """Whether nothing reaches beyond the window; charts are drawn anew a moment after it moved."""
+    """Whether nothing reaches beyond the window, and no chart over what follows it; charts are
+    drawn anew a moment after the window moved.
+    """
     for _ in range(30):
-        if page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
+        if page.evaluate(FITS):
             return True
         page.wait_for_timeout(100)
     return False

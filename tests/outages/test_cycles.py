@@ -34,7 +34,8 @@ def test_loop_fills_a_cluster_and_counts_statements(database):
     assert figures["database"] == database
     assert figures["first_cycle_started"] == 3
     assert figures["started_per_cycle"] >= 1
-    assert 0 < figures["statements"] < 60
+    # 41, and 23 more once a second, when the cycle also looks for what is late.
+    assert 0 < figures["statements"] < 70
     assert {"p50", "p95"} == figures["cycle_ms"].keys() == figures["load_ms"].keys()
 
 

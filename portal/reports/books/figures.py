@@ -107,7 +107,7 @@ def _capacity(report: Report, sheet: Sheet) -> dict[str, Any] | None:
         "layout": {
             "barmode": "stack",
             "xaxis": {"type": "date", "nticks": 6, "tickangle": 0},
-            "yaxis": {"rangemode": "tozero", "nticks": 5, "title": {"text": "GPU-h a day"}},
+            "yaxis": {"rangemode": "tozero", "nticks": 5},
             "showlegend": len(used) > 1,
             "bargap": 0.2,
         },
