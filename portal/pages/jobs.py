@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from django.db.models import Count, F, QuerySet, Sum
@@ -93,12 +94,12 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "top": write_cursor(first) if first else "",
         "topics": _topics(viewer),
         "is_empty": not (rows or query.text or problems or before or scope),
+        "key": uuid.uuid4().hex,
         "now": now,
     }
     if request.GET.get("part") == "rows":
         return render(request, "jobs/list.html#rows", context)
-    context["views"] = tabs_of(request, viewer, "jobs")
-    return render(request, "jobs/list.html", context)
+    return render(request, "jobs/list.html", context | {"views": tabs_of(request, viewer, "jobs")})
 
 
 def _per_page(request: HttpRequest, problems: list[str]) -> int:

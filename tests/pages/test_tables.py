@@ -48,7 +48,12 @@ def test_marked_jobs_are_acted_on_one_by_one(client, alice, carol, project, yard
     assert "1 job cancelled" in text and f"#{yard.succeeded.pk}: It has ended." in text
     yard.queued.refresh_from_db()
     assert yard.queued.state == "cancelled"
-    client.post(url, {"act": "rerun", "job": [yard.failed.pk]})
+    page = client.get("/jobs/?q=")
+    again = {"act": "rerun", "job": [yard.failed.pk], "key": page.context["key"]}
+    assert f'name="key" value="{again["key"]}"' in page.content.decode()
+    # A double click sends the same form twice.
+    for _ in range(2):
+        client.post(url, again)
     assert Job.objects.filter(cloned_from=yard.failed).count() == 1
     client.force_login(carol)
     assert client.post(url, {"act": "hold", "job": [yard.running.pk]}).status_code == 404
