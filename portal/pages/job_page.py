@@ -12,6 +12,7 @@ from accounts.models import User
 from portal.pages.event_lines import event_line
 from portal.pages.job_rows import elapsed_of
 from portal.reports.charts import device_charts, latest, mean_use
+from portal.reports.placements import placement_rows
 from portal.templatetags.states import SIGNS
 from scheduler.models import Attempt, Job
 from scheduler.selectors.checkpoints import Saved, latest_saved
@@ -25,6 +26,8 @@ from scheduler.selectors.jobs import (
     unreachable_job_ids,
     wait_sentence_of,
 )
+from scheduler.selectors.machines.emptying import likely_end
+from scheduler.selectors.printed.progress import Progress, progress_of
 from scheduler.selectors.queues import place_in_team, position_in_queue
 from scheduler.selectors.telemetry import job_series, may_read_metrics
 from scheduler.selectors.triage import Diagnosis, diagnosis_of, title_of
@@ -118,6 +121,8 @@ def overview(viewer: User, job: Job, *, now: datetime) -> dict[str, Any]:
         "gpu_use": mean_use(series),
         "cost": cost,
         "ends_by": _ends_by(job),
+        "pace": _pace(job, attempts, frame["may_read"], now),
+        "places": placement_rows(attempts[-1]) if attempts else [],
         "risk": _risk(job, frame["saved"], attempts, cost, now),
         "charts": device_charts(series)[:2],
         "since": latest(series),
@@ -135,6 +140,26 @@ def _ends_by(job: Job) -> datetime | None:
     if job.state != JobState.RUNNING or job.started_at is None:
         return None
     return job.started_at + timedelta(seconds=job.time_limit_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How far it is by its own log, if that says so, and when it ends, if anything tells."""
+
+    progress: Progress | None
+    ends_at: datetime | None
+
+
+def _pace(job: Job, attempts: list[Attempt], may_read: bool, now: datetime) -> Pace:
+    """By its log before the runs that were alike: a program knows more of itself."""
+    began = attempts[-1].started_at if attempts else None
+    if job.state != JobState.RUNNING or began is None:
+        return Pace(None, None)
+    first = next((one for one in attempts[-1].placements.all() if one.rank == 0), None)
+    progress = progress_of(first, now=now) if first is not None and may_read else None
+    if progress is not None:
+        return Pace(progress, progress.ends_at)
+    return Pace(None, likely_end(job, began, now=now))
 
 
 @dataclass(frozen=True, slots=True)

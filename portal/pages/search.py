@@ -59,7 +59,7 @@ PLACES = (
     Place("Queue", "queue:list", "queue", "waiting order position why", key="g q"),
     Place("Cluster map", "cluster_map", "map", "gpu use power temperature health", key="g c"),
     Place("Timeline", "cluster_timeline", "usage", "gantt cluster planned past"),
-    Place("Nodes", "nodes:list", "node", "cluster gpu machines", key="g n"),
+    Place("Nodes", "nodes:list", "node", "cluster gpu machines pools policy", key="g n"),
     Place("Approvals", "approvals", "report", "decide inbox", key="g a"),
     Place("Request quota", "requests:new", "quota", "ask more gpus budget"),
     Place("Requests", "requests:list", "quota", "quota asked", key="g r"),

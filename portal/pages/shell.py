@@ -6,6 +6,7 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from accounts.models import User
+from accounts.permissions import in_own_right
 from portal.forms.filters import WatchedQuery
 from portal.pages.scope.narrowing import shown_scope
 from scheduler.selectors.inbox import Calls, calls_for
@@ -20,7 +21,7 @@ def shell(request: HttpRequest) -> dict[str, object]:
     follow the system. `approvals_waiting`: how many requests wait for the viewer; `unread`: how
     many notifications nobody has read yet; both are asked for when a template says one of them.
     `scope_now`: what the page is narrowed to, and what links to others append.
-    `never_read`: parameters that the page does not know.
+    `never_read`: parameters that the page does not know. `operates`: looks after the cluster.
     """
     theme = request.COOKIES.get(THEME_COOKIE, "")
     calls = SimpleLazyObject(lambda: _calls(request))
@@ -30,8 +31,14 @@ def shell(request: HttpRequest) -> dict[str, object]:
         "approvals_waiting": SimpleLazyObject(lambda: calls.approvals),
         "unread": SimpleLazyObject(lambda: calls.unread),
         "scope_now": SimpleLazyObject(lambda: shown_scope(request)),
+        "operates": SimpleLazyObject(lambda: _operates(request)),
         "never_read": SimpleLazyObject(lambda: _never_read(request)),
     }
+
+
+def _operates(request: HttpRequest) -> bool:
+    user = getattr(request, "user", None)
+    return isinstance(user, User) and in_own_right(user, "operate", None)
 
 
 def _calls(request: HttpRequest) -> Calls:

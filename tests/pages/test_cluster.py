@@ -91,6 +91,10 @@ def test_the_timeline_shows_past_running_planned_and_maintenance(client, alice, 
     drawn = client.get(reverse(LINE)).content.decode()
     assert drawn.count("new switches") >= 2, "on both nodes"
     assert f'href="{reverse("jobs:detail", args=[yard.running.pk])}"' in drawn
+    teams = client.get(reverse(LINE), {"rows": "team", "span": "1h", "view": "list"})
+    found = {(row.name, bar.kind): bar.gpus for row, bar in teams.context["lines"]}
+    assert found[yard.running.project.team.slug, "running"] == 1
+    assert (yard.running.project.team.slug, "planned") not in found, "begins after the hour"
 
 
 @pytest.mark.parametrize(
@@ -99,6 +103,7 @@ def test_the_timeline_shows_past_running_planned_and_maintenance(client, alice, 
         (MAP, {"metric": "mood"}, "metric: is one of"),
         (MAP, {"pool": "<b>x</b>"}, "there is no pool"),
         (LINE, {"span": "9y"}, "span: is one of"),
+        (LINE, {"rows": "moons"}, "rows: is one of"),
         (LINE, {"at": "yesterday"}, "is no moment"),
         (LINE, {"at": "1970-01-01T00:00Z"}, "more than two years away"),
         (LINE, {"at": "0001-01-01T00:00Z"}, "more than two years away"),

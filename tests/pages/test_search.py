@@ -44,6 +44,17 @@ def test_places_follow_rights(client, alice, operator, yard):
     assert ("page", "Add node") not in hits(client, "node")
     client.force_login(operator)
     assert ("page", "Add node") in hits(client, "node")
+    assert ("page", "Nodes") in hits(client, "pool")
+
+
+def test_the_rail_leads_operators_to_what_they_look_after(client, alice, operator):
+    for who, is_there in ((alice, False), (operator, True)):
+        client.force_login(who)
+        page = client.get(reverse("home")).content.decode()
+        assert ('href="/ops/health/"' in page, 'href="/cluster/simulator/"' in page) == (
+            is_there,
+            is_there,
+        )
 
 
 def test_the_job_lists_own_language_is_offered(client, alice, yard):

@@ -16,20 +16,23 @@ from django.utils.safestring import SafeString
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
 from scheduler.selectors.cluster import visible_pools
-from scheduler.selectors.machines.timeline import Bar, Row, timeline
+from scheduler.selectors.machines.timeline import Bar, Row, by_team, timeline
 
 WIDTH, LABEL, LANE, HEAD = 1200, 110, 20, 22
 SPANS = {
+    "1h": timedelta(hours=1),
     "6h": timedelta(hours=6),
     "24h": timedelta(hours=24),
     "7d": timedelta(days=7),
     "30d": timedelta(days=30),
 }
-STEPS = {"6h": 1, "24h": 2, "7d": 24, "30d": 72}
+# Minutes between two lines of time.
+STEPS = {"1h": 10, "6h": 60, "24h": 120, "7d": 1440, "30d": 4320}
+ROWS = ("node", "team")
 # So much of the picture is past, the rest is to come.
 PAST_SHARE = 0.4
 FARTHEST = timedelta(days=730)
-PARAMETERS = ("span", "at", "pool", "view", "part")
+PARAMETERS = ("span", "at", "pool", "rows", "view", "part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,8 @@ class Scale:
 
 @page("GET")
 def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
-    """`?span=` 6h to 30d, `?at=` the moment of the line (default now), `?view=list` as a table."""
+    """`?span=` 1h to 30d, `?at=` the moment of the line (default now), `?rows=team`, `?view=list`
+    as a table."""
     viewer, now = viewer_of(request), timezone.now()
     problems = []
     pools = list(visible_pools(viewer).order_by("name"))
@@ -59,6 +63,10 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
     if span not in SPANS:
         problems.append(f"span: is one of {', '.join(SPANS)}; this is 24h.")
         span = "24h"
+    rows = request.GET.get("rows", ROWS[0])
+    if rows not in ROWS:
+        problems.append(f"rows: is one of {', '.join(ROWS)}; these are nodes.")
+        rows = ROWS[0]
     at = now
     if text := request.GET.get("at", ""):
         try:
@@ -68,6 +76,7 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
     width = SPANS[span]
     scale = Scale(at - PAST_SHARE * width, at + (1 - PAST_SHARE) * width)
     found = timeline(viewer, start=scale.start, end=scale.end, now=now, pool=chosen)
+    found = by_team(found) if rows == "team" else found
     is_list = request.GET.get("view") == "list"
     context = {
         "spans": SPANS,
@@ -78,6 +87,8 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
         "is_list": is_list,
         "lines": [(row, bar) for row in found.rows for bar in row.bars] if is_list else [],
         "rows": len(found.rows),
+        "by": rows,
+        "row_kinds": ROWS,
         "bars": sum(len(row.bars) for row in found.rows),
         "left_out": found.left_out,
         "earlier": f"{at - width / 2:%Y-%m-%dT%H:%MZ}",
@@ -102,7 +113,7 @@ def _read_moment(text: str, now: datetime) -> datetime:
     return at
 
 
-def draw(rows: list[Row], scale: Scale, now: datetime, step_h: int) -> SafeString:
+def draw(rows: list[Row], scale: Scale, now: datetime, step_min: int) -> SafeString:
     """The whole chart as one picture; a bar of one's own is a link to its job."""
     pieces: list[SafeString] = []
     y, pool = HEAD, ""
@@ -115,7 +126,7 @@ def draw(rows: list[Row], scale: Scale, now: datetime, step_h: int) -> SafeStrin
         pieces.append(_row_label(row, y))
         pieces += [_bar(bar, scale, y + lane * LANE, now) for lane, bar in lanes]
         y += LANE * max((lane for lane, _ in lanes), default=0) + LANE
-    ticks = format_html_join("", "{}", ((tick,) for tick in _ticks(scale, step_h, y)))
+    ticks = format_html_join("", "{}", ((tick,) for tick in _ticks(scale, step_min, y)))
     line = ""
     if scale.start <= now < scale.end:
         line = format_html(
@@ -150,10 +161,11 @@ def _pool_line(pool: str, y: int) -> SafeString:
 
 
 def _row_label(row: Row, y: int) -> SafeString:
-    if not row.is_node:
-        return format_html('<text class="gl mu" x="6" y="{}">planned</text>', y + 14)
-    url = reverse("nodes:detail", args=[row.name])
     short = row.name if len(row.name) <= 15 else f"{row.name[:14]}…"
+    if not row.is_node:
+        css = "gl" if row.is_team else "gl mu"
+        return format_html('<text class="{}" x="6" y="{}">{}</text>', css, y + 14, short)
+    url = reverse("nodes:detail", args=[row.name])
     return format_html(
         '<a href="{}"><text class="gl" x="6" y="{}">{}</text></a>', url, y + 14, short
     )
@@ -182,18 +194,19 @@ def _clock(at: datetime) -> str:
     return f"{timezone.localtime(at):%d %b %H:%M}"
 
 
-def _ticks(scale: Scale, step_h: int, bottom: int) -> Iterator[SafeString]:
+def _ticks(scale: Scale, step_min: int, bottom: int) -> Iterator[SafeString]:
     """A line at each whole step of local time."""
     at = timezone.localtime(scale.start).replace(minute=0, second=0, microsecond=0)
-    while at.hour % min(step_h, 24):
+    while at.hour * 60 % min(step_min, 1440):
         at += timedelta(hours=1)
-    days = step_h >= 24
+    days = step_min >= 1440
     while at < scale.end:
         x = scale.x(at)
         if x > LABEL + 8:
-            words = f"{at:%a %d %b}" if days or at.hour == 0 else f"{at:%H:%M}"
+            is_midnight = (at.hour, at.minute) == (0, 0)
+            words = f"{at:%a %d %b}" if days or is_midnight else f"{at:%H:%M}"
             yield format_html(
                 '<path class="tk" d="M{} {}V{}"/><text class="tkt" x="{}" y="13">{}</text>',
                 x, HEAD - 4, bottom, x, words,
             )  # fmt: skip
-        at += timedelta(hours=step_h)
+        at += timedelta(minutes=step_min)

@@ -19,7 +19,7 @@ from accounts.models import User
 from accounts.permissions import can
 from accounts.selectors import visible_projects
 from scheduler.engine.learning import Kind, RunTimes, kind_of
-from scheduler.models import Allocation, Attempt, Node
+from scheduler.models import Allocation, Attempt, Job, Node
 from scheduler.states import AttemptState, EndReason
 
 # The latest so many runs of the projects that hold the nodes tell.
@@ -105,6 +105,21 @@ def _holder(
     if own is not None and kind[0] not in own:
         holder = replace(holder, job=0, name="")
     return node, holder
+
+
+def likely_end(job: Job, began: datetime, *, now: datetime) -> datetime | None:
+    """When a job that runs since `began` has probably ended, by the same rule; one statement.
+
+    For a job that the viewer may see. None where nothing alike has run for longer.
+    """
+    words = (job.spec.get("command"), job.spec.get("script"))
+    kind = kind_of(job.project_id, job.nodes, job.gpus_per_node, *words)
+    times = RunTimes(_runs({job.project_id}))
+    ahead_s = times.ahead_s(kind, (now - began).total_seconds())
+    if not math.isfinite(ahead_s):
+        return None
+    latest = began + timedelta(seconds=job.time_limit_s)
+    return min(now + timedelta(seconds=ahead_s), max(latest, now))
 
 
 def _own_projects(viewer: User) -> frozenset[int] | None:

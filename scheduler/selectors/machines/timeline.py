@@ -6,7 +6,7 @@ Names follow rights as on the map: of a job that is not for the viewer only the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,6 +21,7 @@ from scheduler.selectors.cluster import visible_nodes
 from scheduler.states import JobState
 
 MOST_BARS = 2000
+_OF_JOBS = ("past", "running", "planned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,12 @@ class Bar:
 
 @dataclass(slots=True)
 class Row:
-    """A node, or a pool's line of what is planned without a place yet."""
+    """A node, a team, or a pool's line of what is planned without a place yet."""
 
     name: str
     pool: str
     is_node: bool = True
+    is_team: bool = False
     bars: list[Bar] = field(default_factory=list)
 
 
@@ -82,6 +84,34 @@ def timeline(
     for row in every:
         row.bars.sort(key=lambda bar: (bar.start, bar.end))
     return Timeline(every, max(0, len(found) - MOST_BARS))
+
+
+def by_team(found: Timeline) -> Timeline:
+    """The same bars with the teams of each pool as rows, each job once with all its GPUs.
+
+    Teams whose jobs the viewer may not see share a row; so do bookings, and maintenance.
+    """
+    rows: dict[tuple[str, int, str], dict[tuple[Any, ...], Bar]] = {}
+    for row in found.rows:
+        for bar in row.bars:
+            is_job = bar.kind in _OF_JOBS
+            name = bar.team or ("other teams" if is_job else bar.kind)
+            rank = 0 if bar.team else 1 if is_job else 2
+            its = rows.setdefault((row.pool, rank, name), {})
+            key = (bar.kind, bar.job, bar.start, bar.end, bar.words)
+            so_far = its[key].gpus if key in its else 0
+            its[key] = replace(bar, gpus=so_far + bar.gpus)
+    every = [
+        Row(
+            name,
+            pool,
+            is_node=False,
+            is_team=rank == 0,
+            bars=sorted(rows[pool, rank, name].values(), key=lambda bar: (bar.start, bar.end)),
+        )
+        for pool, rank, name in sorted(rows)
+    ]
+    return Timeline(every, found.left_out)
 
 
 @dataclass(frozen=True, slots=True)
