@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -59,14 +59,8 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
     chosen = next((pool for pool in pools if pool.name == asked), None)
     if asked and chosen is None:
         problems.append(f"pool: there is no pool {asked[:63]!r}; these are all nodes.")
-    span = request.GET.get("span", "24h")
-    if span not in SPANS:
-        problems.append(f"span: is one of {', '.join(SPANS)}; this is 24h.")
-        span = "24h"
-    rows = request.GET.get("rows", ROWS[0])
-    if rows not in ROWS:
-        problems.append(f"rows: is one of {', '.join(ROWS)}; these are nodes.")
-        rows = ROWS[0]
+    span = _choice(request, "span", SPANS, "24h", problems)
+    rows = _choice(request, "rows", ROWS, ROWS[0], problems)
     at = now
     if text := request.GET.get("at", ""):
         try:
@@ -100,6 +94,16 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
         "scale": scale,
     }
     return render(request, "cluster/timeline.html", context)
+
+
+def _choice(
+    request: HttpRequest, name: str, choices: Collection[str], usual: str, problems: list[str]
+) -> str:
+    value = request.GET.get(name, usual)
+    if value in choices:
+        return value
+    problems.append(f"{name}: is one of {', '.join(choices)}; this is {usual}.")
+    return usual
 
 
 def _read_moment(text: str, now: datetime) -> datetime:
