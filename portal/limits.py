@@ -17,7 +17,16 @@ from collections.abc import Callable
 from django.conf import settings
 
 API, SUBMIT, NODE, REFUSED = "api", "submit", "node", "refused"
+SEARCH, EXPORT, SOCKET = "search", "export", "socket"
 _MOST_KEYS = 20_000
+
+
+class TooFast(Exception):
+    """One call too many; `wait_s` whole seconds and the next may be made."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__(f"Too many calls in too short a time. Try again in {wait_s} s.")
+        self.wait_s = wait_s
 
 
 class Buckets:
@@ -56,6 +65,12 @@ def buckets(kind: str) -> Buckets:
     if kind not in _kinds:
         _kinds[kind] = Buckets(settings.CALLS_PER_MINUTE[kind])
     return _kinds[kind]
+
+
+def count(kind: str, key: object) -> None:
+    """Take one call of this kind; raises TooFast where there is none."""
+    if wait_s := buckets(kind).wait_s(key):
+        raise TooFast(wait_s)
 
 
 def forget() -> None:

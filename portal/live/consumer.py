@@ -8,7 +8,8 @@
    every 100 ms; a log is read once for all sockets of the process.
 4. Session and rights are read again every ten seconds and whenever the user's own topic says so;
    what is no longer allowed falls silent, and without a session the socket is closed.
-5. A frame that no page of ours sends closes this socket (4400), and nothing else.
+5. A frame that no page of ours sends closes this socket (4400), and nothing else; one socket too
+   many of a person is closed (4429), and its page refreshes by a timer.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from accounts.models import User
 from portal.live.frames import MAX_TOPICS, FrameError, Wishes, read_frame
 from portal.live.log_feed import feed_of
 from portal.live.log_stream import LogReader
+from portal.live.seats import leave_seat, take_seat
 from portal.live.session import user_of_session
 from portal.live.topics import log_stream_of, watchable
 from scheduler.hearing import group_name
@@ -51,7 +53,7 @@ MAX_REFUSED = 20
 BAD_FRAME = 4400
 SIGNED_OUT = 4401
 FORBIDDEN = 4403
-TOO_MANY_FRAMES = 4429
+TOO_MANY = 4429
 TRY_LATER = 1013
 
 
@@ -90,10 +92,15 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if self.user is None:
             await self.hang_up(SIGNED_OUT)
             return
+        if not take_seat(self.user.pk, self):
+            await self.hang_up(TOO_MANY)
+            return
         self._start(self._recheck_for_ever())
 
     async def disconnect(self, code: int) -> None:
         self.is_open = False
+        if self.user is not None:
+            leave_seat(self.user.pk, self)
         for task in list(self.jobs):
             task.cancel()
         for topic in list(self.watches):
@@ -105,7 +112,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         now = time.monotonic()
         self.frame_times = [t for t in self.frame_times if t > now - FRAME_WINDOW_S] + [now]
         if len(self.frame_times) > MAX_FRAMES_PER_WINDOW:
-            await self.hang_up(TOO_MANY_FRAMES)
+            await self.hang_up(TOO_MANY)
             return
         try:
             if text_data is None:

@@ -15,7 +15,8 @@ from django.shortcuts import redirect
 from accounts.errors import Conflict, DomainError, Forbidden, NotFound
 from accounts.models import User
 from portal.forms.filters import WatchedQuery
-from portal.pages.errors import wrong_method
+from portal.limits import TooFast
+from portal.pages.errors import too_fast, wrong_method
 
 View = Callable[..., HttpResponseBase]
 
@@ -37,7 +38,8 @@ def takes(*methods: str) -> Callable[[View], View]:
 
 
 def page(*methods: str) -> Callable[[View], View]:
-    """A view for signed-in people: foreign and missing things are 404, refused ones 403.
+    """A view for signed-in people: foreign and missing things are 404, refused ones 403,
+    calls that come too fast 429.
 
     Parameters that the view does not read are named above the page as not known.
     """
@@ -53,6 +55,8 @@ def page(*methods: str) -> Callable[[View], View]:
                 raise Http404 from None
             except Forbidden as refused:
                 raise PermissionDenied(refused.detail) from None
+            except TooFast as refused:
+                return too_fast(request, refused.wait_s)
 
         return takes(*methods)(cast(View, login_required(answer)))
 

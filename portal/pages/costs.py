@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from accounts.selectors import current_rates
 from accounts.services.audit import Subject, record
+from portal import limits
 from portal.forms.filters import Period, parse_period, unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
@@ -48,6 +49,7 @@ def cost_overview(request: HttpRequest) -> HttpResponseBase:
     rows, total = costs_by(viewer, by, start=period.start, end=period.end, within=scope)
     currency = load_conf().currency
     if request.GET.get("format") == "csv" and not problems:
+        limits.count(limits.EXPORT, viewer.pk)
         asked = {"by": by, "first": period.first, "last": period.last}
         record(viewer, "export.costs", Subject("export", "", "costs as CSV"), after=asked)
         return _csv(rows, total, by, period, currency)

@@ -43,6 +43,13 @@ def wrong_method(request: HttpRequest, allowed: Sequence[str]) -> HttpResponse:
     return answer
 
 
+def too_fast(request: HttpRequest, wait_s: int) -> HttpResponse:
+    """429, with the seconds to wait."""
+    answer = _answer(request, 429, f"You ask for this too fast. Try again in {wait_s} s.")
+    answer["Retry-After"] = str(wait_s)
+    return answer
+
+
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """404, the same words for what is missing and for what is not yours."""
     return _answer(request, 404, "There is no such page, or it is not for you.")

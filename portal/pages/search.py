@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.permissions import can
+from portal import limits
 from portal.forms.filters import unknown_parameters
 from portal.forms.grammar.jobs import parse_job_query
 from portal.pages.access import page, viewer_of
@@ -95,6 +96,7 @@ PLACES = (
 def search(request: HttpRequest) -> HttpResponseBase:
     """Up to twelve places and things for `q`. `?part=results`: the list alone, for the palette."""
     viewer = viewer_of(request)
+    limits.count(limits.SEARCH, viewer.pk)
     text = " ".join(request.GET.get("q", "").split())
     is_long = len(text) > MAX_TEXT
     is_palette = request.GET.get("part") == "results"

@@ -10,7 +10,7 @@ import environ
 from csp.constants import NONE, SELF
 
 from portal.settings import env
-from portal.settings.limits import CALLS_PER_MINUTE  # noqa: F401 - a setting
+from portal.settings.limits import CALLS_PER_MINUTE, SOCKETS_AT_ONCE  # noqa: F401 - settings
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE_DIR = env.state_dir(ROOT)
@@ -86,6 +86,8 @@ TEMPLATES: list[dict[str, Any]] = [
     }
 ]
 
+_SYNCHRONOUS = env.text("TRAINYARD_SQLITE_SYNCHRONOUS", "NORMAL")
+_IS_FLUSHED = _SYNCHRONOUS.upper() in ("FULL", "EXTRA")
 _SQLITE: dict[str, Any] = {
     "ENGINE": "portal.embedded.sqlite",
     "NAME": str(STATE_DIR / "trainyard.sqlite3"),
@@ -95,8 +97,7 @@ _SQLITE: dict[str, Any] = {
         "timeout": 20,
         "transaction_mode": "IMMEDIATE",
         "init_command": (
-            "PRAGMA journal_mode=WAL;"
-            f"PRAGMA synchronous={env.text('TRAINYARD_SQLITE_SYNCHRONOUS', 'NORMAL')};"
+            f"PRAGMA journal_mode=WAL;PRAGMA synchronous={_SYNCHRONOUS};"
             "PRAGMA foreign_keys=ON;PRAGMA temp_store=MEMORY;PRAGMA mmap_size=134217728;"
             "PRAGMA journal_size_limit=67108864;PRAGMA cache_size=-20000;"
         ),
@@ -211,10 +212,11 @@ STATIC_ROOT = STATE_DIR / "static"
 STATICFILES_DIRS = [ROOT / "static"]
 MEDIA_ROOT = STATE_DIR / "files"
 BACKUP_STAMP = env.text("TRAINYARD_BACKUP_STAMP")
-STORAGES = {
+STORAGES: dict[str, Any] = {
     "default": {
-        "BACKEND": "django.core.files.storage.FileSystemStorage",
-        "OPTIONS": {"location": str(MEDIA_ROOT), "allow_overwrite": True},
+        "BACKEND": "portal.whole_files.WholeFiles",
+        # Bytes last as long as the rows that acknowledge them.
+        "OPTIONS": {"location": str(MEDIA_ROOT), "lasts": bool(DATABASE_URL) or _IS_FLUSHED},
     },
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
 }

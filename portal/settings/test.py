@@ -10,6 +10,7 @@ if "TRAINYARD_STATE_DIR" not in os.environ:
     os.environ["TRAINYARD_STATE_DIR"] = _folder
     atexit.register(shutil.rmtree, _folder, ignore_errors=True)
 
+from portal.settings import limits
 from portal.settings.base import *  # noqa: F403
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
@@ -18,6 +19,7 @@ EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
 STORAGES["staticfiles"] = {  # noqa: F405
     "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
 }
+STORAGES["default"]["OPTIONS"]["lasts"] = False  # noqa: F405 - as the tests' databases
 if DATABASES["default"]["ENGINE"].endswith("postgresql"):  # noqa: F405
     # Test databases are dropped at the end; a pool would keep them busy.
     DATABASES["default"]["OPTIONS"].pop("pool", None)  # noqa: F405
@@ -25,6 +27,7 @@ else:
     # As Django does by itself for its own backend, whose name parallel tests look for.
     DATABASES["default"]["TEST"] = {"NAME": ":memory:"}  # noqa: F405
 # Tests call as fast as they can, all from one address; those of the limits set their own.
-CALLS_PER_MINUTE = {"api": 0, "submit": 0, "node": 0, "refused": 0}
+CALLS_PER_MINUTE = dict.fromkeys(limits.CALLS_PER_MINUTE, 0)
+SOCKETS_AT_ONCE = 0
 TRAINYARD["allow_file_git"] = True  # noqa: F405
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # noqa: F405 - the static middleware looks for it

@@ -1,4 +1,7 @@
-"""When which fault strikes: a shuffled bag of all kinds, again and again, some at a time."""
+"""When which fault strikes: a shuffled bag of all kinds, again and again, some at a time.
+
+A fault that hit nobody is in the next bag twice, so that no kind falls far behind.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ class Storm:
         self.kinds = list(kinds)
         self._dice = random.Random(hand.dice.random())
         self._bag: list[str] = []
+        self._missed: list[str] = []
         self._busy: set[str] = set()
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._strike, daemon=True) for _ in range(AT_ONCE)]
@@ -40,7 +44,8 @@ class Storm:
     def _draw(self) -> Fault | None:
         with self._lock:
             if not self._bag:
-                self._bag = self._dice.sample(self.kinds, len(self.kinds))
+                kinds = [*self.kinds, *self._missed]
+                self._bag, self._missed = self._dice.sample(kinds, len(kinds)), []
             for index, name in enumerate(self._bag):
                 fault = FAULTS[name]
                 if not fault.exclusive or fault.exclusive not in self._busy:
@@ -63,6 +68,8 @@ class Storm:
             finally:
                 with self._lock:
                     self._busy.discard(fault.exclusive)
+                    if not target and fault.name not in self._missed:
+                        self._missed.append(fault.name)
             if target:
                 facts = {"name": fault.name, "number": fault.number, "target": target}
                 self.diary.note("fault", at=at, until=time.time(), **facts)

@@ -32,7 +32,8 @@ def append_log(
     1. A stream that is not this node's does not exist; a closed one takes no more.
     2. Known bytes are skipped, so repeating a chunk changes nothing; a hole is refused.
     3. The bytes are stored first, then the row and the size in one transaction whose guard is the
-       old size: of two racing appends one wins and the other's object is overwritten or unused.
+       old size: of two racing appends one wins and the other's object is unused. Names are of
+       contents, so that a late and shorter one never takes the place of what was acknowledged.
     4. The last byte may be what the attempt's end was waiting for.
 
     Raises NotFound, LogGap, Conflict (`log_closed`, `log_full`, `log_conflict`) or Invalid.
@@ -57,12 +58,18 @@ def append_log(
     if placement.attempt.state == AttemptState.ENDED:
         raise Conflict("The attempt has ended; its log is closed.", code="log_closed")
     fresh = _within_cap(fresh, size)
-    path = f"logs/{fence % 1000:03d}/{fence}/{rank}/{size:012d}-{node.pk}"
+    digest = hashlib.sha256(fresh).hexdigest()
+    path = f"{log_folder(fence, rank)}/{size:012d}-{digest[:16]}"
     default_storage.save(path, ContentFile(fresh))
     reach("portal.log-stored")
-    acknowledged = _commit(placement, path, fresh, now)
+    acknowledged = _commit(placement, path, fresh, digest, now)
     reach("portal.log-committed")
     return acknowledged
+
+
+def log_folder(fence: int, rank: int) -> str:
+    """Where all pieces of a rank's log are stored."""
+    return f"logs/{fence % 1000:03d}/{fence}/{rank}"
 
 
 def _refuse_other_bytes(placement: Placement, offset: int, again: bytes, now: datetime) -> None:
@@ -95,7 +102,7 @@ def _within_cap(fresh: bytes, size: int) -> bytes:
 
 
 @transaction.atomic
-def _commit(placement: Placement, path: str, fresh: bytes, now: datetime) -> LogAck:
+def _commit(placement: Placement, path: str, fresh: bytes, digest: str, now: datetime) -> LogAck:
     lines = fresh.count(b"\n")
     size, first_line = placement.log_size, placement.log_lines + 1
     grown = Placement.objects.filter(pk=placement.pk, log_size=size).update(
@@ -110,7 +117,7 @@ def _commit(placement: Placement, path: str, fresh: bytes, now: datetime) -> Log
         size=len(fresh),
         first_line=first_line,
         lines=lines,
-        digest=hashlib.sha256(fresh).hexdigest(),
+        digest=digest,
         path=path,
     )
     events.publish_on_commit(

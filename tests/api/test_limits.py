@@ -80,6 +80,21 @@ def test_guessing_tokens_is_slowed_by_address_and_hurts_nobody_else(
     assert good.get("/me/").status_code == 200
 
 
+def test_searches_and_files_have_limits_of_their_own(settings, client, program, alice, bob):
+    _allow(settings, search=2, export=1)
+    client.force_login(alice)
+    assert [client.get("/search/?q=a").status_code for _ in range(3)] == [200, 200, 429]
+    assert client.get("/jobs/1/logs/find/?q=a").status_code == 429
+    assert client.get("/jobs/?part=csv").status_code == 200
+    refused = client.get("/usage/?format=csv")
+    assert refused.status_code == 429 and 1 <= int(refused["Retry-After"]) <= 60
+    assert b"You ask for this too fast. Try again in" in refused.content
+    assert client.get("/usage/").status_code == 200
+    problem_of(program(alice).get("/finance/reports/usage/file/"), 429, "throttled")
+    client.force_login(bob)
+    assert client.get("/search/?q=a").status_code == 200
+
+
 def test_a_node_that_calls_all_the_time_is_told_to_wait(settings, client, enrolled):  # noqa: F811
     """B99."""
     _allow(settings, node=2)

@@ -13,6 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.services import remove_member
+from portal import limits
 from portal.asgi import application
 from portal.live import consumer
 from scheduler.hearing import group_name
@@ -187,6 +188,27 @@ async def test_a_flood_of_frames_closes_it(alice):
     for _ in range(consumer.MAX_FRAMES_PER_WINDOW + 1):
         await live.send({"unsubscribe": []})
     assert await live.close_code() == 4429
+
+
+async def test_one_person_holds_so_many_sockets_and_no_more(alice, bob, settings):
+    settings.SOCKETS_AT_ONCE = 2
+    first, second, third = [await opened(alice) for _ in range(3)]
+    assert await third.close_code() == 4429
+    other = await opened(bob)
+    await first.leave()
+    await follow(await opened(alice), "nodes")
+    await follow(second, "nodes")
+    await follow(other, "nodes")
+
+
+async def test_sockets_that_are_opened_without_end_are_refused(alice, settings):
+    settings.CALLS_PER_MINUTE = {**settings.CALLS_PER_MINUTE, "socket": 1}
+    limits.forget()
+    try:
+        await (await opened(alice)).leave()
+        assert await (await opened(alice)).close_code() == 4429
+    finally:
+        limits.forget()
 
 
 async def test_fifty_topics_in_all_and_not_one_more(alice):

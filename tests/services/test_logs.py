@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.models import LogChunk
 from scheduler.selectors.logs import read_lines, read_log_bytes, stream_log
+from scheduler.services import logs
 from scheduler.services.errors import Conflict, Invalid, LogGap, NotFound
 from scheduler.services.logs import append_log
 from tests import scenes
@@ -22,8 +23,8 @@ def stream(root, alice, project, settings, tmp_path):
     settings.STORAGES = {
         **settings.STORAGES,
         "default": {
-            "BACKEND": "django.core.files.storage.FileSystemStorage",
-            "OPTIONS": {"location": str(tmp_path), "allow_overwrite": True},
+            **settings.STORAGES["default"],
+            "OPTIONS": {"location": str(tmp_path)},
         },
     }
     cluster = scenes.build_cluster(root)
@@ -51,6 +52,20 @@ def test_repeating_a_chunk_changes_nothing(stream):
     _append(stream, 0, b"one\n")
     assert _append(stream, 0, b"one\n") == 4
     assert (LogChunk.objects.count(), _all(stream)) == (1, b"one\n")
+
+
+def test_a_late_and_shorter_chunk_takes_nothing_that_was_acknowledged(stream, monkeypatch):
+    """The first call hangs before it stores its bytes; meanwhile they come again with more."""
+    content, sizes = logs.ContentFile, []
+
+    def late(body):
+        monkeypatch.undo()
+        sizes.append(_append(stream, 0, b"one\ntwo\n"))
+        return content(body)
+
+    monkeypatch.setattr(logs, "ContentFile", late)
+    sizes.append(_append(stream, 0, b"one\n"))
+    assert (sizes, _all(stream)) == ([8, 8], b"one\ntwo\n")
 
 
 def test_an_overlapping_chunk_adds_only_its_new_part(stream):

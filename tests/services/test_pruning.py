@@ -6,6 +6,7 @@ import json
 from datetime import timedelta
 
 import pytest
+from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.core.management import call_command
 
@@ -14,6 +15,7 @@ from scheduler.selectors.logs import read_log
 from scheduler.selectors.telemetry import job_series
 from scheduler.services.errors import Forbidden, Invalid, NotFound
 from scheduler.services.kept.pruning import Pruned, prune_kept, set_retention, would_prune
+from scheduler.services.logs import log_folder
 from scheduler.services.telemetry import prune_telemetry
 from tests import scenes
 from tests.scenes import NOON, at, ended, running, start, submit, sync, write_log, write_output
@@ -49,6 +51,8 @@ def test_a_log_and_its_files_go_when_their_time_is_over(cluster, over, alice, pr
     write_output(cluster.node(2), live, "b", b"kept")
     paths = [chunk.path for chunk in LogChunk.objects.filter(placement__attempt__job=over)]
     file = over.outputs.get()
+    unnamed = f"{paths[0]}-of-a-late-call"
+    default_storage.save(unnamed, ContentFile(b"late"))
 
     assert prune_kept(now=NOON + 90 * DAY) == Pruned()
     later = NOON + 400 * DAY
@@ -57,7 +61,8 @@ def test_a_log_and_its_files_go_when_their_time_is_over(cluster, over, alice, pr
     assert prune_kept(now=later) == Pruned(1, 1, 9)
     assert prune_kept(now=later) == Pruned()
 
-    assert not any(map(default_storage.exists, [*paths, file.part_path(0)]))
+    assert not any(map(default_storage.exists, [*paths, unnamed, file.part_path(0)]))
+    assert not default_storage.exists(log_folder(over.attempts.get().pk, 0))
     file.refresh_from_db()
     assert (file.word, file.size) == ("pruned", 3)
     window = read_log(alice, over)

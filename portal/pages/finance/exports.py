@@ -8,6 +8,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from accounts.errors import Conflict, DomainError, Forbidden, NotFound
+from portal import limits
 from portal.pages.access import page, viewer_of
 from portal.reports.books.asks import FILTERS, parse_wish
 from portal.reports.books.making import send_kept
@@ -30,6 +31,7 @@ def export_list(request: HttpRequest) -> HttpResponseBase:
         if wish.problems:
             messages.error(request, "; ".join(f"{name}: {words}." for name, words in wish.problems))
             return _show(request, status=422)
+        limits.count(limits.EXPORT, viewer.pk)
         ask_report_file(
             actor=viewer, slug=slug, period=wish.ask.period, file_format=form, query=query, now=now
         )

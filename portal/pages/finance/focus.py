@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from accounts.errors import Conflict
 from accounts.services.audit import Subject, record
+from portal import limits
 from portal.pages.access import page, viewer_of
 from portal.reports.books.focus_files import focus_archive
 from portal.reports.streams import StreamedFile
@@ -36,6 +37,7 @@ def focus_list(request: HttpRequest) -> HttpResponseBase:
 def focus_download(request: HttpRequest, period: str, version: str) -> HttpResponseBase:
     """The archive of a closed month; that it left the house is recorded."""
     viewer = viewer_of(request)
+    limits.count(limits.EXPORT, viewer.pk)
     try:
         blocks = focus_archive(viewer, period, version)
     except (ValueError, Conflict) as refused:

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from accounts.errors import Invalid
+from portal import limits
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.saved.views import REPORT, kept_query, report_query, report_views
@@ -66,6 +67,7 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
         whole, sheet = open_report(viewer, slug, wish.ask, months, is_whole=bool(wish.form))
         found, sheet = pivoted(whole, sheet, wish.ask, wish.pivot)
         if wish.form and not problems:
+            limits.count(limits.EXPORT, viewer.pk)
             return send_file(viewer, found, wish, sheet)
     except (Invalid, files.Unavailable) as refused:
         problems.append(f"{refused.field}: {refused.detail}")

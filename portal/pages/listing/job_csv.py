@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 
 from accounts.models import User
+from portal import limits
 from portal.pages.job_rows import job_rows
 from portal.reports.exports import csv_lines
 from scheduler.models import Job
@@ -25,6 +26,7 @@ HEADER = (
 
 def job_csv(viewer: User, found: QuerySet[Job], *, now: datetime) -> StreamingHttpResponse:
     """Newest first, tasks of sets one by one; a batch is read at a time."""
+    limits.count(limits.EXPORT, viewer.pk)
     response = StreamingHttpResponse(
         csv_lines(HEADER, _rows(viewer, found, now)), content_type="text/csv; charset=utf-8"
     )

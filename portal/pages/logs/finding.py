@@ -8,6 +8,7 @@ import time
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 
 from accounts.errors import Invalid
+from portal import limits
 from portal.pages.access import page, viewer_of
 from portal.pages.logs.reading import refusal
 from portal.pages.logs.window import read_ask
@@ -27,6 +28,9 @@ _seats = threading.BoundedSemaphore(2)
 def job_log_find(request: HttpRequest, pk: int) -> HttpResponseBase:
     """`?q=` plain text, or with `mode=regex` a pattern, from line `from_line` on."""
     viewer = viewer_of(request)
+    if wait_s := limits.buckets(limits.SEARCH).wait_s(viewer.pk):
+        slow = Invalid(f"You search too fast. Try again in {wait_s} s.")
+        return refusal(slow, status=429, headers={"Retry-After": str(wait_s)})
     job = get_visible_job(viewer, pk)
     try:
         ask = read_ask(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
@@ -71,9 +71,12 @@ def job_log_lines(request: HttpRequest, pk: int) -> HttpResponseBase:
     return response
 
 
-def refusal(refused: Invalid, status: int = 400) -> HttpResponse:
+def refusal(
+    refused: Invalid, status: int = 400, headers: Mapping[str, str] | None = None
+) -> HttpResponse:
     """What is wrong with a question of a script, as text."""
-    return HttpResponse(refused.detail, status=status, content_type="text/plain; charset=utf-8")
+    plain = "text/plain; charset=utf-8"
+    return HttpResponse(refused.detail, status=status, content_type=plain, headers=headers)
 
 
 @page("GET")

@@ -13,6 +13,7 @@ from django.utils import timezone
 from accounts.models import AuditEvent, User
 from accounts.services.audit import Subject, record
 from accounts.trail import each_event, events_for, page_of_events, seal_state, sees_addresses
+from portal import limits
 from portal.forms.audit import PARAMETERS, AuditQuery, parse_audit_query
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
@@ -37,6 +38,7 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
     if request.GET.get("format", "") not in ("", "html", "csv"):
         problems.append("format: choose html or csv.")
     if request.GET.get("format") == "csv" and not problems:
+        limits.count(limits.EXPORT, viewer.pk)
         return _csv(viewer, query)
     if opened := opened_by_default(request, viewer, "audit"):
         return opened

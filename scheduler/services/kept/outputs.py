@@ -104,10 +104,7 @@ def append_output(
             f"Send {min(OUTPUT_PART, row.size - offset)} bytes from byte {offset} on.",
             field="offset",
         )
-    path = row.part_path(offset)
-    if default_storage.exists(path):
-        default_storage.delete(path)
-    default_storage.save(path, ContentFile(part))
+    default_storage.save(row.part_path(offset), ContentFile(part))
     size = offset + len(part)
     if size == row.size:
         _conclude(row, now or timezone.now())

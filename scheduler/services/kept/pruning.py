@@ -6,7 +6,7 @@ events, usage and digests stay; what goes are bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,6 +22,7 @@ from scheduler.conf import load_conf
 from scheduler.models import LogChunk, OutputFile, Placement, Retention
 from scheduler.services.errors import Forbidden, Invalid, NotFound
 from scheduler.services.kept.outputs import remove_bytes
+from scheduler.services.logs import log_folder
 from scheduler.states import FINAL_JOB_STATES
 
 BATCH = 200
@@ -149,7 +150,7 @@ def _ended_before(job: str, days: int, now: datetime, project: Project | int | N
     return over & Q(**{f"{job}project": project}) if project is not None else over
 
 
-def _prune_logs(batch: Iterable[Placement], now: datetime) -> int:
+def _prune_logs(batch: Sequence[Placement], now: datetime) -> int:
     """Show the logs as empty, then delete their bytes, then their rows; returns the bytes."""
     keys = [placement.pk for placement in batch]
     Placement.objects.filter(pk__in=keys).update(log_pruned_at=now, log_size=0, log_lines=0)
@@ -158,5 +159,15 @@ def _prune_logs(batch: Iterable[Placement], now: datetime) -> int:
         with suppress(OSError):
             default_storage.delete(path)
         removed += size
+    for placement in batch:
+        _empty(log_folder(placement.attempt_id, placement.rank))
     LogChunk.objects.filter(placement__in=keys).delete()
     return removed
+
+
+def _empty(folder: str) -> None:
+    """Delete what no row names: pieces that came too late, and what a crash left behind."""
+    with suppress(OSError):
+        for name in default_storage.listdir(folder)[1]:
+            default_storage.delete(f"{folder}/{name}")
+        default_storage.delete(folder)

@@ -10,8 +10,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from portal import limits
 from portal.api.errors import BadRequest
-from portal.api.operations import ApiView, Header, body_of, operation
+from portal.api.operations import ApiView, Header, body_of, operation, refuse_fast
 from portal.api.shapes import viewer_of
 from portal.api.v1.finance.deciding import MAX_ID
 from portal.reports.books.asks import parse_wish
@@ -76,8 +77,10 @@ class FileList(ApiView):
         if wish.problems:
             detail = "; ".join(f"{name}: {words}" for name, words in wish.problems)
             raise BadRequest(f"{detail}.", code="bad_query", errors=wish.problems)
+        actor = viewer_of(request)
+        refuse_fast(limits.EXPORT, actor.pk)
         row = ask_report_file(
-            actor=viewer_of(request),
+            actor=actor,
             slug=sent["slug"],
             period=wish.ask.period,
             file_format=sent["format"],

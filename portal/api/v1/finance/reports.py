@@ -10,8 +10,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from portal import limits
 from portal.api.errors import BadRequest
-from portal.api.operations import ApiView, Query, operation, whole
+from portal.api.operations import ApiView, Query, operation, refuse_fast, whole
 from portal.api.shapes import viewer_of
 from portal.reports.books import files
 from portal.reports.books.asks import Wish, parse_wish
@@ -174,6 +175,7 @@ class ReportFile(ApiView):
         months = shelf()
         wish = _wish(request, months)
         actor = viewer_of(request)
+        refuse_fast(limits.EXPORT, actor.pk)
         report, sheet = open_report(actor, slug, wish.ask, months, is_whole=True)
         return send_file(actor, report, wish, sheet)
 
