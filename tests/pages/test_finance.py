@@ -179,15 +179,6 @@ def test_a_line_of_a_statement_leads_to_its_lines(client, lead, closed, team):
     assert sheet.totals["amount"] == line.amount
 
 
-def test_the_index_has_months_checks_and_reports(client, root, alice, closed):
-    client.force_login(root)
-    page = client.get("/finance/").content.decode()
-    assert "10.47 EUR" in page and "Reconciliation" in page and "/finance/focus/" in page
-    client.force_login(alice)
-    page = client.get("/finance/").content.decode()
-    assert "10.47" not in page and "/finance/focus/" not in page and "Job cost" in page
-
-
 def cells_of(client, slug: str) -> dict[str, str]:
     """What the page, the API, and the file show of a report, each as one text."""
     query = "?period=2026-11"
@@ -264,6 +255,8 @@ def test_pages_keep_to_their_statements_however_many_months(client, request, who
 
     before = counts()
     year_of(closed)
-    assert counts() == before
-    assert before.pop("") <= 10
+    after = counts()
+    # With a second closed month the index compares two: one statement more, and that is all.
+    assert after.pop("") <= min(10, before.pop("") + 1)
+    assert after == before
     assert max(before.values()) <= 8, before

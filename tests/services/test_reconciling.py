@@ -29,8 +29,8 @@ def test_sound_books_hold_and_only_bookkeepers_are_told(root, yard, alice, opera
     run = books.reconcile_books(now=DECEMBER)
     assert run.holds, broken(run)
     assert [check["slug"] for check in run.checks] == [
-        *("partition", "partition", "chain", "balance", "lines", "statements", "reports"),
-        "recount",
+        *("partition", "attribution", "partition", "attribution"),
+        *("chain", "balance", "lines", "statements", "reports", "recount"),
     ]
     assert reconciliation(root) == run
     for person in (alice, operator):
@@ -63,6 +63,20 @@ def test_what_was_changed_behind_its_back_is_found(root, yard, slug, capsys):
     assert slug in broken(run)
     with pytest.raises(CommandError, match="do not tie"):
         call_command("books", "reconcile")
+
+
+@pytest.mark.once
+def test_time_held_for_nobody_is_found_where_the_table_let_it_in(root, yard):
+    close(root)
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA ignore_check_constraints = ON")
+        cursor.execute(
+            "UPDATE scheduler_devicesegment SET attempt_id = NULL WHERE bucket = 'run' AND id = "
+            "(SELECT MIN(id) FROM scheduler_devicesegment WHERE bucket = 'run')"
+        )
+        cursor.execute("PRAGMA ignore_check_constraints = OFF")
+    said = broken(books.reconcile_books(now=DECEMBER))["attribution"]
+    assert "is run from second" in said and "for nobody" in said
 
 
 def unlock() -> None:

@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 
+from accounts.errors import Invalid
 from accounts.models import User
 from accounts.permissions import can
 from portal.pages.access import page, viewer_of
@@ -18,14 +19,17 @@ from scheduler.ledger.findings import Finding, Trouble
 from scheduler.selectors.books.desk import month_desks
 from scheduler.services.books import (
     CloseBlocked,
+    Trial,
     close_period,
     correct_period,
     reopen_period,
     soft_close_period,
+    try_period,
 )
 from scheduler.services.books.posting import stamp_of
 
 ACTS = ("soft-close", "close", "reopen", "correct")
+CHECK = "check"
 # Where each kind of finding is mended.
 _MENDED_AT = {
     Trouble.NO_RATE: ("finance:prices", "Set a price"),
@@ -46,8 +50,13 @@ def period_list(request: HttpRequest) -> HttpResponseBase:
 
 @page("POST")
 def period_act(request: HttpRequest, month: str, act: str) -> HttpResponseBase:
-    """Soft close, close, propose to reopen or reopen, post corrections; of the month as seen."""
+    """Soft close, close, propose to reopen or reopen, post corrections; of the month as seen.
+
+    `check` shows what closing it would say, and writes nothing.
+    """
     viewer = viewer_of(request)
+    if act == CHECK:
+        return _tried(request, viewer, month)
     if act not in ACTS:
         raise Http404
     blocked: list[Finding] = []
@@ -60,6 +69,13 @@ def period_act(request: HttpRequest, month: str, act: str) -> HttpResponseBase:
             raise
 
     return decide(request, done, _show, "finance:periods", blocked=blocked)
+
+
+def _tried(request: HttpRequest, viewer: User, month: str) -> HttpResponse:
+    try:
+        return _show(request, trial=try_period(actor=viewer, period=month))
+    except Invalid:
+        raise Http404 from None
 
 
 def _done(viewer: User, month: str, act: str, request: HttpRequest) -> str:
@@ -81,7 +97,11 @@ def _done(viewer: User, month: str, act: str, request: HttpRequest) -> str:
 
 
 def _show(
-    request: HttpRequest, *, status: int = 200, blocked: Sequence[Finding] = ()
+    request: HttpRequest,
+    *,
+    status: int = 200,
+    blocked: Sequence[Finding] = (),
+    trial: Trial | None = None,
 ) -> HttpResponse:
     viewer, now = viewer_of(request), timezone.now()
     months = month_desks(viewer, now=now)
@@ -89,7 +109,10 @@ def _show(
         "months": [(desk, stamp_of(desk.period)) for desk in months],
         "may_act": can(viewer, "keep_books", None),
         "me": viewer.pk,
-        "blocked": [(finding, *_mended(finding)) for finding in blocked],
+        "blocked": [
+            (finding, *_mended(finding)) for finding in (trial.blocked if trial else blocked)
+        ],
+        "trial": trial,
         "now": now,
     }
     return render(request, "finance/periods.html", context, status=status)

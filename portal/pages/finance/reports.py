@@ -24,7 +24,13 @@ from portal.reports.books.sending import send_file
 from scheduler.selectors.books.catalogue import REPORTS, open_report, report_named, reports_for
 from scheduler.selectors.books.frame import Ask, Report, Sheet
 from scheduler.selectors.books.months import shelf
-from scheduler.selectors.books.overview import books_overview, reconciliation
+from scheduler.selectors.books.overview import (
+    books_overview,
+    burning,
+    movers,
+    reconciliation,
+)
+from scheduler.selectors.books.scope import scope_of
 
 _FORMAT_WORDS = (("csv", "CSV"), ("xlsx", "XLSX"), ("parquet", "Parquet"), ("manifest", "Manifest"))
 
@@ -43,13 +49,18 @@ def index(request: HttpRequest) -> HttpResponseBase:
     if slug:
         problems.append(f"{REPORT}: there is no {slug[:40]!r}; choose one of those below.")
     overview = books_overview(viewer, now)
+    final = [(m.name, m.version, m.currency) for m in overview.months if m.version]
+    keeps, scope = overview.is_bookkeeper, scope_of(viewer)
     context = {
-        "reports": reports_for(viewer),
+        "reports": reports_for(viewer, scope),
         "views": report_views(viewer),
         "problems": problems,
         "overview": overview,
-        "nightly": reconciliation(viewer) if overview.is_bookkeeper else None,
+        "nightly": reconciliation(viewer) if keeps else None,
         "last": next((month for month in overview.months if month.version), None),
+        "movers": movers(scope, final) if keeps else (),
+        "moved": [name for name, *_ in final[1::-1]],
+        "burning": burning(viewer, now) if keeps else (),
         "now": now,
     }
     return render(request, "finance/index.html", context)

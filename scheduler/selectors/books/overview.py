@@ -1,4 +1,4 @@
-"""The months of the books at a glance, for the head of the finance pages."""
+"""The books at a glance: their months, whose bill changed most, which budgets run out first."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, F, FilteredRelation, Q, QuerySet, Subquery
 
 from accounts.errors import Forbidden
 from accounts.models import User
@@ -13,9 +16,15 @@ from accounts.permissions import can
 from scheduler.conf import load_conf
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.periods import Month, PeriodState
-from scheduler.models import Adjustment, Period, PeriodClose, Reconciliation
+from scheduler.models import Adjustment, Budget, Period, Reconciliation, Statement
+from scheduler.money import from_steps
+from scheduler.selectors.books.desk import require_reader
+from scheduler.selectors.books.scope import Scope
+from scheduler.selectors.sharing.limits import owner_path
 
 _MONTHS = 24
+_NEAREST = 5
+_S_PER_HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,31 +51,45 @@ class Overview:
 
 
 def books_overview(viewer: User, now: datetime) -> Overview:
-    """The last two years of months; three statements at most."""
+    """The last two years of months, each with its last close; one statement, two without months."""
     keeps = can(viewer, "read_books", None)
     current = str(Month.of(int(now.timestamp())))
-    closes: dict[int, PeriodClose] = {}
-    periods = list(Period.objects.order_by("-name")[:_MONTHS])
-    for close in PeriodClose.objects.filter(period__in=[p.pk for p in periods]).order_by("version"):
-        closes[close.period_id] = close
-    months = [_row(period, closes.get(period.pk), keeps) for period in periods]
+    last = FilteredRelation("closes", condition=Q(closes__version=F("version")))
+    found = Period.objects.annotate(last=last, waiting=_waiting()).annotate(
+        control=F("last__control"), ended=F("last__closed_at"), found=F("last__findings")
+    )
+    rows = list(found.order_by("-name")[:_MONTHS])
+    months = [_row(row, keeps) for row in rows]
     if current not in {month.name for month in months}:
         currency = load_conf().currency
         state = str(PeriodState.OPEN)
         months.insert(0, MonthRow(current, state, 0, currency, None, None, ()))
-    waiting = Adjustment.objects.filter(decided_at__isnull=True).count() if keeps else 0
+    waiting = 0
+    if keeps:
+        waiting = (rows[0].waiting or 0) if rows else _undecided().count()
     return Overview(keeps, current, months, waiting)
 
 
-def _row(period: Period, close: PeriodClose | None, keeps: bool) -> MonthRow:
+def _undecided() -> QuerySet[Adjustment]:
+    return Adjustment.objects.filter(decided_at__isnull=True)
+
+
+def _waiting() -> Subquery:
+    """How many amounts by hand nobody has decided on, beside each month."""
+    counted = _undecided().order_by().values("decided_at").annotate(n=Count("pk")).values("n")
+    return Subquery(counted)
+
+
+def _row(row: Any, keeps: bool) -> MonthRow:
+    has = keeps and row.control is not None
     return MonthRow(
-        period.name,
-        period.state,
-        period.version,
-        period.currency,
-        from_minor(close.control, period.currency) if close and keeps else None,
-        close.closed_at if close else None,
-        tuple(close.findings) if close and keeps else (),
+        row.name,
+        row.state,
+        row.version,
+        row.currency,
+        from_minor(row.control, row.currency) if has else None,
+        row.ended,
+        tuple(row.found or ()) if has else (),
     )
 
 
@@ -77,3 +100,91 @@ def reconciliation(viewer: User) -> Reconciliation | None:
             "Only those who keep or audit the books may see this. Ask an administrator."
         )
     return Reconciliation.objects.order_by("-pk").first()
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """An account's bill of one closed month beside the one before; `number`: its last statement."""
+
+    account: str
+    before: Decimal
+    after: Decimal
+    currency: str
+    number: int | None
+
+    @property
+    def change(self) -> Decimal:
+        """After less before."""
+        return self.after - self.before
+
+    @property
+    def percent(self) -> int | None:
+        """Of before, towards zero; None where there was nothing."""
+        return int(self.change * 100 / self.before) if self.before else None
+
+
+@dataclass(frozen=True, slots=True)
+class Burn:
+    """A running budget: hours, or amounts of its currency."""
+
+    owner: str
+    limit: Decimal
+    used: Decimal
+    kept: Decimal
+    unit: str
+
+    @property
+    def percent(self) -> int:
+        """Used and kept of the limit; 100 where nothing is allowed."""
+        return int((self.used + self.kept) * 100 / self.limit) if self.limit else 100
+
+
+def movers(scope: Scope, months: Sequence[tuple[str, int, str]]) -> list[Mover]:
+    """The largest changes between two closed months, `(name, version, currency)` the later first.
+
+    One statement; nothing where there are no two months of one currency. Raises Forbidden.
+    """
+    require_reader(scope.viewer)
+    if len(months) < 2 or months[0][2] != months[1][2]:
+        return []
+    (later, last, currency), (earlier, first, _) = months[:2]
+    bills = Statement.objects.filter(close__period__name__in=(later, earlier)).values_list(
+        "account", "close__period__name", "close__version", "units", "number"
+    )
+    units: dict[str, dict[str, int]] = {}
+    numbers: dict[str, int] = {}
+    for account, name, version, amount, number in bills:
+        if version == (last if name == later else first):
+            units.setdefault(account, {})[name] = amount
+            if name == later:
+                numbers[account] = number
+    found = [
+        Mover(
+            scope.place(account).team or account,
+            from_minor(of.get(earlier, 0), currency),
+            from_minor(of.get(later, 0), currency),
+            currency,
+            numbers.get(account),
+        )
+        for account, of in units.items()
+    ]
+    found.sort(key=lambda mover: (-abs(mover.change), mover.account))
+    return [mover for mover in found if mover.change][:_NEAREST]
+
+
+def burning(viewer: User, now: datetime) -> list[Burn]:
+    """The running budgets that are nearest to their limit; one statement. Raises Forbidden."""
+    require_reader(viewer)
+    rows = Budget.objects.filter(valid_from__lte=now, valid_until__gt=now)
+    rows = rows.select_related("account__team", "account__project__team")
+    found = [_burn(budget) for budget in rows]
+    return sorted(found, key=lambda burn: (-burn.percent, burn.owner))[:_NEAREST]
+
+
+def _burn(budget: Budget) -> Burn:
+    limit, used, kept = (
+        from_steps(each) if budget.is_money else Decimal(each) / _S_PER_HOUR
+        for each in (budget.limit, budget.spent, budget.committed)
+    )
+    unit = budget.currency if budget.is_money else "GPU-hours"
+    return Burn(owner_path(budget) or "the organisation", limit, used, kept, unit)

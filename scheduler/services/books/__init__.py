@@ -31,11 +31,13 @@ from scheduler.services.books.policies import (
 from scheduler.services.books.posting import CloseBlocked
 from scheduler.services.books.reconciling import reconcile_books
 from scheduler.services.books.reopening import reopen_period
+from scheduler.services.books.trying import Trial, try_period
 from scheduler.services.books.verifying import LedgerReport, verify_ledger
 
 __all__ = [
     "CloseBlocked",
     "LedgerReport",
+    "Trial",
     "approve_retirement",
     "approve_spending",
     "approve_terms",
@@ -56,5 +58,6 @@ __all__ = [
     "set_charging",
     "set_share_policy",
     "soft_close_period",
+    "try_period",
     "verify_ledger",
 ]

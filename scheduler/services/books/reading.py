@@ -156,6 +156,19 @@ def _held(
                     yield replace(held, tier=tier, start_s=begin, end_s=end)
 
 
+def nobodys(month: Month) -> list[str]:
+    """Segments that say a card was held or kept, and not for whom: nobody would pay for them."""
+    unheld = Q(bucket__in=[str(b) for b in ALLOCATED], attempt__isnull=True)
+    unkept = Q(bucket=str(Bucket.RESERVED_IDLE), project__isnull=True, team__isnull=True)
+    rows = _within(month).filter(unheld | unkept).order_by("id")
+    fields = ("device_id", "bucket", "start_s", "end_s")
+    return [
+        f"device {device} is {bucket} from second {start_s} to "
+        f"{'now' if end_s is None else end_s} for nobody"
+        for device, bucket, start_s, end_s in rows.values_list(*fields)
+    ]
+
+
 def reserved_in(month: Month) -> Iterator[Held]:
     """The month's segments kept for somebody and not used: by project, or by team."""
     teams = dict(Project.objects.order_by().values_list("pk", "team_id"))

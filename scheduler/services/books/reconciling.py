@@ -46,6 +46,7 @@ def _checks(now: datetime) -> Iterator[tuple[str, str, list[str]]]:
     for month in months:
         what = f"{month}: allocated + idle + unallocated = in service"
         yield "partition", what, _partition(month)
+        yield "attribution", f"{month}: GPU-seconds held by nobody = 0", reading.nobodys(month)
     count, broken, unbalanced = check_chain()
     yield "chain", f"{count} entries are as they were posted", broken
     yield "balance", "debits = credits", unbalanced
