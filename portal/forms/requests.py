@@ -10,7 +10,7 @@ from django import forms
 from django.utils import timezone
 
 from accounts.models import User
-from scheduler.states import DENY_WORDS, KIND_WORDS, Outcome
+from scheduler.states import DENY_WORDS, KIND_WORDS, Outcome, RequestKind
 
 USUAL_DAYS = 90
 _MOST = 2**31 - 1
@@ -42,12 +42,17 @@ def _why() -> forms.CharField:
     )
 
 
-def begin_of(day: date, now: datetime) -> datetime:
-    """The first moment of a day; today begins now."""
+def _hour(label: str) -> forms.TimeField:
+    widget = forms.TimeInput(attrs={"type": "time"}, format="%H:%M")
+    return forms.TimeField(label=label, widget=widget, required=False)
+
+
+def begin_of(day: date, now: datetime, hour: time | None = None) -> datetime:
+    """That hour of a day, else its first moment; today begins now."""
     local = timezone.localtime(now)
-    if day == local.date():
+    if hour is None and day == local.date():
         return now
-    return datetime.combine(day, time(), local.tzinfo)
+    return datetime.combine(day, hour or time(), local.tzinfo)
 
 
 class WishForm(forms.Form):
@@ -55,7 +60,9 @@ class WishForm(forms.Form):
 
     amount = _amount("How many", hint="GPUs; hours of time limit, GPU-hours, or money.")
     valid_from = _date("From")
-    valid_until = _date("Until", "That day is the first without it.")
+    from_hour = _hour("From, hour")
+    valid_until = _date("Until", "Without an hour, that day is the first without it.")
+    until_hour = _hour("Until, hour")
     justification = _why()
 
     def wish(self, now: datetime) -> dict[str, Any]:
@@ -63,8 +70,8 @@ class WishForm(forms.Form):
         sent = self.cleaned_data
         return {
             "amount": sent["amount"],
-            "valid_from": begin_of(sent["valid_from"], now),
-            "valid_until": begin_of(sent["valid_until"], now),
+            "valid_from": begin_of(sent["valid_from"], now, sent["from_hour"]),
+            "valid_until": begin_of(sent["valid_until"], now, sent["until_hour"]),
             "justification": sent["justification"],
         }
 
@@ -86,7 +93,9 @@ class AskForm(WishForm):
         "gpu_model",
         "amount",
         "valid_from",
+        "from_hour",
         "valid_until",
+        "until_hour",
         "justification",
     )
 
@@ -100,17 +109,16 @@ class AskForm(WishForm):
         models: Iterable[str],
         owner: str,
         now: datetime,
+        kind: str = "",
     ) -> AskForm:
-        """With what this person may choose."""
-        today = timezone.localtime(now).date()
-        form = cls(
-            data,
-            initial={
-                "owner": owner,
-                "valid_from": today,
-                "valid_until": today + timedelta(days=USUAL_DAYS),
-            },
-        )
+        """With what this person may choose; a booking begins with the next hour and lasts two."""
+        today = timezone.localtime(now)
+        first = {"valid_from": today, "valid_until": today + timedelta(days=USUAL_DAYS)}
+        if kind == RequestKind.RESERVATION:
+            begin = today.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+            first = hours_between(begin, begin + timedelta(hours=2))
+        known = kind if kind in set(RequestKind) else str(RequestKind.GUARANTEED)
+        form = cls(data, initial={"owner": owner, "kind": known, **first})
         choices = {
             "owner": [(path, path) for path in owners],
             "pool": [("", "any pool"), *((name, name) for name in pools)],
@@ -119,6 +127,17 @@ class AskForm(WishForm):
         for name, offered in choices.items():
             cast(forms.ChoiceField, form.fields[name]).choices = offered
         return form
+
+
+def hours_between(begin: datetime, end: datetime) -> dict[str, Any]:
+    """The first values of a form for these moments."""
+    begin, end = timezone.localtime(begin), timezone.localtime(end)
+    return {
+        "valid_from": begin.date(),
+        "from_hour": begin.time(),
+        "valid_until": end.date(),
+        "until_hour": end.time(),
+    }
 
 
 _SAID = {
@@ -141,6 +160,7 @@ class DecideForm(forms.Form):
     )
     amount = _amount("How many, for less", required=False)
     valid_until = _date("Until, for shorter", required=False)
+    until_hour = _hour("Until, hour")
     reason_code = forms.ChoiceField(
         label="Reason, to deny",
         required=False,
@@ -157,10 +177,10 @@ class DecideForm(forms.Form):
     def said(self, now: datetime) -> dict[str, Any]:
         """As the service takes it; what belongs to another outcome is left out."""
         sent = dict(self.cleaned_data)
-        day = sent.pop("valid_until")
+        day, hour = sent.pop("valid_until"), sent.pop("until_hour")
         is_less = sent["outcome"] == Outcome.LESS
         sent["amount"] = sent["amount"] if is_less else None
-        sent["valid_until"] = begin_of(day, now) if is_less and day else None
+        sent["valid_until"] = begin_of(day, now, hour) if is_less and day else None
         return sent
 
 

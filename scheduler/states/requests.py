@@ -24,7 +24,7 @@ class RequestState(StrEnum):
 
 class RequestKind(StrEnum):
     """What is asked for: GPUs on top of a limit, a first way to a GPU model, hours on top of the
-    longest time limit, GPU-hours or money on top of a budget.
+    longest time limit, GPU-hours or money on top of a budget, GPUs booked from one hour to another.
     """
 
     GUARANTEED = "guaranteed"
@@ -34,12 +34,17 @@ class RequestKind(StrEnum):
     WALLTIME = "walltime"
     BUDGET = "budget"
     MONEY = "money"
+    RESERVATION = "reservation"
 
 
 # What limits how many GPUs somebody holds: only this is in the way of others, and can be replayed.
 GPU_KINDS = frozenset(
     {RequestKind.GUARANTEED, RequestKind.BORROW, RequestKind.MAXIMUM, RequestKind.ACCESS}
 )
+
+
+# What the past can be played again with.
+REPLAYED_KINDS = GPU_KINDS | {RequestKind.RESERVATION}
 
 
 class ReviewStep(StrEnum):
@@ -135,4 +140,5 @@ KIND_WORDS: Mapping[RequestKind, str] = {
     RequestKind.WALLTIME: "Hours more of time limit",
     RequestKind.BUDGET: "GPU-hours of budget",
     RequestKind.MONEY: "Money of budget",
+    RequestKind.RESERVATION: "A booking of GPUs",
 }

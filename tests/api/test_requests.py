@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from datetime import timedelta
 
-from scheduler.models import Grant, QuotaRequest
+import pytest
+from django.utils import timezone
+
+from scheduler.models import Booking, Grant, MaintenanceWindow, QuotaRequest
+from scheduler.services.sites.windows import plan_window
 from tests import requesting
 from tests.api.conftest import fields_of, problem_of
 
@@ -44,6 +48,30 @@ def test_from_asking_to_a_grant(program, cluster, root, alice, lead, project):
     assert Grant.objects.get(pk=last.json()["grant"]).guaranteed == 1
     renewed = hers.post(f"{here}renew/")
     assert (renewed.status_code, renewed.json()["state"]) == (201, "draft")
+
+
+def test_gpus_are_booked_by_a_request(program, cluster, root, alice, lead, project):
+    hers, leads = program(alice), program(lead)
+    begin, end = "2029-12-01T08:00:00Z", "2029-12-01T18:00:00Z"
+    ask = {**ASK, "kind": "reservation", "owner": project.path, "pool": cluster.pool.name}
+    assert "valid_until" in fields_of(problem_of(hers.post("/requests/", ask), 400))
+    ask |= {"amount": 1, "valid_from": begin, "valid_until": end}
+    far = problem_of(hers.post("/requests/", ask), 422)
+    assert "valid_from" in fields_of(far)
+    begin, end = (timezone.now() + timedelta(hours=hours) for hours in (5, 9))
+    ask |= {"valid_from": begin.isoformat(), "valid_until": end.isoformat()}
+    made = hers.post("/requests/", ask).json()
+    assert (made["state"], made["booking"]) == ("lead_review", None)
+    plan_window(actor=root, pool=cluster.pool, from_at=begin, until_at=end, reason="disks")
+    said = {"version": made["version"], "outcome": "approve"}
+    clash = problem_of(leads.post(f"/requests/{made['id']}/decide/", said), 409, "booking_clash")
+    assert "maintenance" in clash["detail"]
+    assert hers.get(f"/requests/{made['id']}/").json() == made
+    MaintenanceWindow.objects.all().delete()
+    done = leads.post(f"/requests/{made['id']}/decide/", said).json()
+    assert done["booking"] == Booking.objects.get().pk
+    ended = hers.post(f"/requests/{made['id']}/revoke/", {"version": done["version"]})
+    assert (ended.status_code, Booking.objects.get().closed_as) == (200, "cancelled")
 
 
 def test_the_small_moves(program, cluster, alice, lead, project):

@@ -54,6 +54,15 @@ def test_what_nobody_limits_need_not_be_asked_for(terminal_of):
         _, err = alice.run(*ask, code=2)
         assert words in err
     alice.run("requests", "show", "999999", code=3)
+    ask = ("requests", "ask", "vision/digits", "1", "--why", WHY, "--kind", "reservation")
+    for more, words in (
+        ((), "how many hours"),
+        (("--hours", "2"), "which pool"),
+        (("--hours", "2", "--from", "soon"), "is no time"),
+        (("--hours", "2", "--from", "2020-01-01T08:00Z"), "has passed"),
+    ):
+        _, err = alice.run(*ask, *more, code=2)
+        assert words in " ".join(err.split())
 
 
 def test_teams_are_a_tree_that_can_be_changed(terminal_of):

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import Role, User
-from scheduler.models import Grant, QuotaRequest, RequestEvent, WhatIf
+from scheduler.models import Booking, Grant, QuotaRequest, RequestEvent, WhatIf
 from scheduler.services.requesting.asking import revise_request
 from scheduler.services.requesting.whatif import ask_whatif
 from scheduler.services.sharing.limits import set_quota
@@ -92,6 +92,45 @@ def test_an_estimate_stores_nothing(client, cluster, root, alice, lead, team, pr
     said = client.post("/requests/new/", wish).content.decode()
     assert "instead of" in said
     assert not QuotaRequest.objects.exists()
+
+
+def test_a_booking_is_asked_for_by_the_hour_and_decided_on(client, cluster, alice, lead, project):
+    client.force_login(alice)
+    assert "Ask for a booking" in client.get("/bookings/").content.decode()
+    page = client.get("/requests/new/?kind=reservation").content.decode()
+    assert '<option value="reservation" selected>' in page
+    day = (timezone.localdate() + timedelta(days=1)).isoformat()
+    wish = {"kind": "reservation", "amount": "4", "valid_from": day, "valid_until": day}
+    wish |= {"from_hour": "08:00", "until_hour": "18:30", "pool": "default"}
+    said = client.post("/requests/new/", fields(project, action="estimate", **wish))
+    # Four GPUs for ten and a half hours at 3.60.
+    for words in ("It can be booked now: 1 node (n1).", "151.20", "used or not"):
+        assert words in said.content.decode()
+    assert not QuotaRequest.objects.exists() and not Booking.objects.exists()
+    for wrong, words in (
+        ({"pool": ""}, "Say in which pool"),
+        ({"amount": "5"}, "go evenly"),
+        ({"until_hour": "07:00"}, "must end after"),
+        ({"until_hour": "soon"}, "valid time"),
+    ):
+        for action in ("estimate", "submit"):
+            page = client.post("/requests/new/", fields(project, action=action, **wish | wrong))
+            assert words in page.content.decode(), (wrong, action)
+    client.post("/requests/new/", fields(project, **wish))
+    here = f"/requests/{QuotaRequest.objects.get().pk}/"
+    client.force_login(lead)
+    client.post(f"{here}whatif/")
+    page = client.get(here).content.decode()
+    assert "Booked in default then, of 4 GPUs" in page
+    said = {"version": 3, "outcome": "less", "valid_until": day, "until_hour": "12:00"}
+    version = QuotaRequest.objects.get().version
+    assert client.post(f"{here}decide/", {**said, "version": version}).status_code == 302
+    booking = Booking.objects.get()
+    assert timezone.localtime(booking.until_at).hour == 12
+    page = client.get(here).content.decode()
+    assert f"booking {booking.pk}</a>: 1 node, planned" in page and "End it now" in page
+    client.post(f"{here}revoke/", {"version": QuotaRequest.objects.get().version})
+    assert "given back; jobs inside are stopped" in client.get(here).content.decode()
 
 
 def test_looking_changes_nothing(client, asked, lead):

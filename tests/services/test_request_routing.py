@@ -23,7 +23,7 @@ LEAD, ADMIN, FINANCE = "lead", "lead admin", "lead finance"
 ALL = "lead admin finance"
 
 # Kind, amount, what a month of it costs: what the team has left for the project is 2 guaranteed,
-# 2 to borrow, a maximum of 3, 6 hours, 80 GPU-hours and 500 EUR; a GPU-hour is 3.60 EUR.
+# 2 to borrow, a maximum of 3, 6 hours, 80 GPU-hours, 500 EUR and 2 to book; a GPU-hour is 3.60.
 EDGES = (
     ("guaranteed", 2, "5184"),
     ("borrow", 2, "5184"),
@@ -32,6 +32,7 @@ EDGES = (
     ("walltime", 6, "0"),
     ("budget", 80, "288"),
     ("money", 500, "500"),
+    ("reservation", 2, "5184"),
 )
 
 

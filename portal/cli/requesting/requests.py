@@ -64,16 +64,26 @@ def ask(
         str,
         typer.Option(
             help="guaranteed, borrow, maximum or access (GPUs), walltime (hours more of time "
-            "limit), budget (GPU-hours) or money (of a budget)."
+            "limit), budget (GPU-hours), money (of a budget), reservation (GPUs, by the hour)."
         ),
     ] = "guaranteed",
     pool: Annotated[str, typer.Option(help="Only this pool.")] = "",
     gpu_model: Annotated[str, typer.Option(help="Only GPUs of this model.")] = "",
-    days: Annotated[int, typer.Option(help="For so many days from now.")] = 90,
+    begin: Annotated[
+        str, typer.Option("--from", help="When it begins, such as 2026-12-01T08:00Z; else now.")
+    ] = "",
+    days: Annotated[int, typer.Option(help="For so many days.")] = 90,
+    hours: Annotated[
+        float | None, typer.Option(help="For so many hours instead; a reservation needs them.")
+    ] = None,
     draft: Annotated[bool, typer.Option("--draft", help="Keep it; submit it later.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Ask for quota."""
+    if kind == "reservation" and hours is None:
+        raise typer.BadParameter("say for how many hours it is booked", param_hint="--hours")
+    start = _moment(begin, "--from") if begin else datetime.now(UTC)
+    lasts = timedelta(days=days) if hours is None else timedelta(hours=hours)
     body: dict[str, Any] = {
         "owner": owner,
         "kind": kind,
@@ -82,7 +92,8 @@ def ask(
         "gpu_model": gpu_model,
         "justification": why,
         "is_draft": draft,
-        "valid_until": (datetime.now(UTC) + timedelta(days=days)).isoformat(),
+        "valid_from": start.isoformat() if begin else None,
+        "valid_until": (start + lasts).isoformat(),
     }
     _post("/requests/", body, as_json)
 
@@ -107,8 +118,10 @@ def whatif(number: Number, as_json: AsJson = False) -> None:
         print_line(f"{words}; ask again.")
         return
     heads = ["", "AS IT IS", *(f"+{amount}" for amount in answer["question"]["amounts"][1:])]
+    booking = answer.get("booking") or {}
     rows = {
         f"cost a month, {answer['currency']}": answer["monthly_cost"],
+        "GPUs booked then": booking.get("booked"),
         "GPU-hours the budget has left": answer["budget_hours_left"],
         "money the budget has left": answer.get("budget_money_left"),
         "guaranteed to teams": answer["capacity"]["guaranteed"],
@@ -116,6 +129,8 @@ def whatif(number: Number, as_json: AsJson = False) -> None:
     }
     rows |= {f"p90 wait of {team['name']}, s": team["p90_s"] for team in answer["teams"]}
     print_table(heads, [[name, *cells] for name, cells in rows.items() if cells], "")
+    if booking.get("clash"):
+        print_line(booking["clash"])
     for note in answer["notes"]:
         print_line(note)
 
@@ -144,6 +159,7 @@ def decide(
     version: Seen = None,
     amount: Annotated[int | None, typer.Option(help="How many, for less.")] = None,
     reason: Annotated[str, typer.Option(help="A reason code, to deny.")] = "",
+    until: Annotated[str, typer.Option(help="When it ends, for shorter: 2026-12-01T18:00Z.")] = "",
     comment: Annotated[str, typer.Option(help="Sent to whoever asked.")] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -151,6 +167,8 @@ def decide(
     body: dict[str, Any] = {"outcome": outcome, "reason_code": reason, "comment": comment}
     if amount is not None:
         body["amount"] = amount
+    if until:
+        body["valid_until"] = _moment(until, "--until").isoformat()
     _change(number, "decide", version, body, as_json)
 
 
@@ -192,6 +210,16 @@ def renew(number: Number, as_json: AsJson = False) -> None:
 def revoke(number: Number, version: Seen = None, as_json: AsJson = False) -> None:
     """End what was granted before its time; what runs goes on."""
     _change(number, "revoke", version, {}, as_json)
+
+
+def _moment(text: str, option: str) -> datetime:
+    """A time with its zone; without one it is UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        words = f"{text!r} is no time; write one such as 2026-12-01T08:00Z"
+        raise typer.BadParameter(words, param_hint=option) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _change(

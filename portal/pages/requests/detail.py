@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from accounts.errors import Conflict, DomainError, Forbidden, NotFound
-from portal.forms.requests import AssignForm, DecideForm, TextForm, WishForm
+from portal.forms.requests import AssignForm, DecideForm, TextForm, WishForm, hours_between
 from portal.pages.access import page, viewer_of
 from scheduler.models import QuotaRequest, RequestVersion
 from scheduler.selectors import requesting as select
@@ -27,6 +27,7 @@ from scheduler.states import (
     KIND_WORDS,
     REQUEST_WORDS,
     REVIEW_STATES,
+    RequestKind,
     RequestState,
 )
 
@@ -84,7 +85,9 @@ def show(
         "is_mine": is_mine,
         "is_open": found.state not in FINAL_REQUEST_STATES,
         "is_draft": found.state == RequestState.DRAFT,
-        "wish_form": _wish_form(asked) if is_mine else None,
+        "wish_form": _wish_form(found, asked) if is_mine else None,
+        "booking_state": found.booking.state_at(now) if found.booking else "",
+        "is_booking": found.kind == RequestKind.RESERVATION,
         "now": now,
     }
     return render(
@@ -92,15 +95,12 @@ def show(
     )
 
 
-def _wish_form(asked: RequestVersion) -> WishForm:
-    return WishForm(
-        initial={
-            "amount": asked.amount,
-            "valid_from": timezone.localtime(asked.valid_from).date(),
-            "valid_until": timezone.localtime(asked.valid_until).date(),
-            "justification": asked.justification,
-        }
-    )
+def _wish_form(found: QuotaRequest, asked: RequestVersion) -> WishForm:
+    times = hours_between(asked.valid_from, asked.valid_until)
+    if found.kind != RequestKind.RESERVATION:
+        del times["from_hour"], times["until_hour"]
+    words = {"amount": asked.amount, "justification": asked.justification}
+    return WishForm(initial={**words, **times})
 
 
 def _assign_form(viewer: Any, found: QuotaRequest, now: datetime) -> AssignForm | None:

@@ -15,15 +15,14 @@ from accounts.models import User
 from accounts.selectors import submittable_projects
 from portal.forms.requests import AskForm
 from portal.pages.access import page, viewer_of
+from portal.pages.requests.foreseen import foreseen, wish_of
 from scheduler.selectors import requesting as select
-from scheduler.selectors.cluster import get_visible_pool, visible_pools
+from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.sharing import get_visible_owner
 from scheduler.services.requesting.asking import ask_for_quota
 from scheduler.services.requesting.deciding import decide_request
-from scheduler.services.requesting.replaying import Question
 from scheduler.services.requesting.standing import gpu_models_known, standing_of
-from scheduler.services.requesting.whatif import estimate
-from scheduler.states import GPU_KINDS, KIND_WORDS, Outcome, RequestKind, RequestState
+from scheduler.states import KIND_WORDS, Outcome, RequestState
 
 _MOST_AT_ONCE = 50
 
@@ -93,7 +92,7 @@ def approve_several(request: HttpRequest) -> HttpResponseBase:
 
 @page("GET", "POST")
 def request_new(request: HttpRequest) -> HttpResponseBase:
-    """The form; `action=estimate` replays the past with it, and nothing is stored."""
+    """The form; `action=estimate` says what it would cost and bring, and nothing is stored."""
     viewer, now = viewer_of(request), timezone.now()
     projects = list(submittable_projects(viewer))
     owners = [project.path for project in projects]
@@ -107,12 +106,13 @@ def request_new(request: HttpRequest) -> HttpResponseBase:
         models=gpu_models_known(),
         owner=owner,
         now=now,
+        kind=request.GET.get("kind", ""),
     )
     context: dict[str, Any] = {"form": form, "owner": owner, "owners": owners}
+    context["zone"] = timezone.get_current_timezone_name()
     if request.method == "POST" and form.is_valid():
         if request.POST.get("action") == "estimate":
-            context["estimate"] = _estimated(viewer, form, now)
-            context["was_estimated"] = True
+            context["foreseen"] = foreseen(viewer, form, now)
         else:
             made = _made(viewer, form, now, is_draft=request.POST.get("action") == "draft")
             if made is not None:
@@ -128,34 +128,11 @@ def request_new(request: HttpRequest) -> HttpResponseBase:
     return render(request, "requests/new.html", context)
 
 
-def _wish(viewer: User, form: AskForm, now: datetime) -> dict[str, Any]:
-    sent = form.cleaned_data
-    pool = get_visible_pool(viewer, sent["pool"]) if sent["pool"] else None
-    return {
-        "owner": get_visible_owner(viewer, sent["owner"]),
-        "kind": sent["kind"],
-        "pool": pool,
-        "gpu_model": sent["gpu_model"],
-        **form.wish(now),
-    }
-
-
 def _made(viewer: User, form: AskForm, now: datetime, *, is_draft: bool) -> Any:
     try:
-        return ask_for_quota(actor=viewer, now=now, is_draft=is_draft, **_wish(viewer, form, now))
+        return ask_for_quota(actor=viewer, now=now, is_draft=is_draft, **wish_of(viewer, form, now))
     except (NotFound, Forbidden):
         raise
     except DomainError as refused:
         form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
         return None
-
-
-def _estimated(viewer: User, form: AskForm, now: datetime) -> tuple[float, float] | None:
-    """p90 of the waits without and with it, in seconds."""
-    wish = _wish(viewer, form, now)
-    if wish["kind"] not in GPU_KINDS:
-        return None
-    question = Question(
-        wish["owner"], RequestKind(wish["kind"]), wish["pool"], wish["gpu_model"], (wish["amount"],)
-    )
-    return estimate(question, now=now)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from django.conf import settings
 from django.db import models
 
+from scheduler.models.calendar import Booking
 from scheduler.models.cluster import Pool
 from scheduler.models.exact import ExactAmount
 from scheduler.models.sharing import Budget, Grant
@@ -68,7 +69,8 @@ class QuotaRequest(models.Model):
     `assigned_to` was asked by name to take it, which gives no right and takes none from others.
     `step_at` is when that step began, `due_at` when its time is over, `touched_at` when a person
     last did anything. `granted` is empty for GPU-hours and money, which are added to `budget`; what
-    is not used of them is taken back at `returns_at`, which is empty once that was done.
+    is not used of them is taken back at `returns_at`, which is empty once that was done. `booking`
+    is what a request for one became.
     """
 
     team = models.ForeignKey("accounts.Team", on_delete=models.CASCADE, related_name="+")
@@ -100,6 +102,9 @@ class QuotaRequest(models.Model):
     )
     budget = models.ForeignKey(Budget, on_delete=models.SET_NULL, null=True, blank=True)
     returns_at = models.DateTimeField(null=True, blank=True)
+    booking = models.OneToOneField(
+        Booking, on_delete=models.SET_NULL, null=True, blank=True, related_name="request"
+    )
 
     class Meta:
         ordering = ["-id"]

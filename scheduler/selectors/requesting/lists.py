@@ -51,7 +51,7 @@ def is_small(request: QuotaRequest, asked: RequestVersion) -> bool:
 def visible_requests(viewer: User) -> QuerySet[QuotaRequest]:
     """Drafts are their writers' alone."""
     rows = QuotaRequest.objects.select_related(
-        "team", "project__team", "pool", "asked_by", "granted", "assigned_to"
+        "team", "project__team", "pool", "asked_by", "granted", "assigned_to", "booking"
     )
     decided = RequestDecision.objects.filter(decided_by=viewer).values("request")
     seen = Q(pk__in=decided) | _others(viewer)

@@ -43,9 +43,14 @@ def cancel_booking(
     booking = locked(booking, version)
     if booking.closed_as == BookingState.CANCELLED:
         return booking
+    give_back(booking, actor=actor, now=now)
+    return booking
+
+
+def give_back(booking: Booking, *, actor: User, now: datetime) -> None:
+    """The same of a locked row, once the caller has looked at rights."""
     refuse_if_over(booking, now)
     _close(booking, BookingState.CANCELLED, actor=actor, now=now)
-    return booking
 
 
 def release_unused(*, now: datetime) -> int:

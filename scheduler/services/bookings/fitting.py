@@ -40,7 +40,7 @@ def find_nodes(wanted: Wanted, *, now: datetime, rather: Sequence[int] = ()) -> 
     The pool is locked by the caller, so that two bookings see each other. Raises Invalid if there
     never are enough such nodes, Conflict with what is in the way.
     """
-    has = _gpus_by_node(wanted)
+    has = gpus_by_node(wanted.pool, wanted.gpu_model)
     least = wanted.gpus_per_node or (1 if wanted.gpu_model else 0)
     fitting = [node for node, gpus in has.items() if gpus >= least]
     if len(fitting) < wanted.nodes:
@@ -80,13 +80,13 @@ def _others(wanted: Wanted, now: datetime) -> list[Booking]:
     return [one for one in found if one.pk != wanted.instead_of]
 
 
-def _gpus_by_node(wanted: Wanted) -> dict[int, int]:
+def gpus_by_node(pool: Pool, gpu_model: str) -> dict[int, int]:
     """GPUs of the wanted model by node of the pool; nodes without any count for whole nodes."""
-    nodes = Node.objects.filter(pool=wanted.pool).exclude(state=NodeState.RETIRED)
+    nodes = Node.objects.filter(pool=pool).exclude(state=NodeState.RETIRED)
     found = dict.fromkeys(nodes.order_by("name").values_list("pk", flat=True), 0)
     devices = Device.objects.filter(node__in=found, is_present=True, in_service=True)
-    if wanted.gpu_model:
-        devices = devices.filter(model=wanted.gpu_model)
+    if gpu_model:
+        devices = devices.filter(model=gpu_model)
     counts = devices.order_by().values_list("node").annotate(count=Count("pk"))
     return found | dict(counts)
 

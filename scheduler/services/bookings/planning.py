@@ -62,7 +62,40 @@ def plan_booking(
     clashes with.
     """
     require_booker(actor, owner)
-    now = now or timezone.now()
+    return make_booking(
+        actor=actor,
+        created_by=actor,
+        owner=owner,
+        pool=pool,
+        nodes=nodes,
+        from_at=from_at,
+        until_at=until_at,
+        gpus_per_node=gpus_per_node,
+        gpu_model=gpu_model,
+        name=name,
+        note=note,
+        now=now or timezone.now(),
+    )
+
+
+def make_booking(
+    *,
+    actor: User | None,
+    created_by: User | None,
+    owner: Project | Team,
+    pool: Pool,
+    nodes: int,
+    from_at: datetime,
+    until_at: datetime,
+    gpus_per_node: int = 0,
+    gpu_model: str = "",
+    name: str = "",
+    note: str = "",
+    now: datetime,
+) -> Booking:
+    """The same once somebody who may has agreed, in the caller's transaction; `created_by` is whose
+    wish it is, and is told of what happens to it.
+    """
     _check_time(from_at, until_at, now)
     if from_at < now - timedelta(minutes=1):
         raise Invalid("It would begin in the past; choose a later time.", field="from_at")
@@ -85,7 +118,7 @@ def plan_booking(
         until_at=until_at,
         note=note.strip()[:200],
         node_ids=find_nodes(wanted, now=now),
-        created_by=actor,
+        created_by=created_by,
     )
     refuse_beyond_quota(owner, booking)
     record(actor, "booking.plan", booking, after=pictured(booking), now=now)

@@ -40,7 +40,7 @@ def refuse_beyond_quota(owner: Project | Team, booking: Booking) -> None:
             for one in beside
             if quota.pool_id in (None, one.pool_id) and quota.gpu_model in ("", one.gpu_model)
         ]
-        gpus, before = _gpus_of(booking), sum(map(_gpus_of, others))
+        gpus, before = gpus_of(booking), sum(map(gpus_of, others))
         if gpus + before > most:
             also = f" beside {before} booked then" if before else ""
             raise Invalid(
@@ -56,7 +56,7 @@ def _name(account: Account) -> str:
     return account.team.slug if account.team is not None else "the organisation"
 
 
-def _gpus_of(booking: Booking) -> int:
+def gpus_of(booking: Booking) -> int:
     """Of a booking of whole nodes those of the nodes it has now."""
     if booking.gpus_per_node:
         return booking.nodes * booking.gpus_per_node

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from django.db.models import Q
+
 from accounts.models import Project, Team
 from accounts.selectors import rates_over
 from scheduler.conf import load_conf
 from scheduler.ledger.currencies import exponent_of
 from scheduler.models import Account, Budget, Device, Pool, Quota
 from scheduler.money import STEPS, cost_of
+from scheduler.services.bookings.requested import booked_then
 from scheduler.services.sharing.effective import Effective, effective_of
 from scheduler.states import RequestKind
 
@@ -67,6 +70,7 @@ def free_envelope(
     gpu_model: str,
     *,
     start: datetime,
+    until: datetime,
     now: datetime,
 ) -> int | None:
     """What a lead may give this project of what the team has, in the kind's unit; None: no limit.
@@ -77,6 +81,8 @@ def free_envelope(
         return 0
     if kind in BUDGET_KINDS:
         return _free_of_budget(owner, start, is_money=kind is RequestKind.MONEY)
+    if kind is RequestKind.RESERVATION:
+        return _free_to_book(owner.team, pool, gpu_model, start=start, until=until, now=now)
     above = limits_now(quota_for(owner.team, pool, gpu_model), now=now)
     own = limits_now(quota_for(owner, pool, gpu_model), now=now)
     if kind is RequestKind.GUARANTEED:
@@ -90,6 +96,26 @@ def free_envelope(
     field = FIELD_OF[kind]
     most = getattr(above, field) if above else None
     return None if most is None else max(0, most - (getattr(own, field) or 0))
+
+
+def _free_to_book(
+    team: Team,
+    pool: Pool | None,
+    gpu_model: str,
+    *,
+    start: datetime,
+    until: datetime,
+    now: datetime,
+) -> int | None:
+    """What the team is guaranteed then and has not booked; None for a team without any quota."""
+    quotas = Quota.objects.filter(
+        Q(pool=None) | Q(pool=pool), account__team=team, gpu_model__in={"", gpu_model}
+    )
+    own = effective_of(quotas, now=start).values()
+    if not own:
+        return None
+    most = max(one.guaranteed for one in own)
+    return max(0, most - booked_then(start, until, now=now, team=team))
 
 
 def _free_of_budget(project: Project, moment: datetime, *, is_money: bool) -> int | None:
@@ -118,7 +144,7 @@ def cost_of_asking(
     now: datetime,
 ) -> Cost:
     """What it costs if it is used in full; a maximum is priced like what it allows, hours of time
-    limit cost nothing by themselves, and money is what it is.
+    limit cost nothing by themselves, and money is what it is. What is booked costs used or not.
     """
     period = valid_until - valid_from
     first = min(period, MONTH)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import Project, Team, User
@@ -60,7 +61,7 @@ def ask_for_quota(
         valid_until,
         justification.strip(),
     )
-    check_ask(ask, most_days=routing_of(kind).most_days, now=now)
+    check_ask(actor, ask, most_days=routing_of(kind).most_days, now=now)
     _check_open(actor, ask)
     team = owner.team if isinstance(owner, Project) else owner
     request = QuotaRequest.objects.create(
@@ -91,7 +92,7 @@ def submit_request(
     if request.state != RequestState.DRAFT:
         raise Conflict("This was submitted before.", code="not_a_draft")
     asked = request.versions.get(number=request.revision)
-    check_ask(_ask_of(request, asked), most_days=routing_of(request.kind).most_days, now=now)
+    check_ask(actor, _ask_of(request, asked), most_days=routing_of(request.kind).most_days, now=now)
     _submit(request, actor, now)
     return request
 
@@ -125,7 +126,7 @@ def revise_request(
     )
     if ask == _ask_of(request, before):
         raise Invalid("This says the same as before; change something.", field="amount")
-    check_ask(ask, most_days=routing_of(request.kind).most_days, now=now)
+    check_ask(actor, ask, most_days=routing_of(request.kind).most_days, now=now)
     if request.state == RequestState.DRAFT:
         before.delete()
         _write(request, request.revision, ask, actor, now)
@@ -244,6 +245,12 @@ def _check_open(actor: User, ask: Ask) -> None:
         same = same.filter(project=ask.owner)
     else:
         same = same.filter(team=ask.owner, project=None)
+    if ask.kind is RequestKind.RESERVATION:
+        same = same.filter(
+            versions__number=F("revision"),
+            versions__valid_from__lt=ask.valid_until,
+            versions__valid_until__gt=ask.valid_from,
+        )
     other = same.first()
     if other is not None:
         raise Invalid(f"{other} asks for the same and is open. Revise that one.", field="kind")

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from accounts.models import Project, Team
+from accounts.models import Project, Team, User
 from scheduler.conf import load_conf
 from scheduler.models import Device, Pool, Quota
+from scheduler.services.bookings.requested import fit_of
 from scheduler.services.errors import Invalid
 from scheduler.services.requesting.amounts import (
     BUDGET_KINDS,
@@ -47,7 +48,7 @@ class Ask:
     justification: str
 
 
-def check_ask(ask: Ask, *, most_days: int, now: datetime) -> None:
+def check_ask(actor: User, ask: Ask, *, most_days: int, now: datetime) -> None:
     """Raises Invalid for the first thing that cannot be granted."""
     _check_amount(ask)
     _check_period(ask, most_days, now)
@@ -58,7 +59,10 @@ def check_ask(ask: Ask, *, most_days: int, now: datetime) -> None:
             field="justification",
         )
     _check_flavour(ask)
-    _check_effect(ask, now)
+    if ask.kind is RequestKind.RESERVATION:
+        _check_booking(actor, ask, now)
+    else:
+        _check_effect(ask, now)
 
 
 def _check_amount(ask: Ask) -> None:
@@ -106,6 +110,22 @@ def _check_flavour(ask: Ask) -> None:
         known = known.filter(node__pool=ask.pool)
     if not known.exists() and not Quota.objects.filter(gpu_model=ask.gpu_model).exists():
         raise Invalid("There is no such GPU model here. Choose one of the list.", field="gpu_model")
+
+
+def _check_booking(actor: User, ask: Ask, now: datetime) -> None:
+    """Raises Invalid for what could not be booked now."""
+    if ask.pool is None:
+        raise Invalid("Say in which pool; GPUs are booked of one.", field="pool")
+    fit_of(
+        actor=actor,
+        owner=ask.owner,
+        pool=ask.pool,
+        gpu_model=ask.gpu_model,
+        gpus=ask.amount,
+        from_at=ask.valid_from,
+        until_at=ask.valid_until,
+        now=now,
+    )
 
 
 def _check_effect(ask: Ask, now: datetime) -> None:

@@ -1,5 +1,5 @@
-"""What was agreed becomes a grant, or part of a budget, in the transaction of the decision; how it
-ends: at its time, or revoked before."""
+"""What was agreed becomes a grant, part of a budget or a booking, in the transaction of the
+decision; how it ends: at its time, or revoked before."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from accounts.models import User
 from accounts.permissions import can
 from scheduler import events
 from scheduler.conf import load_conf
-from scheduler.models import Budget, Grant, Quota, QuotaRequest, SchedulerLease
+from scheduler.models import Booking, Budget, Grant, Quota, QuotaRequest, SchedulerLease
 from scheduler.money import from_steps, steps_of
+from scheduler.selectors.calendar.bookings import may_book
+from scheduler.services.bookings.closing import give_back
+from scheduler.services.bookings.planning import locked
+from scheduler.services.bookings.requested import book_agreed
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.requesting.amounts import (
     BUDGET_KINDS,
@@ -51,8 +55,33 @@ def carry_out(
         budget = _budget(request, start)
         _raise_budget(budget, amount)
         return {"budget": budget, "returns_at": min(valid_until, budget.valid_until)}
+    if request.kind == RequestKind.RESERVATION:
+        return {"booking": _book(request, actor, amount, start, valid_until, now)}
     grant = _grant(request, actor, amount, start, valid_until, now)
     return {"granted": grant}
+
+
+def _book(
+    request: QuotaRequest,
+    actor: User,
+    amount: int,
+    start: datetime,
+    valid_until: datetime,
+    now: datetime,
+) -> Booking:
+    assert request.pool is not None
+    return book_agreed(
+        actor=actor,
+        asked_by=request.asked_by,
+        owner=owner_of(request),
+        pool=request.pool,
+        gpu_model=request.gpu_model,
+        gpus=amount,
+        from_at=start,
+        until_at=valid_until,
+        note=str(request),
+        now=now,
+    )
 
 
 def _budget(request: QuotaRequest, start: datetime) -> Budget:
@@ -139,6 +168,8 @@ def take_back(request_id: int, *, now: datetime) -> bool:
 
 def may_revoke(actor: User, request: QuotaRequest) -> bool:
     """Whether this person may end what such a request grants."""
+    if request.booking_id is not None:
+        return actor.pk == request.asked_by_id or may_book(actor, owner_of(request))
     if request.kind not in BUDGET_KINDS:
         return can(actor, "operate", None)
     is_money = request.kind == RequestKind.MONEY
@@ -150,6 +181,8 @@ def is_in_force(request: QuotaRequest, now: datetime) -> bool:
     grant = request.granted
     if grant is not None:
         return grant.revoked_at is None and grant.valid_until > now
+    if request.booking is not None:
+        return not request.booking.closed_as and request.booking.until_at > now
     return request.returns_at is not None
 
 
@@ -158,7 +191,8 @@ def revoke_granted(
     *, actor: User, request_id: int, version: int, now: datetime | None = None
 ) -> QuotaRequest:
     """What was granted ends now, before its time: GPUs and hours count no more, of a budget what is
-    not used goes back. Final. Raises Forbidden for who may not set such limits, Conflict.
+    not used goes back, a booking is given back. Final. Raises Forbidden for who may not set such
+    limits or book, Conflict.
     """
     now = now or timezone.now()
     request = locked_request(request_id, version)
@@ -171,10 +205,25 @@ def revoke_granted(
         note(request, "revoked", actor=actor, now=now)
         tell_asker(request, "was revoked", "What runs goes on.", now=now)
         return request
+    if request.booking_id is not None:
+        _give_back(request, actor, now)
+        return request
     if request.returns_at is None:
         raise Conflict("There is nothing granted, or it has come to its end.", code="is_over")
     _return(request, actor, now)
     return request
+
+
+def _give_back(request: QuotaRequest, actor: User, now: datetime) -> None:
+    """The booking ends with what it came from. Raises Conflict for one that is over."""
+    assert request.booking is not None
+    give_back(locked(request.booking, None), actor=actor, now=now)
+    QuotaRequest.objects.filter(pk=request.pk).update(version=F("version") + 1, touched_at=now)
+    request.refresh_from_db()
+    text = "Its booking is given back; jobs inside are stopped."
+    note(request, "revoked", actor=actor, now=now, text=text)
+    if actor.pk != request.asked_by_id:
+        tell_asker(request, "was revoked", text, now=now)
 
 
 def _return(request: QuotaRequest, actor: User | None, now: datetime) -> None:

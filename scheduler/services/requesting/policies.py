@@ -19,6 +19,8 @@ from scheduler.states import RequestKind
 # Of a month's cost, in the currency of the prices.
 USUAL_MONEY_LIMIT = Decimal(10_000)
 USUAL_SLA_HOURS, USUAL_MOST_DAYS = 48, 365
+# What is booked is taken from everybody else, used or not.
+USUAL_BOOKED_DAYS = 30
 _MOST_MONEY = Decimal(10**12)
 _LONGEST_SLA_HOURS, _LONGEST_DAYS = 24 * 90, 3660
 
@@ -39,7 +41,8 @@ def routing_of(kind: str) -> Routing:
     rows = list(RequestPolicy.objects.filter(kind__in=["", kind]).order_by("-id"))
     rows.sort(key=lambda row: row.kind == "")
     if not rows:
-        return Routing(None, USUAL_MONEY_LIMIT, False, USUAL_SLA_HOURS, USUAL_MOST_DAYS)
+        days = USUAL_BOOKED_DAYS if kind == RequestKind.RESERVATION else USUAL_MOST_DAYS
+        return Routing(None, USUAL_MONEY_LIMIT, False, USUAL_SLA_HOURS, days)
     row = rows[0]
     return Routing(row, row.money_limit, row.always_admin, row.sla_hours, row.most_days)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import F
 
 from accounts.models import User
 from accounts.services.audit import record
@@ -61,10 +62,15 @@ def tend_requests(*, now: datetime) -> dict[str, int]:
         assert request.due_at is not None
         if now >= request.step_at + (request.due_at - request.step_at) / 2:
             done["reminded"] += _with_row(request.pk, _remind, now)
-    old = QuotaRequest.objects.filter(
-        state__in=OPEN_REQUEST_STATES, touched_at__lte=now - EXPIRE_AFTER
+    open_ones = QuotaRequest.objects.filter(state__in=OPEN_REQUEST_STATES)
+    old = open_ones.filter(touched_at__lte=now - EXPIRE_AFTER)
+    # Of hours that are over nothing can be booked any more.
+    past = open_ones.filter(
+        kind=RequestKind.RESERVATION,
+        versions__number=F("revision"),
+        versions__valid_until__lte=now,
     )
-    for pk in list(old.values_list("pk", flat=True)):
+    for pk in sorted({*old.values_list("pk", flat=True), *past.values_list("pk", flat=True)}):
         done["expired"] += _with_row(pk, _expire, now)
     return done
 
@@ -117,14 +123,16 @@ def _escalate(request: QuotaRequest, now: datetime) -> bool:
 
 
 def _expire(request: QuotaRequest, now: datetime) -> bool:
-    if request.state not in OPEN_REQUEST_STATES or request.touched_at > now - EXPIRE_AFTER:
+    if request.state not in OPEN_REQUEST_STATES:
         return False
+    text = f"Nobody has touched it for {EXPIRE_AFTER.days} days."
+    if request.touched_at > now - EXPIRE_AFTER:
+        text = "Nobody has decided before its hours were over."
     came_from = request.state
     moved = move_request(
         request, RequestState.EXPIRED, version=request.version, ended_at=now, route=[]
     )
     if moved:
-        text = f"Nobody has touched it for {EXPIRE_AFTER.days} days."
         note(request, "expired", actor=None, now=now, came_from=came_from, text=text)
         tell_asker(request, "has expired", text, now=now)
     return moved
@@ -230,6 +238,12 @@ def renew_request(*, actor: User, request: QuotaRequest, now: datetime) -> Quota
 
 def _had(request: QuotaRequest) -> tuple[int, datetime, datetime]:
     """How much was granted, from when until when. Raises Conflict if nothing was."""
+    booked = request.booking
+    if booked is not None and not booked.closed_as:
+        said = request.decisions.filter(outcome__in=(Outcome.APPROVE, Outcome.LESS)).last()
+        assert said is not None
+        assert said.amount is not None
+        return said.amount, booked.from_at, booked.until_at
     grant = request.granted
     if grant is not None and grant.revoked_at is None:
         fields = {"guaranteed": grant.guaranteed, "borrow": grant.borrow_limit}

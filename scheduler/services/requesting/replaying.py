@@ -17,11 +17,13 @@ from scheduler.selectors.traces import Window, window_of
 from scheduler.services.requesting.amounts import FIELD_OF
 from scheduler.services.sharing.effective import Effective, effective_of
 from scheduler.services.sharing.policies import policy_of_pool
+from scheduler.simulator.events import ClusterEvent, Happening
 from scheduler.simulator.teams import Teams
 from scheduler.simulator.whatif import Impact, Setting, impact_of
-from scheduler.states import GPU_KINDS, NodeState, RequestKind
+from scheduler.states import REPLAYED_KINDS, NodeState, RequestKind
 
 USUAL_DAYS = 14
+WEEK = timedelta(days=7)
 # About 4 ms of CPU for a job and a replay: three replays of so many stay below ten seconds.
 MOST_JOBS = 600
 # What is answered while somebody waits for a page.
@@ -30,13 +32,17 @@ MOST_JOBS_AT_ONCE = 150
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What would be granted to whom; `amounts` are the choices beside nothing, in GPUs."""
+    """What would be granted to whom; `amounts` are the choices beside nothing, in GPUs.
+
+    `hours`: from when until when they would be booked, for a booking alone.
+    """
 
     owner: Team | Project
     kind: RequestKind
     pool: Pool | None
     gpu_model: str
     amounts: tuple[int, ...]
+    hours: tuple[datetime, datetime] | None = None
 
     @property
     def team(self) -> Team:
@@ -80,16 +86,40 @@ def replay_past(
         return Past(pool, since, now, window, None, ())
     models = models_of(pool)
     notes = _notes(question, window, most_jobs, models)
-    if question.kind not in GPU_KINDS:
+    if question.kind not in REPLAYED_KINDS:
         return Past(pool, since, now, window, None, notes)
     policy, said = replayable_policy(pool)
     base = teams_today(window, pool, {question.gpu_model} - {""} or models, now, apart=apart)
     settings = [Setting(nodes=window.nodes, policy=policy, teams=base)]
     for amount in question.amounts:
-        teams = with_grant(base, question, amount)
-        settings.append(Setting(nodes=window.nodes, policy=policy, teams=teams))
+        settings.append(_with(settings[0], question, amount, window, since, now))
     impact = impact_of(window.workload, settings, tell)
     return Past(pool, since, now, window, impact, (*notes, *said))
+
+
+def _with(
+    base: Setting, question: Question, amount: int, window: Window, since: datetime, now: datetime
+) -> Setting:
+    """As it was, with so much of what is asked for."""
+    if question.hours is not None:
+        booked = _booked(question.hours, amount, window, since, now)
+        return replace(base, events=booked)
+    assert base.teams is not None
+    return replace(base, teams=with_grant(base.teams, question, amount))
+
+
+def _booked(
+    hours: tuple[datetime, datetime], amount: int, window: Window, since: datetime, now: datetime
+) -> tuple[ClusterEvent, ...]:
+    """Nodes that take no new job in the same hours of the week, the last time that these were."""
+    back = -(-(hours[1] - now) // WEEK) * WEEK
+    begin_s, end_s = ((one - back - since).total_seconds() for one in hours)
+    nodes = min(window.nodes, -(-amount // window.workload.gpus_per_node))
+    return tuple(
+        ClusterEvent(at_s, what, node)
+        for at_s, what in ((max(0.0, begin_s), Happening.DRAIN), (end_s, Happening.RESTORE))
+        for node in range(nodes)
+    )
 
 
 def with_grant(teams: Teams, question: Question, amount: int) -> Teams:
@@ -130,7 +160,12 @@ def _notes(question: Question, window: Window, most_jobs: int, models: set[str])
     notes = []
     if question.kind is RequestKind.WALLTIME:
         notes.append("Waits are not replayed: nobody knows which jobs would have asked for longer.")
-    elif question.kind not in GPU_KINDS:
+    elif question.kind is RequestKind.RESERVATION:
+        notes.append(
+            "Whole nodes are replayed as booked, in the same hours of the last week that had them; "
+            "jobs that ran there stay, and what would run inside is left out."
+        )
+    elif question.kind not in REPLAYED_KINDS:
         notes.append("Waits are not replayed: budgets limit hours, not who goes first.")
     if len(window.workload) + window.skipped >= most_jobs:
         notes.append(f"Only the newest {most_jobs} jobs of that time were replayed.")

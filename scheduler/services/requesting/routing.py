@@ -34,6 +34,7 @@ def steps_for(
         request.pool,
         request.gpu_model,
         start=asked.valid_from,
+        until=asked.valid_until,
         now=now,
     )
     is_within = envelope is None or amount <= envelope
@@ -106,7 +107,7 @@ def enter_step(
         version=request.version,
         route=[str(step) for step in steps],
         step_at=now,
-        due_at=now + timedelta(hours=sla_hours),
+        due_at=_due_at(request, sla_hours, now),
         reminded_at=None,
         escalated_at=None,
         **{"assigned_to": None, **fields},
@@ -116,6 +117,15 @@ def enter_step(
         note(request, "routed", actor=None, now=now, came_from=came_from, facts=facts)
         tell_deciders(request, "step", "waits for you", now=now)
     return moved
+
+
+def _due_at(request: QuotaRequest, sla_hours: int, now: datetime) -> datetime:
+    """When the step's time is over: of a booking by its begin at the latest, if that is to come."""
+    usual = now + timedelta(hours=sla_hours)
+    if request.kind != RequestKind.RESERVATION:
+        return usual
+    begins = request.versions.get(number=request.revision).valid_from
+    return min(usual, begins) if begins > now else usual
 
 
 def still_to_do(

@@ -18,6 +18,8 @@ from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Budget, Job, Quota, QuotaRequest, WhatIf
 from scheduler.money import from_steps
+from scheduler.services.bookings.requested import booked_then, fit_of
+from scheduler.services.errors import Invalid
 from scheduler.services.requesting.amounts import S_PER_HOUR, budget_at, cost_of_asking
 from scheduler.services.requesting.replaying import (
     MOST_JOBS,
@@ -30,7 +32,7 @@ from scheduler.services.requesting.replaying import (
 )
 from scheduler.services.requesting.rights import owner_of, require_part
 from scheduler.services.sharing.effective import effective_of
-from scheduler.states import GPU_KINDS, RequestKind
+from scheduler.states import REPLAYED_KINDS, RequestKind
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +114,7 @@ def simulate(row: WhatIf, *, now: datetime, most_jobs: int = MOST_JOBS) -> WhatI
         request.pool,
         request.gpu_model,
         choices(row.amount),
+        _hours(row),
     )
 
     def tell(done: int) -> None:
@@ -145,7 +148,15 @@ def simulate(row: WhatIf, *, now: datetime, most_jobs: int = MOST_JOBS) -> WhatI
 
 
 def _is_never_replayed(request: QuotaRequest) -> bool:
-    return request.kind not in GPU_KINDS
+    return request.kind not in REPLAYED_KINDS
+
+
+def _hours(row: WhatIf) -> tuple[datetime, datetime] | None:
+    """Of a booking: from when until when."""
+    if row.request.kind != RequestKind.RESERVATION:
+        return None
+    asked = row.request.versions.get(number=row.revision)
+    return asked.valid_from, row.valid_until
 
 
 def digest_of(answer: Mapping[str, Any], engine: str) -> str:
@@ -220,6 +231,36 @@ def _money_and_room(
         "budget_hours_left": _hours_left(budget, request, question.amounts),
         "budget_money_left": _money_left(purse, request, question.amounts),
         "capacity": _capacity(request, question.amounts, now),
+        "booking": _booking(question, now=now) if question.hours else None,
+    }
+
+
+def _booking(question: Question, *, now: datetime) -> dict[str, Any]:
+    """The most GPUs that are booked then, without and with each choice, and what is in the way of
+    all of it.
+    """
+    assert question.hours is not None
+    assert question.pool is not None
+    begin, end = question.hours
+    others = booked_then(begin, end, now=now, pool=question.pool)
+    clash = ""
+    try:
+        fit_of(
+            actor=None,
+            owner=question.owner,
+            pool=question.pool,
+            gpu_model=question.gpu_model,
+            gpus=question.amounts[-1],
+            from_at=begin,
+            until_at=end,
+            now=now,
+        )
+    except Invalid as refused:
+        clash = refused.detail
+    return {
+        "in_service": gpus_in_service(question.pool, question.gpu_model),
+        "booked": [others, *(others + one for one in question.amounts)],
+        "clash": clash,
     }
 
 

@@ -42,6 +42,7 @@ from scheduler.services.requesting import (
     reminding,
     whatif,
 )
+from scheduler.states import RequestKind
 
 _USUAL = timedelta(days=90)
 _WRITE = "requests:write"
@@ -94,6 +95,8 @@ class RequestList(ApiView):
         owner = get_visible_owner(actor, sent.pop("owner"))
         if owner is None:
             raise serializers.ValidationError({"owner": ["give a team or team/project"]})
+        if sent["kind"] == RequestKind.RESERVATION and sent["valid_until"] is None:
+            raise serializers.ValidationError({"valid_until": ["say when the booking ends"]})
         sent["valid_from"] = sent["valid_from"] or now
         sent["valid_until"] = sent["valid_until"] or sent["valid_from"] + _USUAL
         made = asking.ask_for_quota(actor=actor, owner=owner, now=now, **sent)

@@ -16,7 +16,7 @@ class RequestShape(serializers.Serializer[Any]):
     """`version` is the precondition of every change; `route` are the steps still to be taken.
 
     `returns_at`: when what is not used of a budget's GPU-hours or money is taken back.
-    `assigned_to`: who was asked by name to decide.
+    `assigned_to`: who was asked by name to decide. `booking`: what a request for one became.
     """
 
     id = serializers.IntegerField()
@@ -38,6 +38,7 @@ class RequestShape(serializers.Serializer[Any]):
     due_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
     grant = serializers.IntegerField(allow_null=True)
+    booking = serializers.IntegerField(allow_null=True)
     returns_at = serializers.DateTimeField(allow_null=True)
 
 
@@ -87,7 +88,8 @@ class WhatIfShape(serializers.Serializer[Any]):
 
 class AskBody(serializers.Serializer[Any]):
     """`owner` is a team or `team/project`. `amount` is in GPUs; hours for the kind `walltime`,
-    GPU-hours for `budget`, whole units of the currency for `money`.
+    GPU-hours for `budget`, whole units of the currency for `money`. Without `valid_until` it is for
+    90 days; a `reservation`, which books GPUs of a pool, has to say when it ends.
     """
 
     owner = serializers.CharField(max_length=130)
@@ -168,6 +170,7 @@ def show_request(request: QuotaRequest, asked: RequestVersion) -> dict[str, Any]
         "asked_by": request.asked_by.get_username(),
         "assigned_to": request.assigned_to.get_username() if request.assigned_to else None,
         "grant": request.granted_id,
+        "booking": request.booking_id,
     }
     of_request = ["kind", "gpu_model", "state", "route", "version", "revision"]
     of_request += ["created_at", "due_at", "ended_at", "returns_at"]

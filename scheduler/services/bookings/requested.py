@@ -1,0 +1,146 @@
+"""Bookings that are asked for: how many GPUs become which nodes, whether they can, and making it.
+
+Whoever asks thinks in GPUs and hours; see decision 105 for what is made of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from accounts.models import Project, Team, User
+from scheduler.models import Booking, Pool
+from scheduler.services.bookings.fitting import gpus_by_node, open_bookings
+from scheduler.services.bookings.planning import make_booking
+from scheduler.services.bookings.quotas import gpus_of
+from scheduler.services.errors import Conflict, Invalid
+
+# What a field of a booking is called where it is asked for.
+_FIELDS = {
+    "from_at": "valid_from",
+    "until_at": "valid_until",
+    "nodes": "amount",
+    "gpus_per_node": "amount",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How a wish would be met: on so many nodes, so many GPUs of each, 0 for all of them."""
+
+    nodes: int
+    gpus_per_node: int
+    node_ids: tuple[int, ...] = ()
+
+
+def shape_of(pool: Pool, gpu_model: str, gpus: int) -> Fit:
+    """The fewest nodes over which so many GPUs go evenly. Raises Invalid.
+
+    Where all nodes have just so many, the nodes are booked whole: jobs may have them to themselves.
+    """
+    has = sorted(gpus_by_node(pool, gpu_model).values(), reverse=True)
+    for nodes, least in enumerate(has, start=1):
+        part, rest = divmod(gpus, nodes)
+        if not rest and 0 < part <= least:
+            is_whole = all(count == part for count in has)
+            return Fit(nodes, 0 if is_whole else part)
+    such = f" of model {gpu_model}" if gpu_model else ""
+    raise Invalid(
+        f"Pool {pool.name} has {sum(has)} GPUs{such} on {len(has)} nodes, and {gpus} do not go "
+        f"evenly over any of them. Ask for fewer, or for a multiple of {has[0] if has else 1}.",
+        field="amount",
+    )
+
+
+def fit_of(
+    *,
+    actor: User | None,
+    owner: Project | Team,
+    pool: Pool,
+    gpu_model: str,
+    gpus: int,
+    from_at: datetime,
+    until_at: datetime,
+    now: datetime,
+) -> Fit:
+    """Where it would be booked now; nothing is left of it. Raises Invalid that says what is in the
+    way, at the field of a request.
+    """
+    try:
+        with transaction.atomic():
+            booking = book_agreed(
+                actor=actor,
+                asked_by=actor,
+                owner=owner,
+                pool=pool,
+                gpu_model=gpu_model,
+                gpus=gpus,
+                from_at=from_at,
+                until_at=until_at,
+                now=now,
+            )
+            transaction.set_rollback(True)
+    except Conflict as refused:
+        raise Invalid(refused.detail, field=refused.field, facts=refused.facts) from refused
+    return Fit(booking.nodes, booking.gpus_per_node, tuple(booking.node_ids))
+
+
+def book_agreed(
+    *,
+    actor: User | None,
+    asked_by: User | None,
+    owner: Project | Team,
+    pool: Pool,
+    gpu_model: str,
+    gpus: int,
+    from_at: datetime,
+    until_at: datetime,
+    now: datetime,
+    note: str = "",
+) -> Booking:
+    """Make it, in the transaction of the consent. Raises Conflict for what has come in the way,
+    Invalid for what is more than the owner may hold.
+    """
+    shape = shape_of(pool, gpu_model, gpus)
+    try:
+        return make_booking(
+            actor=actor,
+            created_by=asked_by,
+            owner=owner,
+            pool=pool,
+            nodes=shape.nodes,
+            gpus_per_node=shape.gpus_per_node,
+            gpu_model=gpu_model,
+            from_at=max(now, from_at),
+            until_at=until_at,
+            note=note,
+            now=now,
+        )
+    except (Conflict, Invalid) as refused:
+        refused.field = _FIELDS.get(refused.field, refused.field)
+        raise
+
+
+def booked_then(
+    from_at: datetime,
+    until_at: datetime,
+    *,
+    now: datetime,
+    pool: Pool | None = None,
+    team: Team | None = None,
+) -> int:
+    """The most GPUs that open bookings hold at one moment of that time: of a pool, of a team."""
+    found = Booking.objects.filter(
+        open_bookings(now), from_at__lt=until_at, until_at__gt=from_at
+    ).select_related("project")
+    if pool is not None:
+        found = found.filter(pool=pool)
+    if team is not None:
+        found = found.filter(project__team=team) | found.filter(team=team)
+    held = [(one.from_at, one.until_at, gpus_of(one)) for one in found]
+    begins = [max(from_at, begin) for begin, _, _ in held]
+    return max(
+        (sum(gpus for begin, end, gpus in held if begin <= at < end) for at in begins), default=0
+    )
