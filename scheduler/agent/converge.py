@@ -210,7 +210,7 @@ class Roster:
         return assignment.stop is not None or knows_port
 
     def _accept(self, assignments: Sequence[Assignment]) -> None:
-        """Write all entries durably, then begin; the spool's names are flushed once."""
+        """Write all entries durably, by one flush, then begin."""
         slots = []
         for assignment in assignments:
             try:
@@ -222,7 +222,7 @@ class Roster:
                 self._refuse(assignment, problem)
         try:
             if slots:
-                self.spool.sync()
+                self.spool.sync(slots)
         except OSError as problem:
             for slot in slots:
                 self._refuse(slot.entry.assignment, problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,31 @@ def test_a_damaged_entry_of_something_that_may_have_run_is_kept_and_not_run_agai
     spool = Spool(tmp_path / "spool")
     assert spool.slots() == [] and slot.path.exists()
     assert spool.was_forgotten(order.fence)
+
+
+def test_what_a_power_loss_took_of_accepted_entries_is_restored(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    lost, cut, done = orders = [assignment() for _ in range(3)]
+    slots = [spool.write(order) for order in orders]
+    spool.sync(slots)
+    spool.forget([slots[2]])
+    shutil.rmtree(slots[0].path)
+    (slots[1].path / records.ENTRY).write_text("")
+    spool = Spool(tmp_path / "spool")
+    found = spool.slots()
+    assert sorted(slot.entry.assignment.fence for slot in found) == [lost.fence, cut.fence]
+    assert found[0].entry == slots[0].entry and found[0].shipped() == 0
+    assert spool.was_forgotten(done.fence)
+    # All forgotten: nothing is left that could be restored.
+    spool.forget(found)
+    assert [path.name for path in spool.root.iterdir()] == ["forgotten"]
+    assert Spool(tmp_path / "spool").slots() == []
+
+
+def test_a_file_of_entries_that_was_cut_short_accepted_nothing(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.sync([slot := spool.write(assignment())])
+    (accepted,) = spool.root.glob("accepted-*")
+    accepted.write_bytes(accepted.read_bytes()[:-1])
+    (slot.path / records.ENTRY).write_text("")
+    assert Spool(tmp_path / "spool").slots() == [] and not accepted.exists()

@@ -87,8 +87,9 @@ class LogCapture:
         self._keep(self.redactor.finish())
         if self.lost:
             self._append_tail()
-        with contextlib.suppress(OSError):
-            os.fsync(self.file)
+        if self.size:  # of nothing there is nothing to lose
+            with contextlib.suppress(OSError):
+                os.fsync(self.file)
         return self.size
 
     def _keep(self, chunk: bytes) -> None:

@@ -1,6 +1,6 @@
 """What an attempt leaves on the node's disk; agent and supervisor meet only in these files.
 
-entry.json       the assignment, written durably before anything else happens
+entry.json       the assignment; durable in the spool before anything else happens
 launch.json      everything the supervisor needs to start the program
 supervisor.json  who supervises it; created exclusively, so an attempt starts at most once
 started.json     the program runs
@@ -43,6 +43,13 @@ class EntryRecord:
     boot_id: str
     accepted_at: float
     assignment: Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedRecord:
+    """Entries that were accepted together, in one durable file of the spool."""
+
+    entries: tuple[EntryRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
