@@ -33,7 +33,6 @@ from portal.torture.proxy import Proxies
 from portal.torture.storm import Storm
 from portal.torture.yard import Timers, Yard
 
-_SETTLE_S = 60.0
 _MAX_SHOWN = 20
 
 
@@ -42,6 +41,7 @@ class Choice:
     """What to run. `divide`: the product's timers by this. `kinds` of faults and `jobs`: all when
     empty.
 
+    `settle_s`, beyond what the timers take, is how long the last jobs may need afterwards.
     `sql` is carried out before people come: what a planted bug needs of the database.
     """
 
@@ -50,6 +50,7 @@ class Choice:
     agents: int = 8
     divide: int = 20
     pause_s: float = 1.2
+    settle_s: float = 60.0
     plant: str = ""
     kinds: Sequence[str] = ()
     jobs: Sequence[str] = ()
@@ -148,7 +149,7 @@ def _storm(yard: Yard, choice: Choice, diary: Diary, witness: Path) -> None:
     hand.heal()
     choice.tell("the storm is over; waiting for what is on its way")
     crowd.join()
-    patience_s = 2 * yard.timers.lost_after_s + _SETTLE_S
+    patience_s = 2 * yard.timers.lost_after_s + choice.settle_s
     for job, state in aftermath.wait_for_the_end(yard.database, patience_s):
         diary.note("overdue", job=job, state=state)
     crowd.cancel_the_past()

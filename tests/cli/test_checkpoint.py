@@ -9,6 +9,8 @@ import pytest
 
 from scheduler.agent.runtime.checkpoints import CheckRequest, look
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

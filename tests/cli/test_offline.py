@@ -8,6 +8,8 @@ from portal.cli.config import Config, clean_server, load_config, save_config
 from portal.cli.exits import Failure, code_of_end, code_of_status
 from portal.cli.output import clean, harmless, span
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize(
     ("words", "code"),

@@ -14,6 +14,9 @@ from django.db.utils import OperationalError
 from portal.doors import MOST_KEPT, Lanes
 from portal.embedded.sqlite.base import DatabaseWrapper
 
+# The databases of this file are its own.
+pytestmark = pytest.mark.once
+
 
 def connect(path: Path, timeout_s: float = 20) -> DatabaseWrapper:
     settings = {

@@ -21,7 +21,11 @@ from tests import scenes
 from tests.live.browser_socket import BrowserSocket
 from tests.pages.yard import LOG, build_yard
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.asyncio,
+    pytest.mark.once,
+    pytest.mark.django_db(transaction=True),
+]
 
 OWN = b"http://localhost"
 

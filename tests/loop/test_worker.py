@@ -11,7 +11,8 @@ import pytest
 from scheduler.loop.lease import LEASE_S
 from tests.loop.workers import Stage, copy_database, terminate, until
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(180)]
+# Its database is a file of its own.
+pytestmark = [pytest.mark.stack, pytest.mark.once, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +51,7 @@ def test_of_two_workers_the_lease_holder_schedules(stage):
     assert took_s < LEASE_S
     (job,) = stage.submit()
     until(lambda: stage.states()[job] == "starting")
-
-    # A killed holder is replaced when its lease runs out.
-    third = stage.start_worker("third")
-    until(lambda: stage.listeners() == 2)
-    second.kill()
-    until(lambda: stage.holder() == str(third.pid), within_s=LEASE_S + 10)
-    (job,) = stage.submit()
-    until(lambda: stage.states()[job] == "starting")
+    # That a killed holder is replaced in time: tests/outages/test_outages.py.
 
 
 def test_without_a_broker_the_loop_goes_on(stage):

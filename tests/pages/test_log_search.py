@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from portal.terminal import render_lines
 from portal.terminal.search import PatternError, find_lines, finder_of
 
+pytestmark = pytest.mark.once
+
 
 def found(log: bytes, text: str, *, is_regex: bool = False, piece: int = 1 << 20, **more):
     pieces = (log[at : at + piece] for at in range(0, len(log), piece))

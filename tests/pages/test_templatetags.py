@@ -14,6 +14,8 @@ from portal.templatetags import measures
 from portal.templatetags.states import LOOKS
 from scheduler.states import AttemptState, DeviceHealth, JobState, NodeState
 
+pytestmark = pytest.mark.once
+
 NOW = datetime(2026, 11, 20, 14, 32, 8, tzinfo=UTC)
 
 

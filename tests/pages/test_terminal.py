@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from portal.terminal import MAX_LINE_CHARS, PLAIN, render_lines
 from portal.terminal.sgr import apply_sgr
 
+pytestmark = pytest.mark.once
+
 ALLOWED_CLASSES = re.compile(r"t-(fg|bg)(1[0-5]|[0-9])\Z|t-(bold|dim|italic|underline|strike)\Z")
 OWN_CLASSES = {"t-inverse", "t-link", "t-host", "t-cut"}
 

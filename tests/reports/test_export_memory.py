@@ -14,6 +14,8 @@ from portal.reports.books.files import Style, csv_blocks
 from portal.reports.books.workbooks import write_workbook
 from scheduler.selectors.books.frame import Column, Form, Row
 
+pytestmark = pytest.mark.once
+
 COLUMNS = (Column("name", "Name"), Column("amount", "Amount", Form.AMOUNT))
 FEW, MANY = 2_000, 20_000
 # Blocks are 64 KiB of CSV and 256 KiB of XLSX; many rows at once would be several MiB.

@@ -23,6 +23,8 @@ from scheduler.spec import parse_spec
 from scheduler.spec.document import read_document
 from tests.reports.workbook import cells_of, sheet_xml
 
+pytestmark = pytest.mark.once
+
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
