@@ -43,7 +43,7 @@ def shown(column: Column, cell: Cell) -> str:
         return "—"
     if isinstance(cell, Decimal):
         if column.form is Form.PRICE:
-            return shortest(cell).replace("-", "−")
+            return price_text(cell)
         return two_places(cell) + (" %" if column.form is Form.PERCENT else "")
     if column.form is Form.SECONDS and isinstance(cell, int):
         return (
@@ -54,6 +54,16 @@ def shown(column: Column, cell: Cell) -> str:
     if isinstance(cell, datetime):
         return cell.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
     return short_text(column.name, exact_text(cell)) if isinstance(cell, str) else exact_text(cell)
+
+
+def price_text(price: Decimal) -> str:
+    """Two decimals at least and four at most: 2.10, 0.0125; what is smaller in full."""
+    exact = shortest(price)
+    places = len(exact.partition(".")[2])
+    rounded = price.quantize(Decimal("0.0001")) if places > 4 else price
+    if rounded or not price:
+        exact = f"{rounded:.{min(4, max(2, len(shortest(rounded).partition('.')[2])))}f}"
+    return exact.replace("-", "−")
 
 
 def short_text(name: str, text: str) -> str:

@@ -52,7 +52,11 @@ def report_figure(report: Report, sheet: Sheet) -> dict[str, Any] | None:
         )
         for name, amount in reversed(ranked)
     ]
-    return _bars(bars, unit, words)
+    figure = _bars(bars, unit, words)
+    if sheet.drawn and max(length for _, length in bars) < 4:
+        # Events come whole: no tick between them.
+        figure["layout"]["xaxis"]["dtick"] = 1
+    return figure
 
 
 def _bars(bars: list[tuple[str, float]], unit: str, words: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from portal.reports.books.cells import exact_text, shown, two_places
-from scheduler.selectors.books.frame import Ask, Cell, Check, Column, Report, Row, Sheet
+from scheduler.selectors.books.frame import Ask, Cell, Check, Column, Form, Report, Row, Sheet
 
 PAGE_ROWS = 100
 # An attempt has few rows; more with one key than this would be no page any more.
@@ -42,7 +42,7 @@ def page_of(sheet: Sheet, after: int, size: int = PAGE_ROWS) -> tuple[list[Row],
 
 def page_columns(report: Report, sheet: Sheet) -> tuple[list[Column], list[Column]]:
     """The columns a page shows, and those it leaves out because nothing but zeros is in them."""
-    visible = [column for column in report.columns if not column.is_file_only]
+    visible = _led([column for column in report.columns if not column.is_file_only])
     if sheet.count is None or not 0 < sheet.count <= _MOST_LOOKED_AT:
         return visible, []
     places = {column.name: place for place, column in enumerate(report.columns)}
@@ -51,6 +51,14 @@ def page_columns(report: Report, sheet: Sheet) -> tuple[list[Column], list[Colum
         empty = [column for column in empty if not row.cells[places[column.name]]]
     kept = [column for column in visible if column not in empty]
     return (kept, empty) if any(column.is_summed for column in kept) else (visible, [])
+
+
+def _led(columns: list[Column]) -> list[Column]:
+    """What a wide table is read for, right after the first words: not off the edge of a screen."""
+    lead = [column for column in columns if column.is_lead]
+    rest = [column for column in columns if not column.is_lead]
+    first = next((n for n, column in enumerate(rest, 1) if column.form is Form.TEXT), 0)
+    return [*rest[:first], *lead, *rest[first:]] if lead else columns
 
 
 def shown_rows(

@@ -46,7 +46,8 @@ class Drill:
 class Column:
     """`name` heads files, `title` the page. `is_summed`: the foot of the table adds it up.
 
-    `is_job` and `is_statement` columns hold numbers of things with a page of their own.
+    `is_job` and `is_statement` columns hold numbers of things with a page of their own; `is_lead`:
+    a page shows it right after the first words, files where it stands.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Column:
     is_file_only: bool = False
     is_job: bool = False
     is_statement: bool = False
+    is_lead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

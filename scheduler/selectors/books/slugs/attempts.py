@@ -38,10 +38,10 @@ _COSTS = (
     Column("gpus", "GPUs", Form.COUNT),
     Column("start", "Start", Form.MOMENT),
     Column("end", "End", Form.MOMENT),
-    Column("gpu_seconds", "GPU-h", Form.SECONDS, is_summed=True),
+    Column("gpu_seconds", "GPU-h", Form.SECONDS, is_summed=True, is_lead=True),
     Column("prices", "Per GPU-h"),
     Column(
-        "amount", "Amount", Form.AMOUNT, is_summed=True,
+        "amount", "Amount", Form.AMOUNT, is_summed=True, is_lead=True,
         drill=Drill("usage-lines", {"attempt": "attempt"}),
     ),
     Column("end_reason", "Ended"),

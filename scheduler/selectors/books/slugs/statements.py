@@ -37,7 +37,7 @@ _STATEMENT = (
     Column("gpu_hours", "GPU-h", Form.HOURS),
     Column("unit_price", "Per GPU-h", Form.PRICE),
     Column("amount", "Exact amount", Form.AMOUNT, is_summed=True, drill=_LINES),
-    Column("billed", "Billed", Form.AMOUNT, is_summed=True),
+    Column("billed", "Billed", Form.AMOUNT, is_summed=True, is_lead=True),
     Column("currency", "Currency", is_file_only=True),
 )
 
