@@ -24,6 +24,7 @@ WORDS: Mapping[str, str] = {
     "released": "Released",
     "limit_changed": "Time limit changed",
     "tier_changed": "Tier changed",
+    "nodes_changed": "Most nodes changed",
     "turn_changed": "Its owner put their waiting jobs in another order",
     "requeued": "Waits again in its old place",
     "room_ordered": "Others are stopped to make room for it",

@@ -11,15 +11,17 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.permissions import can
-from scheduler.engine.asking import Impact, Start, impact_of, with_limit, with_tier
+from scheduler.engine.asking import Impact, Start, impact_of, with_limit, with_most, with_tier
 from scheduler.loop.answering import picture
 from scheduler.models import Job
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.usage import job_cost, may_see_cost
 from scheduler.services.changing.limits import set_time_limit
+from scheduler.services.changing.sizes import set_nodes
 from scheduler.services.changing.tiers import set_tier
 from scheduler.services.errors import Forbidden, Invalid
 from scheduler.services.jobs import check_actor
+from scheduler.spec.parts import MAX_NODES
 from scheduler.spec.units import parse_duration
 from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, Tier
 
@@ -34,9 +36,10 @@ class Change:
 
     time_limit_s: int | None = None
     tier: Tier | None = None
+    nodes: int | None = None
 
 
-def read_change(time_limit: str, tier: str) -> Change:
+def read_change(time_limit: str, tier: str, nodes: str = "") -> Change:
     """A change as people write it, empty for nothing; raises Invalid."""
     seconds = None
     if time_limit:
@@ -46,7 +49,16 @@ def read_change(time_limit: str, tier: str) -> Change:
             raise Invalid(f"time_limit: {wrong}", field="time_limit") from None
     if tier and tier not in TIERS:
         raise Invalid(f"tier: choose one of {', '.join(TIERS)}.", field="tier")
-    return Change(seconds, TIERS[tier] if tier else None)
+    if nodes and not (nodes.isascii() and nodes.isdecimal() and 0 < int(nodes[:6]) <= MAX_NODES):
+        raise Invalid("nodes: write a whole number of nodes.", field="nodes")
+    return Change(seconds, TIERS[tier] if tier else None, int(nodes) if nodes else None)
+
+
+def preview_pause(viewer: User, job: Job, *, now: datetime) -> dict[str, Any]:
+    """As `preview`, if a running job gave back all that it has."""
+    before, policy = picture(now)
+    after = with_most(before, job.pk, 0, _frees_s(job, now))
+    return _as_seen(viewer, impact_of(before, after, policy, job.pk), now)
 
 
 def preview(viewer: User, job: Job, change: Change, *, now: datetime) -> dict[str, Any]:
@@ -56,20 +68,27 @@ def preview(viewer: User, job: Job, change: Change, *, now: datetime) -> dict[st
     start later, "operator" if jobs of other teams do. `may` says whether the viewer may then.
     """
     impact = _impact(job, change, now)
-    delayed = {one.job: one for one in impact.delayed}
-    teams = dict(Job.objects.filter(pk__in=delayed).values_list("pk", "project__team_id"))
-    seen = set(visible_jobs(viewer).filter(pk__in=delayed).values_list("pk", flat=True))
-    named = [_plain(one, one.job in seen, now) for one in impact.delayed[:MOST_NAMED]]
-    consent = _consent(job, change, set(teams.values()))
-    return {
-        "asked_at": now,
+    delayed = [one.job for one in impact.delayed]
+    teams = Job.objects.filter(pk__in=delayed).values_list("project__team_id", flat=True)
+    consent = _consent(job, change, set(teams))
+    return _as_seen(viewer, impact, now) | {
         "own": _plain(impact.own, True, now) if impact.own else None,
-        "delayed": named,
-        "delayed_count": len(delayed),
         "consent": consent,
         "may": _may(viewer, job, consent),
         "more_cost": _more_cost(viewer, job, change, now),
     }
+
+
+def _as_seen(viewer: User, impact: Impact, now: datetime) -> dict[str, Any]:
+    """Who starts later and who sooner, those who lose or gain most one by one."""
+    named = (*impact.delayed[:MOST_NAMED], *impact.sooner[:MOST_NAMED])
+    ids = [one.job for one in named]
+    seen = set(visible_jobs(viewer).filter(pk__in=ids).values_list("pk", flat=True))
+    shown: dict[str, Any] = {"asked_at": now}
+    for word, starts in (("delayed", impact.delayed), ("sooner", impact.sooner)):
+        shown[word] = [_plain(one, one.job in seen, now) for one in starts[:MOST_NAMED]]
+        shown[f"{word}_count"] = len(starts)
+    return shown
 
 
 def change_job(
@@ -86,14 +105,14 @@ def change_job(
     """
     now = now or timezone.now()
     if change == Change():
-        raise Invalid("Say what to change: a time limit or a tier.", field="time_limit")
+        raise Invalid("Say what to change: a time limit, tier or nodes.", field="time_limit")
     check_actor(actor, job, version)
     if _needs_consent(job, change):
         consent = preview(actor, job, change, now=now)["consent"]
         if not _may(actor, job, consent):
             who = "a lead of the team" if consent == "lead" else "an operator"
             raise Forbidden(f"Others would start later because of it; {who} may do it.")
-    # Both or neither; what was asked above needs no lock.
+    # All or nothing; what was asked above needs no lock.
     with transaction.atomic():
         if change.time_limit_s is not None:
             job = set_time_limit(
@@ -102,6 +121,9 @@ def change_job(
             version = None
         if change.tier is not None:
             job = set_tier(actor=actor, job=job, tier=change.tier, version=version, now=now)
+            version = None
+        if change.nodes is not None:
+            job = set_nodes(actor=actor, job=job, nodes=change.nodes, version=version, now=now)
     return job
 
 
@@ -114,7 +136,15 @@ def _impact(job: Job, change: Change, now: datetime) -> Impact:
         after = with_limit(after, job.pk, change.time_limit_s - job.time_limit_s)
     if change.tier is not None:
         after = with_tier(after, job.pk, int(change.tier))
+    if change.nodes is not None:
+        after = with_most(after, job.pk, change.nodes, _frees_s(job, now))
     return Impact(None, ()) if after is before else impact_of(before, after, policy, job.pk)
+
+
+def _frees_s(job: Job, now: datetime) -> float:
+    """When what it gives back is free at the latest: after the grace that its spec asks for."""
+    grace_s = job.spec.get("stop", {}).get("grace", 30)
+    return now.timestamp() + float(grace_s)
 
 
 def _needs_consent(job: Job, change: Change) -> bool:

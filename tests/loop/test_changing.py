@@ -7,13 +7,14 @@ from decimal import Decimal
 
 import pytest
 
-from scheduler.loop.changing import Change, change_job, preview, read_change
-from scheduler.models import BudgetHold, JobEvent, Node
+from scheduler.loop.changing import Change, change_job, preview, preview_pause, read_change
+from scheduler.loop.cycle import Scheduler
+from scheduler.models import BudgetHold, Claim, JobEvent, Node, SchedulerLease
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.jobs import cancel_job
 from scheduler.services.nodes.orders import current_reply
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
-from scheduler.states import Tier
+from scheduler.states import EndReason, Tier
 from tests import scenes
 from tests.scenes import NOON, at
 
@@ -135,3 +136,41 @@ def test_of_two_changes_both_are_made_or_neither(busy, alice):
     busy.refresh_from_db()
     assert busy.time_limit_s == 3600
     assert not JobEvent.objects.filter(job=busy, kind="limit_changed").exists()
+
+
+def test_an_elastic_job_gives_a_node_back_and_keeps_the_others(root, alice, bob, project):
+    cluster = scenes.build_cluster(root, nodes=2, gpus=2)
+    job = scenes.submit(alice, project, nodes="1..2", gpus_per_node=2, time_limit="4h")
+    attempt = scenes.start(job, cluster.node(1), cluster.node(2))
+    for rank, node in enumerate(cluster.nodes):
+        scenes.sync(node, scenes.running(attempt, rank=rank), now=at(1))
+    waiting = scenes.submit(bob, project, gpus_per_node=2, now=at(2))
+    one = read_change("", "", "1")
+    impact = preview(bob, job, one, now=at(60))
+    assert [start["job"] for start in impact["sooner"]] == [waiting.pk]
+    assert (impact["delayed_count"], impact["consent"]) == (0, "")
+    assert [s["job"] for s in preview_pause(bob, job, now=at(60))["sooner"]] == [waiting.pk]
+    with pytest.raises(Forbidden):
+        change_job(actor=bob, job=job, change=one, now=at(60))
+    with pytest.raises(Invalid, match="choose one of 1, 2"):
+        change_job(actor=alice, job=job, change=Change(nodes=3), now=at(60))
+    after = change_job(actor=alice, job=job, change=one, now=at(60))
+    attempt.refresh_from_db()
+    assert (after.nodes, attempt.stop_reason, after.state) == (1, "resized", "stopping")
+    assert set(Claim.objects.values_list("job", "node")) == {(job.pk, cluster.node(1).pk)}
+    for rank, node in enumerate(cluster.nodes):
+        ended = scenes.ended(attempt, rank=rank, reason=EndReason.EXIT_CODE, exit_code=143)
+        scenes.sync(node, ended, now=at(70))
+    job.refresh_from_db()
+    assert (job.state, job.user_retries_used) == ("queued", 0)
+    Node.objects.update(last_seen_at=at(71))
+    SchedulerLease.objects.all().delete()
+    Scheduler(holder="test").run_cycle(at(71))
+    second = job.attempts.get(number=2)
+    assert [one.node_id for one in second.placements.all()] == [cluster.node(1).pk]
+    assert waiting.attempts.get().placements.get().node_id == cluster.node(2).pk
+
+
+def test_a_job_of_one_size_is_told_so(busy, alice):
+    with pytest.raises(Conflict, match="for one number of nodes"):
+        change_job(actor=alice, job=busy, change=Change(nodes=2), now=at(60))

@@ -63,6 +63,22 @@ def test_a_running_job_says_how_far_it_is_and_which_gpus_of_its_node_it_has(
     assert "by its log" not in client.get(url).content.decode()
 
 
+def test_before_a_pause_or_another_size_stands_what_it_does(client, alice, project, yard):
+    client.force_login(alice)
+    pause = client.get(reverse("jobs:change", args=[yard.running.pk]), {"pause": "1"})
+    assert "Who starts sooner" in pause.content.decode()
+    wide = scenes.submit(alice, project, nodes="1..3", gpus_per_node=2)
+    url = reverse("jobs:change", args=[wide.pk])
+    page = client.get(url, {"time_limit": "1h", "nodes": "2"}).content.decode()
+    assert '<option value="2" selected>' in page and "Who starts later" in page
+    for wrong in ("0", "-1", "x", "9" * 30, "4"):
+        refused = client.post(url, {"time_limit": "1h", "nodes": wrong})
+        assert refused.status_code == 422 and "nodes: " in refused.content.decode()
+    client.post(url, {"time_limit": "1h", "nodes": "2"})
+    wide.refresh_from_db()
+    assert (wide.nodes_min, wide.nodes, wide.spec["nodes"]) == (1, 2, "1..3")
+
+
 def test_what_would_help_is_a_page_and_a_list(client, alice, yard):
     client.force_login(alice)
     wide = scenes.submit(alice, yard.queued.project, nodes=2, gpus_per_node=2)

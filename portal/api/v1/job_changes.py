@@ -1,4 +1,4 @@
-"""Another time limit or tier for a job, and what that means for others."""
+"""Another time limit, tier or size for a job, and what that means for others."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ from scheduler.loop.changing import TIERS, change_job, preview, read_change
 from scheduler.selectors.jobs import get_visible_job
 from scheduler.services.errors import Forbidden
 from scheduler.services.jobs import check_actor
+from scheduler.spec.parts import MAX_NODES
 
 
 class ChangeBody(serializers.Serializer[Any]):
     """`time_limit` like 6h or a count of seconds, from the start of an attempt; `tier` while it
-    waits. `dry_run`: change nothing, only say what it would mean."""
+    waits; `nodes`, the most of an elastic job, which goes on with those if it has more. `dry_run`:
+    change nothing, only say what it would mean."""
 
     time_limit = serializers.CharField(required=False, max_length=40)
     tier = serializers.ChoiceField(sorted(TIERS), required=False)
+    nodes = serializers.IntegerField(required=False, min_value=1, max_value=MAX_NODES)
     dry_run = serializers.BooleanField(required=False, default=False)
 
 
 class StartShape(serializers.Serializer[Any]):
     """A waiting job's start at the latest, as it was and as it would be; null: nobody knows.
-    `job` is null for jobs you may not see."""
+    `job` is null for jobs you may not see; `delay_s` is negative for sooner."""
 
     job = serializers.IntegerField(allow_null=True)
     was_at = serializers.DateTimeField(allow_null=True)
@@ -39,13 +42,16 @@ class StartShape(serializers.Serializer[Any]):
 
 
 class ImpactShape(serializers.Serializer[Any]):
-    """`own`: this job's start, if it waits. `delayed`: the ten that lose most. `consent`: whose
-    word it takes, empty for the owner's own. `more_cost`: of the added time, at most."""
+    """`own`: this job's start, if it waits. `delayed`: the ten that lose most, `sooner`: those that
+    gain most. `consent`: whose word it takes, empty for the owner's own. `more_cost`: of the added
+    time, at most."""
 
     asked_at = serializers.DateTimeField()
     own = StartShape(allow_null=True)
     delayed = StartShape(many=True)
     delayed_count = serializers.IntegerField()
+    sooner = StartShape(many=True)
+    sooner_count = serializers.IntegerField()
     consent = serializers.ChoiceField(["", "lead", "operator"], allow_blank=True)
     may = serializers.BooleanField()
     more_cost = serializers.CharField(allow_null=True)
@@ -63,7 +69,7 @@ class JobChange(ApiView):
 
     @operation(
         "jobs_change",
-        "Give it another time limit or tier, or ask what that would do",
+        "Give it another time limit, tier or size, or ask what that would do",
         scope="jobs:write",
         headers=[IF_MATCH],
         body=ChangeBody,
@@ -76,7 +82,8 @@ class JobChange(ApiView):
         job = get_visible_job(viewer, pk)
         version = expected_version(request)
         body = body_of(request, ChangeBody)
-        change = read_change(body.get("time_limit", ""), body.get("tier", ""))
+        nodes = str(body.get("nodes", ""))
+        change = read_change(body.get("time_limit", ""), body.get("tier", ""), nodes)
         check_actor(viewer, job, version)
         impact = preview(viewer, job, change, now=now)
         if not body["dry_run"]:

@@ -1,4 +1,4 @@
-"""Another time limit or tier for a job, and who would wait for it."""
+"""Another time limit, tier or size for a job, and who would wait for it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ def change(
     job: Number,
     time_limit: Annotated[str, typer.Option(help="From the start of an attempt, like 6h.")] = "",
     tier: Annotated[str, typer.Option(help="Of a job that waits.")] = "",
+    nodes: Annotated[int, typer.Option(min=0, help="The most of an elastic job.")] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say who would wait.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give a job more time, or a waiting one another limit or tier; says who starts later."""
-    asked = {"time_limit": time_limit, "tier": tier}
-    body: dict[str, Any] = {name: text for name, text in asked.items() if text}
+    """Give a job more time, an elastic one another size, or a waiting one another limit or tier;
+    says who starts later."""
+    asked = {"time_limit": time_limit, "tier": tier, "nodes": nodes}
+    body: dict[str, Any] = {name: value for name, value in asked.items() if value}
     with Api(load_config()) as api:
         answer = api.post(f"/jobs/{job}/change/", body | {"dry_run": dry_run})
     if as_json:

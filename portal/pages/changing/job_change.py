@@ -1,4 +1,5 @@
-"""Another time limit or tier for a job: first what it means for others, then the button."""
+"""Another time limit, tier or size for a job, or a pause: first what it means for others, then
+the button."""
 
 from __future__ import annotations
 
@@ -11,22 +12,32 @@ from accounts.errors import Conflict, Forbidden, Invalid
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.job_page import job_frame
-from scheduler.loop.changing import TIERS, Change, change_job, preview, read_change
+from scheduler.loop.changing import (
+    TIERS,
+    Change,
+    change_job,
+    preview,
+    preview_pause,
+    read_change,
+)
+from scheduler.models import Job
 from scheduler.selectors.jobs import get_visible_job
+from scheduler.services.changing.sizes import sizes_offered
 from scheduler.services.jobs import check_actor
 from scheduler.spec.units import format_duration
 from scheduler.states import Tier
 
-PARAMETERS = ("time_limit", "tier")
+PARAMETERS = ("time_limit", "tier", "nodes", "pause")
 
 
 @page("GET", "POST")
 def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """`?time_limit=&tier=` shows what it would do; a POST of the same does it."""
+    """`?time_limit=&tier=&nodes=` shows what it would do, a POST of the same does it; `?pause=1`
+    shows whom a pause lets start sooner."""
     viewer, now = viewer_of(request), timezone.now()
     job = get_visible_job(viewer, pk)
     asked = request.POST if request.method == "POST" else request.GET
-    limit, tier = (asked.get(name, "").strip()[:40] for name in PARAMETERS)
+    limit, tier, nodes, pause = (asked.get(name, "").strip()[:40] for name in PARAMETERS)
     if request.method == "POST":
         check_actor(viewer, job, None)
     context = job_frame(viewer, job) | {
@@ -34,17 +45,22 @@ def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
         "limit": limit or format_duration(job.time_limit_s),
         "tier": tier or Tier(job.tier).name.lower(),
         "tiers": list(TIERS),
+        "nodes": nodes or str(job.nodes),
+        "sizes": sizes_offered(job),
         "problems": [],
         "unknown": unknown_parameters(request.GET, PARAMETERS),
     }
     try:
-        change = _changes(read_change(limit, tier), job.time_limit_s, job.tier)
+        change = _changes(read_change(limit, tier, nodes), job)
         if request.method == "POST":
             change_job(actor=viewer, job=job, change=change, now=now)
             messages.success(request, f"Job #{pk} is changed.")
             return redirect("jobs:detail", pk)
         if change != Change() and "change" in context["actions"]:
             context["impact"] = preview(viewer, job, change, now=now)
+            context["resizes"] = change.nodes is not None
+        elif pause and "pause" in context["actions"]:
+            context["pausing"] = preview_pause(viewer, job, now=now)
     except (Invalid, Conflict) as refused:
         context["problems"] = [refused.detail]
     except Forbidden as refused:
@@ -54,9 +70,10 @@ def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
     return render(request, "jobs/answers/change.html", context, status=status)
 
 
-def _changes(asked: Change, time_limit_s: int, tier: int) -> Change:
+def _changes(asked: Change, job: Job) -> Change:
     """Only what differs from how the job is."""
     return Change(
-        asked.time_limit_s if asked.time_limit_s != time_limit_s else None,
-        asked.tier if asked.tier is not None and int(asked.tier) != tier else None,
+        asked.time_limit_s if asked.time_limit_s != job.time_limit_s else None,
+        asked.tier if asked.tier is not None and int(asked.tier) != job.tier else None,
+        asked.nodes if asked.nodes != job.nodes else None,
     )

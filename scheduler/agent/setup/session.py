@@ -61,4 +61,8 @@ def _jupyter(path: str, root: Path) -> tuple[str, ...]:
         "--ServerApp.allow_remote_access=True",
         "--ServerApp.terminado_settings=shell_command=['/bin/bash']",
         "--ServerApp.quit_button=False",
+        # A node asks nobody outside: no news, no look for updates, no catalogue of extensions.
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        "--LabApp.extension_manager=readonly",
     )

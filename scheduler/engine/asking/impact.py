@@ -1,4 +1,4 @@
-"""Whom a change would cost time: everybody's forecast with it and without, each from a decision."""
+"""Whom a change would cost or give time: all forecasts with and without it, by deciding twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.policy import Policy
-from scheduler.engine.snapshot import Snapshot
+from scheduler.engine.snapshot import NONE, Snapshot
 
 # Forecasts are rounded to the minute: less is no delay.
 LEAST_DELAY_S = 60
@@ -24,27 +24,34 @@ class Start:
 
     @property
     def delay_s(self) -> float:
-        """How much later; infinite if nobody knows any more when."""
+        """How much later; infinite if nobody knows any more when, negative for sooner."""
         if self.was_s is None:
-            return 0.0
+            return 0.0 if self.then_s is None else -np.inf
         return (np.inf if self.then_s is None else self.then_s) - self.was_s
 
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """The job's own start, None if it does not wait, and those whom the change delays."""
+    """The job's own start, None if it does not wait, those whom the change delays, and those whom
+    it lets start sooner."""
 
     own: Start | None
     delayed: tuple[Start, ...]
+    sooner: tuple[Start, ...] = ()
 
 
 def impact_of(before: Snapshot, after: Snapshot, policy: Policy, job: int) -> Impact:
-    """Compares two decisions on the same cluster; the longest delay comes first."""
+    """Compares two decisions on the same cluster; who loses or gains most comes first."""
     was, then = _starts(before, policy), _starts(after, policy)
     found = [Start(one, was_s, then.get(one)) for one, was_s in was.items()]
     own = next((one for one in found if one.job == job), None)
     delayed = [one for one in found if one.job != job and one.delay_s >= LEAST_DELAY_S]
-    return Impact(own, tuple(sorted(delayed, key=lambda one: (-one.delay_s, one.job))))
+    sooner = [one for one in found if one.job != job and one.delay_s <= -LEAST_DELAY_S]
+    return Impact(
+        own,
+        tuple(sorted(delayed, key=lambda one: (-one.delay_s, one.job))),
+        tuple(sorted(sooner, key=lambda one: (one.delay_s, one.job))),
+    )
 
 
 def with_limit(snapshot: Snapshot, job: int, more_s: int) -> Snapshot:
@@ -57,6 +64,31 @@ def with_limit(snapshot: Snapshot, job: int, more_s: int) -> Snapshot:
         tokens=replace(tokens, until_s=tokens.until_s + np.where(tokens.job == job, more_s, 0)),
         waiting=replace(
             waiting, time_limit_s=waiting.time_limit_s + add, remaining_s=waiting.remaining_s + add
+        ),
+    )
+
+
+def with_most(snapshot: Snapshot, job: int, nodes: int, frees_s: float) -> Snapshot:
+    """The cluster as it is if the job had so many nodes at most, 0 for none at all.
+
+    What it holds beyond is free at `frees_s`, as good as after its grace.
+    """
+    held, waiting = snapshot.held, snapshot.waiting
+    rows = np.flatnonzero(held.job == job)[nodes:]
+    until_s = held.until_s.copy()
+    until_s[rows] = np.minimum(until_s[rows], frees_s)
+    snapshot = replace(snapshot, held=replace(held, until_s=until_s))
+    mine = waiting.id == job
+    if not nodes or not mine.any():
+        return snapshot
+    is_least = waiting.nodes_min >= nodes
+    return replace(
+        snapshot,
+        waiting=replace(
+            waiting,
+            nodes=np.where(mine, nodes, waiting.nodes),
+            nodes_min=np.where(mine & is_least, 0, waiting.nodes_min),
+            sizes=np.where(mine & is_least, NONE, waiting.sizes),
         ),
     )
 

@@ -72,7 +72,7 @@ def _order(room: Room, lease_token: int, now: datetime) -> int:
     if job.state not in _CLAIMANTS and job.pk not in victims:
         return 0
     grace_s = max((attempt.stop_grace_s for attempt in attempts), default=0)
-    _keep(room, now + timedelta(seconds=grace_s) + CLAIM_SLACK, now)
+    keep_room(room, grace_s=grace_s, now=now)
     asked = [
         attempt.job_id
         for attempt in attempts
@@ -112,7 +112,10 @@ def _ask(attempt: Attempt, victim: Victim, job: Job, now: datetime) -> bool:
     return asked
 
 
-def _keep(room: Room, expires_at: datetime, now: datetime) -> None:
+def keep_room(room: Room, *, grace_s: int, now: datetime) -> None:
+    """Keep the room's devices for its job until the last grace is over; IntegrityError where one
+    is kept for somebody else."""
+    expires_at = now + timedelta(seconds=grace_s) + CLAIM_SLACK
     claims = Claim.objects.bulk_create(
         Claim(
             job_id=room.job_id,
