@@ -28,6 +28,7 @@ from portal.pages.listing.columns import columns_keep
 from portal.pages.listing.marked import jobs_marked
 from portal.pages.logs import finding as log_finding
 from portal.pages.logs import reading as logs
+from portal.pages.logs.ranks import job_log_ranks
 from portal.pages.ops.health import health
 from portal.pages.people import audit
 from portal.pages.people.urls import (
@@ -69,6 +70,7 @@ job_urls = [
     path("<int:pk>/logs/", logs.job_logs, name="logs"),
     path("<int:pk>/logs/lines/", logs.job_log_lines, name="log_lines"),
     path("<int:pk>/logs/find/", log_finding.job_log_find, name="log_find"),
+    path("<int:pk>/logs/ranks/", job_log_ranks, name="log_ranks"),
     path("<int:pk>/logs/download/", logs.job_log_download, name="log_download"),
     path("<int:pk>/files/", outputs.job_outputs, name="outputs"),
     path("<int:pk>/files/<int:number>/", outputs.job_output, name="output"),

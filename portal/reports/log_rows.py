@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
+from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 
 from portal.terminal import RenderedLine
@@ -47,3 +49,33 @@ def _row(line: RenderedLine, came: str) -> str:
         f'<div class="{css}" id="L{line.number}"{came}>'
         f'<a href="#L{line.number}">{line.number}</a><span>{shown}</span></div>'
     )
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRow:
+    """A line among those of other ranks."""
+
+    at: datetime
+    rank: int
+    line: RenderedLine
+
+
+def merged_rows(rows: Iterable[MergedRow], urls: Mapping[int, str]) -> SafeString:
+    """Rows by time with the time of each and a link to its line in the log of its rank.
+
+    `urls`: by rank the address of its log. Marks of groups are lines like others here.
+    """
+    ordered = sorted(rows, key=lambda row: (row.at, row.rank, row.line.number))
+    return mark_safe(  # noqa: S308 - portal.terminal escapes all it lets through
+        "".join(
+            f'<div class="ln" data-at="{timezone.localtime(row.at):%H:%M:%S}">'
+            f'<a href="{escape(urls[row.rank])}#L{row.line.number}">'
+            f"<b>{row.rank}</b> {row.line.number}</a><span>{row.line.html}</span></div>"
+            for row in ordered
+        )
+    )
+
+
+def arrival_of(arrivals: Arrivals, line: int) -> datetime:
+    """When a line had come; of one before them all the first."""
+    return arrivals[max(0, bisect_right([first for first, _ in arrivals], line) - 1)][1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 PUBLIC = ("/accounts/login/", "/accounts/password/reset/")
-TABS = ("", "change/", "logs/", "files/", "metrics/", "events/", "spec/", "cost/")
+TABS = ("", "change/", "logs/", "logs/ranks/", "files/", "metrics/", "events/", "spec/", "cost/")
 OPEN = (
     "/",
     "/jobs/",

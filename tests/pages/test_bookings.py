@@ -72,6 +72,26 @@ def test_others_see_that_something_is_booked_and_not_by_whom(
     assert "Book nodes" not in page
 
 
+def test_the_week_shows_what_meets_a_booking(client, lead, carol, project, yard):
+    Job.objects.filter(pk=yard.running.pk).update(time_limit_s=86400)
+    book_soon(lead, project, yard.cluster.pool, nodes=2)
+    begin = timezone.now() + timedelta(hours=2)
+    MaintenanceWindow.objects.create(
+        pool=yard.cluster.pool, from_at=begin, until_at=begin + timedelta(hours=3), reason="fans"
+    )
+    client.force_login(lead)
+    url = reverse("bookings:list")
+    page = client.get(url, {"week": f"{begin - timedelta(hours=1):%Y-%m-%d}"})
+    met = {(clash.node, clash.other.kind) for clash in page.context["clashes"]}
+    assert met == {("n1", "running"), ("n1", "maintenance"), ("n2", "maintenance")}
+    assert "fans" in page.content.decode() and 'class="gantt"' in page.content.decode()
+    client.force_login(carol)
+    foreign = client.get(url, {"week": f"{begin - timedelta(hours=1):%Y-%m-%d}"}).content.decode()
+    assert "a job of another team" in foreign and project.path not in foreign
+    for wrong in ("noon", "0001-01-01", "2026-13-01"):
+        assert "week: " in client.get(url, {"week": wrong}).content.decode()
+
+
 def test_a_check_books_nothing_and_says_who_may_still_be_there(client, lead, project, yard):
     Job.objects.filter(pk=yard.running.pk).update(time_limit_s=86400)
     client.force_login(lead)

@@ -127,6 +127,7 @@ PAGES: Final[dict[str, str]] = {
     "jobs:logs": "read",
     "jobs:log_lines": "read",
     "jobs:log_find": "read",
+    "jobs:log_ranks": "read",
     "jobs:outputs": "read",
     "jobs:output": "read",
     "jobs:log_download": "read",

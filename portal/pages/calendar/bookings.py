@@ -15,6 +15,7 @@ from accounts.models import Project, Team, User
 from accounts.permissions import can
 from portal.forms.cluster.bookings import BookingForm, WindowForm, next_hours
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.calendar.week import week_shown
 from scheduler.selectors.calendar.bookings import (
     bookable_owners,
     booking_views,
@@ -119,8 +120,9 @@ def _render(
     may_book: bool,
     fit: list[NodeFit] | None = None,
 ) -> HttpResponseBase:
-    now = timezone.now()
-    context = {
+    now, problems = timezone.now(), list[str]()
+    context = week_shown(request, viewer, problems, now=now) | {
+        "problems": problems,
         "form": form,
         "window_form": window_form,
         "fit": fit,

@@ -34,7 +34,7 @@ def job_log_find(request: HttpRequest, pk: int) -> HttpResponseBase:
     job = get_visible_job(viewer, pk)
     try:
         ask = read_ask(request)
-        find = _finder(request)
+        find = finder_asked(request)
     except Invalid as refused:
         return refusal(refused)
     placement = get_readable_placement(viewer, job, ask.attempt, ask.rank)
@@ -66,8 +66,8 @@ def job_log_find(request: HttpRequest, pk: int) -> HttpResponseBase:
     return response
 
 
-def _finder(request: HttpRequest) -> Finder | None:
-    """None for no text, which is nowhere."""
+def finder_asked(request: HttpRequest) -> Finder | None:
+    """None for no text, which is nowhere. Raises Invalid."""
     mode = request.GET.get("mode", "")
     if mode not in ("", "regex"):
         raise Invalid("mode: write regex, or leave it out.", field="mode")

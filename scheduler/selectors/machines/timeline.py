@@ -60,7 +60,13 @@ class Timeline:
 
 
 def timeline(
-    viewer: User, *, start: datetime, end: datetime, now: datetime, pool: Pool | None = None
+    viewer: User,
+    *,
+    start: datetime,
+    end: datetime,
+    now: datetime,
+    pool: Pool | None = None,
+    with_past: bool = True,
 ) -> Timeline:
     """Every bar that meets [start, end), in six statements and what the viewer's rights take."""
     nodes = visible_nodes(viewer)
@@ -68,7 +74,7 @@ def timeline(
     rows = {node.pk: Row(node.name, node.pool.name) for node in nodes}
     pools = {node.pool_id: node.pool.name for node in nodes}
     eyes = _Eyes.of(viewer)
-    found = list(_job_bars(eyes, start, end, now))
+    found = list(_job_bars(eyes, start, end, now, with_past))
     for node_id, bar in found[:MOST_BARS]:
         if node_id in rows:
             rows[node_id].bars.append(bar)
@@ -131,13 +137,15 @@ class _Eyes:
 
 
 def _job_bars(
-    eyes: _Eyes, start: datetime, end: datetime, now: datetime
+    eyes: _Eyes, start: datetime, end: datetime, now: datetime, with_past: bool
 ) -> Iterator[tuple[int, Bar]]:
     """One bar for each placement, newest first, one more than are drawn at most."""
     job = "placement__attempt__job"
+    met = Q(released_at__isnull=True)
+    if with_past:
+        met |= Q(released_at__gt=start)
     rows = (
-        Allocation.objects.filter(acquired_at__lt=end)
-        .filter(Q(released_at__isnull=True) | Q(released_at__gt=start))
+        Allocation.objects.filter(met, acquired_at__lt=end)
         .order_by()
         .values_list("placement", "device__node", job, f"{job}__project", f"{job}__name",
                      f"{job}__project__team__slug", f"{job}__time_limit_s",

@@ -1,0 +1,56 @@
+"""What is booked and closed on nodes in one week, and what meets there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from accounts.models import User
+from scheduler.selectors.machines.timeline import Bar, Row, timeline
+
+_PLANNED = ("booking", "maintenance")
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """On a node something lies over a booking: maintenance, or a job that may still be there."""
+
+    node: str
+    booking: Bar
+    other: Bar
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """Nodes with bookings or maintenance in it, and the jobs that reach into bookings there."""
+
+    rows: tuple[Row, ...]
+    clashes: tuple[Clash, ...]
+
+
+def week_of(viewer: User, *, start: datetime, end: datetime, now: datetime) -> Week:
+    """As the timeline, for who may see what; in its statements."""
+    rows, clashes = [], []
+    for row in timeline(viewer, start=start, end=end, now=now, with_past=False).rows:
+        planned = [bar for bar in row.bars if bar.kind in _PLANNED]
+        if not row.is_node or not planned:
+            continue
+        found = [
+            Clash(row.name, booking, other)
+            for booking in planned
+            if booking.kind == "booking"
+            for other in row.bars
+            if _meets(booking, other)
+        ]
+        late = [clash.other for clash in found if clash.other.kind == "running"]
+        shown = sorted({*planned, *late}, key=lambda bar: (bar.start, bar.end))
+        rows.append(replace(row, bars=shown))
+        clashes += found
+    return Week(tuple(rows), tuple(clashes))
+
+
+def _meets(booking: Bar, other: Bar) -> bool:
+    """Whether it is in the booking's way: a job of the booking itself begins inside it."""
+    if other.kind == "maintenance":
+        return other.start < booking.end and booking.start < other.end
+    return other.kind == "running" and other.start < booking.start < other.end

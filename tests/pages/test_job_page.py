@@ -1,0 +1,48 @@
+"""The job's own page and what it says before a change: how far it is, where it is, who gains."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from scheduler.models import Device
+from tests import scenes
+from tests.pages.yard import LOG, build_yard
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def yard(root, alice, project):
+    return build_yard(root, alice, project)
+
+
+def test_a_running_job_says_how_far_it_is_and_which_gpus_of_its_node_it_has(
+    client, alice, finance, yard
+):
+    Device.objects.filter(node=yard.cluster.node(1)).update(link_group="nvlink-0")
+    scenes.write_log(yard.cluster.node(1), yard.attempt, LOG + b"epoch 3/12\n")
+    url = reverse("jobs:detail", args=[yard.running.pk])
+    client.force_login(alice)
+    page = client.get(url).content.decode()
+    assert "epoch 3 of 12 by its log" in page and "25 %" in page
+    assert 'aria-label="n1: 1 of 2 GPUs are this job&#x27;s"' in page
+    assert "linked: nvlink-0" in page and "GPU 1: free" in page
+    client.force_login(finance)
+    assert "by its log" not in client.get(url).content.decode()
+
+
+def test_before_a_pause_or_another_size_stands_what_it_does(client, alice, project, yard):
+    client.force_login(alice)
+    pause = client.get(reverse("jobs:change", args=[yard.running.pk]), {"pause": "1"})
+    assert "Who starts sooner" in pause.content.decode()
+    wide = scenes.submit(alice, project, nodes="1..3", gpus_per_node=2)
+    url = reverse("jobs:change", args=[wide.pk])
+    page = client.get(url, {"time_limit": "1h", "nodes": "2"}).content.decode()
+    assert '<option value="2" selected>' in page and "Who starts later" in page
+    for wrong in ("0", "-1", "x", "9" * 30, "4"):
+        refused = client.post(url, {"time_limit": "1h", "nodes": wrong})
+        assert refused.status_code == 422 and "nodes: " in refused.content.decode()
+    client.post(url, {"time_limit": "1h", "nodes": "2"})
+    wide.refresh_from_db()
+    assert (wide.nodes_min, wide.nodes, wide.spec["nodes"]) == (1, 2, "1..3")

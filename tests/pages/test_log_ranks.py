@@ -1,0 +1,79 @@
+"""The log of all ranks by time: order, lines that came in two pieces, turning back, finding."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from portal.pages.logs import ranks
+from scheduler.models import LogChunk
+from scheduler.selectors.printed import merging
+from tests import scenes
+
+pytestmark = pytest.mark.django_db
+_ROW = re.compile(r"<b>(\d)</b> (\d+)</a><span>([^<]*)</span>")
+
+
+@pytest.fixture
+def job(root, alice, project):
+    """Two ranks whose pieces came in turn, a second apart; a line of rank 0 in two of them."""
+    cluster = scenes.build_cluster(root, nodes=2)
+    job = scenes.submit(alice, project, nodes=2)
+    attempt = scenes.start(job, *cluster.nodes)
+    scenes.write_log(cluster.node(1), attempt, b"a1\na", b"2\na3 <b>x</b>\n", b"open")
+    scenes.write_log(cluster.node(2), attempt, b"b1\n", b"b2 error\n", rank=1)
+    began = timezone.now() - timedelta(minutes=1)
+    order = [(0, 0), (1, 0), (0, 4), (1, 3), (0, 18)]
+    for number, (rank, offset) in enumerate(order):
+        piece = LogChunk.objects.filter(placement__rank=rank, offset=offset)
+        assert piece.update(created_at=began + timedelta(seconds=number)) == 1
+    return job
+
+
+def lines(client, job, **query):
+    page = client.get(reverse("jobs:log_ranks", args=[job.pk]), query)
+    assert page.status_code == 200
+    return page, _ROW.findall(page.content.decode())
+
+
+def test_lines_of_all_ranks_stand_by_time(
+    client, alice, job, monkeypatch, django_assert_max_num_queries
+):
+    client.force_login(alice)
+    with django_assert_max_num_queries(25):
+        page, found = lines(client, job)
+    a3 = ("0", "3", "a3 &lt;b&gt;x&lt;/b&gt;")
+    first, second = ("0", "1", "a1"), ("0", "2", "a2")
+    assert found == [first, ("1", "1", "b1"), second, a3, ("1", "2", "b2 error")]
+    assert "Earlier" not in page.content.decode() and "renewed" in page.content.decode()
+    monkeypatch.setattr(ranks, "WINDOW", 2)
+    page, found = lines(client, job)
+    assert found == [second, a3, ("1", "2", "b2 error")], "the begin of a2 came earlier"
+    before = re.search(r"before=([\d.]+)", page.content.decode())[1]
+    page, found = lines(client, job, before=before)
+    assert found == [first, ("1", "1", "b1")]
+    assert "Latest" in page.content.decode()
+
+
+def test_of_thousands_of_lines_at_once_the_last_are_shown(client, alice, job, monkeypatch):
+    monkeypatch.setattr(merging, "_MOST_LINES", 2)
+    monkeypatch.setattr(merging, "_LEAST_OF_RANK", 1)
+    client.force_login(alice)
+    page, found = lines(client, job)
+    assert found == [("0", "3", "a3 &lt;b&gt;x&lt;/b&gt;"), ("1", "2", "b2 error")]
+    assert [(one.left_out, one.first_line) for one in page.context["cut"]] == [(2, 3), (1, 2)]
+
+
+def test_a_text_is_found_in_its_ranks_and_wrong_values_are_said(client, alice, job):
+    client.force_login(alice)
+    page, _ = lines(client, job, q="error")
+    assert [(one.rank, one.count, one.first) for one in page.context["found"]] == [(1, 1, 2)]
+    for wrong in ({"before": "noon"}, {"before": "9e99"}, {"q": "(", "mode": "regex"}):
+        page, found = lines(client, job, **wrong)
+        assert page.context["problems"] and found
+    missing = client.get(reverse("jobs:log_ranks", args=[job.pk]), {"attempt": "9"})
+    assert missing.status_code == 404
