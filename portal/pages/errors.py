@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 import uuid
 from collections.abc import Sequence
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import loader
@@ -56,12 +58,17 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """500, with an id that is in the log, too; without the shell, which may be broken."""
+    """500, with an id that is in the log, too; without the shell, which may be broken.
+
+    503 where the database is away: nothing is broken but that, and it comes back.
+    """
     reference = uuid.uuid4().hex[:12]
     logger.error("page %s failed, reference %s", request.path, reference)
-    return HttpResponse(
-        loader.render_to_string("errors/500.html", {"reference": reference}), status=500
-    )
+    # Django calls this while it handles what the view raised.
+    is_away = isinstance(sys.exc_info()[1], (OperationalError, InterfaceError))
+    status = 503 if is_away else 500
+    html = loader.render_to_string(f"errors/{status}.html", {"reference": reference})
+    return HttpResponse(html, status=status, headers={"Retry-After": "2"} if is_away else None)
 
 
 def _answer(request: HttpRequest, status: int, detail: str) -> HttpResponse:

@@ -100,7 +100,9 @@ class Crowd:
             jobs = [int(reply.json()["id"])] if status in _DONE else []
         except (httpx.HTTPError, ValueError):
             status = 0
-        self.diary.note("submit", key=key, status=status, jobs=jobs)
+        # A refusal of the proxies has no words: these are the portal's own.
+        words = reply.text[:300] if status >= 500 else ""
+        self.diary.note("submit", key=key, status=status, jobs=jobs, words=words)
         self.jobs += jobs
         if 400 <= status < 500 and status != 429:
             raise ValueError(f"{status}: {reply.text[:300]}")

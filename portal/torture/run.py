@@ -217,6 +217,7 @@ def _figures(choice: Choice, evidence: Evidence) -> dict[str, Any]:
         "jobs": len(evidence.rows("job")),
         "jobs_by_state": dict(Counter(job["state"] for job in evidence.rows("job"))),
         "attempts": len(evidence.rows("attempt")),
+        "own_5xx": _own_errors(evidence),
         "ends": dict(Counter(each["end_reason"] for each in evidence.rows("attempt"))),
         "looked_at": {name: finding.looked_at for name, finding in found.items()},
         "invariant_breaks": len(breaks),
@@ -224,6 +225,17 @@ def _figures(choice: Choice, evidence: Evidence) -> dict[str, Any]:
         "recovery": aftermath.recovery_by_kind(evidence.facts, evidence.tables),  # type: ignore[arg-type]
         **machine(),
     }
+
+
+def _own_errors(evidence: Evidence) -> dict[str, int]:
+    """How often the portal itself could not serve a submit: 503 where it knows why."""
+    told: Counter[str] = Counter()
+    for submit in evidence.told("submit"):
+        if submit.get("words"):
+            told[str(submit["status"])] += 1
+            if submit["status"] != 503:
+                told[submit["words"]] += 1
+    return dict(told.most_common(_MAX_SHOWN))
 
 
 def end_leftovers(folder: Path) -> None:

@@ -65,14 +65,14 @@ def test_odd_labels_are_named(program, alice, cluster, spec, labels):
     "field", ["image", "mounts", "ports", "template", "priority", "volumes", "secret"]
 )
 def test_what_jobs_do_not_have_is_refused_by_name(program, alice, cluster, spec, field):
-    """B61, B62, B69, B70: no images, mounts, templates or ports, so no way round their rules."""
+    """B61, B62, B70: no images, mounts or ports, so no way round their rules."""
     reply = program(alice).post("/jobs/", {**spec, field: "x"})
     assert fields_of(problem_of(reply, 400)) == {field} and not Job.objects.exists()
 
 
 @pytest.mark.parametrize("text", ["(a%2B)%2B$", "[", "%25_%27%22", "(" * 200])
 def test_what_looks_like_a_pattern_is_plain_text(program, alice, cluster, spec, text):
-    """B56, B57: no search takes regular expressions."""
+    """B56, B57: names take no regular expressions; logs do: tests/pages/test_log_search."""
     caller = program(alice)
     caller.post("/jobs/", {**spec, "name": "a" * 100})
     assert caller.get(f"/jobs/?text={text}").json()["items"] == []

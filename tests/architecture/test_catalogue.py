@@ -17,6 +17,7 @@ AGENT, AUTH, JOBS = (f"tests/api/test_{n}.py" for n in ("agent", "auth", "jobs")
 SCHEMA, ORDER, YAML = (f"tests/spec/test_{n}.py" for n in ("schema", "order", "document"))
 TERMINAL, PAGES = "tests/pages/test_terminal.py", "tests/pages/test_matrix.py"
 LOGS, REDACTION = "tests/services/test_logs.py", "tests/agent/test_redaction.py"
+SEARCH = "tests/pages/test_log_search.py"
 SOCKET, WIRE = "tests/live/test_socket.py", "tests/wire/test_codec.py"
 
 # Entry: what comes in; the tests, as file and function.
@@ -78,10 +79,28 @@ HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
         ),
     ),
     55: ("a stale version", ((JOBS, "test_a_stale_version_is_refused_and_told"),)),
-    56: ("a pattern that explodes", ((CALLERS, "test_what_looks_like_a_pattern_is_plain_text"),)),
-    57: ("no pattern", ((CALLERS, "test_what_looks_like_a_pattern_is_plain_text"),)),
+    56: (
+        "a pattern that explodes",
+        (
+            (SEARCH, "test_no_pattern_is_slow"),
+            (CALLERS, "test_what_looks_like_a_pattern_is_plain_text"),
+        ),
+    ),
+    57: (
+        "no pattern",
+        (
+            (SEARCH, "test_what_is_no_pattern_is_refused"),
+            (CALLERS, "test_what_looks_like_a_pattern_is_plain_text"),
+        ),
+    ),
     58: ("a pattern of 100 kB", ((CALLERS, "test_a_search_for_100_kb_is_refused"),)),
-    59: ("everything of 1 GiB", ((LOGS, "test_a_line_longer_than_any_window_is_passed"),)),
+    59: (
+        "everything of 1 GiB",
+        (
+            (SEARCH, "test_many_lines_stop_where_they_can_go_on"),
+            (LOGS, "test_a_line_longer_than_any_window_is_passed"),
+        ),
+    ),
     60: ("odd variables", ((SCHEMA, "test_b60_environment"), (BAD, "test_a_bad_field_is_named"))),
     61: ("images", ((CALLERS, "test_what_jobs_do_not_have_is_refused_by_name"),)),
     62: ("mounts", ((CALLERS, "test_what_jobs_do_not_have_is_refused_by_name"),)),
@@ -108,7 +127,10 @@ HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
             ),
         ),
     ),
-    69: ("templates", ((CALLERS, "test_what_jobs_do_not_have_is_refused_by_name"),)),
+    69: (
+        "fields that a template locks",
+        (("tests/services/test_templates.py", "test_a_job_outside_the_rules_is_refused"),),
+    ),
     70: ("ports", ((CALLERS, "test_what_jobs_do_not_have_is_refused_by_name"),)),
     71: ("odd YAML", ((YAML, "test_b71_is_refused_with_a_place"),)),
     72: ("control sequences", ((TERMINAL, "test_every_other_control_sequence_is_dropped"),)),
@@ -154,6 +176,8 @@ HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
             (SOCKET, "test_junk_closes_only_that_socket"),
             (SOCKET, "test_binary_frames_close_it"),
             (SOCKET, "test_a_flood_of_frames_closes_it"),
+            (SOCKET, "test_fifty_topics_in_all_and_not_one_more"),
+            (SOCKET, "test_one_person_holds_so_many_sockets_and_no_more"),
         ),
     ),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.db import OperationalError
 from django.test import Client
 from django.urls import reverse
 
@@ -50,6 +51,26 @@ def test_a_refusal_says_why(client, alice):
     answer = client.get(reverse("nodes:enrol"))
     assert answer.status_code == 403
     assert "Only operators enrol nodes." in _text(answer)
+
+
+def test_without_its_database_a_page_is_back_soon_and_a_fault_is_ours(client, alice, monkeypatch):
+    client.force_login(alice)
+    client.raise_request_exception = False
+    for error, status in (
+        (OperationalError("the connection is closed"), 503),
+        (KeyError("x"), 500),
+    ):
+
+        def fails(*_, error=error, **__):
+            raise error
+
+        monkeypatch.setattr("portal.pages.help.render", fails)
+        answer = client.get(reverse("help"))
+        assert (answer.status_code, answer.get("Retry-After")) == (
+            status,
+            "2" if status == 503 else None,
+        )
+        assert f"Error {status}" in _text(answer) and "Reference" in _text(answer)
 
 
 def test_a_wrong_method_is_a_page_too(client, alice):

@@ -27,7 +27,7 @@ def test_the_last_pages_need_nothing(status: int) -> None:
     assert 'href="/"' in html
 
 
-@pytest.mark.parametrize("status", [400, 403, 404, 405, 413])
+@pytest.mark.parametrize("status", [400, 403, 404, 405, 413, 429])
 def test_error_pages_say_what_the_view_said(status: int, rf) -> None:
     html = render_to_string(f"errors/{status}.html", {"detail": "Only <leads>."}, rf.get("/x"))
     assert f"Error {status}" in html
