@@ -13,17 +13,20 @@ import numpy as np
 from portal.bench.figures import machine, tell
 from portal.embedded.places import StackProblem
 from scheduler.engine.policy import DEFAULT_POLICY, Order, Policy
-from scheduler.simulator.calibration import Oracle, calibration_of
-from scheduler.simulator.figures import figures_of
 from scheduler.simulator.guard import Guard
+from scheduler.simulator.judging.calibration import Oracle, calibration_of
+from scheduler.simulator.judging.figures import figures_of
 from scheduler.simulator.replay import no_limit, replay
-from scheduler.simulator.trace import Trace, TraceInvalid, declared_s, read_trace
-from scheduler.simulator.workload import workload_of
+from scheduler.simulator.traces.jobs import fitting, workload_of
+from scheduler.simulator.traces.reading import Trace, TraceInvalid, declared_s, read_trace
+from scheduler.simulator.traces.writing import Results, write_trace
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Of `bench replay`."""
-    parser.add_argument("--trace", required=True, help="CSV, plain or .gz: submit,duration,gpus,vc")
+    parser.add_argument(
+        "--trace", required=True, help="CSV, plain or .gz: submit,duration,gpus and more"
+    )
     parser.add_argument(
         "--pools",
         required=True,
@@ -33,8 +36,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--durations",
         default="exact",
-        help="what is declared: exact (default), hidden, noisy:F (times F^u, u in [-1, 1]), "
-        "padded:F (u in [0, 1])",
+        help="what is declared: exact (default), hidden, stated (the trace's column declared), "
+        "noisy:F (times F^u, u in [-1, 1]), padded:F (u in [0, 1])",
     )
     parser.add_argument("--policy", choices=[*Order], default=Order.FIFO, help="who is next")
     parser.add_argument(
@@ -56,6 +59,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="also say how many starts came within the p50 and p90 that the jobs were told",
     )
+    parser.add_argument(
+        "--write", help="write the trace again, with what became of each job (.csv or .gz)"
+    )
     parser.add_argument("--seed", type=int, default=42, help="of the noise; default %(default)s")
 
 
@@ -63,7 +69,8 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     """Replay pool after pool; pools share nothing, so each is a cluster of its own."""
     began = time.perf_counter()
     trace, declared = _read(options)
-    policy = _policy(options)
+    policy = _policy(options, trace)
+    results = Results.none(len(trace))
     is_guarded = (
         policy.order is Order.SHORTEST
         and not (policy.preempts or options["no_guard"])
@@ -87,8 +94,12 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
             else:
                 outcome = replay(work, nodes, policy, limit=limit)
             runs.append((work, nodes, outcome))
+            mine = fitting(trace, rows, nodes * options["gpus_per_node"])
+            results.put(mine, outcome.results())
     if not runs:
         raise StackProblem("no job of the trace fits a pool; check --pools and --gpus-per-node")
+    if options["write"]:
+        _write(Path(options["write"]), trace, results)
     return {
         "bench": "replay",
         "trace": Path(options["trace"]).name,
@@ -106,14 +117,22 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _policy(options: dict[str, Any]) -> Policy:
+def _write(path: Path, trace: Trace, results: Results) -> None:
+    try:
+        write_trace(path, trace, results)
+    except OSError as problem:
+        raise StackProblem(f"--write: {problem}") from None
+
+
+def _policy(options: dict[str, Any], trace: Trace) -> Policy:
     """The shipped policy of that name. Stopping and starting take no time in a trace, so nobody is
     given a head start.
     """
-    if options["preempt"] and options["policy"] not in (Order.SHORTEST, Order.LAS):
+    by_tier = options["policy"] not in (Order.SHORTEST, Order.LAS)
+    if options["preempt"] and by_tier and (trace.tier is None or len(set(trace.tier)) == 1):
         raise StackProblem(
-            f"--preempt with --policy {options['policy']} would stop nobody, because the jobs of a "
-            "trace are of one tier; use shortest or las"
+            f"--preempt with --policy {options['policy']} would stop nobody, because the jobs of "
+            "the trace are of one tier; use shortest or las, or give it a column tier"
         )
     if options["heads"] < 1:
         raise StackProblem("--heads must be at least 1")

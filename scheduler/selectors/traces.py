@@ -2,33 +2,84 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
+
+import numpy as np
+from django.db.models import Count, QuerySet
 
 from accounts.models import Project
 from scheduler.engine.snapshot import NONE, floats, ints
-from scheduler.models import Device, Job, Node, Pool
-from scheduler.simulator.workload import Workload
-from scheduler.states import NodeState
+from scheduler.models import Attempt, Device, Job, JobEvent, Pool
+from scheduler.simulator.pools import ByPool
+from scheduler.simulator.traces.writing import Results
+from scheduler.simulator.workload import NO_LIMIT_S, Workload
+from scheduler.states import EndReason, NodeState
+
+_FIELDS = (
+    "pk pool_id queued_at started_at ended_at nodes gpus_per_node time_limit_s tier preemptible "
+    "min_runtime_s project__team__slug project_id"
+).split()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """The jobs of a pool that were submitted in some time and have ended, and the pool's size.
+    """The jobs of one pool or several that were submitted in some time and have ended, and the size
+    of the pools.
 
-    Times count from the window's begin. `skipped`: jobs without GPUs, and larger than the pool.
-    `parents`: by team, the row of the one it is a project of, or -1.
+    Times count from the window's begin. `skipped`: jobs without GPUs, and larger than their pool.
+    `parents`: by team, the row of the one it is a project of, or -1. `past`: what became of them.
     """
 
     workload: Workload
-    nodes: int
+    nodes: ByPool
     teams: tuple[str, ...]
     skipped: int
     parents: tuple[int, ...] = ()
+    pools: tuple[str, ...] = ()
+    past: Results | None = None
+
+
+@dataclass(slots=True)
+class _Runs:
+    """Of one job: all its attempts together. `undone_s`: what all but the last lost."""
+
+    run_s: float = 0.0
+    undone_s: float = 0.0
+    last_lost_s: float = 0.0
+    stops: int = 0
+    failures: int = 0
+
+    def add(self, run_s: float, lost_s: float) -> None:
+        """The next attempt."""
+        self.run_s += run_s
+        self.undone_s += self.last_lost_s
+        self.last_lost_s = min(lost_s, run_s)
+
+    @property
+    def work_s(self) -> float:
+        """What it had to run if nobody had stopped it."""
+        return max(1.0, self.run_s - self.undone_s)
+
+
+@dataclass(slots=True)
+class _Past:
+    """What is known of jobs beside their rows."""
+
+    runs: dict[int, _Runs] = field(default_factory=lambda: defaultdict(_Runs))
+    checkpoints: Counter[int] = field(default_factory=Counter)
+
+    def checkpoint_s(self, job: int) -> float:
+        """How often it took one."""
+        count = self.checkpoints[job]
+        return self.runs[job].run_s / (count + 1) if count else float("inf")
 
 
 def window_of(
-    pool: Pool,
+    pools: Pool | Sequence[Pool],
     since: datetime,
     until: datetime,
     *,
@@ -39,49 +90,133 @@ def window_of(
 
     The project `apart` is a row of its own below its team; of more than `most_jobs` the newest.
     """
-    node_count, per_node = _size_of(pool)
+    several = (pools,) if isinstance(pools, Pool) else tuple(pools)
+    sizes = _sizes_of(several)
+    place = {pool.pk: row for row, pool in enumerate(several)}
     ended = Job.objects.filter(
-        pool=pool,
+        pool__in=several,
         queued_at__gte=since,
         queued_at__lt=until,
         started_at__isnull=False,
         ended_at__isnull=False,
-    ).order_by("queued_at", "id")
-    fields = ("queued_at", "started_at", "ended_at", "nodes", "gpus_per_node", "time_limit_s")
-    asked = ended.values_list(*fields, "project__team__slug", "project_id")
-    if most_jobs is not None:
-        asked = asked.reverse()[:most_jobs]
-    every = sorted(asked, key=lambda row: row[0])
-    rows = [row for row in every if 0 < row[3] * row[4] <= node_count * per_node]
-    names = tuple(sorted({row[6] for row in rows} | ({apart.team.slug} if apart else set())))
+    )
+    asked = ended.order_by("-queued_at", "-id").values_list(*_FIELDS)[:most_jobs]
+    every = [dict(zip(_FIELDS, row, strict=True)) for row in reversed(asked)]
+    for row in every:
+        row["gpus"], row["pool"] = row["nodes"] * row["gpus_per_node"], place[row["pool_id"]]
+    rows = [row for row in every if 0 < row["gpus"] <= np.prod(sizes[row["pool"]])]
+    names, parents, team = _teams(rows, apart)
+    past = _past_of(ended.filter(queued_at__gte=rows[0]["queued_at"])) if rows else _Past()
+    is_one = len(several) == 1
+    counts, per_node = zip(*sizes, strict=True)
+    workload = Workload(
+        gpus_per_node=per_node[0] if is_one else per_node,
+        team=ints(team),
+        pool=None if is_one else ints([row["pool"] for row in rows]),
+        **_columns(rows, past, since),
+    )
+    return Window(
+        workload=workload,
+        nodes=counts[0] if is_one else counts,
+        teams=names,
+        skipped=len(every) - len(rows),
+        parents=parents,
+        pools=tuple(pool.name for pool in several),
+        past=_results(rows, past, since),
+    )
+
+
+def _columns(rows: Sequence[dict[str, Any]], past: _Past, since: datetime) -> dict[str, Any]:
+    """Of a workload, from these rows of jobs."""
+    return {
+        "submit_s": floats([(row["queued_at"] - since).total_seconds() for row in rows]),
+        "run_s": floats([_work_s(row, past) for row in rows]),
+        "declared_s": floats([row["time_limit_s"] for row in rows]),
+        "gpus": ints([row["gpus"] for row in rows]),
+        "tier": ints([row["tier"] for row in rows]),
+        "checkpoint_s": floats([past.checkpoint_s(row["pk"]) for row in rows]),
+        "promised_s": floats(
+            [row["min_runtime_s"] if row["preemptible"] else NO_LIMIT_S for row in rows]
+        ),
+    }
+
+
+def pools_with_gpus() -> list[Pool]:
+    """By name; those of which no node has one are nothing to replay."""
+    present = Device.objects.filter(is_present=True, in_service=True)
+    owners = present.exclude(node__state=NodeState.RETIRED).values("node__pool")
+    return list(Pool.objects.filter(pk__in=owners).order_by("name"))
+
+
+def _teams(
+    rows: Sequence[dict[str, Any]], apart: Project | None
+) -> tuple[tuple[str, ...], tuple[int, ...], list[int]]:
+    """Names and parents of the rows of teams, and the row of each job."""
+    slugs = {row["project__team__slug"] for row in rows} | ({apart.team.slug} if apart else set())
+    names = tuple(sorted(slugs))
     row_of = {name: number for number, name in enumerate(names)}
     parents = (NONE,) * len(names)
-    team = [row_of[row[6]] for row in rows]
+    team = [row_of[row["project__team__slug"]] for row in rows]
     if apart is not None:
-        team = [
-            len(names) if row[7] == apart.pk else number
-            for row, number in zip(rows, team, strict=True)
-        ]
+        is_apart = [row["project_id"] == apart.pk for row in rows]
+        team = [len(names) if it else had for it, had in zip(is_apart, team, strict=True)]
         parents = (*parents, row_of[apart.team.slug])
         names = (*names, apart.path)
-    workload = Workload(
-        gpus_per_node=per_node,
-        submit_s=floats([(row[0] - since).total_seconds() for row in rows]),
-        run_s=floats([max(1.0, (row[2] - row[1]).total_seconds()) for row in rows]),
-        declared_s=floats([row[5] for row in rows]),
-        gpus=ints([row[3] * row[4] for row in rows]),
-        team=ints(team),
-    )
-    return Window(workload, node_count, names, len(every) - len(rows), parents)
+    return names, parents, team
 
 
-def _size_of(pool: Pool) -> tuple[int, int]:
-    """Nodes that have GPUs, and the most GPUs one of them has."""
-    nodes = Node.objects.filter(pool=pool).exclude(state=NodeState.RETIRED)
-    present = Device.objects.filter(node__in=nodes, is_present=True, in_service=True).values_list(
-        "node_id"
+def _past_of(jobs: QuerySet[Job]) -> _Past:
+    """Attempts and checkpoints of these jobs, in two queries."""
+    found = _Past()
+    attempts = Attempt.objects.filter(
+        job__in=jobs, started_at__isnull=False, ended_at__isnull=False
     )
-    counts: dict[int, int] = {}
-    for (node,) in present:
-        counts[node] = counts.get(node, 0) + 1
-    return len(counts), max(counts.values(), default=1)
+    told = attempts.order_by("job_id", "number").values_list(
+        "job_id", "started_at", "ended_at", "end_facts__lost_s", "end_reason"
+    )
+    for job, started_at, ended_at, lost_s, reason in told:
+        runs = found.runs[job]
+        assert started_at is not None and ended_at is not None
+        runs.add(max(0.0, (ended_at - started_at).total_seconds()), float(lost_s or 0))
+        runs.stops += reason == EndReason.PREEMPTED
+        runs.failures += reason == EndReason.NODE_LOST
+    counted = JobEvent.objects.filter(job__in=jobs, kind="checkpoint").order_by()
+    found.checkpoints.update(dict(counted.values_list("job_id").annotate(Count("id"))))
+    return found
+
+
+def _work_s(row: dict[str, Any], past: _Past) -> float:
+    if row["pk"] in past.runs and past.runs[row["pk"]].run_s:
+        return past.runs[row["pk"]].work_s
+    return max(1.0, float((row["ended_at"] - row["started_at"]).total_seconds()))
+
+
+def _results(rows: Sequence[dict[str, Any]], past: _Past, since: datetime) -> Results:
+    """What became of these jobs: all time in which they did not run they waited."""
+    start_s = [(row["started_at"] - since).total_seconds() for row in rows]
+    end_s = [(row["ended_at"] - since).total_seconds() for row in rows]
+    there_s = [(row["ended_at"] - row["queued_at"]).total_seconds() for row in rows]
+    runs = [past.runs[row["pk"]] for row in rows]
+    ran_s = [one.run_s or end - start for one, start, end in zip(runs, start_s, end_s, strict=True)]
+    return Results(
+        floats(start_s),
+        floats(end_s),
+        floats(np.maximum(0.0, np.subtract(there_s, ran_s))),
+        ints([one.stops for one in runs]),
+        ints([one.failures for one in runs]),
+    )
+
+
+def _sizes_of(pools: Iterable[Pool]) -> list[tuple[int, int]]:
+    """By pool: nodes that have GPUs, and the most GPUs one of them has."""
+    pools = list(pools)
+    present = (
+        Device.objects.filter(node__pool__in=pools, is_present=True, in_service=True)
+        .exclude(node__state=NodeState.RETIRED)
+        .order_by()
+        .values_list("node__pool_id", "node_id")
+    )
+    counts: dict[int, Counter[int]] = defaultdict(Counter)
+    for pool, node in present:
+        counts[pool][node] += 1
+    return [(len(counts[pool.pk]), max(counts[pool.pk].values(), default=1)) for pool in pools]

@@ -1,7 +1,8 @@
-"""The nodes of a pool: all equal, until something happens to one."""
+"""The nodes of a cluster: those of a pool are equal, until something happens to one."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -9,6 +10,7 @@ from enum import StrEnum
 import numpy as np
 
 from scheduler.engine.snapshot import NODE_STATES, Nodes, flags, ints
+from scheduler.simulator.pools import Pools
 from scheduler.states import NodeState
 
 
@@ -24,30 +26,43 @@ class Happening(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """A happening at a node (row, from 0) in seconds of the trace."""
+    """A happening at a node (row in its pool, from 0) in seconds of the trace; `pool` may be left
+    out where there is one.
+    """
 
     at_s: float
     what: Happening
     node: int
+    pool: str = ""
 
 
 def parse_event(text: str) -> ClusterEvent:
-    """Such as "lose:3@3600": node 3, an hour into the trace. Raises ValueError with the remedy."""
+    """Such as "lose:3@3600": node 3, an hour into the trace; of several pools "lose:a/3@3600".
+
+    Raises ValueError with the remedy.
+    """
     what, _, rest = text.partition(":")
-    node, _, at_s = rest.partition("@")
+    place, _, at_s = rest.rpartition("@")
+    pool, _, node = place.rpartition("/")
+    event: ClusterEvent | None
     try:
-        return ClusterEvent(float(at_s), Happening(what), int(node))
+        event = ClusterEvent(float(at_s), Happening(what), int(node), pool)
     except ValueError:
+        event = None
+    if event is None or not math.isfinite(event.at_s):
         known = ", ".join(Happening)
         raise ValueError(
-            f"{text!r} is no event of a node; write one of {known} as in lose:3@3600"
-        ) from None
+            f"{text!r} is no event of a node; write one of {known} as in lose:3@3600, and of "
+            "several pools as in lose:POOL/3@3600"
+        )
+    return event
 
 
-def in_order(events: Iterable[ClusterEvent], nodes: int) -> tuple[ClusterEvent, ...]:
-    """By time. Raises ValueError for a node that the cluster does not have."""
+def in_order(events: Iterable[ClusterEvent], pools: Pools) -> tuple[ClusterEvent, ...]:
+    """By time. Raises ValueError for a pool or node that the cluster does not have."""
     ordered = tuple(sorted(events, key=lambda event: event.at_s))
     for event in ordered:
+        nodes = pools.nodes[pools.row(event.pool)]
         if not 0 <= event.node < nodes:
             raise ValueError(f"node {event.node} is none of the {nodes} nodes, counted from 0")
     return ordered
@@ -60,12 +75,14 @@ _STATES = {
 }
 
 
-def equal_nodes(count: int) -> Nodes:
+def equal_nodes(pools: Pools) -> Nodes:
     """Ready nodes; cpus and memory do not matter."""
+    pool = pools.of_node
+    count = len(pool)
     zeros = ints(np.zeros(count))
     return Nodes.of(
         id=ints(np.arange(1, count + 1)),
-        pool=zeros,
+        pool=pool,
         state=ints(np.full(count, NODE_STATES.index(NodeState.READY))),
         takes_work=flags(np.ones(count)),
         cpus_total=zeros,

@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.engine.policy import Order, Policy
-from scheduler.engine.snapshot import ints
+from scheduler.engine.snapshot import Flags, Floats, Ints, flags, floats, ints
+from scheduler.simulator.pools import Pools
 from scheduler.simulator.replay import Replay
 from scheduler.simulator.workload import Workload
 from scheduler.simulator.world import World
@@ -33,17 +34,23 @@ class Guard:
     times, and the true one of a job that has ended.
     """
 
-    def __init__(self, workload: Workload, nodes: int) -> None:
-        declared = replace(workload, run_s=workload.declared_s)
-        self._shadow = Replay(declared, nodes, SHADOW_POLICY)
-        self._capacity = nodes * workload.gpus_per_node
+    def __init__(self, workload: Workload, nodes: int, rows: Ints | None = None) -> None:
+        """`rows`: which jobs of the workload are those of the pool, all if None."""
+        mine = ints(np.arange(len(workload))) if rows is None else rows
+        own = replace(workload.take(mine), pool=None)
+        self._shadow = Replay(replace(own, run_s=own.declared_s), nodes, SHADOW_POLICY)
+        self._row_of = {row: number for number, row in enumerate(mine.tolist())}
+        self._is_mine: Flags = flags(np.zeros(len(workload)))
+        self._is_mine[mine] = True
+        self._capacity = int(self._shadow.world.pools.gpus[0])
         self._longest_s = 0.0
         self._backlog_s = 0.0
 
     def __call__(self, world: World, ended: Sequence[int]) -> float:
         """The limit in seconds at this moment; these jobs have just ended."""
         for row in ended:
-            self._shadow.correct(row, float(world.workload.run_s[row]))
+            if row in self._row_of:
+                self._shadow.correct(self._row_of[row], float(world.workload.run_s[row]))
         while self._shadow.next_s() <= world.now_s:
             self._shadow.step()
         shadow = self._shadow.world
@@ -51,6 +58,32 @@ class Guard:
         waits_s = shadow.waited_s + np.where(waiting, world.now_s - shadow.since_s, 0.0)
         self._longest_s = max(self._longest_s, float(waits_s.max(initial=0.0)))
         ahead = ints([*np.flatnonzero(world.is_waiting), *world.running])
+        ahead = ints(ahead[self._is_mine[ahead]])
         work_s = world.expected_s(ahead) * world.workload.gpus[ahead]
         self._backlog_s = max(self._backlog_s, float(work_s.sum()) / self._capacity)
         return PATIENCE * max(self._longest_s, BACKLOG_WEIGHT * self._backlog_s)
+
+
+class Guards:
+    """The limits of several pools, by pool; those whose policy starves nobody have none."""
+
+    def __init__(self, workload: Workload, pools: Pools, policy: Policy) -> None:
+        self._of: dict[int, Guard] = {}
+        for row, name in enumerate(pools.names):
+            mine = ints(np.flatnonzero(workload.pools() == row))
+            if len(mine) and _starves(policy.of(name), workload.declared_s[mine]):
+                sizes = replace(workload, gpus_per_node=pools.gpus_per_node[row])
+                self._of[row] = Guard(sizes, pools.nodes[row], mine)
+        self._limit_s: Floats = floats(np.full(len(pools), np.inf))
+
+    def __call__(self, world: World, ended: Sequence[int]) -> Floats:
+        """The limits in seconds at this moment; these jobs have just ended."""
+        for row, guard in self._of.items():
+            self._limit_s[row] = guard(world, ended)
+        return self._limit_s.copy()
+
+
+def _starves(policy: Policy, declared_s: Floats) -> bool:
+    """Who waits may wait for ever, and a shadow can be told how long all run."""
+    is_short_first = policy.order is Order.SHORTEST and not policy.preempts
+    return is_short_first and bool(np.isfinite(declared_s).all())

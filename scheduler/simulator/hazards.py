@@ -94,6 +94,37 @@ class Hazards:
             self._hazard[mine] = (ends + OWN_PRIOR_JOBS * of_count) / (exposure + OWN_PRIOR_JOBS)
 
 
+class HazardsByPool:
+    """What is learnt in each pool on its own; rows are those of all jobs in the order of submit."""
+
+    def __init__(self, gpus: Ints, pool: Ints) -> None:
+        pools = int(pool.max(initial=0)) + 1
+        self._pool = pool
+        rows = [ints(np.flatnonzero(pool == one)) for one in range(pools)]
+        self._own = [Hazards(gpus[mine]) for mine in rows]
+        self._row: Ints = np.zeros(len(gpus), dtype=np.int64)
+        for mine in rows:
+            self._row[mine] = np.arange(len(mine))
+
+    def arrive(self, row: int) -> None:
+        """The job is submitted."""
+        self._own[self._pool[row]].arrive(int(self._row[row]))
+
+    def end(self, row: int, attained_s: float) -> None:
+        """The job has ended after so many seconds of running."""
+        self._own[self._pool[row]].end(int(self._row[row]), attained_s)
+
+    def forecast_s(self, rows: Ints, attained_s: Floats) -> Floats:
+        """As `Hazards.forecast_s`, of jobs of any pools."""
+        if len(self._own) == 1:
+            return self._own[0].forecast_s(rows, attained_s)
+        found = floats(np.zeros(len(rows)))
+        for pool, own in enumerate(self._own):
+            mine = self._pool[rows] == pool
+            found[mine] = own.forecast_s(self._row[rows[mine]], attained_s[mine])
+        return found
+
+
 def next_bin_s(attained_s: Floats, gpus: Ints) -> Floats:
     """By job: how long it runs until it enters the next bin and its index falls."""
     service = attained_s * gpus

@@ -14,8 +14,21 @@ FIRST_TEAM = 1
 
 
 @dataclass(frozen=True, slots=True)
+class PoolLimit:
+    """What a team (row) has of one pool (row) beside what it has of the whole cluster."""
+
+    team: int
+    pool: int
+    guaranteed: int = 0
+    borrow_limit: int = NONE
+    lend_limit: int = NONE
+    maximum: int = NONE
+
+
+@dataclass(frozen=True, slots=True)
 class Teams:
-    """Team by team: its weight, the GPUs that are its own, the most it may hold or -1.
+    """Team by team: its weight, the GPUs that are its own, the most it may hold or -1, of all pools
+    together; `of_pools` has what holds in one of them.
 
     `borrow_limit` and `lend_limit`, -1 without one, and `parent`, the row of the team it belongs to
     (one before it) or -1, may be left empty: nobody has any.
@@ -28,6 +41,7 @@ class Teams:
     borrow_limit: tuple[int, ...] = ()
     lend_limit: tuple[int, ...] = ()
     parent: tuple[int, ...] = ()
+    of_pools: tuple[PoolLimit, ...] = ()
 
     @classmethod
     def equal(cls, names: tuple[str, ...]) -> Teams:
@@ -37,37 +51,49 @@ class Teams:
 
     def limits(self) -> Limits:
         """The rows of teams that have any."""
-        borrow, lend = self._filled(self.borrow_limit), self._filled(self.lend_limit)
+        rows = [*self._of_all(), *self.of_pools]
         rows = [
-            row
-            for row in range(len(self.names))
-            if self.guaranteed[row] or self.maximum[row] != NONE or borrow[row] != NONE
+            row for row in rows if row.guaranteed or row.maximum != NONE or row.borrow_limit != NONE
         ]
         return Limits.of(
-            account=ints([row + FIRST_TEAM for row in rows]),
-            pool=ints([0] * len(rows)),
-            guaranteed=ints([self.guaranteed[row] for row in rows]),
-            borrow_limit=ints([borrow[row] for row in rows]),
-            lend_limit=ints([lend[row] for row in rows]),
-            maximum=ints([self.maximum[row] for row in rows]),
+            account=ints([row.team + FIRST_TEAM for row in rows]),
+            pool=ints([row.pool for row in rows]),
+            guaranteed=ints([row.guaranteed for row in rows]),
+            borrow_limit=ints([row.borrow_limit for row in rows]),
+            lend_limit=ints([row.lend_limit for row in rows]),
+            maximum=ints([row.maximum for row in rows]),
         )
 
     def parents(self) -> tuple[int, ...]:
         """By row: the row of the team it belongs to, or -1."""
         return self._filled(self.parent)
 
-    def most(self) -> Ints:
-        """By row: the most it may ever hold by its own limits and those above it, or -1."""
-        borrow = self._filled(self.borrow_limit)
+    def most(self, pool: int = NONE) -> Ints:
+        """By row: the most it may ever hold of all pools or of one, by its own limits and those
+        above it, or -1.
+        """
+        own: list[list[int]] = [[] for _ in self.names]
+        for one in (*self._of_all(), *self.of_pools):
+            if one.pool in (NONE, pool):
+                own[one.team].append(one.maximum)
+                if one.borrow_limit != NONE:
+                    own[one.team].append(one.guaranteed + one.borrow_limit)
         found: list[int] = []
-        for row, up in enumerate(self.parents()):
-            ceilings = [self.maximum[row]]
-            if borrow[row] != NONE:
-                ceilings.append(self.guaranteed[row] + borrow[row])
+        for ceilings, up in zip(own, self.parents(), strict=True):
             if up != NONE:
                 ceilings.append(found[up])
             found.append(min((one for one in ceilings if one != NONE), default=NONE))
         return ints(found)
+
+    def _of_all(self) -> list[PoolLimit]:
+        columns = (
+            self.guaranteed,
+            self._filled(self.borrow_limit),
+            self._filled(self.lend_limit),
+            self.maximum,
+        )
+        rows = enumerate(zip(*columns, strict=True))
+        return [PoolLimit(row, NONE, *figures) for row, figures in rows]
 
     def _filled(self, column: tuple[int, ...]) -> tuple[int, ...]:
         return column or (NONE,) * len(self.names)

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
-from scheduler.engine.policy import Order, Policy
-from scheduler.engine.snapshot import NONE, Floats, Ints, ints
+from scheduler.engine.policy import Policy
+from scheduler.engine.snapshot import NONE, Ints, floats, ints
 from scheduler.simulator.events import ClusterEvent
-from scheduler.simulator.guard import Guard
-from scheduler.simulator.replay import Outcome, Replay, no_limit, replay
+from scheduler.simulator.guard import Guards
+from scheduler.simulator.judging.measures import (
+    Measures,
+    Prices,
+    measures_by_pool,
+    measures_of,
+    quantile,
+)
+from scheduler.simulator.pools import ByPool, Pools
+from scheduler.simulator.replay import Outcome, Replay, ReplayStuck, no_limit
 from scheduler.simulator.teams import Teams
+from scheduler.simulator.traces.writing import Results
 from scheduler.simulator.workload import Workload
 
 # A change of a team's p90 by less than this share of it is no news.
@@ -25,107 +35,82 @@ _NO_PATIENCE = Policy(head_patience_s=0, backfill_slack_s=0)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A cluster and its rules. Shortest first without preemption is guarded against starvation."""
+    """A cluster and its rules; `nodes` are by pool, and `names` say how the pools are called."""
 
-    nodes: int
+    nodes: ByPool
     policy: Policy = field(default_factory=lambda: _NO_PATIENCE)
     teams: Teams | None = None
     events: tuple[ClusterEvent, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def pools(self, gpus_per_node: ByPool = 1) -> Pools:
+        """Its pools, with nodes of so many GPUs."""
+        return Pools.of(self.nodes, gpus_per_node, self.names)
 
 
-@dataclass(frozen=True, slots=True)
-class Measures:
-    """Of one run. `left_out` jobs are larger than the pool, or than their team may hold.
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Jobs that ran in a setting: `rows` of a workload, and what became of them."""
 
-    `utilisation`: GPU time held over GPU time there from the first submit to the last end. `jain`:
-    of the teams' mean shares of run time in time to completion (Jain, Chiu, Hawe, A quantitative
-    measure of fairness, DEC-TR-301, 1984); 1 is equal. `gpu_hours` were held, lost work included;
-    `cost` is that at `price`, None without one.
+    rows: Ints
+    jobs: Workload
+    outcome: Outcome
+    pools: Pools
+
+    def results(self, size: int) -> Results:
+        """For all jobs of a workload; who was left out has not run."""
+        found = Results.none(size)
+        found.put(self.rows, self.outcome.results())
+        return found
+
+
+def run_in(workload: Workload, setting: Setting) -> Run:
+    """Run the jobs in this setting. Raises ReplayStuck if some can never start in it.
+
+    Shortest first without preemption is guarded against starvation.
     """
-
-    jobs: int
-    left_out: int
-    wait_p50_s: float
-    wait_p90_s: float
-    utilisation: float
-    preemptions: int
-    failures: int
-    jain: float
-    gpu_hours: float
-    cost: float | None
-
-
-def measure(workload: Workload, setting: Setting, price: float | None = None) -> Measures:
-    """Run the jobs in this setting. Raises ReplayStuck if some can never start in it."""
-    rows = _may_ever_start(workload, setting)
+    rows = _fits(workload, setting)
     jobs = workload.take(rows)
-    if not len(jobs):
-        return Measures(0, len(workload), 0.0, 0.0, 0.0, 0, 0, 1.0, 0.0, None)
-    policy = setting.policy
-    is_guarded = (
-        policy.order is Order.SHORTEST
-        and not policy.preempts
-        and bool(np.isfinite(jobs.declared_s).all())
-    )
-    limit = Guard(jobs, setting.nodes) if is_guarded else no_limit
-    outcome = replay(
-        jobs, setting.nodes, policy, limit=limit, teams=setting.teams, events=setting.events
-    )
-    return _measures(jobs, outcome, setting.nodes, len(workload) - len(jobs), price)
+    pools = setting.pools(workload.gpus_per_node)
+    outcome, stuck = _run(jobs, setting, is_guarded=True)
+    if outcome is None:
+        raise ReplayStuck(f"{len(stuck)} jobs were never started")
+    return Run(rows, jobs, outcome, pools)
 
 
-def compare(
-    workload: Workload, base: Setting, changed: Setting, price: float | None = None
-) -> dict[str, dict[str, float | None]]:
-    """Measures by name in both settings, and the change from the first to the second."""
-    before, after = (
-        asdict(measure(workload, base, price)),
-        asdict(measure(workload, changed, price)),
-    )
+def measure(workload: Workload, setting: Setting, prices: Prices = None) -> Measures:
+    """Of the jobs in this setting. Raises ReplayStuck if some can never start in it."""
+    run = run_in(workload, setting)
+    return measures_of(run.jobs, run.outcome, run.pools, len(workload) - len(run.jobs), prices)
+
+
+def compare(before: Run, after: Run, size: int, prices: Prices = None) -> dict[str, Any]:
+    """Measures by name of two runs of a workload of this size, and the change from the first to the
+    second; of several pools each on its own as well.
+    """
+    ends = [
+        measures_of(run.jobs, run.outcome, run.pools, size - len(run.jobs), prices)
+        for run in (before, after)
+    ]
+    found: dict[str, Any] = _side_by_side(*ends)
+    names = before.pools.names
+    if len(names) > 1:
+        pools = [
+            measures_by_pool(run.jobs, run.outcome, run.pools, prices) for run in (before, after)
+        ]
+        found["pools"] = {
+            name: _side_by_side(*pair) for name, *pair in zip(names, *pools, strict=True)
+        }
+    return found
+
+
+def _side_by_side(before: Measures, after: Measures) -> dict[str, dict[str, float | None]]:
+    base, changed = asdict(before), asdict(after)
     change = {
-        name: None if value is None or after[name] is None else round(after[name] - value, 4)
-        for name, value in before.items()
+        name: None if value is None or changed[name] is None else round(changed[name] - value, 4)
+        for name, value in base.items()
     }
-    return {"base": before, "changed": after, "change": change}
-
-
-def _may_ever_start(workload: Workload, setting: Setting) -> Ints:
-    most = np.full(len(workload), setting.nodes * workload.gpus_per_node)
-    if setting.teams is not None:
-        of_job = setting.teams.most()[workload.teams()]
-        most = np.where(of_job == NONE, most, np.minimum(of_job, most))
-    return ints(np.flatnonzero(workload.gpus <= most))
-
-
-def _measures(
-    jobs: Workload, outcome: Outcome, nodes: int, left_out: int, price: float | None
-) -> Measures:
-    span_s = float(outcome.end_s.max() - jobs.submit_s.min())
-    gpu_s = float((outcome.held_s * jobs.gpus).sum())
-    gpu_hours = gpu_s / 3600
-    return Measures(
-        jobs=len(jobs),
-        left_out=left_out,
-        wait_p50_s=_quantile(outcome.waited_s, 0.5),
-        wait_p90_s=_quantile(outcome.waited_s, 0.9),
-        utilisation=round(gpu_s / (span_s * nodes * jobs.gpus_per_node), 4),
-        preemptions=outcome.preemptions,
-        failures=outcome.failures,
-        jain=_jain(jobs, outcome),
-        gpu_hours=round(gpu_hours, 2),
-        cost=None if price is None else round(gpu_hours * price, 2),
-    )
-
-
-def _jain(jobs: Workload, outcome: Outcome) -> float:
-    share = jobs.run_s / np.maximum(outcome.end_s - jobs.submit_s, jobs.run_s)
-    team = jobs.teams()
-    means = np.array([share[team == one].mean() for one in np.unique(team)])
-    return round(float(means.sum() ** 2 / (len(means) * (means**2).sum())), 4)
-
-
-def _quantile(values: Floats, share: float) -> float:
-    return round(float(np.quantile(values, share)), 1)
+    return {"base": base, "changed": changed, "change": change}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +127,8 @@ class TeamWaits:
 @dataclass(frozen=True, slots=True)
 class Impact:
     """One figure for each setting, the first being how it is. `left_out`: jobs that some setting
-    never lets start; they count in none. `measures` are of all jobs together.
+    never lets start; they count in none. `measures` are of all jobs together, `by_pool` of each
+    pool, where there are several.
     """
 
     jobs: int
@@ -151,16 +137,17 @@ class Impact:
     preemptions: tuple[int, ...]
     utilisation: tuple[float, ...]
     measures: tuple[Measures, ...] = ()
+    by_pool: tuple[tuple[Measures, ...], ...] = ()
 
 
 def impact_of(
     workload: Workload,
     settings: Sequence[Setting],
     tell: Callable[[int], None] = lambda _done: None,
-    price: float | None = None,
+    prices: Prices = None,
 ) -> Impact:
-    """Replay the same jobs in each setting; `tell` hears how many settings are through. `price` is
-    that of a GPU-hour."""
+    """Replay the same jobs in each setting; `tell` hears how many settings are through. `prices`
+    are of a GPU-hour by pool."""
     rows = ints(np.arange(len(workload)))
     for setting in settings:
         rows = ints(rows[_fits(workload.take(rows), setting)])
@@ -175,25 +162,41 @@ def impact_of(
             outcomes.append(found)
             tell(len(outcomes))
         if not len(stuck):
-            return _impact(jobs, settings, outcomes, len(workload) - len(jobs), price)
+            return _impact(jobs, settings, outcomes, len(workload) - len(jobs), prices)
         rows = ints(np.delete(rows, stuck))
-    return _impact(workload.take(ints([])), settings, [], len(workload), price)
+    return _impact(workload.take(ints([])), settings, [], len(workload), prices)
 
 
 def _fits(jobs: Workload, setting: Setting) -> Ints:
-    capacity = setting.nodes * jobs.gpus_per_node
-    most = np.full(len(jobs), capacity)
-    if setting.teams is not None and len(jobs):
-        of_job = setting.teams.most()[jobs.teams()]
-        most = np.where(of_job == NONE, capacity, np.minimum(of_job, capacity))
+    """Who is no larger than its pool, and than its team may hold."""
+    if not len(jobs):
+        return ints([])
+    pools = setting.pools(jobs.gpus_per_node)
+    most = pools.gpus[jobs.pools()]
+    if setting.teams is not None:
+        for row in range(len(pools)):
+            of_job = setting.teams.most(row)[jobs.teams()]
+            is_capped = (jobs.pools() == row) & (of_job != NONE)
+            most = np.where(is_capped, np.minimum(of_job, most), most)
     return ints(np.flatnonzero(jobs.gpus <= most))
 
 
-def _run(jobs: Workload, setting: Setting) -> tuple[Outcome | None, Ints]:
+def _run(
+    jobs: Workload, setting: Setting, *, is_guarded: bool = False
+) -> tuple[Outcome | None, Ints]:
     """What became of the jobs, or the rows of those that never started."""
     if not len(jobs):
         return _nothing(), ints([])
-    run = Replay(jobs, setting.nodes, setting.policy, teams=setting.teams, events=setting.events)
+    pools = setting.pools(jobs.gpus_per_node)
+    run = Replay(
+        jobs,
+        setting.nodes,
+        setting.policy,
+        names=pools.names,
+        limit=Guards(jobs, pools, setting.policy) if is_guarded else no_limit,
+        teams=setting.teams,
+        events=setting.events,
+    )
     while run.next_s() < np.inf:
         run.step()
     stuck = ints(np.flatnonzero(run.world.is_waiting))
@@ -201,8 +204,8 @@ def _run(jobs: Workload, setting: Setting) -> tuple[Outcome | None, Ints]:
 
 
 def _nothing() -> Outcome:
-    none: Floats = np.zeros(0)
-    return Outcome(none, none, none, 0, 0, 0)
+    none, count = floats([]), ints([])
+    return Outcome(none, none, none, none, none, count, count, 0)
 
 
 def _impact(
@@ -210,34 +213,38 @@ def _impact(
     settings: Sequence[Setting],
     outcomes: Sequence[Outcome],
     left_out: int,
-    price: float | None,
+    prices: Prices,
 ) -> Impact:
-    team = jobs.teams()
-    teams = settings[0].teams
-    names = teams.names if teams else ("all",)
-    found = []
-    for row, name in enumerate(names):
-        mine = np.flatnonzero(team == row)
-        if not len(mine):
-            continue
-        p50 = tuple(_quantile(one.waited_s[mine], 0.5) for one in outcomes)
-        p90 = tuple(_quantile(one.waited_s[mine], 0.9) for one in outcomes)
-        found.append(TeamWaits(name, len(mine), p50, p90, _is_news(p90)))
+    runs = [
+        (jobs, outcome, setting.pools(jobs.gpus_per_node))
+        for outcome, setting in zip(outcomes, settings, strict=False)
+        if len(jobs)
+    ]
+    measures = tuple(measures_of(*run, left_out, prices) for run in runs)
+    has_several = len(settings[0].pools(jobs.gpus_per_node)) > 1
     return Impact(
         jobs=len(jobs),
         left_out=left_out,
-        teams=tuple(found),
+        teams=tuple(_teams(jobs, settings[0].teams, outcomes)),
         preemptions=tuple(one.preemptions for one in outcomes),
-        utilisation=tuple(
-            _utilisation(jobs, one, setting)
-            for one, setting in zip(outcomes, settings, strict=False)
-        ),
-        measures=tuple(
-            _measures(jobs, one, setting.nodes, left_out, price)
-            for one, setting in zip(outcomes, settings, strict=False)
-            if len(jobs)
+        utilisation=tuple(one.utilisation for one in measures) or (0.0,) * len(outcomes),
+        measures=measures,
+        by_pool=tuple(
+            zip(*(measures_by_pool(*run, prices) for run in runs if has_several), strict=True)
         ),
     )
+
+
+def _teams(jobs: Workload, teams: Teams | None, outcomes: Sequence[Outcome]) -> Sequence[TeamWaits]:
+    found = []
+    for row, name in enumerate(teams.names if teams else ("all",)):
+        mine = np.flatnonzero(jobs.teams() == row)
+        if not len(mine):
+            continue
+        p50 = tuple(quantile(one.waited_s[mine], 0.5) for one in outcomes)
+        p90 = tuple(quantile(one.waited_s[mine], 0.9) for one in outcomes)
+        found.append(TeamWaits(name, len(mine), p50, p90, _is_news(p90)))
+    return found
 
 
 def _is_news(p90_s: Sequence[float]) -> bool:
@@ -245,11 +252,3 @@ def _is_news(p90_s: Sequence[float]) -> bool:
         return False
     base = p90_s[0]
     return any(abs(one - base) > max(NEWS_S, NEWS_SHARE * base) for one in p90_s[1:])
-
-
-def _utilisation(jobs: Workload, outcome: Outcome, setting: Setting) -> float:
-    if not len(jobs):
-        return 0.0
-    span_s = float(outcome.end_s.max() - jobs.submit_s.min())
-    gpu_s = float((outcome.held_s * jobs.gpus).sum())
-    return round(gpu_s / (span_s * setting.nodes * jobs.gpus_per_node), 4) if span_s else 0.0

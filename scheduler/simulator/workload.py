@@ -1,13 +1,14 @@
-"""The jobs of one pool, in the engine's terms."""
+"""The jobs of a cluster, in the engine's terms."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
 from scheduler.engine.snapshot import Floats, Ints, Waiting, floats, ints
-from scheduler.simulator.trace import Trace
+from scheduler.simulator.pools import ByPool, by_pool
 from scheduler.states import Tier
 
 # Traces know no time limits: nothing is stopped for running long.
@@ -23,16 +24,22 @@ class Workload:
     """Jobs by time of submit. `declared_s` is what is said about `run_s` beforehand.
 
     A job of up to `gpus_per_node` GPUs sits on one node; a larger one takes whole nodes and a part.
-    `tier`: None if all are normal, as in traces. `team`: whose job, from 0; None if nobody asks.
+    None where it does not matter: `tier`, all are normal, as in traces; `team`: whose job, from 0;
+    `pool`: where it runs, from 0. `checkpoint_s`: how long after each start, and then again, it
+    takes a checkpoint, infinite for never; None: a stop loses no work and a failure all of it.
+    `promised_s`: how long it may run after each start before it is stopped for another.
     """
 
-    gpus_per_node: int
+    gpus_per_node: ByPool
     submit_s: Floats
     run_s: Floats
     declared_s: Floats
     gpus: Ints
     tier: Ints | None = None
     team: Ints | None = None
+    pool: Ints | None = None
+    checkpoint_s: Floats | None = None
+    promised_s: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.gpus)
@@ -41,26 +48,33 @@ class Workload:
         """By job; all of one team if nobody asks."""
         return ints(np.zeros(len(self))) if self.team is None else self.team
 
+    def pools(self) -> Ints:
+        """By job; all of one pool if nobody asks."""
+        return ints(np.zeros(len(self))) if self.pool is None else self.pool
+
+    def per_node(self) -> Ints:
+        """By job: the GPUs of a node of its pool."""
+        pools = self.pools()
+        size = int(pools.max(initial=0)) + 1
+        return ints(by_pool(self.gpus_per_node, size))[pools]
+
     def take(self, rows: Ints) -> Workload:
         """These jobs alone."""
-        return replace(
-            self,
-            submit_s=self.submit_s[rows],
-            run_s=self.run_s[rows],
-            declared_s=self.declared_s[rows],
-            gpus=self.gpus[rows],
-            tier=None if self.tier is None else self.tier[rows],
-            team=None if self.team is None else self.team[rows],
-        )
+        names = [one.name for one in fields(self) if one.name != "gpus_per_node"]
+        had = {name: getattr(self, name) for name in names}
+        taken: dict[str, Any] = {
+            name: None if column is None else column[rows] for name, column in had.items()
+        }
+        return replace(self, **taken)
 
     def columns(self) -> Waiting:
         """Every job as a waiting one; job ids count from 1 in the order of submit."""
-        size, per_node = len(self), self.gpus_per_node
+        size, per_node = len(self), self.per_node()
         is_wide = self.gpus > per_node
         zeros = ints(np.zeros(size))
         return Waiting.of(
             id=ints(np.arange(1, size + 1)),
-            pool=zeros,
+            pool=self.pools(),
             queue=zeros,
             tier=ints(np.full(size, int(Tier.NORMAL))) if self.tier is None else self.tier,
             queued_at_s=self.submit_s,
@@ -78,17 +92,3 @@ class Workload:
         limits = [self.gpus <= most for most, _ in RESTART_COSTS]
         costs = [cost for _, cost in RESTART_COSTS]
         return floats(np.select(limits, costs, LARGEST_RESTART_COST_S))
-
-
-def workload_of(
-    trace: Trace, declared_s: Floats, rows: Ints, *, nodes: int, gpus_per_node: int
-) -> Workload:
-    """These rows of a trace, without the jobs that are larger than the whole pool."""
-    rows = ints(rows[trace.gpus[rows] <= nodes * gpus_per_node])
-    return Workload(
-        gpus_per_node=gpus_per_node,
-        submit_s=floats(trace.submit_s[rows]),
-        run_s=floats(trace.duration_s[rows]),
-        declared_s=declared_s[rows],
-        gpus=trace.gpus[rows],
-    )

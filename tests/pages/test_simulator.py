@@ -65,7 +65,7 @@ def test_more_nodes_shorten_waits_and_the_page_says_by_how_much(
         ({"more": "weight:nobody=2"}, "there is no team"),
         ({"more": "lose:9@60"}, "none of the 2 nodes"),
         ({"more": "tea=4"}, "no such change"),
-        ({"order": "fifo", "preempt": "yes"}, "only policy=shortest and policy=las preempt"),
+        ({"placement": "loose"}, "not one of the available choices"),
     ],
 )
 def test_a_bad_question_is_refused_with_what_is_wrong(client, operator, past, said, words):

@@ -103,12 +103,15 @@ class ClusterMachine(RuleBasedStateMachine):
     def fail(self, data: st.DataObject) -> None:
         """A job fails and waits again in its old place, with all its work before it."""
         row = data.draw(st.sampled_from(sorted(self.world.running)))
-        place_s, failures = float(self.work.submit_s[row]), self.world.failures
+        place_s, failures = float(self.work.submit_s[row]), self.world.failures.sum()
         self.world.fail(row)
         snapshot = self.world.snapshot()
         again = snapshot.waiting.id == row + 1
         assert snapshot.waiting.queued_at_s[again].tolist() == [place_s]
-        assert (self.world.failures, self.world.left_s[row]) == (failures + 1, self.work.run_s[row])
+        assert (self.world.failures.sum(), self.world.left_s[row]) == (
+            failures + 1,
+            self.work.run_s[row],
+        )
         self.first_since = {}
         self.decide()
 

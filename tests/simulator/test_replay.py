@@ -14,7 +14,7 @@ from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.plan import Plan, PlannedPlacement, Start, Waits
 from scheduler.engine.policy import Order, Policy
 from scheduler.engine.snapshot import Snapshot, floats, ints
-from scheduler.simulator.figures import figures_of
+from scheduler.simulator.judging.figures import figures_of
 from scheduler.simulator.replay import Outcome, replay
 from scheduler.simulator.workload import Workload
 from scheduler.simulator.world import PlanRefused, World

@@ -14,7 +14,7 @@ from scheduler.simulator.changes import ChangeInvalid, changed
 from scheduler.simulator.events import ClusterEvent, Happening, parse_event
 from scheduler.simulator.replay import ReplayStuck, replay
 from scheduler.simulator.teams import Teams
-from scheduler.simulator.whatif import Setting, compare, measure
+from scheduler.simulator.whatif import Setting, compare, measure, run_in
 from scheduler.simulator.workload import Workload
 
 FIFO = Policy(head_patience_s=0, backfill_slack_s=0)
@@ -58,7 +58,7 @@ def test_a_weight_shifts_the_share_and_a_maximum_holds() -> None:
 
 def test_twice_the_nodes_halve_the_queue_and_the_use() -> None:
     jobs = work(*[(0, 100, 4, 0)] * 4)
-    found = compare(jobs, Setting(nodes=1), Setting(nodes=2), price=3.6)
+    found = compare(run_in(jobs, Setting(nodes=1)), run_in(jobs, Setting(nodes=2)), 4, (3.6,))
     assert (found["base"]["wait_p50_s"], found["changed"]["wait_p50_s"]) == (150, 50)
     assert found["base"]["utilisation"] == found["changed"]["utilisation"] == 1
     assert (found["base"]["wait_p90_s"], found["change"]["wait_p90_s"]) == (270, -170)
@@ -89,7 +89,9 @@ def test_who_is_larger_than_its_team_may_hold_is_left_out() -> None:
         "weight:a=0",
         "lose:9@1",
         "explode:1@1",
-        "preempt=yes",
+        "preempt=perhaps",
+        "placement=loose",
+        "nodes:c=2",
     ],
 )
 def test_a_change_that_makes_no_sense_is_refused_with_what_to_write(text: str) -> None:

@@ -7,10 +7,11 @@ from typing import Any, cast
 
 from django import forms
 
-from scheduler.engine.policy import Order
+from scheduler.engine.policy import Order, PlacementRule
 from scheduler.services.simulating.scenarios import MOST_HOURS
 
 AS_IS = ("", "as it is")
+ALL_POOLS = ("*", "all pools together")
 
 
 class ScenarioForm(forms.Form):
@@ -27,16 +28,22 @@ class ScenarioForm(forms.Form):
     )  # fmt: skip
     preempt = forms.ChoiceField(
         label="May stop others", choices=[AS_IS, ("yes", "yes"), ("no", "no")], required=False,
-        help_text="The simulator follows it under shortest and las.",
+        help_text="Under fair and fifo those of lower tiers, and who runs on what is lent.",
+    )  # fmt: skip
+    placement = forms.ChoiceField(
+        label="Which nodes a job takes", required=False,
+        choices=[AS_IS, *((str(one), str(one)) for one in PlacementRule)],
+        help_text="fgd is there to compare with.",
     )  # fmt: skip
     nodes = forms.IntegerField(
         label="Nodes", min_value=1, max_value=100_000, required=False,
-        help_text="Empty: as many as there are.",
+        help_text="Of one pool. Empty: as many as there are.",
     )  # fmt: skip
     more = forms.CharField(
-        label="Teams and faults", max_length=2000, required=False,
+        label="Pools, teams and faults", max_length=2000, required=False,
         help_text="A change a line: weight:vision=2, guaranteed:vision=8, maximum:vision=16, "
-        "lose:3@3600 (node 3 an hour in), drain:3@3600, restore:3@7200.",
+        "lose:3@3600 (node 3 an hour in), drain:3@3600, restore:3@7200. Of one of several pools: "
+        "nodes:gpu-a=12, policy:gpu-a=fair, maximum:vision@gpu-a=16, lose:gpu-a/3@3600.",
         widget=forms.Textarea(attrs={"rows": 3}),
     )  # fmt: skip
     name = forms.CharField(label="Name", max_length=80, required=False)
@@ -44,12 +51,14 @@ class ScenarioForm(forms.Form):
     def __init__(self, *args: Any, pools: Iterable[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field = cast(forms.ChoiceField, self.fields["pool"])
-        field.choices = [(name, name) for name in pools]
+        names = [(name, name) for name in pools]
+        field.choices = [*names, ALL_POOLS] if len(names) > 1 else names
 
     def changes(self) -> list[str]:
         """In the simulator's words, the policy before what depends on it."""
         said = self.cleaned_data
-        named = (("nodes", "nodes"), ("order", "policy"), ("preempt", "preempt"))
-        found = [f"{word}={said[field]}" for field, word in named if said[field]]
+        fields = ("nodes", "order", "preempt", "placement")
+        words = {"order": "policy"}
+        found = [f"{words.get(name, name)}={said[name]}" for name in fields if said[name]]
         lines = said["more"].replace(",", "\n").splitlines()
         return [*found, *(line.strip() for line in lines if line.strip())]

@@ -38,14 +38,18 @@ _ROWS: dict[str, tuple[str, bool | None]] = {
     "failures": ("Stops by lost nodes", None),
     "jain": ("Fairness among teams (Jain)", True),
     "gpu_hours": ("GPU-hours held", None),
+    "lost_gpu_hours": ("GPU-hours of lost work", False),
     "cost": ("Cost", None),
 }
+# Of each pool, where there are several.
+_OF_POOL = ("wait_p50_s", "wait_p90_s", "utilisation", "preemptions")
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
     """One measure in both settings, in words; `tone` says whether the change is for the better."""
 
+    name: str
     words: str
     before: str
     after: str
@@ -67,7 +71,7 @@ def scenario_list(request: HttpRequest) -> HttpResponseBase:
         try:
             scenario = ask_scenario(
                 actor=viewer,
-                pool=pools[said["pool"]],
+                pool=pools.get(said["pool"]),
                 hours=said["hours"],
                 changes=form.changes(),
                 name=said["name"],
@@ -103,13 +107,14 @@ def scenario_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     answer: dict[str, Any] = scenario.answer
     wanted = policy_wanted(scenario) if scenario.progress == "done" else {}
     changes = []
-    if wanted:
+    if wanted and scenario.pool:
         changes = policy_changes(*compare_policies(scenario.pool, wanted))
     context = {
         "scenario": scenario,
         "answer": answer,
         "since": scenario.created_at - timedelta(hours=scenario.hours),
         "figures": list(_figures(answer)) if scenario.progress == "done" else [],
+        "pools": [_pool(one, answer) for one in answer.get("pools", ())],
         "teams": [_team(one) for one in answer.get("teams", ())],
         "wanted": changes,
         "is_open": scenario.progress in ("waiting", "running"),
@@ -127,7 +132,7 @@ def scenario_apply(request: HttpRequest, pk: int) -> HttpResponseBase:
 
     def act() -> str:
         rule = apply_scenario(actor=viewer, scenario=scenario)
-        where = f"{rule.name} is in force in pool {scenario.pool.name}"
+        where = f"{rule.name} is in force in pool {rule.pool.name}"
         return f"{where} from the next cycle on; the audit has what was before."
 
     return said_and_back(request, act, "simulator:detail", pk)
@@ -141,6 +146,19 @@ def scenario_forget(request: HttpRequest, pk: int) -> HttpResponseBase:
     forget_scenario(actor=viewer, scenario=scenario)
     messages.success(request, f"{scenario} is forgotten.")
     return redirect("simulator:list")
+
+
+def _pool(one: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """A pool's own figures, those shown by name."""
+    figures = {**one, "currency": answer["currency"]}
+    rows = {row.name: row for row in _figures(figures)}
+    before, after = one["nodes"]
+    return {
+        "name": one["name"],
+        "jobs": one["measures"][0]["jobs"],
+        "nodes": f"{before} → {after}" if before != after else str(before),
+        "figures": [rows[name] for name in _OF_POOL],
+    }
 
 
 def _figures(answer: dict[str, Any]) -> Iterator[Figure]:
@@ -159,7 +177,8 @@ def _figures(answer: dict[str, Any]) -> Iterator[Figure]:
         is_fair = name != "utilisation" or is_same_size
         if is_news and is_good is not None and is_fair:
             tone = "good" if (change > 0) == is_good else "warntxt"
-        yield Figure(words, shown[0], shown[1], f"{sign}{said}" if is_news else "the same", tone)
+        told = f"{sign}{said}" if is_news else "the same"
+        yield Figure(name, words, shown[0], shown[1], told, tone)
 
 
 def _shown(name: str, value: float, currency: str) -> str:
@@ -171,7 +190,7 @@ def _shown(name: str, value: float, currency: str) -> str:
         return f"{value:.3f}"
     if name == "cost":
         return f"{value:,.2f} {currency}"
-    return f"{value:,.1f}" if name == "gpu_hours" else f"{value:,.0f}"
+    return f"{value:,.1f}" if name.endswith("gpu_hours") else f"{value:,.0f}"
 
 
 def _team(team: dict[str, Any]) -> dict[str, Any]:

@@ -9,14 +9,17 @@ from scheduler.models.cluster import Pool
 
 
 class Scenario(models.Model):
-    """An operator's question about the last hours of a pool, and what the simulator answered.
+    """An operator's question about the last hours of a pool, of all together if it names none, and
+    what the simulator answered.
 
     `changes` are in the words of `scheduler/simulator/changes.py`. `progress`: waiting, running,
     done, empty (no job of that time has ended) or failed.
     """
 
     name = models.CharField(max_length=80, blank=True)
-    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="scenarios")
+    pool = models.ForeignKey(
+        Pool, on_delete=models.CASCADE, null=True, blank=True, related_name="scenarios"
+    )
     hours = models.PositiveIntegerField()
     changes = models.JSONField(default=list)
     progress = models.CharField(max_length=8, default="waiting")

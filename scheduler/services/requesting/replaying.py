@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,9 +16,10 @@ from scheduler.models import Device, Job, Node, Pool, Quota
 from scheduler.selectors.traces import Window, window_of
 from scheduler.services.requesting.amounts import FIELD_OF
 from scheduler.services.sharing.effective import Effective, effective_of
-from scheduler.services.sharing.policies import policy_of_pool
+from scheduler.services.sharing.policies import policy_in_force
 from scheduler.simulator.events import ClusterEvent, Happening
-from scheduler.simulator.teams import Teams
+from scheduler.simulator.pools import by_pool
+from scheduler.simulator.teams import PoolLimit, Teams
 from scheduler.simulator.whatif import Impact, Setting, impact_of
 from scheduler.states import REPLAYED_KINDS, NodeState, RequestKind
 
@@ -88,13 +89,14 @@ def replay_past(
     notes = _notes(question, window, most_jobs, models)
     if question.kind not in REPLAYED_KINDS:
         return Past(pool, since, now, window, None, notes)
-    policy, said = replayable_policy(pool)
-    base = teams_today(window, pool, {question.gpu_model} - {""} or models, now, apart=apart)
+    policy = replayable_policy([pool])
+    wanted = {question.gpu_model} - {""} or models
+    base = teams_today(window, [pool], {pool.pk: wanted}, now, apart=apart)
     settings = [Setting(nodes=window.nodes, policy=policy, teams=base)]
     for amount in question.amounts:
         settings.append(_with(settings[0], question, amount, window, since, now))
     impact = impact_of(window.workload, settings, tell)
-    return Past(pool, since, now, window, impact, (*notes, *said))
+    return Past(pool, since, now, window, impact, notes)
 
 
 def _with(
@@ -114,7 +116,8 @@ def _booked(
     """Nodes that take no new job in the same hours of the week, the last time that these were."""
     back = -(-(hours[1] - now) // WEEK) * WEEK
     begin_s, end_s = ((one - back - since).total_seconds() for one in hours)
-    nodes = min(window.nodes, -(-amount // window.workload.gpus_per_node))
+    (there,), (per_node,) = by_pool(window.nodes), by_pool(window.workload.gpus_per_node)
+    nodes = min(there, -(-amount // per_node))
     return tuple(
         ClusterEvent(at_s, what, node)
         for at_s, what in ((max(0.0, begin_s), Happening.DRAIN), (end_s, Happening.RESTORE))
@@ -147,13 +150,10 @@ def _busiest_pool(team: Team, since: datetime) -> Pool | None:
     return pools.filter(pk=first["pool_id"]).first() if first else pools.first()
 
 
-def replayable_policy(pool: Pool) -> tuple[Policy, tuple[str, ...]]:
-    """The rule in force in the pool, as far as the simulator can follow it."""
-    policy = policy_of_pool(pool)
-    if policy.stops_lower_tiers:
-        words = "Stops for jobs of higher tiers are not replayed: all jobs count as normal ones."
-        return replace(policy, preempts=False), (words,)
-    return policy, ()
+def replayable_policy(pools: Sequence[Pool]) -> Policy:
+    """The rules in force in these pools."""
+    policy = policy_in_force()
+    return policy.of(pools[0].name) if len(pools) == 1 else policy
 
 
 def _notes(question: Question, window: Window, most_jobs: int, models: set[str]) -> tuple[str, ...]:
@@ -177,9 +177,18 @@ def _notes(question: Question, window: Window, most_jobs: int, models: set[str])
 
 
 def teams_today(
-    window: Window, pool: Pool, models: set[str], now: datetime, *, apart: Project | None = None
+    window: Window,
+    pools: Sequence[Pool],
+    models: Mapping[int, set[str]],
+    now: datetime,
+    *,
+    apart: Project | None = None,
 ) -> Teams:
-    """Limits of today for those who ran; of several rows of one account the tightest."""
+    """Limits of today for those who ran; of several rows of one account the tightest.
+
+    `models` are those of each pool. What holds for a model that some of the pools have, but not
+    all, is left out.
+    """
     slugs = [name for name in window.teams if "/" not in name]
     quotas = list(
         Quota.objects.filter(account__team__slug__in=slugs).select_related("account__team")
@@ -187,24 +196,57 @@ def teams_today(
     if apart is not None:
         quotas += list(Quota.objects.filter(account__project=apart))
     effective = effective_of(quotas, now=now)
-    by_name: dict[str, list[Effective]] = {}
+    by_name: dict[tuple[str, int], list[Effective]] = {}
     for quota in quotas:
-        if quota.pool_id not in (None, pool.pk):
-            continue
-        if quota.gpu_model and quota.gpu_model not in models:
+        place = _place_of(quota, pools, models)
+        if place is None:
             continue
         team = quota.account.team
         name = team.slug if team else apart.path if apart else ""
-        by_name.setdefault(name, []).append(effective[quota.pk])
-    own = [by_name.get(name, []) for name in window.teams]
+        by_name.setdefault((name, place), []).append(effective[quota.pk])
+    own = [_limit(row, NONE, by_name.get((name, NONE), ())) for row, name in _rows(window)]
     return Teams(
         names=window.teams,
         weight=(1.0,) * len(window.teams),
-        guaranteed=tuple(max((one.guaranteed for one in rows), default=0) for rows in own),
-        maximum=tuple(_tightest([one.maximum for one in rows]) for rows in own),
-        borrow_limit=tuple(_tightest([one.borrow_limit for one in rows]) for rows in own),
-        lend_limit=tuple(_tightest([one.lend_limit for one in rows]) for rows in own),
+        guaranteed=tuple(one.guaranteed for one in own),
+        maximum=tuple(one.maximum for one in own),
+        borrow_limit=tuple(one.borrow_limit for one in own),
+        lend_limit=tuple(one.lend_limit for one in own),
         parent=window.parents,
+        of_pools=tuple(
+            _limit(row, place, by_name[name, place])
+            for row, name in _rows(window)
+            for place in range(len(pools))
+            if (name, place) in by_name
+        ),
+    )
+
+
+def _rows(window: Window) -> Sequence[tuple[int, str]]:
+    return tuple(enumerate(window.teams))
+
+
+def _place_of(quota: Quota, pools: Sequence[Pool], models: Mapping[int, set[str]]) -> int | None:
+    """The row of the pool it holds in, -1 for all of them together; None if neither."""
+    held = [
+        row
+        for row, pool in enumerate(pools)
+        if quota.pool_id in (None, pool.pk)
+        and (not quota.gpu_model or quota.gpu_model in models[pool.pk])
+    ]
+    if len(held) == len(pools):
+        return NONE
+    return held[0] if len(held) == 1 else None
+
+
+def _limit(team: int, pool: int, rows: Sequence[Effective]) -> PoolLimit:
+    return PoolLimit(
+        team,
+        pool,
+        guaranteed=max((one.guaranteed for one in rows), default=0),
+        borrow_limit=_tightest([one.borrow_limit for one in rows]),
+        lend_limit=_tightest([one.lend_limit for one in rows]),
+        maximum=_tightest([one.maximum for one in rows]),
     )
 
 

@@ -16,9 +16,9 @@ from accounts.selectors import rates_over
 from accounts.services.audit import record
 from scheduler import events
 from scheduler.conf import load_conf
-from scheduler.engine.policy import Policy
+from scheduler.engine.policy import PlacementRule, Policy
 from scheduler.models import Pool, PoolRule, Scenario
-from scheduler.selectors.traces import Window, window_of
+from scheduler.selectors.traces import Window, pools_with_gpus, window_of
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.requesting.replaying import (
     MOST_JOBS,
@@ -26,7 +26,7 @@ from scheduler.services.requesting.replaying import (
     replayable_policy,
     teams_today,
 )
-from scheduler.services.sharing.policies import policy_of_pool, set_pool_policy
+from scheduler.services.sharing.policies import PLACEMENTS, policy_of_pool, set_pool_policy
 from scheduler.services.sharing.rights import require_operator
 from scheduler.simulator.changes import ChangeInvalid, changed
 from scheduler.simulator.whatif import Setting, impact_of
@@ -48,7 +48,7 @@ class _Base:
 
     window: Window
     setting: Setting
-    price: float | None
+    prices: tuple[float | None, ...]
     notes: tuple[str, ...]
 
 
@@ -56,13 +56,16 @@ class _Base:
 def ask_scenario(
     *,
     actor: User,
-    pool: Pool,
+    pool: Pool | None,
     hours: int,
     changes: Sequence[str],
     name: str = "",
     now: datetime | None = None,
 ) -> Scenario:
-    """Have the last hours replayed with these changes. Raises Invalid, which names the change."""
+    """Have the last hours of a pool, or of all pools together, replayed with these changes.
+
+    Raises Invalid, which names the change.
+    """
     require_operator(actor)
     now = now or timezone.now()
     if not 1 <= hours <= MOST_HOURS:
@@ -86,7 +89,7 @@ def ask_scenario(
         asked_by=actor,
         created_at=now,
     )
-    after = {"pool": pool.name, "hours": hours, "changes": list(changes)}
+    after = {"pool": pool.name if pool else "", "hours": hours, "changes": list(changes)}
     record(actor, "scenario.ask", scenario, after=after, now=now)
     events.send_on_commit(TASK)
     return scenario
@@ -101,17 +104,20 @@ def forget_scenario(*, actor: User, scenario: Scenario) -> None:
 
 
 def policy_wanted(scenario: Scenario) -> dict[str, Any]:
-    """What a rule of the pool with the scenario's policy would say; empty if it changes none.
+    """What a rule of the pool with the scenario's policy would say; empty if it changes none, or
+    is of several pools, or places as nobody may choose.
 
-    The placement of the pool's own rule stays.
+    What it leaves open of the pool's own rule stays.
     """
     said = dict(change.partition("=")[::2] for change in scenario.changes)
-    if "policy" not in said and "preempt" not in said:
+    if scenario.pool is None or not {"policy", "preempt", "placement"} & said.keys():
+        return {}
+    if "placement" in said and said["placement"] not in PLACEMENTS:
         return {}
     rule = PoolRule.objects.filter(pool=scenario.pool, ended_at=None).first()
     wanted: dict[str, Any] = {
         "name": said.get("policy") or str(policy_of_pool(scenario.pool).order),
-        "placement": rule.placement if rule else "",
+        "placement": said.get("placement") or (rule.placement if rule else ""),
     }
     if "preempt" in said:
         wanted["preempts"] = said["preempt"] == "yes"
@@ -122,8 +128,8 @@ def apply_scenario(*, actor: User, scenario: Scenario) -> PoolRule:
     """Put its policy in force for its pool. Raises Conflict, Invalid, Forbidden."""
     require_operator(actor)
     wanted = policy_wanted(scenario)
-    if scenario.progress != "done" or not wanted:
-        raise Conflict("Only a policy whose replay is done can be put in force.")
+    if scenario.progress != "done" or scenario.pool is None or not wanted:
+        raise Conflict("Only a policy of one pool whose replay is done can be put in force.")
     return set_pool_policy(actor=actor, pool=scenario.pool, **wanted)
 
 
@@ -158,37 +164,67 @@ def _answer(scenario: Scenario, now: datetime) -> dict[str, Any]:
     """Of the hours before it was asked, so that asking later gives the same."""
     base = _base_of(scenario.pool, scenario.hours, scenario.created_at)
     wanted = changed(base.setting, scenario.changes)
-    impact = impact_of(base.window.workload, (base.setting, wanted), price=base.price)
+    impact = impact_of(base.window.workload, (base.setting, wanted), prices=base.prices)
+    settings = [one.pools(base.window.workload.gpus_per_node) for one in (base.setting, wanted)]
     return {
-        "nodes": [base.setting.nodes, wanted.nodes],
-        "gpus_per_node": base.window.workload.gpus_per_node,
-        "policy": [_said(base.setting.policy), _said(wanted.policy)],
+        "nodes": [sum(one.nodes) for one in settings],
+        "policy": [_said(base.setting), _said(wanted)],
         "jobs": impact.jobs,
         "left_out": impact.left_out,
         "measures": [asdict(one) for one in impact.measures],
         "teams": [asdict(team) for team in impact.teams],
-        "currency": load_conf().currency if base.price is not None else "",
+        "pools": [
+            {
+                "name": name,
+                "nodes": [one.nodes[row] for one in settings],
+                "gpus_per_node": settings[0].gpus_per_node[row],
+                "measures": [asdict(one) for one in pair],
+            }
+            for row, (name, pair) in enumerate(zip(settings[0].names, impact.by_pool, strict=False))
+        ],
+        "currency": load_conf().currency if None not in base.prices else "",
         "notes": list(base.notes),
     }
 
 
-def _said(policy: Policy) -> str:
-    return f"{policy.order}{', stops others' if policy.preempts else ''}"
+def _said(setting: Setting) -> str:
+    """The policy in words, pool by pool where they differ."""
+    names = setting.pools().names
+    words = [_in_words(policy) for policy in setting.policy.by_pool(names)]
+    if len(set(words)) == 1:
+        return words[0]
+    return "; ".join(f"{name}: {said}" for name, said in zip(names, words, strict=True))
 
 
-def _base_of(pool: Pool, hours: int, until: datetime) -> _Base:
-    window = window_of(pool, until - timedelta(hours=hours), until, most_jobs=MOST_JOBS)
-    policy, notes = replayable_policy(pool)
-    models = models_of(pool)
-    teams = teams_today(window, pool, models, until)
+def _in_words(policy: Policy) -> str:
+    placement = "" if policy.placement is PlacementRule.TIGHT else f", {policy.placement}"
+    return f"{policy.order}{', stops others' if policy.preempts else ''}{placement}"
+
+
+def window_before(pool: Pool | None, hours: int, until: datetime) -> Window:
+    """What ran in the last hours in a pool, or in all that have GPUs, as far as it is replayed."""
+    pools = [pool] if pool else pools_with_gpus()
+    if not pools:
+        raise Invalid("No pool has GPUs yet.", field="pool")
+    return window_of(pools, until - timedelta(hours=hours), until, most_jobs=MOST_JOBS)
+
+
+def _base_of(pool: Pool | None, hours: int, until: datetime) -> _Base:
+    window = window_before(pool, hours, until)
+    pools = [pool] if pool else pools_with_gpus()
+    models = {one.pk: models_of(one) for one in pools}
+    teams = teams_today(window, pools, models, until)
+    notes = []
     if len(window.workload) + window.skipped >= MOST_JOBS:
-        notes = (*notes, f"Only the newest {MOST_JOBS} jobs of that time were replayed.")
+        notes.append(f"Only the newest {MOST_JOBS} jobs of that time were replayed.")
     if window.skipped:
-        notes = (*notes, f"{window.skipped} jobs without GPUs, or larger than the pool, are out.")
-    if len(models) > 1:
-        notes = (*notes, "The simulator takes all GPUs of a pool for equal.")
-    setting = Setting(nodes=window.nodes, policy=policy, teams=teams)
-    return _Base(window, setting, _price_of(models, until), notes)
+        notes.append(f"{window.skipped} jobs without GPUs, or larger than their pool, are out.")
+    if any(len(names) > 1 for names in models.values()):
+        notes.append("The simulator takes all GPUs of a pool for equal.")
+    policy = replayable_policy(pools)
+    setting = Setting(window.nodes, policy, teams, names=tuple(one.name for one in pools))
+    prices = tuple(_price_of(models[one.pk], until) for one in pools)
+    return _Base(window, setting, prices, tuple(notes))
 
 
 def _price_of(models: set[str], at: datetime) -> float | None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.engine.snapshot import Floats
-from scheduler.simulator.bounds import jct_bound_s
+from scheduler.simulator.judging.bounds import jct_bound_s
+from scheduler.simulator.pools import Pools
 from scheduler.simulator.replay import Outcome
 from scheduler.simulator.workload import Workload
 
@@ -57,7 +58,8 @@ def figures_of(runs: Sequence[tuple[Workload, int, Outcome]]) -> Figures:
 
 
 def _bound_s(work: Workload, nodes: int) -> float:
-    return jct_bound_s(work.submit_s, work.run_s, work.gpus, nodes * work.gpus_per_node)
+    capacity = int(Pools.of(nodes, work.gpus_per_node).gpus.sum())
+    return jct_bound_s(work.submit_s, work.run_s, work.gpus, capacity)
 
 
 def _mean(values: Floats) -> float:

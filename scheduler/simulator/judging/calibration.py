@@ -50,7 +50,7 @@ class Oracle:
                 job = int(plan.waits.job[row])
                 self.told[job] = (snapshot.now_s, float(p50_s[row]), float(p90_s[row]))
 
-    def limit(self, world: World, ended: Sequence[int]) -> float:
+    def limit(self, world: World, ended: Sequence[int]) -> float | Floats:
         """Learn from the jobs that ended, then ask the limit that is in force."""
         work = world.workload
         for row in ended:
