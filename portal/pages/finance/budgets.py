@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.permissions import can
-from accounts.selectors import visible_projects, visible_teams
+from accounts.selectors import visible_teams
 from portal.forms.money.finance import BudgetForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
@@ -70,8 +70,10 @@ def set_from(viewer: User, cleaned: dict[str, Any]) -> str:
 
 def owners_for(viewer: User) -> list[tuple[str, str]]:
     """The organisation, teams and projects, by the paths of `get_visible_owner`."""
-    teams = [(team.slug, f"team {team.slug}") for team in visible_teams(viewer)]
-    projects = [(one.path, one.path) for one in visible_projects(viewer)]
+    found = visible_teams(viewer).order_by("slug", "projects__slug")
+    rows = list(found.values_list("slug", "projects__slug"))
+    teams = [(team, f"team {team}") for team in dict.fromkeys(team for team, _ in rows)]
+    projects = [(f"{team}/{project}",) * 2 for team, project in rows if project]
     return [(_ROOT, "the organisation"), *teams, *projects]
 
 

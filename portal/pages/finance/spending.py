@@ -19,7 +19,7 @@ from scheduler.conf import load_conf
 from scheduler.models import Asset
 from scheduler.selectors.books import spending as select
 from scheduler.selectors.books.desk import require_reader
-from scheduler.selectors.cluster import get_visible_pool, pool_summaries
+from scheduler.selectors.cluster import get_visible_pool, visible_pools
 from scheduler.services import books
 
 _DONE: dict[str, tuple[Callable[..., object], str]] = {
@@ -125,7 +125,7 @@ def _proposed(is_alone: bool) -> str:
 
 
 def _pools(viewer: User) -> list[str]:
-    return [each.pool.name for each in pool_summaries(viewer)]
+    return [pool.name for pool in visible_pools(viewer)]
 
 
 def _shown(request: HttpRequest, **more: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from portal.forms.money.costs import TermsForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from scheduler.selectors.books.terms import desk_of_terms, get_visible_terms
-from scheduler.selectors.cluster import get_visible_pool, pool_summaries
+from scheduler.selectors.cluster import get_visible_pool, visible_pools
 from scheduler.services import books
 
 
@@ -55,7 +55,7 @@ def terms_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
 
 
 def _form(viewer: User, data: Any = None, **initial: Any) -> TermsForm:
-    pools = [each.pool.name for each in pool_summaries(viewer)]
+    pools = [pool.name for pool in visible_pools(viewer)]
     return TermsForm(data, pools=pools, initial=initial or None)
 
 

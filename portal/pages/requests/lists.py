@@ -11,14 +11,13 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from accounts.errors import DomainError, Forbidden, Invalid, NotFound
-from accounts.models import User
+from accounts.models import Project, Team, User
 from accounts.selectors import submittable_projects
 from portal.forms.requests import AskForm
 from portal.pages.access import page, viewer_of
 from portal.pages.requests.foreseen import foreseen, wish_of
 from scheduler.selectors import requesting as select
 from scheduler.selectors.cluster import visible_pools
-from scheduler.selectors.sharing import get_visible_owner
 from scheduler.services.requesting.asking import ask_for_quota
 from scheduler.services.requesting.deciding import decide_request
 from scheduler.services.requesting.standing import gpu_models_known, standing_of
@@ -95,8 +94,9 @@ def request_new(request: HttpRequest) -> HttpResponseBase:
     """The form; `action=estimate` says what it would cost and bring, and nothing is stored."""
     viewer, now = viewer_of(request), timezone.now()
     projects = list(submittable_projects(viewer))
-    owners = [project.path for project in projects]
-    owners += sorted({project.team.slug for project in projects})
+    known: dict[str, Team | Project] = {one.path: one for one in projects}
+    known |= {team.slug: team for team in sorted({one.team for one in projects}, key=str)}
+    owners = list(known)
     chosen = request.POST.get("owner") or request.GET.get("owner") or ""
     owner = chosen if chosen in owners else next(iter(owners), "")
     form = AskForm.offering(
@@ -120,9 +120,7 @@ def request_new(request: HttpRequest) -> HttpResponseBase:
                 messages.success(request, f"{made} is {words}.")
                 return redirect("requests:detail", pk=made.pk)
     if owner:
-        found = get_visible_owner(viewer, owner)
-        assert found is not None
-        context["standing"] = standing_of(found, now=now)
+        context["standing"] = standing_of(known[owner], now=now)
         mine = select.my_requests(viewer)
         context["open_ones"] = [(one, text) for one, text in mine if one.route]
     return render(request, "requests/new.html", context)

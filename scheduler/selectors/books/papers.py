@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from django.db.models import OuterRef, Subquery
+
 from accounts.errors import NotFound
 from accounts.models import Team, User
 from accounts.permissions import can
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.exact import ZERO, gpu_hours, total
 from scheduler.ledger.periods import Month
-from scheduler.models import PeriodClose, Statement, StatementEvent, StatementLine
+from scheduler.models import Statement, StatementEvent, StatementLine
 from scheduler.models.money.disputes import StatementStep
 from scheduler.selectors.books.frame import Check
 from scheduler.selectors.books.months import effect_of
@@ -106,7 +108,7 @@ def paper_of(viewer: User, number: int) -> Paper:
             ),
             Check("lines equal the statement, exact", exact or ZERO, statement.exact, currency),
         ),
-        later=_later(statement, close),
+        later=getattr(statement, "later", None) or 0,
         events=tuple(StatementEvent.objects.filter(statement=statement).select_related("by")),
         may_dispute=_leads(viewer, statement),
         may_keep=can(viewer, "keep_books", None),
@@ -119,7 +121,13 @@ def require_statement(viewer: User, number: int) -> None:
 
 
 def _visible(scope: Scope, number: int) -> Statement:
-    statement = Statement.objects.select_related("close__period").filter(number=number).first()
+    later = Statement.objects.filter(
+        close__period=OuterRef("close__period"),
+        account=OuterRef("account"),
+        close__version__gt=OuterRef("close__version"),
+    ).order_by("-number")
+    found = Statement.objects.select_related("close__period").filter(number=number)
+    statement = found.annotate(later=Subquery(later.values("number")[:1])).first()
     if statement is None or not scope.shows(statement.account):
         raise NotFound("There is no such statement for you.")
     return statement
@@ -129,13 +137,6 @@ def _leads(viewer: User, statement: Statement) -> bool:
     key = statement.account.removeprefix("team:")
     team = Team.objects.filter(pk=int(key)).first() if key.isdecimal() else None
     return team is not None and can(viewer, "manage_team", team)
-
-
-def _later(statement: Statement, close: PeriodClose) -> int:
-    found = Statement.objects.filter(
-        close__period=close.period_id, account=statement.account, close__version__gt=close.version
-    )
-    return found.order_by("-number").values_list("number", flat=True).first() or 0
 
 
 def _projects(statement: Statement, scope: Scope, currency: str) -> tuple[PaperProject, ...]:

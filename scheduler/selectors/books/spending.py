@@ -45,10 +45,9 @@ def recovery(viewer: User, period: str = "") -> list[RecoveryRow]:
         if last is None:
             return []
         period = last.period.name
-    row = Period.objects.filter(name=period).first()
-    if row is None:
+    close = PeriodClose.objects.filter(period__name=period).order_by("-version").first()
+    if close is None and not Period.objects.filter(name=period).exists():
         raise NotFound("There are no books for this month.")
-    close = PeriodClose.objects.filter(period=row).order_by("-version").first()
     if close is None:
         raise Conflict(f"{period} is not closed yet; this comes with the close.")
     names = {str(pk): name for pk, name in Pool.objects.values_list("pk", "name")}

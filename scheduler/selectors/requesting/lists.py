@@ -123,11 +123,13 @@ def inbox_of(
 
     `is_assigned`: of these only what was handed to the viewer by name.
     """
-    mine = set(waiting_for(viewer).values_list("pk", flat=True)[:_MOST])
+    waiting = waiting_for(viewer)
     rows = visible_requests(viewer).filter(state__in=OPEN_REQUEST_STATES)
     rows = rows.exclude(state=RequestState.DRAFT)
     if mine_only:
-        rows = rows.filter(pk__in=mine)
+        rows = rows.filter(pk__in=waiting.order_by().values("pk"))
+    else:
+        rows = rows.annotate(is_mine=Exists(waiting.filter(pk=OuterRef("pk"))))
     if is_assigned:
         rows = rows.filter(assigned_to=viewer)
     found = _with_versions(list(rows.order_by("due_at", "id")[:_MOST]))
@@ -137,7 +139,7 @@ def inbox_of(
             request,
             asked,
             _urgency(request, now),
-            request.pk in mine,
+            mine_only or getattr(request, "is_mine", False),
             uses.get(_scope_of(request)),
             slower.get((request.pk, request.revision)),
         )
