@@ -14,6 +14,7 @@ from scheduler.services import transitions, usage
 from scheduler.services.checkpoints.losses import lost_work
 from scheduler.services.gathering import Step, afterwards
 from scheduler.services.placing import release_devices
+from scheduler.services.rows.reading import BuiltOnce
 from scheduler.services.rows.updating import update_row
 from scheduler.services.sharing.committing import settle_all
 from scheduler.services.stopping import request_stop
@@ -210,9 +211,16 @@ def read_log_sizes(placements: Iterable[Placement]) -> None:
     Whoever comes second, the end of a rank or the last of its log, so sees the other.
     """
     ended = {placement.pk: placement for placement in placements if placement.ended_at is not None}
-    rows = Placement.objects.filter(pk__in=list(ended))
-    for pk, size, lines in rows.values_list("pk", "log_size", "log_lines") if ended else ():
+    for pk, size, lines in _LOG_SIZES.rows(list(ended)):
         ended[pk].log_size, ended[pk].log_lines = size, lines
+
+
+def _log_sizes_of(ids: Sequence[int]) -> QuerySet[Placement, tuple[Any, ...]]:
+    rows = Placement.objects.filter(pk__in=ids).order_by()
+    return rows.values_list("pk", "log_size", "log_lines")
+
+
+_LOG_SIZES = BuiltOnce(_log_sizes_of)
 
 
 def abandon_placements(

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from scheduler import events
 from scheduler.failpoints import reach
@@ -25,6 +25,7 @@ from scheduler.models import (
 from scheduler.services import transitions
 from scheduler.services.checkpoints.resuming import Offer, resume_offers
 from scheduler.services.gathering import Step, afterwards
+from scheduler.services.rows.reading import BuiltOnce
 from scheduler.services.sharing.guard import LimitReached, charge_starts, release_held
 from scheduler.services.timeline.segments import follow_devices
 from scheduler.spec import units
@@ -94,13 +95,9 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
     moved = transitions.move_jobs_to_starting([start.job_id for start in starts], now=now)
     was_kept = _take_up_rooms(moved)
     kept = [start for start in starts if start.job_id in moved]
-    jobs = Job.objects.select_related("pool", "project").in_bulk([s.job_id for s in kept])
-    numbers = dict(
-        Attempt.objects.filter(job_id__in=moved)
-        .values_list("job_id")
-        .annotate(last=Max("number"))
-        .values_list("job_id", "last")
-    )
+    ids = [start.job_id for start in kept]
+    jobs = {job.pk: job for job in _JOBS.read(ids)}
+    numbers = dict(_NUMBERS.rows(ids))
     reach("scheduler.moved")
     offers = _offers(kept, numbers, jobs)
     attempts = Attempt.objects.bulk_create(
@@ -124,6 +121,27 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
     reach("scheduler.recorded")
     transitions.change_desired(p.node_id for start in kept for p in start.placements)
     return [start.job_id for start in kept]
+
+
+def _jobs(ids: Sequence[int]) -> QuerySet[Job]:
+    return Job.objects.filter(pk__in=ids).select_related("pool", "project").order_by()
+
+
+def _last_numbers(jobs: Sequence[int]) -> QuerySet[Attempt, tuple[Any, ...]]:
+    numbers = Attempt.objects.filter(job_id__in=jobs).order_by().values_list("job_id")
+    return numbers.annotate(last=Max("number")).values_list("job_id", "last")
+
+
+def _ready(nodes: Sequence[int]) -> QuerySet[Node, tuple[Any, ...]]:
+    return Node.objects.filter(pk__in=nodes, state=NodeState.READY).order_by().values_list("pk")
+
+
+def _kept_for(jobs: Sequence[int]) -> QuerySet[Claim, tuple[Any, ...]]:
+    return Claim.objects.filter(job_id__in=jobs).order_by().values_list("device_id")
+
+
+_JOBS, _NUMBERS = BuiltOnce(_jobs), BuiltOnce(_last_numbers)
+_READY, _KEPT = BuiltOnce(_ready), BuiltOnce(_kept_for)
 
 
 def _offers(
@@ -152,17 +170,15 @@ def _resume_fields(offer: Offer | None) -> dict[str, Any]:
 def _on_ready_nodes(starts: Sequence[Start]) -> list[Start]:
     """The starts whose nodes still take work; a node may have been drained since the plan."""
     wanted = {placed.node_id for start in starts for placed in start.placements}
-    ready = Node.objects.filter(pk__in=wanted, state=NodeState.READY)
-    gone = wanted - set(ready.values_list("pk", flat=True))
+    gone = wanted - {pk for (pk,) in _READY.rows(sorted(wanted))}
     return [s for s in starts if not any(placed.node_id in gone for placed in s.placements)]
 
 
 def _take_up_rooms(job_ids: Collection[int]) -> list[int]:
     """What was kept for these jobs is kept no more; returns the devices."""
-    claims = Claim.objects.filter(job_id__in=job_ids)
-    devices = list(claims.values_list("device_id", flat=True))
+    devices = [device for (device,) in _KEPT.rows(sorted(job_ids))]
     if devices:
-        claims.delete()
+        Claim.objects.filter(job_id__in=job_ids).delete()
     return devices
 
 
@@ -249,18 +265,24 @@ def release_devices(placement: Placement, *, now: datetime) -> None:
     afterwards(Step.RELEASE, _release_all, [placement], now=now)
 
 
-def _release_all(placements: Sequence[Placement], *, now: datetime) -> None:
-    held = Allocation.objects.filter(
-        placement__in=[one.pk for one in placements], released_at__isnull=True
-    )
-    models: dict[int, dict[int, tuple[str, int]]] = {}
-    for placement_id, device_id, model, milli in held.values_list(
+def _held_by(placements: Sequence[int]) -> QuerySet[Allocation, tuple[Any, ...]]:
+    held = Allocation.objects.filter(placement_id__in=placements, released_at__isnull=True)
+    return held.order_by().values_list(
         "placement_id", "device_id", "device__model", "device__milli"
-    ):
+    )
+
+
+_HELD = BuiltOnce(_held_by)
+
+
+def _release_all(placements: Sequence[Placement], *, now: datetime) -> None:
+    ids = [one.pk for one in placements]
+    models: dict[int, dict[int, tuple[str, int]]] = {}
+    for placement_id, device_id, model, milli in _HELD.rows(ids):
         models.setdefault(placement_id, {})[device_id] = (model, milli)
     if not models:
         return
-    held.update(released_at=now)
+    Allocation.objects.filter(placement__in=ids, released_at__isnull=True).update(released_at=now)
     devices = [device_id for of in models.values() for device_id in of]
     afterwards(Step.FOLLOW, follow_devices, devices, now=now, cause="released")
     release_held({pk: list(of.values()) for pk, of in models.items()})

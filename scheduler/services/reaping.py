@@ -6,9 +6,10 @@ Each function costs one query when nothing is due.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Node, NodeEvent, Placement
@@ -16,6 +17,7 @@ from scheduler.services import transitions
 from scheduler.services.attempts import abandon_placements, end_attempt, locked_live_attempt
 from scheduler.services.holding.following import forgotten, overdue
 from scheduler.services.holding.moves import reconsider
+from scheduler.services.rows.reading import AskedOnce
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState
@@ -87,14 +89,20 @@ def _give_up_attempts_on(node: Node, now: datetime) -> None:
 def finish_drains(*, now: datetime) -> int:
     """Draining nodes on which nothing is left become DRAINED."""
     count = 0
-    busy = Placement.objects.filter(node=OuterRef("pk"), ended_at__isnull=True)
-    idle = Node.objects.filter(~Exists(busy), state=NodeState.DRAINING)
-    for node in idle:
+    for node in _IDLE.read():
         with transaction.atomic():
             count += transitions.move_node(
                 node, NodeState.DRAINED, now=now, kind="drained", reason=node.state_reason
             )
     return count
+
+
+def _idle() -> QuerySet[Node]:
+    busy = Placement.objects.filter(node=OuterRef("pk"), ended_at__isnull=True)
+    return Node.objects.filter(~Exists(busy), state=NodeState.DRAINING)
+
+
+_IDLE = AskedOnce(_idle)
 
 
 def release_due(*, now: datetime) -> int:
@@ -157,14 +165,8 @@ def _stop(attempt_id: int, reason: EndReason, now: datetime) -> bool:
 
 def quarantine_unstoppable(*, now: datetime) -> int:
     """Nodes that are heard and yet do not end what they were asked to stop get no more work."""
-    stuck = Placement.objects.filter(
-        ended_at__isnull=True,
-        attempt__state=AttemptState.STOPPING,
-        attempt__stopping_at__lt=now - timedelta(seconds=_UNSTOPPABLE_S),
-        node__state=NodeState.READY,
-    ).select_related("node", "attempt")
     count = 0
-    for placement in stuck.order_by("pk"):
+    for placement in _STUCK.read(now - timedelta(seconds=_UNSTOPPABLE_S)):
         attempt = placement.attempt
         since = attempt.stopping_at
         waited = CLOCK.age(since, now) if since else timedelta(0)
@@ -181,17 +183,35 @@ def quarantine_unstoppable(*, now: datetime) -> int:
     return count
 
 
+def _asked_before(when: datetime) -> QuerySet[Placement]:
+    stuck = Placement.objects.filter(
+        ended_at__isnull=True,
+        attempt__state=AttemptState.STOPPING,
+        attempt__stopping_at__lt=when,
+        node__state=NodeState.READY,
+    )
+    return stuck.select_related("node", "attempt").order_by("pk")
+
+
+_STUCK = AskedOnce(_asked_before)
+
+
 def stop_overdue(*, now: datetime) -> int:
     """Attempts far beyond their time limit are asked to stop by the server too."""
     count = 0
-    running = Attempt.objects.filter(
-        state=AttemptState.RUNNING, started_at__lt=now - timedelta(seconds=_LIMIT_SLACK_S)
-    ).values_list("pk", "started_at", F("job__time_limit_s"))
-    for attempt_id, started_at, limit_s in running:
+    for attempt_id, started_at, limit_s in _LONG.read(now - timedelta(seconds=_LIMIT_SLACK_S)):
         if CLOCK.age(started_at, now) < timedelta(seconds=limit_s + _LIMIT_SLACK_S):
             continue
         count += _stop(attempt_id, EndReason.TIME_LIMIT, now)
     return count
+
+
+def _running_since(before: datetime) -> QuerySet[Attempt, tuple[Any, ...]]:
+    running = Attempt.objects.filter(state=AttemptState.RUNNING, started_at__lt=before)
+    return running.order_by().values_list("pk", "started_at", "job__time_limit_s")
+
+
+_LONG = AskedOnce(_running_since)
 
 
 def finish_undrained(*, now: datetime) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job, Node, Placement
@@ -15,6 +16,7 @@ from scheduler.services.attempts import keep_report, read_log_sizes, settle
 from scheduler.services.checkpoints.confirming import take_in_checkpoint, tells_news
 from scheduler.services.gathering import gathering
 from scheduler.services.placing import release_devices
+from scheduler.services.rows.reading import BuiltOnce
 from scheduler.services.rows.updating import update_row
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import AttemptReport
@@ -40,6 +42,29 @@ _RANK = (
 )
 
 
+def _known_here(fences: Sequence[int], node: int) -> QuerySet[Placement]:
+    mine = Placement.objects.filter(node_id=node, attempt_id__in=fences)
+    return mine.select_related("attempt").only(*_TOLD).order_by()
+
+
+def _locked(fences: Sequence[int]) -> QuerySet[Attempt]:
+    attempts = Attempt.objects.select_for_update().filter(pk__in=fences)
+    return attempts.defer(*_UNREAD).order_by("pk")
+
+
+def _jobs(ids: Sequence[int]) -> QuerySet[Job]:
+    return Job.objects.filter(pk__in=ids).select_related("pool").defer("spec").order_by()
+
+
+def _ranks_of(fences: Sequence[int]) -> QuerySet[Placement]:
+    ranks = Placement.objects.filter(attempt_id__in=fences).select_related("node")
+    return ranks.only(*_RANK).order_by("rank")
+
+
+_KNOWN, _LOCKED = BuiltOnce(_known_here), BuiltOnce(_locked)
+_JOBS, _RANKS = BuiltOnce(_jobs), BuiltOnce(_ranks_of)
+
+
 @transaction.atomic(savepoint=False)
 def report_attempts(
     *, node: Node, reports: Sequence[AttemptReport], now: datetime, clock_ahead_s: float = 0.0
@@ -50,15 +75,8 @@ def report_attempts(
     about a live attempt on this very node changes anything. `clock_ahead_s`: the node's clock less
     the server's.
     """
-    known = {
-        placement.attempt_id: placement
-        for placement in Placement.objects.filter(
-            node=node, attempt_id__in=[report.fence for report in reports]
-        )
-        .select_related("attempt")
-        .only(*_TOLD)
-        .order_by()
-    }
+    fences = [report.fence for report in reports]
+    known = {placement.attempt_id: placement for placement in _KNOWN.read(fences, node.pk)}
     forget = set()
     news = []
     for report in reports:
@@ -95,18 +113,10 @@ def _take_in(
     Everything is written down first and judged afterwards, attempt by attempt. Returns the fences
     of those that have ended for good, which nobody need report again.
     """
-    locked = (
-        Attempt.objects.select_for_update()
-        .filter(pk__in=[report.fence for report in news])
-        .defer(*_UNREAD)
-        .order_by("pk")
-        .in_bulk()
-    )
-    known = Job.objects.select_related("pool").defer("spec")
-    jobs = known.in_bulk([attempt.job_id for attempt in locked.values()])
+    locked = {attempt.pk: attempt for attempt in _LOCKED.read([one.fence for one in news])}
+    jobs = {job.pk: job for job in _JOBS.read([one.job_id for one in locked.values()])}
     ranks: dict[int, list[Placement]] = {fence: [] for fence in locked}
-    placements = Placement.objects.filter(attempt__in=locked).select_related("node")
-    for placement in placements.only(*_RANK).order_by("rank"):
+    for placement in _RANKS.read(list(locked)):
         ranks[placement.attempt_id].append(placement)
     touched: dict[int, Placement] = {}
     for report in news:

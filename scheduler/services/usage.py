@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -18,6 +19,7 @@ from scheduler.conf import load_conf
 from scheduler.models import Allocation, Attempt, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.services.gathering import Step, afterwards
+from scheduler.services.rows.reading import BuiltOnce
 
 # What a row of usage needs to know of the allocation it is for.
 _OWED = (
@@ -37,7 +39,10 @@ def accrue_allocations(allocations: QuerySet[Allocation], *, now: datetime) -> i
     Idempotent: a period that has its row is skipped by the constraint. Returns the number of rows
     offered.
     """
-    held = list(allocations.values_list(*_OWED))
+    return _accrue(list(allocations.values_list(*_OWED)), now)
+
+
+def _accrue(held: Sequence[tuple[Any, ...]], now: datetime) -> int:
     if not held:
         return 0
     rates = rates_over({model for _, _, _, model, *_ in held})
@@ -75,8 +80,15 @@ def accrue_attempt(attempt: Attempt, *, now: datetime) -> None:
 
 
 def _accrue_all(attempt_ids: Sequence[int], *, now: datetime) -> None:
-    held = Allocation.objects.filter(placement__attempt__in=attempt_ids, released_at__isnull=False)
-    accrue_allocations(held, now=now)
+    _accrue(_OWING.read(attempt_ids), now)
+
+
+def _owed_for(attempts: Sequence[int]) -> QuerySet[Allocation, tuple[Any, ...]]:
+    held = Allocation.objects.filter(placement__attempt__in=attempts, released_at__isnull=False)
+    return held.order_by().values_list(*_OWED)
+
+
+_OWING = BuiltOnce(_owed_for)
 
 
 @transaction.atomic

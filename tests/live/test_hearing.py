@@ -139,3 +139,26 @@ def test_hints_are_acted_upon_also_after_the_broker_was_away(monkeypatch):
         task.cancel()
 
     asyncio.run(play())
+
+
+def test_hints_that_leave_together_arrive_in_their_order_at_those_who_listen(settings, valkey_url):
+    settings.CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+            "CONFIG": {"hosts": [valkey_url], "prefix": "trainyard"},
+        }
+    }
+
+    async def play():
+        layer = get_channel_layer()
+        channel = await layer.new_channel()
+        for topic in ("scheduling", "job:2"):
+            await layer.group_add(hearing.group_name(topic), channel)
+        hints = {("scheduling", "wake"): "", ("job:1", "changed"): "", ("job:2", "changed"): 7}
+        await events._send(hints)
+        async with asyncio.timeout(20):
+            heard = [await layer.receive(channel) for _ in range(2)]
+        assert [(one["topic"], one["kind"], one["ref"]) for one in heard] == [
+            ("scheduling", "wake", ""), ("job:2", "changed", 7)]  # fmt: skip
+
+    asyncio.run(play())

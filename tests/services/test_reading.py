@@ -8,11 +8,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from scheduler.models import Device, Node
-from scheduler.services.rows.reading import BuiltOnce
+from scheduler.models import Device, Node, Placement
+from scheduler.services.rows.reading import AskedOnce, BuiltOnce
 from scheduler.services.timeline.segments import _facts_known, _known_of_devices
 from tests import scenes
-from tests.scenes import NOON, start, submit
+from tests.scenes import NOON, at, start, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -41,3 +41,36 @@ def test_a_query_that_reckons_with_its_arguments_is_refused(root):
     """Its first answer would be frozen into the statement."""
     with pytest.raises(ValueError, match="cannot be built once"):
         BuiltOnce(_heard_since).rows([1], NOON)
+
+
+def _of_node(ids, node, before):
+    found = Placement.objects.filter(pk__in=ids, node_id=node, attempt__assigned_at__lt=before)
+    return found.select_related("attempt").only("rank", "attempt__state", "attempt__end_facts")
+
+
+def test_objects_are_those_of_the_query_with_what_was_read_along(root, alice, project):
+    cluster = scenes.build_cluster(root, gpus=4)
+    node = cluster.node(1)
+    for _ in range(3):
+        start(submit(alice, project), node, now=at(1))
+    ids = list(Placement.objects.values_list("pk", flat=True))
+    built = BuiltOnce(_of_node)
+    with CaptureQueriesContext(connection) as seen:
+        found = built.read(ids, node.pk, at(2))
+        told = [(one.pk, one.rank, one.attempt.state, one.attempt.end_facts) for one in found]
+    assert len(seen) == 1 and told == [(pk, 0, "assigned", {}) for pk in ids]
+    assert found == list(_of_node(ids, node.pk, at(2)))
+    asked = _of_node(ids, node.pk, at(2)).first()
+    assert found[0].get_deferred_fields() == asked.get_deferred_fields() != set()
+    assert found[0].cpus == Placement.objects.get(pk=ids[0]).cpus
+    assert built.read(ids, node.pk, at(1)) == built.read(ids, node.pk + 1, at(2)) == []
+
+
+def _heard(before):
+    return Node.objects.filter(last_seen_at__lt=before).values_list("name", "last_seen_at")
+
+
+def test_a_query_without_ids_gives_values_as_python_has_them(root):
+    scenes.build_cluster(root, nodes=2)
+    assert AskedOnce(_heard).read(at(5)) == [("n1", NOON), ("n2", NOON)]
+    assert AskedOnce(_heard).read(NOON) == []

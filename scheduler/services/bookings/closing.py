@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from accounts.models import User
@@ -18,6 +19,7 @@ from scheduler.services.bookings.fitting import open_bookings
 from scheduler.services.bookings.planning import locked, owner_of, refuse_if_over, require_booker
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import cancel_waiting, reconsider
+from scheduler.services.rows.reading import AskedOnce
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.segments import follow_node
 from scheduler.states import (
@@ -59,18 +61,40 @@ def release_unused(*, now: datetime) -> int:
     One that a job waits in, ready to start, is not idle by its owners' fault, and stays.
     """
     patience = timedelta(seconds=load_conf().booking_release_s)
-    used = Attempt.objects.filter(job__booked_in=OuterRef("pk"))
-    awaited = Job.objects.filter(booked_in=OuterRef("pk"), state=JobState.QUEUED)
-    idle = Booking.objects.filter(
-        open_bookings(now), ~Exists(used), ~Exists(awaited), from_at__lte=now - patience
-    )
-    found = list(idle)
+    found = _IDLE.read(now, now - patience)
     for booking in found:
         with transaction.atomic():
             fresh = locked(booking, None)
             if not fresh.closed_as:
                 _close(fresh, BookingState.RELEASED, actor=None, now=now)
     return len(found)
+
+
+def _idle_since(now: datetime, since: datetime) -> QuerySet[Booking]:
+    used = Attempt.objects.filter(job__booked_in=OuterRef("pk"))
+    awaited = Job.objects.filter(booked_in=OuterRef("pk"), state=JobState.QUEUED)
+    return Booking.objects.filter(
+        open_bookings(now), ~Exists(used), ~Exists(awaited), from_at__lte=since
+    )
+
+
+def _running_in_ended(by: datetime) -> QuerySet[Attempt, tuple[Any, ...]]:
+    running = Attempt.objects.filter(
+        Q(job__booked_in__until_at__lte=by) | ~Q(job__booked_in__closed_as=""),
+        job__booked_in__isnull=False,
+        state__in=LIVE_ATTEMPT_STATES,
+    )
+    return running.exclude(state=AttemptState.STOPPING).order_by("pk").values_list("pk")
+
+
+def _waiting_in_ended(by: datetime) -> QuerySet[Job, tuple[Any, ...]]:
+    is_over = Q(booked_in__until_at__lte=by) | ~Q(booked_in__closed_as="")
+    late = Job.objects.filter(is_over, booked_in__isnull=False, state__in=WAITING_JOB_STATES)
+    return late.order_by("pk").values_list("pk")
+
+
+_IDLE, _RUNNING = AskedOnce(_idle_since), AskedOnce(_running_in_ended)
+_WAITING = AskedOnce(_waiting_in_ended)
 
 
 def end_booked_jobs(*, now: datetime) -> int:
@@ -80,13 +104,8 @@ def end_booked_jobs(*, now: datetime) -> int:
     the next one finds its nodes empty. Returns how many jobs.
     """
     slack = timedelta(seconds=load_conf().policy.backfill_slack_s)
-    running = Attempt.objects.filter(
-        Q(job__booked_in__until_at__lte=now + slack) | ~Q(job__booked_in__closed_as=""),
-        job__booked_in__isnull=False,
-        state__in=LIVE_ATTEMPT_STATES,
-    ).exclude(state=AttemptState.STOPPING)
     count = 0
-    for pk in running.order_by("pk").values_list("pk", flat=True):
+    for (pk,) in _RUNNING.read(now + slack):
         with transaction.atomic():
             attempt = locked_live_attempt(pk)
             count += attempt is not None and request_stop(
@@ -96,9 +115,7 @@ def end_booked_jobs(*, now: datetime) -> int:
 
 
 def _cancel_late(now: datetime) -> int:
-    is_over = Q(booked_in__until_at__lte=now) | ~Q(booked_in__closed_as="")
-    late = Job.objects.filter(is_over, booked_in__isnull=False, state__in=WAITING_JOB_STATES)
-    numbers = list(late.order_by("pk").values_list("pk", flat=True))
+    numbers = [pk for (pk,) in _WAITING.read(now)]
     if not numbers:
         return 0
     with transaction.atomic():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from scheduler.models import Dependency, Job, JobSet
 from scheduler.services.holding.obstacles import active_tasks
+from scheduler.services.rows.reading import AskedOnce, BuiltOnce
 from scheduler.states import FINAL_JOB_STATES, JobState, WaitReason
 
 # So many are let go with one look; the next second brings the next.
@@ -17,13 +19,8 @@ MAX_HEALED = 2_000
 
 def followers_of(jobs: Sequence[Job]) -> list[int]:
     """The held jobs to look at again after these have ended, started or been held."""
-    moved = jobs
-    found = set(
-        Dependency.objects.filter(on__in=moved, job__state=JobState.HELD).values_list(
-            "job_id", flat=True
-        )
-    )
-    over = {(job.owner_id, job.name) for job in moved if job.state in FINAL_JOB_STATES}
+    found = {pk for (pk,) in _WAITING_FOR.rows([job.pk for job in jobs])}
+    over = {(job.owner_id, job.name) for job in jobs if job.state in FINAL_JOB_STATES}
     if over:
         # More than asked for, by one statement; which of them fit is seen here.
         singletons = Job.objects.filter(
@@ -34,12 +31,20 @@ def followers_of(jobs: Sequence[Job]) -> list[int]:
         )
         rows = singletons.values_list("pk", "owner_id", "name")
         found.update(pk for pk, owner, name in rows if (owner, name) in over)
-    gone = [job for job in moved if job.state in FINAL_JOB_STATES or job.state == JobState.HELD]
+    gone = [job for job in jobs if job.state in FINAL_JOB_STATES or job.state == JobState.HELD]
     sets = {job.job_set_id for job in gone if job.job_set_id}
     lock_sets(job.pk for job in gone if job.job_set_id)
     for number in sets:
         found.update(_next_tasks(number))
     return sorted(found)
+
+
+def _waiting_for(jobs: Sequence[int]) -> QuerySet[Dependency, tuple[Any, ...]]:
+    waits = Dependency.objects.filter(on_id__in=jobs, job__state=JobState.HELD)
+    return waits.order_by().values_list("job_id")
+
+
+_WAITING_FOR = BuiltOnce(_waiting_for)
 
 
 def lock_sets(job_ids: Iterable[int]) -> None:
@@ -74,10 +79,17 @@ def _next_tasks(number: int) -> list[int]:
 
 def overdue(now: datetime) -> list[int]:
     """Held jobs whose begin time has come; one query, by the index of begin times."""
+    return [pk for (pk,) in _OVERDUE.read(now)]
+
+
+def _due_by(now: datetime) -> QuerySet[Job, tuple[Any, ...]]:
     due = Job.objects.filter(
         state=JobState.HELD, wait_reason=WaitReason.BEGIN_TIME, begin_at__lte=now
     )
-    return list(due.order_by("begin_at").values_list("pk", flat=True)[:MAX_HEALED])
+    return due.order_by("begin_at").values_list("pk")[:MAX_HEALED]
+
+
+_OVERDUE = AskedOnce(_due_by)
 
 
 def forgotten() -> list[int]:
@@ -85,6 +97,17 @@ def forgotten() -> list[int]:
 
     That takes a race or a crash between two moves; there are none in the usual course.
     """
+    found = [pk for (pk,) in _DECIDED.read()]
+    limits = dict(_THROTTLED.read())
+    # Nearly all sets are full: they are told apart by one count, not looked at one by one.
+    active = active_tasks(list(limits)) if limits else {}
+    for number, limit in limits.items():
+        if active.get(number, 0) < limit:
+            found += _next_tasks(number)
+    return found
+
+
+def _decided() -> QuerySet[Job, tuple[Any, ...]]:
     mine = Dependency.objects.filter(job=OuterRef("pk"))
     is_over = Q(on__state__in=FINAL_JOB_STATES)
     is_met = (
@@ -101,16 +124,15 @@ def forgotten() -> list[int]:
         Exists(mine.filter(is_over).exclude(is_met))
         | (~Exists(mine.exclude(is_met)) & (Q(is_singleton=False) | ~Exists(earlier)))
     )
-    found = list(decided.values_list("pk", flat=True)[:MAX_HEALED])
+    return decided.values_list("pk")[:MAX_HEALED]
+
+
+def _throttled() -> QuerySet[Job, tuple[Any, ...]]:
     throttled = Job.objects.filter(
         state=JobState.HELD, wait_reason=WaitReason.ARRAY_LIMIT, job_set__isnull=False
     )
-    limits = dict(
-        throttled.order_by().values_list("job_set_id", "job_set__max_parallel").distinct()
-    )
-    # Nearly all sets are full: they are told apart by one count, not looked at one by one.
-    active = active_tasks(list(limits)) if limits else {}
-    for number, limit in limits.items():
-        if active.get(number, 0) < limit:
-            found += _next_tasks(number)
-    return found
+    limits = throttled.order_by().values_list("job_set_id", "job_set__max_parallel")
+    return limits.distinct()
+
+
+_DECIDED, _THROTTLED = AskedOnce(_decided), AskedOnce(_throttled)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from scheduler import events
 from scheduler.models import Claim, Job
 from scheduler.services import transitions
+from scheduler.services.rows.reading import AskedOnce
 from scheduler.services.timeline.segments import follow_devices
 from scheduler.states import DeviceHealth, JobState, NodeState
 
@@ -20,6 +22,14 @@ def drop_claims(*, now: datetime) -> int:
     Void is a room whose time is over, whose job wants it no more, or of which a device or node is
     out of order. A job that still waits competes anew.
     """
+    jobs = sorted({job_id for (job_id,) in _VOID.read(now)})
+    for job_id in jobs:
+        with transaction.atomic():
+            _drop(job_id, now)
+    return len(jobs)
+
+
+def _void_at(now: datetime) -> QuerySet[Claim, tuple[Any, ...]]:
     void = (
         Q(expires_at__lte=now)
         | ~Q(job__state__in=(JobState.QUEUED, JobState.STOPPING))
@@ -27,11 +37,10 @@ def drop_claims(*, now: datetime) -> int:
         | Q(device__is_present=False)
         | ~Q(device__health=DeviceHealth.HEALTHY)
     )
-    jobs = sorted(set(Claim.objects.filter(void).values_list("job_id", flat=True)))
-    for job_id in jobs:
-        with transaction.atomic():
-            _drop(job_id, now)
-    return len(jobs)
+    return Claim.objects.filter(void).order_by().values_list("job_id")
+
+
+_VOID = AskedOnce(_void_at)
 
 
 def _drop(job_id: int, now: datetime) -> None:

@@ -1,71 +1,156 @@
-"""Reads by ids whose statement is built once for each number of them, not for each call.
+"""Reads whose statement is built once, not for each call.
 
 Building a statement with joins takes Django ten times as long as SQLite takes to answer it, and a
-node's call asks the same few every time.
+node's call or a scheduling cycle asks the same few every time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 from django.db import connection
 from django.db.models import QuerySet
+from django.db.models.query import ModelIterable
 
-Build = Callable[[Sequence[int], datetime], QuerySet[Any, tuple[Any, ...]]]
+# Ids, where it takes some, and then single values: keys and moments.
+Build = Callable[..., QuerySet[Any, Any]]
+Value = int | datetime
 # Stand-ins, told from real values by where they turn up: two of each kind, because a value that
 # the query works out from its arguments must not be taken for a constant.
 _IDS = (-(2**40), -(2**41))
+_KEYS = (-(2**42), -(2**43))
 _MOMENTS = (datetime(1901, 2, 3, 4, 5, 6, tzinfo=UTC), datetime(1907, 8, 9, 10, 11, 12, tzinfo=UTC))
 
 
 class BuiltOnce:
-    """A query of `values_list` with `pk__in` or its like, and perhaps the time.
-
-    Its columns must be numbers, text or flags: the rows come as the database has them.
-    """
+    """A query with `pk__in` or its like, and perhaps single values beside."""
 
     def __init__(self, build: Build) -> None:
         self._build = build
 
-    def rows(self, ids: Sequence[int], now: datetime) -> list[tuple[Any, ...]]:
-        """The rows of these ids; in the query's order."""
-        if not ids:
-            return []
-        # Few sizes make few statements; that an id comes twice changes nothing.
-        size = 1 << (len(ids) - 1).bit_length()
-        padded = [*ids, *([ids[-1]] * (size - len(ids)))]
-        sql, places = _built(connection.vendor, self._build, size)
-        moment = connection.ops.adapt_datetimefield_value(now)
-        values = [value if of is None else moment if of < 0 else padded[of] for of, value in places]
-        with connection.cursor() as cursor:
-            cursor.execute(sql, values)
-            return list(cursor.fetchall())
+    def rows(self, ids: Sequence[int], *values: Value) -> list[tuple[Any, ...]]:
+        """The rows of these ids in the query's order, as the database has them.
+
+        The columns must be numbers, text or flags.
+        """
+        return _answer(_built_for(self._build, _size(ids), values), ids, values) if ids else []
+
+    def read(self, ids: Sequence[int], *values: Value) -> list[Any]:
+        """What the query gives for these ids: objects, or tuples of `values_list`."""
+        return _read(_built_for(self._build, _size(ids), values), ids, values) if ids else []
 
 
-@lru_cache(maxsize=256)
-def _built(_vendor: str, build: Build, size: int) -> tuple[str, list[tuple[int | None, Any]]]:
-    """The statement, and for each value the place of its id, -1 for the time, or None: itself."""
-    found = [_marked(build, size, *marks) for marks in zip(_IDS, _MOMENTS, strict=True)]
-    if found[0] != found[1]:
+class AskedOnce:
+    """A query that takes no ids, only single values."""
+
+    def __init__(self, build: Build) -> None:
+        self._build = build
+
+    def read(self, *values: Value) -> list[Any]:
+        """What the query gives: objects, or tuples of `values_list`."""
+        return _read(_built_for(self._build, None, values), (), values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Built:
+    """A statement; for each of its values the place of its id or argument (-1, -2, …), or None:
+    itself; and the query with what made the statement."""
+
+    sql: str
+    places: list[tuple[int | None, Any]]
+    query: QuerySet[Any, Any]
+    compiler: Any
+
+
+def _size(ids: Sequence[int]) -> int:
+    """Few sizes make few statements; that an id comes twice changes nothing."""
+    return 1 << max(0, len(ids) - 1).bit_length()
+
+
+def _answer(built: _Built, ids: Sequence[int], values: Sequence[Value]) -> list[tuple[Any, ...]]:
+    told = [_told(value) for value in values]
+    last = len(ids) - 1
+    given = [
+        value if of is None else told[-of - 1] if of < 0 else ids[min(of, last)]
+        for of, value in built.places
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(built.sql, given)
+        return list(cursor.fetchall())
+
+
+def _read(built: _Built, ids: Sequence[int], values: Sequence[Value]) -> list[Any]:
+    answered = _Answered(built.compiler, _answer(built, ids, values))
+    if built.query._iterable_class is not ModelIterable:
+        return list(answered.results_iter(tuple_expected=True))
+    query: Any = SimpleNamespace(
+        db=built.query.db, query=answered, model=built.query.model, _known_related_objects={}
+    )
+    return list(ModelIterable(query))
+
+
+class _Answered:
+    """Stands where Django's own makers of objects look for a query: built and answered already."""
+
+    def __init__(self, compiler: Any, rows: list[tuple[Any, ...]]) -> None:
+        self._compiler, self._rows = compiler, rows
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiler, name)
+
+    def get_compiler(self, using: str) -> _Answered:
+        """Of a query."""
+        return self
+
+    def execute_sql(self, **_how: Any) -> Iterable[list[tuple[Any, ...]]]:
+        """Of a compiler: pieces of the rows."""
+        return [self._rows]
+
+    def results_iter(self, *_results: Any, **how: Any) -> Iterator[Any]:
+        """Of a compiler: the rows as Python has their values."""
+        found: Iterator[Any] = self._compiler.results_iter([self._rows], **how)
+        return found
+
+
+def _told(value: Value) -> Any:
+    """As the database is told it."""
+    if isinstance(value, datetime):
+        return connection.ops.adapt_datetimefield_value(value)
+    return value
+
+
+def _built_for(build: Build, size: int | None, values: Sequence[Value]) -> _Built:
+    return _built(connection.vendor, build, size, tuple(type(value) is int for value in values))
+
+
+@lru_cache(maxsize=512)
+def _built(_vendor: str, build: Build, size: int | None, are_keys: tuple[bool, ...]) -> _Built:
+    found = [_marked(build, size, are_keys, which) for which in (0, 1)]
+    if (found[0].sql, found[0].places) != (found[1].sql, found[1].places):
         raise ValueError("the query works values out from its arguments; it cannot be built once")
     return found[0]
 
 
-def _marked(
-    build: Build, size: int, first: int, moment: datetime
-) -> tuple[str, list[tuple[int | None, Any]]]:
-    ids = [first - place for place in range(size)]
-    sql, params = build(ids, moment).query.sql_with_params()
-    told = connection.ops.adapt_datetimefield_value(moment)
-    places: list[tuple[int | None, Any]] = []
-    for value in params:
-        if type(value) is int and value in ids:
-            places.append((first - value, None))
-        elif value in (moment, told):
-            places.append((-1, None))
-        else:
-            places.append((None, value))
-    return sql, places
+def _marked(build: Build, size: int | None, are_keys: Sequence[bool], which: int) -> _Built:
+    ids = [_IDS[which] - place for place in range(size or 0)]
+    values: list[Value] = [
+        _KEYS[which] - place if is_key else _MOMENTS[which] + timedelta(days=place)
+        for place, is_key in enumerate(are_keys)
+    ]
+    query = build(*([ids] if size else []), *values)
+    compiler = query.query.get_compiler(query.db)
+    sql, params = compiler.as_sql()
+    of: dict[Any, int] = {value: place for place, value in enumerate(ids)}
+    for place, value in enumerate(values):
+        of[value] = of[_told(value)] = -1 - place
+    is_told = (int, *{type(_told(value)) for value in values}, datetime)
+    places: list[tuple[int | None, Any]] = [
+        (of[value], None) if type(value) in is_told and value in of else (None, value)
+        for value in params
+    ]
+    return _Built(str(sql), places, query, compiler)

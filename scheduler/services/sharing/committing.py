@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import F, Q, QuerySet, Sum
 
 from scheduler.models import Account, Attempt, Budget, BudgetHold, Device, Enforcement, UsageEntry
 from scheduler.money import steps_per_s
+from scheduler.services.rows.reading import BuiltOnce
 from scheduler.services.sharing.prices import dearest_steps
 from scheduler.services.sharing.tree import below
 from scheduler.states import LIVE_ATTEMPT_STATES
@@ -127,11 +129,18 @@ def extend_holds(attempt: Attempt, was_s: int, then_s: int) -> None:
 
 def settle_all(attempts: Sequence[Attempt], *, now: datetime) -> None:
     """`settle_budgets` for each; one statement where no budget was committed."""
-    holds = BudgetHold.objects.filter(attempt__in=attempts, settled_at__isnull=True)
-    owing = set(holds.values_list("attempt_id", flat=True))
+    owing = {attempt for (attempt,) in _OWING.rows([attempt.pk for attempt in attempts])}
     for attempt in attempts:
         if attempt.pk in owing:
             settle_budgets(attempt, now=now)
+
+
+def _owed_by(attempts: Sequence[int]) -> QuerySet[BudgetHold, tuple[Any, ...]]:
+    holds = BudgetHold.objects.filter(attempt_id__in=attempts, settled_at__isnull=True)
+    return holds.order_by().values_list("attempt_id")
+
+
+_OWING = BuiltOnce(_owed_by)
 
 
 def settle_budgets(attempt: Attempt, *, now: datetime) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from scheduler.models import MaintenanceWindow, Node
 from scheduler.services import transitions
+from scheduler.services.rows.reading import AskedOnce
 from scheduler.states import NodeState
 
 _OUT = (NodeState.DRAINING, NodeState.DRAINED)
@@ -20,18 +22,25 @@ def follow_windows(*, now: datetime) -> int:
     Only nodes that were ready are taken out, once, and only those go back: what an operator drains,
     before or meanwhile, stays drained. Jobs that run there are left alone.
     """
+    count = 0
+    for (pk,) in _DUE.read(now):
+        with transaction.atomic():
+            window = MaintenanceWindow.objects.select_for_update().get(pk=pk)
+            count += _begin(window, now) if window.begun_at is None else _end(window, now)
+    return count
+
+
+def _due_at(now: datetime) -> QuerySet[MaintenanceWindow, tuple[Any, ...]]:
     is_over = Q(until_at__lte=now) | Q(cancelled_at__isnull=False)
     due = MaintenanceWindow.objects.filter(
         Q(begun_at__isnull=True, from_at__lte=now, until_at__gt=now, cancelled_at__isnull=True)
         | (Q(begun_at__isnull=False, ended_at__isnull=True) & is_over)
     )
-    count = 0
     # Those that end come first, so that one that follows at once takes over their nodes.
-    for pk in due.order_by("from_at", "pk").values_list("pk", flat=True):
-        with transaction.atomic():
-            window = MaintenanceWindow.objects.select_for_update().get(pk=pk)
-            count += _begin(window, now) if window.begun_at is None else _end(window, now)
-    return count
+    return due.order_by("from_at", "pk").values_list("pk")
+
+
+_DUE = AskedOnce(_due_at)
 
 
 def _begin(window: MaintenanceWindow, now: datetime) -> int:
