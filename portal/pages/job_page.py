@@ -85,7 +85,7 @@ def job_frame(viewer: User, job: Job) -> dict[str, Any]:
         "job": job,
         "actions": job_actions(viewer, job),
         "is_live": job.state in LIVE_JOB_STATES,
-        "is_elastic": job.node_sizes or job.nodes_min < job.nodes,
+        "is_elastic": ".." in str(job.spec.get("nodes", "")),
         "is_waiting": job.state in WAITING_JOB_STATES,
         "is_final": job.state in FINAL_JOB_STATES,
         "is_unreachable": bool(unreachable_job_ids([job])),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -23,7 +24,7 @@ def populate(stack: LiveStack) -> dict[str, int]:
     done = stack.submit(name="digits-baseline", script=digits, env={"EPOCH_S": "0.3"}, cpus=2)
     stack.submit(name="bad-learning-rate", script="echo loss is nan; exit 3")
     stack.wait_for(done["id"])
-    loop = "i=0; while [ $i -lt 400 ]; do i=$((i+1)); echo step $i; sleep 0.5; done"
+    loop = "i=0; while [ $i -lt 900 ]; do i=$((i+1)); echo step $i/900; sleep 0.5; done"
     running = stack.submit("bob", name="resnet-sweep-04", script=loop, nodes=2, gpus_per_node=4)
     stack.wait_for(running["id"], "running", username="bob")
     for name, gpus in (("long-context-run", 8), ("ablation-a", 2), ("ablation-b", 2)):
@@ -36,12 +37,23 @@ def populate(stack: LiveStack) -> dict[str, int]:
     stack.submit(name="after-review", script=loop, hold=True)
     limit(stack)
     share(stack)
+    book(stack)
     return {
         "done": done["id"],
         "running": running["id"],
         "waiting": waiting["id"],
         "asked": ask_for_quota(stack),
     }
+
+
+def book(stack: LiveStack) -> None:
+    """A node for a team tomorrow."""
+    day = datetime.now(UTC).replace(hour=9, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    asked = {"owner": "vision", "pool": "default", "nodes": 1, "name": "paper-deadline"}
+    span = {"from_at": day.isoformat(), "until_at": (day + timedelta(hours=10)).isoformat()}
+    with stack.api("admin") as api:
+        made = api.post("/bookings/", json={**asked, **span})
+        assert made.status_code == 201, made.text
 
 
 def share(stack: LiveStack) -> None:

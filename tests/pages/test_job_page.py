@@ -25,11 +25,11 @@ def test_a_running_job_says_how_far_it_is_and_which_gpus_of_its_node_it_has(
     url = reverse("jobs:detail", args=[yard.running.pk])
     client.force_login(alice)
     page = client.get(url).content.decode()
-    assert "epoch 3 of 12 by its log" in page and "25 %" in page
+    assert "epoch 3 of 12" in page and "25 %" in page
     assert 'aria-label="n1: 1 of 2 GPUs are this job&#x27;s"' in page
     assert "linked: nvlink-0" in page and "GPU 1: free" in page
     client.force_login(finance)
-    assert "by its log" not in client.get(url).content.decode()
+    assert "epoch 3 of 12" not in client.get(url).content.decode()
 
 
 def test_before_a_pause_or_another_size_stands_what_it_does(client, alice, project, yard):

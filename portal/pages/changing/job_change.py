@@ -3,6 +3,8 @@ the button."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -57,10 +59,10 @@ def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
             messages.success(request, f"Job #{pk} is changed.")
             return redirect("jobs:detail", pk)
         if change != Change() and "change" in context["actions"]:
-            context["impact"] = preview(viewer, job, change, now=now)
+            context["impact"] = _with_spans(preview(viewer, job, change, now=now))
             context["resizes"] = change.nodes is not None
         elif pause and "pause" in context["actions"]:
-            context["pausing"] = preview_pause(viewer, job, now=now)
+            context["pausing"] = _with_spans(preview_pause(viewer, job, now=now))
     except (Invalid, Conflict) as refused:
         context["problems"] = [refused.detail]
     except Forbidden as refused:
@@ -68,6 +70,13 @@ def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
         return redirect("jobs:detail", pk)
     status = 422 if context["problems"] and request.method == "POST" else 200
     return render(request, "jobs/answers/change.html", context, status=status)
+
+
+def _with_spans(impact: dict[str, Any]) -> dict[str, Any]:
+    """With how much later or sooner each starts, without a sign."""
+    for one in (*impact["delayed"], *impact["sooner"]):
+        one["by_s"] = None if one["delay_s"] is None else abs(one["delay_s"])
+    return impact
 
 
 def _changes(asked: Change, job: Job) -> Change:

@@ -19,6 +19,8 @@ from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.machines.timeline import Bar, Row, by_team, timeline
 
 WIDTH, LABEL, LANE, HEAD = 1200, 110, 20, 22
+# The words of a line of time so near the end would be cut.
+EDGE = 28
 SPANS = {
     "1h": timedelta(hours=1),
     "6h": timedelta(hours=6),
@@ -209,6 +211,7 @@ def _ticks(scale: Scale, step_min: int, bottom: int) -> Iterator[SafeString]:
         if x > LABEL + 8:
             is_midnight = (at.hour, at.minute) == (0, 0)
             words = f"{at:%a %d %b}" if days or is_midnight else f"{at:%H:%M}"
+            words = words if x < WIDTH - EDGE else ""
             yield format_html(
                 '<path class="tk" d="M{} {}V{}"/><text class="tkt" x="{}" y="13">{}</text>',
                 x, HEAD - 4, bottom, x, words,
