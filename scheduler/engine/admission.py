@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from scheduler.engine.snapshot import (
     flags,
     floats,
     ints,
-    rows_by_group,
+    sorted_groups,
 )
 
 
@@ -54,6 +55,7 @@ class Admission:
         self._kind_of: Ints | None = None
         # By class: its kind as a number, and its amounts.
         self._asks: Ints | None = None
+        self._larger: dict[int, Flags] = {}
         self._cost_per_s: Floats | None = None
         self._price_of: Floats | None = None
 
@@ -103,19 +105,23 @@ class Admission:
         account = self.gate.ruled_by[self.board.snapshot.waiting.account[rows]]
         sharer = line.turn_takers(places)
         group = ints(np.zeros(len(places))) if line.shares is None else line.group[places]
-        class_of, streams, last = self.classes.of_job[rows], list[Stream](), NONE
-        for _, members in rows_by_group(group_rows([group, account, sharer])[1]):
-            first = members[0]
-            if streams and group[first] != last:
+        streams, last = list[Stream](), NONE
+        # Sorted at once, so that each stream is a part of a column and no copy.
+        order, bounds = sorted_groups(group_rows([group, account, sharer])[1])
+        places, rows, first = places[order], rows[order], order[bounds[:-1]]
+        class_of = self.classes.of_job[rows]
+        whose = zip(*(column[first].tolist() for column in (group, account, sharer)), strict=True)
+        for (begin, end), (number, owner, taker) in zip(pairwise(bounds), whose, strict=True):
+            if streams and number != last:
                 yield streams
                 streams = []
-            last = group[first]
-            whose = int(account[first]), int(sharer[first])
-            streams.append(Stream(*whose, places[members], class_of[members]))
-            streams[-1].may_claim = self.clearer.may_claim(whose[0])
+            last = number
+            here = slice(begin, end)
+            streams.append(Stream(owner, taker, places[here], class_of[here]))
+            streams[-1].may_claim = self.clearer.may_claim(owner)
             if self.gate.has_budgets:
-                streams[-1].cost_s = self._costs_s(rows[members], class_of[members])
-                streams[-1].price = self._prices(class_of[members])
+                streams[-1].cost_s = self._costs_s(rows[here], class_of[here])
+                streams[-1].price = self._prices(class_of[here])
         yield streams
 
     def _costs_s(self, rows: Ints, class_of: Ints) -> Floats:
@@ -175,13 +181,17 @@ class Admission:
 
     def _no_smaller(self, class_row: int) -> Flags:
         """Classes that ask for the same as this one, or for more of it."""
+        room = int(self.classes.room[class_row])
+        if room in self._larger:
+            return self._larger[room]
         if self._asks is None:
             kinds = dict[Request, int]()
             asks = map(kind_and_amounts, self.classes.requests)
             rows = [(kinds.setdefault(kind, len(kinds)), *amounts) for kind, amounts in asks]
             self._asks = np.array(rows, dtype=np.int64)
         is_kin = self._asks[:, 0] == self._asks[class_row, 0]
-        return flags(is_kin & (self._asks >= self._asks[class_row]).all(axis=1))
+        larger = flags(is_kin & (self._asks >= self._asks[class_row]).all(axis=1))
+        return self._larger.setdefault(room, larger)
 
     def _is_allowed(self, row: int, request: Request) -> bool:
         waiting = self.board.snapshot.waiting

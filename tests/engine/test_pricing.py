@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from scheduler.engine.board import Board
 from scheduler.engine.preempting.floor import Floor, Resident
-from scheduler.engine.preempting.pricing import Prices, Shares
-from scheduler.engine.preempting.reclaiming import Borrowed, borrowed_by_level
+from scheduler.engine.preempting.lending.borrowing import Borrowed, borrowed_by_level
+from scheduler.engine.preempting.pricing.sums import Prices, Shares
 from scheduler.engine.sharing.cohorts import Cohorts
 from scheduler.engine.sharing.tree import Tree
 from scheduler.engine.snapshot import NONE, Flags, Limits, classes_of, flags, floats, ints
@@ -125,7 +125,7 @@ def test_who_runs_on_what_is_borrowed_follows_charges_and_stops(jobs, data):
         may_go = flags(may_stop & ~is_gone)
         expected = borrowed_by_level(levels, borrows, may_go, is_gone, milli, age)
         for level, found in enumerate(borrowed.by_level):
-            assert found.tolist() == expected[level].tolist()
+            assert found == expected[level].tolist()
         if data.draw(st.booleans()):
             cohorts.charge(data.draw(st.integers(0, 4)), 1000 * data.draw(st.integers(1, 4)))
         is_gone = flags(is_gone | (may_stop & flags([data.draw(st.booleans()) for _ in jobs])))

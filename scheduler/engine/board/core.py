@@ -81,6 +81,7 @@ class Board:
         self._planned_scratch_mib: list[int] = []
         self.largest_share: Ints = np.zeros((len(self.accepts), size), dtype=np.int64)
         shared = np.flatnonzero(devices.is_shareable)
+        self._has_shareable = bool(len(shared))
         milli = self.accepts[:, devices.model[shared]] * self.free_milli[shared]
         np.maximum.at(self.largest_share.T, devices.node[shared], milli.T)
         keep_claims(self)
@@ -193,10 +194,11 @@ class Board:
         """
         devices = self.snapshot.devices
         free = device_rows[self.is_free[device_rows]]
-        self.free_gpus[:, node] -= self.accepts[:, devices.model[free]].sum(axis=1)
+        if len(free):
+            self.free_gpus[:, node] -= self.accepts[:, devices.model[free]].sum(axis=1)
         self.is_free[device_rows] = False
         self.free_milli[device_rows] = 0
-        if devices.is_shareable[device_rows].any():
+        if self._has_shareable and devices.is_shareable[device_rows].any():
             self._measure_shares(node)
         self._planned.append((node, cpus, memory_mib, until_s))
         self._planned_scratch_mib.append(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,24 +88,20 @@ def take_cleared(
     """Give these nodes to the job as they will be once the `leaving` rows of `Held` are gone."""
     snapshot, rank = board.snapshot, 0
     placements: list[PlannedPlacement] = []
-    held, devices = snapshot.held, snapshot.devices
-    # The last row is that of devices which nobody holds.
-    is_leaving = np.zeros(len(held.job) + 1, dtype=np.bool_)
-    is_leaving[leaving] = True
-
-    def given(here: slice) -> Flags:
-        is_given = is_leaving[devices.holder[here]] & board.is_offered[here]
-        return flags(is_given & (devices.claim[here] == NONE))
-
+    held, devices, given = snapshot.held, snapshot.devices, set(leaving.tolist())
+    on_node: dict[int, list[int]] = {}
+    for row, node in zip(leaving.tolist(), held.node[leaving].tolist(), strict=True):
+        on_node.setdefault(node, []).append(row)
     for shape in request.shapes():
         for node in nodes[rank : rank + shape.nodes].tolist():
-            rows = _pick(board, shape, node, given(board.devices_of(node)))
-            here = leaving[held.node[leaving] == node]
+            rows, here = _pick(board, shape, node, given), on_node.get(node, ())
+            freed_cpus = sum(int(held.cpus[row]) for row in here)
+            freed_mib = sum(int(held.memory_mib[row]) for row in here)
             board.keep(
                 node,
                 rows,
-                cpus=max(0, shape.cpus - int(held.cpus[here].sum())),
-                memory_mib=max(0, shape.memory_mib - int(held.memory_mib[here].sum())),
+                cpus=max(0, shape.cpus - freed_cpus),
+                memory_mib=max(0, shape.memory_mib - freed_mib),
                 until_s=until_s,
             )
             placements.append(
@@ -120,21 +117,25 @@ def take_cleared(
     return Start(job, tuple(placements))
 
 
-def _pick(board: Board, shape: Request, node: int, given: Flags) -> Ints:
+def _pick(board: Board, shape: Request, node: int, leaving: Set[int]) -> Ints:
     """Devices for one share: of the largest link group first, and what is free before the rest.
 
-    `given`: which devices of the node those who leave give back.
+    `leaving`: rows of `Held` that give back what they have. A node has a few devices, for which
+    lists take less time than columns.
     """
     devices, here = board.snapshot.devices, board.devices_of(node)
-    usable = (board.is_free[here] | given) & board.accepts[shape.model][devices.model[here]]
-    rows = np.flatnonzero(usable) + here.start
-    groups, is_late = devices.link_group[rows], given[rows - here.start]
-    if (groups == groups[:1]).all():
-        # The usual case, for which counting groups took longest of all that a stop costs.
-        return ints(np.sort(rows[np.argsort(is_late, kind="stable")[: shape.gpus]]))
-    _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
-    order = np.lexsort((rows, is_late, groups, -size[group]))
-    return ints(np.sort(rows[order[: shape.gpus]]))
+    accepted = board.accepts[shape.model][devices.model[here]].tolist()
+    is_free, is_offered = board.is_free[here].tolist(), board.is_offered[here].tolist()
+    groups, usable = devices.link_group[here].tolist(), list[tuple[int, bool, int]]()
+    size: dict[int, int] = {}
+    columns = devices.holder[here].tolist(), devices.claim[here].tolist()
+    for at, (holder, claim) in enumerate(zip(*columns, strict=True)):
+        is_given = holder in leaving and is_offered[at] and claim == NONE
+        if accepted[at] and (is_free[at] or is_given):
+            usable.append((groups[at], is_given, here.start + at))
+            size[groups[at]] = size.get(groups[at], 0) + 1
+    usable.sort(key=lambda one: (-size[one[0]], *one))
+    return ints(sorted(row for _, _, row in usable[: shape.gpus]))
 
 
 def _is_free(board: Board, claims: Ints) -> bool:

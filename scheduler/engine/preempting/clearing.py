@@ -14,7 +14,7 @@ from scheduler.engine.board.kept import Kept
 from scheduler.engine.plan import Resize, Start, Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.claiming import take_cleared
-from scheduler.engine.preempting.reclaiming import Claim, Reclaiming, Side
+from scheduler.engine.preempting.lending.reclaiming import Claim, Reclaiming, Side
 from scheduler.engine.preempting.resizing import Elastic
 from scheduler.engine.preempting.targeting import Targeting
 from scheduler.engine.shaping.sizes import least_size

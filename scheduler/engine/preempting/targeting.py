@@ -1,7 +1,7 @@
 """Whom to stop so that one job can start: the least lost work that makes room.
 
 Who may go at all is said beforehand: lower tiers, or those who run on what is lent. Nodes are
-chosen one after the other, the one where room costs least first (`pricing.py`). A gang frees
+chosen one after the other, the one where room costs least first (`pricing/`). A gang frees
 several nodes for one price: while more nodes are wanted it counts by the part of it that may be
 used, and once it is stopped what it held is free of charge. Prices are worked out anew only after a
 gang was stopped: nothing else changes those of other nodes. In the end who need not go after all
@@ -12,7 +12,9 @@ stays, the dearest first (the reverse delete step of Goemans and Williamson, SIA
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -21,8 +23,9 @@ from scheduler.engine.board.kept import Kept
 from scheduler.engine.placement import is_capable, without_avoided
 from scheduler.engine.plan import SlotKind, Stop
 from scheduler.engine.policy import Policy
-from scheduler.engine.preempting.fronts import Front, are_enough
-from scheduler.engine.preempting.pricing import Prices, Shares
+from scheduler.engine.preempting.pricing.cheapest import Cheapest, GaveUp
+from scheduler.engine.preempting.pricing.fronts import Front, are_enough
+from scheduler.engine.preempting.pricing.sums import Prices, Shares
 from scheduler.engine.preempting.stakes import lost_work_s, may_stop, stop_price
 from scheduler.engine.snapshot import (
     NONE,
@@ -87,6 +90,7 @@ class Targeting:
         self._gpus: dict[int, Ints] = {}
         self._shares: dict[int, Shares] = {}
         self._prices: dict[tuple[int, int], Prices] = {}
+        self._cheapest: dict[int, Cheapest] = {}
         self._able: dict[Request, Flags] = {}
 
     def outranks_somebody(self, tier: int) -> bool:
@@ -108,6 +112,9 @@ class Targeting:
         if request.is_share or not request.gpus:
             return None
         self._is_kept = self.board.keeping.nodes(beside)
+        if request.nodes == 1 and not request.part_gpus:
+            with suppress(GaveUp):
+                return self._find_one(request, may_go)
         picked = flags(np.zeros(len(may_go)))
         nodes = ints([])
         for shape in request.shapes():
@@ -118,6 +125,24 @@ class Targeting:
         victims = ints(np.flatnonzero(picked))
         # One on the one node it is for has to go, and frees no other.
         if len(nodes) > 1 or len(victims) > 1 or (self._span[victims] > 1).any():
+            nodes = self._trim(request, picked)
+            victims = ints(np.flatnonzero(picked))
+        return Clearing(nodes, victims)
+
+    def _find_one(self, request: Request, may_go: Flags) -> Clearing | None:
+        """As `find`, for a job on one node. Raises `GaveUp`."""
+        if request.model not in self._cheapest:
+            shares, prices = self._shares_of(request.model), self._kept_prices(request.model, 1)
+            self._cheapest[request.model] = Cheapest(self.board, request.model, shares, prices)
+        cheapest = self._cheapest[request.model]
+        cheapest.update(may_go)
+        found = cheapest.find(request, self.open_nodes(request, ints([])))
+        if found is None:
+            return None
+        nodes, victims = ints([found.node]), ints(sorted(found.victims))
+        if len(victims) > 1 or (self._span[victims] > 1).any():
+            picked = flags(np.zeros(len(may_go)))
+            picked[victims] = True
             nodes = self._trim(request, picked)
             victims = ints(np.flatnonzero(picked))
         return Clearing(nodes, victims)
@@ -188,6 +213,9 @@ class Targeting:
         if picked.any():
             price = np.where(picked[self.job], 0.0, self.price[self.job])
             return Prices(self._shares_of(model), floats(price), left)
+        return self._kept_prices(model, left)
+
+    def _kept_prices(self, model: int, left: int) -> Prices:
         if (model, left) not in self._prices:
             price = floats(self.price[self.job])
             self._prices[model, left] = Prices(self._shares_of(model), price, left)
@@ -195,7 +223,7 @@ class Targeting:
 
     def open_nodes(self, shape: Request, taken: Ints) -> Flags:
         """Nodes of the pool that could hold a share and are not kept for a head or taken."""
-        board = self.board
+        board, shape = self.board, _of_any_queue(shape)
         if shape not in self._able:
             able = is_capable(board, shape, board.offered_gpus) & board.snapshot.nodes.takes_work
             self._able[shape] = without_avoided(board, shape, flags(able))
@@ -231,6 +259,8 @@ class Targeting:
 
     def _rows_of(self, jobs: Ints) -> Ints:
         """The shares of these jobs (rows)."""
+        if len(jobs) == 1:
+            return self._by_job[self._first_of[jobs[0]] : self._first_of[jobs[0] + 1]]
         first, last = self._first_of[jobs].tolist(), self._first_of[jobs + 1].tolist()
         spans = [self._by_job[a:b] for a, b in zip(first, last, strict=True)]
         return np.concatenate([ints([]), *spans])
@@ -271,3 +301,9 @@ class Targeting:
         """The nodes for one share of a shape once these rows of shares are given back."""
         is_open = self.open_nodes(shape, ints([]))
         return Front(self.node[rows], is_open, self.resources(shape, rows))
+
+
+@lru_cache(maxsize=4096)
+def _of_any_queue(shape: Request) -> Request:
+    """Its queue does not matter to nodes."""
+    return replace(shape, queue=NONE)

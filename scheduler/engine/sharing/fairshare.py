@@ -30,6 +30,7 @@ from scheduler.engine.snapshot import (
     flags,
     floats,
     ints,
+    stable_order,
 )
 
 Scores: TypeAlias = tuple[float, ...]
@@ -86,15 +87,17 @@ class Shares:
         first (start tags of fair queueing: Goyal, Vin, Cheng, SIGCOMM'96, section 2).
         """
         levels = self._levels(sharers)
-        age = np.arange(len(sharers))
-        keys: list[Floats | Ints] = [age]
+        # By group, then by the tags so far, the last first, then by age: sorts here are stable.
+        line = ints(np.arange(len(sharers)))
         for level in range(levels.shape[1] - 1, -1, -1):
-            account = levels[:, level]
-            order = np.lexsort((*keys, group, account))
-            tag = floats(np.empty(len(order)))
-            tag[order] = self._tags(account[order], needs[order])
-            keys.append(floats(np.where(by_age, -1.0, tag)))
-        return ints(np.lexsort((*keys, group)))
+            account = levels[line, level]
+            by_account = stable_order(account)
+            tag = floats(np.empty(len(line)))
+            tag[by_account] = self._tags(account[by_account], needs[line[by_account]])
+            tag[by_age[line]] = -1.0
+            line = line[np.argsort(tag, kind="stable")]
+            line = line[stable_order(group[line])]
+        return line
 
     def _levels(self, sharers: Ints) -> Ints:
         """By job and level from the top, the account above it or itself; -1 below it."""

@@ -35,6 +35,8 @@ from scheduler.engine.snapshot.columns import (
     ints,
     rows_by_group,
     running_sum,
+    sorted_groups,
+    stable_order,
 )
 from scheduler.engine.snapshot.jobs import (
     SPREADS,
@@ -85,4 +87,6 @@ __all__ = [
     "ints",
     "rows_by_group",
     "running_sum",
+    "sorted_groups",
+    "stable_order",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -263,4 +264,10 @@ def classes_of(waiting: Waiting) -> Classes:
     table = zip(*(column.tolist() for column in columns), strict=True)
     queue = names.index("queue")
     room = group_rows(columns[:queue] + columns[queue + 1 :])[1]
-    return Classes(tuple(Request(*row) for row in table), of_job, room)
+    return Classes(tuple(_request(row) for row in table), of_job, room)
+
+
+@lru_cache(maxsize=16384)
+def _request(row: tuple[Any, ...]) -> Request:
+    """The same ones wait in cycle after cycle, and making one takes longer than finding it."""
+    return Request(*row)

@@ -7,12 +7,16 @@ What a share needs is compared with the sums of all nodes at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from scheduler.engine.snapshot import Flags, Floats, Ints, flags, floats, ints, running_sum
+
+# A job's row, what it costs to stop it, and what GPUs, cpus and memory that frees.
+Exit: TypeAlias = tuple[int, float, float, float, float]
 
 # Prices are whole thousandths, so that sums do not depend on the order of adding up.
 _GRAIN = 1000.0
@@ -53,6 +57,11 @@ class Prices:
         self._amounts = np.array([cost, *shares.freed], dtype=np.float64)[:, order]
         self._sums = np.zeros_like(self._amounts)
         self._may_go: Flags = flags(np.zeros(len(cost)))
+
+    def exits(self) -> Iterator[Exit]:
+        """Share by share, node after node, the cheapest per GPU first."""
+        columns = [column.tolist() for column in (self._job, *self._amounts)]
+        return zip(*columns, strict=True)
 
     def update(self, may_go: Flags) -> None:
         """Count only these jobs (rows); equals summing up all nodes anew."""

@@ -1,0 +1,1 @@
+"""What room costs on nodes while jobs are stopped; see `sums.py` and `cheapest.py`."""
