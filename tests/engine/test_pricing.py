@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from scheduler.engine.board import Board
 from scheduler.engine.preempting.floor import Floor, Resident
 from scheduler.engine.preempting.lending.borrowing import Borrowed, borrowed_by_level
+from scheduler.engine.preempting.pricing.cheapest import Cheapest
 from scheduler.engine.preempting.pricing.sums import Prices, Shares
 from scheduler.engine.sharing.cohorts import Cohorts
 from scheduler.engine.sharing.tree import Tree
@@ -90,6 +92,43 @@ def test_prices_follow_who_may_go_and_equal_adding_up_node_by_node(jobs, data):
             assert costs[node] == expected
             if np.isfinite(expected):
                 assert prices.victims(missing, node).tolist() == victims
+
+
+@settings(max_examples=60)
+@given(_jobs, st.data())
+def test_the_cheapest_node_is_found_without_pricing_all_of_them(jobs, data):
+    """As jobs come, and others may go: the same node and victims as pricing every node."""
+    with_memory, price = shares_of(jobs)
+    shares = replace(with_memory, freed=(*with_memory.freed, ints([0] * len(price))))
+    amounts = st.lists(st.integers(0, 3), min_size=NODES, max_size=NODES)
+    board = SimpleNamespace(
+        free_gpus=[ints(data.draw(amounts))],
+        cpus_free=ints(data.draw(amounts)),
+        memory_free_mib=ints([0] * NODES),
+        changes=ints([0] * NODES),
+        in_pool=[flags([True] * NODES)],
+    )
+    cheapest = Cheapest(board, 0, shares, Prices(shares, floats(price), 1))
+    request = classes_of(draw("a .", jobs=[job(1)]).waiting).requests[0]
+    for _ in range(4):
+        may_go = flags([data.draw(st.booleans()) for _ in jobs])
+        is_open = flags([data.draw(st.booleans()) for _ in range(NODES)])
+        need = data.draw(st.integers(1, 5)), data.draw(st.integers(0, 5))
+        cheapest.update(may_go)
+        shape = replace(request, gpus=need[0], cpus=need[1], memory_mib=0, model=0)
+        found = cheapest.find(shape, is_open)
+        free = zip(board.free_gpus[0].tolist(), board.cpus_free.tolist(), strict=True)
+        lacking = [(need[0] - gpus, need[1] - cpus) for gpus, cpus in free]
+        told = [simple_price(jobs, may_go, n, lacking[n], 1) for n in range(NODES) if is_open[n]]
+        at = [n for n in range(NODES) if is_open[n]]
+        best = min(zip(told, at, strict=True), key=lambda one: (one[0][0], one[1]), default=None)
+        if best is None or not np.isfinite(best[0][0]):
+            assert found is None
+        else:
+            assert (found.node, found.victims) == (best[1], best[0][1])
+        charged = data.draw(st.integers(0, NODES - 1))
+        board.free_gpus[0][charged] -= 1
+        board.changes[charged] += 1
 
 
 # The organisation, two teams, and two projects of the first.

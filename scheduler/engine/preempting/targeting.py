@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,6 +37,7 @@ from scheduler.engine.snapshot import (
     flags,
     floats,
     ints,
+    of_any_queue,
     rows_by_group,
 )
 from scheduler.states import Tier
@@ -122,12 +122,7 @@ class Targeting:
             if chosen is None:
                 return None
             nodes = np.concatenate([nodes, chosen])
-        victims = ints(np.flatnonzero(picked))
-        # One on the one node it is for has to go, and frees no other.
-        if len(nodes) > 1 or len(victims) > 1 or (self._span[victims] > 1).any():
-            nodes = self._trim(request, picked)
-            victims = ints(np.flatnonzero(picked))
-        return Clearing(nodes, victims)
+        return self._without_needless(request, nodes, picked)
 
     def _find_one(self, request: Request, may_go: Flags) -> Clearing | None:
         """As `find`, for a job on one node. Raises `GaveUp`."""
@@ -139,10 +134,15 @@ class Targeting:
         found = cheapest.find(request, self.open_nodes(request, ints([])))
         if found is None:
             return None
-        nodes, victims = ints([found.node]), ints(sorted(found.victims))
-        if len(victims) > 1 or (self._span[victims] > 1).any():
-            picked = flags(np.zeros(len(may_go)))
-            picked[victims] = True
+        picked = flags(np.zeros(len(may_go)))
+        picked[found.victims] = True
+        return self._without_needless(request, ints([found.node]), picked)
+
+    def _without_needless(self, request: Request, nodes: Ints, picked: Flags) -> Clearing:
+        """These nodes and victims, less those who need not go."""
+        victims = ints(np.flatnonzero(picked))
+        # One on the one node it is for has to go, and frees no other.
+        if len(nodes) > 1 or len(victims) > 1 or (self._span[victims] > 1).any():
             nodes = self._trim(request, picked)
             victims = ints(np.flatnonzero(picked))
         return Clearing(nodes, victims)
@@ -160,19 +160,10 @@ class Targeting:
     def stop(self, victims: Ints, beneficiary: int, facts: Mapping[str, object]) -> list[Stop]:
         """Let these jobs go for good, and say so; `facts` are what spoke for all of it."""
         self.let_go(victims)
-        jobs = self.running.jobs
-        return [
-            Stop(
-                int(jobs.id[row]),
-                beneficiary,
-                facts={
-                    **facts,
-                    "tier": int(jobs.tier[row]),
-                    "lost_s": round(float(self.lost_s[row])),
-                },
-            )
-            for row in victims.tolist()
-        ]
+        jobs, lost_s = self.running.jobs, self.lost_s
+        own = [{"tier": int(jobs.tier[v]), "lost_s": round(float(lost_s[v]))} for v in victims]
+        numbers = zip(jobs.id[victims].tolist(), own, strict=True)
+        return [Stop(number, beneficiary, facts={**facts, **more}) for number, more in numbers]
 
     def _on_headroom(self) -> Flags:
         """Live jobs that borrow headroom: production need not wait until they have run a while."""
@@ -223,7 +214,7 @@ class Targeting:
 
     def open_nodes(self, shape: Request, taken: Ints) -> Flags:
         """Nodes of the pool that could hold a share and are not kept for a head or taken."""
-        board, shape = self.board, _of_any_queue(shape)
+        board, shape = self.board, of_any_queue(shape)
         if shape not in self._able:
             able = is_capable(board, shape, board.offered_gpus) & board.snapshot.nodes.takes_work
             self._able[shape] = without_avoided(board, shape, flags(able))
@@ -301,9 +292,3 @@ class Targeting:
         """The nodes for one share of a shape once these rows of shares are given back."""
         is_open = self.open_nodes(shape, ints([]))
         return Front(self.node[rows], is_open, self.resources(shape, rows))
-
-
-@lru_cache(maxsize=4096)
-def _of_any_queue(shape: Request) -> Request:
-    """Its queue does not matter to nodes."""
-    return replace(shape, queue=NONE)

@@ -47,6 +47,7 @@ from scheduler.engine.snapshot.jobs import (
     Running,
     Waiting,
     classes_of,
+    of_any_queue,
 )
 from scheduler.engine.snapshot.whole import Snapshot
 
@@ -85,6 +86,7 @@ __all__ = [
     "flags",
     "floats",
     "ints",
+    "of_any_queue",
     "rows_by_group",
     "running_sum",
     "sorted_groups",

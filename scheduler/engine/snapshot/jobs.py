@@ -271,3 +271,9 @@ def classes_of(waiting: Waiting) -> Classes:
 def _request(row: tuple[Any, ...]) -> Request:
     """The same ones wait in cycle after cycle, and making one takes longer than finding it."""
     return Request(*row)
+
+
+@lru_cache(maxsize=16384)
+def of_any_queue(request: Request) -> Request:
+    """The same without its queue, for what has nothing to do with queues."""
+    return replace(request, queue=NONE)

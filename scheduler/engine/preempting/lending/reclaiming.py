@@ -56,6 +56,10 @@ class Takers:
             is_same = column == row
             self._parts_at[is_with & ~is_same] = level
             is_with &= is_same
+        self._has_nobodys = bool(nobodys.any())
+        self._heard = self._departures = NONE
+        self.may_go: Flags = flags(np.zeros(len(nobodys)))
+        self.count = 0
         self._begin()
 
     def update(self, targeting: Targeting) -> None:
@@ -76,12 +80,11 @@ class Takers:
             self.count = int(np.count_nonzero(self.may_go))
 
     def _begin(self) -> None:
-        self.may_go: Flags = flags(np.zeros(len(self._nobodys)))
+        self.may_go = flags(np.zeros(len(self._nobodys)))
         for level, found in enumerate(self._borrowed.by_level):
             here = self._parts_at == level
             self.may_go[here] = flags(found)[here]
         self.count = int(np.count_nonzero(self.may_go))
-        self._has_nobodys = bool(self._nobodys.any())
         self._departures, self._heard = NONE, len(self._borrowed.news)
 
 

@@ -86,7 +86,8 @@ class Cheapest:
     def find(self, shape: Request, is_open: Flags) -> Found | None:
         """The first of the cheapest open nodes, None if there is none. Raises `GaveUp`."""
         need = shape.gpus, shape.cpus, shape.memory_mib
-        best, victims, looks = (np.inf, NONE), list[int](), 0
+        best: tuple[float, int] = (np.inf, NONE)
+        victims, looks = list[int](), 0
         for entry in self._ranking(shape.pool, shape.gpus).order:
             if entry > best:
                 break
@@ -103,7 +104,7 @@ class Cheapest:
     def _price(self, node: int, need: Need) -> tuple[float, list[int]] | None:
         """What room for so much costs there and who has to go for it; None for never."""
         gpus, cpus, mib = (
-            wanted - int(free[node]) for wanted, free in zip(need, self._free, strict=True)
+            float(wanted - free[node]) for wanted, free in zip(need, self._free, strict=True)
         )
         price, victims = 0.0, list[int]()
         if gpus <= 0 and cpus <= 0 and mib <= 0:
