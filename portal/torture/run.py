@@ -42,6 +42,7 @@ class Choice:
     empty.
 
     `settle_s`, beyond what the timers take, is how long the last jobs may need afterwards.
+    Once there were `enough` accepted jobs and faults, the storm is over before its time.
     `sql` is carried out before people come: what a planted bug needs of the database.
     """
 
@@ -51,6 +52,7 @@ class Choice:
     divide: int = 20
     pause_s: float = 1.2
     settle_s: float = 60.0
+    enough: tuple[int, int] = (0, 0)
     plant: str = ""
     kinds: Sequence[str] = ()
     jobs: Sequence[str] = ()
@@ -140,14 +142,16 @@ def _storm(yard: Yard, choice: Choice, diary: Diary, witness: Path) -> None:
     storm = Storm(hand, diary, kinds, choice.pause_s)
     crowd.start()
     storm.start()
-    deadline = time.monotonic() + choice.minutes * 60
-    while (left_s := deadline - time.monotonic()) > 0:
-        time.sleep(min(20.0, left_s))
-        choice.tell(f"{len(crowd.jobs)} jobs accepted, {max(0.0, left_s):.0f} s to go")
+    deadline, said = time.monotonic() + choice.minutes * 60, ""
+    while (left_s := deadline - time.monotonic()) > 0 and not _is_enough(choice, crowd, storm):
+        time.sleep(min(1.0 if any(choice.enough) else 20.0, left_s))
+        said = f"{len(crowd.jobs)} jobs accepted, {storm.hits} faults"
+        if not any(choice.enough):
+            choice.tell(f"{said}, {max(0.0, left_s):.0f} s to go")
     over.set()
     storm.join()
     hand.heal()
-    choice.tell("the storm is over; waiting for what is on its way")
+    choice.tell(f"{said}; the storm is over, waiting for what is on its way")
     crowd.join()
     patience_s = 2 * yard.timers.lost_after_s + choice.settle_s
     for job, state in aftermath.wait_for_the_end(yard.database, patience_s):
@@ -156,6 +160,11 @@ def _storm(yard: Yard, choice: Choice, diary: Diary, witness: Path) -> None:
     for other in hand.bystanders:
         other.kill()
         other.wait()
+
+
+def _is_enough(choice: Choice, crowd: Crowd, storm: Storm) -> bool:
+    jobs, faults = choice.enough
+    return any(choice.enough) and len(crowd.jobs) >= jobs and storm.hits >= faults
 
 
 def _can(name: str, yard: Yard) -> bool:

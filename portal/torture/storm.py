@@ -27,6 +27,7 @@ class Storm:
         self._dice = random.Random(hand.dice.random())
         self._bag: list[str] = []
         self._missed: list[str] = []
+        self.hits = 0
         self._busy: set[str] = set()
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._strike, daemon=True) for _ in range(AT_ONCE)]
@@ -68,6 +69,7 @@ class Storm:
             finally:
                 with self._lock:
                     self._busy.discard(fault.exclusive)
+                    self.hits += bool(target)
                     if not target and fault.name not in self._missed:
                         self._missed.append(fault.name)
             if target:
