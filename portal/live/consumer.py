@@ -8,8 +8,8 @@
    every 100 ms; a log is read once for all sockets of the process.
 4. Session and rights are read again every ten seconds and whenever the user's own topic says so;
    what is no longer allowed falls silent, and without a session the socket is closed.
-5. A frame that no page of ours sends closes this socket (4400), and nothing else; one socket too
-   many of a person is closed (4429), and its page refreshes by a timer.
+5. A frame that no page of ours sends closes this socket (4400), and nothing else. One socket too
+   many of a person is refused at the door: its page tries again later and polls meanwhile.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ MAX_REFUSED = 20
 BAD_FRAME = 4400
 SIGNED_OUT = 4401
 FORBIDDEN = 4403
-TOO_MANY = 4429
+TOO_MANY_FRAMES = 4429
 TRY_LATER = 1013
 
 
@@ -87,13 +87,15 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.is_open = True
         self.session_key = getattr(self.scope.get("session"), "session_key", None)
         self.user = await database_sync_to_async(user_of_session)(self.session_key)
+        if self.user is not None and not take_seat(self.user.pk, self):
+            # Not accepted: a page takes what it cannot open, again and again, for a reason to poll.
+            self.is_open = False
+            await self.close()
+            return
         # Accepted first: a browser is told the code of a close only on an open socket.
         await self.accept()
         if self.user is None:
             await self.hang_up(SIGNED_OUT)
-            return
-        if not take_seat(self.user.pk, self):
-            await self.hang_up(TOO_MANY)
             return
         self._start(self._recheck_for_ever())
 
@@ -112,7 +114,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         now = time.monotonic()
         self.frame_times = [t for t in self.frame_times if t > now - FRAME_WINDOW_S] + [now]
         if len(self.frame_times) > MAX_FRAMES_PER_WINDOW:
-            await self.hang_up(TOO_MANY)
+            await self.hang_up(TOO_MANY_FRAMES)
             return
         try:
             if text_data is None:
