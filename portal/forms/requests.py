@@ -65,6 +65,11 @@ class WishForm(forms.Form):
     until_hour = _hour("Until, hour")
     justification = _why()
 
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        zone = timezone.get_current_timezone_name()
+        self.fields["until_hour"].help_text = f"Both hours are for bookings, in {zone}."
+
     def wish(self, now: datetime) -> dict[str, Any]:
         """As the services take it."""
         sent = self.cleaned_data

@@ -109,7 +109,6 @@ def request_new(request: HttpRequest) -> HttpResponseBase:
         kind=request.GET.get("kind", ""),
     )
     context: dict[str, Any] = {"form": form, "owner": owner, "owners": owners}
-    context["zone"] = timezone.get_current_timezone_name()
     if request.method == "POST" and form.is_valid():
         if request.POST.get("action") == "estimate":
             context["foreseen"] = foreseen(viewer, form, now)
