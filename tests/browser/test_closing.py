@@ -82,3 +82,13 @@ def test_a_month_is_closed_corrected_and_its_statement_exported(books, open_as, 
     saved = tmp_path / "statement.csv"
     waiting.value.save_as(saved)
     assert "7.2" in saved.read_text("utf-8-sig")
+    # On paper it is a tagged PDF, which the browser makes of the page: headings, tables, language.
+    other.goto("/finance/statements/1/")
+    pdf = other.pdf(tagged=True)
+    for mark in (b"/StructTreeRoot", b"/Marked true", b"/Lang (en", b"/S /Table", b"/S /H1"):
+        assert mark in pdf, mark
+    # Who works in the dark prints dark words on white paper all the same.
+    other.evaluate("document.documentElement.dataset.bsTheme = 'dark'")
+    other.emulate_media(media="print")
+    ink = other.evaluate("getComputedStyle(document.querySelector('h1')).color")
+    assert ink == "rgb(20, 24, 29)"

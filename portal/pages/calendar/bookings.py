@@ -48,7 +48,10 @@ def booking_list(request: HttpRequest) -> HttpResponseBase:
     pools = {pool.name: pool for pool in visible_pools(viewer)}
     sent = request.POST if request.method == "POST" else None
     if sent is not None and not owners:
-        raise Forbidden("Only who leads a team or project may book for it, and operators.")
+        raise Forbidden(
+            "Only who leads a team or project may book for it, and operators. Ask for a booking by "
+            "a request."
+        )
     form = BookingForm(sent, owners=owners, pools=pools, initial=next_hours(now))
     fit: list[NodeFit] | None = None
     if sent is not None and form.is_valid():

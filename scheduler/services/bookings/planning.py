@@ -31,7 +31,10 @@ def require_booker(actor: User, owner: Project | Team) -> None:
     """Who leads the project or team, and operators; raises Forbidden."""
     action = "manage_project" if isinstance(owner, Project) else "manage_team"
     if not (can(actor, action, owner) or can(actor, "operate", None)):
-        raise Forbidden("Only who leads the project or team may book for it, and operators.")
+        raise Forbidden(
+            "Only who leads the project or team may book for it, and operators. Ask for a booking "
+            "by a request of the kind reservation."
+        )
 
 
 def owner_of(booking: Booking) -> Project | Team:
