@@ -11,7 +11,7 @@ CALLS_PER_MINUTE = {
     # Of the palette and in logs; a search while one types asks several times.
     "search": env.whole("TRAINYARD_SEARCHES_PER_MINUTE", 300),
     "export": env.whole("TRAINYARD_EXPORTS_PER_MINUTE", 20),
-    "socket": env.whole("TRAINYARD_SOCKETS_PER_MINUTE", 120),
+    "socket": env.whole("TRAINYARD_SOCKETS_PER_MINUTE", 300),
 }
 # Live sockets of one person in one web process; a page without one asks by a timer. 0: no limit.
 SOCKETS_AT_ONCE = env.whole("TRAINYARD_SOCKETS_AT_ONCE", 20)

@@ -18,6 +18,7 @@ class Plant:
     """What is broken, where, and what the database may no longer refuse (`sql`).
 
     `in_agent` and `in_guard`: the agent's process, and the bare one that forks supervisors.
+    Faults that it does not need only keep jobs from coming, on a slow machine all of them.
     So many accepted jobs and faults are `enough` to show it, however slow the machine is.
     `settle_s` is the patience with what never ends.
     """
@@ -27,7 +28,7 @@ class Plant:
     in_agent: Callable[[], None] | None = None
     in_guard: Callable[[], None] | None = None
     sql: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ("agent-kill", "web-kill", "scheduler-kill")
+    kinds: tuple[str, ...] = ("agent-kill",)
     jobs: tuple[str, ...] = ()
     enough: tuple[int, int] = (10, 0)
     settle_s: float = 20.0

@@ -11,7 +11,7 @@ from portal.torture.plants import PLANTS
 from portal.torture.run import Choice, run
 
 # Few nodes are up soon, waits are cut short, and a run ends once enough has happened.
-_DIVIDE, _AGENTS, _PAUSE_S, _MINUTES = 60, 3, 0.7, 1.5
+_DIVIDE, _AGENTS, _PAUSE_S, _MINUTES = 60, 3, 3.0, 1.5
 
 
 def with_plant(choice: Choice, name: str) -> Choice:
