@@ -1,7 +1,7 @@
 """Eight processes that start and end jobs of one team at once; see `test_quota_race`.
 
 Prepares the database, forks the racers, and prints what is left as JSON. `--each`: every job is
-submitted by itself and has its turn to start (minutes); else in bulks of 50, with 60 turns of 250.
+submitted by itself and has its turn to start (minutes); else 80 each in bulks of 40, with 60 turns.
 A turn tries a start, or ends a job where the racer's own node is full.
 """
 
@@ -48,8 +48,8 @@ from scheduler.states import EndReason  # noqa: E402
 from tests import factories, scenes  # noqa: E402
 
 IS_EACH = "--each" in sys.argv
-RACERS, JOBS_EACH, DEVICES_EACH = 8, 250, 4
-BULK, STARTS_EACH = (1, JOBS_EACH) if IS_EACH else (50, 60)
+RACERS, DEVICES_EACH = 8, 4
+JOBS_EACH, BULK, STARTS_EACH = (250, 1, 250) if IS_EACH else (80, 40, 60)
 MOST_GPUS, HOURS, LIMIT_S = 12, 10, 3600
 # At 3.60 an hour that is a little less than the ten hours.
 MONEY = Decimal("35.00")
