@@ -31,7 +31,7 @@ from scheduler.services.nodes import create_pool, enrol_node, issue_node_token
 from scheduler.services.sharing.limits import set_quota
 from scheduler.spec import parse_spec
 from scheduler.states import AttemptState, EndReason
-from scheduler.wire.messages import PROTOCOL, DeviceFacts, EnrolRequest, HostFacts
+from scheduler.wire.messages import PROTOCOL, DeviceFacts, EnrolReply, EnrolRequest, HostFacts
 
 FLAVOURS = ("NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB", "NVIDIA L40S")
 _TEAMS, _PROJECTS, _JOBS = 5, 4, 10
@@ -59,7 +59,7 @@ def _cluster(root: User, segments: int, before: datetime) -> list[tuple[int, int
     for pool in pools:
         set_share_policy(actor=root, pool=pool, idle=IdlePolicy.BY_USE)
     for number in range(nodes_for(segments)):
-        _enrol(root, pools[number % 3], number, FLAVOURS[number % 3], before)
+        enrol(root, pools[number % 3], number, FLAVOURS[number % 3], before)
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT d.id, n.pool_id, d.model FROM scheduler_device d "
@@ -68,7 +68,8 @@ def _cluster(root: User, segments: int, before: datetime) -> list[tuple[int, int
         return list(cursor.fetchall())
 
 
-def _enrol(root: User, pool: Pool, number: int, model: str, now: datetime) -> None:
+def enrol(root: User, pool: Pool, number: int, model: str, now: datetime) -> EnrolReply:
+    """One node of eight GPUs of this model, with nothing behind it."""
     _, secret = issue_node_token(actor=root, pool=pool, now=now)
     name = f"n{number:05d}"
     cards = tuple(
@@ -81,7 +82,7 @@ def _enrol(root: User, pool: Pool, number: int, model: str, now: datetime) -> No
         )
         for index in range(GPUS)
     )
-    enrol_node(
+    return enrol_node(
         request=EnrolRequest(
             token=secret,
             name=name,

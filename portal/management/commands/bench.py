@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from portal.bench import kill, latency, logs, loop, packing, replay, takeover
 from portal.bench.deciding import cycle, gang, topology
+from portal.bench.faces import pages
 from portal.bench.figures import MOST
 from portal.bench.load import agents, queue, restart, throughput
 from portal.bench.money import ledger, reports
@@ -27,6 +28,7 @@ WORKLOADS = {
     "logs": logs,
     "loop": loop,
     "packing": packing,
+    "pages": pages,
     "queue": queue,
     "replay": replay,
     "reports": reports,

@@ -1,0 +1,150 @@
+"""What a page may cost: milliseconds at the server, statements, KiB of compressed HTML.
+
+Every page has a row; `manage.py bench pages` opens them over a long history, and a test counts the
+statements of each for every kind of person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`ms` are those that 19 of 20 requests stay below; `statements` do not depend on rows."""
+
+    ms: int
+    statements: int
+    kib: int
+
+
+_HOME = Budget(120, 10, 25)
+_PALETTE = Budget(60, 3, 4)
+_INBOX = Budget(80, 4, 10)
+_SETTINGS = Budget(80, 5, 10)
+_HELP = Budget(60, 4, 15)
+_JOBS = Budget(150, 8, 40)
+_COMPOSER = Budget(150, 9, 35)
+_JOB = Budget(120, 9, 25)
+_LOG = Budget(100, 4, 60)
+_TAB = Budget(150, 6, 30)
+_COMPARE = Budget(200, 8, 40)
+_SET = Budget(150, 6, 40)
+_SESSIONS = Budget(120, 7, 25)
+_TEMPLATES = Budget(100, 5, 20)
+_QUEUE = Budget(150, 7, 40)
+_QUOTA = Budget(120, 8, 20)
+_USAGE = Budget(150, 6, 25)
+_TEAM = Budget(150, 10, 30)
+_OF_TEAM = Budget(150, 8, 30)
+_APPROVALS = Budget(120, 7, 25)
+_REQUEST = Budget(250, 10, 25)
+_DELEGATIONS = Budget(80, 4, 10)
+_BOOKS = Budget(200, 10, 25)
+_PERIODS = Budget(250, 10, 25)
+_REPORT = Budget(400, 8, 60)
+_STATEMENT = Budget(200, 6, 30)
+_LEDGER = Budget(200, 8, 25)
+_MAP = Budget(200, 6, 120)
+_TIMELINE = Budget(300, 6, 90)
+_NODES = Budget(150, 8, 30)
+_ENROL = Budget(80, 4, 10)
+_POOLS = Budget(150, 8, 25)
+_SIMULATOR = Budget(500, 8, 40)
+_OPERATING = Budget(200, 8, 30)
+
+# By route.
+BUDGETS: Mapping[str, Budget] = {
+    "home": _HOME,
+    "search": _PALETTE,
+    "notifications:list": _INBOX,
+    "notification_settings": _SETTINGS,
+    "profile": _SETTINGS,
+    "scope": _SETTINGS,
+    "preview": _SETTINGS,
+    "tokens:list": _SETTINGS,
+    "secrets:list": _SETTINGS,
+    "help": _HELP,
+    "welcome": _HELP,
+    "styleguide": _HELP,
+    "invitation": _HELP,
+    "jobs:list": _JOBS,
+    "jobs:submit": _COMPOSER,
+    "jobs:start": _COMPOSER,
+    "jobs:options": _COMPOSER,
+    "jobs:change": _COMPOSER,
+    "jobs:detail": _JOB,
+    "jobs:why": _JOB,
+    "jobs:before": _JOB,
+    "jobs:logs": _LOG,
+    "jobs:log_lines": _LOG,
+    "jobs:log_find": _LOG,
+    "jobs:events": _TAB,
+    "jobs:metrics": _TAB,
+    "jobs:spec": _TAB,
+    "jobs:cost": _TAB,
+    "jobs:outputs": _TAB,
+    "jobs:compare": _COMPARE,
+    "sets:detail": _SET,
+    "sessions:list": _SESSIONS,
+    "sessions:new": _COMPOSER,
+    "sessions:detail": _SESSIONS,
+    "templates:list": _TEMPLATES,
+    "templates:detail": _TEMPLATES,
+    "templates:new": _TEMPLATES,
+    "templates:version": _TEMPLATES,
+    "queue:list": _QUEUE,
+    "requests:list": _QUOTA,
+    "requests:new": _QUOTA,
+    "requests:detail": _REQUEST,
+    "approvals": _APPROVALS,
+    "delegations:list": _DELEGATIONS,
+    "costs:overview": _USAGE,
+    "teams:list": _OF_TEAM,
+    "teams:board": _TEAM,
+    "teams:detail": _OF_TEAM,
+    "teams:quota": _QUOTA,
+    "teams:services": _OF_TEAM,
+    "teams:retention": _OF_TEAM,
+    "bookings:list": _TIMELINE,
+    "cluster_map": _MAP,
+    "cluster_timeline": _TIMELINE,
+    "nodes:list": _NODES,
+    "nodes:detail": _NODES,
+    "nodes:several": _NODES,
+    "nodes:enrol": _ENROL,
+    "pools:detail": _POOLS,
+    "simulator:list": _SIMULATOR,
+    "simulator:detail": _SIMULATOR,
+    "health": _OPERATING,
+    "audit:list": _OPERATING,
+    "roles:list": _OPERATING,
+    "announcements:list": _OPERATING,
+    "finance:index": _BOOKS,
+    "finance:periods": _PERIODS,
+    "finance:report": _REPORT,
+    "finance:statement": _STATEMENT,
+    "finance:adjustments": _LEDGER,
+    "finance:prices": _LEDGER,
+    "finance:budgets": _LEDGER,
+    "finance:terms": _LEDGER,
+    "finance:assets": _LEDGER,
+    "finance:asset_retire": _LEDGER,
+    "finance:costs": _LEDGER,
+    "finance:focus": _LEDGER,
+    "finance:exports": _LEDGER,
+    "finance:schedules": _LEDGER,
+}
+
+# What is fetched and is no page: points of charts, and files.
+NOT_PAGES = frozenset(
+    {
+        "jobs:series",
+        "jobs:log_download",
+        "jobs:output",
+        "nodes:series",
+        "finance:export_file",
+        "finance:focus_download",
+    }
+)

@@ -1,0 +1,110 @@
+"""The processes behind `bench pages`: one fills the database, one opens the pages."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import statistics
+import sys
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from django.db import connection
+from django.test import Client
+from django.urls import NoReverseMatch, reverse
+
+from accounts.models import User
+from accounts.selectors import person_named
+from portal.bench.faces.budgets import BUDGETS, Budget
+from portal.bench.faces.filling import fill, researcher, sample
+from portal.bench.faces.places import numbers_for, query_for
+from portal.bench.figures import percentile, tell
+
+
+def main() -> None:
+    """One step; prints its figures as the last line."""
+    step, *numbers = sys.argv[1:]
+    root = person_named("admin")
+    assert root is not None
+    if step == "fill":
+        jobs, pending, nodes = (int(word) for word in numbers)
+        print(json.dumps(fill(root, jobs, pending, nodes)))
+    else:
+        people = {"researcher": researcher(), "administrator": root}
+        print(json.dumps(_visit_all(people, int(numbers[0]))))
+
+
+def _visit_all(people: Mapping[str, User], visits: int) -> dict[str, Any]:
+    """Every page as each of the people who may open it; the map first, while readings are new."""
+    sample()
+    found: dict[str, dict[str, Any]] = {}
+    for who, person in people.items():
+        client = Client(headers={"host": "localhost"})
+        client.force_login(person)
+        for route in sorted(BUDGETS, key=lambda one: (not one.startswith("cluster"), one)):
+            address = _address(route, person)
+            figures = _visit(client, address, visits) if address else None
+            if figures is not None:
+                tell(f"{who} {address} {figures}")
+                found[f"{route} {who}"] = figures
+    over = [
+        {"page": name, "measure": measure, "value": figures[measure], "budget": budget}
+        for name, figures in found.items()
+        for measure, budget in _limits(BUDGETS[name.partition(" ")[0]])
+        if figures[measure] > budget
+    ]
+    opened = {name.partition(" ")[0] for name in found}
+    return {
+        "pages": len(opened),
+        "visits": visits,
+        "over_budget": over,
+        "not_opened": sorted(set(BUDGETS) - opened),
+        "by_page": found,
+    }
+
+
+def _limits(budget: Budget) -> list[tuple[str, int]]:
+    return [("p95_ms", budget.ms), ("statements", budget.statements), ("kib", budget.kib)]
+
+
+def _address(route: str, person: User) -> str:
+    """Empty where this person has nothing of that kind."""
+    try:
+        path = reverse(route, kwargs=numbers_for(route, person))
+    except NoReverseMatch:
+        return ""
+    query = query_for(route, person)
+    return f"{path}?{query}" if query else path
+
+
+def _visit(client: Client, address: str, visits: int) -> dict[str, Any] | None:
+    """None if the page is not for them."""
+    seen: list[str] = []
+    with connection.execute_wrapper(partial(_noted, seen)):
+        answer = client.get(address)
+    if answer.status_code in (302, 403, 404):
+        return None
+    if answer.status_code != 200:
+        raise RuntimeError(f"{address} answered {answer.status_code}")
+    took, used = [], []
+    for _ in range(visits):
+        began, computed = time.perf_counter(), time.process_time()
+        client.get(address)
+        took.append(1000 * (time.perf_counter() - began))
+        used.append(1000 * (time.process_time() - computed))
+    return {
+        "p50_ms": percentile(took, 0.5),
+        "p95_ms": percentile(took, 0.95),
+        "cpu_ms": round(statistics.median(used), 1),
+        "statements": len(seen),
+        "kib": round(len(gzip.compress(answer.content)) / 1024, 1),
+    }
+
+
+def _noted(seen: list[str], execute: Any, sql: str, *more: Any) -> Any:
+    """Count what asks; how a transaction is marked out is no question."""
+    if not sql.startswith(("SAVEPOINT", "RELEASE", "BEGIN")):
+        seen.append(sql)
+    return execute(sql, *more)
