@@ -11,7 +11,9 @@ and the next one sees every change.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.contrib.auth.models import AnonymousUser
@@ -41,6 +43,7 @@ from accounts.trees import (
     GROUP,
     PROJECT,
     TEAM_RIGHT,
+    AsJson,
     below,
     rights_of,
     rights_of_groups,
@@ -214,7 +217,7 @@ def _grants(user: User) -> _Grants:
     if cached is None:
         groups, projects, teams, parents = set[str](), set[tuple[int, str]](), set(), []
         shown = user.preview_groups
-        rights = rights_of(user, _IN_LEAD) if shown is None else rights_of_groups(shown)
+        rights = rights_of_groups(shown) if shown is not None else _rights(user)
         for what, number, word, parent in rights:
             if what == GROUP:
                 groups.add(word)
@@ -234,6 +237,20 @@ def _grants(user: User) -> _Grants:
         )
         user._trainyard_grants = cached  # type: ignore[attr-defined]
     return cached
+
+
+def with_rights(pk: int) -> User | None:
+    """The person, with all that `can` asks about them; one statement."""
+    rights = AsJson(rights_of(pk, _IN_LEAD))
+    return User.objects.filter(pk=pk).annotate(rights_read=rights).first()
+
+
+def _rights(user: User) -> Iterable[tuple[str, int, str, int]]:
+    """What came with the row, once; else what the database says now."""
+    if "rights_read" not in user.__dict__:
+        return rights_of(user.pk, _IN_LEAD)
+    # PostgreSQL says NULL where there is no row.
+    return json.loads(user.__dict__.pop("rights_read") or "[]")  # type: ignore[no-any-return]
 
 
 def _acts_for(user: User) -> tuple[Delegation, ...]:
@@ -257,6 +274,7 @@ def _everywhere(groups: set[str]) -> frozenset[str]:
 
 def forget_grants(user: User) -> None:
     """Read the user's rights anew; for code that changes them and goes on with the same object."""
+    user.__dict__.pop("rights_read", None)
     user.__dict__.pop("_trainyard_grants", None)
 
 

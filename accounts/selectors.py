@@ -137,10 +137,11 @@ class RateTable:
 
 def rates_over(models: Iterable[str]) -> RateTable:
     """All general prices of these models, and the fallback's, over all time."""
-    return RateTable(_general().filter(device_model__in={*models, ""}))
+    return RateTable(general_rates().filter(device_model__in={*models, ""}))
 
 
-def _general() -> QuerySet[Rate]:
+def general_rates() -> QuerySet[Rate]:
+    """What a device costs by whatever it is held for; the scheduler's own, no page may show it."""
     return Rate.objects.filter(kind=RateKind.GENERAL, decision=RateDecision.APPROVED).order_by("pk")
 
 
@@ -187,7 +188,7 @@ def rate_at(device_model: str, at: datetime) -> Rate | None:
 def current_rates(*, now: datetime | None = None) -> list[Rate]:
     """The price of each model now; prices are no secret."""
     moment = now or timezone.now()
-    rates = list(_general())
+    rates = list(general_rates())
     table = RateTable(rates)
     found = (table.at(model, moment) for model in sorted({r.device_model for r in rates}))
     return [rate for rate in found if rate is not None]

@@ -7,7 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from django.db.models import BigIntegerField, CharField, Exists, F, Q, QuerySet, Value
+from django.db.models import (
+    BigIntegerField,
+    CharField,
+    Exists,
+    F,
+    Q,
+    QuerySet,
+    Subquery,
+    TextField,
+    Value,
+)
 from django.db.models.functions import Cast
 
 from accounts.models import (
@@ -80,7 +90,25 @@ def rights_of_groups(names: frozenset[str]) -> Iterable[tuple[str, int, str, int
     return [*found, *((BELOW, pk, "", parent) for pk, parent in tree)]
 
 
-def rights_of(user: User, leads: Q) -> Iterable[tuple[str, int, str, int]]:
+class AsJson(Subquery):
+    """The rows of `rights_of` as one JSON text, to be a column of another statement."""
+
+    output_field = TextField()
+    template = (
+        "(SELECT json_group_array(json_array(tag_, number_, word_, parent_)) "
+        "FROM (%(subquery)s) AS rights_)"
+    )
+
+    def as_postgresql(self, compiler: Any, connection: Any, **more: Any) -> Any:
+        """The same where its functions have other names."""
+        template = (
+            "(SELECT CAST(json_agg(json_build_array(tag_, number_, word_, parent_)) AS text) "
+            "FROM (%(subquery)s) AS rights_)"
+        )
+        return self.as_sql(compiler, connection, template=template, **more)
+
+
+def rights_of(user: int, leads: Q) -> QuerySet[Any, tuple[str, int, str, int]]:
     """What, number, word, parent: names of groups; rights on projects and teams by their numbers;
     and, for who is in one of the groups `leads`, every team below another with the one above it."""
     groups = User.groups.through.objects.filter(user=user).order_by()
