@@ -9,9 +9,9 @@ from decimal import Decimal
 
 from accounts.models import User
 from scheduler.models import Job
-from scheduler.selectors.jobs import end_sentence_of, unreachable_job_ids, wait_sentence_of
+from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
 from scheduler.selectors.sets import SetView, set_views
-from scheduler.selectors.usage import costs_so_far
+from scheduler.selectors.tables.so_far import SoFar, so_far
 from scheduler.states import FINAL_JOB_STATES, JobState, Tier
 
 
@@ -56,29 +56,31 @@ class JobRow:
 
 
 def rows_and_sets(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[JobRow]:
-    """As `job_rows`, tasks of sets as their set; however many sets, as many queries more."""
+    """As `job_rows`, tasks of sets as their set; one statement more, however many sets."""
     jobs, sets = list(jobs), set()
     for job in jobs:
         if job.job_set is not None:
             # The same row, which is there already.
             job.job_set.project = job.project
             sets.add(job.job_set)
-    views = set_views(viewer, sets, now=now) if sets else {}
-    rows = job_rows(viewer, jobs, now=now)
-    return [replace(row, view=views.get(row.job.job_set_id or 0)) for row in rows]
+    told = so_far(viewer, jobs, sets=sets, now=now)
+    views = set_views(viewer, sets, now=now, costs=told.sets) if sets else {}
+    return [replace(row, view=views.get(row.job.job_set_id or 0)) for row in _rows(jobs, told, now)]
 
 
 def job_rows(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[JobRow]:
-    """A constant number of queries, however many jobs."""
+    """Two statements, however many jobs."""
     jobs = list(jobs)
-    unreachable = unreachable_job_ids(jobs)
-    costs = costs_so_far(viewer, jobs, now=now)
+    return _rows(jobs, so_far(viewer, jobs, now=now), now)
+
+
+def _rows(jobs: Iterable[Job], told: SoFar, now: datetime) -> list[JobRow]:
     return [
         JobRow(
             job,
-            job.pk in unreachable,
+            job.pk in told.silent,
             elapsed_of(job, now),
-            costs.get(job.pk),
+            told.jobs.get(job.pk),
             sentence_of(job),
         )
         for job in jobs

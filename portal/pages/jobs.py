@@ -10,9 +10,6 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
-from accounts.models import User
-from accounts.permissions import is_operator
-from accounts.selectors import visible_projects
 from portal.forms.filters import read_cursor, unknown_parameters, write_cursor
 from portal.forms.grammar.jobs import EXAMPLES, KEYS, parse_job_query
 from portal.pages.access import page, said_and_back, viewer_of
@@ -21,10 +18,9 @@ from portal.pages.job_rows import job_rows, rows_and_sets
 from portal.pages.listing.columns import columns_here
 from portal.pages.listing.job_csv import job_csv
 from portal.pages.logs.window import EMBEDDED, LogAsk, log_view
-from portal.pages.saved.views import opened_by_default, tabs_of
+from portal.pages.saved.views import around_here, opened_by_default, tabs_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from scheduler.models import Job
-from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.jobs import (
     filter_jobs,
     get_visible_job,
@@ -36,8 +32,6 @@ from scheduler.states import JobState
 
 PAGE_SIZES = (50, 100, 200)
 COUNTED_AT_MOST = 1000
-# A socket carries at most fifty topics; who sees more projects than this listens to the pools.
-TOPICS_AT_MOST = 40
 LIST_PARAMETERS = ("q", "scope", "cursor", "top", "part", "per", "columns", *KEYS)
 TABS = ("logs", "files", "metrics", "events", "spec", "cost")
 PRESETS = (
@@ -92,7 +86,7 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         **_totals(found),
         "newer": found.filter(pk__gt=top).count() if top and not before else 0,
         "top": write_cursor(first) if first else "",
-        "topics": _topics(viewer),
+        "topics": " ".join(around_here(request, viewer, "jobs").topics),
         "is_empty": not (rows or query.text or problems or before or scope),
         "key": uuid.uuid4().hex,
         "now": now,
@@ -124,15 +118,6 @@ def _totals(found: QuerySet[Job]) -> dict[str, Any]:
     if some["count"] > COUNTED_AT_MOST:
         return {"count": f"more than {COUNTED_AT_MOST:,}", "total_gpus": None}
     return {"count": f"{some['count']:,}", "total_gpus": some["gpus"] or 0}
-
-
-def _topics(viewer: User) -> str:
-    projects = visible_projects(viewer).order_by("pk").values_list("pk", flat=True)
-    ids = list(projects[: TOPICS_AT_MOST + 1])
-    if len(ids) <= TOPICS_AT_MOST and not is_operator(viewer):
-        return " ".join(f"project:{pk}" for pk in ids)
-    pools = visible_pools(viewer).values_list("name", flat=True)[:TOPICS_AT_MOST]
-    return " ".join(f"queue:{name}" for name in pools)
 
 
 @page("GET")

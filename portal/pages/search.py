@@ -18,7 +18,7 @@ from portal.forms.grammar.jobs import parse_job_query
 from portal.pages.access import page, viewer_of
 from portal.pages.shell import KEYS_COOKIE
 from scheduler.selectors.finding import find_by_name
-from scheduler.selectors.jobs import shown_state_of
+from scheduler.states import shown_state
 
 MOST = 12
 MOST_ACTIONS_FIRST = 6
@@ -154,17 +154,17 @@ def _things(viewer: User, text: str) -> Iterable[Result]:
     found = find_by_name(viewer, text)
     for job in found.jobs:
         url = reverse("jobs:detail", args=[job.pk])
-        detail = f"#{job.pk} · {job.project.team.slug}/{job.project.slug}"
-        state = shown_state_of(job)
-        yield Result(job.name, url, "jobs", "job", detail, state, job.end_reason or "")
-    for node in found.nodes:
-        url = reverse("nodes:detail", args=[node.name])
-        yield Result(node.name, url, "node", "node", node.pool.name)
+        state = shown_state(job.state, job.end_reason, unreachable=False)
+        detail = f"#{job.pk} · {job.project}"
+        yield Result(job.name, url, "jobs", "job", detail, state, job.end_reason)
+    for name, pool in found.nodes:
+        yield Result(name, reverse("nodes:detail", args=[name]), "node", "node", pool)
     teams: dict[str, str] = {}
     for project in found.projects:
-        teams.setdefault(project.team.slug, project.team.name)
-        url = reverse("jobs:list", query={"q": f"project:{project.team.slug}/{project.slug}"})
-        yield Result(f"{project.team.slug}/{project.slug}", url, "jobs", "project", project.name)
+        teams.setdefault(project.team, project.team_name)
+        path = f"{project.team}/{project.slug}"
+        url = reverse("jobs:list", query={"q": f"project:{path}"})
+        yield Result(path, url, "jobs", "project", project.name)
     for slug, name in teams.items():
         yield Result(name, reverse("teams:board", args=[slug]), "team", "team", slug)
         url = reverse("home", query={"scope": f"team:{slug}"})

@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 
 from django.db.models import Q, QuerySet
 
 from accounts.errors import NotFound
-from accounts.models import User
-from accounts.permissions import can, projects_visible_to
+from accounts.models import Project, User
+from accounts.permissions import can
 from scheduler.engine.explaining.standing import Standing
 from scheduler.models import Job, MaintenanceWindow, Node, Pool, Queue
 from scheduler.states import JobState, WaitReason, wait_sentence
@@ -44,7 +45,7 @@ def queue_rows(
     places: Mapping[int, Standing] | None = None,
     limit: int = 500,
 ) -> list[QueueRow]:
-    """The pool's queued jobs in the order in which the last cycle considered them; two queries.
+    """The pool's queued jobs in the order in which the last cycle considered them; one query.
 
     `places`: by job where it stands now, if that was worked out; it decides then.
     """
@@ -58,10 +59,14 @@ def queue_rows(
     if not places:
         ordered = _in_own_turns(ordered)
     sees_all = can(viewer, "see_jobs", None)
-    visible = set() if sees_all else set(projects_visible_to(viewer).values_list("pk", flat=True))
+
+    @cache
+    def sees(project: Project) -> bool:
+        return sees_all or can(viewer, "view", project)
+
     rows = []
     for position, job in enumerate(ordered, start=1):
-        is_shown = sees_all or job.project_id in visible
+        is_shown = sees(job.project)
         rows.append(
             QueueRow(
                 position=position,

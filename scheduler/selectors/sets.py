@@ -14,7 +14,7 @@ from accounts.models import User
 from accounts.permissions import can, projects_visible_to
 from scheduler.models import Job, JobSet
 from scheduler.selectors.jobs import MAX_PK
-from scheduler.selectors.usage import costs_of_sets
+from scheduler.selectors.tables.so_far import costs_of_sets
 from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, JobState
 
 
@@ -81,22 +81,28 @@ def set_actions(viewer: User, view: SetView) -> set[str]:
     return actions
 
 
-def set_views(viewer: User, sets: Iterable[JobSet], *, now: datetime) -> dict[int, SetView]:
-    """The sets by number; a constant number of queries where their projects are loaded."""
+def set_views(
+    viewer: User,
+    sets: Iterable[JobSet],
+    *,
+    now: datetime,
+    costs: Mapping[int, Decimal] | None = None,
+) -> dict[int, SetView]:
+    """The sets by number; one statement where their projects are loaded and `costs` are known
+    (where the viewer may see them), and two to ask for them."""
     sets = list(sets)
+    if costs is None:
+        costs = costs_of_sets(viewer, sets, now=now)
     tasks = Job.objects.filter(job_set__in=sets).order_by()
     counts: dict[int, dict[str, int]] = {s.pk: dict.fromkeys(JobState, 0) for s in sets}
-    for number, state, count in tasks.values_list("job_set", "state").annotate(Count("pk")):
-        counts[number][state] = count
+    means: dict[int, timedelta] = {}
     took = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
-    ended = tasks.filter(state=JobState.SUCCEEDED, started_at__isnull=False)
-    means = dict(ended.values_list("job_set").annotate(mean=Avg(took)))
-    costs = costs_of_sets([s.pk for s in sets if _sees_cost(viewer, s)], now=now)
+    told = tasks.values_list("job_set", "state").annotate(count=Count("pk"), mean=Avg(took))
+    for number, state, count, mean in told:
+        counts[number][state] = count
+        if state == JobState.SUCCEEDED and mean is not None:
+            means[number] = mean
     return {s.pk: _view(s, counts[s.pk], means.get(s.pk), costs.get(s.pk), now) for s in sets}
-
-
-def _sees_cost(viewer: User, job_set: JobSet) -> bool:
-    return job_set.owner_id == viewer.pk or can(viewer, "view_costs", job_set.project)
 
 
 def _view(

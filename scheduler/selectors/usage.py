@@ -3,12 +3,12 @@ second hand of a device that is still held, which uses the very function of the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import Count, DecimalField, F, QuerySet, Sum, Value
+from django.db.models import Count, DecimalField, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
 
 from accounts.errors import Forbidden, Invalid
@@ -16,7 +16,7 @@ from accounts.models import Rate, User
 from accounts.permissions import can, projects_visible_to
 from accounts.selectors import rates_over
 from scheduler.conf import load_conf
-from scheduler.models import Allocation, Job, UsageEntry
+from scheduler.models import Allocation, Job, JobSet, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.selectors.saved.scopes import EVERYTHING, Scope
 from scheduler.states import FINAL_JOB_STATES
@@ -71,7 +71,7 @@ class CostRow:
     jobs: int
 
 
-def may_see_cost(viewer: User, job: Job) -> bool:
+def may_see_cost(viewer: User, job: Job | JobSet) -> bool:
     """Owners see what their own jobs cost, others by their role."""
     return job.owner_id == viewer.pk or can(viewer, "view_costs", job.project)
 
@@ -81,41 +81,6 @@ def job_cost(viewer: User, job: Job, *, now: datetime) -> JobCost:
     if not may_see_cost(viewer, job):
         raise Forbidden("Your role may see this job, but not what it costs.")
     return _cost_of_job(job, now)
-
-
-def costs_so_far(viewer: User, jobs: Iterable[Job], *, now: datetime) -> dict[int, Decimal]:
-    """Cost until now of the jobs whose cost the viewer may see; a constant number of queries."""
-    visible = set(projects_visible_to(viewer, "view_costs").values_list("pk", flat=True))
-    shown = [j.pk for j in jobs if j.owner_id == viewer.pk or j.project_id in visible]
-    costs = dict.fromkeys(shown, Decimal(0))
-    for job_id, total in (
-        UsageEntry.objects.filter(job__in=shown).order_by().values_list("job").annotate(Sum("cost"))
-    ):
-        costs[job_id] += total
-    still_open = Allocation.objects.filter(
-        placement__attempt__job__in=shown, placement__attempt__ended_at__isnull=True
-    )
-    for allocation, _, cost in _unaccrued(still_open, now):
-        costs[allocation.placement.attempt.job_id] += cost
-    return costs
-
-
-def costs_of_sets(sets: Collection[int], *, now: datetime) -> dict[int, Decimal]:
-    """What all tasks of each set have cost until now; a constant number of queries, none for no
-    set. The caller has asked who may see it.
-    """
-    costs = dict.fromkeys(sets, Decimal(0))
-    if not sets:
-        return costs
-    charged = UsageEntry.objects.filter(job__job_set__in=sets).order_by()
-    for set_id, total in charged.values_list("job__job_set").annotate(Sum("cost")):
-        costs[set_id] += total
-    still_open = Allocation.objects.filter(
-        placement__attempt__job__job_set__in=sets, placement__attempt__ended_at__isnull=True
-    ).annotate(set_id=F("placement__attempt__job__job_set"))
-    for allocation, _, cost in _unaccrued(still_open, now):
-        costs[allocation.set_id] += cost  # type: ignore[attr-defined]
-    return costs
 
 
 def _unaccrued(

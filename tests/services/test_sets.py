@@ -171,7 +171,7 @@ def test_the_sums_of_a_set(cluster, alice, project, django_assert_num_queries):
     assert set_actions(alice, view) == {"cancel"}
     more = [array(alice, project, "0-9") for _ in range(3)]
     for sets in ([job_set], [job_set, *more]):
-        with django_assert_num_queries(6):
+        with django_assert_num_queries(3):
             set_views(alice, sets, now=at(3600))
 
 

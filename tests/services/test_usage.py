@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from accounts.services import set_rate
 from scheduler.models import UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
-from scheduler.selectors.usage import costs_by, costs_so_far, job_cost
+from scheduler.selectors.tables.so_far import so_far
+from scheduler.selectors.usage import costs_by, job_cost
 from scheduler.services.usage import accrue_usage
 from tests import scenes
 from tests.scenes import MODEL, at, ended, running, start, submit, sync
@@ -67,7 +68,7 @@ class TestAccrual:
         live = job_cost(alice, job, now=at(4000))
         assert (live.gpu_seconds, live.cost, live.is_final) == (8000, Decimal("8"), False)
         assert live.hourly == Decimal("7.2")
-        assert costs_so_far(alice, [job], now=at(4000)) == {job.pk: Decimal("8")}
+        assert so_far(alice, [job], now=at(4000)).jobs == {job.pk: Decimal("8")}
         sync(cluster.node(1), ended(attempt), now=at(4000))
         job.refresh_from_db()
         final = job_cost(alice, job, now=at(9999))

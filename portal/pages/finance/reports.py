@@ -53,7 +53,7 @@ def index(request: HttpRequest) -> HttpResponseBase:
     keeps, scope = overview.is_bookkeeper, scope_of(viewer)
     context = {
         "reports": reports_for(viewer, scope),
-        "views": report_views(viewer),
+        "views": report_views(request, viewer),
         "problems": problems,
         "overview": overview,
         "nightly": reconciliation(viewer) if keeps else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode
 
@@ -10,11 +10,11 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from accounts.models import Team, User
+from accounts.models import User
 from accounts.selectors import get_visible_team
 from portal.pages.access import page, said_and_back, viewer_of
-from scheduler.models import SavedView
-from scheduler.selectors.saved import default_view, visible_views
+from scheduler.selectors.saved import visible_views
+from scheduler.selectors.tables.around import Around, View, around_table
 from scheduler.services.errors import NotFound
 from scheduler.services.saved import delete_view, rename_view, save_view, set_default
 
@@ -29,10 +29,14 @@ _NOT_KEPT = frozenset({"cursor", "top", "part", "after", "format"})
 class Tab:
     """One saved view as a link."""
 
-    view: SavedView
+    view: View
     url: str
     is_current: bool
-    is_mine: bool
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether it is the viewer's, and not only shared with them."""
+        return self.view.is_mine
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Tabs:
     table: str
     tabs: tuple[Tab, ...]
     query: str
-    teams: tuple[Team, ...]
+    teams: Sequence[tuple[str, str]]
 
     @property
     def current(self) -> Tab | None:
@@ -55,25 +59,28 @@ def kept_query(pairs: Iterable[tuple[str, str]]) -> str:
     return urlencode([(name, value) for name, value in pairs if value and name not in _NOT_KEPT])
 
 
+def around_here(request: HttpRequest, viewer: User, table: str) -> Around:
+    """What stands around the table, asked for once a request."""
+    kept: dict[str, Around] = request.__dict__.setdefault("_around_tables", {})
+    if table not in kept:
+        kept[table] = around_table(viewer, table)
+    return kept[table]
+
+
 def tabs_of(request: HttpRequest, viewer: User, table: str) -> Tabs:
-    """The views of a table for this page; two queries."""
+    """The views of a table for this page."""
     here = kept_query((name, str(value)) for name, value in request.GET.items())
-    base = reverse(ROUTES[table])
-    rows = visible_views(viewer, table)[:40]
-    tabs = tuple(
-        Tab(view, f"{base}?{view.query}", view.query == here, view.person_id == viewer.pk)
-        for view in rows
-    )
-    teams = tuple(one.team for one in viewer.memberships.select_related("team"))
-    return Tabs(table, tabs, here, teams)
+    found = around_here(request, viewer, table)
+    return Tabs(table, _tabs(found, reverse(ROUTES[table]), here), here, found.teams)
 
 
-def report_views(viewer: User) -> tuple[Tab, ...]:
-    """The views of reports, for the index of finance; one query."""
-    base, rows = reverse(ROUTES["reports"]), visible_views(viewer, "reports")[:40]
-    return tuple(
-        Tab(view, f"{base}?{view.query}", False, view.person_id == viewer.pk) for view in rows
-    )
+def report_views(request: HttpRequest, viewer: User) -> tuple[Tab, ...]:
+    """The views of reports, for the index of finance."""
+    return _tabs(around_here(request, viewer, "reports"), reverse(ROUTES["reports"]))
+
+
+def _tabs(found: Around, base: str, here: str | None = None) -> tuple[Tab, ...]:
+    return tuple(Tab(view, f"{base}?{view.query}", view.query == here) for view in found.views)
 
 
 def report_query(request: HttpRequest, slug: str) -> str:
@@ -86,7 +93,7 @@ def opened_by_default(request: HttpRequest, viewer: User, table: str) -> HttpRes
     """A table asked for without any parameter opens with its default view; None: as it is."""
     if request.GET:
         return None
-    view = default_view(viewer, table)
+    view = around_here(request, viewer, table).default
     return redirect(f"{reverse(ROUTES[table])}?{view.query}") if view and view.query else None
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, F, Min, Q, Sum
+from django.db.models import Count, Exists, F, Min, OuterRef, Q, Sum
 
 from accounts.models import User
 from accounts.permissions import can, team_ids_for
@@ -108,7 +108,8 @@ def _told(shares: dict[int, TeamShare], seen: frozenset[int] | None) -> Iterable
 
 def _flavours(pool: Pool) -> Iterable[Flavour]:
     usable = Q(node__state=NodeState.READY, health=DeviceHealth.HEALTHY)
-    is_held = Q(allocations__released_at__isnull=True, allocations__isnull=False)
+    # Not by a join: a device has a row for every job it ever served.
+    is_held = Exists(Allocation.objects.filter(device=OuterRef("pk"), released_at__isnull=True))
     devices = Device.objects.filter(node__pool=pool, is_present=True, in_service=True)
     rows = (
         devices.exclude(node__state=NodeState.RETIRED)
@@ -116,9 +117,9 @@ def _flavours(pool: Pool) -> Iterable[Flavour]:
         .values_list("model")
         .annotate(
             Count("node", distinct=True),
-            Count("pk", distinct=True),
-            held=Count("pk", filter=is_held, distinct=True),
-            out=Count("pk", filter=~usable & ~is_held, distinct=True),
+            Count("pk"),
+            held=Count("pk", filter=is_held),
+            out=Count("pk", filter=~usable & ~is_held),
         )
     )
     return [Flavour(*row) for row in rows]

@@ -16,8 +16,3 @@ def visible_views(viewer: User, table: str = "") -> QuerySet[SavedView]:
     shared = Q(team__memberships__user=viewer)
     rows = SavedView.objects.filter(Q(person=viewer) | shared).distinct().order_by("name", "id")
     return rows.select_related("person", "team").filter(table=table) if table else rows
-
-
-def default_view(viewer: User, table: str) -> SavedView | None:
-    """The one that this table opens with; None without a choice."""
-    return SavedView.objects.filter(person=viewer, table=table, is_default=True).first()

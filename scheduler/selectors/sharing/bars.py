@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, Sum
+from django.db.models.functions import Coalesce
 
 from accounts.models import User
 from scheduler.models import Budget, Quota
@@ -53,18 +55,17 @@ class BudgetBar:
 
 
 def quota_bars(viewer: User, *, now: datetime, within: Scope = EVERYTHING) -> Sequence[QuotaBar]:
-    """Of the teams one is in, or of the scope, as they hold now; two queries."""
-    rows = Quota.objects.filter(_of_teams(viewer, within)).prefetch_related("grants")
+    """Of the teams one is in, or of the scope, as they hold now; one query."""
+    granted = Q(grants__revoked_at=None, grants__valid_from__lte=now, grants__valid_until__gt=now)
+    rows = Quota.objects.filter(_of_teams(viewer, within)).annotate(
+        more_guaranteed=Coalesce(Sum("grants__guaranteed", filter=granted), 0),
+        more_maximum=Coalesce(Sum("grants__maximum", filter=granted), 0),
+    )
     found = rows.select_related("account__team", "account__project__team", "pool")[:MOST_BARS]
-    return [_quota_bar(quota, now) for quota in found]
+    return [_quota_bar(quota) for quota in found]
 
 
-def _quota_bar(quota: Quota, now: datetime) -> QuotaBar:
-    active = [
-        grant
-        for grant in quota.grants.all()
-        if grant.revoked_at is None and grant.valid_from <= now < grant.valid_until
-    ]
+def _quota_bar(quota: Any) -> QuotaBar:
     maximum = quota.maximum
     pool = quota.pool.name if quota.pool else "all pools"
     return QuotaBar(
@@ -72,8 +73,8 @@ def _quota_bar(quota: Quota, now: datetime) -> QuotaBar:
         team=owner_path(quota).partition("/")[0],
         scope=f"{pool}, {quota.gpu_model}" if quota.gpu_model else pool,
         held=quota.held,
-        guaranteed=quota.guaranteed + sum(grant.guaranteed for grant in active),
-        maximum=None if maximum is None else maximum + sum(grant.maximum for grant in active),
+        guaranteed=quota.guaranteed + quota.more_guaranteed,
+        maximum=None if maximum is None else maximum + quota.more_maximum,
     )
 
 

@@ -1,0 +1,1 @@
+"""What stands around tables, each in as few statements as it takes."""

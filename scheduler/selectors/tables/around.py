@@ -1,0 +1,86 @@
+"""What stands around a table: saved views, teams to share them with, topics to follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Case, F, Value, When
+
+from accounts.models import Team, User
+from accounts.permissions import is_operator
+from accounts.selectors import visible_projects
+from scheduler.selectors.cluster import visible_pools
+from scheduler.selectors.saved import MOST_SHOWN, visible_views
+from scheduler.selectors.tables.together import Part, Small, together
+
+# A socket carries at most fifty topics; who sees more projects than this listens to the pools.
+MOST_TOPICS = 40
+_WHOSE = Case(
+    When(person=F("viewer_"), is_default=True, then=Value("default")),
+    When(person=F("viewer_"), then=Value("own")),
+    default=Value("shared"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A saved view: the viewer's own, or shared with the team `team`."""
+
+    pk: int
+    name: str
+    query: str
+    is_mine: bool
+    is_default: bool
+    team: str
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Views by name, the viewer's teams as (short, shown) names, topics of the table of jobs."""
+
+    views: Sequence[View]
+    teams: Sequence[tuple[str, str]]
+    topics: Sequence[str]
+
+    @property
+    def default(self) -> View | None:
+        """The one that the table opens with; None without a choice."""
+        return next((view for view in self.views if view.is_default), None)
+
+
+def around_table(viewer: User, table: str) -> Around:
+    """One statement; topics only for the table of jobs."""
+    rows = visible_views(viewer, table).annotate(viewer_=Value(viewer.pk))
+    parts = [
+        Part("view", rows, word="name", more="query", last=_WHOSE),
+        Part("shared", rows.filter(team__isnull=False), word="team__slug"),
+        Part("team", Team.objects.filter(memberships__user=viewer), word="slug", more="name"),
+    ]
+    if table == "jobs":
+        parts.append(
+            Part("pool", visible_pools(viewer).order_by("name")[:MOST_TOPICS], word="name")
+        )
+        if not is_operator(viewer):
+            seen = visible_projects(viewer).order_by("pk")[: MOST_TOPICS + 1]
+            parts.append(Part("project", seen))
+    found = together(*parts)
+    teams = {one.number: one.word for one in found["shared"]}
+    views = [_view(one, teams) for one in sorted(found["view"], key=lambda one: one[:2])]
+    return Around(
+        sorted(views, key=lambda view: (view.name, view.pk))[:MOST_SHOWN],
+        sorted(((one.word, one.more) for one in found["team"]), key=lambda one: one[1]),
+        _topics(found.get("project"), found.get("pool", [])),
+    )
+
+
+def _view(one: Small, teams: dict[int, str]) -> View:
+    is_mine = one.last in ("default", "own")
+    is_default = one.last == "default"
+    return View(one.number, one.word, one.more, is_mine, is_default, teams.get(one.number, ""))
+
+
+def _topics(projects: list[Small] | None, pools: list[Small]) -> list[str]:
+    if projects is not None and len(projects) <= MOST_TOPICS:
+        return [f"project:{one.number}" for one in sorted(projects)]
+    return [f"queue:{one.word}" for one in sorted(pools, key=lambda one: one.word)]

@@ -1,0 +1,128 @@
+"""What tables of jobs say beside the jobs: costs until now, and whose nodes are silent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import DateTimeField, F, Max, Q, Sum, Value
+from django.db.models.functions import Cast
+
+from accounts.models import Rate, User
+from accounts.selectors import RateTable, general_rates
+from scheduler.models import Job, JobSet, Placement, UsageEntry
+from scheduler.money import cost_of, seconds_between, split_by_hour
+from scheduler.selectors.usage import may_see_cost
+from scheduler.states import LIVE_JOB_STATES, NodeState
+
+
+@dataclass(frozen=True, slots=True)
+class SoFar:
+    """As of now: what `jobs` and `sets` have cost, by number, where the viewer may see it; and the
+    live jobs on a node that is `silent`."""
+
+    jobs: Mapping[int, Decimal]
+    sets: Mapping[int, Decimal]
+    silent: frozenset[int]
+
+
+def so_far(
+    viewer: User, jobs: Iterable[Job], *, now: datetime, sets: Iterable[JobSet] = ()
+) -> SoFar:
+    """Two statements, however many jobs and sets; their projects are loaded."""
+    jobs = list(jobs)
+    shown = dict.fromkeys((j.pk for j in jobs if may_see_cost(viewer, j)), Decimal(0))
+    of_sets = dict.fromkeys((s.pk for s in sets if may_see_cost(viewer, s)), Decimal(0))
+    live = {job.pk for job in jobs if job.state in LIVE_JOB_STATES}
+    rates = _charged(shown, of_sets)
+    silent = set()
+    for job, job_set, node, ended_at, held in _open(live, of_sets):
+        if job in live and ended_at is None and node in (NodeState.SILENT, NodeState.LOST):
+            silent.add(job)
+        cost = sum((cost_of(*priced) for priced in _uncharged(*held, rates, now)), Decimal(0))
+        for costs, number in ((shown, job), (of_sets, job_set)):
+            if number in costs:
+                costs[number] += cost
+    return SoFar(shown, of_sets, frozenset(silent))
+
+
+def _charged(jobs: dict[int, Decimal], sets: dict[int, Decimal]) -> RateTable:
+    """Adds to each what has its rows already; and all prices, which come in the same statement."""
+    rows = UsageEntry.objects.order_by()
+    sums = [
+        found.values(what_=Value(what), number_=F(path)).annotate(amount_=Sum("cost"))
+        for what, path, found in (
+            ("job", "job", rows.filter(job__in=list(jobs))),
+            ("set", "job__job_set", rows.filter(job__job_set__in=list(sets))),
+        )
+    ]
+    never = Cast(Value(None), DateTimeField())
+    columns = ("what_", "number_", "amount_", "model_", "from_")
+    parts = [one.annotate(model_=Value(""), from_=never).values_list(*columns) for one in sums]
+    prices = (
+        general_rates()
+        .order_by()
+        .annotate(
+            what_=Value("rate"),
+            number_=F("pk"),
+            amount_=Cast("price_per_gpu_hour", UsageEntry._meta.get_field("cost")),
+            model_=F("device_model"),
+            from_=F("valid_from"),
+        )
+    )
+    found = []
+    for what, number, amount, model, begin in prices.values_list(*columns).union(*parts, all=True):
+        if what == "rate":
+            found.append((number, Rate(device_model=model, valid_from=begin)))
+            found[-1][1].price_per_gpu_hour = amount
+        else:
+            (jobs if what == "job" else sets)[number] += amount
+    return RateTable(rate for _, rate in sorted(found, key=lambda one: one[0]))
+
+
+def _open(live: set[int], sets: Collection[int]) -> Iterable[tuple[Any, ...]]:
+    """Of the attempts that have not ended: job, set, state of the node, end of the placement, and
+    of each device held there from when to when, its model, and the last hour that has a row."""
+    of_sets = Q(job_set__in=list(sets), state__in=LIVE_JOB_STATES)
+    jobs = Job.objects.filter(Q(pk__in=live) | of_sets).order_by()
+    if not live and not sets:
+        return
+    rows = (
+        Placement.objects.filter(attempt__job__in=jobs.values("pk"), attempt__ended_at=None)
+        .order_by()
+        .values_list("attempt__job", "attempt__job__job_set", "node__state", "ended_at")
+        .annotate(
+            Max("allocations__usage__period_start"),
+            device=F("allocations__device__model"),
+            allocation=F("allocations"),
+            begin=F("allocations__acquired_at"),
+            until=F("allocations__released_at"),
+        )
+    )
+    for job, job_set, node, ended_at, latest, model, _, begin, until in rows:
+        yield job, job_set, node, ended_at, (begin, until, model, latest)
+
+
+def _uncharged(
+    begin: datetime | None,
+    until: datetime | None,
+    model: str,
+    latest: datetime | None,
+    rates: RateTable,
+    now: datetime,
+) -> Iterator[tuple[int, Decimal]]:
+    """Seconds and price of each hour without a row: rows are written in order, without a gap."""
+    if begin is None:  # it holds no device
+        return
+    for first, end in split_by_hour(begin, until or now):
+        if latest is None or first > latest:
+            rate = rates.at(model, first)
+            yield seconds_between(first, end), rate.price_per_gpu_hour if rate else Decimal(0)
+
+
+def costs_of_sets(viewer: User, sets: Iterable[JobSet], *, now: datetime) -> Mapping[int, Decimal]:
+    """What all tasks of each set have cost until now, where the viewer may see it."""
+    return so_far(viewer, (), sets=sets, now=now).sets
