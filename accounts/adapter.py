@@ -1,10 +1,16 @@
-"""How sign-in behaves: no open sign-up, mail in our own words."""
+"""How sign-in behaves: no open sign-up, mail in our own words; how a session finds its person."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.auth_backends import AuthenticationBackend
 from django.conf import settings
 from django.http import HttpRequest
+
+from accounts.models import User
+from accounts.permissions import with_rights
 
 
 class AccountAdapter(DefaultAccountAdapter):
@@ -21,3 +27,13 @@ class AccountAdapter(DefaultAccountAdapter):
     def format_email_subject(self, subject: str) -> str:
         """One line, under our name."""
         return f"Trainyard: {' '.join(subject.split())}"
+
+
+class PersonBackend(AuthenticationBackend):
+    """allauth's, which signs people in by name or address; a request asks it once for its user."""
+
+    def get_user(self, user_id: Any) -> User | None:
+        """The person of a session, and in the same statement what the person may do; None once
+        the account is gone or switched off."""
+        person = with_rights(user_id)
+        return person if person is not None and self.user_can_authenticate(person) else None

@@ -155,7 +155,7 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(STATE_DIR / "beat-schedule")
 
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = [
-    "accounts.backends.PersonBackend",
+    "accounts.adapter.PersonBackend",
     "guardian.backends.ObjectPermissionBackend",
 ]
 PASSWORD_HASHERS = [

@@ -242,8 +242,8 @@ def pool_summaries(viewer: User, *, only: Iterable[str] | None = None) -> list[P
             queued=_count_of(waiting),
             model=F("nodes__devices__model"),
             total=Count("nodes__devices", filter=counted),
-            held=Count("nodes__devices", filter=counted & Exists(held)),
-            down=Count("nodes__devices", filter=counted & ~usable & ~Exists(held)),
+            held=Count("nodes__devices", filter=Q(counted, Exists(held))),
+            down=Count("nodes__devices", filter=Q(counted, ~usable, ~Exists(held))),
         )
         .order_by("name", "model")
     )

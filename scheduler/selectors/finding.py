@@ -95,12 +95,14 @@ def _found(jobs: QuerySet[Job], *others: Part) -> Findings:
     found = {"node": [], "project": [], **together(part, *others)}
     return Findings(
         tuple(
-            FoundJob(one.number, one.word, one.more, *one.last.split(" "))
+            FoundJob(one.number, one.word, one.more, state, end_reason)
             for one in sorted(found["job"], reverse=True)
+            for state, _, end_reason in [one.last.partition(" ")]
         ),
         tuple(sorted((one.word, one.more) for one in found["node"])),
         tuple(
-            FoundProject(*one.word.split("/"), one.more, one.last)
+            FoundProject(team, slug, one.more, one.last)
             for one in sorted(found["project"], key=lambda one: one.word.split("/"))
+            for team, _, slug in [one.word.partition("/")]
         ),
     )

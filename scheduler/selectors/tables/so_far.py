@@ -39,10 +39,10 @@ def so_far(
     live = {job.pk for job in jobs if job.state in LIVE_JOB_STATES}
     rates = _charged(shown, of_sets)
     silent = set()
-    for job, job_set, node, ended_at, held in _open(live, of_sets):
+    for job, job_set, node, ended_at, *held in _open(live, of_sets):
         if job in live and ended_at is None and node in (NodeState.SILENT, NodeState.LOST):
             silent.add(job)
-        cost = sum((cost_of(*priced) for priced in _uncharged(*held, rates, now)), Decimal(0))
+        cost = sum((cost_of(*priced) for priced in _uncharged(rates, now, *held)), Decimal(0))
         for costs, number in ((shown, job), (of_sets, job_set)):
             if number in costs:
                 costs[number] += cost
@@ -103,16 +103,16 @@ def _open(live: set[int], sets: Collection[int]) -> Iterable[tuple[Any, ...]]:
         )
     )
     for job, job_set, node, ended_at, latest, model, _, begin, until in rows:
-        yield job, job_set, node, ended_at, (begin, until, model, latest)
+        yield job, job_set, node, ended_at, begin, until, model, latest
 
 
 def _uncharged(
+    rates: RateTable,
+    now: datetime,
     begin: datetime | None,
     until: datetime | None,
     model: str,
     latest: datetime | None,
-    rates: RateTable,
-    now: datetime,
 ) -> Iterator[tuple[int, Decimal]]:
     """Seconds and price of each hour without a row: rows are written in order, without a gap."""
     if begin is None:  # it holds no device
