@@ -250,7 +250,7 @@ def _rights(user: User) -> Iterable[tuple[str, int, str, int]]:
     if "rights_read" not in user.__dict__:
         return rights_of(user.pk, _IN_LEAD)
     # PostgreSQL says NULL where there is no row.
-    return json.loads(user.__dict__.pop("rights_read") or "[]")  # type: ignore[no-any-return]
+    return json.loads(user.__dict__.pop("rights_read") or "[]")
 
 
 def _acts_for(user: User) -> tuple[Delegation, ...]:

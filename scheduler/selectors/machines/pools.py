@@ -119,7 +119,7 @@ def _flavours(pool: Pool) -> Iterable[Flavour]:
             Count("node", distinct=True),
             Count("pk"),
             held=Count("pk", filter=is_held),
-            out=Count("pk", filter=~usable & ~is_held),
+            out=Count("pk", filter=Q(~usable, ~is_held)),
         )
     )
     return [Flavour(*row) for row in rows]
