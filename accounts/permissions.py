@@ -247,10 +247,13 @@ def with_rights(pk: int) -> User | None:
 
 def _rights(user: User) -> Iterable[tuple[str, int, str, int]]:
     """What came with the row, once; else what the database says now."""
-    if "rights_read" not in user.__dict__:
+    # Not by its dictionary: the user of a request is a stand-in for a lazy one.
+    if not hasattr(user, "rights_read"):
         return rights_of(user.pk, _IN_LEAD)
+    read = user.rights_read
+    del user.rights_read
     # PostgreSQL says NULL where there is no row.
-    return json.loads(user.__dict__.pop("rights_read") or "[]")
+    return json.loads(read or "[]")
 
 
 def _acts_for(user: User) -> tuple[Delegation, ...]:
@@ -274,8 +277,9 @@ def _everywhere(groups: set[str]) -> frozenset[str]:
 
 def forget_grants(user: User) -> None:
     """Read the user's rights anew; for code that changes them and goes on with the same object."""
-    user.__dict__.pop("rights_read", None)
-    user.__dict__.pop("_trainyard_grants", None)
+    for name in ("rights_read", "_trainyard_grants"):
+        if hasattr(user, name):
+            delattr(user, name)
 
 
 def people_who_can(action: str, obj: Team | None) -> QuerySet[User]:

@@ -86,7 +86,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     crowd = {"TRAINYARD_SOCKETS_AT_ONCE": "0", "TRAINYARD_SOCKETS_PER_MINUTE": "0"}
     stacked = temporary_stack(tell=tell, nodes=nodes_of(1, 1), environment=crowd)
     with stacked as stack, client(stack) as api:
-        cookies = [_signed_in(stack, person) for person in READERS]
+        cookies = [signed_in(stack, person) for person in READERS]
         go = stack.places.state.parent / "go"
         script = SCRIPT.format(go=str(go), lines=lines, rate=rate)
         reply = api.post("/jobs/", json=spec("bench-logs", script=script))
@@ -115,7 +115,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _signed_in(stack: Stack, username: str) -> str:
+def signed_in(stack: Stack, username: str) -> str:
     """The Cookie header of somebody who has just signed in on the page."""
     password = next(each.password for each in stack.accounts if each.username == username)
     with httpx.Client(base_url=stack.address, timeout=60) as browser:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from accounts.errors import NotFound
@@ -224,42 +224,45 @@ def models_to_price(viewer: User) -> list[str]:
 
 
 def pool_summaries(viewer: User, *, only: Iterable[str] | None = None) -> list[PoolSummary]:
-    """How full each pool is, in one statement: a row for each model of each pool."""
+    """How full each pool is, in two queries."""
     nodes = visible_nodes(viewer).filter(pool=OuterRef("pk"))
     waiting = Job.objects.filter(pool=OuterRef("pk"), state=JobState.QUEUED)
-    held = Allocation.objects.filter(device=OuterRef("nodes__devices"), released_at__isnull=True)
-    usable = Q(nodes__state=NodeState.READY, nodes__devices__health=DeviceHealth.HEALTHY)
-    counted = Q(
-        nodes__devices__is_present=True,
-        nodes__devices__in_service=True,
-        nodes__state__in=[state for state in NodeState if state != NodeState.RETIRED],
-    )
-    rows = (
-        visible_pools(viewer)
-        .annotate(
-            is_paused=Exists(Queue.objects.filter(pool=OuterRef("pk"), is_paused=True)),
-            nodes_in_all=_count_of(nodes),
-            queued=_count_of(waiting),
-            model=F("nodes__devices__model"),
-            total=Count("nodes__devices", filter=counted),
-            held=Count("nodes__devices", filter=Q(counted, Exists(held))),
-            down=Count("nodes__devices", filter=Q(counted, ~usable, ~Exists(held))),
-        )
-        .order_by("name", "model")
+    pools = visible_pools(viewer).annotate(
+        is_paused=Exists(Queue.objects.filter(pool=OuterRef("pk"), is_paused=True)),
+        nodes_in_all=_count_of(nodes),
+        queued=_count_of(waiting),
     )
     if only is not None:
-        rows = rows.filter(name__in=list(only))
-    found: dict[int, PoolSummary] = {}
-    for pool in rows:
-        summary = found.setdefault(
-            pool.pk,
-            PoolSummary(pool, pool.nodes_in_all, queued=pool.queued, is_paused=pool.is_paused),
+        pools = pools.filter(name__in=list(only))
+    rows = {
+        pool.pk: PoolSummary(
+            pool=pool, is_paused=pool.is_paused, nodes=pool.nodes_in_all, queued=pool.queued
         )
-        summary.total += pool.total
-        summary.allocated += pool.held
-        summary.down += pool.down
-        summary.models |= {pool.model} if pool.total else set()
-    return list(found.values())
+        for pool in pools
+    }
+    usable = Q(node__state=NodeState.READY, health=DeviceHealth.HEALTHY)
+    # Not by a join: a device has a row for every job it ever served.
+    held = Exists(Allocation.objects.filter(device=OuterRef("pk"), released_at__isnull=True))
+    devices = (
+        Device.objects.filter(is_present=True, in_service=True)
+        .exclude(node__state=NodeState.RETIRED)
+        .values_list("node__pool_id", "model")
+        .annotate(
+            total=Count("pk"),
+            held=Count("pk", filter=held),
+            down=Count("pk", filter=Q(~usable, ~held)),
+        )
+    )
+    for pool_id, model, total, held, down in devices:
+        if pool_id in rows:
+            row = rows[pool_id]
+            row.total, row.allocated, row.down = (
+                row.total + total,
+                row.allocated + held,
+                row.down + down,
+            )
+            row.models.add(model)
+    return list(rows.values())
 
 
 def _count_of(rows: QuerySet[Any]) -> Coalesce:

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from portal.bench import kill, latency, logs, loop, packing, replay, takeover
 from portal.bench.deciding import cycle, gang, topology
-from portal.bench.faces import pages
+from portal.bench.faces import client, pages
 from portal.bench.figures import MOST
 from portal.bench.load import agents, queue, restart, throughput
 from portal.bench.money import ledger, reports
@@ -20,6 +20,7 @@ from portal.embedded.places import StackProblem
 
 WORKLOADS = {
     "agents": agents,
+    "client": client,
     "cycle": cycle,
     "gang": gang,
     "kill": kill,
