@@ -80,6 +80,7 @@ BUDGETS: Mapping[str, Budget] = {
     "jobs:logs": _LOG,
     "jobs:log_lines": _LOG,
     "jobs:log_find": _LOG,
+    "jobs:log_ranks": _LOG,
     "jobs:events": _TAB,
     "jobs:metrics": _TAB,
     "jobs:spec": _TAB,

@@ -82,7 +82,7 @@ def _address(route: str, person: User) -> str:
 def _visit(client: Client, address: str, visits: int) -> dict[str, Any] | None:
     """None if the page is not for them."""
     seen: list[str] = []
-    with connection.execute_wrapper(partial(_noted, seen)):
+    with connection.execute_wrapper(partial(noted, seen)):
         answer = client.get(address)
     if answer.status_code in (302, 403, 404):
         return None
@@ -103,7 +103,7 @@ def _visit(client: Client, address: str, visits: int) -> dict[str, Any] | None:
     }
 
 
-def _noted(seen: list[str], execute: Any, sql: str, *more: Any) -> Any:
+def noted(seen: list[str], execute: Any, sql: str, *more: Any) -> Any:
     """Count what asks; how a transaction is marked out is no question."""
     if not sql.startswith(("SAVEPOINT", "RELEASE", "BEGIN")):
         seen.append(sql)
