@@ -96,6 +96,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="how jobs are kept apart; default: user for root, else none",
     )
     add("--share", action="append", default=[], metavar="DIR", help="writable in sandboxes")
+    add("--data", action="append", default=[], metavar="DIR", help="folders in it are data sets")
+    add("--data-every-s", type=_seconds, default=chosen.data_every_s, help="between looks at it")
     add(
         "--sandbox-network",
         choices=("host", "none"),
@@ -135,6 +137,8 @@ def options_of(arguments: argparse.Namespace) -> Options:
         network_interface=arguments.network_interface,
         isolation=arguments.isolation,
         share=tuple(str(Path(folder).resolve()) for folder in arguments.share),
+        data=tuple(str(Path(folder).resolve()) for folder in arguments.data),
+        data_every_s=arguments.data_every_s,
         sandbox_network=arguments.sandbox_network == "host",
     )
 

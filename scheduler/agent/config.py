@@ -62,6 +62,8 @@ class Options:
     isolation: Isolation | None = None
     share: tuple[str, ...] = ()
     sandbox_network: bool = True
+    data: tuple[str, ...] = ()
+    data_every_s: float = 900.0
 
 
 def read_identity(state: Path) -> NodeIdentity:

@@ -32,6 +32,7 @@ from scheduler.agent.converge import Roster
 from scheduler.agent.gpus import Gpus
 from scheduler.agent.news import News
 from scheduler.agent.node import host
+from scheduler.agent.node.data import DataFolders
 from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.readings import Readings
 from scheduler.agent.node.troubles import Checks, TroubleWatch
@@ -97,12 +98,14 @@ class Daemon:
             identity, options, client, self.watch, self.hint_address, self.wake, gpus, keeping
         )
         self.readings = Readings(options.work, gpus)
+        self.data = DataFolders(options.data, options.data_every_s)
         self.tunnel = Tunnel(identity.server, options.retry_cap_s)
 
     def serve(self) -> None:
         """Run until stopped; afterwards `fatal` holds a refusal that ends the agent, if any."""
         self.roster.adopt()
         self.watch.look(self.roster.holders())
+        self.data.start()
         poll = threading.Thread(target=self._poll, name="poll", daemon=True)
         poll.start()
         try:
@@ -170,10 +173,9 @@ class Daemon:
                     not_before = time.monotonic() + backoff.next_s()
 
     def _nap_s(self, not_before: float) -> float:
-        now = time.monotonic()
         due = self.readings.taken_at + self._sample_every_s()
         due = max(not_before, min(due, self._news.due_at() or due))
-        return max(0.0, min(_RESCAN_S, due - now))
+        return max(0.0, min(_RESCAN_S, due - time.monotonic()))
 
     def _sample_every_s(self) -> float:
         return self.options.sample_s if self.roster.is_busy() else self.options.heartbeat_s
@@ -216,21 +218,21 @@ class Daemon:
         reach("agent.answered")
         self.roster.note_contact(sent_at, request.reports)
         self._introduced = True
+        self.data.note_told(request.data)
         self._news.note_told(request.reports, sent_at)
-        if request.troubles is not None:
-            self._wrong = request.troubles
+        self._wrong = self._wrong if request.troubles is None else request.troubles
         self.checks.want(reply.check)
         if self.roster.converge(reply, sent_at):
             self.wake()
         return True
 
     def _request(self, hold_s: float) -> SyncRequest:
-        reports = self.roster.reports()
         samples: tuple[DeviceSample, ...] = ()
         host_sample: HostSample | None = None
         if hold_s == 0.0 and self._is_sample_due():
             samples, host_sample = self.readings.take(self.roster.holdings())
             self.watch.look(self.roster.holders())
+        wrong = self.watch.all()
         request = SyncRequest(
             protocol=PROTOCOL,
             agent_version=AGENT_VERSION,
@@ -239,15 +241,14 @@ class Daemon:
             seen_revision=self.roster.heard.revision,
             hold_s=hold_s,
             sent_at=time.time(),
-            reports=reports,
+            reports=self.roster.reports(),
             samples=samples,
             host_sample=host_sample,
             checks=self.checks.results(),
+            troubles=None if self._introduced and wrong == self._wrong else wrong,
+            data=self.data.untold(is_known=self._introduced),
             takes_kept=True,
         )
-        wrong = self.watch.all()
-        if not self._introduced or wrong != self._wrong:
-            request = replace(request, troubles=wrong)
         if self._introduced:
             return request
         own = self.identity
@@ -263,8 +264,7 @@ class Daemon:
         return replace(request, host=facts, devices=self.gpus.inventory(), hold_s=0.0)
 
     def _heed(self, problem: Refused) -> None:
-        code = problem.refusal.code
-        if _FATAL.get(problem.status) == code:
+        if _FATAL.get(problem.status) == problem.refusal.code:
             logger.critical("the server refuses this agent for good: %s", problem)
             self.fatal = problem
             self.stop()

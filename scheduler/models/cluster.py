@@ -71,6 +71,8 @@ class Node(models.Model):
     rival = models.JSONField(null=True, blank=True)
     # Some device here waits for a check; spares every sync a query.
     has_checks = models.BooleanField(default=False)
+    # What its agent says of data sets that lie there: `sets`, pairs of name and MiB, and `problem`.
+    data = models.JSONField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

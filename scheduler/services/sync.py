@@ -12,6 +12,7 @@ from scheduler.failpoints import reach
 from scheduler.models import Node
 from scheduler.services import transitions
 from scheduler.services.errors import Invalid, NotFound
+from scheduler.services.nodes.data import store_data
 from scheduler.services.nodes.health import (
     judge_clock,
     judge_isolation,
@@ -56,12 +57,7 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
             take_troubles(node, request.troubles, now=now)
         if request.checks:
             take_checks(node, request.checks, now=now)
-        if request.host is not None:
-            store_host(node, request.host)
-        judge_isolation(node, now=now)
-        if request.devices is not None:
-            store_devices(node, request.devices, now=now)
-            events.wake_scheduler_on_commit()
+        _take_inventory(node, request, now)
         if request.reports:
             forget = report_attempts(
                 node=node,
@@ -78,6 +74,18 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
     is_as_read = request.troubles is None and request.devices is None and not request.checks
     reply = reply_at if is_as_read else current_reply
     return reply(node, forget, known=known_to(request), now=now)
+
+
+def _take_inventory(node: Node, request: SyncRequest, now: datetime) -> None:
+    """What the machine is and has, as far as it came along."""
+    if request.host is not None:
+        store_host(node, request.host)
+    if request.data is not None:
+        store_data(node, request.data)
+    judge_isolation(node, now=now)
+    if request.devices is not None:
+        store_devices(node, request.devices, now=now)
+        events.wake_scheduler_on_commit()
 
 
 def _hear(node: Node, request: SyncRequest, now: datetime) -> None:

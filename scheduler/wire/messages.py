@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scheduler.states import AttemptState, EndReason, NodeState
+from scheduler.wire.data import DataReport
 from scheduler.wire.sessions import SessionLaunch
 
 PROTOCOL = 3
@@ -77,7 +78,6 @@ class EnrolReply:
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A checkpoint whose size and SHA-256 (`digest`, hex) a node has read back from its file.
-
     `path` is absolute on that node, `step` the program's own count of its progress; `taken_at`:
     when the file was complete, by the node's clock.
     """
@@ -148,7 +148,6 @@ class HostSample:
 @dataclass(frozen=True, slots=True)
 class TroubleReport:
     """What is wrong with a device, or with the node itself if `uuid` is empty.
-
     `kind` is a word of `scheduler.states.Trouble`, as text so that an older server takes a newer
     one. `fence` names the attempt that held the device when it began.
     """
@@ -176,8 +175,8 @@ class SyncRequest:
     `seen_revision` is the revision of the last reply the agent acted on; the server answers at
     once when it has a newer one and otherwise holds the call for at most `hold_s`. `host` and
     `devices` come with the first sync of an agent process and when they change; None: unchanged;
-    `troubles`, all that is wrong now, too. `checks` are told until the reply asks no longer.
-    `takes_kept`: what is reported here and goes on may be answered by its fence alone.
+    `troubles`, all that is wrong now, and `data` too. `checks` are told until the reply asks no
+    longer. `takes_kept`: what is reported here and goes on may be answered by its fence alone.
     """
 
     protocol: int
@@ -195,6 +194,7 @@ class SyncRequest:
     troubles: tuple[TroubleReport, ...] | None = None
     checks: tuple[DeviceCheck, ...] = ()
     takes_kept: bool = False
+    data: DataReport | None = None
 
 
 @dataclass(frozen=True, slots=True)

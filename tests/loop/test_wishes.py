@@ -18,6 +18,7 @@ from scheduler.services.sites.licences import set_licence
 from scheduler.services.sites.places import label_node, place_node
 from scheduler.spec import SpecInvalid
 from scheduler.states import EndReason, JobState, WaitReason, wait_sentence
+from scheduler.wire.data import DataCopy, DataReport
 from tests.scenes import MODEL, NOON, add_node, at, ended, running, start, submit, sync
 
 pytestmark = pytest.mark.django_db
@@ -198,3 +199,28 @@ def test_a_job_goes_where_its_data_is_and_says_so(scheduler, cluster, root, alic
     assert load_snapshot(NOON, also=[job]).snapshot.missing_mib.tolist() == [[0, 0]]
     told = AuditEvent.objects.filter(action__startswith="dataset.").values_list("action", flat=True)
     assert sorted(told) == ["dataset.copy"] * 3 + ["dataset.remove", "dataset.set"]
+
+
+def test_what_a_node_says_lies_on_it_counts_beside_what_operators_tell(
+    scheduler, cluster, root, alice, project, client
+):
+    far, near = cluster.node(1), cluster.node(2)
+    laion = set_dataset(actor=root, name="laion", size="4GiB")
+    set_copy(actor=root, dataset=laion, node=far, held="1GiB", now=NOON)
+    odd = DataCopy("Bad Name", 7), DataCopy("mnist", -1), DataCopy("other", 5)
+    said = DataReport((DataCopy("laion", 3072), *odd), "left out x")
+    sync(near, data=said)
+    sync(near)
+    assert Node.objects.get(pk=near.pk).data == {
+        "sets": [["laion", 3072], ["other", 5]],
+        "problem": "left out x; 2 were refused by the server",
+    }
+    client.force_login(alice)
+    page = client.get(f"/cluster/nodes/{near.name}/").content.decode()
+    assert "laion</span> 3 GiB" in page and "2 were refused by the server" in page
+    job = submit(alice, project, datasets=["laion"])
+    assert scheduler.run_cycle(NOON).started == 1
+    (event,) = JobEvent.objects.filter(job=job, kind="assigned")
+    assert event.detail["because"].startswith(f"{near.name} lacks 1GiB of laion")
+    sync(near, data=DataReport())
+    assert load_snapshot(NOON, also=[job]).snapshot.missing_mib.tolist() == [[3072, 4096]]
