@@ -11,6 +11,7 @@ import httpx
 
 from portal.bench.figures import MOST_NODES, client, machine, nodes_of, spec, tell
 from portal.bench.load.effort import Effort
+from portal.bench.load.turns import read_turns
 from portal.embedded.temporary import temporary_stack
 
 BULK = 100
@@ -46,6 +47,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         took_s = time.monotonic() - began
         computing = effort.per_job_ms(count)
         succeeded = sum(one["name"].startswith("bench-") for one in _jobs(api, "succeeded"))
+        turns = read_turns(stack, "bench-", took_s)
     return {
         "bench": "throughput",
         "jobs": count,
@@ -57,6 +59,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         "submit_per_s": round(count / submitted_s, 1),
         "wall_s": round(took_s, 1),
         "computing_ms_per_job": computing,
+        **turns,
         **machine(),
     }
 

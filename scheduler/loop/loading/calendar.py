@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from scheduler.engine.snapshot import BookedNodes, Bookings, Windows, floats, ints
 from scheduler.loop.loading.columns import Columns, ModelRows
 from scheduler.models import Booking, Job, MaintenanceWindow, Node
+from scheduler.services.rows.reading import AskedOnce
 from scheduler.states import FINAL_JOB_STATES
 
 
@@ -53,11 +54,7 @@ def _in_maintenance(drained: Iterable[int]) -> frozenset[int]:
 
 def _load_windows(nodes: Columns, now: datetime) -> tuple[Windows, list[int]]:
     """One row per window that is not over and node of it; and whom they took out of service."""
-    planned = list(
-        MaintenanceWindow.objects.filter(until_at__gt=now, cancelled_at=None)
-        .order_by("pk")
-        .values_list("pk", "pool_id", "nodes", "from_at", "until_at", "drained")
-    )
+    planned = _WINDOWS.read(now)
     rows = [
         (pk, row, from_at.timestamp(), until_at.timestamp())
         for pk, pool, named, from_at, until_at, _ in planned
@@ -77,24 +74,9 @@ def _load_bookings(
     And those that are over and have a job left, so that it starts nowhere else meanwhile.
     """
     node_row = {pk: row for row, pk in enumerate(nodes["pk"])}
-    left = Job.objects.filter(booked_in=OuterRef("pk")).exclude(state__in=FINAL_JOB_STATES)
     rows = [
         (pk, pool_row[pool], models.wanted(model), count, gpus, *_span(span), where)
-        for pk, pool, model, count, gpus, where, *span in Booking.objects.filter(
-            Q(until_at__gt=now, closed_as="") | Exists(left)
-        )
-        .order_by("pk")
-        .values_list(
-            "pk",
-            "pool_id",
-            "gpu_model",
-            "nodes",
-            "gpus_per_node",
-            "node_ids",
-            "from_at",
-            "until_at",
-            "closed_at",
-        )
+        for pk, pool, model, count, gpus, where, *span in _BOOKINGS.read(now)
     ]
     number, pool, model, count, gpus, begin, end, where = list(zip(*rows, strict=True)) or [()] * 8
     known = [
@@ -114,6 +96,21 @@ def _load_bookings(
         BookedNodes(ints(booking), ints(node)),
         {pk: row for row, pk in enumerate(number)},
     )
+
+
+def _windows_after(now: datetime) -> QuerySet[MaintenanceWindow, tuple[Any, ...]]:
+    planned = MaintenanceWindow.objects.filter(until_at__gt=now, cancelled_at=None).order_by("pk")
+    return planned.values_list("pk", "pool_id", "nodes", "from_at", "until_at", "drained")
+
+
+def _bookings_after(now: datetime) -> QuerySet[Booking, tuple[Any, ...]]:
+    left = Job.objects.filter(booked_in=OuterRef("pk")).exclude(state__in=FINAL_JOB_STATES)
+    found = Booking.objects.filter(Q(until_at__gt=now, closed_as="") | Exists(left))
+    what = ("pk", "pool_id", "gpu_model", "nodes", "gpus_per_node", "node_ids")
+    return found.order_by("pk").values_list(*what, "from_at", "until_at", "closed_at")
+
+
+_WINDOWS, _BOOKINGS = AskedOnce(_windows_after), AskedOnce(_bookings_after)
 
 
 def _span(span: list[datetime | None]) -> tuple[float, float]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
 
 from scheduler.engine.snapshot import NONE, Claims, Devices, floats, ints
 from scheduler.engine.snapshot.claims import no_claims
 from scheduler.models import Claim
+from scheduler.services.rows.reading import AskedOnce
 
 
 def with_claims(
@@ -18,13 +22,7 @@ def with_claims(
 
     A room of which a node is gone is left out whole; the reaper gives it back in a moment.
     """
-    kept = list(
-        Claim.objects.filter(expires_at__gt=now)
-        .order_by("job_id", "rank", "device_id")
-        .values_list(
-            "job_id", "rank", "node_id", "device_id", "cpus", "memory_mib", "job__time_limit_s"
-        )
-    )
+    kept = _KEPT.read(now)
     if not kept:
         return no_claims(), devices
     broken = {job for job, _, node, *_ in kept if node not in node_row}
@@ -52,3 +50,13 @@ def with_claims(
     )
     claim = ints([row_of.get(device, NONE) for device in devices.id.tolist()])
     return claims, replace(devices, claim=claim)
+
+
+def _kept_at(now: datetime) -> QuerySet[Claim, tuple[Any, ...]]:
+    kept = Claim.objects.filter(expires_at__gt=now).order_by("job_id", "rank", "device_id")
+    return kept.values_list(
+        "job_id", "rank", "node_id", "device_id", "cpus", "memory_mib", "job__time_limit_s"
+    )
+
+
+_KEPT = AskedOnce(_kept_at)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
 
 from scheduler.engine.snapshot import NODE_STATES, Ints, Nodes, flags, ints
 from scheduler.loop.loading.cluster.labels import places_of
@@ -12,6 +15,7 @@ from scheduler.loop.loading.cluster.shares import Share
 from scheduler.loop.loading.columns import Columns, columns_of
 from scheduler.models import Node, Placement
 from scheduler.models.attempts import NODE_FAULTS
+from scheduler.services.rows.reading import AskedOnce
 from scheduler.states import NodeState
 
 _OUT = (NodeState.DRAINING, NodeState.DRAINED)
@@ -33,14 +37,25 @@ _NODE_FIELDS = (
 
 def load_nodes() -> Columns:
     """Every node that is not retired, by field."""
+    return columns_of(_PRESENT.read(), _NODE_FIELDS)
+
+
+def _present() -> QuerySet[Node, tuple[Any, ...]]:
     present = Node.objects.exclude(state=NodeState.RETIRED).order_by("pool_id", "name")
-    return columns_of(present.values_list(*_NODE_FIELDS), _NODE_FIELDS)
+    return present.values_list(*_NODE_FIELDS)
 
 
 def load_failures(since: datetime) -> Counter[int]:
     """By node (its id), how often something of its own ended a rank since then."""
+    return Counter(node for (node,) in _FAILED.read(since))
+
+
+def _failed(since: datetime) -> QuerySet[Placement, tuple[Any, ...]]:
     failed = Placement.objects.filter(end_reason__in=NODE_FAULTS, ended_at__gte=since)
-    return Counter(failed.order_by().values_list("node_id", flat=True))
+    return failed.order_by().values_list("node_id")
+
+
+_PRESENT, _FAILED = AskedOnce(_present), AskedOnce(_failed)
 
 
 def as_nodes(

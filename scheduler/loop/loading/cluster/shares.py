@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
+
 from scheduler.engine.snapshot import NONE, Held, flags, floats, ints
 from scheduler.loop.loading.accounts import Owners
 from scheduler.models import Allocation, Placement
+from scheduler.services.rows.reading import AskedOnce
 from scheduler.states import LIVE_ATTEMPT_STATES
 
 
@@ -60,10 +63,8 @@ def load_shares(node_row: dict[int, int]) -> tuple[list[Share], dict[int, int]]:
     Two queries, because a share of eight devices would be read eight times in one. What ends
     between them holds nothing.
     """
-    unreleased = Allocation.objects.filter(released_at__isnull=True)
-    held = list(unreleased.values_list("device_id", "placement_id"))
-    known = Placement.objects.filter(pk__in=unreleased.values("placement_id")).order_by()
-    fields_of = {pk: fields for pk, *fields in known.values_list("pk", *_SHARE_FIELDS)}
+    held = _HELD.read()
+    fields_of = {pk: fields for pk, *fields in _HOLDERS.read()}
     shares: list[Share] = []
     row_of: dict[int, int] = {}
     # Shares are numbered in the order of their devices.
@@ -77,15 +78,35 @@ def load_shares(node_row: dict[int, int]) -> tuple[list[Share], dict[int, int]]:
     return shares, holder
 
 
-def _shares_without_devices(node_row: dict[int, int]) -> list[Share]:
-    """Running ranks of jobs that asked for no GPU: they hold CPUs and memory all the same."""
+def _unreleased() -> QuerySet[Allocation]:
+    return Allocation.objects.filter(released_at__isnull=True)
+
+
+def _held() -> QuerySet[Allocation, tuple[Any, ...]]:
+    return _unreleased().values_list("device_id", "placement_id")
+
+
+def _holders() -> QuerySet[Placement, tuple[Any, ...]]:
+    known = Placement.objects.filter(pk__in=_unreleased().values("placement_id")).order_by()
+    return known.values_list("pk", *_SHARE_FIELDS)
+
+
+def _without_devices() -> QuerySet[Placement, tuple[Any, ...]]:
     held = Placement.objects.filter(
         ended_at__isnull=True,
         attempt__state__in=LIVE_ATTEMPT_STATES,
         attempt__job__gpus_per_node=0,
     )
+    return held.order_by().values_list("attempt_id", "rank", *_SHARE_FIELDS)
+
+
+_HELD, _HOLDERS, _BARE = AskedOnce(_held), AskedOnce(_holders), AskedOnce(_without_devices)
+
+
+def _shares_without_devices(node_row: dict[int, int]) -> list[Share]:
+    """Running ranks of jobs that asked for no GPU: they hold CPUs and memory all the same."""
     # Sorted here: for an order SQLite would go through all ranks that ever ran.
-    rows = sorted(held.order_by().values_list("attempt_id", "rank", *_SHARE_FIELDS))
+    rows = sorted(_BARE.read())
     return [_share(row, node_row) for _, _, *row in rows if row[1] in node_row]
 
 
