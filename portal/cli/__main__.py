@@ -10,7 +10,7 @@ import typer
 from portal.cli import checkpoint, follow, jobs, nodes, session, submit
 from portal.cli.changing.change import change
 from portal.cli.changing.turns import reorder
-from portal.cli.cluster import bookings, datasets, pools
+from portal.cli.cluster import bookings, datasets, pools, simulate
 from portal.cli.composing import templates
 from portal.cli.composing.convert import convert
 from portal.cli.exits import OK, Failure
@@ -56,6 +56,7 @@ app.add_typer(nodes.app, name="nodes")
 app.add_typer(bookings.app, name="bookings")
 app.add_typer(pools.app, name="pools")
 app.add_typer(datasets.app, name="datasets")
+app.add_typer(simulate.app, name="simulate")
 app.add_typer(jobs.sets, name="sets")
 app.add_typer(templates.app, name="templates")
 app.add_typer(sessions.app, name="session")

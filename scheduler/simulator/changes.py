@@ -18,6 +18,8 @@ CHANGES = (
     "pools nodes:POOL=12, policy:POOL=…, preempt:POOL=…, placement:POOL=…, maximum:TEAM@POOL=16, "
     "lose:POOL/3@3600"
 )
+# Nodes, GPUs and weights beyond this are slips.
+MOST = 999_999
 _DIALS = ("policy", "preempt", "placement")
 _OF_TEAM = ("weight", "guaranteed", "maximum")
 
@@ -107,8 +109,8 @@ def _with_team(setting: Setting, teams: Teams, kind: str, whose: str, value: str
         raise ValueError(f"there is no team {team!r}; teams are {', '.join(teams.names)}")
     row = teams.names.index(team)
     figure = float(value) if kind == "weight" else int(value)
-    if figure < 0 or (kind == "weight" and not 0 < figure < float("inf")):
-        raise ValueError("the number must be positive")
+    if not 0 <= figure <= MOST or (kind == "weight" and not figure):
+        raise ValueError(f"the number must be positive, {MOST} at most")
     if pool:
         if kind == "weight":
             raise ValueError("a weight is of all pools together")
@@ -128,6 +130,6 @@ def _with_pool_limit(teams: Teams, team: int, pool: int, kind: str, figure: int)
 
 
 def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not int(text):
-        raise ValueError("write a whole number of at least 1")
+    if not text.isascii() or not text.isdigit() or len(text) > 6 or not int(text):
+        raise ValueError(f"write a whole number from 1 to {MOST}")
     return int(text)

@@ -128,7 +128,7 @@ class TeamWaits:
 class Impact:
     """One figure for each setting, the first being how it is. `left_out`: jobs that some setting
     never lets start; they count in none. `measures` are of all jobs together, `by_pool` of each
-    pool, where there are several.
+    pool, where there are several. `runs` say what became of each job.
     """
 
     jobs: int
@@ -138,6 +138,7 @@ class Impact:
     utilisation: tuple[float, ...]
     measures: tuple[Measures, ...] = ()
     by_pool: tuple[tuple[Measures, ...], ...] = ()
+    runs: tuple[Run, ...] = ()
 
 
 def impact_of(
@@ -162,9 +163,13 @@ def impact_of(
             outcomes.append(found)
             tell(len(outcomes))
         if not len(stuck):
-            return _impact(jobs, settings, outcomes, len(workload) - len(jobs), prices)
+            runs = [
+                Run(rows, jobs, outcome, setting.pools(jobs.gpus_per_node))
+                for outcome, setting in zip(outcomes, settings, strict=True)
+            ]
+            return _impact(runs, settings[0].teams, len(workload) - len(jobs), prices)
         rows = ints(np.delete(rows, stuck))
-    return _impact(workload.take(ints([])), settings, [], len(workload), prices)
+    return Impact(0, len(workload), (), (), ())
 
 
 def _fits(jobs: Workload, setting: Setting) -> Ints:
@@ -208,30 +213,22 @@ def _nothing() -> Outcome:
     return Outcome(none, none, none, none, none, count, count, 0)
 
 
-def _impact(
-    jobs: Workload,
-    settings: Sequence[Setting],
-    outcomes: Sequence[Outcome],
-    left_out: int,
-    prices: Prices,
-) -> Impact:
-    runs = [
-        (jobs, outcome, setting.pools(jobs.gpus_per_node))
-        for outcome, setting in zip(outcomes, settings, strict=False)
-        if len(jobs)
-    ]
-    measures = tuple(measures_of(*run, left_out, prices) for run in runs)
-    has_several = len(settings[0].pools(jobs.gpus_per_node)) > 1
+def _impact(runs: Sequence[Run], teams: Teams | None, left_out: int, prices: Prices) -> Impact:
+    jobs, outcomes = runs[0].jobs, [run.outcome for run in runs]
+    measures = tuple(
+        measures_of(jobs, run.outcome, run.pools, left_out, prices) for run in runs if len(jobs)
+    )
+    several = [run for run in runs if len(run.pools) > 1 and len(jobs)]
+    by_pool = [measures_by_pool(jobs, run.outcome, run.pools, prices) for run in several]
     return Impact(
         jobs=len(jobs),
         left_out=left_out,
-        teams=tuple(_teams(jobs, settings[0].teams, outcomes)),
+        teams=tuple(_teams(jobs, teams, outcomes)),
         preemptions=tuple(one.preemptions for one in outcomes),
         utilisation=tuple(one.utilisation for one in measures) or (0.0,) * len(outcomes),
         measures=measures,
-        by_pool=tuple(
-            zip(*(measures_by_pool(*run, prices) for run in runs if has_several), strict=True)
-        ),
+        by_pool=tuple(zip(*by_pool, strict=True)),
+        runs=tuple(runs),
     )
 
 

@@ -47,7 +47,7 @@ def test_more_nodes_shorten_waits_and_the_page_says_by_how_much(
     assert before["wait_p90_s"] > 3600 and after["wait_p90_s"] == 0
     with django_assert_num_queries(8):
         text = client.get(f"{HERE}{scenario.pk}/").content.decode()
-    assert "three times as many" in text and "Put in force" in text
+    assert "three times as many" in text and "Put in force" in text and "?of=base" in text
     assert client.post(f"{HERE}{scenario.pk}/apply/").status_code == 302
     assert PoolRule.objects.get().name == "fifo"
     client.post(f"{HERE}{scenario.pk}/forget/")

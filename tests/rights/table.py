@@ -92,6 +92,11 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "404 404 404 404 200 200 404",
         "404 404 404 404 200 200 404",
     ),
+    # The same, of what is not done yet.
+    "welcome_open": (
+        "404 404 404 404 409 409 404",
+        "404 404 404 404 409 409 404",
+    ),
     # Administrators.
     "admin": (
         "404 404 404 404 404 200 404",
@@ -230,6 +235,10 @@ API: Final[dict[str, str]] = {
     "bookings/<int:pk>/": "see",
     "licences/": "everybody",
     "datasets/": "everybody",
+    "simulator/": "operate",
+    "simulator/trace/": "operate",
+    "simulator/<int:pk>/": "welcome",
+    "simulator/<int:pk>/trace/": "welcome_open",
     "queue/<slug:pool>/": "everybody",
     "costs/": "everybody",
     "rates/": "everybody",

@@ -42,6 +42,11 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "n n n n y y n",
         "n n n n y y n",
     ),
+    # Who runs the cluster; nobody else is told whether it is there.
+    "scenario": (
+        "- - - - y y -",
+        "- - - - y y -",
+    ),
     # Who leads it or above, or runs the cluster.
     "book": (
         "n y y n y y n",
@@ -168,6 +173,8 @@ WRITES: Final[dict[str, str]] = {
     "post licences/": "operate",
     "post licences/<str:name>/remove/": "operate",
     "post queue/<slug:pool>/order/": "everybody",
+    "post simulator/": "operate",
+    "delete simulator/<int:pk>/": "scenario",
     "post datasets/": "operate",
     "post datasets/<str:name>/copies/": "operate",
     "post datasets/<str:name>/remove/": "operate",

@@ -109,6 +109,8 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post licences/": ("", {"name": "cae", "total": 3}),
     "post licences/<str:name>/remove/": ("licence", {}),
     "post queue/<slug:pool>/order/": ("pool", {"jobs": []}),
+    "post simulator/": ("", {"pool": "{pool}", "hours": 1, "changes": ["policy=las"]}),
+    "delete simulator/<int:pk>/": ("scenario", {}),
     "post datasets/": ("", {"name": "mnist", "size": "1GiB"}),
     "post datasets/<str:name>/copies/": ("dataset", {"node": "{node}"}),
     "post datasets/<str:name>/remove/": ("dataset", {}),

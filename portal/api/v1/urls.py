@@ -36,6 +36,7 @@ from portal.api.v1.rules import (
     licences,
     policies,
     quotas,
+    simulator,
     windows,
 )
 from portal.api.v1.sessions import sessions
@@ -118,6 +119,10 @@ urlpatterns: list[URLPattern] = [
     path("bookings/", bookings.BookingList.as_view(), name="bookings"),
     path("bookings/<int:pk>/", bookings.BookingByNumber.as_view(), name="booking"),
     path("bookings/<int:pk>/cancel/", bookings.BookingCancel.as_view(), name="booking_cancel"),
+    path("simulator/", simulator.ScenarioList.as_view(), name="simulator"),
+    path("simulator/trace/", simulator.PastTrace.as_view(), name="simulator_trace"),
+    path("simulator/<int:pk>/", simulator.ScenarioByNumber.as_view(), name="scenario"),
+    path("simulator/<int:pk>/trace/", simulator.ScenarioTrace.as_view(), name="scenario_trace"),
     path("datasets/", datasets.DatasetList.as_view(), name="datasets"),
     path("datasets/<str:name>/copies/", datasets.DatasetCopies.as_view(), name="dataset_copies"),
     path("datasets/<str:name>/remove/", datasets.DatasetRemove.as_view(), name="dataset_remove"),

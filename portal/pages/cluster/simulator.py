@@ -86,7 +86,7 @@ def scenario_list(request: HttpRequest) -> HttpResponseBase:
     policy = policy_in_force()
     context = {
         "form": form,
-        "rows": list(visible_scenarios(viewer)[:SHOWN]),
+        "rows": list(visible_scenarios(viewer).defer("answer")[:SHOWN]),
         "policy": policy,
         "now": timezone.now(),
     }

@@ -29,7 +29,8 @@ from scheduler.services.requesting.replaying import (
 from scheduler.services.sharing.policies import PLACEMENTS, policy_of_pool, set_pool_policy
 from scheduler.services.sharing.rights import require_operator
 from scheduler.simulator.changes import ChangeInvalid, changed
-from scheduler.simulator.whatif import Setting, impact_of
+from scheduler.simulator.traces.writing import trace_lines, trace_of
+from scheduler.simulator.whatif import Run, Setting, impact_of
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +185,15 @@ def _answer(scenario: Scenario, now: datetime) -> dict[str, Any]:
         ],
         "currency": load_conf().currency if None not in base.prices else "",
         "notes": list(base.notes),
+        "traces": [_trace_text(base.window, run) for run in impact.runs],
     }
+
+
+def _trace_text(window: Window, run: Run) -> str:
+    """What became of the jobs in one setting, kept as it was: more of them may end later."""
+    size = len(window.workload)
+    trace = trace_of(window.workload, window.pools, window.teams)
+    return "".join(trace_lines(trace, run.results(size)))
 
 
 def _said(setting: Setting) -> str:
@@ -201,17 +210,11 @@ def _in_words(policy: Policy) -> str:
     return f"{policy.order}{', stops others' if policy.preempts else ''}{placement}"
 
 
-def window_before(pool: Pool | None, hours: int, until: datetime) -> Window:
-    """What ran in the last hours in a pool, or in all that have GPUs, as far as it is replayed."""
+def _base_of(pool: Pool | None, hours: int, until: datetime) -> _Base:
     pools = [pool] if pool else pools_with_gpus()
     if not pools:
         raise Invalid("No pool has GPUs yet.", field="pool")
-    return window_of(pools, until - timedelta(hours=hours), until, most_jobs=MOST_JOBS)
-
-
-def _base_of(pool: Pool | None, hours: int, until: datetime) -> _Base:
-    window = window_before(pool, hours, until)
-    pools = [pool] if pool else pools_with_gpus()
+    window = window_of(pools, until - timedelta(hours=hours), until, most_jobs=MOST_JOBS)
     models = {one.pk: models_of(one) for one in pools}
     teams = teams_today(window, pools, models, until)
     notes = []
