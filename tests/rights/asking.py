@@ -20,6 +20,7 @@ _API_WORDS = {
     "sessions/<int:pk>": "session",
     "bookings/<int:pk>": "booking",
     "requests/<int:pk>": "asked",
+    "simulator/<int:pk>": "scenario",
     "nodes/<str:name>": "node",
     "pools/<str:name>": "pool",
     "finance/files/<int:pk>": "running",
