@@ -100,6 +100,8 @@ class Job(models.Model):
     yielded_from = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    # For whom `get_visible_job` has found this very object; no column.
+    seen_by: object = None
 
     class Meta:
         ordering = ["-id"]

@@ -47,7 +47,7 @@ def latest_saved(viewer: User, job: Job) -> Saved | None:
 
     The furthest one may be another, on a node that an earlier attempt ran on.
     """
-    if not visible_jobs(viewer).filter(pk=job.pk).exists():
+    if job.seen_by is not viewer and not visible_jobs(viewer).filter(pk=job.pk).exists():
         return None
     found = (
         Attempt.objects.filter(job=job, checkpoint_at__isnull=False)

@@ -72,7 +72,15 @@ def get_visible_job(viewer: User, pk: int) -> Job:
     job = visible_jobs(viewer).filter(pk=pk).first() if 0 < pk <= MAX_PK else None
     if job is None:
         raise NotFound("There is no such job for you.")
+    job.seen_by = viewer
     return job
+
+
+def check_visible(viewer: User, job: Job) -> None:
+    """Raises NotFound unless the viewer may see the job; asks nothing about the very object that
+    `get_visible_job` has found for the very same viewer, which live as long as one request."""
+    if job.seen_by is not viewer:
+        get_visible_job(viewer, job.pk)
 
 
 def get_visible_jobs(viewer: User, pks: Sequence[int]) -> list[Job]:
@@ -139,13 +147,13 @@ def one_of_each_set(jobs: QuerySet[Job]) -> QuerySet[Job]:
 
 def job_events(viewer: User, job: Job) -> QuerySet[JobEvent]:
     """The job's history, oldest first."""
-    get_visible_job(viewer, job.pk)
+    check_visible(viewer, job)
     return job.events.select_related("actor", "attempt").order_by("id")
 
 
 def attempts_of(viewer: User, job: Job) -> QuerySet[Attempt]:
     """The job's attempts with placements, nodes and devices, in four queries."""
-    get_visible_job(viewer, job.pk)
+    check_visible(viewer, job)
     return _attempts(job)
 
 

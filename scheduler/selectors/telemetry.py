@@ -12,7 +12,7 @@ from accounts.errors import Forbidden
 from accounts.models import User
 from accounts.permissions import can
 from scheduler.models import DeviceHour, DeviceSample, Job, Node
-from scheduler.selectors.jobs import get_visible_job
+from scheduler.selectors.jobs import check_visible
 
 MAX_POINTS = 1000
 MAX_ROWS = 200_000
@@ -48,7 +48,7 @@ def job_series(
 
     Raises NotFound for a foreign job, Forbidden for a role that sees jobs but not what they do.
     """
-    get_visible_job(viewer, job.pk)
+    check_visible(viewer, job)
     if not may_read_metrics(viewer, job):
         raise Forbidden("Your role may see this job, but not what its GPUs do.")
     attempts = job.attempts.order_by("-number")

@@ -18,13 +18,14 @@ def yard(root, alice, project):
 
 
 def test_a_running_job_says_how_far_it_is_and_which_gpus_of_its_node_it_has(
-    client, alice, finance, yard
+    client, alice, finance, yard, django_assert_max_num_queries
 ):
     Device.objects.filter(node=yard.cluster.node(1)).update(link_group="nvlink-0")
     scenes.write_log(yard.cluster.node(1), yard.attempt, LOG + b"epoch 3/12\n")
     url = reverse("jobs:detail", args=[yard.running.pk])
     client.force_login(alice)
-    page = client.get(url).content.decode()
+    with django_assert_max_num_queries(31):
+        page = client.get(url).content.decode()
     assert "epoch 3 of 12" in page and "25 %" in page
     assert 'aria-label="n1: 1 of 2 GPUs are this job&#x27;s"' in page
     assert "linked: nvlink-0" in page and "GPU 1: free" in page
