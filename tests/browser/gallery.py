@@ -10,6 +10,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.browser.conftest import find_chromium, launch, sign_in
 from tests.browser.places import PUBLIC, addresses
+from tests.browser.showing import show
 from tests.servers import LiveStack, running_stack
 
 FOLDER = Path(__file__).resolve().parents[2] / ".gallery"
@@ -157,12 +158,19 @@ def name_of(address: str) -> str:
 
 
 def main() -> int:
-    """Take all pictures; words on the command line choose addresses that contain one of them."""
+    """Take all pictures; words on the command line choose addresses that contain one of them.
+
+    The word `readme` alone renews those of the README instead.
+    """
     if find_chromium() is None:
         print("Chromium is missing; sudo apt-get install chromium", file=sys.stderr)
         return 1
-    FOLDER.mkdir(exist_ok=True)
     wishes = sys.argv[1:]
+    if wishes == ["readme"]:
+        with sync_playwright() as playwright:
+            show(launch(playwright))
+        return 0
+    FOLDER.mkdir(exist_ok=True)
     with running_stack() as stack, sync_playwright() as playwright:
         jobs = populate(stack)
         browser = launch(playwright)
