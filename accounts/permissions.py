@@ -250,10 +250,9 @@ def _rights(user: User) -> Iterable[tuple[str, int, str, int]]:
     # Not by its dictionary: the user of a request is a stand-in for a lazy one.
     if not hasattr(user, "rights_read"):
         return rights_of(user.pk, _IN_LEAD)
-    read = user.rights_read
+    read = user.rights_read or "[]"  # PostgreSQL says NULL where there is no row
     del user.rights_read
-    # PostgreSQL says NULL where there is no row.
-    return json.loads(read or "[]")
+    return json.loads(read)
 
 
 def _acts_for(user: User) -> tuple[Delegation, ...]:
