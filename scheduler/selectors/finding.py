@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.db.models import IntegerField, Q, QuerySet, Subquery, Value
+from django.db.models import IntegerField, Q, QuerySet, Subquery, TextField, Value
 from django.db.models.functions import Concat
 
 from accounts.models import User
@@ -18,9 +18,10 @@ from scheduler.selectors.tables.together import Part, together
 # the filter of the job list looks through all.
 NEWEST_JOBS = 20_000
 MOST_OF_A_KIND = 5
-_PATH = Concat("team__slug", Value("/"), "slug")
-_PROJECT_PATH = Concat("project__team__slug", Value("/"), "project__slug")
-_STATE = Concat("state", Value(" "), "end_reason")
+_TEXT = TextField()
+_PATH = Concat("team__slug", Value("/"), "slug", output_field=_TEXT)
+_PROJECT_PATH = Concat("project__team__slug", Value("/"), "project__slug", output_field=_TEXT)
+_STATE = Concat("state", Value(" "), "end_reason", output_field=_TEXT)
 
 
 @dataclass(frozen=True, slots=True)

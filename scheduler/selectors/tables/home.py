@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Value
+from django.db.models import TextField, Value
 from django.db.models.functions import Concat
 
 from accounts.models import DemoMark, User
@@ -17,7 +17,7 @@ from scheduler.selectors.saved.scopes import Scope
 from scheduler.selectors.tables.together import Part, Small, together
 
 MOST_DRAFTS = 3
-_PATH = Concat("team__slug", Value("/"), "slug")
+_PATH = Concat("team__slug", Value("/"), "slug", output_field=TextField())
 
 
 @dataclass(frozen=True, slots=True)
