@@ -22,6 +22,7 @@ from django.db import connections
 from django.utils import timezone
 
 from accounts.services import sealing
+from scheduler.collecting import settle
 from scheduler.events import SCHEDULING
 from scheduler.hearing import call_at_hints
 from scheduler.loop.cycle import Scheduler
@@ -151,6 +152,7 @@ class LoopThread(threading.Thread):
 
     def run(self) -> None:
         """Tick; on the way out hand the lease to whoever waits for it."""
+        settle()
         threading.Thread(target=_hear_wakes, name="wakes", daemon=True).start()
         while not self._stopping.is_set():
             began = time.monotonic()

@@ -10,6 +10,7 @@ from typing import Any
 from portal.bench.deciding.crowd import Sizes, crowded
 from portal.bench.figures import machine, percentile, tell
 from portal.embedded.places import StackProblem
+from scheduler.collecting import settle
 from scheduler.conf import load_conf
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.plan import Plan
@@ -76,9 +77,11 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
 def timed(snapshot: Snapshot, policy: Policy, runs: int) -> tuple[Plan, list[float], list[float]]:
     """The plan, how long each of the measured runs took, and how long it had a processor; ms.
 
-    The second tells apart what a cycle costs from what else the machine does.
+    The process is settled first, as the loop's is. The second tells apart what a cycle costs from
+    what else the machine does.
     """
     took_ms, used_ms = [], []
+    settle()
     for _ in range(WARM_UP + runs):
         began, used = time.perf_counter(), time.process_time()
         plan = plan_cycle(snapshot, policy)
