@@ -35,7 +35,7 @@ def ask(client, **said):
 
 
 def test_more_nodes_shorten_waits_and_the_page_says_by_how_much(
-    client, operator, past, django_assert_num_queries
+    client, operator, past, django_assert_max_num_queries
 ):
     client.force_login(operator)
     page = client.get(ask(client, nodes="6", order="fifo", name="three times as many").url)
@@ -45,14 +45,15 @@ def test_more_nodes_shorten_waits_and_the_page_says_by_how_much(
     before, after = scenario.answer["measures"]
     assert (scenario.answer["nodes"], scenario.answer["jobs"]) == ([2, 6], 6)
     assert before["wait_p90_s"] > 3600 and after["wait_p90_s"] == 0
-    with django_assert_num_queries(8):
+    with django_assert_max_num_queries(9):
         text = client.get(f"{HERE}{scenario.pk}/").content.decode()
     assert "three times as many" in text and "Put in force" in text and "?of=base" in text
     assert client.post(f"{HERE}{scenario.pk}/apply/").status_code == 302
-    assert PoolRule.objects.get().name == "fifo"
+    rule, replayed = PoolRule.objects.get(), scenario.answer["policy"][1]
+    assert (rule.name, rule.preempts) == ("fifo", "stops others" in replayed)
     client.post(f"{HERE}{scenario.pk}/forget/")
     assert not Scenario.objects.exists()
-    with django_assert_num_queries(8):
+    with django_assert_max_num_queries(9):
         client.get(HERE)
 
 

@@ -116,13 +116,14 @@ def policy_wanted(scenario: Scenario) -> dict[str, Any]:
     if "placement" in said and said["placement"] not in PLACEMENTS:
         return {}
     rule = PoolRule.objects.filter(pool=scenario.pool, ended_at=None).first()
-    wanted: dict[str, Any] = {
-        "name": said.get("policy") or str(policy_of_pool(scenario.pool).order),
+    policy = policy_of_pool(scenario.pool)
+    # Said, not left to the order's own default: as it was replayed.
+    preempts = said["preempt"] == "yes" if "preempt" in said else policy.preempts
+    return {
+        "name": said.get("policy") or str(policy.order),
         "placement": said.get("placement") or (rule.placement if rule else ""),
+        "preempts": preempts,
     }
-    if "preempt" in said:
-        wanted["preempts"] = said["preempt"] == "yes"
-    return wanted
 
 
 def apply_scenario(*, actor: User, scenario: Scenario) -> PoolRule:
