@@ -31,7 +31,7 @@ from scheduler.services.budgets.telling import tell_alerts
 from scheduler.services.inbox import mailing as notifying
 from scheduler.services.kept import pruning, reports
 from scheduler.services.mailing import sending
-from scheduler.services.requesting import reminding, whatif
+from scheduler.services.requesting import ending, reminding, whatif
 from scheduler.services.sessions import prune_passes, stop_idle_sessions
 from scheduler.services.simulating import scenarios
 from scheduler.services.timeline import hours
@@ -124,7 +124,7 @@ def simulate_requests() -> int:
 def tend_requests() -> int:
     """Remind, escalate and close requests for quota; tell of grants that end."""
     now = timezone.now()
-    return sum(reminding.tend_requests(now=now).values()) + reminding.notify_of_ends(now=now)
+    return sum(reminding.tend_requests(now=now).values()) + ending.notify_of_ends(now=now)
 
 
 @shared_task

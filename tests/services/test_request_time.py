@@ -7,11 +7,14 @@ from datetime import timedelta
 import pytest
 from django.core import mail
 
-from scheduler.models import Grant, OutboundMail, QuotaRequest
+from scheduler.models import Grant, Job, OutboundMail, QuotaRequest, Session
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.mailing.sending import MOST_TRIES, send_mails
-from scheduler.services.requesting.reminding import notify_of_ends, renew_request, tend_requests
+from scheduler.services.requesting.ending import notify_of_ends
+from scheduler.services.requesting.reminding import renew_request, tend_requests
+from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from scheduler.services.sharing.limits import set_quota
+from scheduler.states import JobState
 from tests import scenes
 from tests.requesting import DAY_S, ask, decide
 from tests.scenes import at
@@ -97,6 +100,33 @@ def test_two_ends_are_one_mail(granted, cluster, root, project, alice, lead):
 def test_revoked_grants_are_not_told_of(granted):
     Grant.objects.update(revoked_at=at(5))
     assert notify_of_ends(now=at(39 * DAY_S)) == 0
+
+
+def test_the_end_of_hours_in_a_budget_is_told_too(cluster, root, team, project, alice, lead):
+    """Thirty and fourteen days before it; at the end the mail says how much went back."""
+    for owner, hours in ((team, 100), (project, 10)):
+        set_budget(
+            actor=root, owner=owner, gpu_hours=hours, valid_from=at(0),
+            valid_until=at(60 * DAY_S), rules=BudgetRules(), now=at(0),
+        )  # fmt: skip
+    asked = ask(alice, project, kind="budget", amount=20, valid_until=at(40 * DAY_S))
+    decide(lead, asked, now=at(1))
+    assert notify_of_ends(now=at(9 * DAY_S)) == 0
+    assert notify_of_ends(now=at(10 * DAY_S + 1)) == 2
+    assert notify_of_ends(now=at(27 * DAY_S)) == 2
+    assert notify_of_ends(now=at(28 * DAY_S)) == 0
+    (one, _) = [s for s in to(alice) if "comes to its end" in s]
+    assert one.startswith("GPU-hours of budget for vision/digits")
+
+
+def test_the_last_day_is_told_to_whose_session_runs_on_it(granted, project, bob):
+    job = scenes.submit(bob, project)
+    Session.objects.create(job=job, app="shell", idle_stop_s=600)
+    Job.objects.filter(pk=job.pk).update(state=JobState.RUNNING)
+    assert notify_of_ends(now=at(33 * DAY_S + 1)) == 2
+    assert notify_of_ends(now=at(39 * DAY_S + 1)) == 3
+    text = OutboundMail.objects.get(person=bob).text
+    assert "you have a session there" in text and "/requests/" not in text
 
 
 def test_a_renewal_is_a_draft_that_begins_where_the_grant_ends(granted, alice, lead):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
-from scheduler.models.sharing import Grant
+from scheduler.models.requesting.requests import QuotaRequest
 
 
 class OutboundMail(models.Model):
@@ -36,14 +36,14 @@ class OutboundMail(models.Model):
 
 
 class GrantNotice(models.Model):
-    """A person was told that a grant has at most so many days left."""
+    """A person was told that what a request was granted has at most so many days left."""
 
-    grant = models.ForeignKey(Grant, on_delete=models.CASCADE, related_name="+")
+    request = models.ForeignKey(QuotaRequest, on_delete=models.CASCADE, related_name="+")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     days = models.PositiveSmallIntegerField()
     at = models.DateTimeField()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["grant", "person", "days"], name="grant_notice_once")
+            models.UniqueConstraint(fields=["request", "person", "days"], name="end_notice_once")
         ]

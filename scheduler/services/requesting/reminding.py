@@ -1,8 +1,7 @@
-"""What time does to requests and grants: reminders, escalation, expiry, notices of an end."""
+"""What time does to requests: reminders, escalation, expiry, renewal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -10,8 +9,7 @@ from django.db.models import F
 
 from accounts.models import User
 from accounts.services.audit import record
-from scheduler.conf import load_conf
-from scheduler.models import Budget, Grant, GrantNotice, OutboundMail, QuotaRequest
+from scheduler.models import Budget, QuotaRequest
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.requesting.amounts import BUDGET_KINDS, budget_at
 from scheduler.services.requesting.asking import ask_for_quota
@@ -39,8 +37,6 @@ from scheduler.states import (
 )
 
 EXPIRE_AFTER = timedelta(days=30)
-# Days before the end of a grant at which its people are told.
-NOTICE_DAYS = (30, 14, 7, 1, 0)
 
 
 def tend_requests(*, now: datetime) -> dict[str, int]:
@@ -136,69 +132,6 @@ def _expire(request: QuotaRequest, now: datetime) -> bool:
         note(request, "expired", actor=None, now=now, came_from=came_from, text=text)
         tell_asker(request, "has expired", text, now=now)
     return moved
-
-
-def notify_of_ends(*, now: datetime) -> int:
-    """One digest a person and day of the grants that come to their end; how many were written.
-
-    A threshold that passed while nobody looked is made good by the next call.
-    """
-    horizon = now + timedelta(days=NOTICE_DAYS[0])
-    ending = Grant.objects.filter(
-        revoked_at=None, valid_until__gt=now - timedelta(days=1), valid_until__lte=horizon
-    ).filter(request__isnull=False)
-    told = set(
-        GrantNotice.objects.filter(grant__in=ending).values_list("grant_id", "person_id", "days")
-    )
-    lines: dict[int, list[tuple[Grant, int]]] = {}
-    rows = ending.select_related("request__team", "request__project__team").order_by(
-        "valid_until", "id"
-    )
-    for grant in rows:
-        days = _threshold(grant, now)
-        for person in _concerned(grant.request):
-            if (grant.pk, person, days) not in told:
-                lines.setdefault(person, []).append((grant, days))
-    active = set(User.objects.filter(pk__in=lines, is_active=True).values_list("pk", flat=True))
-    return sum(_digest(person, found, now) for person, found in lines.items() if person in active)
-
-
-def _threshold(grant: Grant, now: datetime) -> int:
-    """The smallest number of days that its rest is still within."""
-    left = grant.valid_until - now
-    return min(days for days in NOTICE_DAYS if left <= timedelta(days=days) or days == 30)
-
-
-def _concerned(request: QuotaRequest) -> Iterable[int]:
-    leads = deciders(ReviewStep.LEAD, request.team) - deciders(ReviewStep.ADMIN, request.team)
-    return {request.asked_by_id} | leads
-
-
-def _digest(person: int, found: Sequence[tuple[Grant, int]], now: datetime) -> bool:
-    """The mail and its notices, unless this person had one today."""
-    key = f"grants:{now:%Y-%m-%d}:{person}"
-    with transaction.atomic():
-        if OutboundMail.objects.filter(key=key).exists():
-            return False
-        text = "\n".join(
-            f"- {title_of(grant.request)}: until {grant.valid_until:%Y-%m-%d %H:%M} UTC\n"
-            f"  renew: {load_conf().public_url}/requests/{grant.request.pk}/"
-            for grant, _ in found
-        )
-        OutboundMail.objects.create(
-            key=key,
-            person_id=person,
-            subject=f"{len(found)} grants of quota come to their end"
-            if len(found) > 1
-            else f"{title_of(found[0][0].request)} comes to its end"[:200],
-            text=f"Running jobs go on; nothing new starts on it afterwards.\n\n{text}\n",
-            created_at=now,
-            not_before=now,
-        )
-        GrantNotice.objects.bulk_create(
-            GrantNotice(grant=grant, person_id=person, days=days, at=now) for grant, days in found
-        )
-    return True
 
 
 @transaction.atomic
