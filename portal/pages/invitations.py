@@ -14,7 +14,7 @@ from accounts.services import accept_invitation
 from portal.forms.teams import JoinForm
 from portal.pages.access import takes
 
-_BACKEND = "allauth.account.auth_backends.AuthenticationBackend"
+_BACKEND = "accounts.adapter.PersonBackend"
 
 
 @never_cache
