@@ -30,6 +30,7 @@ EVERY_S = {
     "scheduler.tasks.tend_sessions": 15,
     "scheduler.tasks.simulate_requests": 30,
     "scheduler.tasks.send_mails": 30,
+    "scheduler.tasks.send_webhooks": 30,
     "scheduler.tasks.tend_requests": 600,
     "scheduler.tasks.tell_budget_alerts": 60,
     "scheduler.tasks.accrue_usage": 3600,

@@ -28,10 +28,11 @@ from scheduler.hearing import call_at_hints
 from scheduler.loop.cycle import Scheduler
 from scheduler.services import books, jobs, telemetry, usage
 from scheduler.services.budgets.telling import tell_alerts
+from scheduler.services.inbox import delivering
 from scheduler.services.inbox import mailing as notifying
 from scheduler.services.kept import pruning, reports
-from scheduler.services.mailing import sending
-from scheduler.services.requesting import ending, reminding, whatif
+from scheduler.services.mailing import ending, sending
+from scheduler.services.requesting import reminding, whatif
 from scheduler.services.sessions import prune_passes, stop_idle_sessions
 from scheduler.services.simulating import scenarios
 from scheduler.services.timeline import hours
@@ -136,9 +137,16 @@ def send_mails() -> int:
 
 
 @shared_task
+def send_webhooks() -> int:
+    """Take up what people were told for the programs that are told it too, and send what waits."""
+    return delivering.deliver(now=timezone.now())
+
+
+@shared_task
 def prune_notifications() -> int:
-    """Delete notifications that were read long ago, or that nobody reads."""
-    return notifying.prune_notifications(now=timezone.now())
+    """Delete notifications that were read long ago, or that nobody reads; old deliveries, too."""
+    now = timezone.now()
+    return notifying.prune_notifications(now=now) + delivering.prune_deliveries(now=now)
 
 
 class LoopThread(threading.Thread):

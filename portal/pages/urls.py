@@ -29,6 +29,7 @@ from portal.pages.listing.marked import jobs_marked
 from portal.pages.logs import finding as log_finding
 from portal.pages.logs import reading as logs
 from portal.pages.logs.ranks import job_log_ranks
+from portal.pages.ops import webhooks
 from portal.pages.ops.health import health
 from portal.pages.people import audit
 from portal.pages.people.urls import (
@@ -139,6 +140,11 @@ notification_urls = [
     path("read/", notifications.notification_read, name="read"),
     path("mute/", notifications.notification_mute, name="mute"),
 ]
+webhook_urls = [
+    path("", webhooks.webhook_list, name="list"),
+    path("<int:pk>/<slug:act>/", webhooks.webhook_act, name="act"),
+    path("deliveries/<int:pk>/again/", webhooks.delivery_again, name="again"),
+]
 announcement_urls = [
     path("", announcements.announcement_list, name="list"),
     path("<int:pk>/end/", announcements.announcement_end, name="end"),
@@ -175,6 +181,7 @@ urlpatterns = [
     path("bookings/", include((booking_urls, "bookings"))),
     path("cluster/", include(cluster_urls)),
     path("ops/health/", health, name="health"),
+    path("ops/webhooks/", include((webhook_urls, "webhooks"))),
     path("teams/", include((team_urls, "teams"))),
     path("invitations/<str:secret>/", invitations.invitation_accept, name="invitation"),
     path("usage/", include(([path("", costs.cost_overview, name="overview")], "costs"))),

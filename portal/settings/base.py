@@ -10,7 +10,7 @@ import environ
 from csp.constants import NONE, SELF
 
 from portal.settings import env
-from portal.settings.limits import CALLS_PER_MINUTE, SOCKETS_AT_ONCE  # noqa: F401 - settings
+from portal.settings.limits import *  # noqa: F403 - each is a setting
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE_DIR = env.state_dir(ROOT)

@@ -15,3 +15,6 @@ CALLS_PER_MINUTE = {
 }
 # Live sockets of one person in one web process; a page without one asks by a timer. 0: no limit.
 SOCKETS_AT_ONCE = env.whole("TRAINYARD_SOCKETS_AT_ONCE", 20)
+
+# Whether webhooks may lead to this machine itself, as in tests; else they are refused.
+WEBHOOKS_TO_THIS_MACHINE = env.flag("TRAINYARD_WEBHOOKS_TO_THIS_MACHINE", False)

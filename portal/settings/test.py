@@ -31,3 +31,4 @@ CALLS_PER_MINUTE = dict.fromkeys(limits.CALLS_PER_MINUTE, 0)
 SOCKETS_AT_ONCE = 0
 TRAINYARD["allow_file_git"] = True  # noqa: F405
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # noqa: F405 - the static middleware looks for it
+WEBHOOKS_TO_THIS_MACHINE = True

@@ -40,9 +40,11 @@ from scheduler.models.history import (
 )
 from scheduler.models.inbox import (
     Announcement,
+    Delivery,
     Notification,
     NotificationChoice,
     NotificationMute,
+    Webhook,
 )
 from scheduler.models.jobs import Dependency, Job, Secret, SubmitKey
 from scheduler.models.money.checks import Reconciliation
@@ -99,6 +101,7 @@ __all__ = [
     "CycleRecord",
     "Dataset",
     "DatasetCopy",
+    "Delivery",
     "Dependency",
     "Device",
     "DeviceHour",
@@ -169,5 +172,6 @@ __all__ = [
     "Threshold",
     "UsageEntry",
     "UsageLine",
+    "Webhook",
     "WhatIf",
 ]

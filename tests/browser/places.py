@@ -39,6 +39,7 @@ OPEN = (
     "/approvals/?state=all",
     "/audit/",
     "/announcements/",
+    "/ops/webhooks/",
     "/notifications/",
     "/settings/notifications/",
     "/settings/tokens/",

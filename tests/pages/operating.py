@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.utils import timezone
+
+from accounts.models import User
+from scheduler.models import Delivery
+from scheduler.services.inbox import add_webhook
 from tests.pages.rows import Row
 from tests.pages.rows import get as _get
 from tests.pages.rows import post as _post
@@ -32,4 +39,18 @@ ROWS: tuple[Row, ...] = (
     _post("nodes:retire", _OPERATES, "node"),
     _post("nodes:place", _OPERATES, "node"),
     _get("health", "403 403 403 403 200 403 200"),
+    _get("webhooks:list", "404 404 404 404 404 404 200"),
+    _post("webhooks:list", "404 404 404 404 404 404 422"),
+    _post("webhooks:act", "404 404 404 404 404 404 302", "webhook", "pause"),
+    _post("webhooks:again", "404 404 404 404 404 404 302", "delivery"),
 )
+
+
+def hooked(root: User) -> dict[str, Any]:
+    """An address that is told, and something on its way there."""
+    now = timezone.now()
+    hook, _ = add_webhook(actor=root, url="https://chat.example.org/hook")
+    way = Delivery.objects.create(
+        webhook=hook, key="x", kind="budget", body="{}", created_at=now, not_before=now
+    )
+    return {"webhook": hook.pk, "delivery": way.pk, "pause": "pause"}

@@ -32,6 +32,7 @@ LISTS = (
     "approvals",
     "notifications:list",
     "announcements:list",
+    "webhooks:list",
     "tokens:list",
     "secrets:list",
     "delegations:list",

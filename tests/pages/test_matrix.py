@@ -40,6 +40,7 @@ from tests import requesting
 from tests.composing import make_template
 from tests.factories import person
 from tests.pages.matrix import OPEN_ROUTES, ROWS
+from tests.pages.operating import hooked
 from tests.pages.rows import PERSONAS, Row
 from tests.pages.yard import book_soon, build_yard
 from tests.scenes import submit
@@ -162,6 +163,7 @@ def reports_of(root: User) -> dict[str, Any]:
         "month": "2026-11",
         "focus": "1.2",
         "announcement": told,
+        **hooked(root),
         "schedule": schedule,
         "dispute": "dispute",
     }

@@ -187,6 +187,7 @@ PAGES: Final[dict[str, str]] = {
     "tokens:list": "everybody",
     "secrets:list": "everybody",
     "announcements:list": "welcome",
+    "webhooks:list": "admin",
     "notifications:list": "everybody",
     "notification_settings": "everybody",
     "profile": "everybody",

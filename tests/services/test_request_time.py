@@ -9,8 +9,8 @@ from django.core import mail
 
 from scheduler.models import Grant, Job, OutboundMail, QuotaRequest, Session
 from scheduler.services.errors import Conflict, Forbidden
+from scheduler.services.mailing.ending import notify_of_ends
 from scheduler.services.mailing.sending import MOST_TRIES, send_mails
-from scheduler.services.requesting.ending import notify_of_ends
 from scheduler.services.requesting.reminding import renew_request, tend_requests
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from scheduler.services.sharing.limits import set_quota

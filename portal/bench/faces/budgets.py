@@ -122,6 +122,7 @@ BUDGETS: Mapping[str, Budget] = {
     "audit:list": _OPERATING,
     "roles:list": _OPERATING,
     "announcements:list": _OPERATING,
+    "webhooks:list": _OPERATING,
     "finance:index": _BOOKS,
     "finance:periods": _PERIODS,
     "finance:report": _REPORT,

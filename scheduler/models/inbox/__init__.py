@@ -6,5 +6,13 @@ from scheduler.models.inbox.notifications import (
     NotificationChoice,
     NotificationMute,
 )
+from scheduler.models.inbox.webhooks import Delivery, Webhook
 
-__all__ = ["Announcement", "Notification", "NotificationChoice", "NotificationMute"]
+__all__ = [
+    "Announcement",
+    "Delivery",
+    "Notification",
+    "NotificationChoice",
+    "NotificationMute",
+    "Webhook",
+]

@@ -10,6 +10,12 @@ from scheduler.selectors.inbox.visible import (
     muted_by,
     visible_notifications,
 )
+from scheduler.selectors.inbox.webhooks import (
+    get_visible_delivery,
+    get_visible_webhook,
+    latest_deliveries,
+    visible_webhooks,
+)
 
 __all__ = [
     "Calls",
@@ -17,9 +23,13 @@ __all__ = [
     "Group",
     "calls_for",
     "choices_of",
+    "get_visible_delivery",
+    "get_visible_webhook",
     "grouped",
+    "latest_deliveries",
     "muted_by",
     "open_announcements",
     "visible_announcements",
     "visible_notifications",
+    "visible_webhooks",
 ]

@@ -3,14 +3,26 @@
 from scheduler.services.inbox.announcing import announce, end_announcement
 from scheduler.services.inbox.sorting import choose_kind, mark_read, mute, unmute
 from scheduler.services.inbox.telling import News, tell
+from scheduler.services.inbox.webhooks import (
+    add_webhook,
+    pause_webhook,
+    remove_webhook,
+    resume_webhook,
+    send_again,
+)
 
 __all__ = [
     "News",
+    "add_webhook",
     "announce",
     "choose_kind",
     "end_announcement",
     "mark_read",
     "mute",
+    "pause_webhook",
+    "remove_webhook",
+    "resume_webhook",
+    "send_again",
     "tell",
     "unmute",
 ]

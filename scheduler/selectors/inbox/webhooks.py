@@ -1,0 +1,58 @@
+"""Webhooks and what became of their deliveries; for administrators, who alone find them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db.models import Count, Max, Q, QuerySet
+
+from accounts.errors import NotFound
+from accounts.models import User
+from accounts.permissions import can
+from scheduler.models import Delivery, Webhook
+
+_SHOWN = 50
+_MAX_PK = 2**63 - 1
+
+
+def visible_webhooks(viewer: User) -> QuerySet[Webhook]:
+    """All, each with `sent`, `waiting` and `lost` deliveries and its `last_at`. Raises NotFound."""
+    _require(viewer)
+    is_open = Q(deliveries__sent_at=None, deliveries__given_up_at=None)
+    return Webhook.objects.annotate(
+        sent=Count("deliveries", filter=Q(deliveries__sent_at__isnull=False)),
+        waiting=Count("deliveries", filter=is_open & Q(deliveries__isnull=False)),
+        lost=Count("deliveries", filter=Q(deliveries__given_up_at__isnull=False)),
+        last_at=Max("deliveries__sent_at"),
+    )
+
+
+def get_visible_webhook(viewer: User, pk: int) -> Webhook:
+    """Raises NotFound."""
+    _require(viewer)
+    found = Webhook.objects.filter(pk=min(pk, _MAX_PK)).first()
+    if found is None:
+        raise NotFound("There is no such webhook for you.")
+    return found
+
+
+def get_visible_delivery(viewer: User, pk: int) -> Delivery:
+    """Raises NotFound."""
+    _require(viewer)
+    found = Delivery.objects.filter(pk=min(pk, _MAX_PK)).first()
+    if found is None:
+        raise NotFound("There is no such delivery for you.")
+    return found
+
+
+def latest_deliveries(viewer: User, *, now: datetime) -> Sequence[Delivery]:
+    """The latest first; one query. Raises NotFound."""
+    _require(viewer)
+    rows = Delivery.objects.filter(created_at__lte=now).select_related("webhook")
+    return list(rows.order_by("-id")[:_SHOWN])
+
+
+def _require(viewer: User) -> None:
+    if not can(viewer, "administer", None):
+        raise NotFound()

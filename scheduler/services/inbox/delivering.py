@@ -1,0 +1,180 @@
+"""Carrying news to webhooks: looked up and sent by a task, so that telling people costs no more.
+
+Each delivery is sent until it is answered with 2xx, later and later, and then given up. A crash
+between sending and noting it sends that one twice: receivers tell by `X-Trainyard-Delivery`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import json
+import socket
+import time
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from scheduler.conf import load_conf
+from scheduler.models import Delivery, Notification, Webhook
+from scheduler.services.inbox.webhooks import place_of
+from scheduler.services.secrets.cipher import Unsealable, unseal
+
+MOST_TRIES = 8
+TIMEOUT_S = 5.0
+KEPT = timedelta(days=30)
+_FIRST_PAUSE = timedelta(minutes=1)
+# News are written in transactions that end in another order than they began: looked at anew for so
+# long. None takes longer, and what was taken before is not taken again.
+_OVERLAP = timedelta(minutes=10)
+_BATCH = 200
+# One address that hangs must not keep a worker for long.
+_AT_MOST_S = 20.0
+
+
+def deliver(*, now: datetime) -> int:
+    """Take up what was told since, then send what is due; how many were sent."""
+    hooks = list(Webhook.objects.filter(paused_at=None))
+    for hook in hooks:
+        _take_up(hook, now)
+    due = Delivery.objects.filter(
+        sent_at=None, given_up_at=None, not_before__lte=now, webhook__paused_at=None
+    ).order_by("id")
+    sent, silent, until = 0, set[int](), time.monotonic() + _AT_MOST_S
+    for pk, address in list(due.values_list("pk", "webhook_id")[:_BATCH]):
+        if address in silent or time.monotonic() > until:
+            continue
+        is_sent = _send(pk, now)
+        sent += is_sent
+        if not is_sent:
+            # The others to this address wait for the next look: it may take its time to say no.
+            silent.add(address)
+    return sent
+
+
+def prune_deliveries(*, now: datetime) -> int:
+    """Forget what was sent or given up long ago."""
+    old = Delivery.objects.filter(created_at__lt=now - KEPT).exclude(sent_at=None, given_up_at=None)
+    return old.delete()[0]
+
+
+def _take_up(hook: Webhook, now: datetime) -> None:
+    """A delivery for each thing told, however many people were told it."""
+    begin = max(hook.since - _OVERLAP, hook.created_at)
+    rows = Notification.objects.filter(at__gte=begin, at__lte=now).order_by("id")
+    if hook.kinds:
+        rows = rows.filter(kind__in=hook.kinds)
+    known = set(
+        Delivery.objects.filter(webhook=hook, created_at__gte=begin - _OVERLAP).values_list(
+            "key", flat=True
+        )
+    )
+    fresh: dict[str, Notification] = {}
+    for row in rows.iterator(500):
+        if row.key not in known:
+            fresh.setdefault(row.key, row)
+    Delivery.objects.bulk_create(
+        (
+            Delivery(
+                webhook=hook,
+                key=row.key,
+                kind=row.kind,
+                body=_body(row),
+                created_at=now,
+                not_before=now,
+            )
+            for row in fresh.values()
+        ),
+        batch_size=500,
+        ignore_conflicts=True,
+    )
+    Webhook.objects.filter(pk=hook.pk, since__lt=now).update(since=now)
+
+
+def _body(row: Notification) -> str:
+    """What is sent: no person's name and no address, only what it is about and where it stands."""
+    return json.dumps(
+        {
+            "kind": row.kind,
+            "subject": row.subject,
+            "title": row.title,
+            "text": row.text,
+            "url": f"{load_conf().public_url}{row.path}",
+            "at": row.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        },
+        ensure_ascii=False,
+        sort_keys=True,
+    )
+
+
+def _send(pk: int, now: datetime) -> bool:
+    """A row is locked while it is on its way, so that two senders share the work."""
+    with transaction.atomic():
+        rows = Delivery.objects.filter(pk=pk, sent_at=None, given_up_at=None)
+        skip = connection.features.has_select_for_update_skip_locked
+        row = (
+            rows.select_related("webhook")
+            .select_for_update(of=("self",) if skip else (), skip_locked=skip)
+            .first()
+        )
+        if row is None:
+            return False
+        row.tries += 1
+        row.status, row.trouble = None, ""
+        try:
+            row.status = _post(row, int(now.timestamp()))
+        except (OSError, HTTPException, Unsealable, ValueError) as error:
+            row.trouble = (str(error) or type(error).__name__)[:200]
+        if row.status is not None and 200 <= row.status < 300:
+            row.sent_at = now
+        else:
+            row.not_before = now + _FIRST_PAUSE * 2**row.tries
+            row.given_up_at = now if row.tries >= MOST_TRIES else None
+        row.save()
+        return row.sent_at is not None
+
+
+def _post(row: Delivery, at_s: int) -> int:
+    """The status of the answer; nothing of it is read, and no redirect is followed."""
+    url = row.webhook.url
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    body = row.body.encode()
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "Trainyard",
+        "X-Trainyard-Delivery": str(row.pk),
+        "X-Trainyard-Event": row.kind,
+        "X-Trainyard-Signature": signature(unseal(row.webhook.sealed, place_of(url)), at_s, body),
+    }
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    _refuse_own(parts.hostname, port)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    line = kind(parts.hostname, port, timeout=TIMEOUT_S)
+    try:
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        line.request("POST", target, body, headers)
+        return line.getresponse().status
+    finally:
+        line.close()
+
+
+def signature(secret: bytes, at_s: int, body: bytes) -> str:
+    """`t=<second>,v1=<hex>`: HMAC-SHA-256 (RFC 2104) over the second, a dot and the body."""
+    told = hmac.new(secret, f"{at_s}.".encode() + body, hashlib.sha256).hexdigest()
+    return f"t={at_s},v1={told}"
+
+
+def _refuse_own(host: str, port: int) -> None:
+    """This machine and what is only reachable from it are no receivers. Raises OSError."""
+    if settings.WEBHOOKS_TO_THIS_MACHINE:
+        return
+    for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        ip = ipaddress.ip_address(str(address[0]).partition("%")[0])
+        ip = getattr(ip, "ipv4_mapped", None) or ip
+        if ip.is_loopback or ip.is_link_local or ip.is_multicast or ip.is_unspecified:
+            raise OSError(f"{host} is {ip}: this machine is told nothing by itself.")

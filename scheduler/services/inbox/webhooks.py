@@ -1,0 +1,122 @@
+"""Setting up webhooks; for administrators. Nobody reads a secret again."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.permissions import can
+from accounts.services.audit import record
+from scheduler.models import Delivery, Webhook
+from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.secrets.cipher import seal
+from scheduler.states import NoticeKind
+
+MOST = 20
+
+
+@transaction.atomic
+def add_webhook(
+    *, actor: User, url: str, kinds: Sequence[str] = (), now: datetime | None = None
+) -> tuple[Webhook, str]:
+    """The row, and the secret that is shown this once. Raises Forbidden, Invalid, Conflict.
+
+    What is told from now on is sent; nothing of before.
+    """
+    _check(actor)
+    now = now or timezone.now()
+    url = url.strip()
+    _check_url(url)
+    unknown = sorted(set(kinds) - set(NoticeKind))
+    if unknown:
+        raise Invalid(f"There is no news of kind {unknown[0]!r}.", field="kinds")
+    if Webhook.objects.filter(url=url).exists():
+        raise Conflict("This address is told already.", field="url")
+    if Webhook.objects.count() >= MOST:
+        raise Conflict(f"There are {MOST} webhooks already; remove one first.")
+    secret = secrets.token_urlsafe(32)
+    row = Webhook.objects.create(
+        url=url,
+        kinds=sorted(set(kinds)),
+        sealed=seal(secret.encode(), place_of(url)),
+        since=now,
+        created_by=actor,
+        created_at=now,
+    )
+    record(actor, "policy.add_webhook", row, after={"host": row.host, "kinds": row.kinds}, now=now)
+    return row, secret
+
+
+@transaction.atomic
+def pause_webhook(*, actor: User, webhook: Webhook, now: datetime | None = None) -> Webhook:
+    """Send nothing for now; what waits stays, and what is told meanwhile is not sent later."""
+    _check(actor)
+    row = Webhook.objects.select_for_update().get(pk=webhook.pk)
+    if row.paused_at is None:
+        row.paused_at = now or timezone.now()
+        row.save(update_fields=["paused_at"])
+        record(actor, "policy.pause_webhook", row, now=now)
+    return row
+
+
+@transaction.atomic
+def resume_webhook(*, actor: User, webhook: Webhook, now: datetime | None = None) -> Webhook:
+    """Go on with what is told from now on."""
+    _check(actor)
+    row = Webhook.objects.select_for_update().get(pk=webhook.pk)
+    if row.paused_at is not None:
+        row.paused_at, row.since = None, now or timezone.now()
+        row.save(update_fields=["paused_at", "since"])
+        record(actor, "policy.resume_webhook", row, now=now)
+    return row
+
+
+@transaction.atomic
+def remove_webhook(*, actor: User, webhook: Webhook) -> None:
+    """Forget it, its secret and its deliveries."""
+    _check(actor)
+    record(actor, "policy.remove_webhook", webhook, before={"host": webhook.host})
+    Webhook.objects.filter(pk=webhook.pk).delete()
+
+
+@transaction.atomic
+def send_again(*, actor: User, delivery: Delivery, now: datetime | None = None) -> Delivery:
+    """Let a delivery be tried anew, whatever became of it."""
+    _check(actor)
+    row = Delivery.objects.select_for_update().get(pk=delivery.pk)
+    row.tries, row.sent_at, row.given_up_at = 0, None, None
+    row.not_before = now or timezone.now()
+    row.save(update_fields=["tries", "sent_at", "given_up_at", "not_before"])
+    record(actor, "policy.send_again", row.webhook, after={"delivery": row.pk}, now=now)
+    return row
+
+
+def place_of(url: str) -> str:
+    """Where a secret belongs; it signs for no other address."""
+    return f"webhook:{url}"
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        # The port is only read, and refused, when it is asked for.
+        is_whole = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_whole = False
+    if not is_whole or parts.scheme not in ("http", "https") or len(url) > 500:
+        raise Invalid("Write a whole address, such as https://chat.example.org/hook.", field="url")
+    if parts.username or parts.password:
+        raise Invalid("Leave name and password out: requests are signed instead.", field="url")
+    if not url.isprintable() or " " in url:
+        raise Invalid("Leave spaces and control characters out.", field="url")
+
+
+def _check(actor: User) -> None:
+    if not can(actor, "administer", None):
+        raise Forbidden("Only administrators set up webhooks.")

@@ -1,0 +1,194 @@
+"""Programs are told what people are told: signed, once, again when they are away; by whom."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from accounts.models import AuditEvent
+from scheduler.models import Delivery, Webhook
+from scheduler.selectors.inbox import get_visible_delivery, get_visible_webhook, visible_webhooks
+from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
+from scheduler.services.inbox import (
+    News,
+    add_webhook,
+    pause_webhook,
+    remove_webhook,
+    resume_webhook,
+    send_again,
+    tell,
+)
+from scheduler.services.inbox.delivering import MOST_TRIES, deliver, prune_deliveries, signature
+from scheduler.states import NoticeKind
+from tests.scenes import at
+
+pytestmark = pytest.mark.django_db
+
+
+class Receiver:
+    """A real server that keeps what it gets; `answers` with this status."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, dict[str, str], bytes]] = []
+        self.answers = 204
+        outer = self
+
+        class _Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.got.append((self.path, dict(self.headers), body))
+                self.send_response(outer.answers)
+                self.send_header("Location", "http://127.0.0.1:9/elsewhere")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook?room=1"
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    found = Receiver()
+    thread = threading.Thread(target=found.server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+
+
+def told(*people: Any, key: str = "job:1:ended", kind: str = "job_failed", second: int = 1) -> None:
+    tell(
+        [
+            News(one.pk, NoticeKind(kind), "job:1", "train has failed", "exit 1", "/jobs/1/", key)
+            for one in people
+        ],
+        now=at(second),
+    )
+
+
+def test_what_two_people_are_told_is_sent_once_and_signed(root, alice, bob, receiver):
+    _, secret = add_webhook(actor=root, url=receiver.url, now=at(0))
+    told(alice, bob)
+    assert deliver(now=at(5)) == 1
+    assert deliver(now=at(6)) == 0
+    [(path, headers, body)] = receiver.got
+    assert path == "/hook?room=1" and headers["X-Trainyard-Event"] == "job_failed"
+    sent = json.loads(body)
+    assert sent["title"] == "train has failed" and sent["url"].endswith("/jobs/1/")
+    assert "alice" not in body.decode()
+    second = int(at(5).timestamp())
+    assert headers["X-Trainyard-Signature"] == signature(secret.encode(), second, body)
+    assert headers["X-Trainyard-Signature"] != signature(b"another", second, body)
+
+
+def test_only_the_kinds_it_wants_and_nothing_of_before(root, alice, receiver):
+    told(alice, key="old", second=-100)
+    add_webhook(actor=root, url=receiver.url, kinds=["budget"], now=at(0))
+    told(alice, key="a")
+    told(alice, key="b", kind="budget")
+    assert deliver(now=at(2)) == 1
+    assert [row.key for row in Delivery.objects.all()] == ["b"]
+
+
+def test_what_was_written_late_is_taken_up_all_the_same(root, alice, receiver):
+    """Its transaction began before the last look and ended after it."""
+    add_webhook(actor=root, url=receiver.url, now=at(0))
+    told(alice, key="a", second=50)
+    assert deliver(now=at(60)) == 1
+    told(alice, key="b", second=40)
+    assert deliver(now=at(61)) == 1
+
+
+def test_a_refusal_or_redirect_is_tried_later_and_given_up_at_last(root, alice, receiver):
+    add_webhook(actor=root, url=receiver.url, now=at(0))
+    told(alice)
+    receiver.answers = 307
+    now = at(1)
+    assert deliver(now=now) == deliver(now=now) == 0
+    row = Delivery.objects.get()
+    assert (row.tries, row.status, row.not_before) == (1, 307, now + timedelta(minutes=2))
+    for _ in range(MOST_TRIES):
+        now += timedelta(days=1)
+        deliver(now=now)
+    row.refresh_from_db()
+    assert (row.tries, row.given_up_at is not None) == (MOST_TRIES, True)
+    receiver.answers = 200
+    send_again(actor=root, delivery=row, now=now)
+    assert deliver(now=now) == 1
+    assert prune_deliveries(now=now + timedelta(days=40)) == 1
+
+
+def test_an_address_that_is_away_keeps_nobody_waiting(root, alice, receiver):
+    add_webhook(actor=root, url="http://127.0.0.1:9/", now=at(0))
+    add_webhook(actor=root, url=receiver.url, now=at(0))
+    for key in "abc":
+        told(alice, key=key)
+    assert deliver(now=at(2)) == 3
+    away = Delivery.objects.filter(webhook__url="http://127.0.0.1:9/")
+    assert sorted(away.values_list("tries", flat=True)) == [0, 0, 1]
+    assert "refused" in away.get(tries=1).trouble.lower()
+
+
+def test_a_pause_sends_nothing_and_leaves_out_what_was_told_meanwhile(root, alice, receiver):
+    hook, _ = add_webhook(actor=root, url=receiver.url, now=at(0))
+    pause_webhook(actor=root, webhook=hook, now=at(1))
+    told(alice, second=2)
+    assert deliver(now=at(3)) == 0
+    resume_webhook(actor=root, webhook=hook, now=at(2000))
+    told(alice, key="b", second=2001)
+    assert deliver(now=at(2002)) == 1
+    assert [row.key for row in Delivery.objects.all()] == ["b"]
+
+
+def test_this_machine_is_no_receiver_unless_it_is_said(root, alice, receiver, settings):
+    settings.WEBHOOKS_TO_THIS_MACHINE = False
+    add_webhook(actor=root, url=receiver.url, now=at(0))
+    told(alice)
+    assert deliver(now=at(2)) == 0
+    assert "this machine" in Delivery.objects.get().trouble and not receiver.got
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "chat.example.org", "ftp://x.example.org/", "https://", "https://me:pw@x.example.org/",
+     "https://x.example.org:99999/", "https://x.example.org/a b", "https://x.example.org/\r\nX: 1"],
+)  # fmt: skip
+def test_odd_addresses_are_refused_by_field(root, url):
+    with pytest.raises(Invalid) as refused:
+        add_webhook(actor=root, url=url)
+    assert refused.value.field == "url" and not Webhook.objects.exists()
+
+
+def test_they_are_for_administrators_and_leave_no_secret_behind(root, operator, alice):
+    hook, secret = add_webhook(actor=root, url="https://chat.example.org/services/T0/secretpart")
+    for person in (operator, alice):
+        for act in (
+            lambda one: add_webhook(actor=one, url="https://y.example.org/"),
+            lambda one: pause_webhook(actor=one, webhook=hook),
+            lambda one: remove_webhook(actor=one, webhook=hook),
+        ):
+            with pytest.raises(Forbidden):
+                act(person)
+        for look in (
+            visible_webhooks,
+            lambda one: get_visible_webhook(one, hook.pk),
+            lambda one: get_visible_delivery(one, 1),
+        ):
+            with pytest.raises(NotFound):
+                look(person)
+    with pytest.raises(Conflict):
+        add_webhook(actor=root, url=hook.url)
+    with pytest.raises(Invalid):
+        add_webhook(actor=root, url="https://z.example.org/", kinds=["gossip"])
+    remove_webhook(actor=root, webhook=hook)
+    texts = str(list(AuditEvent.objects.values_list("before", "after")))
+    assert "chat.example.org" in texts
+    assert "secretpart" not in texts and secret not in texts
