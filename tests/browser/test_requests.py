@@ -29,7 +29,7 @@ def test_ask_simulate_approve_and_a_waiting_job_starts(stack, visit):
     alice.get_by_label("What", exact=True).select_option("maximum")
     alice.get_by_label("How many").fill("2")
     alice.get_by_label("What it is for").fill("Two sweeps have to run side by side this week.")
-    alice.get_by_role("button", name="Estimate the wait").click()
+    alice.get_by_role("button", name="What would it bring?").click()
     expect(alice.locator("#estimate")).to_be_visible()
     alice.get_by_role("button", name="Submit request").click()
     alice.wait_for_url(re.compile(r"/requests/\d+/"))
