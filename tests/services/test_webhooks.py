@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from accounts.models import AuditEvent
 from scheduler.models import Delivery, Webhook
@@ -124,6 +125,24 @@ def test_a_refusal_or_redirect_is_tried_later_and_given_up_at_last(root, alice, 
     send_again(actor=root, delivery=row, now=now)
     assert deliver(now=now) == 1
     assert prune_deliveries(now=now + timedelta(days=40)) == 1
+
+
+def test_no_transaction_is_open_while_an_address_takes_its_time(
+    root, alice, receiver, monkeypatch, transactional_db
+):
+    seen = []
+
+    def posts(row, _at_s):
+        seen.append(connection.in_atomic_block)
+        # Another sender comes meanwhile and leaves it alone.
+        assert deliver(now=at(2)) == 0
+        return 204
+
+    monkeypatch.setattr("scheduler.services.inbox.delivering._post", posts)
+    add_webhook(actor=root, url=receiver.url, now=at(0))
+    told(alice)
+    assert deliver(now=at(2)) == 1
+    assert seen == [False]
 
 
 def test_an_address_that_is_away_keeps_nobody_waiting(root, alice, receiver):

@@ -17,7 +17,6 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.db import connection, transaction
 
 from scheduler.conf import load_conf
 from scheduler.models import Delivery, Notification, Webhook
@@ -112,30 +111,32 @@ def _body(row: Notification) -> str:
 
 
 def _send(pk: int, now: datetime) -> bool:
-    """A row is locked while it is on its way, so that two senders share the work."""
-    with transaction.atomic():
-        rows = Delivery.objects.filter(pk=pk, sent_at=None, given_up_at=None)
-        skip = connection.features.has_select_for_update_skip_locked
-        row = (
-            rows.select_related("webhook")
-            .select_for_update(of=("self",) if skip else (), skip_locked=skip)
-            .first()
-        )
-        if row is None:
-            return False
-        row.tries += 1
-        row.status, row.trouble = None, ""
-        try:
-            row.status = _post(row, int(now.timestamp()))
-        except (OSError, HTTPException, Unsealable, ValueError) as error:
-            row.trouble = (str(error) or type(error).__name__)[:200]
-        if row.status is not None and 200 <= row.status < 300:
-            row.sent_at = now
-        else:
-            row.not_before = now + _FIRST_PAUSE * 2**row.tries
-            row.given_up_at = now if row.tries >= MOST_TRIES else None
-        row.save()
-        return row.sent_at is not None
+    """Taken by writing down when it is tried next, so that of two senders one sends it.
+
+    No transaction is open while an address takes its time: SQLite has one writer.
+    """
+    row = Delivery.objects.select_related("webhook").filter(pk=pk).first()
+    if row is None:
+        return False
+    mine = Delivery.objects.filter(
+        pk=pk, tries=row.tries, not_before__lte=now, sent_at=None, given_up_at=None
+    )
+    tries = row.tries + 1
+    if not mine.update(tries=tries, not_before=now + _FIRST_PAUSE * 2**tries):
+        return False
+    status, trouble = None, ""
+    try:
+        status = _post(row, int(now.timestamp()))
+    except (OSError, HTTPException, Unsealable, ValueError) as error:
+        trouble = (str(error) or type(error).__name__)[:200]
+    is_sent = status is not None and 200 <= status < 300
+    Delivery.objects.filter(pk=pk, tries=tries).update(
+        status=status,
+        trouble=trouble,
+        sent_at=now if is_sent else None,
+        given_up_at=now if not is_sent and tries >= MOST_TRIES else None,
+    )
+    return is_sent
 
 
 def _post(row: Delivery, at_s: int) -> int:
