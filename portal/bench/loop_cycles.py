@@ -150,7 +150,8 @@ def _first_cycles(scheduler: Scheduler, nodes: int) -> CycleOutcome:
     return first
 
 
-def _sync(node: Node, *reports: AttemptReport) -> SyncReply:
+def call_of(node: Node, *reports: AttemptReport) -> SyncReply:
+    """What a node is answered that reports this, without a network between."""
     reply = sync_node(
         node=node,
         request=SyncRequest(
@@ -178,7 +179,7 @@ class _Heartbeats:
     def send(self) -> None:
         if time.monotonic() - self._sent_at > HEARTBEAT_S:
             for node in self._nodes:
-                _sync(node)
+                call_of(node)
             self._sent_at = time.monotonic()
 
 
@@ -193,9 +194,9 @@ def _finish_all(node: Node) -> None:
             exit_code=0,
             end_reason=EndReason.COMPLETED,
         )
-        for assignment in _sync(node).assignments
+        for assignment in call_of(node).assignments
     ]
-    _sync(node, *ended)
+    call_of(node, *ended)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from django.utils import timezone
 from accounts.models import Project, User
 from accounts.selectors import person_named, visible_projects
 from portal.bench.figures import POOL, tell
+from portal.bench.loop_cycles import call_of
 from portal.bench.money.filling import FLAVOURS, enrol
 from scheduler.loop.cycle import Scheduler
 from scheduler.models import Node
@@ -24,10 +25,9 @@ from scheduler.services.bulk import MAX_JOBS, submit_jobs
 from scheduler.services.composing.templates import create_template
 from scheduler.services.jobs import submit_job
 from scheduler.services.nodes import authenticate_node
-from scheduler.services.sync import sync_node
 from scheduler.spec import JobSpec, parse_spec
 from scheduler.states import AttemptState
-from scheduler.wire.messages import PROTOCOL, AttemptReport, SyncReply, SyncRequest
+from scheduler.wire.messages import AttemptReport
 
 # What submits through the services before it is repeated, too.
 _PATTERNS = 300
@@ -97,7 +97,7 @@ def fill(root: User, jobs: int, pending: int, nodes: int) -> dict[str, Any]:
 def count(table: str) -> int:
     """Rows of a table of the scheduler."""
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT COUNT(*) FROM scheduler_{table}")  # noqa: S608
+        cursor.execute(f"SELECT COUNT(*) FROM scheduler_{table}")  # noqa: S608 - our own names
         return int(cursor.fetchone()[0])
 
 
@@ -127,7 +127,7 @@ def _repeat_ended(wanted: int) -> int:
 
 def _highest(table: str) -> int:
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT MAX(id) FROM scheduler_{table}")  # noqa: S608
+        cursor.execute(f"SELECT MAX(id) FROM scheduler_{table}")  # noqa: S608 - our own names
         return int(cursor.fetchone()[0])
 
 
@@ -143,7 +143,7 @@ def _copy(table: str, where: str, times: int, grows: tuple[str, ...], stride: in
         values = [f'"{n}" + n * {stride}' if n in grows else f'"{n}"' for n in names]
         listed = ", ".join(f'"{name}"' for name in names)
         cursor.execute(
-            f"INSERT INTO scheduler_{table} ({listed}) "  # noqa: S608
+            f"INSERT INTO scheduler_{table} ({listed}) "  # noqa: S608 - our own names
             "WITH RECURSIVE series(n) AS "
             "(SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < %s) "
             f"SELECT {', '.join(values)} FROM scheduler_{table}, series WHERE {where} ORDER BY n",
@@ -233,8 +233,8 @@ def _fill_nodes(people: list[tuple[User, Project]], machines: list[Node]) -> Non
     _submit(people, 2 * len(machines))
     _cycle(machines)
     for node in machines:
-        asked = _sync(node).assignments
-        _sync(
+        asked = call_of(node).assignments
+        call_of(
             node,
             *(
                 AttemptReport(
@@ -251,7 +251,7 @@ def _fill_nodes(people: list[tuple[User, Project]], machines: list[Node]) -> Non
 def _cycle(machines: list[Node]) -> None:
     """The scheduler's own cycles, until one starts nothing."""
     for node in machines:
-        _sync(node)
+        call_of(node)
     scheduler = Scheduler(holder="bench")
     for _ in range(20):
         outcome = scheduler.run_cycle(timezone.now())
@@ -259,24 +259,6 @@ def _cycle(machines: list[Node]) -> None:
         if not outcome.started:
             break
     scheduler.release(timezone.now())
-
-
-def _sync(node: Node, *reports: AttemptReport) -> SyncReply:
-    reply = sync_node(
-        node=node,
-        request=SyncRequest(
-            protocol=PROTOCOL,
-            agent_version="bench",
-            agent_id="bench",
-            boot_id="boot",
-            seen_revision=0,
-            hold_s=0,
-            sent_at=time.time(),
-            reports=reports,
-        ),
-    )
-    assert reply is not None
-    return reply
 
 
 def sample() -> None:
