@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from io import StringIO
 
 import pytest
@@ -15,8 +14,7 @@ from accounts.services.audit import Subject, record
 from accounts.services.sealing import seal_audit, verify_audit
 from accounts.trail import seal_state
 from scheduler.services.demo.guards import unguarded
-
-NO_MARGIN = timedelta()
+from tests.accounts.settling import NO_MARGIN, sealed_in_the_end
 
 
 @pytest.fixture
@@ -31,7 +29,7 @@ def events(root, monkeypatch) -> list[AuditEvent]:
     """Twelve events in several seals."""
     monkeypatch.setattr(sealing, "BATCH", 5)
     made = [record(root, "team.note", Subject("team", str(n), f"Note {n}")) for n in range(12)]
-    assert seal_audit(margin=NO_MARGIN) >= 12
+    assert sealed_in_the_end(12) >= 12
     return made
 
 
@@ -47,7 +45,7 @@ def test_what_was_recorded_holds(events):
 def test_new_events_wait_for_the_next_seal(events, root):
     record(root, "team.note", Subject("team"))
     assert verify_audit().unsealed == seal_state().waiting == 1
-    assert seal_audit(margin=NO_MARGIN) == 1
+    assert sealed_in_the_end(1) == 1
     assert seal_audit(margin=NO_MARGIN) == 0
     assert verify_audit().unsealed == 0
 
@@ -85,7 +83,7 @@ def test_an_event_that_was_slipped_in_is_named(root, events, unlocked):
     gap = gone.pk
     AuditEvent.objects.filter(pk=gap).delete()
     record(root, "team.note", Subject("team", "after the gap"))
-    seal_audit(margin=NO_MARGIN)
+    assert sealed_in_the_end(1) == 1
     assert verify_audit().broken == ""
     gone.pk = gap
     gone.save(force_insert=True)
@@ -117,7 +115,7 @@ def test_gaps_of_rolled_back_changes_are_no_break(root, unlocked):
         event = record(root, "team.note", Subject("team", str(n)))
         if n % 2:
             AuditEvent.objects.filter(pk=event.pk).delete()
-    seal_audit(margin=NO_MARGIN)
+    assert sealed_in_the_end(3) >= 3
     assert verify_audit().broken == ""
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from threading import Event
 
 import pytest
@@ -13,10 +11,9 @@ from django.db import connection, transaction
 from accounts.models import AuditSeal
 from accounts.services.audit import Subject, record
 from accounts.services.sealing import seal_audit, verify_audit
+from tests.accounts.settling import LONG_S, NO_MARGIN, sealed_in_the_end
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
-NO_MARGIN = timedelta()
-LONG_S = 60
 
 
 def _slow_writer(has_written: Event, may_end: Event) -> None:
@@ -45,18 +42,6 @@ def _many_events(count: int) -> int:
         connection.close()
 
 
-def _sealed_in_the_end(count: int) -> int:
-    """Transactions of other databases of the server count as under way, too: theirs may end first.
-
-    Those of tests beside this one, for example.
-    """
-    sealed, until = 0, time.monotonic() + LONG_S
-    while sealed < count and time.monotonic() < until:
-        sealed += seal_audit(margin=NO_MARGIN)
-        time.sleep(0.05)
-    return sealed
-
-
 def test_a_change_that_is_under_way_is_waited_for():
     has_written, may_end = Event(), Event()
     with ThreadPoolExecutor(1) as pool:
@@ -67,7 +52,7 @@ def test_a_change_that_is_under_way_is_waited_for():
         assert verify_audit().unsealed == 1
         may_end.set()
         slow.result()
-    assert _sealed_in_the_end(2) == 2
+    assert sealed_in_the_end(2) == 2
     report = verify_audit()
     assert (report.broken, report.unsealed) == ("", 0)
 
@@ -78,7 +63,7 @@ def test_sealers_and_writers_at_once_leave_one_chain():
         sealers = [pool.submit(_many_seals, 25) for _ in range(2)]
         made = sum(writer.result() for writer in writers)
         sealed = sum(sealer.result() for sealer in sealers)
-    sealed += _sealed_in_the_end(made - sealed)
+    sealed += sealed_in_the_end(made - sealed)
     report = verify_audit()
     assert (report.broken, report.unsealed, report.events) == ("", 0, made)
     assert sealed == made

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import os
 import shutil
 import uuid
+from pathlib import Path
 
 import pytest
 
 from portal.embedded.programs import LocalNode
 from tests.flows.test_sessions import come_in, socket_of, start, until
 
-# A virtual environment with jupyterlab, where the one of the tests has none.
-FOLDER = os.environ.get("TRAINYARD_TEST_JUPYTER", "")
-is_here = importlib.util.find_spec("jupyterlab") or shutil.which("jupyter", path=f"{FOLDER}/bin")
+# A virtual environment with jupyterlab: the one of the tests has none.
+OWN = Path(__file__).resolve().parents[2] / ".venv-jupyter"
+FOLDER = os.environ.get("TRAINYARD_TEST_JUPYTER", str(OWN))
+HOW = "python3 -m venv .venv-jupyter && .venv-jupyter/bin/pip install jupyterlab"
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.once,
     pytest.mark.timeout(240),
     pytest.mark.skipif(
-        not is_here,
-        reason="jupyterlab is not installed: TRAINYARD_TEST_JUPYTER=FOLDER of an environment",
+        not shutil.which("jupyter", path=f"{FOLDER}/bin"),
+        reason=f"jupyterlab is not installed: {HOW}",
     ),
 ]
 
@@ -51,7 +52,7 @@ async def printed(channels) -> str:
 
 
 async def test_a_cell_is_run_through_the_tunnel(make_stack):
-    words = ("--path-prefix", f"{FOLDER}/bin", "--expose", FOLDER) if FOLDER else ()
+    words = ("--path-prefix", f"{FOLDER}/bin", "--expose", FOLDER)
     stack = make_stack((LocalNode("alpha", 1, cpus=4, memory_mib=8192, run_arguments=words),))
     number = await asyncio.to_thread(
         start, stack, {"app": "jupyter", "idle_stop": "10m"}, memory="2GiB"
