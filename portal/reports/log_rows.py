@@ -53,14 +53,17 @@ def _row(line: RenderedLine, came: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MergedRow:
-    """A line among those of other ranks."""
+    """A line among those of other ranks; `is_hit`: what was searched for is in it."""
 
     at: datetime
     rank: int
     line: RenderedLine
+    is_hit: bool = False
 
 
-def merged_rows(rows: Iterable[MergedRow], urls: Mapping[int, str]) -> SafeString:
+def merged_rows(
+    rows: Iterable[MergedRow], urls: Mapping[int, str], *, with_rank: bool = True
+) -> SafeString:
     """Rows by time with the time of each and a link to its line in the log of its rank.
 
     `urls`: by rank the address of its log. Marks of groups are lines like others here.
@@ -68,9 +71,11 @@ def merged_rows(rows: Iterable[MergedRow], urls: Mapping[int, str]) -> SafeStrin
     ordered = sorted(rows, key=lambda row: (row.at, row.rank, row.line.number))
     return mark_safe(  # noqa: S308 - portal.terminal escapes all it lets through
         "".join(
-            f'<div class="ln" data-at="{timezone.localtime(row.at):%H:%M:%S}">'
+            f'<div class="ln{" hit" if row.is_hit else ""}"'
+            f' data-at="{timezone.localtime(row.at):%H:%M:%S}">'
             f'<a href="{escape(urls[row.rank])}#L{row.line.number}">'
-            f"<b>{row.rank}</b> {row.line.number}</a><span>{row.line.html}</span></div>"
+            f"{f'<b>{row.rank}</b> ' if with_rank else ''}{row.line.number}</a>"
+            f"<span>{row.line.html}</span></div>"
             for row in ordered
         )
     )

@@ -59,6 +59,30 @@ def test_lines_of_all_ranks_stand_by_time(
     assert "Latest" in page.content.decode()
 
 
+def test_ranks_stand_side_by_side_in_one_span(client, alice, job, django_assert_max_num_queries):
+    client.force_login(alice)
+    own = f"{reverse('jobs:logs', args=[job.pk])}?attempt=1&amp;rank="
+    for page in (lines(client, job)[0], client.get(reverse("jobs:logs", args=[job.pk]))):
+        assert "ranks=0,1" in page.content.decode()
+    with django_assert_max_num_queries(25):
+        page, _ = lines(client, job, ranks="0-1", q="b2")
+    text = page.content.decode()
+    first, second = (one.rows for one in page.context["columns"])
+    assert [re.findall(r"<span>([^<]*)<", rows) for rows in (first, second)] == [
+        ["a1", "a2", "a3 &lt;b&gt;x&lt;/b&gt;"],
+        ["b1", "b2 error"],
+    ]
+    assert f'<a href="{own}1#L2">2</a>' in second and "<b>" not in second
+    assert re.findall(r'class="ln hit"[^>]*><a href="([^"]*)"', text) == [f"{own}1#L2"]
+    # What renews it, and turns to earlier lines, keeps the ranks.
+    assert "&amp;ranks=0,1&amp;q=b2&amp;part=rows" in text
+    page, _ = lines(client, job, ranks="0,1", q="b2", part="rows")
+    assert page.content.count(b"ln hit") == 1 and b"the first is" not in page.content
+    page, _ = lines(client, job, ranks="1")
+    assert [one.placement.rank for one in page.context["columns"]] == [1]
+    assert "a3" not in page.context["columns"][0].rows
+
+
 def test_of_thousands_of_lines_at_once_the_last_are_shown(client, alice, job, monkeypatch):
     monkeypatch.setattr(merging, "_MOST_LINES", 2)
     monkeypatch.setattr(merging, "_LEAST_OF_RANK", 1)
@@ -72,7 +96,11 @@ def test_a_text_is_found_in_its_ranks_and_wrong_values_are_said(client, alice, j
     client.force_login(alice)
     page, _ = lines(client, job, q="error")
     assert [(one.rank, one.count, one.first) for one in page.context["found"]] == [(1, 1, 2)]
-    for wrong in ({"before": "noon"}, {"before": "9e99"}, {"q": "(", "mode": "regex"}):
+    strange = ("0-4", "x", "3-1", "9", "0-999999", "٣")
+    for wrong in (
+        *({"before": "noon"}, {"before": "9e99"}, {"q": "(", "mode": "regex"}),
+        *({"ranks": one} for one in strange),
+    ):
         page, found = lines(client, job, **wrong)
         assert page.context["problems"] and found
     missing = client.get(reverse("jobs:log_ranks", args=[job.pk]), {"attempt": "9"})

@@ -1,10 +1,12 @@
-"""The log of all ranks of an attempt together, by time; and in which of them a text is found."""
+"""The logs of all ranks of an attempt together by time, or of up to four side by side; and in
+which of them a text is found."""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -12,6 +14,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.safestring import SafeString
 
 from accounts.errors import Invalid, NotFound
 from portal.forms.filters import unknown_parameters
@@ -27,8 +30,10 @@ from scheduler.selectors.jobs import attempts_of, get_visible_job
 from scheduler.selectors.logs import get_readable_placement, log_is_complete, stream_lines
 from scheduler.selectors.printed.merging import Merged, merged_log
 
-PARAMETERS = ("attempt", "before", "q", "mode", "part")
+PARAMETERS = ("attempt", "ranks", "before", "q", "mode", "part")
 MOST_FOUND = 10_000
+MOST_BESIDE = 4
+_SPAN = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,45 +47,116 @@ class FoundIn:
     is_full: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One rank beside others: its lines in the span that all of them show."""
+
+    placement: Placement
+    url: str
+    rows: SafeString
+
+
+@dataclass(slots=True)
+class RanksAsk:
+    """What the address asks for, as far as it could be read; `problems` name the rest."""
+
+    attempt: int | None = None
+    before: datetime | None = None
+    find: Finder | None = None
+    ranks: tuple[int, ...] = ()
+    problems: list[str] = field(default_factory=list)
+
+
 @page("GET")
 def job_log_ranks(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """`?before=` a moment turns to earlier lines, `?q=` says in which ranks a text is found."""
+    """`?before=` a moment turns to earlier lines, `?q=` says in which ranks a text is found,
+    `?ranks=0,3` puts these side by side."""
     viewer = viewer_of(request)
     job = get_visible_job(viewer, pk)
-    problems: list[str] = []
-    number, before, find = None, None, None
-    try:
-        number = read_number(request, "attempt", low=1)
-        before = _read_moment(request.GET.get("before", ""))
-        find = finder_asked(request)
-    except Invalid as refused:
-        problems.append(refused.detail)
+    ask = _read_ask(request)
     get_readable_placement(viewer, job)
     attempts = list(attempts_of(viewer, job))
-    attempt = next((one for one in attempts if one.number == number), None)
-    if number and attempt is None:
+    attempt = next((one for one in attempts if one.number == ask.attempt), None)
+    if ask.attempt and attempt is None:
         raise NotFound("This job has no such attempt.")
     attempt = attempt or (attempts[-1] if attempts else None)
     placements = _with_attempt(attempt) if attempt else []
-    merged = merged_log(placements, before=before, count=WINDOW)
+    beside = _chosen(ask, placements)
+    shown = beside or placements
+    merged = merged_log(shown, before=ask.before, count=WINDOW)
+    urls, rows = _urls(job, placements), list(_rows(merged, ask.find))
+    part = "#rows" if request.GET.get("part") == "rows" else ""
     context = job_frame(viewer, job) | {
         "tab": "logs",
         "now": timezone.now(),
-        "problems": problems,
+        "problems": ask.problems,
         "unknown": unknown_parameters(request.GET, PARAMETERS),
         "attempts": attempts,
         "attempt": attempt,
         "ranks": len(placements),
-        "rows": merged_rows(_rows(merged), _urls(job, placements)),
+        "shown_ranks": _written(beside),
+        "usual_ranks": _written(_usual(placements)) if len(placements) > 1 else "",
+        "columns": [_column(one, urls, rows) for one in beside],
+        "rows": "" if beside else merged_rows(rows, urls),
         "cut": [one for one in merged.stretches if one.left_out],
-        "before": before,
+        "before": ask.before,
         "earlier": merged.before,
-        "is_over": all(map(log_is_complete, placements)),
+        "is_over": all(map(log_is_complete, shown)),
         "q": request.GET.get("q", ""),
-        "found": list(_found(job, placements, find)) if find else None,
+        # What renews the lines marks them alone; whole logs are searched for the page.
+        "found": list(_found(job, shown, ask.find)) if ask.find and not part else None,
     }
-    part = "#rows" if request.GET.get("part") == "rows" else ""
     return render(request, f"jobs/logs/ranks.html{part}", context)
+
+
+def _read_ask(request: HttpRequest) -> RanksAsk:
+    ask = RanksAsk()
+    try:
+        ask.attempt = read_number(request, "attempt", low=1)
+        ask.ranks = read_ranks(request.GET.get("ranks", ""))
+        ask.before = _read_moment(request.GET.get("before", ""))
+        ask.find = finder_asked(request)
+    except Invalid as refused:
+        ask.problems.append(refused.detail)
+    return ask
+
+
+def read_ranks(text: str) -> tuple[int, ...]:
+    """`0,3` or `4-7`: up to four different ranks in their order. Raises Invalid."""
+    found: set[int] = set()
+    for part in text.replace(" ", "").split(",") if text.strip() else ():
+        match = _SPAN.fullmatch(part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        found |= set(range(first, min(last, first + MOST_BESIDE) + 1))
+        if first > last or len(found) > MOST_BESIDE:
+            raise Invalid(f"ranks: write up to {MOST_BESIDE} ranks, as 0,3 or 4-7.", field="ranks")
+    return tuple(sorted(found))
+
+
+def _chosen(ask: RanksAsk, placements: Sequence[Placement]) -> list[Placement]:
+    """Those to put side by side; none for all of them by time."""
+    there = [one for one in placements if one.rank in ask.ranks]
+    if placements and len(there) < len(ask.ranks):
+        last = placements[-1].rank
+        ask.problems.append(f"ranks: this attempt has the ranks 0 to {last} and no others.")
+    return there
+
+
+def _usual(placements: Sequence[Placement]) -> list[Placement]:
+    """Which to offer side by side: those that speak for the failure's cause, then the first."""
+    evidence = placements[0].attempt.triage.get("evidence", ()) if placements else ()
+    telling = {one.get("rank") for one in evidence}
+    first = sorted(placements, key=lambda one: (one.rank not in telling, one.rank))
+    return sorted(first[:MOST_BESIDE], key=lambda one: one.rank)
+
+
+def _written(placements: Sequence[Placement]) -> str:
+    return ",".join(str(one.rank) for one in placements)
+
+
+def _column(placement: Placement, urls: Mapping[int, str], rows: Sequence[MergedRow]) -> Column:
+    own = [row for row in rows if row.rank == placement.rank]
+    return Column(placement, urls[placement.rank], merged_rows(own, urls, with_rank=False))
 
 
 def _with_attempt(attempt: Attempt) -> list[Placement]:
@@ -107,11 +183,12 @@ def _urls(job: Job, placements: Sequence[Placement]) -> dict[int, str]:
     }
 
 
-def _rows(merged: Merged) -> Iterator[MergedRow]:
+def _rows(merged: Merged, find: Finder | None) -> Iterator[MergedRow]:
     for stretch in merged.stretches:
         for line in render_lines(stretch.raw, stretch.first_line).lines:
             at = arrival_of(stretch.arrivals, line.number)
-            yield MergedRow(at, stretch.placement.rank, line)
+            is_hit = find is not None and find(line.text.encode(), 0) >= 0
+            yield MergedRow(at, stretch.placement.rank, line, is_hit)
 
 
 def _found(job: Job, placements: Sequence[Placement], find: Finder) -> Iterator[FoundIn]:
