@@ -66,6 +66,23 @@ def money(amount: object, currency: str) -> str:
     return f"{rounded:,.2f} {currency}".replace("-", "−")
 
 
+def shortest(amount: Decimal) -> str:
+    """All digits of an amount, without exponent and without zeros that say nothing."""
+    text = format(amount, "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text in ("-0", "") else text
+
+
+def price_text(price: Decimal) -> str:
+    """Two decimals at least and four at most: 2.10, 0.0125; what is smaller in full."""
+    exact = shortest(price)
+    places = len(exact.partition(".")[2])
+    rounded = price.quantize(Decimal("0.0001")) if places > 4 else price
+    if rounded or not price:
+        exact = f"{rounded:.{min(4, max(2, len(shortest(rounded).partition('.')[2])))}f}"
+    return exact.replace("-", "−")
+
+
 def gpu_hours(gpu_seconds: object) -> str:
     """GPU-hours to one decimal; what is not nothing is never shown as nothing."""
     number = as_decimal(gpu_seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from django import template
@@ -34,6 +35,18 @@ for _filter in (
 def money(amount: object, currency: str = "") -> str:
     """`{{ cost|money }}` or `{{ cost|money:row.currency }}`: two decimals and the ISO code."""
     return measures.money(amount, currency or str(settings.TRAINYARD["currency"]))
+
+
+@register.filter
+def price(amount: Decimal) -> str:
+    """`{{ line.unit_price|price }}`: two to four decimals."""
+    return measures.price_text(amount)
+
+
+@register.filter
+def exact(amount: Decimal) -> str:
+    """`{{ line.amount|exact }}`: all digits, without zeros that say nothing."""
+    return measures.shortest(amount)
 
 
 @register.filter

@@ -82,7 +82,7 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
         "Beyond what is its own {account} may borrow no more: "
         "{used} of {limit} GPUs are taken, the job wants {gpus}."
     ),
-    WaitReason.POOL_CLOSED: "Queue {queue} is paused by an operator.",
+    WaitReason.POOL_CLOSED: "Queue {queue} of pool {pool} is paused by an operator.",
     WaitReason.MAINTENANCE_CONFLICT: (
         "It would cross the maintenance from {begin} to {until}{remedy}."
     ),

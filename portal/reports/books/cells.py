@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 from portal.templatetags import measures
+from portal.templatetags.measures import price_text, shortest
 from scheduler.selectors.books.frame import Cell, Column, Form
 
 # Columns whose texts are the code's own words.
@@ -23,13 +24,6 @@ def exact_text(cell: Cell) -> str:
     if isinstance(cell, date):
         return cell.isoformat()
     return str(cell)
-
-
-def shortest(amount: Decimal) -> str:
-    """All digits of an amount, without exponent and without zeros that say nothing."""
-    text = format(amount, "f")
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return "0" if text in ("-0", "") else text
 
 
 def json_cell(cell: Cell) -> str | int | None:
@@ -54,16 +48,6 @@ def shown(column: Column, cell: Cell) -> str:
     if isinstance(cell, datetime):
         return cell.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
     return short_text(column.name, exact_text(cell)) if isinstance(cell, str) else exact_text(cell)
-
-
-def price_text(price: Decimal) -> str:
-    """Two decimals at least and four at most: 2.10, 0.0125; what is smaller in full."""
-    exact = shortest(price)
-    places = len(exact.partition(".")[2])
-    rounded = price.quantize(Decimal("0.0001")) if places > 4 else price
-    if rounded or not price:
-        exact = f"{rounded:.{min(4, max(2, len(shortest(rounded).partition('.')[2])))}f}"
-    return exact.replace("-", "−")
 
 
 def short_text(name: str, text: str) -> str:

@@ -17,8 +17,8 @@ from decimal import Decimal
 from typing import Any
 
 from accounts.models import User
-from portal.reports.books.cells import shortest
 from portal.reports.books.files import generator_version
+from portal.templatetags.measures import shortest
 from scheduler.ledger.exact import EXACT, ZERO
 from scheduler.ledger.focus.columns import Form, columns_of
 from scheduler.selectors.books.focus import billing_period, close_version, focus_rows

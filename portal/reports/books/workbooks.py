@@ -22,7 +22,8 @@ from typing import IO
 import xlsxwriter
 from xlsxwriter.utility import xl_col_to_name
 
-from portal.reports.books.cells import exact_text, shortest
+from portal.reports.books.cells import exact_text
+from portal.templatetags.measures import shortest
 from scheduler.selectors.books.frame import Cell, Column, Form, Row
 
 # What a sheet holds at most, less its header.
