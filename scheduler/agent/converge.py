@@ -12,7 +12,7 @@ from scheduler.agent.client import Client
 from scheduler.agent.config import NodeIdentity, Options
 from scheduler.agent.gpus import Gpus, Holding
 from scheduler.agent.logs import LogShipper
-from scheduler.agent.news import Heard
+from scheduler.agent.news import Contact, Heard
 from scheduler.agent.node.ends import Ends
 from scheduler.agent.node.host import free_mib
 from scheduler.agent.node.isolation import Keeping
@@ -23,7 +23,6 @@ from scheduler.agent.outputs import OutputDesk
 from scheduler.agent.runner import Attempt, refusal
 from scheduler.agent.runtime import processes
 from scheduler.agent.runtime.forkserver import Forkserver
-from scheduler.agent.runtime.notices import note_contact
 from scheduler.agent.setup.identities import UidBook
 from scheduler.agent.setup.ports import NoFreePort
 from scheduler.agent.setup.prepare import Ground
@@ -69,7 +68,7 @@ class Roster:
         if options.job_uids is not None and os.geteuid() == 0:
             self.uids = UidBook(*options.job_uids)
         self.heard = Heard()
-        self.last_sync_path = options.state / "last_sync"
+        self.contact = Contact(options.state / "last_sync", processes.boot_id())
         self._attempts: dict[int, Attempt] = {}
         self._shippers: dict[int, LogShipper] = {}
         self._refused: dict[int, AttemptReport] = {}
@@ -165,10 +164,7 @@ class Roster:
         """The server was reached, at monotonic `sent_at`, and knows the reports `told`."""
         with self._lock:
             self._patch_told.update(report.fence for report in told if report.code_patch)
-        try:
-            note_contact(self.last_sync_path, processes.boot_id(), sent_at)
-        except OSError:
-            logger.warning("cannot write %s", self.last_sync_path)
+        self.contact.note(sent_at)
 
     def converge(self, reply: SyncReply, sent_at: float) -> bool:
         """Do what the reply wants, unless a newer one was seen; True when something changed.
@@ -254,7 +250,7 @@ class Roster:
         return Ground(
             options=self.options,
             hint_address=self.hint_address,
-            last_sync_path=self.last_sync_path.resolve(),
+            last_sync_path=self.contact.path.resolve(),
             uids=self.uids,
             look=self.forkserver.look,
             device_files=self.gpus.device_files,

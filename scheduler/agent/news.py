@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from scheduler.wire.messages import AttemptReport
 
 # That an attempt has begun is nothing to hurry for: a moment later there is more to say.
 _UNHURRIED_S = 0.05
+# Supervisors count minutes from a contact; a busy agent has one every few milliseconds.
+_NOTE_EVERY_S = 0.25
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +37,28 @@ class Heard:
             logger.warning("the server went back from revision %d to %d", self.revision, revision)
         self.revision, self._acted_at = revision, time.monotonic()
         return True
+
+
+class Contact:
+    """When the server was reached last, in a file from which supervisors count."""
+
+    def __init__(self, path: Path, boot_id: str) -> None:
+        self.path = path
+        self._boot_id = boot_id
+        self._noted_at = -_NOTE_EVERY_S
+
+    def note(self, sent_at: float) -> None:
+        """It was, by a call made at monotonic `sent_at`; one that is hardly newer is left out."""
+        if sent_at < self._noted_at + _NOTE_EVERY_S:
+            return
+        fresh = self.path.with_name(f".{self.path.name}.{threading.get_ident()}")
+        try:
+            fresh.write_text(f"{self._boot_id} {sent_at:.3f}")
+            os.rename(fresh, self.path)
+        except OSError:
+            logger.warning("cannot write %s", self.path)
+        else:
+            self._noted_at = sent_at
 
 
 class News:

@@ -107,10 +107,10 @@ class Slot:
     def note_shipped(self, size: int) -> None:
         """Remember what the server acknowledged; raises OSError when the slot is gone.
 
-        Not durable on purpose, a server that knows better says so; and never created here, so
-        that a late acknowledgement cannot bring a deleted slot back.
+        Not durable on purpose, a server that knows better says so. A late acknowledgement cannot
+        bring a deleted slot back: no folder is made for it.
         """
-        note = os.open(self.path / records.SHIPPED, os.O_WRONLY | os.O_CLOEXEC)
+        note = os.open(self.path / records.SHIPPED, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.pwrite(note, f"{size:020d}".encode(), 0)
         finally:
@@ -152,7 +152,7 @@ class Spool:
         path = self.root / str(assignment.fence)
         path.mkdir(mode=0o700)
         entry = EntryRecord(processes.boot_id(), time.time(), assignment)
-        _fill(path, entry)
+        write_record(path / records.ENTRY, entry)
         return Slot(path, entry)
 
     def sync(self, slots: Sequence[Slot]) -> None:
@@ -212,7 +212,7 @@ class Spool:
             if read_record(EntryRecord, path / records.ENTRY) is None:
                 logger.warning("attempt %d was accepted and is written down again", fence)
                 path.mkdir(mode=0o700, exist_ok=True)
-                _fill(path, entry)
+                write_record(path / records.ENTRY, entry)
 
     def _read_tombstones(self) -> dict[int, None]:
         path = self.root / _TOMBSTONES
@@ -224,8 +224,3 @@ class Spool:
         fresh.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
         os.rename(fresh, path)
         return {int(line): None for line in lines if line.isdigit()}
-
-
-def _fill(path: Path, entry: EntryRecord) -> None:
-    (path / records.SHIPPED).write_text(f"{0:020d}", encoding="ascii")
-    write_record(path / records.ENTRY, entry)

@@ -47,6 +47,12 @@ class _Odd(Exception):
         super().__init__(problem)
 
 
+def prepare(kind: Any) -> None:
+    """Make the reader and the writer of a kind now: processes forked from here find them."""
+    _reader(kind)
+    _writer(kind)
+
+
 def encode(message: object) -> bytes:
     """A message as compact JSON in UTF-8."""
     write = _writer(cast(Any, type(message)))

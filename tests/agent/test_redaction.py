@@ -137,3 +137,10 @@ def test_the_file_never_holds_it(tmp_path):
         log.settle()
     assert path.read_bytes() == b"key: ***\nand secret"
     assert log.size == len(path.read_bytes())
+
+
+def test_who_says_nothing_leaves_no_log(tmp_path):
+    with LogCapture(tmp_path / "log", 1) as log:
+        log.close_write_end()
+        assert log.take() is False and log.settle() == 0
+    assert not (tmp_path / "log").exists()

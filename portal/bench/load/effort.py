@@ -11,6 +11,7 @@ from portal.embedded.programs import BACKGROUND, BEAT, BROKER, SCHEDULER, WEB
 from portal.embedded.stack import Stack
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_ALL = Path("/proc/stat")
 _SERVERS = (BROKER, WEB, SCHEDULER, BACKGROUND, BEAT)
 # Fields of /proc/PID/stat after the name: parent; user, system, and those of reaped children.
 _PARENT, _TIMES = 1, slice(11, 15)
@@ -20,19 +21,20 @@ class Effort:
     """Seconds of computing since it was made: of each server, of all agents, of this process.
 
     The guards and processes of attempts are no agent's children once they have ended: what they
-    used is in no sum here.
+    used is only in `machine`, which is all that was computed here, whoever wanted it.
     """
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
         self._before = self._now()
-        self._mine = time.process_time()
+        self._mine, self._machine = time.process_time(), _machine_s()
 
     def per_job_ms(self, jobs: int) -> dict[str, float]:
         """Milliseconds of computing for each of so many jobs."""
         now = self._now()
         spent = {name: used - self._before.get(name, 0.0) for name, used in now.items()}
         spent["client"] = time.process_time() - self._mine
+        spent["machine"] = _machine_s() - self._machine
         return {name: round(1000 * used / jobs, 2) for name, used in spent.items()}
 
     def _now(self) -> dict[str, float]:
@@ -42,6 +44,12 @@ class Effort:
         pids = [supervisor.pid_of(node.program) for node in self._stack.options.nodes]
         used["agents"] = sum(_tree(pid, times, children) for pid in pids)
         return used
+
+
+def _machine_s() -> float:
+    """Seconds that all processors have worked: for users, the system and interrupts."""
+    user, nice, system, _, _, *interrupts = map(int, _ALL.read_text().split(maxsplit=8)[1:8])
+    return (user + nice + system + sum(interrupts)) / _TICKS
 
 
 def _processes() -> tuple[dict[int, float], dict[int, list[int]]]:

@@ -34,8 +34,8 @@ class LogCapture:
         self.head_room = cap_mib * _MIB - self.tail_room - _NOTES
         self.tail: deque[bytes] = deque()
         self.tail_size = self.left_out = 0
-        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self.size = os.fstat(self.file).st_size
+        self.path, self.file = path, -1
+        self.size = path.stat().st_size if path.exists() else 0
         self.lost = ""
         self.read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self.read_end, False)
@@ -53,7 +53,8 @@ class LogCapture:
     ) -> None:
         self.close_write_end()
         os.close(self.read_end)
-        os.close(self.file)
+        if self.file >= 0:
+            os.close(self.file)
 
     def close_write_end(self) -> None:
         """Leave the pipe to the processes: once they are all gone, it ends."""
@@ -87,7 +88,7 @@ class LogCapture:
         self._keep(self.redactor.finish())
         if self.lost:
             self._append_tail()
-        if self.size:  # of nothing there is nothing to lose
+        if self.file >= 0:  # of nothing there is nothing to lose
             with contextlib.suppress(OSError):
                 os.fsync(self.file)
         return self.size
@@ -100,7 +101,7 @@ class LogCapture:
         problem = f"it reached {self.cap_mib} MiB" if len(chunk) > room else ""
         try:
             while room > 0 and chunk:
-                written = os.write(self.file, chunk[:room])
+                written = self._write(chunk[:room])
                 self.size, room = self.size + written, room - written
                 chunk = chunk[written:]
         except OSError as error:
@@ -108,6 +109,13 @@ class LogCapture:
         if problem:
             self._say_lost(problem)
             self._keep_last(chunk)
+
+    def _write(self, piece: bytes) -> int:
+        """Append; who says nothing leaves no file."""
+        if self.file < 0:
+            kind = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self.file = os.open(self.path, kind, 0o600)
+        return os.write(self.file, piece)
 
     def _keep_last(self, chunk: bytes) -> None:
         """Put a piece behind the tail; what falls out at its begin is counted."""
@@ -133,7 +141,7 @@ class LogCapture:
             last = note.encode() + last
         with contextlib.suppress(OSError):
             while last:
-                written = os.write(self.file, last)
+                written = self._write(last)
                 self.size += written
                 last = last[written:]
 
@@ -145,4 +153,4 @@ class LogCapture:
             f"output the last {kept} KiB follow at the end.\n"
         ).encode()
         with contextlib.suppress(OSError):
-            self.size += os.write(self.file, line)
+            self.size += self._write(line)

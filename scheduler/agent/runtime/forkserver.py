@@ -27,7 +27,7 @@ from scheduler.agent.runtime.checkpoints import CheckRequest, Finding
 from scheduler.agent.runtime.children import drop_to
 from scheduler.agent.runtime.records import LaunchRecord
 from scheduler.agent.runtime.supervisor import Supervisor
-from scheduler.wire.codec import WireError, decode, encode
+from scheduler.wire.codec import WireError, decode, encode, prepare
 
 _MAX_MESSAGE = 32 * 1024
 _OOM_SCORE_ADJUST = -500
@@ -120,6 +120,9 @@ def serve(channel_fd: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    # Made by a child, each would take longer than all else that it computes.
+    for kind in (*records.SUPERVISORS_RECORDS, CheckRequest, Finding):
+        prepare(kind)
     # What is here stays for good: looking for garbage in it would only copy pages in children.
     gc.collect()
     gc.freeze()
@@ -153,11 +156,8 @@ def _supervise(spool: Path, files: list[int]) -> None:
     try:
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        errors = os.open(
-            spool / records.ERRORS, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-        )
-        os.dup2(errors, 1)
-        os.dup2(errors, 2)
+        # Nobody's stream is kept open by who outlives them; the first leads nowhere already.
+        os.dup2(1, 2)
         with contextlib.suppress(OSError):  # only root may ask to be spared
             Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE_ADJUST))
         launch = records.read_record(LaunchRecord, spool / records.LAUNCH)
@@ -167,7 +167,12 @@ def _supervise(spool: Path, files: list[int]) -> None:
         Supervisor(spool, launch, holder).supervise()
         code = 0
     except BaseException:
-        traceback.print_exc()
+        _leave_trace(spool)
     finally:
-        sys.stderr.flush()
         os._exit(code)
+
+
+def _leave_trace(spool: Path) -> None:
+    """Say in the spool what went wrong; most supervisors have nothing to say, and make no file."""
+    with open(spool / records.ERRORS, "a", encoding="utf-8", errors="replace") as trace:
+        traceback.print_exc(file=trace)

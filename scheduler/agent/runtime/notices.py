@@ -1,11 +1,10 @@
-"""What is said on a node: that the server was reached, that something changed, that it must end."""
+"""What is said on a node: that something changed, that it must end."""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -21,13 +20,6 @@ def wake_agent(address: str, fence: int) -> None:
         hint.setblocking(False)
         with suppress(OSError):
             hint.sendto(str(fence).encode(), "\0" + address)
-
-
-def note_contact(path: Path, boot_id: str, sent_at: float) -> None:
-    """The server was reached, at monotonic `sent_at`: supervisors count from there."""
-    fresh = path.with_name(f".{path.name}.{threading.get_ident()}")
-    fresh.write_text(f"{boot_id} {sent_at:.3f}")
-    os.rename(fresh, path)
 
 
 def leave_notice(folder: str, order: StopRecord) -> None:

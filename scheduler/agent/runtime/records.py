@@ -167,6 +167,17 @@ class ExitRecord:
     log_size: int = 0
 
 
+# What a supervisor reads and writes.
+SUPERVISORS_RECORDS = (
+    LaunchRecord,
+    SupervisorRecord,
+    StartedRecord,
+    StopRecord,
+    LimitRecord,
+    ExitRecord,
+)
+
+
 def write_record(path: Path, record: object, *, durable: bool = False) -> None:
     """Replace `path` in one step; `durable`: on disk before this returns. Raises OSError."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")

@@ -237,7 +237,8 @@ def _make_root(work: Path, assignment: Assignment, uid: int | None) -> Path:
     root.mkdir(mode=0o700)
     for name in ("work", "scratch"):
         (root / name).mkdir(mode=0o700)
-    (root / "gitconfig").write_text(GIT_SETTINGS, encoding="ascii")
+    if assignment.launch.code.git_url or assignment.launch.code.folder:
+        (root / "gitconfig").write_text(GIT_SETTINGS, encoding="ascii")
     give_folder(str(root), uid)
     return root
 
