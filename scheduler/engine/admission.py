@@ -151,9 +151,9 @@ class Admission:
             return
         limit_s = int(self.board.snapshot.waiting.time_limit_s[row])
         request = self.gate.sized(request, stream.account, limit_s)
+        who = who if request is who.request else replace(who, request=request)
         nodes = None if self.doors.full[class_row] else choose_nodes(self.board, request)
         fits = nodes is not None
-        who = replace(who, request=request)
         beside = self._beside(who)
         if fits and beside:
             nodes = choose_nodes(self.board, request, beside)
@@ -209,8 +209,9 @@ class Admission:
             why_here = chosen_for_data(self.board, request, nodes, beside)
         start = start_gang(self.board, job, request, nodes, until_s, uses_spare=uses_spare)
         start = replace(start, why_here=why_here) if why_here else start
-        gone_s = self.heads.is_gone_at_s(row)
-        self.board.keeping.charge(request.pool, shares_of(request, nodes), gone_s)
+        if self.board.keeping.of_pool(request.pool):
+            gone_s = self.heads.is_gone_at_s(row)
+            self.board.keeping.charge(request.pool, shares_of(request, nodes), gone_s)
         self._count(place, row, request, start)
 
     def _beside(self, who: Seeker) -> list[Kept]:
@@ -224,8 +225,9 @@ class Admission:
         self.started.append(row)
         self.is_started[place] = True
         waiting = self.board.snapshot.waiting
-        weight = self.gate.weights[int(waiting.model[row])]
-        self.line.charge(int(self.line.sharers[row]), units_of(start, weight))
+        if self.line.shares is not None:
+            weight = self.gate.weights[int(waiting.model[row])]
+            self.line.charge(int(self.line.sharers[row]), units_of(start, weight))
         account, limit_s = int(waiting.account[row]), int(waiting.time_limit_s[row])
         self.gate.charge(request, account, limit_s, start)
 

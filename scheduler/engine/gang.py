@@ -52,14 +52,16 @@ def find_nodes(
     for shape, rows in zip(
         request.shapes(), _rooms(board, request, beside, past_tenants=past_tenants), strict=True
     ):
-        rows = ints(rows[~np.isin(rows, chosen)])
-        if group is not None and len(chosen):
-            rows = ints(rows[group[rows] == group[chosen[0]]])
+        if len(chosen):
+            rows = ints(rows[~np.isin(rows, chosen)])
+            if group is not None:
+                rows = ints(rows[group[rows] == group[chosen[0]]])
         best = take_nodes(snapshot, shape, rows, rank)
         if best is None:
             return None
         # Ranks follow the rows of nodes, so that neighbours in rank are neighbours in the rack.
-        chosen = np.concatenate([chosen, np.sort(best)])
+        best = np.sort(best)
+        chosen = np.concatenate([chosen, best]) if len(chosen) else best
     return chosen
 
 

@@ -168,14 +168,16 @@ class Board:
         """Take devices, cpus and memory of a node until `until_s`."""
         devices = self.snapshot.devices
         whole = device_rows[self.is_free[device_rows]]
-        self.is_free[device_rows] = False
-        self.free_milli[device_rows] -= request.gpu_milli
+        if len(whole):
+            self.is_free[whole] = False
+            self.free_gpus[:, node] -= self.accepts[:, devices.model[whole]].sum(axis=1)
         self._hold(device_rows, until_s)
         self._planned.append((node, request.cpus, request.memory_mib, until_s))
         self._planned_scratch_mib.append(request.scratch_mib)
-        self.free_gpus[:, node] -= self.accepts[:, devices.model[whole]].sum(axis=1)
-        if len(device_rows) and devices.is_shareable[device_rows].any():
-            self._measure_shares(node)
+        if len(device_rows):
+            self.free_milli[device_rows] -= request.gpu_milli
+            if self._has_shareable and devices.is_shareable[device_rows].any():
+                self._measure_shares(node)
         self.cards.charge(device_rows, request, self._newest())
         self.residents[node] += 1
         if request.is_exclusive:

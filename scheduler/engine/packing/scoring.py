@@ -72,11 +72,21 @@ class Packing:
 
     def pick(self, request: Request, node: int) -> int:
         """The device row for a request that shares a device of this node, which holds it."""
-        scores = self._fresh(request, ints([node]))
+        scores = self._scores_of(request)
+        # The node was ranked a moment ago.
+        if scores.as_of[node] != self._board.changes[node]:
+            self._refresh(request, scores, ints([node]))
         return int(self._levels.grid[node, scores.column[node]])
 
     def _fresh(self, request: Request, rows: Ints) -> _Scores:
         """The request's scores, up to date at `rows`."""
+        scores, changes = self._scores_of(request), self._board.changes
+        stale = rows[scores.as_of[rows] != changes[rows]]
+        if len(stale):
+            self._refresh(request, scores, stale)
+        return scores
+
+    def _scores_of(self, request: Request) -> _Scores:
         key = (request.gpus, request.gpu_milli, request.cpus, request.model)
         scores = self._scores.get(key)
         if scores is None:
@@ -88,14 +98,10 @@ class Packing:
                 self._levels.serves_request(request),
             )
             self._scores[key] = scores
-        changes = self._board.changes
-        stale = rows[scores.as_of[rows] != changes[rows]]
-        if len(stale):
-            self._score(request, scores, stale)
-            scores.as_of[stale] = changes[stale]
         return scores
 
-    def _score(self, request: Request, scores: _Scores, nodes: Ints) -> None:
+    def _refresh(self, request: Request, scores: _Scores, nodes: Ints) -> None:
+        scores.as_of[nodes] = self._board.changes[nodes]
         levels, cpus = self._levels.of(nodes), self._board.cpus_free[nodes]
         if len(nodes) < _WORTH_GROUPING:
             scores.points[nodes], scores.column[nodes] = self._drops(

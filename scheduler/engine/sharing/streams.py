@@ -97,18 +97,19 @@ class Doors:
 
     def may_try(self, stream: Stream) -> bool:
         """Whether the job whose turn it is in the stream may still be tried."""
-        if self._is_simple(stream):
+        if self._is_plain(stream):
             return self._is_open(stream, stream.turn)
         return bool(self._open(stream, slice(stream.turn, stream.turn + 1))[0])
 
     def advance(self, stream: Stream) -> bool:
         """Go on to the first turn from this one on that may be tried; false if there is none."""
-        if self._is_simple(stream):
-            while stream.turn < len(stream.places):
+        if self._is_plain(stream):
+            # In a long line the next job may mostly be tried, and else columns find who may.
+            upto = len(stream.places) if stream.few is not None else stream.turn + 1
+            while stream.turn < min(upto, len(stream.places)):
                 if self._is_open(stream, stream.turn):
                     return True
                 stream.turn += 1
-            return False
         stride = _STRIDE
         while stream.turn < len(stream.places):
             found = np.flatnonzero(self._open(stream, slice(stream.turn, stream.turn + stride)))
@@ -119,13 +120,12 @@ class Doors:
             stride *= 2
         return False
 
-    def _is_simple(self, stream: Stream) -> bool:
-        return stream.few is not None and stream.cost_s is None and not self._heads.has_promised
+    def _is_plain(self, stream: Stream) -> bool:
+        return stream.cost_s is None and not self._heads.has_promised
 
     def _is_open(self, stream: Stream, turn: int) -> bool:
         """As `_open`, of one turn of a stream that has no promises nor budgets."""
-        assert stream.few is not None
-        class_row = stream.few[turn]
+        class_row = int(stream.class_of[turn]) if stream.few is None else stream.few[turn]
         if self._is_closed[class_row]:
             return False
         if self._is_full[class_row]:
