@@ -176,10 +176,12 @@ def _verdicts(case: Case, checks: Sequence[Check]) -> list[tuple[Ints, Verdict]]
     for check in checks:
         if check.rules_out:
             continue
-        left = np.ones(len(open_at), dtype=np.bool_)
         if len(open_at) < len(case.rows):
             case = replace(case, rows=rows[open_at])
-        for finding in findings_of(check, case):
+        if not (findings := findings_of(check, case)):
+            continue
+        left = np.ones(len(open_at), dtype=np.bool_)
+        for finding in findings:
             concerns = left if finding.concerns is None else finding.concerns
             if concerns.any():
                 found.append((open_at[concerns], Verdict(check.reason, finding.facts)))

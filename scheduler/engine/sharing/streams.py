@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -60,9 +60,9 @@ class Doors:
         self._may_be_late = [True] * size
         self._left = size
         # Classes that an account's limits stop.
-        self._closed_for: dict[int, Flags] = {}
+        self._closed_for = Shut(size)
         # Classes for which an account takes nothing back.
-        self._unclaimed: dict[int, Flags] = {}
+        self._unclaimed = Shut(size)
 
     @property
     def are_shut(self) -> bool:
@@ -89,11 +89,11 @@ class Doors:
 
     def close_for(self, account: int, alike: Flags) -> None:
         """For whom the account rules."""
-        _join(self._closed_for, account, alike)
+        self._closed_for.join(account, alike)
 
     def claim_no_more(self, account: int, alike: Flags) -> None:
         """Nobody whom the account rules takes anything back for these."""
-        _join(self._unclaimed, account, alike)
+        self._unclaimed.join(account, alike)
 
     def may_try(self, stream: Stream) -> bool:
         """Whether the job whose turn it is in the stream may still be tried."""
@@ -105,11 +105,10 @@ class Doors:
         """Go on to the first turn from this one on that may be tried; false if there is none."""
         if self._is_plain(stream):
             # In a long line the next job may mostly be tried, and else columns find who may.
-            upto = len(stream.places) if stream.few is not None else stream.turn + 1
-            while stream.turn < min(upto, len(stream.places)):
-                if self._is_open(stream, stream.turn):
-                    return True
-                stream.turn += 1
+            if stream.few is not None:
+                return self._advance_few(stream, stream.few)
+            if stream.turn < len(stream.places) and self._is_open(stream, stream.turn):
+                return True
         stride = _STRIDE
         while stream.turn < len(stream.places):
             found = np.flatnonzero(self._open(stream, slice(stream.turn, stream.turn + stride)))
@@ -120,6 +119,25 @@ class Doors:
             stride *= 2
         return False
 
+    def _advance_few(self, stream: Stream, class_of: list[int]) -> bool:
+        """As `advance`, one by one; what is the same for all of them is looked up once."""
+        closed, unclaimed = self._shut_for(stream)
+        is_closed, is_full = self._is_closed, self._is_full
+        for turn in range(stream.turn, len(class_of)):
+            row = class_of[turn]
+            if is_closed[row] or (is_full[row] and (unclaimed is None or unclaimed[row])):
+                continue
+            if not closed[row] and self._is_in_time(stream, turn, row):
+                stream.turn = turn
+                return True
+        stream.turn = len(class_of)
+        return False
+
+    def _shut_for(self, stream: Stream) -> tuple[Sequence[bool], Sequence[bool] | None]:
+        """By class, what is shut for its account, and for what it takes nothing back; None: all."""
+        closed = self._closed_for.list(stream.account)
+        return closed, self._unclaimed.list(stream.account) if stream.may_claim else None
+
     def _is_plain(self, stream: Stream) -> bool:
         return stream.cost_s is None and not self._heads.has_promised
 
@@ -128,15 +146,13 @@ class Doors:
         class_row = int(stream.class_of[turn]) if stream.few is None else stream.few[turn]
         if self._is_closed[class_row]:
             return False
-        if self._is_full[class_row]:
-            if not stream.may_claim:
-                return False
-            unclaimed = self._unclaimed.get(stream.account)
-            if unclaimed is not None and unclaimed[class_row]:
-                return False
-        closed = self._closed_for.get(stream.account)
-        if closed is not None and closed[class_row]:
+        closed, unclaimed = self._shut_for(stream)
+        if self._is_full[class_row] and (unclaimed is None or unclaimed[class_row]):
             return False
+        return not closed[class_row] and self._is_in_time(stream, turn, class_row)
+
+    def _is_in_time(self, stream: Stream, turn: int, class_row: int) -> bool:
+        """Whether the job of that turn is gone before what is kept of its class's room begins."""
         if self._may_be_late[class_row]:
             return True
         row = int(self._order[stream.places[turn]])
@@ -148,8 +164,8 @@ class Doors:
         is_open = ~self.closed[class_of]
         if not stream.may_claim:
             is_open &= ~self.full[class_of]
-        elif stream.account in self._unclaimed:
-            is_open &= ~(self.full & self._unclaimed[stream.account])[class_of]
+        else:
+            is_open &= ~(self.full & self._unclaimed.column(stream.account))[class_of]
         must_end = is_open & np.isfinite(self.gone_by_s[class_of])
         if must_end.any():
             rows = self._order[stream.places[turns]][must_end]
@@ -157,15 +173,35 @@ class Doors:
         # Who was promised a start may have a place of his own.
         if self._heads.has_promised:
             is_open |= self._heads.are_promised(self._order[stream.places[turns]])
-        closed = self._closed_for.get(stream.account)
-        if closed is not None:
-            is_open &= ~closed[class_of]
+        is_open &= ~self._closed_for.column(stream.account)[class_of]
         if stream.cost_s is not None and stream.price is not None:
             cost_s, price = stream.cost_s[turns], stream.price[turns]
             is_open &= self._gate.purse.pay_for(stream.account, cost_s, price)
         return flags(is_open)
 
 
-def _join(by_account: dict[int, Flags], account: int, more: Flags) -> None:
-    before = by_account.get(account)
-    by_account[account] = more if before is None else flags(before | more)
+class Shut:
+    """Classes that are shut for some accounts, as columns and, for single questions, as lists."""
+
+    def __init__(self, size: int) -> None:
+        self._nothing: Flags = flags(np.zeros(size))
+        self._none_shut = [False] * size
+        self._columns: dict[int, Flags] = {}
+        self._lists: dict[int, list[bool]] = {}
+
+    def join(self, account: int, more: Flags) -> None:
+        """These too from now on."""
+        self._columns[account] = flags(self.column(account) | more)
+        self._lists.pop(account, None)
+
+    def column(self, account: int) -> Flags:
+        """By class."""
+        return self._columns.get(account, self._nothing)
+
+    def list(self, account: int) -> Sequence[bool]:
+        """By class."""
+        if account not in self._columns:
+            return self._none_shut
+        if account not in self._lists:
+            self._lists[account] = self._columns[account].tolist()
+        return self._lists[account]
