@@ -43,8 +43,8 @@ from accounts.trees import (
     GROUP,
     PROJECT,
     TEAM_RIGHT,
-    AsJson,
     below,
+    rights_as_json,
     rights_of,
     rights_of_groups,
     teams_above,
@@ -241,7 +241,7 @@ def _grants(user: User) -> _Grants:
 
 def with_rights(pk: int) -> User | None:
     """The person, with all that `can` asks about them; one statement."""
-    rights = AsJson(rights_of(pk, _IN_LEAD))
+    rights = rights_as_json(pk, _IN_LEAD)
     return User.objects.filter(pk=pk).annotate(rights_read=rights).first()
 
 

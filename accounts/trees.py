@@ -91,19 +91,17 @@ def rights_of_groups(names: frozenset[str]) -> Iterable[tuple[str, int, str, int
 
 
 class AsJson(Subquery):
-    """The rows of `rights_of` as one JSON text, to be a column of another statement."""
+    """The rows of a statement as one JSON text, to be a column of another: a list of their
+    `columns`, as a text; empty or NULL where there are none. In no order."""
 
     output_field = TextField()
-    template = (
-        "(SELECT json_group_array(json_array(tag_, number_, word_, parent_)) "
-        "FROM (%(subquery)s) AS rights_)"
-    )
+    template = "(SELECT json_group_array(json_array(%(columns)s)) FROM (%(subquery)s) AS rows_)"
 
     def as_postgresql(self, compiler: Any, connection: Any, **more: Any) -> Any:
         """The same where its functions have other names."""
         template = (
-            "(SELECT CAST(json_agg(json_build_array(tag_, number_, word_, parent_)) AS text) "
-            "FROM (%(subquery)s) AS rights_)"
+            "(SELECT CAST(json_agg(json_build_array(%(columns)s)) AS text) "
+            "FROM (%(subquery)s) AS rows_)"
         )
         return self.as_sql(compiler, connection, template=template, **more)
 
@@ -125,6 +123,11 @@ def rights_of(user: int, leads: Q) -> QuerySet[Any, tuple[str, int, str, int]]:
     tree = Team.objects.filter(Exists(lead), parent__isnull=False).order_by()
     more.append(_tagged(tree, BELOW, "pk", "", "parent_id"))
     return rows.union(*more, all=True)
+
+
+def rights_as_json(user: int, leads: Q) -> AsJson:
+    """The same rows as a column of another statement."""
+    return AsJson(rights_of(user, leads), columns="tag_, number_, word_, parent_")
 
 
 def _tagged(

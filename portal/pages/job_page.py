@@ -15,18 +15,17 @@ from portal.reports.charts import device_charts, latest, mean_use
 from portal.reports.placements import placement_rows
 from portal.templatetags.states import SIGNS
 from scheduler.models import Attempt, Job
-from scheduler.selectors.checkpoints import Saved, latest_saved
+from scheduler.selectors.checkpoints import Saved
 from scheduler.selectors.jobs import (
     attempts_of,
     end_sentence_of,
     job_actions,
-    job_events,
     may_read_inside,
     shown_state_of,
-    unreachable_job_ids,
     wait_sentence_of,
 )
 from scheduler.selectors.machines.emptying import likely_end
+from scheduler.selectors.one_job.header import Header
 from scheduler.selectors.printed.progress import Progress, progress_of
 from scheduler.selectors.queues import place_in_team, position_in_queue
 from scheduler.selectors.telemetry import job_series, may_read_metrics
@@ -79,8 +78,9 @@ class AttemptCard:
     waited: timedelta | None
 
 
-def job_frame(viewer: User, job: Job) -> dict[str, Any]:
+def job_frame(viewer: User, header: Header) -> dict[str, Any]:
     """What every tab of a job needs: the header, its buttons, and which tabs there are."""
+    job = header.job
     return {
         "job": job,
         "actions": job_actions(viewer, job),
@@ -88,15 +88,15 @@ def job_frame(viewer: User, job: Job) -> dict[str, Any]:
         "is_elastic": ".." in str(job.spec.get("nodes", "")),
         "is_waiting": job.state in WAITING_JOB_STATES,
         "is_final": job.state in FINAL_JOB_STATES,
-        "is_unreachable": bool(unreachable_job_ids([job])),
+        "is_unreachable": header.is_unreachable,
         "may_read": may_read_inside(viewer, job),
         "may_see_cost": may_see_cost(viewer, job),
         "may_measure": may_read_metrics(viewer, job),
         "stop": job.spec.get("stop", {}),
         "is_paused": shown_state_of(job) == "paused",
         "sign": _sign(job),
-        "saved": latest_saved(viewer, job),
-        "events_count": job_events(viewer, job).count(),
+        "saved": header.saved,
+        "events_count": header.events_count,
     }
 
 
@@ -107,13 +107,12 @@ def _sign(job: Job) -> str:
     return SIGNS.get(word, SIGNS["held"])
 
 
-def overview(viewer: User, job: Job, *, now: datetime) -> dict[str, Any]:
-    """The whole overview."""
-    frame = job_frame(viewer, job)
+def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
+    """The whole overview; `header` with EVENTS_SHOWN events."""
+    job, frame = header.job, job_frame(viewer, header)
     attempts = list(attempts_of(viewer, job))
     series = job_series(viewer, job) if attempts and frame["may_measure"] else []
     cost = job_cost(viewer, job, now=now) if frame["may_see_cost"] else None
-    events = list(job_events(viewer, job).reverse()[:EVENTS_SHOWN])
     return frame | {
         "now": now,
         "attempts": [_card(a, earlier, job) for a, earlier in _with_previous(attempts)],
@@ -128,7 +127,7 @@ def overview(viewer: User, job: Job, *, now: datetime) -> dict[str, Any]:
         "charts": device_charts(series)[:2],
         "since": latest(series),
         "is_simulated": any(one.is_simulated for one in series) or _is_simulated(attempts),
-        "events": [event_line(event) for event in events],
+        "events": [event_line(event) for event in header.events],
         "tier": Tier(job.tier).name.lower(),
         "sentence": end_sentence_of(job),
         "triage": _triage(viewer, job, attempts),

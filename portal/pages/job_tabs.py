@@ -21,6 +21,7 @@ from portal.reports.spec_text import command_line_of, yaml_of
 from scheduler.loop.answering import answer_for, before_answers
 from scheduler.models import Job
 from scheduler.selectors.jobs import attempts_of, get_visible_job, job_events, shown_spec
+from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.telemetry import job_series
 from scheduler.selectors.usage import job_cost
 
@@ -30,8 +31,8 @@ MAX_ATTEMPT = 10_000
 
 def _frame(request: HttpRequest, pk: int, tab: str) -> tuple[User, Job, dict[str, Any]]:
     viewer = viewer_of(request)
-    job = get_visible_job(viewer, pk)
-    return viewer, job, job_frame(viewer, job) | {"tab": tab, "now": timezone.now()}
+    header = job_with_header(viewer, pk)
+    return viewer, header.job, job_frame(viewer, header) | {"tab": tab, "now": timezone.now()}
 
 
 @page("GET")

@@ -13,7 +13,7 @@ from django.utils import timezone
 from portal.forms.filters import read_cursor, unknown_parameters, write_cursor
 from portal.forms.grammar.jobs import EXAMPLES, KEYS, parse_job_query
 from portal.pages.access import page, said_and_back, viewer_of
-from portal.pages.job_page import job_frame, overview
+from portal.pages.job_page import EVENTS_SHOWN, job_frame, overview
 from portal.pages.job_rows import job_rows, rows_and_sets
 from portal.pages.listing.columns import columns_here
 from portal.pages.listing.job_csv import job_csv
@@ -27,6 +27,7 @@ from scheduler.selectors.jobs import (
     one_of_each_set,
     visible_jobs,
 )
+from scheduler.selectors.one_job.header import job_with_header
 from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job
 from scheduler.states import JobState
 
@@ -124,17 +125,17 @@ def _totals(found: QuerySet[Job]) -> dict[str, Any]:
 def job_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     """One job. `?part=` answers with the region that a hint asked for."""
     viewer, now = viewer_of(request), timezone.now()
-    job = get_visible_job(viewer, pk)
     part = request.GET.get("part", "")
     if part == "head":
         tab = request.GET.get("tab", "")
-        context = job_frame(viewer, job) | {
+        context = job_frame(viewer, job_with_header(viewer, pk)) | {
             "tab": tab if tab in TABS else "",
             "now": now,
             "is_part": True,
         }
         return render(request, "jobs/_head.html", context)
-    context = overview(viewer, job, now=now)
+    header = job_with_header(viewer, pk, events=EVENTS_SHOWN)
+    context = overview(viewer, header, now=now)
     if part in ("live", "side"):
         response = render(request, f"jobs/detail.html#{part}", context)
         latest = context["latest"]
@@ -143,7 +144,7 @@ def job_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
             response["HX-Refresh"] = "true"
         return response
     if context["may_read"]:
-        context["log"] = log_view(viewer, job, LogAsk(None, 0, None, EMBEDDED))
+        context["log"] = log_view(viewer, header.job, LogAsk(None, 0, None, EMBEDDED))
     return render(request, "jobs/detail.html", context)
 
 

@@ -10,6 +10,7 @@ from operator import or_
 from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
+from django.db.models.expressions import Combinable
 from django.db.models.fields.json import KeyTransform
 
 from accounts.errors import NotFound
@@ -67,9 +68,11 @@ def visible_jobs(viewer: User) -> QuerySet[Job]:
     return jobs.filter(project__in=projects_visible_to(viewer))
 
 
-def get_visible_job(viewer: User, pk: int) -> Job:
-    """Raises NotFound for a missing and for a foreign job alike."""
-    job = visible_jobs(viewer).filter(pk=pk).first() if 0 < pk <= MAX_PK else None
+def get_visible_job(viewer: User, pk: int, **along: Combinable) -> Job:
+    """`along`: what else this statement gives, as its attributes. Raises NotFound for a missing and
+    for a foreign job alike."""
+    found = visible_jobs(viewer).annotate(**along)
+    job = found.filter(pk=pk).first() if 0 < pk <= MAX_PK else None
     if job is None:
         raise NotFound("There is no such job for you.")
     job.seen_by = viewer
@@ -269,8 +272,6 @@ def has_submitted(viewer: User) -> bool:
 def unreachable_job_ids(jobs: list[Job]) -> set[int]:
     """Which of these live jobs sit on a node that is silent now; one query."""
     live = [job.pk for job in jobs if job.state in LIVE_JOB_STATES]
-    if not live:
-        return set()
     return set(
         Placement.objects.filter(
             attempt__job__in=live,

@@ -23,7 +23,7 @@ from scheduler.loop.changing import (
     read_change,
 )
 from scheduler.models import Job
-from scheduler.selectors.jobs import get_visible_job
+from scheduler.selectors.one_job.header import job_with_header
 from scheduler.services.changing.sizes import sizes_offered
 from scheduler.services.jobs import check_actor
 from scheduler.spec.units import format_duration
@@ -37,12 +37,13 @@ def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
     """`?time_limit=&tier=&nodes=` shows what it would do, a POST of the same does it; `?pause=1`
     shows whom a pause lets start sooner."""
     viewer, now = viewer_of(request), timezone.now()
-    job = get_visible_job(viewer, pk)
+    header = job_with_header(viewer, pk)
+    job = header.job
     asked = request.POST if request.method == "POST" else request.GET
     limit, tier, nodes, pause = (asked.get(name, "").strip()[:40] for name in PARAMETERS)
     if request.method == "POST":
         check_actor(viewer, job, None)
-    context = job_frame(viewer, job) | {
+    context = job_frame(viewer, header) | {
         "now": now,
         "limit": limit or format_duration(job.time_limit_s),
         "tier": tier or Tier(job.tier).name.lower(),

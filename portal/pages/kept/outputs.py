@@ -12,18 +12,19 @@ from portal.reports.downloads import as_download
 from scheduler.conf import load_conf
 from scheduler.selectors.jobs import get_visible_job
 from scheduler.selectors.kept.outputs import get_output, outputs_of
+from scheduler.selectors.one_job.header import job_with_header
 
 
 @page("GET")
 def job_outputs(request: HttpRequest, pk: int) -> HttpResponseBase:
     """All files, also those that are not kept and why; `?part=files` is the list alone."""
     viewer = viewer_of(request)
-    job = get_visible_job(viewer, pk)
+    header = job_with_header(viewer, pk)
     conf = load_conf()
-    context = job_frame(viewer, job) | {
+    context = job_frame(viewer, header) | {
         "tab": "files",
         "now": timezone.now(),
-        "outputs": outputs_of(viewer, job),
+        "outputs": outputs_of(viewer, header.job),
         "caps": {
             "file": conf.output_file_mib * 1024 * 1024,
             "job": conf.output_job_mib * 1024 * 1024,

@@ -26,8 +26,9 @@ from portal.reports.log_rows import MergedRow, arrival_of, merged_rows
 from portal.terminal import render_lines
 from portal.terminal.search import Finder, find_lines
 from scheduler.models import Attempt, Job, Placement
-from scheduler.selectors.jobs import attempts_of, get_visible_job
+from scheduler.selectors.jobs import attempts_of
 from scheduler.selectors.logs import get_readable_placement, log_is_complete, stream_lines
+from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.printed.merging import Merged, merged_log
 
 PARAMETERS = ("attempt", "ranks", "before", "q", "mode", "part")
@@ -72,7 +73,8 @@ def job_log_ranks(request: HttpRequest, pk: int) -> HttpResponseBase:
     """`?before=` a moment turns to earlier lines, `?q=` says in which ranks a text is found,
     `?ranks=0,3` puts these side by side."""
     viewer = viewer_of(request)
-    job = get_visible_job(viewer, pk)
+    header = job_with_header(viewer, pk)
+    job = header.job
     ask = _read_ask(request)
     get_readable_placement(viewer, job)
     attempts = list(attempts_of(viewer, job))
@@ -86,7 +88,7 @@ def job_log_ranks(request: HttpRequest, pk: int) -> HttpResponseBase:
     merged = merged_log(shown, before=ask.before, count=WINDOW)
     urls, rows = _urls(job, placements), list(_rows(merged, ask.find))
     part = "#rows" if request.GET.get("part") == "rows" else ""
-    context = job_frame(viewer, job) | {
+    context = job_frame(viewer, header) | {
         "tab": "logs",
         "now": timezone.now(),
         "problems": ask.problems,

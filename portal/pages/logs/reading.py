@@ -16,6 +16,7 @@ from portal.pages.job_page import job_frame
 from portal.pages.logs.window import WINDOW, LogAsk, log_view, read_ask
 from scheduler.selectors.jobs import attempts_of, get_visible_job
 from scheduler.selectors.logs import get_readable_placement, stream_log
+from scheduler.selectors.one_job.header import job_with_header
 
 # `q`, `mode`, `ts` and `wrap` are read by the script.
 PARAMETERS = ("attempt", "rank", "from_line", "count", "q", "mode", "ts", "wrap")
@@ -26,7 +27,8 @@ _KINDS = ("", "raw", "gz")
 def job_logs(request: HttpRequest, pk: int) -> HttpResponseBase:
     """The log on its own page; without a script the pages are turned by links."""
     viewer = viewer_of(request)
-    job = get_visible_job(viewer, pk)
+    header = job_with_header(viewer, pk)
+    job = header.job
     problems = []
     try:
         ask = read_ask(request)
@@ -37,7 +39,7 @@ def job_logs(request: HttpRequest, pk: int) -> HttpResponseBase:
     except NotFound:
         problems.append("This job has no such attempt or rank; this is the latest attempt.")
         log = log_view(viewer, job, LogAsk(None, 0, None, WINDOW))
-    context = job_frame(viewer, job) | {
+    context = job_frame(viewer, header) | {
         "tab": "logs",
         "now": timezone.now(),
         "problems": problems,

@@ -1,0 +1,1 @@
+"""What the pages of one job show, in as few statements as they take."""

@@ -1,0 +1,42 @@
+"""Rows that come along with the row of another statement, as JSON in one of its columns.
+
+For the few rows that stand beside one thing, such as the last events of a job: a statement less,
+and no join that would repeat the wide row for each of them.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db.models import F, QuerySet
+from django.db.models.expressions import Combinable
+
+from accounts.trees import AsJson
+
+
+def carried(rows: QuerySet[Any], *fields: str | Combinable) -> AsJson:
+    """An expression with these fields of `rows`, which may name the outer row by OuterRef."""
+    named = {
+        f"c{number}_": F(field) if isinstance(field, str) else field
+        for number, field in enumerate(fields)
+    }
+    return AsJson(rows.annotate(**named).values_list(*named), columns=", ".join(named))
+
+
+def unpacked(text: str | None) -> list[list[Any]]:
+    """The rows of such a column, in no order."""
+    rows: list[list[Any]] = json.loads(text or "[]")
+    return rows
+
+
+def read_moment(text: str) -> datetime:
+    """A time among them, as either database writes it."""
+    read = datetime.fromisoformat(text)
+    return read if read.tzinfo else read.replace(tzinfo=UTC)
+
+
+def document(value: Any) -> Any:
+    """A JSON field among them; where the database has no such type it is a text."""
+    return json.loads(value) if isinstance(value, str) else value

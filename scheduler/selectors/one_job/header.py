@@ -1,0 +1,92 @@
+"""A job with what the header of its pages says, in the statement that finds the job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, Exists, Subquery
+from django.db.models.functions import Coalesce
+
+from accounts.models import User
+from scheduler.models import Attempt, Job, JobEvent, Placement
+from scheduler.selectors.checkpoints import Saved
+from scheduler.selectors.jobs import get_visible_job, may_read_inside
+from scheduler.selectors.one_job.carried import carried, document, read_moment, unpacked
+from scheduler.states import LIVE_JOB_STATES, NodeState
+
+_SILENT = (NodeState.SILENT, NodeState.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """`is_unreachable`: it lives on a node that is silent now. `saved`: the last checkpoint.
+
+    `events`: the latest of its `events_count`, as many as were asked for, the newest first.
+    """
+
+    job: Job
+    is_unreachable: bool
+    saved: Saved | None
+    events_count: int
+    events: list[JobEvent]
+
+
+def job_with_header(viewer: User, pk: int, *, events: int = 0) -> Header:
+    """One statement; raises NotFound for a missing and for a foreign job alike.
+
+    It equals `get_visible_job`, then `unreachable_job_ids`, `latest_saved` and `job_events`.
+    """
+    history = JobEvent.objects.filter(job=pk).order_by()
+    count = history.values("job").annotate(count_=Count("pk")).values("count_")
+    held = Placement.objects.filter(attempt__job=pk, ended_at=None, node__state__in=_SILENT)
+    more: dict[str, Any] = {
+        "silent_": Exists(held),
+        "saved_": _checkpoint(pk),
+        "count_": Coalesce(Subquery(count), 0),
+    }
+    if events:
+        more["events_"] = _latest(history, events)
+    job: Any = get_visible_job(viewer, pk, **more)
+    return Header(
+        job,
+        job.silent_ and job.state in LIVE_JOB_STATES,
+        _saved(viewer, job, job.saved_),
+        job.count_,
+        _events(job, job.events_) if events else [],
+    )
+
+
+def _checkpoint(pk: int) -> Any:
+    told = Attempt.objects.filter(job=pk, checkpoint_at__isnull=False, placements__rank=0)
+    fields = ("number", "step", "bytes", "digest", "at", "path")
+    columns = [name if name == "number" else f"checkpoint_{name}" for name in fields]
+    return carried(told.order_by("-number")[:1], *columns, "placements__node__name")
+
+
+def _saved(viewer: User, job: Job, told: str) -> Saved | None:
+    for number, step, size, digest, at, path, node in unpacked(told):
+        path = path if may_read_inside(viewer, job) else ""
+        return Saved(number, step or 0, size or 0, digest, read_moment(at), node, path)
+    return None
+
+
+def _latest(history: Any, most: int) -> Any:
+    return carried(
+        history.order_by("-pk")[:most],
+        "pk", "at", "kind", "from_state", "to_state", "detail",
+        "actor", "actor__username", "actor__display_name",
+    )  # fmt: skip
+
+
+def _events(job: Job, told: str) -> list[JobEvent]:
+    """As the database has them; of who did it only the names."""
+    found = []
+    for pk, at, kind, begin, end, detail, who, *names in unpacked(told):
+        actor = None
+        if who is not None:
+            actor = User(pk=who, username=names[0], display_name=names[1])
+        event = JobEvent(pk=pk, job=job, kind=kind, from_state=begin, to_state=end, actor=actor)
+        event.at, event.detail = read_moment(at), document(detail)
+        found.append(event)
+    return sorted(found, key=lambda event: event.pk, reverse=True)
