@@ -100,8 +100,8 @@ class Stack:
         self.accounts = tuple(Account(**each) for each in prepared["accounts"])
         self.api_tokens = prepared["api_tokens"]
         self.tell("starting the portal and the scheduler")
-        for program in programs.servers(self.address, reloads=self.options.reloads):
-            self.supervisor.start_program(program.name)
+        for name in self._servers():
+            self.supervisor.start_program(name)
         self._wait_ready()
         for node in self.options.nodes:
             self.tell(f"starting node {node.name}")
@@ -128,6 +128,10 @@ class Stack:
         if has_own_broker:
             mine.insert(0, programs.own_broker(self.places))
         return mine + [programs.agent(node, self.places) for node in self.options.nodes]
+
+    def _servers(self) -> list[str]:
+        """Names of what runs beside the broker and the nodes, in the order of their start."""
+        return [each.name for each in programs.servers(self.address, reloads=self.options.reloads)]
 
     def environment(self) -> dict[str, str]:
         """What the programs of this stack are told."""

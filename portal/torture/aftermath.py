@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
+from email import message_from_bytes
+from email.policy import default
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,8 @@ def read_tables(database: str) -> dict[str, list[Row]]:
     """Every row that an invariant looks at; moments as epoch seconds."""
     found: dict[str, list[Row]] = {}
     with psycopg.connect(database, row_factory=dict_row) as line:
+        # All of one moment, also while others write.
+        line.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         for table in _TABLES:
             rows = line.execute(f'SELECT * FROM "scheduler_{table}"')  # noqa: S608
             found[table] = [_plain(row) for row in rows]
@@ -59,12 +63,14 @@ def read_pieces(store: Path, chunks: Iterable[Row]) -> dict[str, bytes]:
     return found
 
 
-def wait_for_the_end(database: str, patience_s: float) -> list[tuple[int, str]]:
+def wait_for_the_end(
+    database: str, patience_s: float, *, or_if: Callable[[], bool] = lambda: False
+) -> list[tuple[int, str]]:
     """Jobs that are not over, at the latest after `patience_s`: number and state."""
     deadline = time.monotonic() + patience_s
     while True:
         left = _unfinished(database)
-        if left == [] or time.monotonic() > deadline:
+        if left == [] or time.monotonic() > deadline or or_if():
             return left or []
         time.sleep(0.5)
 
@@ -78,6 +84,18 @@ def _unfinished(database: str) -> list[tuple[int, str]] | None:
             return [(int(pk), str(state)) for pk, state in rows]
     except psycopg.Error:
         return None
+
+
+def subjects_of_mails(folder: Path) -> list[str]:
+    """What was really sent, a subject a mail: without a server of mails they become files."""
+    found = []
+    for path in folder.glob("*") if folder.is_dir() else ():
+        # A mail is one message, and only a line of dashes stands between two.
+        for text in path.read_bytes().split(b"-" * 79):
+            subject = message_from_bytes(text.strip(), policy=default)["subject"]
+            if subject:
+                found.append(str(subject).removeprefix("Trainyard: "))
+    return found
 
 
 def locks_still_held(folder: Path) -> list[str]:

@@ -16,6 +16,8 @@ overdue   job, state: not over long after the last fault
 peek      job, status: a stranger asked for it
 revoked   token; used: token, status
 verified  ok, words: what `verify_ledger` said
+heard     node, times: when it asked, and when it was answered, in pairs
+restored  starts, clashes, left: after the rows were put back to what they had been before
 """
 
 from __future__ import annotations
@@ -44,12 +46,15 @@ class Diary:
         """Write one fact down; `at` is now unless given."""
         line = json.dumps({"kind": kind, "at": time.time(), **facts})
         with self._lock:
-            self._file.write(line + "\n")
-            self._file.flush()
+            # Who has not gone home when a run is cut short has nothing to tell any more.
+            if not self._file.closed:
+                self._file.write(line + "\n")
+                self._file.flush()
 
     def close(self) -> None:
         """No more facts."""
-        self._file.close()
+        with self._lock:
+            self._file.close()
 
 
 def read_lines(path: Path) -> list[Row]:
@@ -69,6 +74,17 @@ class Evidence:
     tables: Mapping[str, Iterable[Row]] = field(default_factory=dict)
     pieces: Mapping[str, bytes] = field(default_factory=dict)
     rules: Mapping[str, Any] = field(default_factory=dict)
+
+    def real(self, moment: float) -> float:
+        """A moment of the installation's clocks, which may have been put forward, by ours."""
+        ahead_s = 0.0
+        for at, by_s in self.rules.get("steps", ()):
+            if moment <= at + ahead_s:
+                break
+            # What lies between was skipped: nothing but a deadline can be there.
+            moment = max(moment, at + ahead_s + by_s)
+            ahead_s += by_s
+        return moment - ahead_s
 
     def told(self, kind: str) -> list[Row]:
         """All facts of one kind."""

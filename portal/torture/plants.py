@@ -19,8 +19,9 @@ class Plant:
 
     `in_agent` and `in_guard`: the agent's process, and the bare one that forks supervisors.
     Faults that it does not need only keep jobs from coming, on a slow machine all of them.
-    So many accepted jobs and faults are `enough` to show it, however slow the machine is.
-    `settle_s` is the patience with what never ends.
+    `shows`: the invariants that break, which are looked at all the time: with the first break it is
+    over. So many accepted jobs and faults are `enough` to show it, however slow the machine is.
+    `settle_s` is the patience with what never ends. `with_standby`: it takes two schedulers.
     """
 
     words: str
@@ -28,10 +29,12 @@ class Plant:
     in_agent: Callable[[], None] | None = None
     in_guard: Callable[[], None] | None = None
     sql: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ("agent-kill",)
-    jobs: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ("short",)
+    shows: tuple[str, ...] = ()
     enough: tuple[int, int] = (10, 0)
     settle_s: float = 20.0
+    with_standby: bool = False
 
 
 def _two_leaders() -> None:
@@ -215,27 +218,36 @@ PLANTS: Mapping[str, Plant] = {
             "DROP INDEX one_open_segment_per_device",
         ),
         enough=(20, 0),
+        shows=("I1", "I3", "I4", "I6"),
+        with_standby=True,
     ),
     "accrued-twice": Plant(
         "devices are charged twice",
         on_server=_accrue_twice,
         sql=("DROP INDEX accrual_once_per_period",),
+        shows=("I22",),
     ),
-    "log-shifted": Plant("chunks of logs are a byte off", on_server=_shift_logs),
-    "submit-forgotten": Plant("some accepted jobs are never written", on_server=_forget_submits),
+    "log-shifted": Plant("chunks of logs are a byte off", on_server=_shift_logs, shows=("I17",)),
+    "submit-forgotten": Plant(
+        "some accepted jobs are never written", on_server=_forget_submits, shows=("I14",)
+    ),
     "key-forgotten": Plant(
         "idempotency keys are not kept",
         on_server=_forget_keys,
         kinds=("cut-submits",),
         enough=(10, 3),
+        shows=("I15",),
     ),
-    "past-cancelled": Plant("a final state is changed by a cancel", on_server=_cancel_the_past),
+    "past-cancelled": Plant(
+        "a final state is changed by a cancel", on_server=_cancel_the_past, shows=("I4",)
+    ),
     "given-up-early": Plant(
         "silent nodes are given up before they have killed what runs there",
         on_server=_give_up_early,
         kinds=("silence",),
         jobs=("lasting",),
         enough=(6, 3),
+        shows=("I6",),
     ),
     "called-success": Plant(
         "an end that nobody saw counts as success",
@@ -243,6 +255,7 @@ PLANTS: Mapping[str, Plant] = {
         kinds=("supervisor-kill", "reboot"),
         jobs=("long",),
         enough=(6, 4),
+        shows=("I7",),
     ),
     "pid-believed": Plant(
         "a supervisor is known by its pid alone",
@@ -251,12 +264,14 @@ PLANTS: Mapping[str, Plant] = {
         jobs=("long",),
         enough=(6, 3),
         settle_s=60.0,
+        shows=("I8",),
     ),
     "left-behind": Plant(
         "processes of ended jobs live on",
         in_agent=_leave_behind,
         in_guard=_leave_behind,
         jobs=("daemon",),
+        shows=("I2",),
     ),
     "started-again": Plant(
         "a returning agent starts what runs already, and nothing refuses it",
@@ -265,5 +280,6 @@ PLANTS: Mapping[str, Plant] = {
         kinds=("agent-replaced",),
         jobs=("lasting",),
         enough=(6, 4),
+        shows=("I2", "I5", "I6"),
     ),
 }

@@ -11,6 +11,7 @@ from portal.torture.history import Row
 
 PROJECT, POOL = "vision/digits", "default"
 GPUS_PER_NODE = 4
+TIME_LIMIT_S = 300
 NEEDLE = "torture-needle-5d7f0c"
 
 # Locks are the kernel's word for who is alive: they need no clock, and a process that was left
@@ -112,7 +113,7 @@ def document(
         "project": PROJECT,
         "pool": POOL,
         "memory": "16MiB",
-        "time_limit": "5m",
+        "time_limit": TIME_LIMIT_S,
         "stop": {"grace": "2s"},
         "script": script,
         **shape,

@@ -10,10 +10,12 @@ import asyncio
 import contextlib
 import random
 import threading
+import time
 from dataclasses import dataclass, field
 
 _HELD_S = 120.0
 _HEAD_END = b"\r\n\r\n"
+_SYNC = b"/api/agent/v1/sync "
 
 
 @dataclass
@@ -42,6 +44,8 @@ class Proxy:
     weather: Weather = field(default_factory=Weather)
     port: int = 0
     hits: int = 0
+    # Syncs whose success was told to the caller: when they were asked, and when answered.
+    heard: list[tuple[float, float]] = field(default_factory=list)
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _server: asyncio.Server | None = None
@@ -95,7 +99,7 @@ class Proxy:
 
     async def _pass_on(self, head: bytes, body: bytes, writer: asyncio.StreamWriter) -> bool:
         """One request there and its answer back; False: the connection ends."""
-        weather, roll = self.weather, self.dice.random
+        weather, roll, asked_at = self.weather, self.dice.random, time.time()
         if weather.refuse and roll() < weather.refuse:
             self.hits += 1
             writer.write(_refusal(self.dice.choice(weather.refusals)))
@@ -122,6 +126,8 @@ class Proxy:
             return False
         writer.write(answer)
         await writer.drain()
+        if answer.startswith(b"HTTP/1.1 2") and _SYNC in head[: head.index(b"\r\n")]:
+            self.heard.append((asked_at, time.time()))
         return False
 
     async def _ask(self, head: bytes, body: bytes) -> bytes:

@@ -24,13 +24,15 @@ from portal.embedded.places import ROOT, Places, StackProblem, free_port
 from portal.embedded.postgres import Cluster, NoPostgres
 from portal.embedded.programs import python
 from portal.torture import aftermath
-from portal.torture.crowd import Crowd
 from portal.torture.faults import FAULTS, Hand
+from portal.torture.faults.storm import Storm
 from portal.torture.history import Diary, Evidence, read_lines
 from portal.torture.invariants import check_all
-from portal.torture.program import NEEDLE, PROJECT, make_witness, read_witness
+from portal.torture.people import Crowd
+from portal.torture.program import PROJECT, make_witness, read_witness
 from portal.torture.proxy import Proxies
-from portal.torture.storm import Storm
+from portal.torture.restoring import restore
+from portal.torture.watching import Watch, rules_of
 from portal.torture.yard import Timers, Yard
 
 _MAX_SHOWN = 20
@@ -39,9 +41,11 @@ _MAX_SHOWN = 20
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What to run. `divide`: the product's timers by this. `kinds` of faults and `jobs`: all when
-    empty.
+    empty. `first`: kinds that strike before all others.
 
     `settle_s`, beyond what the timers take, is how long the last jobs may need afterwards.
+    `restores`: at the end the database is put back to an earlier moment. `watch`: invariants that
+    are looked at all the time: the run is over with the first break, and only these `kinds` strike.
     Once there were `enough` accepted jobs and faults, the storm is over before its time.
     `sql` is carried out before people come: what a planted bug needs of the database.
     """
@@ -52,9 +56,13 @@ class Choice:
     divide: int = 20
     pause_s: float = 1.2
     settle_s: float = 60.0
+    restores: bool = False
+    watch: Sequence[str] = ()
+    with_standby: bool = True
     enough: tuple[int, int] = (0, 0)
     plant: str = ""
     kinds: Sequence[str] = ()
+    first: Sequence[str] = ()
     jobs: Sequence[str] = ()
     sql: Sequence[str] = ()
     history: Path | None = None
@@ -75,8 +83,10 @@ def run(choice: Choice) -> dict[str, Any]:
         with installed(choice, folder) as yard:
             choice.tell(f"{choice.agents} nodes are up after {time.monotonic() - began:.0f} s")
             _prepare(yard, choice)
-            _storm(yard, choice, diary, witness)
-            evidence = _look(yard, diary, witness, choice)
+            evidence = _storm(yard, choice, diary, witness)
+            yard.is_given_up = evidence is not None
+            if evidence is None:
+                evidence = _look(yard, diary, witness, choice)
             return _figures(choice, evidence)
     finally:
         diary.close()
@@ -100,6 +110,7 @@ def installed(choice: Choice, folder: Path) -> Iterator[Yard]:
                 agents=choice.agents,
                 port=free_port() or 0,
                 plant=choice.plant,
+                with_standby=choice.with_standby,
                 tell=choice.tell,
             )
             try:
@@ -132,34 +143,46 @@ def _prepare(yard: Yard, choice: Choice) -> None:
             line.execute(statement)
 
 
-def _storm(yard: Yard, choice: Choice, diary: Diary, witness: Path) -> None:
+def _storm(yard: Yard, choice: Choice, diary: Diary, witness: Path) -> Evidence | None:
+    """Until all is quiet again; what showed a break before, where one is watched for."""
     over = threading.Event()
     proxy = yard.proxies.open(yard.address)
     hand = Hand(yard, random.Random(choice.seed), proxy, over)
-    kinds = [name for name in choice.kinds or FAULTS if _can(name, yard)]
+    wanted = choice.kinds if choice.watch else choice.kinds or FAULTS
+    kinds = [name for name in wanted if _can(name, yard)]
     crowd = Crowd(yard, diary, choice.seed, witness, proxy.address, over)
-    crowd.only = choice.jobs
-    storm = Storm(hand, diary, kinds, choice.pause_s)
+    crowd.only, crowd.is_whole = choice.jobs, not choice.watch
+    storm = Storm(hand, diary, kinds, choice.pause_s, first=choice.first)
+    watch = Watch(yard, diary, witness, choice.watch)
     crowd.start()
     storm.start()
     deadline, said = time.monotonic() + choice.minutes * 60, ""
     while (left_s := deadline - time.monotonic()) > 0 and not _is_enough(choice, crowd, storm):
-        time.sleep(min(1.0 if any(choice.enough) else 20.0, left_s))
+        time.sleep(min(1.0 if choice.watch else 20.0, left_s))
         said = f"{len(crowd.jobs)} jobs accepted, {storm.hits} faults"
-        if not any(choice.enough):
+        if not choice.watch:
             choice.tell(f"{said}, {max(0.0, left_s):.0f} s to go")
+        elif watch.has_seen():
+            break
     over.set()
     storm.join()
     hand.heal()
-    choice.tell(f"{said}; the storm is over, waiting for what is on its way")
-    crowd.join()
-    patience_s = 2 * yard.timers.lost_after_s + choice.settle_s
-    for job, state in aftermath.wait_for_the_end(yard.database, patience_s):
-        diary.note("overdue", job=job, state=state)
-    crowd.cancel_the_past()
-    for other in hand.bystanders:
-        other.kill()
-        other.wait()
+    try:
+        if not watch.has_seen():
+            choice.tell(f"{said}; the storm is over, waiting for what is on its way")
+            crowd.join()
+            patience_s = 2 * yard.timers.lost_after_s + choice.settle_s
+            for job, state in aftermath.wait_for_the_end(
+                yard.database, patience_s, or_if=watch.has_seen
+            ):
+                diary.note("overdue", job=job, state=state)
+        if watch.evidence is None:
+            crowd.cancel_the_past()
+    finally:
+        for other in hand.bystanders:
+            other.kill()
+            other.wait()
+    return watch.evidence
 
 
 def _is_enough(choice: Choice, crowd: Crowd, storm: Storm) -> bool:
@@ -178,7 +201,7 @@ def _look(yard: Yard, diary: Diary, witness: Path, choice: Choice) -> Evidence:
     tables = aftermath.read_tables(yard.database)
     _note_what_is_shown(yard, diary)
     done = subprocess.run(
-        python("manage.py", "verify_ledger"),
+        yard.under(python("-m", "django", "verify_ledger")),
         cwd=ROOT,
         env=yard.environment(),
         capture_output=True,
@@ -191,7 +214,12 @@ def _look(yard: Yard, diary: Diary, witness: Path, choice: Choice) -> Evidence:
     pieces = aftermath.read_pieces(yard.places.state / "files", tables["logchunk"])
     if choice.history is not None:
         choice.history.with_suffix(".tables.json").write_text(json.dumps(tables))
-    rules = {"needle": NEEDLE, "ended_at": time.time(), "stop_within_s": 90.0}
+    for node, proxy in yard.proxy_of.items():
+        diary.note("heard", node=node, times=list(proxy.heard))
+    rules = rules_of(yard)
+    if choice.restores:
+        choice.tell("the database is put back to an earlier moment")
+        diary.note("restored", **restore(yard, witness.parent))
     return Evidence(read_lines(diary.path), tables, pieces, rules)
 
 
@@ -229,6 +257,7 @@ def _figures(choice: Choice, evidence: Evidence) -> dict[str, Any]:
         "own_5xx": _own_errors(evidence),
         "ends": dict(Counter(each["end_reason"] for each in evidence.rows("attempt"))),
         "looked_at": {name: finding.looked_at for name, finding in found.items()},
+        "not_looked_at": [name for name, finding in found.items() if not finding.looked_at],
         "invariant_breaks": len(breaks),
         "breaks": breaks[:_MAX_SHOWN],
         "recovery": aftermath.recovery_by_kind(evidence.facts, evidence.tables),  # type: ignore[arg-type]

@@ -1,25 +1,31 @@
-"""Run one of the product's programs with a planted bug, or on a node that was "started anew".
+"""Run a program of the product with a planted bug, another boot, or a clock that can be set.
 
-`python -m portal.torture.under PLANT BOOT_FILE -m MODULE ARGUMENT…`; `-` for neither. This is the
-one door for bugs: they are put into a program from outside as it starts, never into its paths.
+`python -m portal.torture.under PLANT BOOT_FILE CLOCKS -m MODULE ARGUMENT…`; `-` for none. `CLOCKS`:
+files, with `:` between, each with seconds that are added to this program's clock, now and later.
+This is the one door for bugs: they are put in from outside as a program starts, not into its paths.
 Standard library only, as far as it is imported by the bare processes that start supervisors.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import runpy
 import sys
+import time
 from functools import cache
 from pathlib import Path
 
 _NONE = "-"
+_LOOK_EVERY_S = 0.02
 
 
-def prepare(plant: str, boot_file: str) -> None:
-    """Put the bug and the boot's name into this process, and into the supervisors it will start."""
+def prepare(plant: str, boot_file: str, clocks: str = _NONE) -> None:
+    """Put all of it into this process, and the same into the supervisors that it will start."""
     from scheduler.agent.runtime import forkserver, processes
 
+    if clocks != _NONE:
+        _set_clock([Path(each) for each in clocks.split(":")], is_server=boot_file == _NONE)
     if boot_file != _NONE:
         name = Path(boot_file).read_text(encoding="ascii").strip()
 
@@ -31,7 +37,7 @@ def prepare(plant: str, boot_file: str) -> None:
         line = (
             "import sys; sys.path.insert(0, sys.argv[1]);"
             "from portal.torture.under import prepare;"
-            f"prepare({plant!r}, {boot_file!r});"
+            f"prepare({plant!r}, {boot_file!r}, {clocks!r});"
         )
         rest = "from scheduler.agent.runtime.forkserver import serve; serve(int(sys.argv[2]))"
         forkserver._BOOTSTRAP = line + rest
@@ -51,6 +57,30 @@ def prepare(plant: str, boot_file: str) -> None:
             work()
 
 
+def _set_clock(files: list[Path], *, is_server: bool) -> None:
+    """Moments are so much later; what lasts is measured by clocks that nobody sets."""
+    real, seen = time.time, [float("-inf"), 0.0]
+
+    def ahead_s() -> float:
+        if time.monotonic() - seen[0] > _LOOK_EVERY_S:
+            with contextlib.suppress(OSError, ValueError):
+                seen[1] = sum(float(path.read_text(encoding="ascii")) for path in files)
+            seen[0] = time.monotonic()
+        return seen[1]
+
+    def shifted() -> float:
+        return real() + ahead_s()
+
+    time.time = shifted
+    if is_server:
+        from datetime import timedelta
+
+        from django.utils import timezone
+
+        unset = timezone.now
+        timezone.now = lambda: unset() + timedelta(seconds=ahead_s())
+
+
 def _set_up_django() -> None:
     import django
 
@@ -60,10 +90,10 @@ def _set_up_django() -> None:
 
 def main(words: list[str]) -> None:
     """Prepare, then become the program."""
-    plant, boot_file, flag, module, *arguments = words
+    plant, boot_file, clocks, flag, module, *arguments = words
     if flag != "-m":
-        sys.exit("under: say PLANT BOOT_FILE -m MODULE")
-    prepare(plant, boot_file)
+        sys.exit("under: say PLANT BOOT_FILE CLOCKS -m MODULE")
+    prepare(plant, boot_file, clocks)
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

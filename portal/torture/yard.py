@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import subprocess
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from portal.embedded.places import Places, StackProblem
 from portal.embedded.postgres import Cluster
-from portal.embedded.programs import BROKER, SCHEDULER, LocalNode, Program
+from portal.embedded.programs import BACKGROUND, BEAT, BROKER, SCHEDULER, LocalNode, Program
 from portal.embedded.stack import Stack, StackOptions
 from portal.torture.program import GPUS_PER_NODE
 from portal.torture.proxy import Proxies, Proxy
@@ -23,6 +24,8 @@ SECOND = f"{SCHEDULER}-2"
 _UIDS, _FIRST_UID = 200, 30_000
 _TMPFS_MIB = 48
 _PATIENCE = 3
+# One file for all programs, and one more for each node's own.
+_EVERYWHERE = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class Timers:
             "TRAINYARD_LOST_SLACK_S": str(self.slack_s),
             "TRAINYARD_START_DEADLINE_S": str(self.of(60, 4)),
             "TRAINYARD_LOG_DRAIN_S": str(self.of(60, 4)),
+            "TRAINYARD_BOOKING_RELEASE_S": str(self.of(900, 60)),
         }
 
     def arguments(self) -> tuple[str, ...]:
@@ -71,7 +75,8 @@ class Timers:
 class Yard(Stack):
     """`start` brings all of it up. Programs die and come back under supervisord, as they would.
 
-    `plant` names a bug that every program carries from its start.
+    `plant` names a bug that every program carries from its start. `with_standby`: a second
+    scheduler.
     """
 
     def __init__(
@@ -84,15 +89,21 @@ class Yard(Stack):
         agents: int,
         port: int,
         plant: str = "",
+        with_standby: bool = True,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.cluster = cluster
         self.timers = timers
         self.plant = plant
         self.points = places.state.parent / "points"
+        self.clocks = places.state.parent / "clocks"
+        self.steps: list[tuple[float, float]] = []
         self.proxies = proxies
         self.proxy_of: dict[str, Proxy] = {}
         self.has_small_disk = False
+        # Nothing of it is looked at any more: it need not end in peace.
+        self.is_given_up = False
+        self.with_standby = with_standby
         options = StackOptions(
             port=port,
             nodes=tuple(_node(number, timers) for number in range(1, agents + 1)),
@@ -122,15 +133,36 @@ class Yard(Stack):
         """As a stack; fail-points have a folder for their orders."""
         self.points.mkdir(exist_ok=True)
         self.points.chmod(0o777)
+        self.clocks.mkdir(exist_ok=True)
+        for name in (_EVERYWHERE, *self.nodes):
+            self.set_clock(name, 0.0)
         super().start()
 
     def stop(self) -> None:
         """Stop everything; the small disk goes as well."""
+        if self.is_given_up:
+            self.supervisor.kill()
         super().stop()
         if self.has_small_disk:
             place = str(self.places.node(self.nodes[-1]))
             subprocess.run(["umount", "-l", place], capture_output=True, check=False)
             self.has_small_disk = False
+
+    def set_clock(self, node: str, ahead_s: float) -> None:
+        """This node's clock is so much ahead of the others' from now on."""
+        fresh = self.clocks / f".{node}.new"
+        fresh.write_text(str(ahead_s), encoding="ascii")
+        fresh.rename(self.clocks / node)
+
+    def put_clocks_forward(self, by_s: float) -> None:
+        """All clocks at once, of servers and nodes: for good."""
+        self.steps.append((time.time(), by_s))
+        self.set_clock(_EVERYWHERE, self.ahead_s)
+
+    @property
+    def ahead_s(self) -> float:
+        """How far the installation's clocks are ahead of the harness's."""
+        return sum(by_s for _, by_s in self.steps)
 
     def new_boot(self, node: str) -> None:
         """From its agent's next start on, this node has been started anew."""
@@ -143,23 +175,42 @@ class Yard(Stack):
         found = []
         for program in super()._programs(has_own_broker):
             found.append(self._carrying(program))
-            if program.name == SCHEDULER:
+            if program.name == SCHEDULER and self.with_standby:
                 words = [word.replace("scheduler@", "scheduler-2@") for word in program.command]
                 found.append(self._carrying(replace(program, name=SECOND, command=tuple(words))))
         return found
 
+    def _servers(self) -> list[str]:
+        """What sends mails and keeps house shows none of the bugs, and takes its time to start."""
+        left_out = (BACKGROUND, BEAT) if self.plant else ()
+        return [name for name in super()._servers() if name not in left_out]
+
     def _carrying(self, program: Program) -> Program:
-        """The same program with its planted bug; agents may also be told of another boot."""
-        node = program.name.removeprefix("node-")
-        boot = str(self.places.node(node) / "boot-id") if node in self.nodes else "-"
-        if program.name == BROKER or (boot == "-" and not self.plant):
+        """The same program with its bug and its clock; agents are also told which boot it is."""
+        if program.name == BROKER:
             return program
-        python, *words = program.command
-        under = ("-m", "portal.torture.under", self.plant or "-", boot)
-        return replace(program, command=(python, *under, *words))
+        node = program.name.removeprefix("node-")
+        return replace(program, command=self.under(program.command, node=node, plant=self.plant))
+
+    def under(
+        self, command: tuple[str, ...], *, node: str = "", plant: str = ""
+    ) -> tuple[str, ...]:
+        """The command with the clock of this yard, and with a node's boot if it is one."""
+        python, *words = command
+        is_node = node in self.nodes
+        boot = str(self.places.node(node) / "boot-id") if is_node else "-"
+        names = (_EVERYWHERE, node) if is_node else (_EVERYWHERE,)
+        clocks = ":".join(str(self.clocks / name) for name in names)
+        carried = ("-m", "portal.torture.under", plant or "-", boot, clocks)
+        return (python, *carried, *words)
+
+    def wait_ready(self) -> None:
+        """Until the portal says that it is."""
+        super()._wait_ready()
 
     def _wait_ready(self) -> None:
-        self.supervisor.start_program(SECOND)
+        if self.with_standby:
+            self.supervisor.start_program(SECOND)
         for _ in range(_PATIENCE):
             # On a machine that does much else, two schedulers take minutes to come up.
             with contextlib.suppress(StackProblem):

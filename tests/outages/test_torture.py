@@ -25,12 +25,14 @@ def _needs_postgres():
 @pytest.mark.timeout(1200)
 def test_a_minute_of_faults_breaks_nothing():
     """With the start, on a machine at rest. How much happens in it is the machine's affair."""
-    choice = Choice(minutes=0.75, seed=1, agents=3, divide=60, pause_s=2.5, tell=print)
+    first = ("clock-node", "clock-forward")
+    choice = Choice(minutes=0.75, seed=1, agents=3, divide=60, pause_s=2.5, first=first, tell=print)
     figures = run(choice)
     assert figures["breaks"] == []
     assert figures["faults"] >= 5 and figures["jobs"] >= 3 and figures["attempts"] >= 3
-    # What nothing happened to has shown nothing.
-    assert sum(looked_at > 0 for looked_at in figures["looked_at"].values()) >= 18
+    # What nothing happened to has shown nothing. Databases are put back in long runs (I27); a busy
+    # machine sees no node leave its quarantine (I10) and no token used after its end (I25).
+    assert set(figures["not_looked_at"]) <= {"I10", "I25", "I27"}
 
 
 @pytest.mark.long

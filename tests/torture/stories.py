@@ -27,8 +27,19 @@ class Story:
             {"kind": "revoked", "at": 100.0, "token": "t"},
             {"kind": "used", "at": 111.0, "token": "t", "status": 401},
             {"kind": "shown", "at": 300.0, "job": 1, "state": "succeeded"},
-            {"kind": "fault", "at": 120.0, "until": 130.0, "name": "clock"},
-            {"kind": "restored", "at": 150.0},
+            {"kind": "fault", "at": 120.0, "until": 130.0, "name": "clock-node", "number": 12},
+            {
+                "kind": "heard",
+                "node": "n1",
+                "times": [[100.0, 100.5], [101.0, 101.5], [104.0, 130.0]],
+            },
+            {
+                "kind": "restored",
+                "at": 350.0,
+                "starts": [[31, 0], [32, 0]],
+                "clashes": [],
+                "left": [],
+            },
             {"kind": "verified", "at": 300.0, "ok": True, "words": ""},
             self.said("start", 11, 101.0),
             {**self.said("lines", 11, 110.0), "count": 2},
@@ -38,7 +49,15 @@ class Story:
         ]
         self.pieces = {"a": log_bytes(1, 11, 0, 2)[:-2], "b": log_bytes(1, 12, 0, 3)}
         self.tables = {**self.work(), **self.figures()}
-        self.rules = {"needle": NEEDLE, "ended_at": 400.0, "stop_within_s": 90.0}
+        self.rules = {
+            "needle": NEEDLE,
+            "ended_at": 400.0,
+            "stop_within_s": 90.0,
+            "lost_after_s": 20.0,
+            "time_limit_s": 300.0,
+            "steps": [],
+            "arrived": ["one", "other"],
+        }
 
     def work(self):
         """Jobs, what ran, and what was written of it."""
@@ -62,6 +81,7 @@ class Story:
                 {"id": 2, "placement_id": 22, "device_id": 3, "acquired_at": 130.1,
                  "released_at": 200.9},
             ],
+            "node": [{"id": 1, "name": "n1"}],
             "device": [{"id": 3, "uuid": "GPU-3", "health": "healthy"}],
             "devicesegment": [
                 {"id": 1, "device_id": 3, "start_s": 50, "end_s": 100},
@@ -100,9 +120,10 @@ class Story:
                  "money": 900, "committed_money": 400, "spent_money": 500},
             ],
             "budgethold": [{"id": 1, "attempt_id": 12, "budget_id": 6, "settled_at": 201.0}],
-            "booking": [{"id": 1, "until_at": 110.0, "closed_as": "released"}],
+            "booking": [{"id": 1, "from_at": 100.0, "until_at": 110.0, "closed_as": "released"}],
             "outboundmail": [
-                {"id": 1, "sent_at": 101.0, "given_up_at": None, "not_before": 100.0},
+                {"id": 1, "sent_at": 101.0, "given_up_at": None, "not_before": 100.0,
+                 "subject": "one"},
             ],
         }  # fmt: skip
 

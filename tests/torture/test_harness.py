@@ -15,7 +15,7 @@ from portal.torture.yard import Timers
 from scheduler.spec import parse_spec
 
 # Those of the plan of faults; 16 and 18 are jobs and cancels, 19 is a run of its own.
-NUMBERS = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 17}
+NUMBERS = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 17}
 
 
 def test_every_kind_of_fault_of_the_plan_is_there():

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from portal.torture.history import Diary, read_lines
+from portal.torture.history import Diary, Evidence, read_lines
 from portal.torture.invariants import INVARIANTS, check_all
 from tests.torture.stories import NEEDLE, Story, log_bytes
 
@@ -165,6 +165,14 @@ def mail_never_sent(story):
     story.row("outboundmail", 1)["sent_at"] = None
 
 
+def mail_called_sent(story):
+    story.rules["arrived"] = ["other"]
+
+
+def began_outside_its_booking(story):
+    story.row("job", 1)["booked_in_id"] = 1
+
+
 def segments_part(story):
     story.row("devicesegment", 2)["start_s"] = 101
 
@@ -198,11 +206,25 @@ def waits_for_ever(story):
 
 
 def restarted_after_restore(story):
-    started_twice(story)
+    story.fact("restored")["starts"].append([31, 0])
+
+
+def clashed_after_restore(story):
+    story.fact("restored")["clashes"].append("job-1-0")
+
+
+def left_after_restore(story):
+    story.fact("restored")["left"].append("gpu-GPU-3")
 
 
 def lost_by_a_clock(story):
-    story.row("nodeevent", 1).update(kind="lost", from_state="silent")
+    """An hour by the clock, fourteen seconds in truth."""
+    story.rules["steps"] = [(115.0, 3600.0)]
+    story.row("nodeevent", 1).update(kind="lost", from_state="silent", at=3715.0)
+
+
+def limited_by_a_clock(story):
+    story.row("attempt", 12)["end_reason"] = "time_limit"
 
 
 BENT = {
@@ -218,7 +240,7 @@ BENT = {
     "I10": [quarantine_left],
     "I11": [quota_overdrawn, quota_miscounted],
     "I12": [budget_overdrawn, money_overdrawn, hold_unsettled],
-    "I13": [booking_forgotten],
+    "I13": [booking_forgotten, began_outside_its_booking],
     "I14": [accepted_and_gone, there_and_unasked],
     "I15": [key_made_two, name_made_two],
     "I16": [cancel_took_long, process_left],
@@ -226,14 +248,14 @@ BENT = {
     "I18": [log_of_another],
     "I19": [secret_shown, secret_in_event],
     "I20": [event_missing],
-    "I21": [mail_never_sent],
+    "I21": [mail_never_sent, mail_called_sent],
     "I22": [segments_part, charged_twice, never_given_back, books_broken],
     "I23": [shown_otherwise],
     "I24": [stranger_saw],
     "I25": [token_lives_on],
     "I26": [waits_for_ever],
-    "I27": [restarted_after_restore],
-    "I28": [lost_by_a_clock],
+    "I27": [restarted_after_restore, clashed_after_restore, left_after_restore],
+    "I28": [lost_by_a_clock, limited_by_a_clock],
 }
 
 
@@ -241,6 +263,13 @@ def test_a_good_history_breaks_nothing_and_shows_something_for_every_invariant()
     found = check_all(Story().evidence())
     assert [words for finding in found.values() for words in finding.breaks] == []
     assert [name for name, finding in found.items() if not finding.looked_at] == []
+
+
+def test_moments_after_a_step_are_told_by_a_clock_that_was_not_put_forward():
+    evidence = Evidence(rules={"steps": [(100.0, 3600.0), (200.0, 60.0)]})
+    moments = (90.0, 100.0, 150.0, 3700.0, 3790.0, 3805.0, 3860.0, 3900.0)
+    told = [evidence.real(moment) for moment in moments]
+    assert told == [90.0, 100.0, 100.0, 100.0, 190.0, 200.0, 200.0, 240.0]
 
 
 def test_every_invariant_has_its_breach():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import threading
+import time
 
 import httpx
 import pytest
@@ -97,7 +98,9 @@ def test_half_open_connections_hang_until_the_weather_is_good(way, block, heard)
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
-    thread.join(0.3)
+    deadline = time.monotonic() + 30
+    while not proxy.hits and time.monotonic() < deadline:
+        thread.join(0.02)
     assert thread.is_alive()
     proxies.clear(proxy)
     assert failed.wait(30)

@@ -20,6 +20,7 @@ from portal.torture.reconnect import DIVIDE, is_kept, reconnect
 from portal.torture.run import Choice, run
 
 _MOST_AGENTS = 2_000
+_LONG_MINUTES = 5
 
 
 class Command(BaseCommand):
@@ -40,6 +41,7 @@ class Command(BaseCommand):
         add("--plant", choices=sorted(PLANTS), default="", help="put this bug into the product")
         add("--prove", action="store_true", help="find every planted bug, one after another")
         add("--reconnect", type=int, default=0, help="let so many agents come back at once")
+        add("--restore", action="store_true", help="put the database back; in long runs always")
         add("--history", type=Path, help="keep the history in this file")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -57,6 +59,7 @@ class Command(BaseCommand):
             pause_s=options["pause"],
             kinds=options["fault"],
             history=options["history"],
+            restores=options["restore"] or options["minutes"] >= _LONG_MINUTES,
             tell=tell,
         )
         try:

@@ -21,6 +21,7 @@ AGENT_POINTS = tuple(
     ).split()
 )
 _RETURN_TRIES = 40
+_HOUR_S = 3600.0
 SUPERVISOR_POINTS = ("supervisor.started", "supervisor.ended")
 
 
@@ -151,6 +152,17 @@ def starve(hand: Hand) -> str:
     return "the host"
 
 
+def set_clock(hand: Hand) -> str:
+    """12: a node's clock is an hour off, and is put right again."""
+    node = hand.node()
+    hand.yard.set_clock(node, hand.dice.choice((_HOUR_S, -_HOUR_S)))
+    try:
+        hand.nap(hand.dice.uniform(2.0, 6.0))
+    finally:
+        hand.yard.set_clock(node, 0.0)
+    return node
+
+
 FAULTS = (
     Fault("agent-kill", 1, kill_agent),
     Fault("agent-replaced", 1, replace_agent, "agent-replaced"),
@@ -161,6 +173,7 @@ FAULTS = (
     Fault("agent-stop", 3, stop_agent),
     Fault("supervisor-stop", 3, stop_supervisor),
     Fault("reboot", 4, reboot),
+    Fault("clock-node", 12, set_clock, "clock"),
     Fault("disk-full", 13, fill_disk, "disk"),
     Fault("starved", 14, starve, "starve"),
 )

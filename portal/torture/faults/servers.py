@@ -11,6 +11,8 @@ from portal.torture.yard import SECOND
 _SCHEDULER_LEASE_S = 6.0
 # Where all servers were killed just now, a busy machine needs as long to bring a leader back.
 _LEADER_TRIES = 30
+# Whoever signed in has to do it again after twelve hours, and tokens end after a day.
+_MOST_STEPS = 10
 SCHEDULER_POINTS = tuple(
     f"scheduler.{word}"
     for word in "locked moved attempts-written charged placed recorded committed".split()
@@ -119,6 +121,15 @@ def kill_all_servers(hand: Hand) -> str:
     return "all servers" if any(hit) else ""
 
 
+def put_clocks_forward(hand: Hand) -> str:
+    """12: all clocks of the installation are an hour later from one moment to the next."""
+    if len(hand.yard.steps) >= _MOST_STEPS:
+        return ""
+    hand.yard.put_clocks_forward(3600.0)
+    hand.nap(2.0)
+    return "all clocks"
+
+
 FAULTS = (
     Fault("web-kill", 7, kill_web),
     Fault("web-point", 9, kill_web_at_a_point, "web-point"),
@@ -127,6 +138,7 @@ FAULTS = (
     Fault("two-leaders", 10, lead_twice, "leader"),
     Fault("database-dropped", 8, drop_connections),
     Fault("database-crash", 8, crash_database, "database"),
+    Fault("clock-forward", 12, put_clocks_forward, "clock"),
     Fault("broker-kill", 17, kill_broker),
     Fault("broker-stop", 17, stop_broker, "broker"),
     Fault("background-kill", 17, kill_background),

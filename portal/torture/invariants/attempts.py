@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +10,8 @@ from portal.torture.history import Evidence, Row
 from scheduler.states import FINAL_JOB_STATES, JOB_MOVES, JobState
 
 _PATIENCE_S = 90.0
+# What nobody hears of is known once its node is lost or was heard again, and a moment later.
+_UNREPORTED_S, _NEVER = 5.0, float("inf")
 # The moments of one machine, rounded differently by those who wrote them down.
 _CLOSE_S = 0.002
 
@@ -120,12 +122,17 @@ def success_was_seen(evidence: Evidence) -> Iterator[str]:
 
 
 def everything_ends(evidence: Evidence) -> Iterator[str]:
-    """I8: long after the last fault nothing is still on its way."""
+    """I8: long after the last fault nothing is still on its way; nor is what has ended itself."""
     for overdue in evidence.told("overdue"):
         yield f"job {overdue['job']} is {overdue['state']} long after the last fault"
+    ends = {(said["fence"], said["rank"]): said["at"] for said in evidence.told("exit")}
+    placements = evidence.grouped("placement", "attempt_id")
+    known_at = evidence.rules["ended_at"] - evidence.rules["lost_after_s"] - _UNREPORTED_S
     for attempt in evidence.rows("attempt"):
-        is_over = attempt["state"] == "ended"
-        yield "" if is_over else f"attempt {attempt['id']} is still {attempt['state']}"
+        pk, ranks = attempt["id"], placements.get(attempt["id"], [])
+        exits = [ends.get((pk, each["rank"]), _NEVER) for each in ranks]
+        is_late = attempt["state"] != "ended" and max(exits, default=_NEVER) < known_at
+        yield f"attempt {pk} is {attempt['state']}, its programs ended long ago" if is_late else ""
 
 
 def cancels_end_processes(evidence: Evidence) -> Iterator[str]:
@@ -136,18 +143,23 @@ def cancels_end_processes(evidence: Evidence) -> Iterator[str]:
         job = jobs.get(cancel["job"])
         if cancel["status"] != 200 or job is None:
             continue
-        yield _uncancelled(job, attempts.get(job["id"], []), cancel["at"], patience_s)
+        mine = attempts.get(job["id"], [])
+        assigned = {attempt["id"]: evidence.real(attempt["assigned_at"]) for attempt in mine}
+        ended_at = evidence.real(job["ended_at"]) if job["ended_at"] else cancel["at"]
+        yield _uncancelled(job, assigned, cancel["at"], ended_at, patience_s)
     for left in evidence.told("left"):
         yield f"{left['what']} is still held by a process"
 
 
-def _uncancelled(job: Row, attempts: list[Row], at: float, patience_s: float) -> str:
+def _uncancelled(
+    job: Row, assigned: Mapping[int, float], at: float, ended_at: float, patience_s: float
+) -> str:
     if job["state"] not in FINAL_JOB_STATES:
         return f"job {job['id']} was cancelled and is {job['state']}"
-    later = [a["id"] for a in attempts if a["assigned_at"] > at + 1 and job["state"] == "cancelled"]
+    later = [pk for pk, then in assigned.items() if then > at + 1 and job["state"] == "cancelled"]
     if later:
         return f"job {job['id']} was cancelled and started again as attempt {later[0]}"
-    took_s = (job["ended_at"] or at) - at
+    took_s = ended_at - at
     return f"job {job['id']} took {took_s:.0f} s to be cancelled" if took_s > patience_s else ""
 
 

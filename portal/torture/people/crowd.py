@@ -14,6 +14,7 @@ import httpx
 import psycopg
 
 from portal.torture.history import Diary
+from portal.torture.people.planning import Planners
 from portal.torture.program import HOSTILE, draw_job, hostile_job
 from portal.torture.yard import Yard
 
@@ -36,13 +37,21 @@ class Crowd:
         self.most = 3 * len(yard.nodes)
         self.jobs: list[int] = []
         self.only: Sequence[str] = ()
-        self._threads = [
-            threading.Thread(target=self._for_ever, args=(each,), name=each.__name__, daemon=True)
-            for each in (self._submit, self._submit, self._cancel, self._peek, self._revoke)
-        ]
+        self.planners = Planners(yard, diary, witness, self.api, over)
+        # False: only those who submit and cancel are here.
+        self.is_whole = True
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Let them loose."""
+        works = [self._submit, self._submit, self._cancel]
+        if self.is_whole:
+            self.planners.begin()
+            works += [self._peek, self._revoke, self.planners.book, self.planners.ask]
+        self._threads = [
+            threading.Thread(target=self._for_ever, args=(each,), name=each.__name__, daemon=True)
+            for each in works
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -50,6 +59,8 @@ class Crowd:
         """Wait until all have gone home."""
         for thread in self._threads:
             thread.join(_TRIES_S * 2)
+        with suppress(httpx.HTTPError):
+            self.planners.give_all_back()
 
     def api(self, username: str, way: str = "") -> httpx.Client:
         """The API as this person."""

@@ -21,11 +21,19 @@ AT_ONCE = 3
 class Storm:
     """Threads that strike until `over`. Each kind comes equally often; the dice choose when."""
 
-    def __init__(self, hand: Hand, diary: Diary, kinds: Sequence[str], pause_s: float) -> None:
+    def __init__(
+        self,
+        hand: Hand,
+        diary: Diary,
+        kinds: Sequence[str],
+        pause_s: float,
+        *,
+        first: Sequence[str] = (),
+    ) -> None:
         self.hand, self.diary, self.pause_s = hand, diary, pause_s
         self.kinds = list(kinds)
         self._dice = random.Random(hand.dice.random())
-        self._bag: list[str] = []
+        self._bag = list(first)
         self._missed: list[str] = []
         self.hits = 0
         self._busy: set[str] = set()
