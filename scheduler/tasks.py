@@ -14,9 +14,11 @@ import os
 import socket
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from celery import bootsteps, shared_task
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.utils import timezone
@@ -161,6 +163,7 @@ class LoopThread(threading.Thread):
     def run(self) -> None:
         """Tick; on the way out hand the lease to whoever waits for it."""
         settle()
+        CLOCK.keep_in(Path(settings.RUN_DIR) / "clock.json")
         threading.Thread(target=_hear_wakes, name="wakes", daemon=True).start()
         while not self._stopping.is_set():
             began = time.monotonic()

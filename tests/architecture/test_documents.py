@@ -61,6 +61,17 @@ def test_paths_written_in_documents_exist(readme):
     assert not missing
 
 
+def test_the_tests_that_hold_what_is_promised_are_there():
+    text = text_of(Path("tests/README.md")).partition("## What execution promises")[2]
+    named = re.findall(r"`((?:\w+/)+test_\w+\.py)(?:::(test_\w+))?`", text)
+    missing = [
+        (path, name)
+        for path, name in named
+        if name and f"def {name}(" not in text_of(Path("tests") / path)
+    ]
+    assert len(named) > 80 and missing == []
+
+
 @pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
 def test_locks_carry_hashes_and_no_address(lock):
     text = text_of(Path(lock))

@@ -44,6 +44,34 @@ def test_what_was_before_a_step_is_not_older_for_it(steps, at_s, now_s, age_s):
     assert stepped(*steps).age(at(at_s), at(now_s)) == timedelta(seconds=age_s)
 
 
+@pytest.mark.parametrize(
+    ("at_s", "age_s"), [(10, 60), (27, 43), (45, 25), (HOUR_S + 55, 15), (HOUR_S + 69, 1)]
+)
+def test_a_process_that_comes_back_knows_of_a_step_that_nobody_saw(tmp_path, at_s, age_s):
+    """It was last kept at 25, died at 29 and came back at 60; the clock was set at 50."""
+    first, path = Clock(), tmp_path / "clock.json"
+    first.keep_in(path)
+    for second in range(30):
+        first.look(at(second), 1000.0 + second)
+    second = Clock()
+    second.keep_in(path)
+    second.look(at(HOUR_S + 60), 1060.0)
+    assert second.age(at(at_s), at(HOUR_S + 70)) == timedelta(seconds=age_s)
+    third = Clock()
+    third.keep_in(path)
+    assert third.steps == second.steps
+
+
+def test_what_another_boot_or_half_a_file_says_is_not_believed(tmp_path):
+    path = tmp_path / "clock.json"
+    for text in ('{"boot": "other", "looked": ["x", 1], "steps": []}', '{"boot": '):
+        path.write_text(text)
+        clock = Clock()
+        clock.keep_in(path)
+        clock.look(at(HOUR_S), 1.0)
+        assert clock.steps == []
+
+
 @pytest.fixture
 def cluster(root):
     return scenes.build_cluster(root, nodes=2)

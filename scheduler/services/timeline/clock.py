@@ -2,14 +2,18 @@
 
 Deadlines are kept by moments in rows. Were the clock put forward by an hour, every node would look
 silent for an hour and be given up while its programs run on. So a process that keeps deadlines
-compares its clock with one that nobody sets, and takes off what did not really pass.
+compares its clock with one that nobody sets, and takes off what did not really pass. That clock
+runs on when the process is started anew, so what was seen of both is kept for the next one.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from django.db.models import Q
 
@@ -18,28 +22,72 @@ logger = logging.getLogger(__name__)
 # Slewing, and a process that was stopped between two looks at its clocks, stay below.
 _STEP = timedelta(seconds=5)
 _MOST_STEPS = 20
+# Written down so often; in between only what is new.
+_KEEP_EVERY_S = 5.0
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(slots=True)
 class Clock:
     """What a process has seen of its own clock. `steps`: the last moment before, and how far.
 
+    All that was written before a step is from before that moment, and nothing of what came later.
+
     A clock that is put back only makes deadlines late, which harms nobody: it is not corrected.
     """
 
     steps: list[tuple[datetime, timedelta]] = field(default_factory=list)
     _looked: tuple[datetime, float] | None = None
+    _kept_in: Path | None = None
+    _kept_at_s: float = float("-inf")
+    _boot: str = ""
+
+    def keep_in(self, path: Path) -> None:
+        """Go on from what an earlier process saw since this machine was started, and keep it."""
+        try:
+            self._boot = _BOOT_ID.read_text(encoding="ascii").strip()
+            self._kept_in = path
+            kept = json.loads(path.read_text(encoding="ascii"))
+            if kept["boot"] == self._boot:
+                at, steady_s = kept["looked"]
+                self._looked = datetime.fromisoformat(at), float(steady_s)
+                self.steps = [
+                    (datetime.fromisoformat(before), timedelta(seconds=by_s))
+                    for before, by_s in kept["steps"]
+                ]
+        except FileNotFoundError:
+            logger.info("nothing is known of this machine's clock before this moment")
+        except (OSError, ValueError, TypeError, KeyError):
+            logger.exception("what was known of this machine's clock could not be read")
 
     def look(self, now: datetime, steady_s: float) -> None:
         """Called often: the clock's time beside a monotonic one."""
+        is_new = False
         if self._looked is not None:
             before, steady_before_s = self._looked
-            ahead = (now - before) - timedelta(seconds=steady_s - steady_before_s)
+            passed = timedelta(seconds=steady_s - steady_before_s)
+            ahead = (now - before) - passed
             if abs(ahead) > _STEP:
                 logger.warning("the clock was set by %+.0f s", ahead.total_seconds())
             if ahead > _STEP:
-                self.steps = [*self.steps, (before, ahead)][-_MOST_STEPS:]
+                # At the earliest it was set right after the last look, at the latest right now.
+                last = before + passed if passed < ahead else before
+                self.steps = [*self.steps, (last, ahead)][-_MOST_STEPS:]
+                is_new = True
         self._looked = now, steady_s
+        if self._kept_in is not None and (is_new or steady_s - self._kept_at_s > _KEEP_EVERY_S):
+            self._kept_at_s = steady_s
+            self._keep(self._kept_in, now, steady_s)
+
+    def _keep(self, path: Path, now: datetime, steady_s: float) -> None:
+        steps = [(before.isoformat(), by.total_seconds()) for before, by in self.steps]
+        kept = {"boot": self._boot, "looked": (now.isoformat(), steady_s), "steps": steps}
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            fresh.write_text(json.dumps(kept), encoding="ascii")
+            fresh.replace(path)
+        except OSError as error:
+            logger.warning("what is known of this machine's clock could not be kept: %s", error)
 
     def age(self, at: datetime, now: datetime) -> timedelta:
         """How long ago that was."""
