@@ -25,6 +25,7 @@ from scheduler.models import (
 from scheduler.services import transitions
 from scheduler.services.checkpoints.resuming import Offer, resume_offers
 from scheduler.services.gathering import Step, afterwards
+from scheduler.services.rows.adding import add_rows
 from scheduler.services.rows.reading import BuiltOnce
 from scheduler.services.sharing.guard import LimitReached, charge_starts, release_held
 from scheduler.services.timeline.segments import follow_devices
@@ -200,11 +201,12 @@ def _place(
         )
         for placed, attempt in pairs
     )
-    Allocation.objects.bulk_create(
-        Allocation(placement=placement, device_id=device_id, acquired_at=now)
+    held = [
+        (placement.pk, device_id, now)
         for (placed, _), placement in zip(pairs, placements, strict=True)
         for device_id in placed.device_ids
-    )
+    ]
+    add_rows(Allocation, ("placement", "device", "acquired_at"), held)
     taken = [device_id for placed, _ in pairs for device_id in placed.device_ids]
     follow_devices([*taken, *was_kept], now=now, cause="assigned")
 

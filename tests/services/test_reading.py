@@ -8,7 +8,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from scheduler.models import Device, Node, Placement
+from scheduler.ledger.segments import Bucket
+from scheduler.models import Allocation, Device, DeviceSegment, Node, Placement
+from scheduler.services.rows.adding import add_rows
 from scheduler.services.rows.reading import AskedOnce, BuiltOnce
 from scheduler.services.timeline.segments import _facts_known, _known_of_devices
 from tests import scenes
@@ -74,3 +76,25 @@ def test_a_query_without_ids_gives_values_as_python_has_them(root):
     scenes.build_cluster(root, nodes=2)
     assert AskedOnce(_heard).read(at(5)) == [("n1", NOON), ("n2", NOON)]
     assert AskedOnce(_heard).read(NOON) == []
+
+
+def test_rows_that_are_added_equal_instances_however_many_statements_they_take(
+    root, alice, project
+):
+    cluster = scenes.build_cluster(root, gpus=2)
+    start(submit(alice, project), cluster.node(1))
+    placement, device = Placement.objects.get(), Device.objects.order_by("pk")[0]
+    names = ("device", "pool", "flavour", "bucket", "attempt", "cause", "start_s", "end_s")
+    whose = (device.pk, device.node.pool_id, "H100")
+    kinds = ((Bucket.FREE, None), (Bucket.RUN, placement.attempt_id))
+    rows = [(*whose, *kinds[n % 2], "old", n, n + 1) for n in range(260)]
+    add_rows(DeviceSegment, names, rows)
+    found = DeviceSegment.objects.filter(cause="old").order_by("pk")
+    assert list(found.values_list(*names)) == rows
+    times = ("placement", "device", "acquired_at", "released_at")
+    held = (placement.pk, device.pk, NOON, at(1800))
+    with CaptureQueriesContext(connection) as seen:
+        add_rows(Allocation, times, [held])
+        add_rows(Allocation, times, [])
+    assert len(seen) == 1
+    assert Allocation.objects.order_by("pk").values_list(*times).last() == held

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 from django.db.models import Exists, F, FilteredRelation, Q, QuerySet
@@ -18,6 +18,7 @@ from django.db.models.functions import Greatest
 from scheduler.ledger.segments import ALLOCATED, Bucket, Facts, bucket_of
 from scheduler.models import Device, DeviceSegment
 from scheduler.selectors.calendar.reserved import active_bookings, reserved_devices
+from scheduler.services.rows.adding import add_rows
 from scheduler.services.rows.reading import BuiltOnce
 from scheduler.states import AttemptState, DeviceHealth, NodeState
 
@@ -46,6 +47,20 @@ _READ = {
     "open_pool": "current__pool_id",
     "open_flavour": "current__flavour",
 }
+
+
+class _Begun(NamedTuple):
+    """The fields of a new `DeviceSegment`."""
+
+    device: int
+    pool: int
+    flavour: str
+    bucket: Bucket
+    attempt: int | None
+    project: int | None
+    team: int | None
+    cause: str
+    start_s: int
 
 
 def follow_devices(ids: Iterable[int], *, now: datetime, cause: str) -> int:
@@ -103,7 +118,7 @@ def _follow(found: Iterable[tuple[Any, ...]], now: datetime, cause: str) -> int:
     """One read, one update, one insert."""
     now_s = int(now.timestamp())
     ended: list[int] = []
-    begun: list[DeviceSegment] = []
+    begun: list[_Begun] = []
     for row in _rows(found, now):
         segment = _due(row, now_s, cause)
         if segment is not None:
@@ -114,8 +129,7 @@ def _follow(found: Iterable[tuple[Any, ...]], now: datetime, cause: str) -> int:
         DeviceSegment.objects.filter(pk__in=ended, end_s__isnull=True).update(
             end_s=Greatest(F("start_s"), now_s)
         )
-    if begun:
-        DeviceSegment.objects.bulk_create(begun)
+    add_rows(DeviceSegment, _Begun._fields, begun)
     return len(begun)
 
 
@@ -163,7 +177,7 @@ def _owner(project: int | None, team: int | None) -> str:
     return f"team:{team}" if project is None else str(project)
 
 
-def _due(row: dict[str, Any], now_s: int, cause: str) -> DeviceSegment | None:
+def _due(row: dict[str, Any], now_s: int, cause: str) -> _Begun | None:
     """The segment that begins now; None where the open one goes on."""
     bucket, holder = bucket_of(_facts(row))
     attempt = int(holder) if bucket in ALLOCATED else None
@@ -191,14 +205,14 @@ def _due(row: dict[str, Any], now_s: int, cause: str) -> DeviceSegment | None:
         row["open_flavour"],
     ):
         return None
-    return DeviceSegment(
-        device_id=row["pk"],
-        pool_id=row["pool"],
+    return _Begun(
+        device=row["pk"],
+        pool=row["pool"],
         flavour=row["model"],
         bucket=bucket,
-        attempt_id=attempt,
-        project_id=project,
-        team_id=team,
+        attempt=attempt,
+        project=project,
+        team=team,
         cause=cause,
         # A clock that went back must not make a segment end before it began.
         start_s=max(now_s, row["open_from"] or now_s),
