@@ -11,7 +11,6 @@ and the next one sees every change.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from accounts.models import (
     TeamGroupObjectPermission,
     User,
 )
+from accounts.models.rows import rows_in
 from accounts.policy import (
     COLUMNS,
     LEAD,
@@ -250,9 +250,9 @@ def _rights(user: User) -> Iterable[tuple[str, int, str, int]]:
     # Not by its dictionary: the user of a request is a stand-in for a lazy one.
     if not hasattr(user, "rights_read"):
         return rights_of(user.pk, _IN_LEAD)
-    read = user.rights_read or "[]"  # PostgreSQL says NULL where there is no row
+    read = rows_in(user.rights_read)
     del user.rights_read
-    return json.loads(read)
+    return read
 
 
 def _acts_for(user: User) -> tuple[Delegation, ...]:

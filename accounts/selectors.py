@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Q, QuerySet, When
 from django.utils import timezone
 
 from accounts.errors import Forbidden, NotFound
@@ -25,9 +26,10 @@ from accounts.models import (
     User,
     UserKind,
 )
+from accounts.models.teams import MAX_DEPTH
 from accounts.permissions import can, projects_visible_to, teams_visible_to
 from accounts.secrets import hash_secret
-from accounts.trees import teams_above, teams_below
+from accounts.trees import below
 
 
 def visible_teams(viewer: User) -> QuerySet[Team]:
@@ -253,17 +255,21 @@ def get_person(viewer: User, username: str) -> User:
     return found
 
 
-def teams_around(viewer: User, team: Team) -> tuple[list[Team], list[Team]]:
-    """The teams above, from the top, and right below it; those the viewer may see."""
-    seen, way = teams_visible_to(viewer), teams_above(team)
-    above = {one.pk: one for one in seen.filter(pk__in=way)}
-    return [above[pk] for pk in reversed(way) if pk in above], list(seen.filter(parent=team))
-
-
-def parents_for(viewer: User, team: Team) -> list[Team]:
-    """The teams below which the viewer may try to put this one."""
-    mine = teams_visible_to(viewer, "manage_team")
-    return list(mine.exclude(pk__in={team.pk, team.parent_id or 0} | teams_below({team.pk})))
+def teams_around(viewer: User, team: Team) -> tuple[list[Team], list[Team], list[Team]]:
+    """The teams above, from the top; those right below; and, for who leads it, those below which
+    the viewer may try to put it. Of all just those the viewer sees; one statement."""
+    itself = Team.objects.filter(pk=team.pk)
+    ways = [("parent__" * level).removesuffix("__") for level in range(1, MAX_DEPTH)]
+    steps = [When(pk__in=itself.values(way), then=n) for n, way in enumerate(ways, 1)]
+    seen = teams_visible_to(viewer).annotate(steps_up=Case(*steps, default=0))
+    leads = can(viewer, "manage_team", team)
+    rows: list[Any] = list(seen if leads else seen.filter(Q(parent=team) | Q(steps_up__gt=0)))
+    above = sorted((one for one in rows if one.steps_up), key=lambda one: -one.steps_up)
+    right_below = [one for one in rows if one.parent_id == team.pk]
+    links = [(one.pk, one.parent_id) for one in rows if one.parent_id]
+    never = below({team.pk}, links) | {team.pk, team.parent_id or 0}
+    mine = [one for one in rows if leads and can(viewer, "manage_team", one)]
+    return above, right_below, [one for one in mine if one.pk not in never]
 
 
 def delegations_of(viewer: User) -> QuerySet[Delegation]:

@@ -14,8 +14,6 @@ from django.db.models import (
     F,
     Q,
     QuerySet,
-    Subquery,
-    TextField,
     Value,
 )
 from django.db.models.functions import Cast
@@ -26,6 +24,7 @@ from accounts.models import (
     TeamGroupObjectPermission,
     User,
 )
+from accounts.models.rows import AsJson
 
 _WHOLE, _TEXT = BigIntegerField(), CharField(max_length=150)
 GROUP, PROJECT, TEAM_RIGHT, BELOW = "group", "project", "team", "below"
@@ -88,22 +87,6 @@ def rights_of_groups(names: frozenset[str]) -> Iterable[tuple[str, int, str, int
         found += [(what, int(number), word, 0) for number, word in pairs]
     tree = Team.objects.filter(parent__isnull=False).values_list("pk", "parent_id")
     return [*found, *((BELOW, pk, "", parent) for pk, parent in tree)]
-
-
-class AsJson(Subquery):
-    """The rows of a statement as one JSON text, to be a column of another: a list of their
-    `columns`, as a text; empty or NULL where there are none. In no order."""
-
-    output_field = TextField()
-    template = "(SELECT json_group_array(json_array(%(columns)s)) FROM (%(subquery)s) AS rows_)"
-
-    def as_postgresql(self, compiler: Any, connection: Any, **more: Any) -> Any:
-        """The same where its functions have other names."""
-        template = (
-            "(SELECT CAST(json_agg(json_build_array(%(columns)s)) AS text) "
-            "FROM (%(subquery)s) AS rows_)"
-        )
-        return self.as_sql(compiler, connection, template=template, **more)
 
 
 def rights_of(user: int, leads: Q) -> QuerySet[Any, tuple[str, int, str, int]]:

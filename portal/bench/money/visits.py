@@ -41,14 +41,14 @@ def pages_of_money(viewer: User, last: Month) -> Iterator[Page]:
     yield Page("periods", "/finance/periods/", 250, 10, 25)
     newest = one("SELECT COALESCE(MAX(number), 0) FROM scheduler_statement")
     if newest:
-        yield Page("statement", f"/finance/statements/{newest}/", 200, 9, 30)
-    yield Page("budgets", "/finance/budgets/", 200, 9, 25)
+        yield Page("statement", f"/finance/statements/{newest}/", 200, 6, 30)
+    yield Page("budgets", "/finance/budgets/", 200, 8, 25)
     for name in ("prices", "adjustments", "exports", "assets", "costs", "terms", "schedules"):
-        yield Page(f"{name} (desk)", f"/finance/{name}/", 200, 9 if name == "costs" else 8, 25)
+        yield Page(f"{name} (desk)", f"/finance/{name}/", 200, 8, 25)
     yield Page("focus", "/finance/focus/", 200, 8, 25)
-    yield Page("approvals", "/approvals/?state=all", 120, 8, 25)
+    yield Page("approvals", "/approvals/?state=all", 120, 7, 25)
     yield Page("requests", "/requests/", 120, 8, 20)
-    yield Page("ask", "/requests/new/", 120, 10, 20)
+    yield Page("ask", "/requests/new/", 120, 8, 20)
 
 
 def visit_all(root: User, last: Month) -> dict[str, Any]:

@@ -160,13 +160,13 @@ def _show_costs(
     request: HttpRequest, *, status: int = 200, form: CostForm | None = None
 ) -> HttpResponse:
     viewer = viewer_of(request)
-    month, months = select.recovered_month(viewer, request.GET.get("month", ""))
+    month, months, recovered = select.recovered_month(viewer, request.GET.get("month", ""))
     context = _shown(
         request,
         rows=select.costs_so_far(viewer),
         month=month,
         months=months,
-        recovery=select.recovery(viewer, month) if month else [],
+        recovery=recovered,
         form=form or CostForm(pools=_pools(viewer)),
     )
     return render(request, "finance/costs.html", context, status=status)

@@ -9,22 +9,16 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from accounts.errors import Forbidden
-from accounts.models import Team, User
 from portal.forms.money.finance import BudgetForm
 from portal.forms.quotas import QuotaForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide_by_form
 from portal.pages.finance.budgets import budget_form, filled_from, set_from
 from portal.templatetags.measures import device_short_name
-from scheduler.selectors.cluster import get_visible_pool, pool_summaries
+from scheduler.selectors.cluster import get_visible_pool
 from scheduler.selectors.sharing import get_visible_owner, owner_path
 from scheduler.selectors.sharing.budgets import budget_views
-from scheduler.selectors.sharing.overview import (
-    QuotaRow,
-    get_team_with_quota,
-    owners_in,
-    team_quota,
-)
+from scheduler.selectors.sharing.overview import QuotaRow, TeamQuota, team_quota
 from scheduler.services.sharing.limits import set_quota
 
 _FIGURES = ("guaranteed", "borrow_limit", "lend_limit", "maximum", "max_hours")
@@ -34,14 +28,15 @@ _FIGURES = ("guaranteed", "borrow_limit", "lend_limit", "maximum", "max_hours")
 def team_quota_page(request: HttpRequest, slug: str) -> HttpResponseBase:
     """`?edit=<id>` fills the form with a quota; POST sets one."""
     viewer = viewer_of(request)
-    team = get_team_with_quota(viewer, slug)
+    found = team_quota(viewer, slug, now=timezone.now())
 
     def show(request: HttpRequest, **more: Any) -> HttpResponse:
-        return _show(request, team, **more)
+        # After a refusal as it is then.
+        return _show(request, team_quota(viewer, slug, now=timezone.now()), **more)
 
     if request.method != "POST":
-        return show(request)
-    _require_rights(viewer, team)
+        return _show(request, found)
+    _require_rights(found)
 
     def act(cleaned: dict[str, Any]) -> str:
         quota = set_quota(
@@ -57,7 +52,7 @@ def team_quota_page(request: HttpRequest, slug: str) -> HttpResponseBase:
             return f"The quota is set. {quota.held} are held now; the {most} count for new starts."
         return "The quota is set."
 
-    form = _quota_form(viewer, team, request.POST)
+    form = _quota_form(found, request.POST)
     return decide_by_form(request, form, act, show, "teams:quota", slug)
 
 
@@ -65,32 +60,30 @@ def team_quota_page(request: HttpRequest, slug: str) -> HttpResponseBase:
 def team_budget(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Set a budget of the team or of one of its projects."""
     viewer = viewer_of(request)
-    team = get_team_with_quota(viewer, slug)
+    found = team_quota(viewer, slug, now=timezone.now())
 
     def show(request: HttpRequest, *, form: BudgetForm, **more: Any) -> HttpResponse:
-        return _show(request, team, budgets_form=form, **more)
+        return _show(request, found, budgets_form=form, **more)
 
-    _require_rights(viewer, team)
-    form = budget_form(owners_in(viewer, team), request.POST)
+    _require_rights(found)
+    form = budget_form(list(found.owners), request.POST)
     return decide_by_form(
         request, form, lambda cleaned: set_from(viewer, cleaned), show, "teams:quota", slug
     )
 
 
-def _require_rights(viewer: User, team: Team) -> None:
-    if not owners_in(viewer, team):
+def _require_rights(found: TeamQuota) -> None:
+    if not found.owners:
         raise Forbidden("Only leads, operators and those who keep the books set limits.")
 
 
-def _quota_form(viewer: User, team: Team, data: Any = None, **initial: Any) -> QuotaForm:
-    pools = pool_summaries(viewer)
-    models = sorted({model for summary in pools for model in summary.models})
+def _quota_form(found: TeamQuota, data: Any = None, **initial: Any) -> QuotaForm:
     return QuotaForm(
         data,
         initial=initial or None,
-        owners=owners_in(viewer, team),
-        pools=[summary.pool.name for summary in pools],
-        models=[(model, device_short_name(model)) for model in models],
+        owners=found.owners,
+        pools=found.pools,
+        models=[(model, device_short_name(model)) for model in found.models],
     )
 
 
@@ -105,32 +98,28 @@ def _filled(row: QuotaRow) -> dict[str, Any]:
 
 def _show(
     request: HttpRequest,
-    team: Team,
+    found: TeamQuota,
     *,
     status: int = 200,
     form: QuotaForm | None = None,
     budgets_form: BudgetForm | None = None,
 ) -> HttpResponse:
     viewer, now = viewer_of(request), timezone.now()
-    found = team_quota(viewer, team.slug, now=now)
-    paths = (team.slug, f"{team.slug}/")
     views = [
-        (view, owner_path(view.budget))
-        for view in budget_views(viewer, now=now)
-        if owner_path(view.budget) == paths[0] or owner_path(view.budget).startswith(paths[1])
+        (view, owner_path(view.budget)) for view in budget_views(viewer, now=now, team=found.team)
     ]
     row = next((r for r in found.rows if str(r.quota.pk) == request.GET.get("edit", "")), None)
     asked = request.GET.get("budget", "")
     budget = next((view.budget for view, _ in views if str(view.budget.pk) == asked), None)
     context = {
-        "team": team,
+        "team": found.team,
         "rows": found.rows,
         "caps": found.caps,
         "views": views,
-        "may_edit": bool(owners_in(viewer, team)),
-        "form": form or _quota_form(viewer, team, **(_filled(row) if row else {})),
+        "may_edit": bool(found.owners),
+        "form": form or _quota_form(found, **(_filled(row) if row else {})),
         "budget_form": budgets_form
-        or budget_form(owners_in(viewer, team), **(filled_from(budget) if budget else {})),
+        or budget_form(list(found.owners), **(filled_from(budget) if budget else {})),
         "edited": row,
         "now": now,
     }

@@ -54,12 +54,13 @@ def show(
 ) -> HttpResponseBase:
     """The page of a request, with forms as they were sent in `extra`."""
     viewer, now = viewer_of(request), timezone.now()
-    versions = list(found.versions.select_related("written_by"))
+    select.read_history(found)
+    versions = list(found.versions.all())
     asked = versions[-1]
     may_decide, why_not = _may_decide(viewer, found)
     is_mine = found.asked_by_id == viewer.pk
     offer = offer_of(found)
-    decisions = list(found.decisions.select_related("decided_by", "on_behalf_of", "whatif"))
+    decisions = list(found.decisions.all())
     row = found.whatifs.filter(revision=found.revision).first()
     if found.state in FINAL_REQUEST_STATES and decisions:
         # What the last one who decided had seen, whatever was asked since.
@@ -69,7 +70,7 @@ def show(
         "changes": [(version, _changes(before, version)) for before, version in pairwise(versions)],
         "what": KIND_WORDS[found.kind],  # type: ignore[index]
         "state_words": REQUEST_WORDS[found.state],  # type: ignore[index]
-        "events": found.events.select_related("actor", "on_behalf_of"),
+        "events": found.events.all(),
         "whatif": row,
         "table": _table(row.answer) if row is not None and row.answer else None,
         "standing": standing_of(found.project or found.team, now=now),

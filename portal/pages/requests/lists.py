@@ -17,10 +17,9 @@ from portal.forms.requests import AskForm
 from portal.pages.access import page, viewer_of
 from portal.pages.requests.foreseen import foreseen, wish_of
 from scheduler.selectors import requesting as select
-from scheduler.selectors.cluster import visible_pools
 from scheduler.services.requesting.asking import ask_for_quota
 from scheduler.services.requesting.deciding import decide_request
-from scheduler.services.requesting.standing import gpu_models_known, standing_of
+from scheduler.services.requesting.standing import offered_to, standing_of
 from scheduler.states import KIND_WORDS, Outcome, RequestState
 
 _MOST_AT_ONCE = 50
@@ -99,11 +98,12 @@ def request_new(request: HttpRequest) -> HttpResponseBase:
     owners = list(known)
     chosen = request.POST.get("owner") or request.GET.get("owner") or ""
     owner = chosen if chosen in owners else next(iter(owners), "")
+    pools, models = offered_to(viewer)
     form = AskForm.offering(
         request.POST if request.method == "POST" else None,
         owners=owners,
-        pools=[pool.name for pool in visible_pools(viewer)],
-        models=gpu_models_known(),
+        pools=pools,
+        models=models,
         owner=owner,
         now=now,
         kind=request.GET.get("kind", ""),

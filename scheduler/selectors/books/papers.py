@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from django.db.models import OuterRef, Subquery
 
 from accounts.errors import NotFound
 from accounts.models import Team, User
+from accounts.models.rows import as_rows, moment_in, rows_in
 from accounts.permissions import can
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.exact import ZERO, gpu_hours, total
@@ -108,9 +110,9 @@ def paper_of(viewer: User, number: int) -> Paper:
             ),
             Check("lines equal the statement, exact", exact or ZERO, statement.exact, currency),
         ),
-        later=getattr(statement, "later", None) or 0,
-        events=tuple(StatementEvent.objects.filter(statement=statement).select_related("by")),
-        may_dispute=_leads(viewer, statement),
+        later=statement.later or 0,
+        events=_events(statement.said),
+        may_dispute=_leads(scope, statement),
         may_keep=can(viewer, "keep_books", None),
     )
 
@@ -120,23 +122,32 @@ def require_statement(viewer: User, number: int) -> None:
     _visible(scope_of(viewer), number)
 
 
-def _visible(scope: Scope, number: int) -> Statement:
+def _visible(scope: Scope, number: int) -> Any:
+    said = StatementEvent.objects.filter(statement=OuterRef("pk")).order_by("pk")
     later = Statement.objects.filter(
         close__period=OuterRef("close__period"),
         account=OuterRef("account"),
         close__version__gt=OuterRef("close__version"),
     ).order_by("-number")
     found = Statement.objects.select_related("close__period").filter(number=number)
+    found = found.annotate(said=as_rows(said, "step", "at", "text", "by__username"))
     statement = found.annotate(later=Subquery(later.values("number")[:1])).first()
     if statement is None or not scope.shows(statement.account):
         raise NotFound("There is no such statement for you.")
     return statement
 
 
-def _leads(viewer: User, statement: Statement) -> bool:
+def _events(text: str | None) -> tuple[StatementEvent, ...]:
+    return tuple(
+        StatementEvent(step=step, at=moment_in(at), text=words, by=by and User(username=by))
+        for step, at, words, by in rows_in(text)
+    )
+
+
+def _leads(scope: Scope, statement: Statement) -> bool:
     key = statement.account.removeprefix("team:")
-    team = Team.objects.filter(pk=int(key)).first() if key.isdecimal() else None
-    return team is not None and can(viewer, "manage_team", team)
+    is_there = key.isdecimal() and statement.account in scope.places
+    return is_there and can(scope.viewer, "manage_team", Team(pk=int(key)))
 
 
 def _projects(statement: Statement, scope: Scope, currency: str) -> tuple[PaperProject, ...]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from accounts.errors import Conflict, Forbidden, NotFound
 from accounts.models import User
+from accounts.models.rows import as_rows, rows_in
 from accounts.permissions import can
 from scheduler.models import Asset, Period, PeriodClose, Pool, PoolCost
 
@@ -40,17 +42,42 @@ def recovery(viewer: User, period: str = "") -> list[RecoveryRow]:
     Raises Forbidden, NotFound, Conflict for a month that is not closed.
     """
     _require(viewer)
-    if not period:
-        last = PeriodClose.objects.order_by("-pk").select_related("period").first()
-        if last is None:
-            return []
-        period = last.period.name
-    close = PeriodClose.objects.filter(period__name=period).order_by("-version").first()
+    close = _last_close(period)
+    if close is None and not period:
+        return []
     if close is None and not Period.objects.filter(name=period).exists():
         raise NotFound("There are no books for this month.")
     if close is None:
         raise Conflict(f"{period} is not closed yet; this comes with the close.")
-    names = {str(pk): name for pk, name in Pool.objects.values_list("pk", "name")}
+    return _recovered(close)
+
+
+def recovered_month(viewer: User, wish: str = "") -> tuple[str, list[str], list[RecoveryRow]]:
+    """The closed month to show, `wish` if it is one, all closed ones, the latest first, and what
+    came back in it.
+
+    The month is empty where none was closed. Two statements. Raises Forbidden.
+    """
+    _require(viewer)
+    closed = PeriodClose.objects.values_list("period__name", flat=True).distinct()
+    months = sorted(closed.order_by(), reverse=True)
+    if not months:
+        return "", [], []
+    month = wish if wish in months else months[0]
+    close = _last_close(month)
+    return month, months, _recovered(close) if close else []
+
+
+def _last_close(period: str) -> Any:
+    """The last one of a month, else of all, with the names of pools."""
+    closes = PeriodClose.objects.annotate(pools=as_rows(Pool.objects.order_by(), "pk", "name"))
+    if period:
+        return closes.filter(period__name=period).order_by("-version").first()
+    return closes.order_by("-pk").first()
+
+
+def _recovered(close: Any) -> list[RecoveryRow]:
+    names = {str(pk): name for pk, name in rows_in(close.pools)}
     return [
         RecoveryRow(
             pool=names.get(note["pool"], note["pool"]),
@@ -66,17 +93,6 @@ def recovery(viewer: User, period: str = "") -> list[RecoveryRow]:
         )
         for note in close.recovery
     ]
-
-
-def recovered_month(viewer: User, wish: str = "") -> tuple[str, list[str]]:
-    """The closed month to show, `wish` if it is one, and all closed ones, the latest first.
-
-    The month is empty where none was closed. Raises Forbidden.
-    """
-    _require(viewer)
-    closed = PeriodClose.objects.values_list("period__name", flat=True).distinct()
-    months = sorted(closed.order_by(), reverse=True)
-    return (wish if wish in months else months[0] if months else "", months)
 
 
 def assets_so_far(viewer: User) -> Sequence[Asset]:

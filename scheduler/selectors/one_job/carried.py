@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import F, QuerySet
 from django.db.models.expressions import Combinable
 
-from accounts.trees import AsJson
+from accounts.models.rows import AsJson
 
 
 def carried(rows: QuerySet[Any], *fields: str | Combinable) -> AsJson:

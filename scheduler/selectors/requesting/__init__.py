@@ -7,6 +7,7 @@ from scheduler.selectors.requesting.lists import (
     inbox_of,
     is_small,
     my_requests,
+    read_history,
     visible_requests,
     waiting_for,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "inbox_of",
     "is_small",
     "my_requests",
+    "read_history",
     "visible_requests",
     "waiting_for",
 ]

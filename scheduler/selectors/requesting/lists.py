@@ -6,12 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet, prefetch_related_objects
 
 from accounts.errors import NotFound
 from accounts.models import Team, User
+from accounts.models.rows import as_rows, moment_in, rows_in
 from accounts.permissions import acting_for, acts_for_anybody, can, teams_visible_to
-from scheduler.models import Quota, QuotaRequest, RequestDecision, RequestVersion, WhatIf
+from scheduler.models import (
+    Quota,
+    QuotaRequest,
+    RequestDecision,
+    RequestEvent,
+    RequestVersion,
+    WhatIf,
+)
 from scheduler.states import GPU_KINDS, OPEN_REQUEST_STATES, REVIEW_STATES, Outcome, RequestState
 
 _MOST = 200
@@ -89,10 +97,18 @@ def get_visible_request(viewer: User, pk: int) -> QuotaRequest:
     return found
 
 
+def read_history(request: QuotaRequest) -> None:
+    """Read at once what its page and every right in it ask for: versions, decisions, events."""
+    decisions = RequestDecision.objects.select_related("decided_by", "on_behalf_of", "whatif")
+    events = RequestEvent.objects.select_related("actor", "on_behalf_of")
+    prefetch_related_objects(
+        [request], "versions", Prefetch("decisions", decisions), Prefetch("events", events)
+    )
+
+
 def my_requests(viewer: User) -> Sequence[tuple[QuotaRequest, RequestVersion]]:
-    """The viewer's own with the version in force, newest first."""
-    mine = list(visible_requests(viewer).filter(asked_by=viewer)[:_MOST])
-    return _with_versions(mine)
+    """The viewer's own with the version in force, newest first; one statement."""
+    return _with_versions(visible_requests(viewer).filter(asked_by=viewer))
 
 
 def waiting_for(viewer: User) -> QuerySet[QuotaRequest]:
@@ -132,7 +148,7 @@ def inbox_of(
         rows = rows.annotate(is_mine=Exists(waiting.filter(pk=OuterRef("pk"))))
     if is_assigned:
         rows = rows.filter(assigned_to=viewer)
-    found = _with_versions(list(rows.order_by("due_at", "id")[:_MOST]))
+    found = _with_versions(rows.order_by("due_at", "id"))
     uses, slower = _uses(found), _slower(found)
     return [
         InboxRow(
@@ -186,9 +202,19 @@ def _urgency(request: QuotaRequest, now: datetime) -> str:
     return "soon" if now >= request.step_at + (request.due_at - request.step_at) / 2 else ""
 
 
-def _with_versions(
-    requests: Sequence[QuotaRequest],
-) -> list[tuple[QuotaRequest, RequestVersion]]:
-    versions = RequestVersion.objects.filter(request__in=[one.pk for one in requests])
-    found = {(row.request_id, row.number): row for row in versions}
-    return [(one, found[one.pk, one.revision]) for one in requests]
+def _with_versions(rows: QuerySet[QuotaRequest]) -> list[tuple[QuotaRequest, RequestVersion]]:
+    version = RequestVersion.objects.filter(request=OuterRef("pk"), number=OuterRef("revision"))
+    asked = as_rows(version, "amount", "valid_from", "valid_until", "justification")
+    return [(one, _version(one, one.asked)) for one in rows.annotate(asked=asked)[:_MOST]]
+
+
+def _version(request: QuotaRequest, text: str) -> RequestVersion:
+    ((amount, begins, ends, words),) = rows_in(text)
+    return RequestVersion(
+        request=request,
+        number=request.revision,
+        amount=amount,
+        valid_from=moment_in(begins),
+        valid_until=moment_in(ends),
+        justification=words,
+    )

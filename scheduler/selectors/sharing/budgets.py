@@ -6,15 +6,26 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from typing import Any
 
-from accounts.models import User
+from django.db.models import OuterRef, Q
+
+from accounts.models import Team, User
+from accounts.models.rows import as_rows, moment_in, rows_in
 from scheduler.models import Budget, BudgetAlert
 from scheduler.money import from_steps
 from scheduler.selectors.sharing.limits import mine
-from scheduler.selectors.sharing.reckoning import Foresight, Standing, foresee, standings
+from scheduler.selectors.sharing.reckoning import (
+    LOOK_BACK,
+    Foresight,
+    Standing,
+    daily_uses,
+    foresee,
+    with_standings,
+)
 
 _S_PER_HOUR = 3600
-# Of more budgets in force than this the last ones are shown without a forecast: it costs a query.
+# Of more budgets in force than this the last ones are shown without a forecast: it adds up entries.
 MOST_FORESEEN = 20
 
 
@@ -70,26 +81,37 @@ class BudgetView:
 
 
 def budget_views(
-    viewer: User, *, now: datetime, only: Collection[int] | None = None
+    viewer: User, *, now: datetime, only: Collection[int] | None = None, team: Team | None = None
 ) -> Sequence[BudgetView]:
-    """All the viewer may see, past ones and those to come included.
-
-    Three queries, and one for each forecast: at most MOST_FORESEEN.
+    """All the viewer may see, past ones and those to come included; `team`: its own and those of
+    its projects. Two queries.
     """
-    budgets = Budget.objects.filter(mine(viewer))
-    budgets = budgets.select_related("account__team", "account__project__team")
+    asked = Budget.objects.filter(mine(viewer))
+    if team is not None:
+        asked = asked.filter(Q(account__team=team) | Q(account__project__team=team))
     if only is not None:
-        budgets = budgets.filter(pk__in=only)
-    rows = list(budgets.prefetch_related("alerts"))
-    found = standings(rows, now=now)
-    running = [one for one in rows if one.valid_from <= now < one.valid_until][:MOST_FORESEEN]
-    ahead = {one.pk: foresee(one, found[one.pk], now=now) for one in running}
+        asked = asked.filter(pk__in=only)
+    told = BudgetAlert.objects.filter(budget=OuterRef("pk"), version=OuterRef("version"))
+    asked = asked.select_related("account__team", "account__project__team")
+    rows = with_standings(asked.annotate(told=as_rows(told, "threshold", "at")), now=now)
+    running = [one for one, _ in rows if one.valid_from <= now < one.valid_until][:MOST_FORESEEN]
+    lately = daily_uses(running, since=now - LOOK_BACK, until=now)
     return [
         BudgetView(
             budget,
-            found[budget.pk],
-            ahead.get(budget.pk),
-            tuple(one for one in budget.alerts.all() if one.version == budget.version),
+            standing,
+            foresee(budget, standing, now=now, by_day=lately[budget.pk])
+            if budget.pk in lately
+            else None,
+            _alerts(budget),
         )
-        for budget in rows
+        for budget, standing in rows
     ]
+
+
+def _alerts(budget: Any) -> tuple[BudgetAlert, ...]:
+    """Those of the version in force, the latest first."""
+    return tuple(
+        BudgetAlert(budget=budget, version=budget.version, threshold=threshold, at=moment_in(at))
+        for threshold, at in rows_in(budget.told)
+    )

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, OuterRef, Q
 
 from accounts.errors import NotFound
 from accounts.models import Project, Team, User
-from accounts.permissions import can
-from scheduler.models import Account, Device, Grant, Quota
+from accounts.models.rows import as_rows, moment_in, rows_in
+from accounts.permissions import can, teams_visible_to
+from scheduler.models import Account, Device, Grant, Pool, Quota
 from scheduler.selectors.sharing.ceilings import is_capped
-from scheduler.selectors.sharing.limits import get_visible_owner, quota_stamp
+from scheduler.selectors.sharing.limits import quota_stamp
 from scheduler.states import NodeState
 
+_CAPS = ("max_gpus_per_job", "max_running", "max_pending", "max_sessions")
+_OF_GRANT = ("guaranteed", "borrow_limit", "maximum", "max_hours", "valid_until")
 # Names of borrowers that are shown, the largest first.
 _NAMED = 5
 
@@ -55,73 +59,96 @@ class QuotaRow:
 
 @dataclass(frozen=True, slots=True)
 class TeamQuota:
-    """All of a team's quotas, the team's own first, and the caps on the shape of jobs."""
+    """All of a team's quotas, the team's own first, and the caps on the shape of jobs.
 
+    `owners`: whose limits the viewer may set, by path; `pools` and `models`: for what.
+    """
+
+    team: Team
     rows: Sequence[QuotaRow]
     caps: Sequence[tuple[str, Account]]
-
-
-def get_team_with_quota(viewer: User, slug: str) -> Team:
-    """A team whose quota the viewer may see: one's own, for those who read settings any."""
-    found = get_visible_owner(viewer, slug)
-    if not isinstance(found, Team):
-        raise NotFound()
-    return found
-
-
-def owners_in(viewer: User, team: Team) -> list[tuple[str, str]]:
-    """Whose limits the viewer may set in this team, by path: a lead's own are projects alone."""
-    get_team_with_quota(viewer, team.slug)
-    projects = [(f"{team.slug}/{slug}", f"{team.slug}/{slug}") for slug in _slugs(team)]
-    if can(viewer, "operate", None) or can(viewer, "keep_books", None):
-        return [(team.slug, f"team {team.slug}"), *projects]
-    return projects if can(viewer, "manage_team", team) else []
-
-
-def _slugs(team: Team) -> list[str]:
-    rows = Project.objects.filter(team=team, is_archived=False).order_by("slug")
-    return list(rows.values_list("slug", flat=True))
+    owners: Sequence[tuple[str, str]]
+    pools: Sequence[str]
+    models: Sequence[str]
 
 
 def team_quota(viewer: User, slug: str, *, now: datetime) -> TeamQuota:
-    """Raises NotFound; five queries for any number of quotas."""
-    team = get_team_with_quota(viewer, slug)
-    quotas = list(
-        Quota.objects.select_related("account__team", "account__project", "pool").prefetch_related(
-            "grants"
+    """Of a team whose quota the viewer may see: one's own, for those who read settings any.
+
+    Raises NotFound; two queries for any number of quotas.
+    """
+    team = _team_and_beside(viewer, slug)
+    given = Grant.objects.filter(quota=OuterRef("pk"), valid_from__lte=now, valid_until__gt=now)
+    quotas: list[Any] = list(
+        Quota.objects.select_related("account__team", "account__project", "pool").annotate(
+            given=as_rows(given.filter(revoked_at__isnull=True), *_OF_GRANT)
         )
     )
-    capacity = list(
+    for quota in quotas:
+        quota.active = _grants(quota.given)
+    devices = [(pool, model, count) for pool, model, count in rows_in(team.devices)]
+    mine = [quota for quota in quotas if _team_of(quota.account) == team.pk]
+    accounts = [
+        (slug or team.slug, Account(**dict(zip(_CAPS, caps, strict=True))))
+        for slug, *caps in rows_in(team.accounts)
+    ]
+    return TeamQuota(
+        team=team,
+        rows=[_row(quota, quotas, devices) for quota in mine],
+        caps=[(name, account) for name, account in accounts if is_capped(account)],
+        owners=_owners(viewer, team),
+        pools=[name for (name,) in rows_in(team.pools)],
+        models=sorted({model for _, model, _ in devices}),
+    )
+
+
+def _team_and_beside(viewer: User, slug: str) -> Any:
+    """The team, and what its page needs that is little, in one statement. Raises NotFound."""
+    seen = Team.objects.all() if can(viewer, "read_settings", None) else teams_visible_to(viewer)
+    projects = Project.objects.filter(team=OuterRef("pk"), is_archived=False)
+    accounts = Account.objects.filter(Q(team=OuterRef("pk")) | Q(project__team=OuterRef("pk")))
+    devices = (
         Device.objects.filter(is_present=True, in_service=True)
         .exclude(node__state=NodeState.RETIRED)
         .order_by()
         .values_list("node__pool_id", "model")
         .annotate(n=Count("pk"))
     )
-    mine = [quota for quota in quotas if _team_of(quota.account) == team.pk]
-    rows = [_row(quota, quotas, capacity, team, now) for quota in mine]
-    accounts = Account.objects.filter(pk__in={quota.account_id for quota in mine})
-    own = Account.objects.filter(key=f"team:{team.pk}") | Account.objects.filter(project__team=team)
-    capped = (accounts | own).select_related("team", "project").distinct()
-    return TeamQuota(rows, [(_name(account), account) for account in capped if is_capped(account)])
+    beside = seen.filter(slug=slug).annotate(
+        slugs=as_rows(projects.order_by("slug"), "slug"),
+        accounts=as_rows(accounts, "project__slug", *_CAPS),
+        pools=as_rows(Pool.objects.order_by("name"), "name"),
+        devices=as_rows(devices, "node__pool_id", "model", "n"),
+    )
+    found = beside.first()
+    if found is None:
+        raise NotFound("There is no such team for you.")
+    return found
 
 
-def _row(
-    quota: Quota,
-    quotas: Iterable[Quota],
-    capacity: Iterable[tuple[int, str, int]],
-    team: Team,
-    now: datetime,
-) -> QuotaRow:
+def _owners(viewer: User, team: Any) -> list[tuple[str, str]]:
+    """A lead's own are projects alone."""
+    projects = [(f"{team.slug}/{slug}", f"{team.slug}/{slug}") for (slug,) in rows_in(team.slugs)]
+    if can(viewer, "operate", None) or can(viewer, "keep_books", None):
+        return [(team.slug, f"team {team.slug}"), *projects]
+    return projects if can(viewer, "manage_team", team) else []
+
+
+def _grants(text: str | None) -> tuple[Grant, ...]:
+    rows = (dict(zip(_OF_GRANT, row, strict=True)) for row in rows_in(text))
+    return tuple(Grant(**{**row, "valid_until": moment_in(row["valid_until"])}) for row in rows)
+
+
+def _row(quota: Any, quotas: Iterable[Any], capacity: Iterable[tuple[int, str, int]]) -> QuotaRow:
     siblings = [one for one in quotas if _is_beside(one, quota)]
-    guaranteed = _guaranteed(quota, now)
+    guaranteed = _guaranteed(quota)
     total = sum(
         count
         for pool, model, count in capacity
         if quota.pool_id in (None, pool) and quota.gpu_model in ("", model)
     )
-    lent, borrowers = _lent(quota, siblings, total, now)
-    grants = tuple(one for one in quota.grants.all() if _is_active(one, now))
+    lent, borrowers = _lent(quota, siblings, total)
+    grants = quota.active
     maximum = _plus(quota.maximum, (one.maximum for one in grants))
     top = [one for one in quotas if one.account.depth == 1 and _same_scope(one, quota)]
     own = min(quota.held, guaranteed)
@@ -139,7 +166,7 @@ def _row(
         lent=lent,
         free=guaranteed - own - lent,
         borrowers=borrowers,
-        oversubscribed=max(0, sum(_guaranteed(one, now) for one in top) - total),
+        oversubscribed=max(0, sum(_guaranteed(one) for one in top) - total),
         is_above=maximum is not None and quota.held > maximum,
         grants=grants,
         seen=quota_stamp(quota),
@@ -147,7 +174,7 @@ def _row(
 
 
 def _lent(
-    quota: Quota, siblings: Sequence[Quota], total: int, now: datetime
+    quota: Any, siblings: Sequence[Any], total: int
 ) -> tuple[int, tuple[tuple[str, int], ...]]:
     """GPUs of its guarantee that siblings hold, and which of them borrow how many.
 
@@ -155,7 +182,7 @@ def _lent(
     that are not used, from each as far as it has them, by largest remainder.
     """
     everybody = [quota, *siblings]
-    own = {one.pk: _guaranteed(one, now) for one in everybody}
+    own = {one.pk: _guaranteed(one) for one in everybody}
     unused = {one.pk: max(0, own[one.pk] - one.held) for one in everybody}
     borrowed = {one.pk: max(0, one.held - own[one.pk]) for one in everybody}
     from_guarantees = max(0, sum(borrowed.values()) - max(0, total - sum(own.values())))
@@ -175,14 +202,8 @@ def _lent(
     return lent, tuple(sorted(names, key=lambda pair: (-pair[1], pair[0]))[:_NAMED]) if lent else ()
 
 
-def _guaranteed(quota: Quota, now: datetime) -> int:
-    return quota.guaranteed + sum(
-        one.guaranteed for one in quota.grants.all() if _is_active(one, now)
-    )
-
-
-def _is_active(grant: Grant, now: datetime) -> bool:
-    return grant.revoked_at is None and grant.valid_from <= now < grant.valid_until
+def _guaranteed(quota: Any) -> int:
+    return quota.guaranteed + sum(one.guaranteed for one in quota.active)
 
 
 def _plus(figure: int | None, added: Iterable[int]) -> int | None:

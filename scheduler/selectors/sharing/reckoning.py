@@ -5,14 +5,15 @@ All figures are whole numbers in the budget's own measure: GPU-seconds, or steps
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from django.db.models import FilteredRelation, Q, QuerySet, Sum
+from django.db.models import IntegerField, OuterRef, QuerySet, Sum, Value
 from django.db.models.functions import TruncDate
 
+from accounts.models.rows import as_rows, moment_in, rows_in
 from scheduler.models import Budget, BudgetHold, UsageEntry
 from scheduler.money import steps_per_s
 from scheduler.selectors.sharing.reach import below
@@ -65,22 +66,16 @@ def standings(budgets: Iterable[Budget], *, now: datetime) -> dict[int, Standing
 
 def with_standings(rows: QuerySet[Budget], *, now: datetime) -> list[tuple[Budget, Standing]]:
     """Budgets in their order, each as `standings` counts it; one query for both."""
-    fields = [one.attname for one in Budget._meta.concrete_fields]
-    unsettled = FilteredRelation("holds", condition=Q(holds__settled_at__isnull=True))
-    found: dict[int, Budget] = {}
-    open_: dict[int, list[tuple[Any, ...]]] = {}
-    for row in rows.annotate(unsettled=unsettled).values_list(
-        *fields, "unsettled__id", *(f"unsettled__{name}" for name in _OPEN)
-    ):
-        budget, (hold, *of_hold) = (
-            Budget.from_db(None, fields, row[: len(fields)]),
-            row[len(fields) :],
-        )
-        found.setdefault(budget.pk, budget)
-        open_.setdefault(budget.pk, [])
-        if hold is not None:
-            open_[budget.pk].append(tuple(of_hold))
-    return [(budget, _standing(budget, open_[pk], now)) for pk, budget in found.items()]
+    unsettled = BudgetHold.objects.filter(budget=OuterRef("pk"), settled_at__isnull=True)
+    found = list(rows.annotate(unsettled=as_rows(unsettled.order_by(), *_OPEN)))
+    return [(one, _standing(one, _held(one.unsettled), now)) for one in found]
+
+
+def _held(text: str | None) -> list[tuple[Any, ...]]:
+    return [
+        (seconds, money, moment_in(begun), moment_in(released), limit_s)
+        for seconds, money, begun, released, limit_s in rows_in(text)
+    ]
 
 
 def _standing(budget: Budget, holds: Iterable[tuple[Any, ...]], now: datetime) -> Standing:
@@ -132,17 +127,31 @@ def foresee(
 
 def daily_use(budget: Budget, *, since: datetime, until: datetime) -> dict[date, int]:
     """By UTC day what the account was charged; one query, sums of whole numbers."""
+    return daily_uses([budget], since=since, until=until)[budget.pk]
+
+
+def daily_uses(
+    budgets: Sequence[Budget], *, since: datetime, until: datetime
+) -> dict[int, dict[date, int]]:
+    """The same for some budgets, by id; one query for all of them."""
+    found: dict[int, dict[date, int]] = {budget.pk: {} for budget in budgets}
+    if not budgets:
+        return found
+    measures = {budget.pk: budget.is_money for budget in budgets}
+    first, *more = [_charged(budget, since, until) for budget in budgets]
+    for pk, day, price, seconds in first.union(*more, all=True) if more else first:
+        amount = seconds * steps_per_s(price) if measures[pk] else seconds
+        found[pk][day] = found[pk].get(day, 0) + amount
+    return found
+
+
+def _charged(budget: Budget, since: datetime, until: datetime) -> QuerySet[Any, Any]:
     entries = UsageEntry.objects.filter(
         below(budget.account, "project"), period_start__gte=since, period_start__lt=until
     )
-    rows = (
+    return (
         entries.order_by()
-        .annotate(day=TruncDate("period_start"))
-        .values_list("day", "unit_price")
+        .annotate(whose=Value(budget.pk, IntegerField()), day=TruncDate("period_start"))
+        .values_list("whose", "day", "unit_price")
         .annotate(s=Sum("gpu_seconds"))
     )
-    found: dict[date, int] = {}
-    for day, price, seconds in rows:
-        amount = seconds * steps_per_s(price) if budget.is_money else seconds
-        found[day] = found.get(day, 0) + amount
-    return found

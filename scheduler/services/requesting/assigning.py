@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models import User
@@ -15,12 +16,12 @@ from scheduler.services.requesting.rights import (
     WHO,
     acts_in_place_of,
     askers,
-    deciders,
-    deputies_of,
+    deputies,
     have_said_yes,
     locked_request,
     may_decide,
     may_take,
+    people_for,
 )
 from scheduler.services.requesting.timeline import note, tell_assigned
 from scheduler.states import REVIEW_STATES, ReviewStep
@@ -76,9 +77,10 @@ def people_to_assign(request: QuotaRequest, *, now: datetime) -> Sequence[User]:
     """Who may be named, by name: those with the right to this step, and who acts for them."""
     step = ReviewStep(request.route[0])
     out = askers(request) | have_said_yes(request)
-    people = deciders(step, request.team) - out
-    people |= deputies_of(people, now=now) - out
-    return list(User.objects.filter(pk__in=people, is_active=True).order_by("username"))
+    people = people_for(step, request.team).exclude(pk__in=out).values("pk")
+    theirs = Q(pk__in=people) | Q(pk__in=deputies(people, now=now).values("deputy"))
+    found = User.objects.filter(theirs, is_active=True).exclude(pk__in=out)
+    return list(found.order_by("username"))
 
 
 def _require_assigner(actor: User, request: QuotaRequest) -> User | None:

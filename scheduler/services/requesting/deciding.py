@@ -17,7 +17,13 @@ from scheduler.services.requesting.amounts import cost_of_asking
 from scheduler.services.requesting.checks import LONGEST_WORDS
 from scheduler.services.requesting.granting import carry_out
 from scheduler.services.requesting.policies import routing_of
-from scheduler.services.requesting.rights import locked_row, owner_of, require_decider, stale
+from scheduler.services.requesting.rights import (
+    consents,
+    locked_row,
+    owner_of,
+    require_decider,
+    stale,
+)
 from scheduler.services.requesting.routing import enter_step, still_to_do
 from scheduler.services.requesting.timeline import note, tell_asker
 from scheduler.services.sharing.tree import account_of, locked, on_the_way
@@ -58,10 +64,8 @@ class Offer:
 
 def offer_of(request: QuotaRequest) -> Offer:
     """The version in force, cut down by the last consent to it."""
-    asked = request.versions.get(number=request.revision)
-    last = request.decisions.filter(
-        revision=request.revision, outcome__in=(Outcome.APPROVE, Outcome.LESS)
-    ).last()
+    asked = next(one for one in request.versions.all() if one.number == request.revision)
+    last = next(reversed(consents(request)), None)
     if last is None or last.amount is None or last.valid_until is None:
         return Offer(asked.amount, asked.valid_from, asked.valid_until, False)
     is_less = last.amount < asked.amount or last.valid_until < asked.valid_until

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
 
 from accounts.models import Delegation, DelegationScope, Project, Team, User
 from accounts.permissions import acting_for, can, people_who_can, projects_visible_to
-from scheduler.models import QuotaRequest
+from scheduler.models import QuotaRequest, RequestDecision
 from scheduler.services.errors import Conflict, Forbidden, NotFound
-from scheduler.states import ReviewStep
+from scheduler.states import Outcome, ReviewStep
 
 _ACTION = {
     ReviewStep.LEAD: "approve_requests",
@@ -58,35 +61,49 @@ def require_part(actor: User, request: QuotaRequest) -> None:
         raise Forbidden("You may look at this, and change nothing.")
 
 
+def people_for(step: ReviewStep, team: Team) -> QuerySet[User]:
+    """Everybody with the right that this step asks for."""
+    return people_who_can(_ACTION[step], team if step is ReviewStep.LEAD else None)
+
+
 def deciders(step: ReviewStep, team: Team) -> set[int]:
-    """Ids of everybody with the right that this step asks for."""
-    about = team if step is ReviewStep.LEAD else None
-    return set(people_who_can(_ACTION[step], about).values_list("pk", flat=True))
+    """Their ids."""
+    return set(people_for(step, team).values_list("pk", flat=True))
 
 
-def deputies_of(people: set[int], *, now: datetime) -> set[int]:
-    """Ids of those who may act for these people in deciding now, in whatever team."""
-    lent = Delegation.objects.filter(
+def deputies(people: Any, *, now: datetime) -> QuerySet[Delegation]:
+    """Who may act for these people in deciding now, in whatever team."""
+    return Delegation.objects.filter(
         giver__in=people,
         scope=DelegationScope.APPROVE_REQUESTS,
         starts_at__lte=now,
         ends_at__gt=now,
     )
-    return set(lent.values_list("deputy_id", flat=True))
+
+
+def deputies_of(people: set[int], *, now: datetime) -> set[int]:
+    """Their ids."""
+    return set(deputies(people, now=now).values_list("deputy_id", flat=True))
 
 
 def askers(request: QuotaRequest) -> set[int]:
     """Ids of those who wrote any version of it: none of them may decide."""
-    writers = request.versions.values_list("written_by_id", flat=True)
-    return {request.asked_by_id, *writers}
+    return {request.asked_by_id, *(one.written_by_id for one in request.versions.all())}
+
+
+def consents(request: QuotaRequest) -> list[RequestDecision]:
+    """To the version in force, the first step's first."""
+    return [
+        one
+        for one in request.decisions.all()
+        if one.revision == request.revision and one.outcome in (Outcome.APPROVE, Outcome.LESS)
+    ]
 
 
 def have_said_yes(request: QuotaRequest) -> set[int]:
     """Ids of those who agreed to the version in force at an earlier step."""
-    rows = request.decisions.filter(
-        revision=request.revision, outcome__in=("approve", "less")
-    ).values_list("decided_by_id", "on_behalf_of_id")
-    return {pk for row in rows for pk in row if pk is not None}
+    people = (pk for one in consents(request) for pk in (one.decided_by_id, one.on_behalf_of_id))
+    return {pk for pk in people if pk is not None}
 
 
 def can_be_shared_out(people: Sequence[set[int]]) -> bool:

@@ -8,9 +8,11 @@ from datetime import datetime, timedelta
 
 from django.db.models import Q, Sum
 
-from accounts.models import Project, Team
+from accounts.models import Project, Team, User
+from accounts.models.rows import as_rows, rows_in
 from scheduler.models import Device, Quota, UsageEntry
-from scheduler.services.sharing.effective import Effective, effective_of
+from scheduler.selectors.cluster import visible_pools
+from scheduler.services.sharing.effective import Effective, quotas_in_force
 
 USED_OVER = timedelta(days=90)
 
@@ -33,7 +35,7 @@ class Standing:
 
 
 def standing_of(owner: Team | Project, *, now: datetime) -> Standing:
-    """Of a project also what its team has; a constant number of statements."""
+    """Of a project also what its team has; two statements."""
     team_id = owner.team_id if isinstance(owner, Project) else owner.pk
     mine = Q(account__team=team_id)
     used = UsageEntry.objects.filter(period_start__gte=now - USED_OVER)
@@ -42,12 +44,17 @@ def standing_of(owner: Team | Project, *, now: datetime) -> Standing:
         used = used.filter(project=owner)
     else:
         used = used.filter(project__team=owner)
-    quotas = list(Quota.objects.filter(mine).select_related("account", "pool"))
-    limits = effective_of(quotas, now=now)
-    rows = [Row(one, limits[one.pk], one.account.team_id is not None) for one in quotas]
+    quotas = Quota.objects.filter(mine).select_related("account", "pool")
+    found = quotas_in_force(quotas, now=now)
+    rows = [Row(one, limits, one.account.team_id is not None) for one, limits in found]
     return Standing(rows, used.aggregate(total=Sum("gpu_seconds"))["total"] or 0)
 
 
-def gpu_models_known() -> list[str]:
-    """Models of GPUs that are or were here, by name; they are no secret."""
-    return list(Device.objects.order_by("model").values_list("model", flat=True).distinct())
+def offered_to(viewer: User) -> tuple[list[str], list[str]]:
+    """Pools to ask for, and models of GPUs that are or were here, by name; they are no secret."""
+    models = Device.objects.order_by("model").distinct()
+    asked = User.objects.filter(pk=viewer.pk).values_list(
+        as_rows(visible_pools(viewer), "name"), as_rows(models, "model")
+    )
+    pools, known = asked.get()
+    return [name for (name,) in rows_in(pools)], [model for (model,) in rows_in(known)]

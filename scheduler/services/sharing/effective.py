@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import reduce
+from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet
 
+from accounts.models.rows import as_rows, rows_in
 from scheduler.models import Grant, Quota
+
+_ADDED = ("guaranteed", "borrow_limit", "maximum", "max_hours")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +34,34 @@ def active_grants(now: datetime) -> QuerySet[Grant]:
 
 def effective_of(quotas: Iterable[Quota], *, now: datetime) -> dict[int, Effective]:
     """By id: the quota plus its active grants, in one query."""
-    found = {
-        quota.pk: Effective(
-            quota.guaranteed,
-            quota.borrow_limit,
-            quota.lend_limit,
-            quota.maximum,
-            quota.max_hours,
-        )
-        for quota in quotas
-    }
+    found = {quota.pk: _own(quota) for quota in quotas}
     grants = active_grants(now).filter(quota_id__in=found)
-    for pk, guaranteed, borrow, maximum, hours in grants.values_list(
-        "quota_id", "guaranteed", "borrow_limit", "maximum", "max_hours"
-    ):
-        base = found[pk]
-        found[pk] = replace(
-            base,
-            guaranteed=base.guaranteed + guaranteed,
-            borrow_limit=None if base.borrow_limit is None else base.borrow_limit + borrow,
-            maximum=None if base.maximum is None else base.maximum + maximum,
-            max_hours=None if base.max_hours is None else base.max_hours + hours,
-        )
+    for pk, *grant in grants.values_list("quota_id", *_ADDED):
+        found[pk] = _plus(found[pk], *grant)
     return found
+
+
+def quotas_in_force(quotas: QuerySet[Quota], *, now: datetime) -> Sequence[tuple[Quota, Effective]]:
+    """The same for quotas that are still to be read; one statement for both."""
+    given = as_rows(active_grants(now).filter(quota=OuterRef("pk")), *_ADDED)
+    rows: list[Any] = list(quotas.annotate(given=given))
+    return [
+        (one, reduce(lambda so_far, more: _plus(so_far, *more), rows_in(one.given), _own(one)))
+        for one in rows
+    ]
+
+
+def _own(quota: Quota) -> Effective:
+    return Effective(
+        quota.guaranteed, quota.borrow_limit, quota.lend_limit, quota.maximum, quota.max_hours
+    )
+
+
+def _plus(base: Effective, guaranteed: int, borrow: int, maximum: int, hours: int) -> Effective:
+    return replace(
+        base,
+        guaranteed=base.guaranteed + guaranteed,
+        borrow_limit=None if base.borrow_limit is None else base.borrow_limit + borrow,
+        maximum=None if base.maximum is None else base.maximum + maximum,
+        max_hours=None if base.max_hours is None else base.max_hours + hours,
+    )
