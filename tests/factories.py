@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from accounts.models import Role, Team, User
 from accounts.services import add_member, create_user
+from scheduler.models import Delivery, Webhook
 
 PASSWORD = "correct horse battery"
 
@@ -26,3 +28,10 @@ def member(username: str, team: Team, role: str = Role.MEMBER, *, by: User) -> U
     user = person(username)
     add_member(actor=by, team=team, user=user, role=role)
     return user
+
+
+def told(webhook: Webhook, key: str, now: datetime, **more: Any) -> Delivery:
+    """A piece of news on its way to a program."""
+    return Delivery.objects.create(
+        webhook=webhook, key=key, kind="budget", body="{}", created_at=now, not_before=now, **more
+    )

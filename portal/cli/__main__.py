@@ -16,7 +16,7 @@ from portal.cli.composing.convert import convert
 from portal.cli.exits import OK, Failure
 from portal.cli.kept import outputs
 from portal.cli.output import print_failure
-from portal.cli.people import audit, deputies, quota, roles, secrets, teams
+from portal.cli.people import audit, deputies, quota, roles, secrets, teams, webhooks
 from portal.cli.requesting import requests
 from portal.cli.sessions import sessions
 
@@ -65,6 +65,7 @@ app.add_typer(teams.app, name="teams")
 app.add_typer(deputies.app, name="deputies")
 app.add_typer(secrets.app, name="secrets")
 app.add_typer(requests.app, name="requests")
+app.add_typer(webhooks.app, name="webhooks")
 
 
 def run(words: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.catalogue_of_figures import FIGURES, MONEY
+from tests.architecture.catalogue_of_money import INVARIANTS, PROMISED
 
 ROOT = Path(__file__).resolve().parents[2]
 BAD, CALLERS, LIMITS = (f"tests/api/test_{n}.py" for n in ("bad_input", "bad_callers", "limits"))
@@ -211,6 +212,13 @@ def test_every_entry_is_held_by_a_test_that_exists(entry):
 def test_what_is_wrong_about_money_is_held_by_a_test_that_exists(what):
     assert MONEY[what]
     assert [name for path, name in MONEY[what] if name not in functions_of(path)] == []
+
+
+@pytest.mark.parametrize("held", [INVARIANTS, PROMISED], ids=["invariants", "promised"])
+def test_quota_and_money_name_functions_that_exist(held):
+    assert held is PROMISED or list(held) == [f"F{number}" for number in range(1, 29)]
+    named = [one.split("::") for words in held.values() for one in words.split()]
+    assert [one for one in named if one[1] not in functions_of(f"tests/{one[0]}.py")] == []
 
 
 def test_what_must_hold_of_money_names_tests_that_exist():

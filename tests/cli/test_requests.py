@@ -116,3 +116,15 @@ def test_a_deputy_is_ended_by_whom_it_was_given_to(stack, terminal_of):
     out, _ = alice.run("deputies", "end", str(number))
     assert out == "alice acts for lena no longer.\n"
     assert "ended early" in alice.run("deputies")[0]
+
+
+def test_programs_are_told(terminal_of):
+    admin, alice = terminal_of("admin"), terminal_of("alice")
+    made = admin.json("webhooks", "add", "https://chat.example.org/told", "--kind", "budget")
+    number = str(made["id"])
+    out, _ = admin.run("webhooks", "change", number, "--all", "--pause")
+    assert "chat.example.org is paused: everything" in out
+    listed, _ = admin.run("webhooks")
+    assert "paused" in listed and made["secret"] not in listed
+    admin.run("webhooks", "remove", number)
+    alice.run("webhooks", "deliveries", code=3)

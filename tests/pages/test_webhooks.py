@@ -6,6 +6,7 @@ import pytest
 from django.urls import reverse
 
 from scheduler.models import Delivery, Webhook
+from tests.factories import told
 from tests.scenes import at
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
@@ -20,10 +21,7 @@ def test_a_webhook_is_added_seen_and_paused(client, root, django_assert_max_num_
     assert made.status_code == 200 and made.context["secret"] in made.content.decode()
     hook = Webhook.objects.get()
     for number in range(3):
-        Delivery.objects.create(
-            webhook=hook, key=f"k{number}", kind="budget", body="{}", created_at=at(0),
-            not_before=at(60), tries=1, status=503,
-        )  # fmt: skip
+        told(hook, f"k{number}", at(0), tries=1, status=503)
     with django_assert_max_num_queries(8):
         page = client.get(url).content.decode()
     assert "chat.example.org" in page and "/services/T0" not in page

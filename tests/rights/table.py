@@ -225,6 +225,8 @@ API: Final[dict[str, str]] = {
     "sessions/<int:pk>/": "see",
     "secrets/": "everybody",
     "notifications/": "everybody",
+    "webhooks/": "admin",
+    "webhooks/deliveries/": "admin",
     "views/": "everybody",
     "notifications/settings/": "everybody",
     "pools/": "everybody",

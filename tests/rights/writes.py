@@ -57,6 +57,11 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "n n n n n y n",
         "n n n n n y n",
     ),
+    # Administrators; nobody else is told whether it is there.
+    "admin_alone": (
+        "- - - - - y -",
+        "- - - - - y -",
+    ),
     # Finance; a proposed price is nobody else's.
     "prices": (
         "- - - y - y -",
@@ -237,6 +242,10 @@ WRITES: Final[dict[str, str]] = {
     "post requests/<int:pk>/renew/": "asker",
     "post requests/<int:pk>/revoke/": "operate_theirs",
     "post requests/<int:pk>/whatif/": "take_part",
+    "post webhooks/": "admin_alone",
+    "post webhooks/<int:pk>/": "admin_alone",
+    "delete webhooks/<int:pk>/": "admin_alone",
+    "post webhooks/deliveries/<int:pk>/again/": "admin_alone",
     "post views/": "everybody",
     "delete views/<int:pk>/": "own",
     "post notifications/read/": "everybody",

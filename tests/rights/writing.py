@@ -27,6 +27,7 @@ from scheduler.models import MaintenanceWindow
 from scheduler.services import books
 from scheduler.services.books.costs.retiring import retire_asset
 from scheduler.services.composing.drafts import save_draft
+from scheduler.services.inbox import add_webhook
 from scheduler.services.saved import save_view
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.grants import add_grant
@@ -36,7 +37,7 @@ from scheduler.services.sites.datasets import set_dataset
 from scheduler.services.sites.licences import set_licence
 from scheduler.services.sites.windows import plan_window
 from tests import requesting, scenes
-from tests.factories import person
+from tests.factories import person, told
 from tests.rights.scene import PEOPLE, Scene, Side
 
 _SOON, _LATER = (f"{date.today() + timedelta(days=days)}T00:00:00Z" for days in (20, 30))
@@ -81,6 +82,10 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
         "",
         {"kind": "job_failed", "in_inbox": True, "by_mail": False},
     ),
+    "post webhooks/": ("", {"url": "https://chat.example.org/new"}),
+    "post webhooks/<int:pk>/": ("webhook", {"is_paused": True}),
+    "delete webhooks/<int:pk>/": ("webhook", {}),
+    "post webhooks/deliveries/<int:pk>/again/": ("delivery", {}),
     "post views/": ("", {"table": "jobs", "name": "mine", "query": ""}),
     "delete views/<int:pk>/": ("view", {}),
     "post projects/<slug:team>/<slug:project>/retention/": ("path", {"log_days": 9}),
@@ -207,7 +212,10 @@ def targets(scene: Scene) -> dict[str, dict[str, Any]]:
     now = timezone.now()
     begin, end = now + timedelta(days=50), now + timedelta(days=51)
     window: MaintenanceWindow = plan_window(actor=root, pool=pool, from_at=begin, until_at=end)
+    hook, _ = add_webhook(actor=root, url="https://chat.example.org/hook")
     shared = {
+        "webhook": hook.pk,
+        "delivery": told(hook, "k", now).pk,
         "bought": books.propose_asset(name="new", months=9, **bought).pk,
         "leaving": leaving.pk,
         "cost": cost.pk,

@@ -21,7 +21,15 @@ from portal.api.v1 import (
 )
 from portal.api.v1.composing import converting, templates
 from portal.api.v1.finance import exports, months, reports, spending, terms
-from portal.api.v1.organisation import audit, notifications, retention, roles, secrets, views
+from portal.api.v1.organisation import (
+    audit,
+    notifications,
+    retention,
+    roles,
+    secrets,
+    views,
+    webhooks,
+)
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
 from portal.api.v1.organisation.services import ServiceEnd, ServiceList, ServiceTokens
 from portal.api.v1.organisation.teams import TeamList, TeamMove
@@ -100,6 +108,14 @@ urlpatterns: list[URLPattern] = [
         "notifications/settings/",
         notifications.Settings.as_view(),
         name="notifications_settings",
+    ),
+    path("webhooks/", webhooks.WebhookList.as_view(), name="webhooks"),
+    path("webhooks/<int:pk>/", webhooks.WebhookByNumber.as_view(), name="webhook"),
+    path("webhooks/deliveries/", webhooks.DeliveryList.as_view(), name="deliveries"),
+    path(
+        "webhooks/deliveries/<int:pk>/again/",
+        webhooks.DeliveryAgain.as_view(),
+        name="delivery_again",
     ),
     path("views/", views.ViewList.as_view(), name="views"),
     path("views/<int:pk>/", views.ViewByNumber.as_view(), name="view"),

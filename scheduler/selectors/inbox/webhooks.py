@@ -46,10 +46,14 @@ def get_visible_delivery(viewer: User, pk: int) -> Delivery:
     return found
 
 
-def latest_deliveries(viewer: User, *, now: datetime) -> Sequence[Delivery]:
-    """The latest first; one query. Raises NotFound."""
+def latest_deliveries(
+    viewer: User, *, now: datetime, webhook: Webhook | None = None
+) -> Sequence[Delivery]:
+    """The latest first, of all webhooks or of one; one query. Raises NotFound."""
     _require(viewer)
     rows = Delivery.objects.filter(created_at__lte=now).select_related("webhook")
+    if webhook is not None:
+        rows = rows.filter(webhook=webhook)
     return list(rows.order_by("-id")[:_SHOWN])
 
 

@@ -5,6 +5,7 @@ from scheduler.services.inbox.sorting import choose_kind, mark_read, mute, unmut
 from scheduler.services.inbox.telling import News, tell
 from scheduler.services.inbox.webhooks import (
     add_webhook,
+    change_webhook,
     pause_webhook,
     remove_webhook,
     resume_webhook,
@@ -15,6 +16,7 @@ __all__ = [
     "News",
     "add_webhook",
     "announce",
+    "change_webhook",
     "choose_kind",
     "end_announcement",
     "mark_read",

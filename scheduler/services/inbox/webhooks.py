@@ -33,9 +33,7 @@ def add_webhook(
     now = now or timezone.now()
     url = url.strip()
     _check_url(url)
-    unknown = sorted(set(kinds) - set(NoticeKind))
-    if unknown:
-        raise Invalid(f"There is no news of kind {unknown[0]!r}.", field="kinds")
+    _check_kinds(kinds)
     if Webhook.objects.filter(url=url).exists():
         raise Conflict("This address is told already.", field="url")
     if Webhook.objects.count() >= MOST:
@@ -51,6 +49,32 @@ def add_webhook(
     )
     record(actor, "policy.add_webhook", row, after={"host": row.host, "kinds": row.kinds}, now=now)
     return row, secret
+
+
+@transaction.atomic
+def change_webhook(
+    *,
+    actor: User,
+    webhook: Webhook,
+    kinds: Sequence[str] | None = None,
+    is_paused: bool | None = None,
+    now: datetime | None = None,
+) -> Webhook:
+    """Other news from now on, a pause, or its end; None leaves it as it is. The address stays: its
+    secret signs for no other. Raises Forbidden, Invalid.
+    """
+    _check(actor)
+    row = Webhook.objects.select_for_update().get(pk=webhook.pk)
+    if kinds is not None and sorted(set(kinds)) != row.kinds:
+        _check_kinds(kinds)
+        before, row.kinds = row.kinds, sorted(set(kinds))
+        row.save(update_fields=["kinds"])
+        was, then = {"kinds": before}, {"kinds": row.kinds}
+        record(actor, "policy.change_webhook", row, before=was, after=then, now=now)
+    if is_paused is None:
+        return row
+    set_pause = pause_webhook if is_paused else resume_webhook
+    return set_pause(actor=actor, webhook=row, now=now)
 
 
 @transaction.atomic
@@ -100,6 +124,12 @@ def send_again(*, actor: User, delivery: Delivery, now: datetime | None = None) 
 def place_of(url: str) -> str:
     """Where a secret belongs; it signs for no other address."""
     return f"webhook:{url}"
+
+
+def _check_kinds(kinds: Sequence[str]) -> None:
+    unknown = sorted(set(kinds) - set(NoticeKind))
+    if unknown:
+        raise Invalid(f"There is no news of kind {unknown[0]!r}.", field="kinds")
 
 
 def _check_url(url: str) -> None:
