@@ -123,14 +123,14 @@ def require_statement(viewer: User, number: int) -> None:
 
 
 def _visible(scope: Scope, number: int) -> Any:
-    said = StatementEvent.objects.filter(statement=OuterRef("pk")).order_by("pk")
+    said = StatementEvent.objects.filter(statement=OuterRef("pk")).order_by()
     later = Statement.objects.filter(
         close__period=OuterRef("close__period"),
         account=OuterRef("account"),
         close__version__gt=OuterRef("close__version"),
     ).order_by("-number")
     found = Statement.objects.select_related("close__period").filter(number=number)
-    found = found.annotate(said=as_rows(said, "step", "at", "text", "by__username"))
+    found = found.annotate(said=as_rows(said, "id", "step", "at", "text", "by__username"))
     statement = found.annotate(later=Subquery(later.values("number")[:1])).first()
     if statement is None or not scope.shows(statement.account):
         raise NotFound("There is no such statement for you.")
@@ -140,7 +140,7 @@ def _visible(scope: Scope, number: int) -> Any:
 def _events(text: str | None) -> tuple[StatementEvent, ...]:
     return tuple(
         StatementEvent(step=step, at=moment_in(at), text=words, by=by and User(username=by))
-        for step, at, words, by in rows_in(text)
+        for _, step, at, words, by in sorted(rows_in(text), key=lambda row: row[0])
     )
 
 

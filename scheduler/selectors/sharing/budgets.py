@@ -91,9 +91,10 @@ def budget_views(
         asked = asked.filter(Q(account__team=team) | Q(account__project__team=team))
     if only is not None:
         asked = asked.filter(pk__in=only)
-    told = BudgetAlert.objects.filter(budget=OuterRef("pk"), version=OuterRef("version"))
+    told = BudgetAlert.objects.filter(budget=OuterRef("pk"), version=OuterRef("version")).order_by()
+    alerts = as_rows(told, "id", "threshold", "at")
     asked = asked.select_related("account__team", "account__project__team")
-    rows = with_standings(asked.annotate(told=as_rows(told, "threshold", "at")), now=now)
+    rows = with_standings(asked.annotate(told=alerts), now=now)
     running = [one for one, _ in rows if one.valid_from <= now < one.valid_until][:MOST_FORESEEN]
     lately = daily_uses(running, since=now - LOOK_BACK, until=now)
     return [
@@ -113,5 +114,5 @@ def _alerts(budget: Any) -> tuple[BudgetAlert, ...]:
     """Those of the version in force, the latest first."""
     return tuple(
         BudgetAlert(budget=budget, version=budget.version, threshold=threshold, at=moment_in(at))
-        for threshold, at in rows_in(budget.told)
+        for _, threshold, at in sorted(rows_in(budget.told), reverse=True)
     )

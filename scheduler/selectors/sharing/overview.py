@@ -90,14 +90,14 @@ def team_quota(viewer: User, slug: str, *, now: datetime) -> TeamQuota:
     mine = [quota for quota in quotas if _team_of(quota.account) == team.pk]
     accounts = [
         (slug or team.slug, Account(**dict(zip(_CAPS, caps, strict=True))))
-        for slug, *caps in rows_in(team.accounts)
+        for _, _, slug, *caps in sorted(rows_in(team.accounts), key=lambda row: row[:2])
     ]
     return TeamQuota(
         team=team,
         rows=[_row(quota, quotas, devices) for quota in mine],
         caps=[(name, account) for name, account in accounts if is_capped(account)],
         owners=_owners(viewer, team),
-        pools=[name for (name,) in rows_in(team.pools)],
+        pools=sorted(name for (name,) in rows_in(team.pools)),
         models=sorted({model for _, model, _ in devices}),
     )
 
@@ -115,9 +115,9 @@ def _team_and_beside(viewer: User, slug: str) -> Any:
         .annotate(n=Count("pk"))
     )
     beside = seen.filter(slug=slug).annotate(
-        slugs=as_rows(projects.order_by("slug"), "slug"),
-        accounts=as_rows(accounts, "project__slug", *_CAPS),
-        pools=as_rows(Pool.objects.order_by("name"), "name"),
+        slugs=as_rows(projects.order_by(), "slug"),
+        accounts=as_rows(accounts.order_by(), "depth", "id", "project__slug", *_CAPS),
+        pools=as_rows(Pool.objects.order_by(), "name"),
         devices=as_rows(devices, "node__pool_id", "model", "n"),
     )
     found = beside.first()
@@ -128,7 +128,9 @@ def _team_and_beside(viewer: User, slug: str) -> Any:
 
 def _owners(viewer: User, team: Any) -> list[tuple[str, str]]:
     """A lead's own are projects alone."""
-    projects = [(f"{team.slug}/{slug}", f"{team.slug}/{slug}") for (slug,) in rows_in(team.slugs)]
+    projects = [
+        (f"{team.slug}/{slug}", f"{team.slug}/{slug}") for (slug,) in sorted(rows_in(team.slugs))
+    ]
     if can(viewer, "operate", None) or can(viewer, "keep_books", None):
         return [(team.slug, f"team {team.slug}"), *projects]
     return projects if can(viewer, "manage_team", team) else []

@@ -23,7 +23,7 @@ from scheduler.services.requesting.rights import (
     owner_of,
     require_decider,
     stale,
-)
+)  # fmt: skip
 from scheduler.services.requesting.routing import enter_step, still_to_do
 from scheduler.services.requesting.timeline import note, tell_asker
 from scheduler.services.sharing.tree import account_of, locked, on_the_way
@@ -255,7 +255,7 @@ def _agree(request: QuotaRequest, who: Who, offer: Offer, verdict: Verdict, now:
     assert verdict.amount is not None
     assert verdict.valid_until is not None
     asked: RequestVersion = request.versions.get(number=request.revision)
-    came_from = request.state
+    before = request.state
     words = f"{verdict.amount} until {verdict.valid_until:%Y-%m-%d %H:%M} UTC"
     text = f"{words}. {verdict.comment}" if verdict.comment else words
     note(
@@ -264,7 +264,7 @@ def _agree(request: QuotaRequest, who: Who, offer: Offer, verdict: Verdict, now:
         actor=who[0],
         on_behalf_of=who[1],
         now=now,
-        came_from=came_from,
+        came_from=before,
         text=text,
     )
     left = still_to_do(request, asked, verdict.amount, now=now)
@@ -284,15 +284,8 @@ def _agree(request: QuotaRequest, who: Who, offer: Offer, verdict: Verdict, now:
     is_less = verdict.amount < asked.amount or verdict.valid_until < asked.valid_until
     state = RequestState.PARTLY_APPROVED if is_less else RequestState.APPROVED
     _move(request, state, touched_at=now, ended_at=now, route=[], **made)
-    note(
-        request,
-        "granted",
-        actor=who[0],
-        on_behalf_of=who[1],
-        now=now,
-        came_from=came_from,
-        text=words,
-    )
+    actor, giver = who
+    note(request, "granted", actor=actor, on_behalf_of=giver, now=now, came_from=before, text=words)
     tell_asker(request, "is approved" + (" in part" if is_less else ""), text, now=now)
 
 

@@ -52,9 +52,12 @@ def standing_of(owner: Team | Project, *, now: datetime) -> Standing:
 
 def offered_to(viewer: User) -> tuple[list[str], list[str]]:
     """Pools to ask for, and models of GPUs that are or were here, by name; they are no secret."""
-    models = Device.objects.order_by("model").distinct()
+    models = Device.objects.order_by().distinct()
     asked = User.objects.filter(pk=viewer.pk).values_list(
         as_rows(visible_pools(viewer), "name"), as_rows(models, "model")
     )
     pools, known = asked.get()
-    return [name for (name,) in rows_in(pools)], [model for (model,) in rows_in(known)]
+    return (
+        sorted(name for (name,) in rows_in(pools)),
+        sorted(model for (model,) in rows_in(known)),
+    )
