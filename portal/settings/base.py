@@ -11,6 +11,7 @@ from csp.constants import NONE, SELF
 
 from portal.settings import env
 from portal.settings.limits import *  # noqa: F403 - each is a setting
+from portal.settings.served import *  # noqa: F403 - each is a setting
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE_DIR = env.state_dir(ROOT)
@@ -207,7 +208,6 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_I18N = False
 
-STATIC_URL = "static/"
 STATIC_ROOT = STATE_DIR / "static"
 STATICFILES_DIRS = [ROOT / "static"]
 MEDIA_ROOT = STATE_DIR / "files"

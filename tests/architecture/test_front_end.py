@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from django.contrib.staticfiles import finders
 from django.urls import reverse
 
 from deploy import vendor_assets
+from portal.styles import joined
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
@@ -102,6 +104,17 @@ def test_budgets_of_a_page_without_charts() -> None:
     scripts = [vendor / "htmx.min.js", vendor / "idiomorph-ext.min.js", *OWN_JS]
     assert gz_kib(scripts) <= 45
     assert gz_kib(OWN_CSS) <= 25
+
+
+def test_every_style_sheet_is_in_the_one_that_pages_load(settings, tmp_path) -> None:
+    assert sorted(joined.SHEETS) == [path.stem for path in OWN_CSS]
+    settings.STATE_DIR = tmp_path
+    found = finders.find("css/all.css")
+    assert found and gz_kib([Path(found)]) <= 25
+    text = Path(found).read_text(encoding="utf-8")
+    assert all(path.read_text(encoding="utf-8") in text for path in OWN_CSS)
+    # Names within are read from where the file is, so none may lead elsewhere.
+    assert not re.search(r"url\((?!#)|@import", text)
 
 
 def test_every_class_of_a_terminal_line_has_a_rule() -> None:

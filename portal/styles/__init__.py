@@ -1,0 +1,1 @@
+"""How style sheets reach a browser."""
