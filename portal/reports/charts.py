@@ -23,7 +23,7 @@ LEGEND_AT_MOST = 2
 # A pause this long is drawn as a gap; a straight line over it would claim readings.
 GAP = timedelta(seconds=45)
 GAP_STEPS = 4
-BAR_PX, BAR_FRAME_PX = 32, 56
+BAR_PX, BAR_FRAME_PX = 28, 72
 
 
 @dataclass(frozen=True, slots=True)

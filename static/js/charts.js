@@ -61,12 +61,6 @@
     return { height: 240, xaxis: axis, yaxis: axis, ...common, ...kept };
   }
 
-  /* Bars lie in rows of one height, however many there are. */
-  function heightOf(figure) {
-    const bars = figure.data.find((trace) => trace.type === "bar" && trace.orientation === "h");
-    return bars ? { height: 72 + 28 * Math.max(1, bars.y.length) } : {};
-  }
-
   function figureOf(chart) {
     const source = chart.querySelector('script[type="application/json"]');
     try {
@@ -81,12 +75,11 @@
     const plot = chart.querySelector(".plot");
     const figure = figureOf(chart);
     if (!plot || !figure || !window.Plotly) return;
-    plot.hidden = false;
     if (!figure.data.some((trace) => trace.x?.length)) {
       plot.textContent = "No readings yet.";
       return;
     }
-    const layout = { ...themed(figure.layout), ...heightOf(figure) };
+    const layout = themed(figure.layout);
     // The unit stands in the caption already.
     if (chart.dataset.measure) layout.yaxis = { ...layout.yaxis, title: undefined };
     if (!chart.dataset.drawn) plot.textContent = "";
