@@ -15,6 +15,7 @@
 
   const listeners = new Map(); // topic → Set of {onFrame, request}
   const due = new Set(); // regions to refresh at the end of the present COALESCE_MS
+  const followed = new Map(); // id of a region → when it last followed readings
   let watched = new Set(); // what the server knows that we watch
   let socket = null;
   let failures = 0;
@@ -132,8 +133,18 @@
     for (const region of regions()) {
       /* A calm region is fresh when the page is: it need not ask again when the socket is up. */
       if (frame.kind === "watching" && region.dataset.calm !== undefined) continue;
-      if (topicsOf(region).includes(frame.topic)) refreshSoon(region);
+      if (!topicsOf(region).includes(frame.topic)) continue;
+      if (frame.kind === "samples" && !followsNow(region)) continue;
+      refreshSoon(region);
     }
+  }
+
+  /* Readings come every second for as long as a job runs: a region says how often it shows them. */
+  function followsNow(region) {
+    const pace = Number(region.dataset.samplesS) * 1000;
+    if (!pace || Date.now() - (followed.get(region.id) ?? 0) < pace) return false;
+    followed.set(region.id, Date.now());
+    return true;
   }
 
   /* Tell the server what changed in what this page watches; a log says from which line on. */

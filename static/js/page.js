@@ -103,6 +103,11 @@
     event.submitter?.setAttribute("aria-busy", "true");
   });
 
+  /* Nor is anything asked beside a form that is on its way: leaving would break it off. */
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.target.dataset?.sent) event.preventDefault();
+  });
+
   /* Back from the browser's cache: the form may be sent again. */
   window.addEventListener("pageshow", () => {
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
