@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from websockets.sync.client import ClientConnection, connect
 
@@ -21,15 +22,26 @@ from portal.embedded.programs import leashed
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _PATIENCE_S = 60.0
-# Cable for the desk; 400 kbit/s and 400 ms a round trip, as DevTools calls slow 4G, for the phone.
-SLOW = {"offline": False, "latency": 400, "downloadThroughput": 50_000, "uploadThroughput": 50_000}
+# Cable for the desk; for the phone what Chromium's own DevTools call slow 4G: 1.6 Mbit/s down and
+# 0.75 up, nine tenths of it usable, each request 562 ms before its first byte.
+SLOW = {
+    "offline": False,
+    "latency": 562.5,
+    "downloadThroughput": 180_000,
+    "uploadThroughput": 84_375,
+}
 # Paints, shifts and answers to input are collected from the first moment of a page on.
 _WATCH = """
-window.seen = {lcp: 0, cls: 0, inp: 0};
+window.seen = {lcp: 0, cls: 0, inp: 0, most: 0, moved: ""};
 new PerformanceObserver((l) => l.getEntries().forEach((e) => { seen.lcp = e.startTime; }))
   .observe({type: "largest-contentful-paint", buffered: true});
 new PerformanceObserver((l) => l.getEntries().forEach((e) => {
-  if (!e.hadRecentInput) seen.cls += e.value; })).observe({type: "layout-shift", buffered: true});
+  if (e.hadRecentInput) return;
+  seen.cls += e.value;
+  const node = e.sources[0]?.node;
+  if (e.value <= seen.most) return;
+  [seen.most, seen.moved] = [e.value, `${node?.nodeName}.${node?.className}`];
+  })).observe({type: "layout-shift", buffered: true});
 new PerformanceObserver((l) => l.getEntries().forEach((e) => {
   if (e.interactionId) seen.inp = Math.max(seen.inp, e.duration); }))
   .observe({type: "event", durationThreshold: 16, buffered: true});
@@ -46,6 +58,7 @@ class Loaded:
     inp_ms: float = 0.0
     ttfb_ms: float = 0.0
     cls: float = 0.0
+    moved: str = ""
     nodes: int = 0
     requests: int = 0
     kib: float = 0.0
@@ -104,8 +117,41 @@ class Browser:
         self._settle(0.4)
         self._use()
         self._settle(0.3)
-        read = self.ask("Runtime.evaluate", expression=_READ)["result"]["value"]
-        return self._told(json.loads(read))
+        return self._told(json.loads(self._read()))
+
+    def _read(self) -> str:
+        return str(self.ask("Runtime.evaluate", expression=_READ)["result"]["value"])
+
+    def stay(self, seconds: float) -> None:
+        """Leave the page open and untouched; what it does is counted by `asked` and `sockets`."""
+        self._settle(seconds)
+
+    def asked(self) -> list[str]:
+        """Paths of the requests since the page was opened, its own the first."""
+        asked = self._named("Network.requestWillBeSent")
+        return [urlsplit(each["params"]["request"]["url"]).path for each in asked]
+
+    def sockets(self) -> int:
+        """Those that are open now."""
+        closed = self._named("Network.webSocketClosed")
+        return len(self._named("Network.webSocketCreated")) - len(closed)
+
+    def complaints(self) -> list[str]:
+        """What the page wrote to its console that it should not have to."""
+        return self._told(json.loads(self._read())).complaints
+
+    def heap_mib(self) -> float:
+        """What its scripts hold after their garbage went."""
+        self.ask("HeapProfiler.collectGarbage")
+        return float(self.ask("Runtime.getHeapUsage")["usedSize"]) / 2**20
+
+    def nodes(self) -> int:
+        """Elements of the page."""
+        found = self.ask("Runtime.evaluate", expression='document.querySelectorAll("*").length')
+        return int(found["result"]["value"])
+
+    def _named(self, name: str) -> list[dict[str, Any]]:
+        return [event for event in self._events if event.get("method") == name]
 
     def _use(self) -> None:
         """A click beside everything, the tab key, and the sheet of shortcuts opened and closed."""
@@ -127,10 +173,10 @@ class Browser:
             while (left := deadline - time.monotonic()) > 0:
                 self._events.append(json.loads(self._socket.recv(timeout=left)))
 
-    def _told(self, read: dict[str, float]) -> Loaded:
+    def _told(self, read: dict[str, Any]) -> Loaded:
         loaded = Loaded(
             round(read["lcp"], 1), round(read["inp"], 1), round(read["ttfb"], 1),
-            round(read["cls"], 4), int(read["nodes"]),
+            round(read["cls"], 4), read["moved"], int(read["nodes"]),
         )  # fmt: skip
         scripts = set()
         for event in self._events:
