@@ -214,6 +214,8 @@ def smoke(report: Report) -> None:
 def long(report: Report) -> None:
     """Tests that take minutes."""
     report.run("long tests", *pytest("tests", "-q", "-m", "long", *report.words))
+    # Nobody looks into the browser's folder by chance: it needs a process of its own.
+    report.run("long browser tests", *pytest("tests/browser", "-q", "-m", "long", *report.words))
     folders = [f"tests/{name}" for name in (*PURE, "agent", "services", "protocol")]
     report.run(
         "properties with new examples",

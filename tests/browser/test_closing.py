@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 from accounts.models import User
 from tests import factories, scenes
 from tests.browser.conftest import sign_in
+from tests.browser.keys import by_keys, press
 
 # The browser's driver runs a loop in this thread, also while the database is emptied at the end;
 # nothing here awaits it.
@@ -54,10 +55,12 @@ def open_as(chromium, live_server) -> Iterator:
 
 def test_a_month_is_closed_corrected_and_its_statement_exported(books, open_as, tmp_path):
     page = open_as("root")
-    page.goto("/finance/")
-    page.get_by_role("link", name="Months", exact=True).click()
-    page.get_by_role("button", name="Close 2026-09").click()
-    expect(page.get_by_text("2026-09 is closed as version 1.")).to_be_visible()
+    keys = by_keys(page.context.new_page())
+    keys.goto("/finance/")
+    press(keys.get_by_role("link", name="Months", exact=True))
+    press(keys.get_by_role("button", name="Close 2026-09"))
+    expect(keys.get_by_text("2026-09 is closed as version 1.")).to_be_visible()
+    page.goto("/finance/periods/")
     expect(page.locator("#m2026-09")).to_contain_text("7.20")
 
     page.get_by_role("link", name="Adjustments").click()

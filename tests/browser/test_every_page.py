@@ -49,7 +49,7 @@ def test_pages_complain_about_nothing_and_fit(finished_job, visit):
     for address in addresses(finished_job):
         page.set_viewport_size({"width": 1280, "height": 900})
         page.goto(address)
-        page.wait_for_load_state("networkidle")
+        page.wait_for_load_state("load")
         for width in (1280, 320, 2560):
             page.set_viewport_size({"width": width, "height": 900})
             if not fits(page):

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.keys import by_keys, write
+
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 
@@ -105,32 +107,20 @@ def test_cancel_by_hand(stack, visit):
 
 def test_a_mistake_is_named_beside_its_field(visit):
     """By keys alone: from home to the form, through it, to the mistake, and to the job."""
-    page = visit("alice")
+    page = by_keys(visit("alice"))
     page.goto("/")
     page.keyboard.press("c")
     page.wait_for_url("**/jobs/new/")
-    for field, text in (("id_name", "by-keys"), ("id_command", "true"), ("id_memory", "lots")):
-        tab_to(page, field)
-        page.keyboard.press("Control+a")
-        page.keyboard.type(text)
+    for field, text in (("name", "by-keys"), ("command", "true"), ("memory", "lots")):
+        write(page.locator(f"#id_{field}"), text)
+        expect(page.locator(".htmx-request")).to_have_count(0)
     page.keyboard.press("Enter")
     expect(page.locator("#id_memory")).to_have_attribute("aria-invalid", "true")
     assert "/jobs/new/" in page.url
     expect(page.locator("#form-errors")).to_be_focused()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    tab_to(page, "id_memory")
-    page.keyboard.press("Control+a")
-    page.keyboard.type("1GiB")
+    write(page.locator("#id_memory"), "1GiB")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/jobs/\d+/"))
     assert job_of(page)
-
-
-def tab_to(page, field: str) -> None:
-    """Press Tab until the field has the focus."""
-    for _ in range(80):
-        if page.evaluate("document.activeElement.id") == field:
-            return
-        page.keyboard.press("Tab")
-    raise AssertionError(f"{field} is not reached by Tab")

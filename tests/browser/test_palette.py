@@ -8,14 +8,16 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import accessibility_breaches
+from tests.browser.keys import by_keys, tab_to
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 
-def test_find_a_job_open_it_read_its_log_without_a_mouse(stack, visit):
-    job = stack.submit(name="keyboard-only-run", script="echo read by keyboard")
-    stack.wait_for(job["id"])
-    page = visit("alice", bypass_csp=True)
+def test_find_a_job_open_it_follow_its_log_without_a_mouse(stack, visit):
+    script = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo read by keyboard $i; sleep 0.2; done"
+    job = stack.submit(name="keyboard-only-run", script=script)
+    stack.wait_for(job["id"], "running")
+    page = by_keys(visit("alice", bypass_csp=True))
     page.goto("/")
     page.keyboard.press("Control+k")
     expect(page.locator("#palette-q")).to_be_focused()
@@ -28,7 +30,18 @@ def test_find_a_job_open_it_read_its_log_without_a_mouse(stack, visit):
     page.wait_for_url(re.compile(rf"/jobs/{job['id']}/$"))
     page.keyboard.press("l")
     page.wait_for_url(re.compile(r"/logs/"))
-    expect(page.locator("main")).to_contain_text("read by keyboard")
+    says = page.locator("[data-says]")
+    expect(says).to_contain_text("following")
+    tab_to(page.locator(".lines"))
+    page.keyboard.press("f")
+    expect(says).to_contain_text("not following")
+    before = page.locator(".rows > *").count()
+    page.keyboard.press("f")
+    expect(says).to_contain_text(re.compile(r"· following"))
+    expect(page.locator(".rows > *").nth(before + 3)).to_be_in_viewport()
+    with stack.api() as api:
+        api.post(f"/jobs/{job['id']}/cancel/").raise_for_status()
+    expect(says).to_contain_text("complete")
 
 
 def test_keys_go_places_until_they_are_off(visit):

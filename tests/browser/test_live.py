@@ -1,0 +1,103 @@
+"""The same rows for all; updates disturb nobody; a lost socket is said."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def jobs(stack):
+    """Three that run; cancelled in the end."""
+    made = [stack.submit(name=f"watched-{n}", script="sleep 600")["id"] for n in range(3)]
+    for job in made:
+        stack.wait_for(job, "running")
+    yield made
+    for job in made:
+        cancel(stack, job)
+        stack.wait_for(job)
+
+
+def cancel(stack, job: int) -> None:
+    with stack.api() as api:
+        api.post(f"/jobs/{job}/cancel/")
+
+
+def rows(page) -> list[str]:
+    return page.locator("#job-rows tbody .jn").evaluate_all("links => links.map(a => a.href)")
+
+
+def changed(page, region: str) -> Locator:
+    return page.locator(f'[data-changed="{region}"]')
+
+
+def test_an_address_shows_everybody_the_same_rows_and_a_marked_one_is_left_alone(
+    stack, visit, jobs
+):
+    page = visit("alice")
+    page.goto("/jobs/")
+    field = page.get_by_label("Filter jobs")
+    field.fill("watched state:running")
+    field.press("Enter")
+    page.wait_for_url(re.compile(r"q=watched"))
+    seen = rows(page)
+    assert [int(one.rstrip("/").rsplit("/", 1)[1]) for one in seen] == jobs[::-1]
+    page.reload()
+    assert rows(page) == seen
+    other = visit("alice")
+    other.goto(page.url)
+    assert rows(other) == seen
+
+    mark = page.get_by_label(f"Mark #{jobs[1]}")
+    mark.focus()
+    cancel(stack, jobs[0])
+    expect(changed(page, "job-rows")).to_be_visible(timeout=20_000)
+    expect(mark).to_be_focused()
+    assert rows(page) == seen
+    changed(page, "job-rows").get_by_role("button").click()
+    expect(page.locator("#job-rows tbody .jn")).to_have_count(2)
+
+
+def test_what_one_reads_stays_and_a_page_without_its_socket_says_so(stack, visit, jobs):
+    page = visit("alice")
+    doors, away = [], []
+
+    def door(socket) -> None:
+        if away:
+            socket.close()
+        else:
+            socket.connect_to_server()
+            doors.append(socket)
+
+    page.route_web_socket(re.compile(r"/ws/$"), door)
+    page.goto(f"/jobs/{jobs[1]}/")
+    chip, head, live = (page.locator(name) for name in ("#live-chip", "#job-head", "#job-live"))
+    expect(chip).to_have_text("Live")
+    page.locator("#cancel-menu summary").click()
+    live.locator("dt").first.select_text()
+    cancel(stack, jobs[1])
+    for region in ("job-head", "job-live"):
+        expect(changed(page, region)).to_be_visible(timeout=20_000)
+    expect(page.locator("#cancel-menu[open]")).to_be_visible()
+    assert page.evaluate("getSelection().toString()").strip()
+    expect(head).to_contain_text("running")
+    changed(page, "job-head").get_by_role("button").click()
+    expect(head).to_contain_text("cancelled")
+
+    page.goto(f"/jobs/{jobs[2]}/")
+    expect(chip).to_have_text("Live")
+    away.append(True)
+    doors[-1].close()
+    expect(chip).to_contain_text("Live paused", timeout=20_000)
+    cancel(stack, jobs[2])
+    # Every five seconds, and from the socket's return on at once.
+    expect(head).to_contain_text("cancelled", timeout=20_000)
+    away.clear()
+    expect(chip).to_have_text("Live", timeout=40_000)
+    told = page.locator("main .pill").all_inner_texts()
+    page.reload()
+    assert page.locator("main .pill").all_inner_texts() == told

@@ -1,0 +1,41 @@
+"""Every page as everybody sees it, in both themes and two widths: no breach of accessibility."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.conftest import accessibility_breaches
+from tests.browser.places import addresses
+
+pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.timeout(3600)]
+
+# A researcher, a lead, finance, an operator, and somebody of another team.
+PEOPLE = ("alice", "lena", "finn", "olga", "chen")
+WIDTHS = (1280, 390)
+
+
+@pytest.fixture(scope="module")
+def finished_job(stack) -> int:
+    job = stack.submit(name="seen-by-all", script="for i in 1 2 3; do echo line $i; sleep 1; done")
+    stack.wait_for(job["id"])
+    return job["id"]
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_pages_are_accessible_to_everybody(finished_job, stack, visit, person):
+    """The administrator's own are looked at in every run of the tests."""
+    page = visit(person, bypass_csp=True)
+    breaches: set[str] = set()
+    for address in addresses(finished_job):
+        # A refusal would be a complaint of the console.
+        if page.request.get(address).status >= 400:
+            continue
+        page.goto(address)
+        page.wait_for_load_state("load")
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme)
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": 900})
+                found = accessibility_breaches(page)
+                breaches |= {f"{theme} {width} {one}" for one in found}
+    assert not breaches
