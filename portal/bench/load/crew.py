@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from scheduler.agent.client import Backoff
 from scheduler.agent.gpus.simulated import SimulatedGpus
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.codec import decode, encode
@@ -29,13 +30,20 @@ HOLD_S = 20.0
 # As the real agent rests between two calls, so that what happens meanwhile shares the next one.
 MOST_REST_S = 0.25
 LEAST_REST_S = 0.02
+# Hundreds of nodes that say hello at once would wait for each other longer than a call may take.
+_HELLOS_A_SECOND = 100
+_RETRY_CAP_S = 15.0
+_PORT = 29_500
 # Of cards in one node.
 MOST_CARDS = 120
 
 
 @dataclass(slots=True)
 class Seen:
-    """What the nodes saw, by the jobs' names. Seconds since `began`; `ran_s` of who ended well."""
+    """What the nodes saw, by the jobs' names. Seconds since `began`; `ran_s` of who ended well.
+
+    Of a gang its first rank tells how it ended; `begun_s` is when the first of its ranks began.
+    """
 
     takes_s: dict[str, float]
     began: float = 0.0
@@ -44,13 +52,15 @@ class Seen:
     stopped: int = 0
 
 
-def enrol(admin: httpx.Client, pool: str, cards: int) -> dict[str, str]:
-    """New nodes in `pool` with so many cards together: the tokens by name."""
+def enrol(
+    admin: httpx.Client, pool: str, cards: int, node_cards: int = MOST_CARDS
+) -> dict[str, str]:
+    """New nodes in `pool` with so many cards together and each: the tokens by name."""
     secrets = {}
-    for number, first in enumerate(range(0, cards, MOST_CARDS)):
+    for number, first in enumerate(range(0, cards, node_cards)):
         name = f"{pool}-{number}"
         asked = admin.post("/api/v1/nodes/tokens/", json={"pool": pool}).raise_for_status()
-        count = min(MOST_CARDS, cards - first)
+        count = min(node_cards, cards - first)
         size = HostFacts(4 * count, 1024 * count, 65_536, "127.0.0.1")
         request = EnrolRequest(
             token=asked.json()["token"],
@@ -79,8 +89,9 @@ class Crew:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Crew:
-        for node in self._nodes:
-            self._tasks += [asyncio.create_task(node.hold()), asyncio.create_task(node.pulse())]
+        for number, node in enumerate(self._nodes):
+            work = (node.hold(number / _HELLOS_A_SECOND), node.pulse())
+            self._tasks += map(asyncio.create_task, work)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -103,24 +114,30 @@ class _Node:
         self._gone: set[int] = set()
         self._news = asyncio.Event()
 
-    async def hold(self) -> None:
-        """Hold a call open, again and again."""
+    async def hold(self, after_s: float) -> None:
+        """Hold a call open, again and again, from so many seconds on."""
+        backoff = Backoff(_RETRY_CAP_S)
+        await asyncio.sleep(after_s)
         while True:
             try:
                 await self._sync(HOLD_S)
+                backoff.reset()
             except httpx.HTTPError:
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(backoff.next_s())
 
     async def pulse(self) -> None:
         """Tell what is new; rest as long as it took to be heard."""
+        backoff = Backoff(_RETRY_CAP_S)
         while True:
             await self._news.wait()
             self._news.clear()
             began = time.monotonic()
             try:
                 await self._sync(0.0)
+                backoff.reset()
             except httpx.HTTPError:
                 self._news.set()
+                await asyncio.sleep(backoff.next_s())
             took_s = time.monotonic() - began
             await asyncio.sleep(min(MOST_REST_S, max(LEAST_REST_S, took_s)))
 
@@ -162,6 +179,9 @@ class _Node:
             now = time.monotonic() - self._seen.began
             self._seen.begun_s.setdefault(name, now)
             running: dict[str, Any] = {"state": AttemptState.RUNNING, "started_at": time.time()}
+            if assignment.rank == 0 and len(assignment.addresses) > 1:
+                # The other ranks are told of nothing before this.
+                running["master_port"] = _PORT
             known = AttemptReport(fence=fence, rank=assignment.rank, **running)
             self._reports[fence] = known
             asyncio.get_running_loop().call_later(self._seen.takes_s[name], self._end, fence, None)
@@ -174,9 +194,9 @@ class _Node:
             return
         now = time.time()
         name = self._jobs.pop(fence)
-        if reason is None:
+        if report.rank == 0 and reason is None:
             self._seen.ran_s[name] = now - (report.started_at or now)
-        else:
+        elif report.rank == 0:
             self._seen.stopped += 1
         self._reports[fence] = replace(
             report,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -16,58 +15,16 @@ from portal.bench.apart import python
 from portal.bench.figures import client, machine, spec, tell
 from portal.bench.load.crew import Crew, Seen, enrol
 from portal.bench.load.effort import Effort
+from portal.bench.load.mixes import CONFIGS, QUOTA, Config, Order, plan
 from portal.embedded.stack import Stack
 from portal.embedded.temporary import temporary_stack
 
-MOST = {"seed": 2**31}
+MOST = {"seed": 2**31, "rack_nodes": 1000}
 BULK = 100
 SUBMITTERS = 2
 PATIENCE_S = 3600.0
-QUOTA = 20
 UNFINISHED = "held,queued,starting,running,stopping"
 
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """So many jobs of each queue, one every `every_s`, of `units` for `takes_s` each."""
-
-    name: str
-    count: int
-    every_s: float
-    takes_s: float
-    units: int
-    tier: str
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """Cohorts of queues, each queue with a quota of QUOTA units that it lends and takes back."""
-
-    cohorts: int
-    queues: int
-    kinds: tuple[Kind, ...]
-
-
-CONFIGS = {
-    "baseline": Config(
-        5,
-        6,
-        (
-            Kind("small", 350, 0.1, 0.2, 1, "exploratory"),
-            Kind("medium", 100, 0.5, 0.5, 5, "normal"),
-            Kind("large", 50, 1.2, 1.0, 20, "urgent"),
-        ),
-    ),
-    "large": Config(
-        10,
-        100,
-        (
-            Kind("small", 35, 0.06, 0.15, 1, "exploratory"),
-            Kind("medium", 11, 0.3, 0.35, 5, "normal"),
-            Kind("large", 4, 0.7, 0.7, 20, "urgent"),
-        ),
-    ),
-}
 
 # Teams, projects and pools have no addresses of their own for programs, or only some of them.
 SCENE = """
@@ -98,26 +55,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="0.3: intervals and run times are off by up to 30 %%; default %(default)s",
     )
     parser.add_argument("--seed", type=int, default=42, help="of the jitter; default %(default)s")
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """One job: when it is submitted, what it asks for, how long it takes."""
-
-    at_s: float
-    queue: int
-    kind: Kind
-    takes_s: float
-    name: str
+    parser.add_argument(
+        "--rack-nodes", type=int, default=64, help="nodes of a rack of `tas`; default %(default)s"
+    )
 
 
 def run(options: dict[str, Any]) -> dict[str, Any]:
-    """Queues as projects, cohorts as teams with a pool of one simulated node each.
+    """Queues as projects, cohorts as teams with a pool of simulated nodes each.
 
     A higher class stops a lower one, an owner takes back what it lent, at once. `usage`: units
     times run time of the runs that ended well, over all quota for the whole time.
     """
-    config = CONFIGS[options["config"]]
+    config = replace(CONFIGS[options["config"]], rack_nodes=options["rack_nodes"])
     orders = plan(config, options["scale"], options["jitter"], options["seed"])
     rules = {"TRAINYARD_MIN_RUN_S": "0", "TRAINYARD_REST_S": "0"}
     with temporary_stack(tell=tell, nodes=(), environment=rules) as stack, client(stack) as api:
@@ -135,6 +84,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         "scale": options["scale"],
         "jitter": options["jitter"],
         "seed": options["seed"],
+        "nodes": len(tokens),
         "jobs": len(orders),
         "succeeded": sum(order.name in seen.ran_s for order in orders),
         "stopped": seen.stopped,
@@ -144,20 +94,6 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         "computing_ms_per_job": computing,
         **machine(),
     }
-
-
-def plan(config: Config, scale: float, jitter: float, seed: int) -> list[Order]:
-    """All jobs in the order they are submitted."""
-    dice = random.Random(seed)
-    orders = []
-    for queue in range(config.cohorts * config.queues):
-        for kind in config.kinds:
-            at_s = 0.0
-            for number in range(max(1, round(kind.count * scale))):
-                at_s += kind.every_s * dice.uniform(1 - jitter, 1 + jitter)
-                takes_s = kind.takes_s * dice.uniform(1 - jitter, 1 + jitter)
-                orders.append(Order(at_s, queue, kind, takes_s, f"{kind.name}-{queue}-{number}"))
-    return sorted(orders, key=lambda order: order.at_s)
 
 
 def _prepare(stack: Stack, config: Config) -> dict[str, str]:
@@ -170,9 +106,14 @@ def _prepare(stack: Stack, config: Config) -> dict[str, str]:
     with httpx.Client(base_url=stack.address, headers=head, timeout=60) as admin:
         for cohort in range(config.cohorts):
             pool = f"cohort-{cohort}"
-            tokens |= enrol(admin, pool, config.queues * QUOTA)
+            of_cohort = enrol(admin, pool, config.cards_of_a_cohort(), config.node_cards)
+            tokens |= of_cohort
+            for number, node in enumerate(of_cohort if config.racks else ()):
+                place = {"block": "block", "rack": f"{pool}-{number // config.rack_nodes}"}
+                admin.post(f"/api/v1/nodes/{node}/place/", json=place).raise_for_status()
             for queue in range(config.queues):
                 figures = {"guaranteed": QUOTA, "borrow_limit": min(100, most)}
+                figures = {name: config.cards * units for name, units in figures.items()}
                 body = {"owner": f"{pool}/q{queue}", "pool": pool, **figures}
                 admin.post("/api/v1/rules/quotas/", json=body).raise_for_status()
     return tokens
@@ -231,14 +172,17 @@ async def _send(
 
 def _job(config: Config, order: Order) -> dict[str, Any]:
     cohort, queue = divmod(order.queue, config.queues)
+    kind = order.kind
+    gang = {"nodes": kind.members, "topology": f"rack:{order.mode}"} if kind.members > 1 else {}
     return spec(
         order.name,
         project=f"cohort-{cohort}/q{queue}",
         pool=f"cohort-{cohort}",
         command=["true"],
-        gpus_per_node=order.kind.units,
-        tier=order.kind.tier,
+        gpus_per_node=kind.units * config.cards // kind.members,
+        tier=kind.tier,
         stop={"grace": 0},
+        **gang,
     )
 
 
