@@ -52,7 +52,7 @@ class Watch:
                 # The database is away for a moment, or a line is only half written.
                 return False
             self._looked_at = time.monotonic()
-            if self._breaks(found):
+            if self.breaks(found):
                 self.evidence = found
         return self.evidence is not None
 
@@ -63,7 +63,8 @@ class Watch:
         pieces = aftermath.read_pieces(self.yard.places.state / "files", tables["logchunk"])
         return Evidence([*told, *read_witness(self.witness)], tables, pieces, rules_of(self.yard))
 
-    def _breaks(self, found: Evidence) -> bool:
+    def breaks(self, found: Evidence) -> bool:
+        """Whether this shows a break of what is watched, as far as that can be told so early."""
         return any(
             words and not words.endswith(_TOO_EARLY)
             for name in self.names

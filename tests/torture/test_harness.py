@@ -10,6 +10,7 @@ import pytest
 from portal.torture import program, reconnect
 from portal.torture.aftermath import locks_still_held, recovery_by_kind
 from portal.torture.faults import FAULTS
+from portal.torture.history import Diary, Evidence, read_lines
 from portal.torture.plants import PLANTS
 from portal.torture.yard import Timers
 from scheduler.spec import parse_spec
@@ -116,3 +117,21 @@ def test_a_return_of_all_is_whole_or_it_is_not(change, is_kept):
     figures = {**good, "lost": 0, "doubled": 0, **change}
     assert reconnect.is_kept(figures) == is_kept
     assert not reconnect.is_kept({**figures, "outages": {"cut off": {"back": 1}}})
+
+
+def test_moments_after_a_step_are_told_by_a_clock_that_was_not_put_forward():
+    evidence = Evidence(rules={"steps": [(100.0, 3600.0), (200.0, 60.0)]})
+    moments = (90.0, 100.0, 150.0, 3700.0, 3790.0, 3805.0, 3860.0, 3900.0)
+    told = [evidence.real(moment) for moment in moments]
+    assert told == [90.0, 100.0, 100.0, 100.0, 190.0, 200.0, 200.0, 240.0]
+
+
+def test_a_diary_is_read_as_it_was_written(tmp_path):
+    diary = Diary(tmp_path / "history")
+    diary.note("fault", name="kill", at=1.5)
+    diary.note("submit", jobs=[1, 2], at=2.5)
+    diary.close()
+    assert read_lines(tmp_path / "history") == [
+        {"kind": "fault", "at": 1.5, "name": "kill"},
+        {"kind": "submit", "at": 2.5, "jobs": [1, 2]},
+    ]

@@ -6,8 +6,8 @@ import hashlib
 
 import pytest
 
-from portal.torture.history import Diary, Evidence, read_lines
 from portal.torture.invariants import INVARIANTS, check_all
+from portal.torture.watching import Watch
 from tests.torture.stories import NEEDLE, Story, log_bytes
 
 
@@ -265,13 +265,6 @@ def test_a_good_history_breaks_nothing_and_shows_something_for_every_invariant()
     assert [name for name, finding in found.items() if not finding.looked_at] == []
 
 
-def test_moments_after_a_step_are_told_by_a_clock_that_was_not_put_forward():
-    evidence = Evidence(rules={"steps": [(100.0, 3600.0), (200.0, 60.0)]})
-    moments = (90.0, 100.0, 150.0, 3700.0, 3790.0, 3805.0, 3860.0, 3900.0)
-    told = [evidence.real(moment) for moment in moments]
-    assert told == [90.0, 100.0, 100.0, 100.0, 190.0, 200.0, 200.0, 240.0]
-
-
 def test_every_invariant_has_its_breach():
     assert BENT.keys() == INVARIANTS.keys() == {f"I{number}" for number in range(1, 29)}
 
@@ -286,12 +279,10 @@ def test_what_breaks_an_invariant_is_found(name, bend):
     assert found and all(words.startswith(f"{name}: ") for words in found)
 
 
-def test_a_diary_is_read_as_it_was_written(tmp_path):
-    diary = Diary(tmp_path / "history")
-    diary.note("fault", name="kill", at=1.5)
-    diary.note("submit", jobs=[1, 2], at=2.5)
-    diary.close()
-    assert read_lines(tmp_path / "history") == [
-        {"kind": "fault", "at": 1.5, "name": "kill"},
-        {"kind": "submit", "at": 2.5, "jobs": [1, 2]},
-    ]
+@pytest.mark.parametrize(
+    ("bend", "is_seen"), [(there_and_unasked, False), (accepted_and_gone, True)]
+)
+def test_who_watches_a_run_takes_nothing_for_a_break_that_may_only_be_on_its_way(bend, is_seen):
+    story = Story()
+    bend(story)
+    assert Watch(None, None, None, ("I14",)).breaks(story.evidence()) is is_seen
