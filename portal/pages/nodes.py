@@ -39,7 +39,8 @@ from scheduler.states import DeviceHealth, NodeState
 EVENTS_SHOWN = 50
 CHART_SPAN = timedelta(hours=1)
 SQUARE, GAP = 14, 4
-PARAMETERS = ("pool", "part")
+PAGE_SIZE = 100
+PARAMETERS = ("pool", "after", "part")
 # What may be asked of a node in each state, and of a GPU; the services decide again.
 RESUMABLE = (NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
 DEVICE_ACTIONS = {
@@ -108,7 +109,8 @@ def _square(node: NodeView, device: DeviceView, number: int) -> Square:
 
 @page("GET")
 def node_list(request: HttpRequest) -> HttpResponseBase:
-    """Pools as bars, GPUs as squares, nodes as rows; `?pool=` narrows to one pool."""
+    """Pools as bars, GPUs as squares, nodes as rows; `?pool=` narrows to one pool, `?after=` is the
+    name behind which a page begins."""
     viewer = viewer_of(request)
     summaries = pool_summaries(viewer)
     asked = request.GET.get("pool", "")
@@ -116,15 +118,22 @@ def node_list(request: HttpRequest) -> HttpResponseBase:
     problems = []
     if asked and chosen is None:
         problems.append(f"pool: there is no pool {asked[:63]!r}; these are all nodes.")
-    views = nodes_overview(viewer, pool=chosen.pool if chosen else None)
+    after = request.GET.get("after", "")
+    if "\x00" in after:
+        problems.append("after: is the name of a node; these are the first nodes.")
+        after = ""
+    pool = chosen.pool if chosen else None
+    views = nodes_overview(viewer, pool=pool, after=after, limit=PAGE_SIZE + 1)
     shown = [chosen] if chosen else summaries
     context = {
         "summaries": summaries,
         "chosen": chosen,
         "shown": shown,
-        "rows": [map_row(view) for view in views],
+        "rows": [map_row(view) for view in views[:PAGE_SIZE]],
+        "after": after,
+        "following": views[PAGE_SIZE - 1].node.name if len(views) > PAGE_SIZE else "",
         "totals": _totals(shown),
-        "simulated": sum(view.is_simulated for view in views),
+        "has_simulated": any(view.is_simulated for view in views),
         "may_operate": can(viewer, "operate", None),
         "problems": problems,
         "unknown": unknown_parameters(request.GET, PARAMETERS),

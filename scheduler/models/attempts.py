@@ -148,6 +148,7 @@ class Allocation(models.Model):
     released_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        indexes = [models.Index(fields=["released_at"], name="allocation_by_release")]
         constraints = [
             models.UniqueConstraint(
                 fields=["device"],

@@ -109,6 +109,8 @@ class Job(models.Model):
             models.Index(fields=["state", "-id"], name="job_by_state"),
             models.Index(fields=["project", "-id"], name="job_by_project"),
             models.Index(fields=["owner", "-id"], name="job_by_owner"),
+            models.Index(fields=["owner", "state", "-ended_at"], name="job_by_owner_state"),
+            models.Index(fields=["project", "state", "-ended_at"], name="job_by_project_state"),
             models.Index(
                 fields=["pool", "-tier", "queued_at", "id"],
                 condition=models.Q(state=JobState.QUEUED),

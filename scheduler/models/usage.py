@@ -35,7 +35,13 @@ class UsageEntry(models.Model):
 
     class Meta:
         ordering = ["id"]
-        indexes = [models.Index(fields=["project", "period_start"], name="usage_by_project")]
+        # With all that sums are made of, so that a year of it is read from the index alone.
+        indexes = [
+            models.Index(
+                fields=["project", "period_start", "unit_price", "gpu_seconds", "cost", "job"],
+                name="usage_sums",
+            )
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["allocation", "period_start"],

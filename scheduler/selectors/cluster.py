@@ -6,7 +6,7 @@ only to those who may see the job; to others it is "another team's".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -137,12 +137,24 @@ def troubled_nodes(viewer: User) -> list[Node]:
     return list(visible_nodes(viewer).exclude(state=NodeState.READY))
 
 
-def nodes_overview(viewer: User, *, pool: Pool | None = None) -> list[NodeView]:
-    """Nodes with their devices and holders, in three queries."""
+def nodes_overview(
+    viewer: User,
+    *,
+    pool: Pool | None = None,
+    names: Collection[str] | None = None,
+    after: str = "",
+    limit: int | None = None,
+) -> list[NodeView]:
+    """Nodes by name with their devices and holders, in three queries; all of them, or of a pool,
+    of some names, behind a name, so many."""
     nodes = visible_nodes(viewer)
     if pool is not None:
         nodes = nodes.filter(pool=pool)
-    return _views(viewer, list(nodes))
+    if names is not None:
+        nodes = nodes.filter(name__in=names)
+    if after:
+        nodes = nodes.filter(name__gt=after)
+    return _views(viewer, list(nodes[:limit]))
 
 
 def node_view(viewer: User, node: Node) -> NodeView:

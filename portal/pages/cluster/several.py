@@ -82,7 +82,7 @@ def _asked(sent: QueryDict) -> tuple[list[str], list[str]]:
 
 
 def _rows(viewer: User, asked: list[str], now: datetime) -> list[Row]:
-    views = [view for view in nodes_overview(viewer) if view.node.name in set(asked)]
+    views = nodes_overview(viewer, names=[name for name in asked if "\x00" not in name])
     ends = emptying(viewer, [view.node for view in views], now=now)
     return [Row(view.node, view.held, view.total, ends[view.node.pk]) for view in views]
 

@@ -86,7 +86,7 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
         "by": rows,
         "row_kinds": ROWS,
         "bars": sum(len(row.bars) for row in found.rows),
-        "left_out": found.left_out,
+        "is_cut": found.is_cut,
         "earlier": f"{at - width / 2:%Y-%m-%dT%H:%MZ}",
         "later": f"{at + width / 2:%Y-%m-%dT%H:%MZ}",
         "is_now": at == now,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Count, Max, Min, Q, QuerySet
 
 from accounts.models import User
 from accounts.permissions import can
@@ -53,10 +53,10 @@ class Row:
 
 @dataclass(slots=True)
 class Timeline:
-    """Rows by pool and name; `left_out`: bars beyond the most that are drawn, the newest kept."""
+    """Rows by pool and name; `is_cut`: jobs have more bars than are drawn, the newest are kept."""
 
     rows: list[Row]
-    left_out: int = 0
+    is_cut: bool = False
 
 
 def timeline(
@@ -74,7 +74,9 @@ def timeline(
     rows = {node.pk: Row(node.name, node.pool.name) for node in nodes}
     pools = {node.pool_id: node.pool.name for node in nodes}
     eyes = _Eyes.of(viewer)
-    found = list(_job_bars(eyes, start, end, now, with_past))
+    places = Allocation.objects.order_by()
+    places = places.filter(placement__node__pool=pool) if pool is not None else places
+    found = list(_job_bars(places, eyes, start, end, now, with_past))
     for node_id, bar in found[:MOST_BARS]:
         if node_id in rows:
             rows[node_id].bars.append(bar)
@@ -89,7 +91,7 @@ def timeline(
     every.sort(key=lambda row: (row.pool, not row.is_node, row.name))
     for row in every:
         row.bars.sort(key=lambda bar: (bar.start, bar.end))
-    return Timeline(every, max(0, len(found) - MOST_BARS))
+    return Timeline(every, len(found) > MOST_BARS)
 
 
 def by_team(found: Timeline) -> Timeline:
@@ -117,7 +119,7 @@ def by_team(found: Timeline) -> Timeline:
         )
         for pool, rank, name in sorted(rows)
     ]
-    return Timeline(every, found.left_out)
+    return Timeline(every, found.is_cut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,22 +139,31 @@ class _Eyes:
 
 
 def _job_bars(
-    eyes: _Eyes, start: datetime, end: datetime, now: datetime, with_past: bool
+    places: QuerySet[Allocation],
+    eyes: _Eyes,
+    start: datetime,
+    end: datetime,
+    now: datetime,
+    with_past: bool,
 ) -> Iterator[tuple[int, Bar]]:
     """One bar for each placement, newest first, one more than are drawn at most."""
     job = "placement__attempt__job"
-    met = Q(released_at__isnull=True)
+    met = places.filter(released_at__isnull=True).values("pk")
     if with_past:
-        met |= Q(released_at__gt=start)
+        # Not by OR, for which SQLite reads the whole table, years of it.
+        met = met.union(places.filter(released_at__gt=start).values("pk"))
+    held = places.filter(pk__in=met, acquired_at__lt=end)
+    # Which are drawn is settled before anything is joined.
+    begun = held.values("placement").annotate(since=Min("acquired_at"))
+    newest = begun.order_by("-since", "-placement").values("placement")[: MOST_BARS + 1]
     rows = (
-        Allocation.objects.filter(met, acquired_at__lt=end)
-        .order_by()
-        .values_list("placement", "device__node", job, f"{job}__project", f"{job}__name",
+        held.filter(placement__in=newest)
+        .values_list("placement", "placement__node", job, f"{job}__project", f"{job}__name",
                      f"{job}__project__team__slug", f"{job}__time_limit_s",
                      "placement__attempt__started_at")
         .annotate(since=Min("acquired_at"), until=Max("released_at"), gpus=Count("id"),
                   left=Count("id", filter=Q(released_at__isnull=True)))
-        .order_by("-since", "-placement")[: MOST_BARS * 2]
+        .order_by("-since", "-placement")
     )  # fmt: skip
     for _, node, number, project, name, team, limit_s, began, since, until, gpus, left in rows:
         seen: dict[str, Any] = {}

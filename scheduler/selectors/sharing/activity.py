@@ -1,4 +1,4 @@
-"""What goes on in a team, in one statement: what was used, what is open or failed, what idles."""
+"""What goes on in a team, in two statements: what was used, what is open or failed, what idles."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from django.db.models import (
     FloatField,
     Max,
     Min,
-    Q,
     QuerySet,
     Sum,
     Value,
 )
 from django.db.models.expressions import Combinable
-from django.db.models.functions import Cast, TruncDay
+from django.db.models.functions import Cast
 
+from accounts.models import User
 from scheduler.models import DeviceSample, Job, UsageEntry
 from scheduler.money import steps_per_s
+from scheduler.selectors.sharing.days import DayStart
 from scheduler.selectors.sharing.reach import of_team
 from scheduler.selectors.sharing.reckoning import LOOK_BACK
 from scheduler.states import LIVE_JOB_STATES, WAITING_JOB_STATES, AttemptState, JobState
@@ -106,9 +107,10 @@ class Activity:
         return sorted(self.idle, key=lambda one: (one.mean_percent, one.job))[:MOST_SHOWN]
 
 
-_TEXTS = ("what_", "state_", "word_", "email_", "shown_", "username_")
-_COUNTS = ("job_", "count_", "more")
+_TEXTS = ("what_", "state_", "word_")
+_COUNTS = ("owner_", "job_", "count_", "more")
 _COLUMNS = (*_TEXTS, *_COUNTS, "at_", "price_", "mean", "most_")
+_OWNER = _COLUMNS.index("owner_")
 # Typed, as PostgreSQL wants all parts of a union alike; a bare value is one nothing is grouped by.
 _EMPTY: dict[str, Combinable] = {
     **{name: Value("", output_field=CharField()) for name in _TEXTS},
@@ -120,21 +122,34 @@ _EMPTY: dict[str, Combinable] = {
 }
 
 
-def read_activity(team_id: int, *, since: datetime, now: datetime, with_idle: bool) -> Activity:
-    """Of a team and all below it; use since a moment, in the days of the clock shown."""
-    parts = [_used(team_id, since, now), _open_or_failed(team_id, now)]
+def read_activity(
+    team_id: int, *, since: datetime | None, now: datetime, with_idle: bool
+) -> Activity:
+    """Of a team and all below it; use by UTC day since a moment, if one is named."""
+    parts = [_used_by(team_id, now - LOOK_BACK, now), _open(team_id), _failed(team_id, now)]
+    if since is not None:
+        parts.append(_used(team_id, since, now))
     if with_idle:
         parts.append(_doing_little(team_id, now))
-    found, lately = Activity(), (now - LOOK_BACK).date()
-    for what, *row in parts[0].union(*parts[1:], all=True):
-        state, word, email, shown, username, job, count, more, at, price, mean, most = row
+    rows = list(parts[0].union(*parts[1:], all=True))
+    # Joined to each row above, people would make the databases begin with them.
+    people = User.objects.in_bulk({row[_OWNER] for row in rows if row[_OWNER]})
+    found = Activity()
+    for what, state, word, owner, job, count, more, at, price, mean, most in rows:
+        who = people.get(owner)
+        name = who.get_username() if who else ""
+        shown = (who.display_name if who else "") or name
         if what == "use":
-            _add_use(found.use, username, shown, count, (at.date(), price), lately)
+            found.use.seconds[at.date()] += count
+            found.use.money[at.date()] += count * steps_per_s(price)
+        elif what == "user":
+            found.use.of_person[name] += count
+            found.use.names[name] = shown
         elif what == "job":
-            _add_jobs(found.jobs, username, shown, (state, word, count, more))
+            _add_jobs(found.jobs, name, shown, (state, word, count, more))
         else:
-            owner = shown or username
-            found.idle.append(Idle(job, word, owner, email, count, mean, most, more, at))
+            email = who.email if who else ""
+            found.idle.append(Idle(job, word, shown, email, count, mean, most, more, at))
     return found
 
 
@@ -148,25 +163,34 @@ def _shaped(
     return rows.order_by().annotate(**fixed).values(*fixed).annotate(**sums).values_list(*_COLUMNS)
 
 
-def _named(owner: str) -> dict[str, Combinable]:
-    return {"shown_": F(f"{owner}display_name"), "username_": F(f"{owner}username")}
-
-
 def _used(team_id: int, since: datetime, now: datetime) -> QuerySet[Any]:
     entries = UsageEntry.objects.filter(
         of_team(team_id, "project"), period_start__gte=since, period_start__lt=now
     )
-    day = Cast(TruncDay("period_start"), DateTimeField())
-    keys = {"at_": day, "price_": F("unit_price"), **_named("job__owner__")}
+    keys = {"at_": DayStart("period_start"), "price_": F("unit_price")}
     return _shaped(entries, "use", keys, {"count_": Sum("gpu_seconds")})
 
 
-def _open_or_failed(team_id: int, now: datetime) -> QuerySet[Any]:
-    failed = Q(state=JobState.FAILED, ended_at__gte=now - FAILED_SINCE)
-    jobs = Job.objects.filter(of_team(team_id, "project")).filter(
-        Q(state__in=LIVE_JOB_STATES | WAITING_JOB_STATES) | failed
+def _used_by(team_id: int, since: datetime, now: datetime) -> QuerySet[Any]:
+    """Apart from `_used`: to know whose job it was takes far longer than to add it up."""
+    entries = UsageEntry.objects.filter(
+        of_team(team_id, "project"), period_start__gte=since, period_start__lt=now
     )
-    keys = {"state_": F("state"), "word_": F("end_reason"), **_named("owner__")}
+    return _shaped(entries, "user", {"owner_": F("job__owner_id")}, {"count_": Sum("gpu_seconds")})
+
+
+def _open(team_id: int) -> QuerySet[Any]:
+    states = LIVE_JOB_STATES | WAITING_JOB_STATES
+    return _jobs(Job.objects.filter(of_team(team_id, "project"), state__in=states))
+
+
+def _failed(team_id: int, now: datetime) -> QuerySet[Any]:
+    lately = {"state": JobState.FAILED, "ended_at__gte": now - FAILED_SINCE}
+    return _jobs(Job.objects.filter(of_team(team_id, "project"), **lately))
+
+
+def _jobs(jobs: QuerySet[Job]) -> QuerySet[Any]:
+    keys = {"state_": F("state"), "word_": F("end_reason"), "owner_": F("owner_id")}
     gpus = Sum(F("nodes") * F("gpus_per_node"))
     return _shaped(jobs, "job", keys, {"count_": Count("pk"), "more": gpus})
 
@@ -182,8 +206,7 @@ def _doing_little(team_id: int, now: datetime) -> QuerySet[Any]:
     keys = {
         "job_": F(f"{job}_id"),
         "word_": F(f"{job}__name"),
-        "email_": F(f"{job}__owner__email"),
-        **_named(f"{job}__owner__"),
+        "owner_": F(f"{job}__owner_id"),
     }
     sums = {
         "count_": Count("device", distinct=True),
@@ -194,17 +217,6 @@ def _doing_little(team_id: int, now: datetime) -> QuerySet[Any]:
     }
     rows = _shaped(samples, "idle", keys, sums)
     return rows.filter(mean__lt=LOW_PERCENT, more__gte=_LEAST_READINGS)
-
-
-def _add_use(
-    use: Use, username: str, shown: str, seconds: int, of_day: tuple[date, Any], lately: date
-) -> None:
-    day, price = of_day
-    use.seconds[day] += seconds
-    use.money[day] += seconds * steps_per_s(price)
-    if day >= lately:
-        use.of_person[username] += seconds
-        use.names[username] = shown or username
 
 
 def _add_jobs(found: Jobs, username: str, shown: str, group: tuple[str, str, int, int]) -> None:

@@ -93,7 +93,7 @@ def team_board(viewer: User, team: Team, *, now: datetime) -> TeamBoard:
     budgets = with_standings(rows.order_by("pk"), now=now)
     may_look = can(viewer, "manage_team", team) or can(viewer, "operate", None)
     begins = [max(one.valid_from, now - _FARTHEST) for one, _ in budgets]
-    since = min([now - LOOK_BACK, *begins])
+    since = min([now - LOOK_BACK, *begins]) if budgets else None
     found = read_activity(team.pk, since=since, now=now, with_idle=may_look)
     used, jobs = found.use, found.jobs
     return TeamBoard(
