@@ -171,3 +171,17 @@ def test_labels_that_make_no_sense_are_refused_with_the_remedy(client, operator,
     text = client.post(reverse("nodes:place", args=["n1"]), told, follow=True).content.decode()
     assert "network=ib" in text or "another label" in text
     assert Node.objects.get(name="n1").labels == {}
+
+
+def test_nodes_come_by_page(client, alice, yard, monkeypatch):
+    Node.objects.create(pool=yard.cluster.pool, name="n0", state=NodeState.READY)
+    monkeypatch.setattr("portal.pages.nodes.PAGE_SIZE", 1)
+    client.force_login(alice)
+    names, after = [], ""
+    for _ in range(Node.objects.count()):
+        page = client.get(reverse("nodes:list"), {"after": after} if after else {})
+        names += [row.view.node.name for row in page.context["rows"]]
+        after = page.context["following"]
+    assert (names, after) == (sorted(Node.objects.values_list("name", flat=True)), "")
+    beyond = client.get(reverse("nodes:list"), {"after": "zzz"}).content.decode()
+    assert "No node comes after zzz." in beyond
