@@ -118,10 +118,7 @@ def node_list(request: HttpRequest) -> HttpResponseBase:
     problems = []
     if asked and chosen is None:
         problems.append(f"pool: there is no pool {asked[:63]!r}; these are all nodes.")
-    after = request.GET.get("after", "")
-    if "\x00" in after:
-        problems.append("after: is the name of a node; these are the first nodes.")
-        after = ""
+    after = request.GET.get("after", "").replace("\x00", "")
     pool = chosen.pool if chosen else None
     views = nodes_overview(viewer, pool=pool, after=after, limit=PAGE_SIZE + 1)
     shown = [chosen] if chosen else summaries
