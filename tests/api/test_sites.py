@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.services.nodes.data import store_data
+from scheduler.wire.data import DataCopy, DataReport
 from tests.api.conftest import problem_of
 
 pytestmark = pytest.mark.django_db
@@ -34,6 +36,13 @@ def test_data_sets_are_told_copied_and_forgotten(program, cluster, root, alice):
         "n1",
         None,
     )
+    assert item["found"] == []
+    store_data(cluster.node(1), DataReport((DataCopy("laion", 512), DataCopy("own", 1)), "9 more"))
+    (item,) = program(alice).get("/datasets/").json()["items"]
+    assert item["found"] == [{"node": "n1", "held_mib": 512}]
+    node = program(alice).get("/nodes/n1/").json()
+    assert node["datasets"][1] == {"name": "own", "size_mib": 1}
+    assert node["datasets_problem"] == "9 more"
     assert caller.post("/datasets/laion/remove/").json() == {"items": []}
 
 

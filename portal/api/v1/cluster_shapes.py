@@ -69,8 +69,18 @@ class DeviceShape(serializers.Serializer[Any]):
     job = serializers.IntegerField(allow_null=True)
 
 
+class NodeDataShape(serializers.Serializer[Any]):
+    """A data set that the node's agent found there."""
+
+    name = serializers.CharField()
+    size_mib = serializers.IntegerField()
+
+
 class NodeShape(serializers.Serializer[Any]):
-    """A machine with an agent. `block`, `rack` and `labels` are what operators say."""
+    """A machine with an agent. `block`, `rack` and `labels` are what operators say.
+
+    `datasets` is what the agent says lies there, `datasets_problem` what it left out and why.
+    """
 
     name = serializers.CharField()
     pool = serializers.CharField()
@@ -88,6 +98,8 @@ class NodeShape(serializers.Serializer[Any]):
     total = serializers.IntegerField()
     held = serializers.IntegerField()
     is_simulated = serializers.BooleanField()
+    datasets = NodeDataShape(many=True)
+    datasets_problem = serializers.CharField()
     devices = DeviceShape(many=True)
 
 
@@ -205,7 +217,7 @@ def show_pool(row: PoolSummary) -> dict[str, Any]:
 
 def show_node(view: NodeView) -> dict[str, Any]:
     """A node as NodeShape."""
-    node = view.node
+    node, data = view.node, view.node.data or {}
     return {
         "name": node.name,
         "pool": node.pool.name,
@@ -223,6 +235,8 @@ def show_node(view: NodeView) -> dict[str, Any]:
         "total": view.total,
         "held": view.held,
         "is_simulated": view.is_simulated,
+        "datasets": [{"name": name, "size_mib": mib} for name, mib in data.get("sets", ())],
+        "datasets_problem": data.get("problem", ""),
         "devices": [
             {
                 "uuid": one.device.uuid,

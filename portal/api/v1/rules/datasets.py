@@ -12,24 +12,36 @@ from accounts.errors import NotFound
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
 from scheduler.selectors.cluster import get_visible_node
-from scheduler.selectors.machines.datasets import get_visible_dataset, visible_datasets
+from scheduler.selectors.machines.datasets import (
+    found_on_nodes,
+    get_visible_dataset,
+    visible_datasets,
+)
 from scheduler.services.sites.datasets import remove_dataset, set_copy, set_dataset
 
 
 class CopyShape(serializers.Serializer[Any]):
     """What one node holds; null is all of it."""
 
-    node = serializers.CharField(source="node.name")
+    node = serializers.CharField()
     held_mib = serializers.IntegerField(allow_null=True)
     told_at = serializers.DateTimeField()
 
 
+class FoundShape(serializers.Serializer[Any]):
+    """What a node's agent found there."""
+
+    node = serializers.CharField()
+    held_mib = serializers.IntegerField()
+
+
 class DatasetShape(serializers.Serializer[Any]):
-    """A data set and its copies."""
+    """A data set: its copies as operators tell, and as agents found them; the larger counts."""
 
     name = serializers.CharField()
     size_mib = serializers.IntegerField()
-    copies = CopyShape(many=True, source="copies.all")
+    copies = CopyShape(many=True)
+    found = FoundShape(many=True)
 
 
 class Datasets(serializers.Serializer[Any]):
@@ -111,4 +123,18 @@ class DatasetRemove(ApiView):
 
 
 def _shown(request: Request) -> Response:
-    return Response(Datasets({"items": visible_datasets(viewer_of(request))}).data)
+    viewer = viewer_of(request)
+    found = found_on_nodes(viewer)
+    items = [
+        {
+            "name": one.name,
+            "size_mib": one.size_mib,
+            "copies": [
+                {"node": copy.node.name, "held_mib": copy.held_mib, "told_at": copy.told_at}
+                for copy in one.copies.all()
+            ],
+            "found": [{"node": node, "held_mib": mib} for node, mib in found.get(one.name, ())],
+        }
+        for one in visible_datasets(viewer)
+    ]
+    return Response(Datasets({"items": items}).data)
