@@ -27,8 +27,8 @@ from scheduler.selectors.jobs import (
 from scheduler.selectors.machines.emptying import likely_end
 from scheduler.selectors.one_job.header import Header
 from scheduler.selectors.printed.progress import Progress, progress_of
-from scheduler.selectors.queues import place_in_team, position_in_queue
-from scheduler.selectors.telemetry import job_series, may_read_metrics
+from scheduler.selectors.queues import places_of
+from scheduler.selectors.telemetry import attempt_series, may_read_metrics
 from scheduler.selectors.triage import Diagnosis, diagnosis_of, title_of
 from scheduler.selectors.usage import JobCost, job_cost, may_see_cost
 from scheduler.states import (
@@ -111,7 +111,7 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
     """The whole overview; `header` with EVENTS_SHOWN events."""
     job, frame = header.job, job_frame(viewer, header)
     attempts = list(attempts_of(viewer, job))
-    series = job_series(viewer, job) if attempts and frame["may_measure"] else []
+    series = attempt_series(viewer, job, attempts[-1]) if attempts and frame["may_measure"] else []
     cost = job_cost(viewer, job, now=now) if frame["may_see_cost"] else None
     return frame | {
         "now": now,
@@ -200,8 +200,7 @@ def why(job: Job) -> dict[str, Any]:
     return {
         "why_sentence": wait_sentence_of(job),
         "why_facts": facts,
-        "position": position_in_queue(job),
-        "place_in_team": place_in_team(job),
+        **places_of(job),
         "checked_at": job.wait_checked_at,
         "start_p50": _moment(job.wait_facts.get("start_p50_at")),
         "start_p90": _moment(job.wait_facts.get("start_p90_at")),

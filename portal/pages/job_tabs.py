@@ -20,8 +20,9 @@ from portal.reports.charts import device_charts, device_points, latest
 from portal.reports.spec_text import command_line_of, yaml_of
 from scheduler.loop.answering import answer_for, before_answers
 from scheduler.models import Job
-from scheduler.selectors.jobs import attempts_of, get_visible_job, job_events, shown_spec
+from scheduler.selectors.jobs import get_visible_job, job_events, shown_spec
 from scheduler.selectors.one_job.header import job_with_header
+from scheduler.selectors.one_job.tries import tries_of
 from scheduler.selectors.telemetry import job_series
 from scheduler.selectors.usage import job_cost
 
@@ -87,7 +88,7 @@ def job_metrics(request: HttpRequest, pk: int) -> HttpResponseBase:
     if not context["may_measure"]:
         raise Forbidden("Your role may see this job, but not what its GPUs do.")
     attempt, problem = read_attempt(request)
-    attempts = list(attempts_of(viewer, job))
+    attempts = list(tries_of(viewer, job))
     if attempt is not None and attempt not in {one.number for one in attempts}:
         attempt, problem = None, f"attempt: there is no attempt {attempt}; this is the latest one."
     series = job_series(viewer, job, attempt_number=attempt) if attempts else []

@@ -17,10 +17,10 @@ from portal.pages.job_page import EVENTS_SHOWN, job_frame, overview
 from portal.pages.job_rows import job_rows, rows_and_sets
 from portal.pages.listing.columns import columns_here
 from portal.pages.listing.job_csv import job_csv
-from portal.pages.logs.window import EMBEDDED, LogAsk, log_view
+from portal.pages.logs.window import EMBEDDED, LogAsk, LogView, log_view
 from portal.pages.saved.views import around_here, opened_by_default, tabs_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
-from scheduler.models import Job
+from scheduler.models import Attempt, Job
 from scheduler.selectors.jobs import (
     filter_jobs,
     get_visible_job,
@@ -144,8 +144,15 @@ def job_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
             response["HX-Refresh"] = "true"
         return response
     if context["may_read"]:
-        context["log"] = log_view(viewer, header.job, LogAsk(None, 0, None, EMBEDDED))
+        context["log"] = _log_end(header.job, context["latest"])
     return render(request, "jobs/detail.html", context)
+
+
+def _log_end(job: Job, latest: Attempt | None) -> LogView:
+    """Of the first rank; of an attempt whose reader was checked."""
+    ranks = latest.placements.all() if latest else ()
+    first = next((one for one in ranks if one.rank == 0), None)
+    return log_view(job, first, LogAsk(None, 0, None, EMBEDDED))
 
 
 @page("POST")

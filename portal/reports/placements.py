@@ -29,7 +29,7 @@ class PlacementRow:
 
 
 def placement_rows(attempt: Attempt) -> list[PlacementRow]:
-    """Every rank of an attempt with its placements prefetched; two queries."""
+    """Every rank of an attempt with its placements prefetched; one query."""
     around = devices_beside(attempt, nodes=MOST_DRAWN)
     is_past = attempt.state == AttemptState.ENDED
     return [

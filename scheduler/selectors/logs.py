@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.core.files.storage import default_storage
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from accounts.errors import Forbidden, NotFound
 from accounts.models import User
@@ -49,8 +50,7 @@ def get_readable_placement(
     Raises Forbidden for people who may see the job but not its log, NotFound for an attempt or
     rank that does not exist.
     """
-    if not can(viewer, "view", job.project) or not can(viewer, "read_log", job.project):
-        raise Forbidden("Your role may see this job, but not its log.")
+    check_reader(viewer, job)
     placements = Placement.objects.filter(attempt__job=job, rank=rank).select_related(
         "attempt", "node"
     )
@@ -60,6 +60,12 @@ def get_readable_placement(
     if placement is None and (attempt_number is not None or rank):
         raise NotFound("This job has no such attempt or rank.")
     return placement
+
+
+def check_reader(viewer: User, job: Job) -> None:
+    """Raises Forbidden for people who may see the job but not its log."""
+    if not can(viewer, "view", job.project) or not can(viewer, "read_log", job.project):
+        raise Forbidden("Your role may see this job, but not its log.")
 
 
 def readable_placements(viewer: User) -> QuerySet[Placement]:
@@ -114,13 +120,11 @@ def read_lines(placement: Placement, *, from_line: int, count: int) -> LogWindow
     """As `read_log`, for a placement whose reader was checked before."""
     from_line = max(1, from_line)
     count = min(max(1, count), MAX_LINES)
-    anchor = _anchor(placement, from_line)
+    pieces = _pieces_from(placement, from_line).filter(first_line__lte=from_line + count)
+    text, arrivals = _bytes_of(pieces)
     raw, complete_lines = b"", 0
-    arrivals: list[tuple[int, datetime]] = []
-    if anchor is not None:
-        needed = from_line - anchor.first_line + count
-        text, arrivals = _bytes_from(placement, anchor, needed=needed)
-        start = _start_of_line(text, from_line - anchor.first_line)
+    if arrivals:
+        start = _start_of_line(text, from_line - arrivals[0][0])
         raw, complete_lines = _cut(text[start:] if start is not None else b"", count)
     is_complete = log_is_complete(placement)
     at_end = from_line + complete_lines > placement.log_lines
@@ -144,26 +148,24 @@ def read_lines(placement: Placement, *, from_line: int, count: int) -> LogWindow
     )
 
 
-def _anchor(placement: Placement, line: int) -> LogChunk | None:
-    """The piece in which `line` begins: maybe the one before the first that starts behind it."""
-    chunks = placement.log_chunks.order_by("offset")
-    before = chunks.filter(first_line__lt=line).order_by("-first_line", "-offset")
-    return before.first() or chunks.first()
+def _pieces_from(placement: Placement, line: int) -> QuerySet[LogChunk]:
+    """The pieces in order, from the one on in which `line` begins: maybe the one before the first
+    that starts behind it."""
+    pieces = placement.log_chunks.order_by("offset")
+    before = pieces.filter(first_line__lt=line).order_by("-first_line", "-offset")
+    return pieces.filter(offset__gte=Coalesce(Subquery(before.values("offset")[:1]), 0))
 
 
-def _bytes_from(
-    placement: Placement, anchor: LogChunk, *, needed: int
-) -> tuple[bytes, list[tuple[int, datetime]]]:
-    """Bytes from the anchor's begin on that hold `needed` line ends, or all, or the cap; and
-    when the lines of each piece were whole."""
-    parts, size, lines = [], 0, 0
+def _bytes_of(pieces: Iterable[LogChunk]) -> tuple[bytes, list[tuple[int, datetime]]]:
+    """Their bytes up to the cap; and when the lines of each were whole."""
+    parts, size = [], 0
     arrivals = []
-    for chunk in placement.log_chunks.filter(offset__gte=anchor.offset).order_by("offset"):
+    for chunk in pieces:
         with default_storage.open(chunk.path) as file:
             parts.append(file.read())
         arrivals.append((chunk.first_line, chunk.created_at))
-        size, lines = size + chunk.size, lines + chunk.lines
-        if lines > needed or size > MAX_WINDOW_BYTES:
+        size += chunk.size
+        if size > MAX_WINDOW_BYTES:
             break
     return b"".join(parts), arrivals
 
@@ -216,11 +218,11 @@ def stream_log(placement: Placement, *, offset: int = 0) -> Iterator[bytes]:
 
 def stream_lines(placement: Placement, from_line: int) -> Iterator[bytes]:
     """All stored bytes from the begin of line `from_line` on; the reader was checked before."""
-    anchor = _anchor(placement, from_line)
-    if anchor is None:
-        return
-    skip = from_line - anchor.first_line
-    for piece in stream_log(placement, offset=anchor.offset):
+    skip = -1
+    for chunk in _pieces_from(placement, from_line).iterator(chunk_size=200):
+        with default_storage.open(chunk.path) as file:
+            piece = file.read()
+        skip = from_line - chunk.first_line if skip < 0 else skip
         start = 0
         while skip and (end := piece.find(b"\n", start)) >= 0:
             start, skip = end + 1, skip - 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from accounts.errors import NotFound
 from accounts.models import Project, User
@@ -126,11 +126,13 @@ def position_in_queue(job: Job) -> int | None:
     return None if job.state != JobState.QUEUED else _ahead(job).count() + 1
 
 
-def place_in_team(job: Job) -> int | None:
-    """The same among the jobs of its team."""
+def places_of(job: Job) -> dict[str, int | None]:
+    """The same as `position`, and as `place_in_team` among the jobs of its team; one query."""
     if job.state != JobState.QUEUED:
-        return None
-    return _ahead(job).filter(project__team=job.project.team_id).count() + 1
+        return {"position": None, "place_in_team": None}
+    in_team = Count("pk", filter=Q(project__team=job.project.team_id))
+    found = _ahead(job).order_by().aggregate(all=Count("pk"), team=in_team)
+    return {"position": found["all"] + 1, "place_in_team": found["team"] + 1}
 
 
 def _ahead(job: Job) -> QuerySet[Job]:

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from accounts.errors import Forbidden
 from accounts.models import User
 from accounts.permissions import can
-from scheduler.models import DeviceHour, DeviceSample, Job, Node
+from scheduler.models import Attempt, DeviceHour, DeviceSample, Job, Node
 from scheduler.selectors.jobs import check_visible
 
 MAX_POINTS = 1000
@@ -49,15 +49,33 @@ def job_series(
     Raises NotFound for a foreign job, Forbidden for a role that sees jobs but not what they do.
     """
     check_visible(viewer, job)
-    if not may_read_metrics(viewer, job):
-        raise Forbidden("Your role may see this job, but not what its GPUs do.")
-    attempts = job.attempts.order_by("-number")
+    _check_measures(viewer, job)
+    attempts = job.attempts.order_by("-number").defer("code_patch")
     if attempt_number is not None:
         attempts = attempts.filter(number=attempt_number)
     attempt = attempts.first()
     if attempt is None:
         return []
     ranks = dict(attempt.placements.values_list("allocations__device_id", "rank").order_by("rank"))
+    return _of_attempt(attempt, ranks, since)
+
+
+def attempt_series(viewer: User, job: Job, attempt: Attempt) -> list[DeviceSeries]:
+    """The same of an attempt that is there, with its placements and their allocations."""
+    _check_measures(viewer, job)
+    placements = attempt.placements.all()
+    ranks = {held.device_id: one.rank for one in placements for held in one.allocations.all()}
+    return _of_attempt(attempt, ranks, None)
+
+
+def _check_measures(viewer: User, job: Job) -> None:
+    if not may_read_metrics(viewer, job):
+        raise Forbidden("Your role may see this job, but not what its GPUs do.")
+
+
+def _of_attempt(
+    attempt: Attempt, ranks: dict[int, int], since: datetime | None
+) -> list[DeviceSeries]:
     raw = DeviceSample.objects.filter(attempt=attempt)
     series = _series(raw, DeviceHour.objects.filter(attempt=attempt), since, ranks)
     return sorted(series, key=lambda one: (one.rank or 0, one.index))

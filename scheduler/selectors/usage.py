@@ -3,18 +3,17 @@ second hand of a device that is still held, which uses the very function of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import Count, DecimalField, QuerySet, Sum, Value
+from django.db.models import Count, DecimalField, Sum, Value
 from django.db.models.functions import Coalesce
 
 from accounts.errors import Forbidden, Invalid
 from accounts.models import Rate, User
 from accounts.permissions import can, projects_visible_to
-from accounts.selectors import rates_over
+from accounts.selectors import RateTable, rates_over
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Job, JobSet, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
@@ -83,42 +82,33 @@ def job_cost(viewer: User, job: Job, *, now: datetime) -> JobCost:
     return _cost_of_job(job, now)
 
 
-def _unaccrued(
-    allocations: QuerySet[Allocation], now: datetime
-) -> Iterator[tuple[Allocation, int, Decimal]]:
-    """Seconds and cost of the periods that have no row yet."""
-    held = list(
-        allocations.select_related("placement__attempt", "device").prefetch_related("usage")
-    )
-    if not held:
-        return
-    rates = rates_over({a.device.model for a in held})
-    for allocation in held:
-        known = {entry.period_start for entry in allocation.usage.all()}
-        seconds, cost = 0, Decimal(0)
-        for begin, until in split_by_hour(allocation.acquired_at, allocation.released_at or now):
-            if begin not in known:
-                rate = rates.at(allocation.device.model, begin)
-                span = seconds_between(begin, until)
-                seconds += span
-                cost += cost_of(span, rate.price_per_gpu_hour if rate else Decimal(0))
-        yield allocation, seconds, cost
+def _unaccrued(allocation: Allocation, rates: RateTable, now: datetime) -> tuple[int, Decimal]:
+    """Seconds and cost of the periods that have no row yet; none once its attempt is over."""
+    if allocation.placement.attempt.ended_at is not None:
+        return 0, Decimal(0)
+    known = {entry.period_start for entry in allocation.usage.all()}
+    seconds, cost = 0, Decimal(0)
+    for begin, until in split_by_hour(allocation.acquired_at, allocation.released_at or now):
+        if begin not in known:
+            rate = rates.at(allocation.device.model, begin)
+            span = seconds_between(begin, until)
+            seconds += span
+            cost += cost_of(span, rate.price_per_gpu_hour if rate else Decimal(0))
+    return seconds, cost
 
 
 def _cost_of_job(job: Job, now: datetime) -> JobCost:
     allocations = (
         Allocation.objects.filter(placement__attempt__job=job)
         .select_related("placement__attempt", "placement__node", "device")
+        .defer("placement__attempt__code_patch")
         .prefetch_related("usage")
         .order_by("placement__attempt__number", "placement__rank", "device__index")
     )
     held = list(allocations)
     rates = rates_over({a.device.model for a in held})
-    still_open = allocations.filter(placement__attempt__ended_at__isnull=True)
-    running = {a.pk: (seconds, cost) for a, seconds, cost in _unaccrued(still_open, now)}
     lines = tuple(
-        _line(a, rates.at(a.device.model, a.acquired_at), *running.get(a.pk, (0, Decimal(0))))
-        for a in held
+        _line(a, rates.at(a.device.model, a.acquired_at), *_unaccrued(a, rates, now)) for a in held
     )
     refunded = sum((line.refunded for line in lines), Decimal(0))
     return JobCost(

@@ -24,7 +24,7 @@ def test_a_running_job_says_how_far_it_is_and_which_gpus_of_its_node_it_has(
     scenes.write_log(yard.cluster.node(1), yard.attempt, LOG + b"epoch 3/12\n")
     url = reverse("jobs:detail", args=[yard.running.pk])
     client.force_login(alice)
-    with django_assert_max_num_queries(26):
+    with django_assert_max_num_queries(17):
         page = client.get(url).content.decode()
     assert "epoch 3 of 12" in page and "25 %" in page
     assert 'aria-label="n1: 1 of 2 GPUs are this job&#x27;s"' in page

@@ -26,9 +26,9 @@ from portal.reports.log_rows import MergedRow, arrival_of, merged_rows
 from portal.terminal import render_lines
 from portal.terminal.search import Finder, find_lines
 from scheduler.models import Attempt, Job, Placement
-from scheduler.selectors.jobs import attempts_of
-from scheduler.selectors.logs import get_readable_placement, log_is_complete, stream_lines
+from scheduler.selectors.logs import log_is_complete, stream_lines
 from scheduler.selectors.one_job.header import job_with_header
+from scheduler.selectors.one_job.tries import streams_of
 from scheduler.selectors.printed.merging import Merged, merged_log
 
 PARAMETERS = ("attempt", "ranks", "before", "q", "mode", "part")
@@ -76,8 +76,7 @@ def job_log_ranks(request: HttpRequest, pk: int) -> HttpResponseBase:
     header = job_with_header(viewer, pk)
     job = header.job
     ask = _read_ask(request)
-    get_readable_placement(viewer, job)
-    attempts = list(attempts_of(viewer, job))
+    attempts = list(streams_of(viewer, job))
     attempt = next((one for one in attempts if one.number == ask.attempt), None)
     if ask.attempt and attempt is None:
         raise NotFound("This job has no such attempt.")

@@ -14,9 +14,10 @@ from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.job_page import job_frame
 from portal.pages.logs.window import WINDOW, LogAsk, log_view, read_ask
-from scheduler.selectors.jobs import attempts_of, get_visible_job
+from scheduler.selectors.jobs import get_visible_job
 from scheduler.selectors.logs import get_readable_placement, stream_log
 from scheduler.selectors.one_job.header import job_with_header
+from scheduler.selectors.one_job.tries import stream_among, streams_of
 
 # `q`, `mode`, `ts` and `wrap` are read by the script.
 PARAMETERS = ("attempt", "rank", "from_line", "count", "q", "mode", "ts", "wrap")
@@ -34,18 +35,20 @@ def job_logs(request: HttpRequest, pk: int) -> HttpResponseBase:
         ask = read_ask(request)
     except Invalid as refused:
         ask, problems = LogAsk(None, 0, None, WINDOW), [refused.detail]
+    attempts = list(streams_of(viewer, job))
     try:
-        log = log_view(viewer, job, ask)
+        placement = stream_among(attempts, ask.attempt, ask.rank)
     except NotFound:
         problems.append("This job has no such attempt or rank; this is the latest attempt.")
-        log = log_view(viewer, job, LogAsk(None, 0, None, WINDOW))
+        ask = LogAsk(None, 0, None, WINDOW)
+        placement = stream_among(attempts, None, 0)
     context = job_frame(viewer, header) | {
         "tab": "logs",
         "now": timezone.now(),
         "problems": problems,
         "unknown": unknown_parameters(request.GET, PARAMETERS),
-        "attempts": list(attempts_of(viewer, job)),
-        "log": log,
+        "attempts": attempts,
+        "log": log_view(job, placement, ask),
     }
     return render(request, "jobs/logs.html", context)
 
@@ -62,7 +65,8 @@ def job_log_lines(request: HttpRequest, pk: int) -> HttpResponseBase:
         ask = read_ask(request)
     except Invalid as refused:
         return refusal(refused)
-    log = log_view(viewer, job, ask)
+    placement = get_readable_placement(viewer, job, ask.attempt, ask.rank)
+    log = log_view(job, placement, ask, gaps=False)
     response = HttpResponse(log.rows)
     response["X-First-Line"] = str(log.first_line)
     response["X-Next-Line"] = str(log.next_line)

@@ -11,11 +11,10 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from accounts.errors import Invalid
-from accounts.models import User
 from portal.reports.log_rows import log_rows
 from portal.terminal import MAX_LINE_CHARS, MAX_WHOLE_CHARS, render_lines
 from scheduler.models import Job, Placement
-from scheduler.selectors.logs import get_readable_placement, has_reached_cap, read_lines
+from scheduler.selectors.logs import has_reached_cap, read_lines
 from scheduler.selectors.printed.silences import Silence, silences_of
 from scheduler.states import JobState
 
@@ -86,9 +85,9 @@ class LogView:
     is_capped: bool = False
 
 
-def log_view(viewer: User, job: Job, ask: LogAsk) -> LogView:
-    """The window that is asked for; raises Forbidden or NotFound as the selector does."""
-    placement = get_readable_placement(viewer, job, ask.attempt, ask.rank)
+def log_view(job: Job, placement: Placement | None, ask: LogAsk, *, gaps: bool = True) -> LogView:
+    """The window that is asked for, of a placement whose reader was checked; without `gaps` for
+    who knows them."""
     if placement is None:
         return LogView(None)
     error_line = _error_line(placement)
@@ -122,7 +121,7 @@ def log_view(viewer: User, job: Job, ask: LogAsk) -> LogView:
         url("jobs:logs", from_line=window.next_line) if window.next_line <= total else "",
         error_line,
         int(_begin_of(placement).timestamp()),
-        tuple(silences_of(placement)),
+        tuple(silences_of(placement)) if gaps else (),
         has_reached_cap(placement),
     )
 
