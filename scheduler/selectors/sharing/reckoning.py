@@ -11,11 +11,11 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.db.models import IntegerField, OuterRef, QuerySet, Sum, Value
-from django.db.models.functions import TruncDate
 
 from accounts.models.rows import as_rows, moment_in, rows_in
 from scheduler.models import Budget, BudgetHold, UsageEntry
 from scheduler.money import steps_per_s
+from scheduler.selectors.sharing.days import DayStart
 from scheduler.selectors.sharing.reach import below
 
 # What the same weekday of the last four weeks took tells what it will take.
@@ -141,7 +141,8 @@ def daily_uses(
     first, *more = [_charged(budget, since, until) for budget in budgets]
     for pk, day, price, seconds in first.union(*more, all=True) if more else first:
         amount = seconds * steps_per_s(price) if measures[pk] else seconds
-        found[pk][day] = found[pk].get(day, 0) + amount
+        on = day.date()
+        found[pk][on] = found[pk].get(on, 0) + amount
     return found
 
 
@@ -151,7 +152,7 @@ def _charged(budget: Budget, since: datetime, until: datetime) -> QuerySet[Any, 
     )
     return (
         entries.order_by()
-        .annotate(whose=Value(budget.pk, IntegerField()), day=TruncDate("period_start"))
+        .annotate(whose=Value(budget.pk, IntegerField()), day=DayStart("period_start"))
         .values_list("whose", "day", "unit_price")
         .annotate(s=Sum("gpu_seconds"))
     )
