@@ -27,7 +27,18 @@ AREAS = {
         "cluster",
     ),
     **dict.fromkeys(
-        ("adjustment", "asset", "budget", "export", "period", "rate", "refund", "share"), "money"
+        (
+            "adjustment",
+            "asset",
+            "budget",
+            "export",
+            "ledger",
+            "period",
+            "rate",
+            "refund",
+            "share",
+        ),
+        "money",
     ),
     **dict.fromkeys(
         (

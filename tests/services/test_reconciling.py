@@ -7,9 +7,13 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from accounts.errors import Forbidden
-from scheduler.models import Attempt, LedgerHead, Reconciliation
+from accounts.models import AuditEvent
+from accounts.services.audit import Subject, record
+from scheduler.ledger.entries import seal
+from scheduler.models import Attempt, LedgerEntry, LedgerHead, PeriodClose, Reconciliation
 from scheduler.selectors.books.overview import reconciliation
 from scheduler.services import books
+from scheduler.services.books import reading
 from scheduler.states import EndReason
 from scheduler.tasks import reconcile_books
 from tests.services.test_books import DECEMBER, clerk, close, yard
@@ -30,7 +34,7 @@ def test_sound_books_hold_and_only_bookkeepers_are_told(root, yard, alice, opera
     assert run.holds, broken(run)
     assert [check["slug"] for check in run.checks] == [
         *("partition", "attribution", "partition", "attribution"),
-        *("chain", "balance", "lines", "statements", "reports", "recount"),
+        *("chain", "anchors", "balance", "lines", "statements", "reports", "recount"),
     ]
     assert reconciliation(root) == run
     for person in (alice, operator):
@@ -101,3 +105,43 @@ def test_a_tail_that_was_cut_off_is_found(root, yard):
     close(root)
     LedgerHead.objects.update(hash="f" * 64)
     assert "are missing" in broken(books.reconcile_books(now=DECEMBER))["chain"]
+
+
+def test_a_chain_rewritten_with_its_head_is_found_by_what_was_noted_elsewhere(root, yard):
+    """First the close says so; where that was rewritten too, the audit does."""
+    close(root)
+    for _ in range(2):
+        assert books.reconcile_books(now=DECEMBER).holds
+    # Once, however many nights go by: the chain has not moved.
+    assert AuditEvent.objects.filter(action="ledger.anchor", actor=None).count() == 1
+    rewrite()
+    first, *_ = books.verify_ledger().breaks
+    assert "is not the one that the close of 2026-11, version 1 noted" in first
+    head = LedgerHead.objects.get()
+    PeriodClose.objects.update(head_hash=head.hash)
+    run = books.reconcile_books(now=DECEMBER)
+    assert "is not the one that audit event" in broken(run)["anchors"]
+    # A chain that does not hold is not noted as if it did.
+    assert AuditEvent.objects.filter(action="ledger.anchor").count() == 1
+
+
+def test_a_tail_that_was_cut_off_with_its_head_is_found(root, yard):
+    close(root)
+    behind = LedgerHead.objects.get().number + 1
+    noted = {"head_number": behind, "head_hash": "f" * 64}
+    record(None, "ledger.anchor", Subject("ledger"), after=noted, now=DECEMBER)
+    (found,) = books.verify_ledger().breaks
+    assert found.startswith(f"entry {behind}, noted by audit event")
+
+
+def rewrite() -> None:
+    """Another reason in the first entry, and every hash behind it made to fit."""
+    spoil(SPOILS["reason"])
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE scheduler_periodclose DISABLE TRIGGER USER")
+    stored = [link.entry for link in reading.chain_of(reading.entries_named())]
+    for link in seal(stored):
+        rows = LedgerEntry.objects.filter(number=link.entry.number)
+        rows.update(previous=link.previous, hash=link.hash)
+    LedgerHead.objects.update(number=link.entry.number, hash=link.hash)

@@ -198,7 +198,13 @@ def _fix(row: Period, counted: Counted, actor: User, now: datetime) -> PeriodClo
     )
     _state(close, bills, posted)
     transitions.move_period(period, PeriodState.CLOSED, version=close.version)
-    after = {"version": close.version, "control": control, "entries": len(posted)}
+    after = {
+        "version": close.version,
+        "control": control,
+        "entries": len(posted),
+        "head_number": close.head_number,
+        "head_hash": close.head_hash,
+    }
     record(actor, "period.close", period, after=after, now=now)
     return close
 

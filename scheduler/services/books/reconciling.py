@@ -1,7 +1,8 @@
 """Every night on live data: does what was measured, booked, billed and shown still tie together?
 
-Reads only, apart from its own row. Each check says what ties to what; a difference that a
-correction would post is told as such and is no error of the books.
+Reads only, apart from its own row and the audit's note of where the chain ends. Each check says
+what ties to what; a difference that a correction would post is told as such and is no error of the
+books.
 """
 
 from __future__ import annotations
@@ -19,15 +20,25 @@ from scheduler.ledger.segments import IN_SERVICE
 from scheduler.models import Period, PeriodClose, Reconciliation, Statement
 from scheduler.services.books import reading
 from scheduler.services.books.counting import count_month
-from scheduler.services.books.verifying import check_chain, check_lines, check_statements
+from scheduler.services.books.verifying import (
+    anchor_head,
+    check_chain,
+    check_lines,
+    check_statements,
+)
 
 _SHOWN = 5
 
 
 def reconcile_books(*, now: datetime | None = None) -> Reconciliation:
-    """Run all checks and keep what they found."""
+    """Run all checks and keep what they found.
+
+    The head of a chain that holds is noted in the audit; a broken one is nothing to hold on to.
+    """
     now = now or timezone.now()
     checks = [_told(slug, what, breaks) for slug, what, breaks in _checks(now)]
+    if all(one["holds"] for one in checks if one["slug"] in ("chain", "anchors")):
+        anchor_head(now=now)
     return Reconciliation.objects.create(
         at=now, holds=all(one["holds"] for one in checks), checks=checks
     )
@@ -47,9 +58,11 @@ def _checks(now: datetime) -> Iterator[tuple[str, str, list[str]]]:
         what = f"{month}: allocated + idle + unallocated = in service"
         yield "partition", what, _partition(month)
         yield "attribution", f"{month}: GPU-seconds held by nobody = 0", reading.nobodys(month)
-    count, broken, unbalanced = check_chain()
-    yield "chain", f"{count} entries are as they were posted", broken
-    yield "balance", "debits = credits", unbalanced
+    chain = check_chain()
+    yield "chain", f"{chain.entries} entries are as they were posted", list(chain.broken)
+    what = f"chain = {chain.anchors} heads that closes and the audit noted"
+    yield "anchors", what, list(chain.unanchored)
+    yield "balance", "debits = credits", list(chain.unbalanced)
     closed = list(Period.objects.exclude(version=0).order_by("name"))
     yield "lines", "lines = entries", _each(closed, lambda period: check_lines(period)[0])
     yield "statements", "jobs = lines = statements = control total", _each(closed, check_statements)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from accounts.models import AuditEvent
+from accounts.services.audit import Subject, record
 from scheduler.ledger.closing import BookKey, sealed_text
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.entries import GENESIS, Sealed, is_balanced, verify
@@ -16,6 +20,9 @@ from scheduler.ledger.rating import ChargeKind
 from scheduler.ledger.rating import UsageLine as Line
 from scheduler.models import LedgerEntry, LedgerHead, Period, PeriodClose, UsageLine
 from scheduler.services.books.reading import PAGE, chain_of, entries_named
+
+# Events that say where the chain ended when they were written; the audit seals them.
+ANCHORS = ("period.close", "ledger.anchor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,40 +34,112 @@ class LedgerReport:
     breaks: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ChainReport:
+    """How many entries hold, where the chain breaks first, which entries do not balance, and the
+    first head noted outside the chain that is not its own; `anchors` counts those looked at."""
+
+    entries: int
+    broken: tuple[str, ...]
+    unbalanced: tuple[str, ...]
+    anchors: int
+    unanchored: tuple[str, ...]
+
+
 def verify_ledger() -> LedgerReport:
     """Read everything and count it again; constant memory."""
-    count, broken, unbalanced = check_chain()
-    breaks = [*broken, *unbalanced]
+    chain = check_chain()
+    breaks = [*chain.broken, *chain.unanchored, *chain.unbalanced]
     lines = 0
     for period in Period.objects.exclude(version=0):
         found, seen = check_lines(period)
         breaks += found
         lines += seen
         breaks += check_statements(period)
-    return LedgerReport(count, lines, tuple(breaks))
+    return LedgerReport(chain.entries, lines, tuple(breaks))
 
 
-def check_chain() -> tuple[int, list[str], list[str]]:
-    """How many entries hold, where the chain is broken first, and which do not balance."""
+def check_chain() -> ChainReport:
+    """Walk the chain once: its hashes, its balance, and the heads that were noted elsewhere."""
     head = LedgerHead.objects.order_by("pk").first()
-    balance = _Balance()
+    walk = _Walk(noted_heads())
     count, _, broken = verify(
-        balance.watch(chain_of(entries_named().iterator(PAGE))), head=head.hash if head else GENESIS
+        walk.watch(chain_of(entries_named().iterator(PAGE))), head=head.hash if head else GENESIS
     )
-    return count, [broken.words] if broken else [], balance.breaks
+    # What lies behind a break was not read: only a chain that holds lacks what was noted there.
+    missing = [] if broken else walk.missing()
+    return ChainReport(
+        entries=count,
+        broken=(broken.words,) if broken else (),
+        unbalanced=tuple(walk.unbalanced),
+        anchors=walk.anchors,
+        unanchored=tuple([*walk.unanchored, *missing][:1]),
+    )
 
 
-class _Balance:
-    """Whether debits equal credits, in pieces, while a chain goes by."""
+def noted_heads() -> dict[int, list[tuple[str, str]]]:
+    """By number of the entry: its hash as a close or the audit noted it, and who says so.
 
-    def __init__(self) -> None:
-        self.breaks: list[str] = []
+    Who rewrites the chain and its head has to rewrite these too, and the audit's are sealed.
+    """
+    found: dict[int, list[tuple[str, str]]] = {}
+    closes = PeriodClose.objects.exclude(head_number=0).order_by("pk")
+    for name, version, number, digest in closes.values_list(
+        "period__name", "version", "head_number", "head_hash"
+    ):
+        found.setdefault(number, []).append((digest, f"the close of {name}, version {version}"))
+    events = AuditEvent.objects.filter(action__in=ANCHORS).order_by("pk")
+    for pk, at, after in events.values_list("pk", "at", "after").iterator(PAGE):
+        head = json.loads(after or "{}")
+        if head.get("head_number"):
+            words = f"audit event {pk} of {at:%Y-%m-%d %H:%M} UTC"
+            found.setdefault(head["head_number"], []).append((head["head_hash"], words))
+    return found
+
+
+def anchor_head(*, now: datetime) -> bool:
+    """Note in the audit where the chain ends, if it has moved since that was last noted."""
+    head = LedgerHead.objects.order_by("pk").first()
+    if head is None or not head.number:
+        return False
+    noted = AuditEvent.objects.filter(action="ledger.anchor").order_by("-pk").first()
+    after = {"head_number": head.number, "head_hash": head.hash}
+    if noted is not None and json.loads(noted.after) == after:
+        return False
+    record(
+        None, "ledger.anchor", Subject("ledger", label="The ledger's chain"), after=after, now=now
+    )
+    return True
+
+
+class _Walk:
+    """Looks at a chain while it goes by: do debits equal credits, are noted heads its own."""
+
+    def __init__(self, noted: dict[int, list[tuple[str, str]]]) -> None:
+        self.unbalanced: list[str] = []
+        self.unanchored: list[str] = []
+        self.anchors = sum(map(len, noted.values()))
+        self._noted = noted
 
     def watch(self, chain: Iterator[Sealed]) -> Iterator[Sealed]:
         for sealed in chain:
+            number = sealed.entry.number
             if sealed.entry.amount < 0 or not is_balanced([sealed.entry]):
-                self.breaks.append(f"entry {sealed.entry.number} does not balance")
+                self.unbalanced.append(f"entry {number} does not balance")
+            for digest, who in self._noted.pop(number, ()):
+                if digest != sealed.hash:
+                    self.unanchored.append(
+                        f"entry {number} is not the one that {who} noted: the chain was rewritten"
+                    )
             yield sealed
+
+    def missing(self) -> list[str]:
+        """What was noted and never came by; the first first."""
+        return [
+            f"entry {number}, noted by {who}, is not in the chain: it was rewritten"
+            for number, heads in sorted(self._noted.items())
+            for _, who in heads
+        ]
 
 
 def check_lines(period: Period) -> tuple[list[str], int]:
