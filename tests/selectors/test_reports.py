@@ -16,6 +16,7 @@ from scheduler.selectors.books.catalogue import REPORTS, open_report, reports_fo
 from scheduler.selectors.books.frame import Ask, Bound, Check
 from scheduler.selectors.books.slugs.rates import split
 from scheduler.services import books
+from scheduler.services.sharing.budgets import set_budget
 from tests import scenes
 from tests.scenes import at
 from tests.services.test_books import LATER, clerk, close, yard
@@ -23,6 +24,7 @@ from tests.services.test_books import LATER, clerk, close, yard
 pytestmark = pytest.mark.django_db
 __all__ = ["clerk", "yard"]
 NOVEMBER = "2026-11"
+DECEMBER_1 = datetime(2026, 12, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -51,6 +53,26 @@ def test_every_report_ties_and_adds_up_to_its_totals(root, closed, alice):
         for name, value in sheet.totals.items():
             assert sum(row[name] or 0 for row in rows) == value, (slug, name)
         assert {c.name for c in report.columns if c.is_summed} >= set(sheet.totals)
+
+
+def test_a_budget_of_money_is_foreseen_as_one_of_hours_is(root, yard, team, project):
+    """Two hours at 3.60 on a Friday, after three without; one Friday is left."""
+    months = {"valid_from": datetime(2026, 11, 1, tzinfo=UTC), "valid_until": DECEMBER_1}
+    for owner, limit in ((team, {"amount": Decimal(100)}), (project, {"gpu_hours": 100})):
+        set_budget(actor=root, owner=owner, now=at(86_400), **months, **limit)
+    now_s = int(at(86_400).timestamp())
+    rows, _ = opened(root, "budget-actual", now_s=now_s)
+    money, hours = sorted(rows, key=lambda row: row["currency"] == "")
+    assert (money["budget_amount"], money["actual_amount"]) == (100, Decimal("7.2"))
+    foreseen = [
+        money[f"{name}_amount"]
+        for name in ("forecast_low", "forecast", "forecast_high", "variance")
+    ]
+    assert foreseen == [Decimal(x) for x in ("7.2", "9", "14.4", "-91")]
+    assert money["forecast_gpu_seconds"] is hours["forecast_amount"] is None
+    # The same four figures, at 3.60 an hour, but for the limit.
+    assert hours["forecast_gpu_seconds"] == 9_000
+    assert hours["forecast_high_gpu_seconds"] == 14_400
 
 
 def test_names_and_places_change_no_amount(root, closed, team, other_team, project, alice):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -27,9 +28,12 @@ from scheduler.selectors.books.frame import (
 from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.seconds import by_day, within
 from scheduler.selectors.books.spans import end_of
+from scheduler.selectors.sharing.reckoning import daily_uses
 
 _HELD = [str(bucket) for bucket in ALLOCATED]
 _TRAILING_DAYS = 28
+# Budgets of money asked for in one statement; SQLite unites 500 questions at most.
+_AT_ONCE = 200
 _HELD_BY = Drill("segments", {"team": "team", "project": "project"}, {"bucket": "allocated"})
 _BUDGETS = (
     Column("budget", "Budget", Form.COUNT),
@@ -48,6 +52,10 @@ _BUDGETS = (
     Column("budget_amount", "Budget", Form.AMOUNT),
     Column("actual_amount", "Actual", Form.AMOUNT, drill=_HELD_BY),
     Column("committed_amount", "Committed", Form.AMOUNT),
+    Column("forecast_low_amount", "Forecast low", Form.AMOUNT),
+    Column("forecast_amount", "Forecast", Form.AMOUNT),
+    Column("forecast_high_amount", "Forecast high", Form.AMOUNT),
+    Column("variance_amount", "Over (+) or under", Form.AMOUNT),
     Column("used_percent", "Used", Form.PERCENT),
     Column("currency", "Currency"),
 )
@@ -55,7 +63,8 @@ _BUDGETS = (
 
 def _budget_actual(ask: Ask, scope: Scope) -> Sheet:
     """Budgets that are valid in a month. Forecast = actual + committed + what the days left take,
-    each as the mean (lowest, highest) of its weekday in the last 28 days."""
+    each as the mean (lowest, highest) of its weekday in the last 28 days: of seconds as they were
+    held, of money as it was charged."""
     books = scope.books(ask.period)
     window = [datetime.fromtimestamp(s, UTC) for s in (books.month.start_s, books.month.end_s)]
     budgets = [
@@ -74,7 +83,11 @@ def _budget_actual(ask: Ask, scope: Scope) -> Sheet:
         "project__team_id",
         "project_id",
     )
-    rows = [_budget_row(budget, scope, past, now_s) for budget in budgets]
+    charged = _charged([budget for budget in budgets if budget.is_money], now_s)
+    rows = []
+    for budget in budgets:
+        by_date = charged[budget.pk] if budget.is_money else _held_by(budget, past)
+        rows.append(_budget_row(budget, scope, by_date, now_s))
     return sheet_of(
         _BUDGETS, rows, ask, _budget_checks(budgets), version=books.version, state=books.state
     )
@@ -135,32 +148,51 @@ def _owner(budget: Budget, scope: Scope) -> tuple[str, str]:
     return (account.team.slug if account.team is not None else "", "")
 
 
-def _budget_row(
-    budget: Budget, scope: Scope, past: dict[tuple[Any, ...], int], now_s: int
-) -> Cells:
+def _held_by(budget: Budget, past: Mapping[tuple[Any, ...], int]) -> dict[int, int]:
+    """By day the seconds that the account of a budget of GPU-hours held."""
     account = budget.account
     by_date: dict[int, int] = {}
     for (day, team, project), seconds in past.items():
         if account.project_id in (None, project) and account.team_id in (None, team):
             by_date[day] = by_date.get(day, 0) + seconds
+    return by_date
+
+
+def _charged(budgets: list[Budget], now_s: int) -> dict[int, dict[int, int]]:
+    """By budget of money and day the steps that its account was charged."""
+    today = now_s - now_s % DAY_S
+    since, until = (datetime.fromtimestamp(s, UTC) for s in (today - _TRAILING_DAYS * DAY_S, now_s))
+    found: dict[int, dict[int, int]] = {}
+    for first in range(0, len(budgets), _AT_ONCE):
+        uses = daily_uses(budgets[first : first + _AT_ONCE], since=since, until=until)
+        for pk, dated in uses.items():
+            found[pk] = {
+                int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()): steps
+                for day, steps in dated.items()
+            }
+    return found
+
+
+def _budget_row(budget: Budget, scope: Scope, by_date: dict[int, int], now_s: int) -> Cells:
     used = None
     if budget.limit:
         share = Decimal(budget.spent + budget.committed) * 100 / budget.limit
         used = share.quantize(Decimal("0.01"))
     head = (budget.pk, *_owner(budget, scope), budget.valid_from, budget.valid_until)
-    if budget.is_money:
-        money = (from_steps(each) for each in (budget.limit, budget.spent, budget.committed))
-        hours = (None,) * 7
-        return (*head, str(budget.enforcement), *hours, *money, used, budget.currency)
     so_far = budget.spent + budget.committed
     lowest, mean, highest = _forecast(by_date, now_s, int(budget.valid_until.timestamp()))
     forecast = (so_far + lowest, so_far + mean, so_far + highest, so_far + mean - budget.limit)
     counts = (budget.limit, budget.spent, budget.committed, *forecast)
-    return (*head, str(budget.enforcement), *counts, None, None, None, used, "")
+    nothing = (None,) * len(counts)
+    if budget.is_money:
+        money = (from_steps(each) for each in counts)
+        return (*head, str(budget.enforcement), *nothing, *money, used, budget.currency)
+    return (*head, str(budget.enforcement), *counts, *nothing, used, "")
 
 
 def _forecast(by_date: dict[int, int], now_s: int, until_s: int) -> tuple[int, int, int]:
-    """Lowest, mean and highest use of the time left, weekday by weekday; half-up whole seconds."""
+    """Lowest, mean and highest use of the time left, weekday by weekday; whole numbers,
+    rounded down."""
     today = now_s - now_s % DAY_S
     by_weekday: dict[int, list[int]] = {}
     for back in range(1, _TRAILING_DAYS + 1):
