@@ -20,7 +20,7 @@ pytest_plugins = ["tests.servers", "tests.omissions", "tests.flushing"]
 # The same examples every time, and no clock: a machine that is busy, or a commit that changed
 # nothing near, must not decide. `make test-long` looks for new ones; what it finds becomes a test.
 settings.register_profile("same", deadline=None, derandomize=True)
-settings.register_profile("new", deadline=None)
+settings.register_profile("new", deadline=None, max_examples=1_000)
 settings.load_profile("new" if os.environ.get("TRAINYARD_TESTS_NEW_EXAMPLES") else "same")
 
 

@@ -17,9 +17,11 @@ INVARIANTS: dict[str, str] = {
     "ledger/test_segments::test_the_order_within_a_commit_does_not_matter",
     "F5": "ledger/test_closing::test_lines_and_entries_hold_the_same_seconds_and_amounts",
     "F6": "ledger/test_rating::test_lines_carry_all_charged_seconds_and_cross_no_boundary "
-    "ledger/test_rating::test_each_second_has_the_price_of_its_moment",
+    "ledger/test_rating::test_each_second_has_the_price_of_its_moment "
+    "ledger/test_rating::test_any_second_has_the_price_that_looking_at_all_of_them_finds",
     "F7": "ledger/test_entries::test_debits_equal_credits_whatever_is_posted",
-    "F8": "ledger/test_shares::test_every_policy_shares_all_or_nothing "
+    "F8": "ledger/test_shares::test_a_thousand_pools_are_shared_out_whole "
+    "ledger/test_shares::test_every_policy_shares_all_or_nothing "
     "ledger/test_shares::test_ratios_add_up_to_one "
     "ledger/test_costs::test_cost_is_met_exactly_by_who_ran",
     "F9": "ledger/test_shares::test_bills_add_up_to_the_control_total_whatever_the_entries "
@@ -39,12 +41,19 @@ INVARIANTS: dict[str, str] = {
     "reports/test_report_files::test_pages_of_rows_are_the_whole",
     "F16": "ledger/focus/test_rules::test_a_bad_file_is_found_by_its_rule_alone "
     "reports/test_focus_archive::test_the_official_validator_passes_it",
-    "F17": "engine/test_quota_properties::test_no_limit_is_exceeded_at_any_account "
+    "F17": "engine/test_quota_histories::test_no_history_of_a_thousand_exceeds_a_limit_or_a_budget "
+    "services/test_quota_histories::test_quotas_hold_and_owners_get_their_own "
+    "engine/test_quota_properties::test_no_limit_is_exceeded_at_any_account "
     "outages/test_quota_race::test_no_limit_gives_way_to_eight_at_once",
-    "F18": "engine/test_reclaiming::test_a_guaranteed_request_on_sound_nodes_gets_its_room_at_once "
+    "F18": "engine/test_quota_histories::test_owners_have_their_room_in_a_thousand_histories "
+    "services/test_quota_histories::test_quotas_hold_and_owners_get_their_own "
+    "engine/test_reclaiming::test_a_guaranteed_request_on_sound_nodes_gets_its_room_at_once "
     "loop/test_reclaiming::test_an_owner_takes_back_what_it_lent_and_both_sides_say_so",
-    "F19": "engine/test_quota_properties::test_what_is_borrowed_is_lent",
-    "F20": "services/test_budget_histories::test_committed_and_spent_stay_within_every_budget "
+    "F19": "engine/test_quota_histories::test_no_history_of_a_thousand_exceeds_a_limit_or_a_budget "
+    "services/test_quota_histories::test_quotas_hold_and_owners_get_their_own "
+    "engine/test_quota_properties::test_what_is_borrowed_is_lent",
+    "F20": "engine/test_quota_histories::test_no_history_of_a_thousand_exceeds_a_limit_or_a_budget "
+    "services/test_budget_histories::test_committed_and_spent_stay_within_every_budget "
     "services/test_budgets::test_a_hold_is_released_once_however_often_it_is_settled",
     "F21": "services/test_sharing::test_grants_count_from_their_begin_until_right_before_their_end "
     "services/test_request_race::test_a_quota_is_its_row_and_what_is_granted_at_each_moment",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +10,10 @@ from hypothesis import strategies as st
 
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.policy import Order, Policy
-from scheduler.engine.sharing.cohorts import Cohorts
 from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import NONE, Snapshot, classes_of, ints
 from scheduler.states import wait_sentence
+from tests.engine.lending import assert_borrowed_is_lent, assert_no_limit_exceeded
 from tests.engine.owners import DrawnLimit, after, shared_by
 from tests.engine.test_properties import snapshots, verdict_list
 
@@ -48,53 +47,14 @@ def limited(drawing: st.DrawFn) -> Snapshot:
     return shared_by(snapshot, *tree, owners=owners, limits=limits)
 
 
-def _changed(before: Snapshot, then: Snapshot) -> Iterator[tuple[Cohorts, Cohorts, int]]:
-    """Limits as they were and are, for every account that holds more than it did."""
-    was, now = Gate(before).cohorts, Gate(then).cohorts
-    for scope in was:
-        for row in range(len(before.accounts)):
-            if now[scope].held[row] > was[scope].held[row]:
-                yield was[scope], now[scope], row
-
-
 @given(limited())
 def test_no_limit_is_exceeded_at_any_account(snapshot: Snapshot) -> None:
-    then = after(snapshot, plan_cycle(snapshot, FAIR))
-    for was, now, row in _changed(snapshot, then):
-        assert now.maximum[row] == NONE or now.held[row] <= now.maximum[row]
-        if now.borrows(row) > was.borrows(row) and now.borrow_limit[row] != NONE:
-            assert now.borrows(row) <= now.borrow_limit[row]
-    accounts, running = snapshot.accounts, Gate(then).running
-    for row in range(len(accounts)):
-        if running[row] > Gate(snapshot).running[row] and accounts.max_running[row] != NONE:
-            assert running[row] <= accounts.max_running[row]
+    assert_no_limit_exceeded(snapshot, after(snapshot, plan_cycle(snapshot, FAIR)))
 
 
 @given(limited())
 def test_what_is_borrowed_is_lent(snapshot: Snapshot) -> None:
-    """In every cohort: what its members borrow is what members and parent have idle and may lend,
-    plus what the parent itself borrows. Nobody lends more than its limit or what it needs."""
-    then = after(snapshot, plan_cycle(snapshot, FAIR))
-    limits = then.limits
-    for (pool, model), now in Gate(then).cohorts.items():
-        for parent in range(len(then.accounts)):
-            members = [r for r, up in enumerate(now.tree.parent) if up == parent]
-            if not members:
-                continue
-            direct = now.taken[parent] - sum(max(0, now.taken[r] - now.keeps[r]) for r in members)
-            assert direct >= 0
-            used = {r: min(now.own[r], max(now.keeps[r], now.taken[r])) for r in members}
-            idle = {r: now.own[r] - used[r] for r in members}
-            given_to_nobody = now.own[parent] - sum(now.own[r] - now.keeps[r] for r in members)
-            borrowed = sum(now.taken[r] - min(now.own[r], now.taken[r]) for r in members)
-            outside = max(0, now.taken[parent] - now.own[parent])
-            assert borrowed + direct <= sum(idle.values()) + given_to_nobody + outside
-            assert all(now.lends(r) == idle[r] for r in members if now.tree.parent[r] != NONE)
-            for r in members:
-                mine = (limits.account == r) & (limits.pool == pool) & (limits.model == model)
-                lend = limits.lend_limit[mine]
-                if len(lend) and lend[0] != NONE:
-                    assert idle[r] <= lend[0] * 1000
+    assert_borrowed_is_lent(after(snapshot, plan_cycle(snapshot, FAIR)))
 
 
 @given(limited())

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.engine.cycle import plan_cycle
+from scheduler.engine.plan import Plan
 from scheduler.engine.policy import Order, Policy
 from scheduler.engine.snapshot import NONE, Snapshot, ints
 from scheduler.states import Tier
@@ -213,6 +214,12 @@ def test_a_guaranteed_request_on_sound_nodes_gets_its_room_at_once(
     is brought below what is its own for the sake of an owner."""
     snapshot, guarantees, owners = drawn
     plan = plan_cycle(snapshot, replace(TIERS, order=order))
+    assert_owners_have_room(snapshot, plan, guarantees, owners)
+
+
+def assert_owners_have_room(
+    snapshot: Snapshot, plan: Plan, guarantees: Mapping[str, int], owners: Mapping[int, str]
+) -> None:
     before = Counter(owners[number] for number in snapshot.held.job.tolist())
     stopped = Counter(owners[stop.job] for stop in plan.stops)
     started = Counter(owners[start.job] for start in plan.starts)

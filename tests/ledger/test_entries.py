@@ -55,16 +55,26 @@ def some_entries(seed: int, count: int = 12) -> list[Entry]:
 
 
 def test_debits_equal_credits_whatever_is_posted():
-    for seed in range(200):
-        entries = some_entries(seed)
-        assert is_balanced(entries)
-        by_account = balances(entries)
-        for currency in ("EUR", "JPY"):
-            assert total(v for (code, _), v in by_account.items() if code == currency) == 0
-        assert all(entry.amount >= 0 for entry in entries)
-        for (currency, account), owed in by_account.items():
-            mine = [effect(e, account) for e in entries if e.currency == currency]
-            assert total(mine) == owed
+    for seed in range(1_000):
+        check_balance(seed)
+
+
+@pytest.mark.long
+def test_debits_equal_credits_ten_thousand_times():
+    for seed in range(10_000):
+        check_balance(seed)
+
+
+def check_balance(seed: int) -> None:
+    entries = some_entries(seed)
+    assert is_balanced(entries)
+    by_account = balances(entries)
+    for currency in ("EUR", "JPY"):
+        assert total(v for (code, _), v in by_account.items() if code == currency) == 0
+    assert all(entry.amount >= 0 for entry in entries)
+    for (currency, account), owed in by_account.items():
+        mine = [effect(e, account) for e in entries if e.currency == currency]
+        assert total(mine) == owed
 
 
 def test_a_chain_holds_and_says_where_it_ends():

@@ -106,11 +106,54 @@ def test_lines_carry_all_charged_seconds_and_cross_no_boundary():
 
 def test_each_second_has_the_price_of_its_moment():
     """F6: priced second by second, a short history costs the same."""
-    prices = PriceList([price("3"), price("4", 50, id="b"), price("5", 90, id="c")])
+    every = [price("3", id="1"), price("4", 50, id="2"), price("5", 50, id="3")]
+    every.append(price("6", 90, id="4"))
     held = [Held("a", ACCOUNTS[0], "gpu", "h100", Bucket.RUN, "", 10, 130)]
-    lines = {x.rate_id: x.gpu_seconds for x in rate(held, prices, 0, 1000)}
-    expected = Counter(prices.at("h100", ChargeKind.RUN, second).id for second in range(10, 130))
-    assert lines == dict(expected)
+    lines = {x.rate_id: x.gpu_seconds for x in rate(held, PriceList(every), 0, 1000)}
+    found = (naive(every, "h100", ChargeKind.RUN, second) for second in range(10, 130))
+    assert lines == dict(Counter(one.id for one in found if one))
+
+
+def naive(prices: list[Price], flavour: str, kind: ChargeKind, at_s: int) -> Price | None:
+    """What a person would do: look at all that are in force, the most particular first, of those
+    the latest, of those the one that was decided last. Shares have no general price."""
+
+    def rank(one: Price) -> tuple[int, int, int]:
+        return (2 * (one.flavour != "") + (one.kind != ""), one.from_s, int(one.id))
+
+    is_held = kind in (
+        ChargeKind.RUN,
+        ChargeKind.RUN_BORROWED,
+        ChargeKind.OVERHEAD,
+        ChargeKind.UNREACHABLE,
+    )
+    kinds = ("", kind) if is_held else (kind,)
+    best = None
+    for one in prices:
+        fits = one.flavour in ("", flavour) and one.kind in kinds
+        if fits and one.from_s <= at_s and (best is None or rank(one) > rank(best)):
+            best = one
+    return best
+
+
+def test_any_second_has_the_price_that_looking_at_all_of_them_finds():
+    """F6: often several begin in the same second; the later decision holds."""
+    for seed in range(500):
+        chance = random.Random(seed)
+        prices = [
+            price(
+                str(number),
+                chance.choice((0, 5, 5, 11)),
+                flavour=chance.choice(("h100", "", "a100")),
+                kind=chance.choice(("", "", *ChargeKind)),
+                id=str(number),
+            )
+            for number in range(1, 10)
+        ]
+        listed = PriceList(prices)
+        for kind in ChargeKind:
+            for at_s in (-1, 0, 4, 5, 10, 11, 99):
+                assert listed.at("h100", kind, at_s) == naive(prices, "h100", kind, at_s)
 
 
 def test_windows_split_the_same_seconds():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.ledger.bills import draw_bills, rounding_entries
 from scheduler.ledger.closing import Posting
+from scheduler.ledger.costs.recovery import Recovery, to_recover
 from scheduler.ledger.currencies import (
     EXPONENTS,
     UnknownCurrency,
@@ -109,30 +110,71 @@ def entry(account: str, amount: Decimal) -> Entry:
 
 def test_bills_add_up_to_the_control_total_whatever_the_entries():
     """F9: job cents = line = statement = control total; also with credits, in whatever order."""
-    for seed in range(300):
-        chance = random.Random(seed)
-        entries = [
-            entry(
-                f"team:{chance.randrange(4)}/project:{chance.randrange(9)}",
-                Decimal(chance.randrange(-(10**17), 10**18)).scaleb(-15),
-            )
-            for _ in range(chance.randrange(1, 40))
-        ]
-        sealed = [one.entry for one in seal(entries)]
-        control, bills = draw_bills(sealed, "EUR")
-        assert sum(bill.units for bill in bills) == control
-        other, mixed = draw_bills(chance.sample(sealed, len(sealed)), "EUR")
-        cents = {bill.account: (bill.units, dict(bill.parts)) for bill in bills}
-        assert (other, cents) == (control, {b.account: (b.units, dict(b.parts)) for b in mixed})
-        for bill in bills:
-            assert sum(bill.parts.values()) == bill.units
-            assert abs(bill.rounding) < Decimal("0.01")
-            assert bill.exact + bill.rounding == from_minor(bill.units, "EUR")
-        where = Posting("b", "2026-11", "2026-11", "x")
-        rounded = [*sealed, *(rounding_entries(bills, "EUR", where))]
-        again, whole = draw_bills([one.entry for one in seal(rounded)], "EUR")
-        assert again == control
-        assert all(bill.rounding == 0 for bill in whole)
+    for seed in range(1_000):
+        check_bills(seed)
+
+
+@pytest.mark.long
+def test_bills_and_shares_add_up_ten_thousand_times():
+    for seed in range(10_000):
+        check_bills(seed)
+        check_shares(seed)
+
+
+def check_bills(seed: int) -> None:
+    chance = random.Random(seed)
+    entries = [
+        entry(
+            f"team:{chance.randrange(4)}/project:{chance.randrange(9)}",
+            Decimal(chance.randrange(-(10**17), 10**18)).scaleb(-15),
+        )
+        for _ in range(chance.randrange(1, 16))
+    ]
+    sealed = [one.entry for one in seal(entries)]
+    control, bills = draw_bills(sealed, "EUR")
+    assert sum(bill.units for bill in bills) == control
+    other, mixed = draw_bills(chance.sample(sealed, len(sealed)), "EUR")
+    cents = {bill.account: (bill.units, dict(bill.parts)) for bill in bills}
+    assert (other, cents) == (control, {b.account: (b.units, dict(b.parts)) for b in mixed})
+    for bill in bills:
+        assert sum(bill.parts.values()) == bill.units
+        assert abs(bill.rounding) < Decimal("0.01")
+        assert bill.exact + bill.rounding == from_minor(bill.units, "EUR")
+    where = Posting("b", "2026-11", "2026-11", "x")
+    rounded = [*sealed, *(rounding_entries(bills, "EUR", where))]
+    again, whole = draw_bills([one.entry for one in seal(rounded)], "EUR")
+    assert again == control
+    assert all(bill.rounding == 0 for bill in whole)
+
+
+def test_a_thousand_pools_are_shared_out_whole():
+    """F8: seconds by every policy, ratios, and the money of a pool that is paid by cost."""
+    for seed in range(1_000):
+        check_shares(seed)
+
+
+def check_shares(seed: int) -> None:
+    """Weights of nobody, of nothing, of one, equal and huge; charged more and less than it cost."""
+    chance = random.Random(seed)
+    names = [f"team:{n}/project:{n}" for n in range(chance.randrange(9))]
+    sizes = chance.choice(((0,), (1,), (0, 1, 7), (3_600, 10**12), range(10**6)))
+    used = {name: chance.choice(sizes) for name in names}
+    guaranteed = {name: chance.randrange(3) for name in names if chance.random() < 0.5}
+    pool, percent = chance.choice((0, 1, 59, 10**9 + 7)), chance.randrange(101)
+    for policy in IdlePolicy:
+        shares, findings = share_out(
+            pool, policy, Weights(used, guaranteed), subject="p", guarantee_percent=percent
+        )
+        assert sum(shares.values()) == (0 if policy is IdlePolicy.NONE else pool)
+        assert all(part >= 0 for part in shares.values())
+        assert bool(shares.get(UNASSIGNED)) == bool(findings)
+    cost, charged = (Decimal(chance.randrange(10**11)).scaleb(-2) for _ in "ab")
+    parts, _ = to_recover(Recovery("p", cost, charged, used, by_cost=True))
+    if any(used.values()):
+        assert sum(ratios(used).values()) == 1
+        assert total([charged, *parts.values()]) == cost
+    else:
+        assert parts == {}
 
 
 @pytest.mark.parametrize(

