@@ -10,6 +10,7 @@ from decimal import Decimal
 from accounts.models import User
 from scheduler.models import Job
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
+from scheduler.selectors.queues import place_in_line
 from scheduler.selectors.sets import SetView, set_views
 from scheduler.selectors.tables.so_far import SoFar, so_far
 from scheduler.states import FINAL_JOB_STATES, JobState, Tier
@@ -51,8 +52,7 @@ class JobRow:
     @property
     def position(self) -> int | None:
         """Its place in the line as the last look found it; None where nobody knows."""
-        ahead = self.job.wait_facts.get("ahead") if self.job.state == JobState.QUEUED else None
-        return ahead + 1 if isinstance(ahead, int) else None
+        return place_in_line(self.job)
 
 
 def rows_and_sets(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[JobRow]:

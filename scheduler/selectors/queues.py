@@ -19,6 +19,7 @@ from scheduler.models import Job, MaintenanceWindow, Node, Pool, Queue
 from scheduler.states import JobState, WaitReason, wait_sentence
 
 _FIRST, _LAST = -(2**62), 2**62
+_NEVER = (WaitReason.INFEASIBLE_EVER, WaitReason.POOL_CLOSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +89,12 @@ def _place(job: Job, standing: Standing | None) -> tuple[int, int]:
     """What to sort by, the next first: tier, then the order as it is known."""
     if standing is not None:
         return _FIRST, standing.place
-    ahead = job.wait_facts.get("ahead")
-    known = isinstance(ahead, int) and not _is_never(job)
-    return -job.tier, ahead if known else _LAST
+    return -job.tier, place_in_line(job) or _LAST
 
 
 def _is_never(job: Job) -> bool:
     """Who cannot start at all stands behind who can, as its reason counts nobody ahead."""
-    return job.wait_reason in (WaitReason.INFEASIBLE_EVER, WaitReason.POOL_CLOSED)
+    return job.wait_reason in _NEVER
 
 
 def _in_own_turns(ordered: list[Job]) -> list[Job]:
@@ -121,18 +120,35 @@ def _in_own_turns(ordered: list[Job]) -> list[Job]:
     ]
 
 
+def place_in_line(job: Job) -> int | None:
+    """Its place in its pool's line from 1, as the last look found it; None where nobody knows."""
+    ahead = job.wait_facts.get("ahead")
+    known = job.state == JobState.QUEUED and isinstance(ahead, int) and not _is_never(job)
+    return ahead + 1 if known else None
+
+
 def position_in_queue(job: Job) -> int | None:
-    """The job's place in its pool's order, from 1; None when it is not queued."""
-    return None if job.state != JobState.QUEUED else _ahead(job).count() + 1
+    """The same, and until a look found it the place by tier and time; None when not queued."""
+    if job.state != JobState.QUEUED:
+        return None
+    return place_in_line(job) or _ahead(job).count() + 1
 
 
 def places_of(job: Job) -> dict[str, int | None]:
     """The same as `position`, and as `place_in_team` among the jobs of its team; one query."""
     if job.state != JobState.QUEUED:
         return {"position": None, "place_in_team": None}
-    in_team = Count("pk", filter=Q(project__team=job.project.team_id))
-    found = _ahead(job).order_by().aggregate(all=Count("pk"), team=in_team)
-    return {"position": found["all"] + 1, "place_in_team": found["team"] + 1}
+    in_team = Q(project__team=job.project.team_id)
+    place = place_in_line(job)
+    if place is None:
+        counts = {"all": Count("pk"), "team": Count("pk", filter=in_team)}
+        found = _ahead(job).order_by().aggregate(**counts)
+        return {"position": found["all"] + 1, "place_in_team": found["team"] + 1}
+    waiting = Job.objects.filter(in_team, pool=job.pool_id, state=JobState.QUEUED)
+    before = Q(tier__gt=job.tier) | Q(tier=job.tier, wait_facts__ahead__lt=place - 1)
+    # Who cannot start at all counts nobody ahead and is not before anybody.
+    ours = waiting.exclude(wait_reason__in=_NEVER).filter(before).count()
+    return {"position": place, "place_in_team": ours + 1}
 
 
 def _ahead(job: Job) -> QuerySet[Job]:

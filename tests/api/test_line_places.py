@@ -1,0 +1,38 @@
+"""A job's place in the line is the same number wherever it is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from portal.pages.job_rows import JobRow
+from scheduler.models import Job
+from scheduler.selectors.queues import places_of, position_in_queue, queue_rows
+from scheduler.states import WaitReason
+from tests.scenes import at, submit
+
+pytestmark = pytest.mark.django_db
+
+
+def told(job: Job, ahead: int, reason: WaitReason = WaitReason.CAPACITY_BUSY) -> Job:
+    job.wait_reason, job.wait_facts = reason, {"ahead": ahead, "need": "1 GPU"}
+    job.save(update_fields=["wait_reason", "wait_facts"])
+    return job
+
+
+def test_what_the_last_look_found_goes_before_the_time(
+    alice, project, cluster, django_assert_num_queries
+):
+    early, late, last, never = (submit(alice, project, now=at(n)) for n in range(4))
+    assert [position_in_queue(job) for job in (early, late, last)] == [1, 2, 3]
+    told(early, 1), told(late, 0), told(never, 0, WaitReason.INFEASIBLE_EVER)
+    with django_assert_num_queries(1):
+        places = places_of(early)
+    assert places == {"position": 2, "place_in_team": 2}
+    assert places_of(late) == {"position": 1, "place_in_team": 1}
+    line = [row.job for row in queue_rows(alice, early.pool)]
+    assert line[:2] == [late, early]
+    for job in (early, late):
+        place = line.index(job) + 1
+        assert position_in_queue(job) == place == JobRow(job, False, None, None, "").position
+    # Whoever cannot start at all has nobody ahead, and is not next in line.
+    assert places_of(never)["position"] == 4
