@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Q, Sum
+from django.db.models import Q, Sum, Value
 
 from accounts.models import Project, Team, User
-from accounts.models.rows import as_rows, rows_in
 from scheduler.models import Device, Quota, UsageEntry
 from scheduler.selectors.cluster import visible_pools
 from scheduler.services.sharing.effective import Effective, quotas_in_force
@@ -52,12 +51,10 @@ def standing_of(owner: Team | Project, *, now: datetime) -> Standing:
 
 def offered_to(viewer: User) -> tuple[list[str], list[str]]:
     """Pools to ask for, and models of GPUs that are or were here, by name; they are no secret."""
-    models = Device.objects.order_by().distinct()
-    asked = User.objects.filter(pk=viewer.pk).values_list(
-        as_rows(visible_pools(viewer), "name"), as_rows(models, "model")
-    )
-    pools, known = asked.get()
+    pools = visible_pools(viewer).order_by().values_list(Value("pool"), "name")
+    models = Device.objects.order_by().values_list(Value("model"), "model")
+    found = pools.union(models)  # each name of a kind once
     return (
-        sorted(name for (name,) in rows_in(pools)),
-        sorted(model for (model,) in rows_in(known)),
+        sorted(name for kind, name in found if kind == "pool"),
+        sorted(name for kind, name in found if kind == "model"),
     )
