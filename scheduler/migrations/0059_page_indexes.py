@@ -5,6 +5,9 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+    # One by one: no index keeps its table locked while the next one is built, and nobody who holds
+    # a row of one table waits for another that is locked here.
+    atomic = False
 
     dependencies = [
         ('accounts', '0001_squashed_0009'),
@@ -13,10 +16,6 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.RemoveIndex(
-            model_name='usageentry',
-            name='usage_by_project',
-        ),
         migrations.AddIndex(
             model_name='allocation',
             index=models.Index(fields=['released_at'], name='allocation_by_release'),
@@ -32,5 +31,9 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='usageentry',
             index=models.Index(fields=['project', 'period_start', 'unit_price', 'gpu_seconds', 'cost', 'job'], name='usage_sums'),
+        ),
+        migrations.RemoveIndex(
+            model_name='usageentry',
+            name='usage_by_project',
         ),
     ]
