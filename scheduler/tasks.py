@@ -163,7 +163,7 @@ class LoopThread(threading.Thread):
     def run(self) -> None:
         """Tick; on the way out hand the lease to whoever waits for it."""
         settle()
-        CLOCK.keep_in(Path(settings.RUN_DIR) / "clock.json")
+        CLOCK.keep_in(Path(settings.STATE_DIR) / "clock.json")
         threading.Thread(target=_hear_wakes, name="wakes", daemon=True).start()
         while not self._stopping.is_set():
             began = time.monotonic()

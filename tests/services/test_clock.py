@@ -38,6 +38,9 @@ def stepped(*steps):
         ([(30, 4)], 10, 50, 40),
         ([(30, -HOUR_S)], 10, 50 - HOUR_S, 40 - HOUR_S),
         ([(20, -HOUR_S), (40, HOUR_S)], 10, 50, 40),
+        ([(20, HOUR_S), (40, -HOUR_S)], 10, 50, 40),
+        ([(20, HOUR_S), (40, -HOUR_S)], 45, 50, 5),
+        ([(20, HOUR_S), (30, HOUR_S), (40, -HOUR_S - 60)], 10, HOUR_S - 60 + 50, 40),
     ],
 )
 def test_what_was_before_a_step_is_not_older_for_it(steps, at_s, now_s, age_s):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
+import secrets
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -33,7 +33,8 @@ class Clock:
 
     All that was written before a step is from before that moment, and nothing of what came later.
 
-    A clock that is put back only makes deadlines late, which harms nobody: it is not corrected.
+    A clock that is put back mends what was put forward before, newest first. Beyond that it only
+    makes deadlines late, which harms nobody: it is not corrected.
     """
 
     steps: list[tuple[datetime, timedelta]] = field(default_factory=list)
@@ -57,7 +58,7 @@ class Clock:
                 ]
         except FileNotFoundError:
             logger.info("nothing is known of this machine's clock before this moment")
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, OverflowError):
             logger.exception("what was known of this machine's clock could not be read")
 
     def look(self, now: datetime, steady_s: float) -> None:
@@ -73,16 +74,25 @@ class Clock:
                 # At the earliest it was set right after the last look, at the latest right now.
                 last = before + passed if passed < ahead else before
                 self.steps = [*self.steps, (last, ahead)][-_MOST_STEPS:]
-                is_new = True
+            elif ahead < -_STEP:
+                self._put_back(-ahead)
+            is_new = abs(ahead) > _STEP
         self._looked = now, steady_s
         if self._kept_in is not None and (is_new or steady_s - self._kept_at_s > _KEEP_EVERY_S):
             self._kept_at_s = steady_s
             self._keep(self._kept_in, now, steady_s)
 
+    def _put_back(self, by: timedelta) -> None:
+        while by > timedelta(0) and self.steps:
+            *earlier, (before, ahead) = self.steps
+            self.steps = [*earlier, (before, ahead - by)] if ahead > by else earlier
+            by -= ahead
+
     def _keep(self, path: Path, now: datetime, steady_s: float) -> None:
         steps = [(before.isoformat(), by.total_seconds()) for before, by in self.steps]
         kept = {"boot": self._boot, "looked": (now.isoformat(), steady_s), "steps": steps}
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        # Containers that share the folder have the same process numbers.
+        fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
             fresh.write_text(json.dumps(kept), encoding="ascii")
             fresh.replace(path)
