@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ _SOURCES = Path(__file__).resolve().parents[2] / "static" / "css"
 class JoinedStyles(BaseFinder):
     """Offers that file to whoever collects or serves static files; written when it has changed."""
 
+    storages: dict[str, Any] = {}
+
     def check(self, **kwargs: Any) -> list[Any]:
         """Nothing can be configured wrong."""
         return []
@@ -41,7 +44,8 @@ class JoinedStyles(BaseFinder):
     def find(self, path: str, find_all: bool = False, **kwargs: Any) -> Any:
         """Where it is, for a server that collects nothing."""
         if path != NAME:
-            return [] if find_all else None
+            # Never None: Django puts that into its list of what was found.
+            return []
         found = str(_write(_folder()))
         return [found] if find_all else found
 
@@ -61,7 +65,7 @@ def _write(folder: Path) -> Path:
     joined = b"\n".join((_SOURCES / f"{name}.css").read_bytes() for name in SHEETS)
     if not target.exists() or target.read_bytes() != joined:
         target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_suffix(f".{os.getpid()}")
+        beside = target.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
         beside.write_bytes(joined)
         beside.replace(target)
     return target
