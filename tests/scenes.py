@@ -67,6 +67,7 @@ def build_cluster(root: User, *, nodes: int = 1, gpus: int = 2, pool: str = "def
         price_per_gpu_hour=Decimal("3.60"),
         currency="EUR",
         valid_from=NOON - timedelta(days=400),
+        restated_for="as if then",
     )
     cluster = Cluster(root, made, [])
     for number in range(1, nodes + 1):

@@ -44,20 +44,24 @@ def set_rate(
     kind: str = RateKind.GENERAL,
     currency: str = "EUR",
     valid_from: datetime | None = None,
+    restated_for: str = "",
 ) -> Rate:
     """A price from `valid_from` on; what was charged before keeps its own price.
 
     Holds at once only where nobody else keeps the books; else it is a proposal for them.
+    `restated_for`: why it is for time that has passed, which nobody says by leaving it empty.
     """
     if not can(actor, "administer", None):
         raise Forbidden("Only administrators set prices.")
-    valid_from = valid_from or timezone.now()
-    rate = _checked(device_model, kind, price_per_gpu_hour, currency, valid_from)
+    now = timezone.now()
+    rate = _checked(device_model, kind, price_per_gpu_hour, currency, valid_from or now)
+    _refuse_past(rate.valid_from, now, restate=bool(restated_for))
+    rate.is_restatement, rate.reason = bool(restated_for), restated_for[:255]
     rate.proposed_by = actor
     if people_who_can("keep_books", None).exclude(pk=actor.pk).exists():
         rate.decision = RateDecision.PROPOSED
     else:
-        rate.decided_by, rate.decided_at = actor, timezone.now()
+        rate.decided_by, rate.decided_at = actor, now
     return _recorded(actor, "rate.set", _stored(rate))
 
 
@@ -81,6 +85,7 @@ def price_reserved_alike(*, actor: User, rate: Rate) -> Rate | None:
         price_per_gpu_hour=rate.price_per_gpu_hour,
         currency=rate.currency,
         valid_from=rate.valid_from,
+        restated_for=rate.reason,
     )
 
 

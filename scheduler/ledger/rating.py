@@ -69,11 +69,15 @@ class Price:
 
 
 class PriceList:
-    """Prices in memory. The more particular one wins: flavour and kind, flavour, kind, general."""
+    """Prices in memory. The more particular one wins: flavour and kind, flavour, kind, general.
+
+    `prices` come in the order in which they were decided: of two from one second on the last one
+    holds, as in a restatement. Their ids say nothing, as texts 9 is greater than 10.
+    """
 
     def __init__(self, prices: Iterable[Price]) -> None:
         self._by_key: dict[tuple[str, str], list[Price]] = {}
-        for price in sorted(prices, key=lambda price: (price.from_s, price.id)):
+        for price in sorted(prices, key=lambda price: price.from_s):
             checked_price(price.per_gpu_hour, f"rate {price.id}")
             self._by_key.setdefault((price.flavour, price.kind), []).append(price)
         self._starts = {key: [p.from_s for p in found] for key, found in self._by_key.items()}

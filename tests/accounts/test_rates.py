@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from decimal import Decimal
 
@@ -19,19 +20,16 @@ from accounts.services import (
     propose_rate,
     set_rate,
 )
+from scheduler.ledger.rating import ChargeKind
+from scheduler.services.books.reading import price_list
 from tests.scenes import NOON, at
 
 pytestmark = pytest.mark.django_db
 
 
 def _set(root, model, price, second=0.0, **more):
-    return set_rate(
-        actor=root,
-        device_model=model,
-        price_per_gpu_hour=Decimal(price),
-        valid_from=at(second),
-        **more,
-    )
+    more = {"valid_from": more.pop("at", None) or at(second), "restated_for": "as if then"} | more
+    return set_rate(actor=root, device_model=model, price_per_gpu_hour=Decimal(price), **more)
 
 
 def test_the_latest_price_at_a_moment_else_the_fallback(root):
@@ -90,12 +88,26 @@ def test_models_are_one_short_line(root, model):
     assert refused.value.field == "device_model"
 
 
-def test_one_price_for_a_moment(root):
-    _set(root, "H100", "1")
+@pytest.mark.parametrize("ahead_s", [3600, -3600])
+def test_one_price_for_a_moment_and_none_for_the_past_by_the_way(root, ahead_s):
+    moment = timezone.now() + timedelta(seconds=ahead_s)
+    word = "the first price here" if ahead_s < 0 else ""
+    _set(root, "H100", "1", at=moment, restated_for=word)
     with pytest.raises(Invalid) as refused:
-        _set(root, "H100", "2")
+        _set(root, "H100", "2", at=moment, restated_for="")
     assert refused.value.field == "valid_from"
-    assert Rate.objects.get().price_per_gpu_hour == 1
+    rate = Rate.objects.get()
+    assert (rate.price_per_gpu_hour, rate.is_restatement) == (1, ahead_s < 0)
+    assert rate.reason == word
+
+
+def test_the_ledger_takes_the_restated_price_whatever_the_numbers_of_both(root):
+    for pk, price in ((9, "2"), (10, "3")):
+        rate = _set(root, "H100", price, at=NOON)
+        Rate.objects.filter(pk=rate.pk).update(id=pk)
+    second = math.ceil(NOON.timestamp())
+    assert price_list().at("H100", ChargeKind.RUN, second).id == "10"
+    assert rate_at("H100", NOON).pk == 10
 
 
 class TestSecondPerson:

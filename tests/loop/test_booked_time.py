@@ -101,6 +101,7 @@ def test_a_team_pays_for_what_it_booked_and_did_not_use(root, lead, team, cluste
         kind="reserved-idle",
         price_per_gpu_hour=Decimal("3.60"),
         valid_from=NOON,
+        restated_for="as if then",
     )
     closed = books.close_period(**close)
     assert (closed.control, closed.seconds["reserved_idle"]) == (1440, 4 * HOUR)

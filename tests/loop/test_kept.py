@@ -109,6 +109,7 @@ class Walk:
                 price_per_gpu_hour=Decimal("1.00"),
                 currency="EUR",
                 valid_from=at(self.now - 60),
+                restated_for="as if then",
             )
             cut_card(actor=self.root, device=card, slots=2, now=at(self.now))
 

@@ -63,8 +63,8 @@ class History:
         elif what < 0.95:
             set_rate(
                 actor=self.root, device_model=MODEL, valid_from=at(self.now_s),
-                price_per_gpu_hour=Decimal(self.draws.choice(PRICES)),
-            )  # fmt: skip
+                price_per_gpu_hour=Decimal(self.draws.choice(PRICES)), restated_for="as if then",
+)  # fmt: skip
         else:
             self.limit += 2
             self.give(self.team, self.limit)

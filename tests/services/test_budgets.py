@@ -113,8 +113,8 @@ class TestMoney:
 
         set_rate(
             actor=root, device_model=scenes.MODEL, price_per_gpu_hour=Decimal("5"),
-            valid_from=at(HOUR_S),
-        )  # fmt: skip
+            valid_from=at(HOUR_S), restated_for="as if then",
+)  # fmt: skip
         budget = money("10")
         start(submit(alice, project, time_limit="2h"), cluster.node(1))
         assert euros(budget) == (Decimal("10"), 0)

@@ -40,8 +40,8 @@ def cluster(root):
     store_devices(made.node(1), (*CARDS, *PARTS), now=NOON)
     set_rate(
         actor=root, device_model=SMALL, price_per_gpu_hour=Decimal("0.70"), currency="EUR",
-        valid_from=NOON - timedelta(days=1),
-    )  # fmt: skip
+        valid_from=NOON - timedelta(days=1), restated_for="as if then",
+)  # fmt: skip
     return made
 
 

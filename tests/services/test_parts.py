@@ -40,6 +40,7 @@ def cluster(root):
         price_per_gpu_hour=Decimal("1.00"),
         currency="EUR",
         valid_from=NOON - timedelta(days=1),
+        restated_for="as if then",
     )
     return made
 
@@ -104,8 +105,8 @@ def test_the_smallest_part_that_is_large_enough_is_taken(cycle, cluster, root, a
     cut(root, cluster)
     set_rate(
         actor=root, device_model=f"{MODEL} 1/2", price_per_gpu_hour=Decimal(2), currency="EUR",
-        valid_from=NOON - timedelta(days=1),
-    )  # fmt: skip
+        valid_from=NOON - timedelta(days=1), restated_for="as if then",
+)  # fmt: skip
     cut_card(actor=root, device=card(cluster, 1), slots=2, now=NOON)
     job = submit(alice, project, gpu_milli="0.2", gpu_model=MODEL)
     large = submit(alice, project, gpu_milli="0.4")

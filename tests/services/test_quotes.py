@@ -134,7 +134,7 @@ def test_a_quote_says_what_the_engine_says_once_it_is_submitted(root, alice, pro
     cluster = scenes.build_cluster(root, nodes=3, gpus=2)
     set_licence(actor=root, name="sim", total=2)
     label_node(actor=root, node=cluster.node(1), labels={"net": "ib"}, now=at(0))
-    price = {"price_per_gpu_hour": Decimal(1), "currency": "EUR", "valid_from": at(-60)}
+    price = {"price_per_gpu_hour": Decimal(1), "valid_from": at(-60), "restated_for": "as if then"}
     set_rate(actor=root, device_model=slot_model(scenes.MODEL, 4), **price)
     cut_card(actor=root, device=cluster.node(3).devices.last(), slots=4, now=at(0))
     for number, licences in ((1, {"sim": 1}), (2, {})):

@@ -83,6 +83,7 @@ class TestAccrual:
             price_per_gpu_hour=Decimal("7.20"),
             currency="EUR",
             valid_from=at(3600),
+            restated_for="as if then",
         )
         sync(cluster.node(1), ended(attempt), now=at(7200))
         prices = UsageEntry.objects.order_by("period_start").values_list("unit_price", "cost")

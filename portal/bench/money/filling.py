@@ -106,6 +106,7 @@ def _prices(root: User, before: datetime) -> None:
                 device_model=model,
                 price_per_gpu_hour=Decimal(price),
                 valid_from=moment,
+                restated_for="It began so.",
             )
     clerk = person_named("alice")
     assert clerk is not None
