@@ -1,4 +1,4 @@
-"""Rows that come along with the row of another statement, as JSON in one of its columns.
+"""Rows that come along with the row of another statement, as JSON in one of its columns, read by `rows_in`.
 
 For the few rows that stand beside one thing, such as the last events of a job: a statement less,
 and no join that would repeat the wide row for each of them.
@@ -7,7 +7,6 @@ and no join that would repeat the wide row for each of them.
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import F, QuerySet
@@ -23,18 +22,6 @@ def carried(rows: QuerySet[Any], *fields: str | Combinable) -> AsJson:
         for number, field in enumerate(fields)
     }
     return AsJson(rows.annotate(**named).values_list(*named), columns=", ".join(named))
-
-
-def unpacked(text: str | None) -> list[list[Any]]:
-    """The rows of such a column, in no order."""
-    rows: list[list[Any]] = json.loads(text or "[]")
-    return rows
-
-
-def read_moment(text: str) -> datetime:
-    """A time among them, as either database writes it."""
-    read = datetime.fromisoformat(text)
-    return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
 def document(value: Any) -> Any:

@@ -9,10 +9,11 @@ from django.db.models import Count, Exists, Subquery
 from django.db.models.functions import Coalesce
 
 from accounts.models import User
+from accounts.models.rows import moment_in, rows_in
 from scheduler.models import Attempt, Job, JobEvent, Placement
 from scheduler.selectors.checkpoints import Saved
 from scheduler.selectors.jobs import get_visible_job, may_read_inside
-from scheduler.selectors.one_job.carried import carried, document, read_moment, unpacked
+from scheduler.selectors.one_job.carried import carried, document
 from scheduler.states import LIVE_JOB_STATES, NodeState
 
 _SILENT = (NodeState.SILENT, NodeState.LOST)
@@ -65,9 +66,9 @@ def _checkpoint(pk: int) -> Any:
 
 
 def _saved(viewer: User, job: Job, told: str) -> Saved | None:
-    for number, step, size, digest, at, path, node in unpacked(told):
+    for number, step, size, digest, at, path, node in rows_in(told):
         path = path if may_read_inside(viewer, job) else ""
-        return Saved(number, step or 0, size or 0, digest, read_moment(at), node, path)
+        return Saved(number, step or 0, size or 0, digest, moment_in(at), node, path)
     return None
 
 
@@ -82,11 +83,11 @@ def _latest(history: Any, most: int) -> Any:
 def _events(job: Job, told: str) -> list[JobEvent]:
     """As the database has them; of who did it only the names."""
     found = []
-    for pk, at, kind, begin, end, detail, who, *names in unpacked(told):
+    for pk, at, kind, begin, end, detail, who, *names in rows_in(told):
         actor = None
         if who is not None:
             actor = User(pk=who, username=names[0], display_name=names[1])
         event = JobEvent(pk=pk, job=job, kind=kind, from_state=begin, to_state=end, actor=actor)
-        event.at, event.detail = read_moment(at), document(detail)
+        event.at, event.detail = moment_in(at), document(detail)
         found.append(event)
     return sorted(found, key=lambda event: event.pk, reverse=True)
