@@ -1,4 +1,4 @@
-"""Rows that come along with the row of another statement, as JSON in one of its columns, read by `rows_in`.
+"""Rows that come along with the row of another statement, as JSON in one of its columns.
 
 For the few rows that stand beside one thing, such as the last events of a job: a statement less,
 and no join that would repeat the wide row for each of them.
