@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from scheduler.engine.policy import Order, PlacementRule, Policy
+from scheduler.ledger.periods import ClosingDays
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,9 @@ class SchedulerConf:
     `session_origin`: where sessions are served if not at `public_url`.
 
     `booking_release_s`: a booking that nobody has used for so long is given back.
+
+    `auto_close`: "full", a month is closed softly on `soft_close_day` of the next one and for good
+    on `close_day`; "soft", softly alone; "off", people close it.
 
     `lost_after` is when a silent node's attempts may be declared dead: the supervisor on the node
     kills its attempt after `disconnect_grace_s`, and the server waits that long, plus the lease,
@@ -65,11 +69,22 @@ class SchedulerConf:
     tier_ceiling: str
     allow_file_git: bool
     currency: str
+    auto_close: str
+    soft_close_day: int
+    close_day: int
     public_url: str
 
     @property
     def node_lease(self) -> timedelta:
         return timedelta(seconds=self.node_lease_s)
+
+    @property
+    def closing(self) -> ClosingDays:
+        """When months of the books close by themselves."""
+        return ClosingDays(
+            soft=None if self.auto_close == "off" else self.soft_close_day,
+            full=self.close_day if self.auto_close == "full" else None,
+        )
 
     @property
     def policy(self) -> Policy:

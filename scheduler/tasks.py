@@ -29,6 +29,7 @@ from scheduler.events import SCHEDULING
 from scheduler.hearing import call_at_hints
 from scheduler.loop.cycle import Scheduler
 from scheduler.services import books, jobs, telemetry, usage
+from scheduler.services.books.months import calendar
 from scheduler.services.budgets.telling import tell_alerts
 from scheduler.services.inbox import delivering
 from scheduler.services.inbox import mailing as notifying
@@ -108,6 +109,12 @@ def prune_submit_keys() -> int:
 def seal_audit() -> int:
     """Chain the audit's events that are settled."""
     return sealing.seal_audit(now=timezone.now())
+
+
+@shared_task
+def close_months() -> int:
+    """Close the months of the books that are due by the calendar."""
+    return calendar.close_by_calendar(now=timezone.now())
 
 
 @shared_task

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import environ
 from csp.constants import NONE, SELF
 
-from portal.settings import env
+from portal.settings import books, env
 from portal.settings.limits import *  # noqa: F403 - each is a setting
 from portal.settings.served import *  # noqa: F403 - each is a setting
 
@@ -286,7 +286,7 @@ TRAINYARD = {
         "TRAINYARD_TIER_CEILING", "urgent", "exploratory", "normal", "production"
     ),
     "allow_file_git": env.flag("TRAINYARD_ALLOW_FILE_GIT", False),
-    "currency": env.text("TRAINYARD_CURRENCY", "EUR"),
+    **books.FIGURES,
     "public_url": PUBLIC_URL,
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import TypeVar
@@ -91,6 +91,33 @@ class Month:
     def following(self) -> Month:
         """The month after it."""
         return Month(self.year + self.month // 12, self.month % 12 + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ClosingDays:
+    """On which days of the month after, at midnight UTC, a month closes by itself; None: never."""
+
+    soft: int | None
+    full: int | None
+
+    def soft_at(self, month: Month) -> datetime | None:
+        """When nobody posts by hand in it any more."""
+        return _day_after(month, self.soft)
+
+    def close_at(self, month: Month) -> datetime | None:
+        """When it is closed, if nothing stands in the way."""
+        return _day_after(month, self.full)
+
+    def ahead(self, month: Month, state: PeriodState) -> datetime | None:
+        """The same; None for one that is closed, or that people have reopened."""
+        is_done = state in (PeriodState.CLOSED, PeriodState.REOPENED)
+        return None if is_done else self.close_at(month)
+
+
+def _day_after(month: Month, day: int | None) -> datetime | None:
+    if day is None:
+        return None
+    return datetime.fromtimestamp(month.end_s, UTC) + timedelta(days=day - 1)
 
 
 def obstacles(

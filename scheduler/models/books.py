@@ -19,6 +19,7 @@ class Period(models.Model):
 
     `charging`: showback (statements inform) or chargeback (they are issued). `claim`: drawn by the
     close that is under way; whoever holds another one writes no line and fixes nothing.
+    `close_tried_at`: when the calendar last tried to close it.
     """
 
     name = models.CharField(max_length=7, unique=True)
@@ -32,6 +33,7 @@ class Period(models.Model):
     )
     reopen_reason = models.CharField(max_length=255, blank=True)
     claim = models.CharField(max_length=32, blank=True)
+    close_tried_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["name"]

@@ -18,6 +18,7 @@ class NoticeKind(StrEnum):
     REQUEST_DECIDED = "request_decided"
     BUDGET = "budget"
     SESSION_IDLE = "session_idle"
+    MONTH_CLOSE = "month_close"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,12 @@ NOTICE_RULES: Mapping[NoticeKind, NoticeRule] = {
         "Idle session",
         "A session of yours holds GPUs and does nothing.",
         "queued",
+        True,
+    ),
+    NoticeKind.MONTH_CLOSE: NoticeRule(
+        "Month closed or not",
+        "A month of the books has closed by itself, or something stands in its way.",
+        "report",
         True,
     ),
 }

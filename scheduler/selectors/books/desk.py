@@ -37,12 +37,14 @@ class Close:
 class MonthDesk:
     """A month and what can be done with it; `period` is not saved for one nobody has touched.
 
-    `is_over`: it lies before now. `closes`: the latest first.
+    `is_over`: it lies before now. `closes`: the latest first. `closes_at`: when it closes by
+    itself, None where it does not.
     """
 
     period: Period
     is_over: bool
     closes: tuple[Close, ...]
+    closes_at: datetime | None
 
     @property
     def is_open(self) -> bool:
@@ -103,7 +105,9 @@ def _desk(period: Period, closes: dict[int, list[PeriodClose]], here: Month) -> 
         )
         for close in closes.get(period.pk or 0, [])
     )
-    return MonthDesk(period, Month.parse(period.name) < here, shown)
+    month = Month.parse(period.name)
+    ahead = load_conf().closing.ahead(month, PeriodState(period.state))
+    return MonthDesk(period, month < here, shown, ahead)
 
 
 def adjustments_for(viewer: User) -> Sequence[Adjustment]:

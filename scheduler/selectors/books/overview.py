@@ -29,7 +29,10 @@ _S_PER_HOUR = 3600
 
 @dataclass(frozen=True, slots=True)
 class MonthRow:
-    """A month: where it stands, and for those who keep the books its control total."""
+    """A month: where it stands, and for those who keep the books its control total.
+
+    `closes_at`: when it closes by itself, None where it does not.
+    """
 
     name: str
     state: str
@@ -38,6 +41,7 @@ class MonthRow:
     control: Decimal | None
     closed_at: datetime | None
     findings: Sequence[str]
+    closes_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,9 @@ def books_overview(viewer: User, now: datetime) -> Overview:
     rows = list(found.order_by("-name")[:_MONTHS])
     months = [_row(row, keeps) for row in rows]
     if current not in {month.name for month in months}:
-        currency = load_conf().currency
-        state = str(PeriodState.OPEN)
-        months.insert(0, MonthRow(current, state, 0, currency, None, None, ()))
+        blank = Period(name=current, state=PeriodState.OPEN, currency=load_conf().currency)
+        ahead = _closes_at(blank)
+        months.insert(0, MonthRow(current, blank.state, 0, blank.currency, None, None, (), ahead))
     waiting = 0
     if keeps:
         waiting = (rows[0].waiting or 0) if rows else _undecided().count()
@@ -90,7 +94,12 @@ def _row(row: Any, keeps: bool) -> MonthRow:
         from_minor(row.control, row.currency) if has else None,
         row.ended,
         tuple(row.found or ()) if has else (),
+        _closes_at(row),
     )
+
+
+def _closes_at(period: Period) -> datetime | None:
+    return load_conf().closing.ahead(Month.parse(period.name), PeriodState(period.state))
 
 
 def reconciliation(viewer: User) -> Reconciliation | None:

@@ -33,6 +33,7 @@ from scheduler.services.books.lines import claim_close, claimed, drop_lines
 from scheduler.services.books.posting import (
     CloseBlocked,
     locked_head,
+    name_of,
     period_named,
     post_entries,
     require_bookkeeper,
@@ -49,7 +50,6 @@ def month_of(name: str) -> Month:
         raise Invalid(str(error), field="period") from None
 
 
-@transaction.atomic
 def soft_close_period(
     *, actor: User, period: str, seen: str = "", now: datetime | None = None
 ) -> Period:
@@ -58,13 +58,19 @@ def soft_close_period(
     `seen`: the stamp of the month that was looked at. Raises Conflict if it has changed since.
     """
     require_bookkeeper(actor)
-    row = period_named(str(month_of(period)))
+    return soft_close_month(actor, month_of(period), seen, now or timezone.now())
+
+
+@transaction.atomic
+def soft_close_month(by: User | None, month: Month, seen: str, now: datetime) -> Period:
+    """As `soft_close_period`, for callers that have looked who may; None is the system."""
+    row = period_named(str(month))
     require_unchanged(row, seen)
     if row.state != PeriodState.OPEN:
         return row
-    transitions.move_period(row, PeriodState.SOFT_CLOSED, soft_closed_at=now or timezone.now())
+    transitions.move_period(row, PeriodState.SOFT_CLOSED, soft_closed_at=now)
     state = {"state": str(PeriodState.SOFT_CLOSED)}
-    record(actor, "period.soft_close", row, before={"state": "open"}, after=state, now=now)
+    record(by, "period.soft_close", row, before={"state": "open"}, after=state, now=now)
     return row
 
 
@@ -85,8 +91,11 @@ def close_period(
     A closed month is refused; closing a reopened one posts the differences.
     """
     require_bookkeeper(actor)
-    now = now or timezone.now()
-    month = month_of(period)
+    return close_month(actor, month_of(period), seen, now or timezone.now())
+
+
+def close_month(by: User | None, month: Month, seen: str, now: datetime) -> PeriodClose:
+    """As `close_period`, for callers that have looked who may; None is the system."""
     row = period_named(str(month))
     require_unchanged(row, seen)
     state = PeriodState(row.state)
@@ -94,14 +103,14 @@ def close_period(
         month,
         obstacles(month, state, now_s=int(now.timestamp()), earlier_open=first_open_before(month)),
     )
-    row = soft_close_period(actor=actor, period=period, now=now)
+    row = soft_close_month(by, month, "", now)
     is_first = row.version == 0
     claim_close(row)
     if is_first:
         drop_lines(row)
     counted = count_month(month, row, keep_lines=is_first)
     _refuse(month, blocking(counted.findings))
-    return _fix(row, counted, actor, now)
+    return _fix(row, counted, by, now)
 
 
 def correct_period(
@@ -160,7 +169,7 @@ def first_open_before(month: Month) -> Month | None:
 
 
 @transaction.atomic
-def _fix(row: Period, counted: Counted, actor: User, now: datetime) -> PeriodClose:
+def _fix(row: Period, counted: Counted, by: User | None, now: datetime) -> PeriodClose:
     period = claimed(row)
     is_first = period.version == 0
     if is_first and UsageLine.objects.filter(period=period).count() != counted.lines:
@@ -169,7 +178,7 @@ def _fix(row: Period, counted: Counted, actor: User, now: datetime) -> PeriodClo
         batch=f"close {period.name} v{period.version + 1}",
         period=period.name,
         service_period=period.name,
-        created_by=actor.username,
+        created_by=name_of(by),
         is_correction=not is_first,
     )
     month = Month.parse(period.name)
@@ -185,7 +194,7 @@ def _fix(row: Period, counted: Counted, actor: User, now: datetime) -> PeriodClo
     close = PeriodClose.objects.create(
         period=period,
         version=period.version + 1,
-        closed_by=actor,
+        closed_by=by,
         closed_at=now,
         control=control,
         seconds={str(bucket): seconds for bucket, seconds in counted.audit.seconds.items()},
@@ -205,7 +214,7 @@ def _fix(row: Period, counted: Counted, actor: User, now: datetime) -> PeriodClo
         "head_number": close.head_number,
         "head_hash": close.head_hash,
     }
-    record(actor, "period.close", period, after=after, now=now)
+    record(by, "period.close", period, after=after, now=now)
     return close
 
 

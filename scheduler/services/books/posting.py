@@ -14,6 +14,8 @@ from scheduler.models import LedgerEntry, LedgerHead, Period
 from scheduler.services.errors import Conflict, Forbidden
 
 _BATCH = 500
+# No person's name has a space.
+SYSTEM = "the system"
 
 
 class CloseBlocked(Conflict):
@@ -40,6 +42,11 @@ def require_bookkeeper(actor: User) -> None:
     """Raises Forbidden."""
     if not can(actor, "keep_books", None):
         raise Forbidden("Only those who keep the books may do this. Ask an administrator.")
+
+
+def name_of(by: User | None) -> str:
+    """Who an entry says has posted it; None is the system."""
+    return by.username if by is not None else SYSTEM
 
 
 def period_named(name: str) -> Period:
