@@ -151,9 +151,9 @@ def static(report: Report) -> None:
 
 
 def pure(report: Report) -> None:
-    """No database, no server: seconds."""
+    """No database, no server: a minute or two."""
     there = [f"tests/{name}" for name in PURE if (ROOT / "tests" / name).is_dir()]
-    report.run("pure tests", *pytest(*there, *TWO, "-q", *report.words))
+    report.run("pure tests", *pytest(*there, *TWO, "-q", "-m", QUICK, *report.words))
 
 
 def suite(report: Report, database: str, url: str = "") -> None:

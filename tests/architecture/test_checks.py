@@ -86,3 +86,22 @@ def test_a_stage_beside_another_is_counted_and_told_of_afterwards(
     assert {name: passed for name, passed, _ in report.stages} == {"first": False, "second": True}
     said = capfd.readouterr().out
     assert said.index("early") < said.index("=== first") < said.index("late")
+
+
+def test_what_takes_minutes_is_in_no_stage_of_all_tests(
+    checks: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand histories of each property once ran with every change, unnoticed."""
+    called: list[tuple[str, ...]] = []
+    monkeypatch.setattr(
+        checks.Report, "_call", lambda _, name, command, environment: called.append(command)
+    )
+    monkeypatch.setattr(checks, "failures", lambda cache: [])
+    monkeypatch.setattr(checks.shutil, "which", lambda name: name)
+    monkeypatch.setenv("TRAINYARD_TEST_DATABASE_URL", "postgres:///given")
+    for stage in (checks.pure, checks.sqlite, checks.postgres, checks.outages, checks.browser):
+        assert stage in checks.WAYS["all"]
+        stage(checks.Report(words=[]))
+    assert len(called) == 7
+    for command in called:
+        assert "not long" in command[command.index("-m", 3) + 1], command
