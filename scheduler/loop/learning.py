@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from scheduler.engine.learning import Kind, RunTimes, kind_of
+from scheduler.engine.learning import EndChances, Kind, RunTimes, kind_of
 from scheduler.engine.snapshot import NONE, Flags, Floats, Snapshot, Waiting, flags, floats
 from scheduler.engine.worth import gpus_of
 from scheduler.models import Attempt, Job
@@ -26,37 +26,63 @@ PATIENCE, BACKLOG_WEIGHT, LEAST_WAIT_S = 1.35, 1.25, 3600.0
 
 @dataclass(slots=True)
 class LearntMemory:
-    """Run times as read last, the kinds of the jobs that wait or run, backlogs by pool name.
+    """Run times as read last and what they tell, the kinds of the jobs that wait or run, backlogs
+    by pool name.
 
     The largest backlog is that since the scheduler started: too small at first, which lets those
     who have waited go first too early rather than too late.
     """
 
     times: RunTimes = field(default_factory=RunTimes)
+    chances: EndChances = field(default_factory=EndChances)
     kind_of: dict[int, Kind] = field(default_factory=dict)
     backlog_s: dict[str, float] = field(default_factory=dict)
     learnt_at: datetime | None = None
 
-    def add_to(self, snapshot: Snapshot, learns: Flags | None = None, *, now: datetime) -> Snapshot:
+    def add_to(
+        self,
+        snapshot: Snapshot,
+        learns: Flags | None = None,
+        by_chance: Flags | None = None,
+        *,
+        now: datetime,
+    ) -> Snapshot:
         """The snapshot with `learnt_s` of all jobs and the pools' `wait_limit_s`.
 
-        `learns`, by pool: which of them; None is all.
+        `learns`, by pool: which of them; None is all. `by_chance`, by pool: where jobs are told by
+        the index of `EndChances`, None is nowhere; elsewhere by the median of those alike.
         """
-        if learns is None:
-            learns = flags(np.ones(len(snapshot.pools)))
-        if self.learnt_at is None or not timedelta(0) <= now - self.learnt_at < LEARN_EVERY:
-            self.times, self.learnt_at = RunTimes(_ended_runs()), now
+        pools = len(snapshot.pools)
+        learns = flags(np.ones(pools)) if learns is None else learns
+        by_chance = flags(np.zeros(pools)) if by_chance is None else by_chance
         self._know(snapshot)
         ran_s = _ran_before() if len(self.kind_of) else {}
+        waiting = _with_all_runs(snapshot.waiting, ran_s, learns)
         running = snapshot.running
-        if running is not None:
-            running = replace(running, jobs=self._learn(running.jobs, ran_s, learns))
+        live = None if running is None else _with_all_runs(running.jobs, ran_s, learns)
+        if self.learnt_at is None or not timedelta(0) <= now - self.learnt_at < LEARN_EVERY:
+            self._read(waiting, live)
+            self.learnt_at = now
+        if running is not None and live is not None:
+            running = replace(running, jobs=self._learn(live, learns, by_chance))
         return replace(
             snapshot,
-            waiting=self._learn(snapshot.waiting, ran_s, learns),
+            waiting=self._learn(waiting, learns, by_chance),
             running=running,
             wait_limit_s=floats(np.where(learns, self._wait_limits(snapshot), np.inf)),
         )
+
+    def _read(self, *jobs: Waiting | None) -> None:
+        """Learn anew from who has ended, and from how long these have run without an end."""
+        ended = list(_ended_runs())
+        live = [
+            (self.kind_of[job], attained_s)
+            for some in jobs
+            if some is not None
+            for job, attained_s in zip(some.id.tolist(), some.attained_s.tolist(), strict=True)
+            if attained_s > 0 and job in self.kind_of
+        ]
+        self.times, self.chances = RunTimes(ended), EndChances(ended, live)
 
     def _know(self, snapshot: Snapshot) -> None:
         """Read the kinds of new jobs, forget those that are gone; nothing if there are none."""
@@ -71,21 +97,25 @@ class LearntMemory:
             for pk, *fields in rows.values_list("pk", *_KIND_FIELDS):
                 self.kind_of[pk] = kind_of(*fields)
 
-    def _learn(self, jobs: Waiting, ran_s: Mapping[int, float], learns: Flags) -> Waiting:
-        is_learnt = learns[jobs.pool]
-        before_s = floats([ran_s.get(job, 0.0) for job in jobs.id.tolist()])
-        jobs = replace(jobs, attained_s=jobs.attained_s + before_s * is_learnt)
-        known: dict[tuple[Kind, float], float] = {}
-        learnt_s = []
-        for job, attained_s in zip(jobs.id.tolist(), jobs.attained_s.tolist(), strict=True):
-            kind = self.kind_of.get(job)
-            if kind is None:
-                learnt_s.append(np.inf)
-                continue
-            if (kind, attained_s) not in known:
-                known[kind, attained_s] = self.times.ahead_s(kind, attained_s)
-            learnt_s.append(known[kind, attained_s])
-        return replace(jobs, learnt_s=floats(np.where(is_learnt, learnt_s, np.inf)))
+    def _learn(self, jobs: Waiting, learns: Flags, by_chance: Flags) -> Waiting:
+        """How long they will probably run still; jobs of one kind that ran as long are alike."""
+        kinds = [self.kind_of.get(job) for job in jobs.id.tolist()]
+        whose = list(
+            zip(kinds, jobs.attained_s.tolist(), by_chance[jobs.pool].tolist(), strict=True)
+        )
+        asked = [one for one in dict.fromkeys(whose) if one[0] is not None]
+        chosen = [(kind, attained_s) for kind, attained_s, is_chance in asked if is_chance and kind]
+        likely_s = self.chances.ahead_s(
+            [kind for kind, _ in chosen], floats([attained_s for _, attained_s in chosen])
+        )
+        known: dict[tuple[Kind | None, float, bool], float] = {
+            (*one, True): ahead_s for one, ahead_s in zip(chosen, likely_s.tolist(), strict=True)
+        }
+        for kind, attained_s, is_chance in asked:
+            if kind is not None and not is_chance:
+                known[kind, attained_s, False] = self.times.ahead_s(kind, attained_s)
+        learnt_s = floats([known.get(one, np.inf) for one in whose])
+        return replace(jobs, learnt_s=floats(np.where(learns[jobs.pool], learnt_s, np.inf)))
 
     def _wait_limits(self, snapshot: Snapshot) -> Floats:
         limits_s = []
@@ -93,6 +123,12 @@ class LearntMemory:
             self.backlog_s[name] = max(self.backlog_s.get(name, 0.0), ahead_s)
             limits_s.append(max(LEAST_WAIT_S, PATIENCE * BACKLOG_WEIGHT * self.backlog_s[name]))
         return floats(limits_s)
+
+
+def _with_all_runs(jobs: Waiting, ran_s: Mapping[int, float], learns: Flags) -> Waiting:
+    """With what earlier attempts ran in `attained_s`, in the pools that learn."""
+    before_s = floats([ran_s.get(job, 0.0) for job in jobs.id.tolist()])
+    return replace(jobs, attained_s=jobs.attained_s + before_s * learns[jobs.pool])
 
 
 def backlogs_s(snapshot: Snapshot) -> Floats:

@@ -25,9 +25,11 @@ class Memories:
     def add_to(self, snapshot: Snapshot, policy: Policy, *, now: datetime) -> Snapshot:
         """The snapshot with all that this policy uses."""
         snapshot = self.run_shares.add_to(snapshot, now=now)
-        learns = [one.order in _LEARNS for one in policy.by_pool(snapshot.pools)]
+        orders = [one.order for one in policy.by_pool(snapshot.pools)]
+        learns = [order in _LEARNS for order in orders]
         if any(learns):
-            snapshot = self.learnt.add_to(snapshot, flags(learns), now=now)
+            by_chance = flags([order is Order.LAS for order in orders])
+            snapshot = self.learnt.add_to(snapshot, flags(learns), by_chance, now=now)
         if all(one.placement is PlacementRule.TIGHT for one in policy.every()):
             return snapshot
         return self.demand.add_to(snapshot, now=now)

@@ -1,29 +1,29 @@
-"""How long jobs are likely to run still, learnt from how long others ran: nobody declares anything.
+"""How long jobs of a trace are likely to run still: nobody declares anything, nor has a name.
 
-The *index* of a job (Gittins: J. Gittins, Bandit processes and dynamic allocation indices, JRSS B
-41, 1979; for queues: Aalto, Ayesta, Righter, Queueing Systems 63, 2009) is the most chance of an
-end per GPU second that running it on, up to some bound, can buy. It is high for young jobs if most
-end early, and falls with every GPU second that a job survives.
-
-The chance comes from hazards: ends over exposure in bins of GPU time, each twice as long as the
-one before. A job that has not ended counts as exposure. Three estimates, each the prior of the
-next: all jobs of the pool; those with as many GPUs; and of these the *neighbours*, submitted just
-before and after, because people submit batches of similar jobs.
+The index and its hazards are those of `scheduler/engine/learning/hazards.py`. Three estimates, each
+the prior of the next: all jobs of the pool; those with as many GPUs; and of these the *neighbours*,
+submitted just before and after, because people submit batches of similar jobs.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from scheduler.engine.learning.hazards import (
+    EDGES,
+    FADE_RANKS,
+    OWN_PRIOR_JOBS,
+    UNKNOWN,
+    WIDTHS,
+    bin_of,
+    index_of,
+    passed,
+    shrunk,
+)
 from scheduler.engine.snapshot import Flags, Floats, Ints, floats, ints
 
-# Bins of GPU seconds: below 600, then doubling; the last ones hold a pool for years.
-EDGES: Floats = floats([0.0, *(600.0 * 2.0 ** np.arange(24))])
-WIDTHS: Floats = np.diff(EDGES)
-# Before anything is known: a Pareto tail of shape 2, worth so many jobs in each bin.
-SHAPE, PRIOR_JOBS = 2.0, 20.0
-# Neighbours fade by e over so many ranks; further away than REACH they count for nothing.
-FADE_RANKS, REACH, OWN_PRIOR_JOBS = 5.0, 20, 0.5
+# Neighbours further away than REACH ranks count for nothing.
+REACH = 20
 # A job is not its own neighbour: that it has survived so far is in its attained service already.
 _STEPS: Ints = np.delete(np.arange(-REACH, REACH + 1), REACH)
 _FADE: Floats = np.exp(-np.abs(_STEPS) / FADE_RANKS)
@@ -57,8 +57,8 @@ class Hazards:
         """The job has ended after so many seconds of running."""
         self._is_over[row] = True
         service = floats([attained_s * self._gpus[row]])
-        self._exposure[row] = _passed(service)[0]
-        self._ends[row, _bin_of(service)[0]] = 1.0
+        self._exposure[row] = passed(service)[0]
+        self._ends[row, bin_of(service)[0]] = 1.0
         self._news += 1
 
     def forecast_s(self, rows: Ints, attained_s: Floats) -> Floats:
@@ -68,22 +68,21 @@ class Hazards:
         """
         service = attained_s * self._gpus[rows]
         if self._news >= ENDS_PER_REFRESH:
-            self._exposure[rows] = _passed(service)
+            self._exposure[rows] = passed(service)
             self._refresh(rows)
             self._news = 0
-        return floats(1.0 / (_index(service, self._hazard[rows]) * self._gpus[rows]))
+        return floats(1.0 / (index_of(service, self._hazard[rows]) * self._gpus[rows]))
 
     def _refresh(self, active: Ints) -> None:
         """Work out the hazards of these jobs anew."""
         arrived = self._has_arrived
-        prior = np.full(len(WIDTHS), SHAPE * np.log(2.0))
-        of_all = _shrunk(self._ends[arrived], self._exposure[arrived], prior)
+        of_all = shrunk(self._ends[arrived], self._exposure[arrived], UNKNOWN)
         for count, peers in self._peers.items():
             mine = active[self._gpus[active] == count]
             if not len(mine):
                 continue
             known = peers[arrived[peers]]
-            of_count = _shrunk(self._ends[known], self._exposure[known], of_all)
+            of_count = shrunk(self._ends[known], self._exposure[known], of_all)
             near = self._rank[mine][:, None] + _STEPS
             # Ranks are those of submit, so the peers that have arrived are the first ones.
             is_there = (near >= 0) & (near < len(known))
@@ -128,36 +127,4 @@ class HazardsByPool:
 def next_bin_s(attained_s: Floats, gpus: Ints) -> Floats:
     """By job: how long it runs until it enters the next bin and its index falls."""
     service = attained_s * gpus
-    return floats((EDGES[_bin_of(service) + 1] - service) / gpus)
-
-
-def _bin_of(service: Floats) -> Ints:
-    # The tiny step keeps a job that has just reached an edge from hanging on below it.
-    found = np.searchsorted(EDGES, service * (1 + 1e-9), side="right") - 1
-    return ints(np.clip(found, 0, len(WIDTHS) - 1))
-
-
-def _passed(service: Floats) -> Floats:
-    """By job and bin: how much of the bin the service has passed, from 0 to 1."""
-    return np.asarray(np.clip((service[:, None] - EDGES[:-1]) / WIDTHS, 0.0, 1.0))
-
-
-def _shrunk(ends: Floats, exposure: Floats, prior: Floats) -> Floats:
-    """Ends per bin passed, of these jobs together with `PRIOR_JOBS` that follow the prior."""
-    return floats((ends.sum(axis=0) + PRIOR_JOBS * prior) / (exposure.sum(axis=0) + PRIOR_JOBS))
-
-
-def _index(service: Floats, hazard: Floats) -> Floats:
-    """The best ratio of the chance to end over the GPU time it takes, over all bins to stop at.
-
-    Within a bin ends come at a constant rate.
-    """
-    left = np.clip(EDGES[1:] - np.maximum(service[:, None], EDGES[:-1]), 0.0, WIDTHS)
-    rate = np.maximum(hazard, 1e-12) / WIDTHS
-    ends_here = -np.expm1(-rate * left)
-    survives = np.cumprod(1.0 - ends_here, axis=1)
-    reaches = np.concatenate([np.ones((len(service), 1)), survives[:, :-1]], axis=1)
-    chance = np.cumsum(reaches * ends_here, axis=1)
-    takes = np.cumsum(reaches * ends_here / rate, axis=1)
-    ratio = np.divide(chance, takes, out=np.zeros_like(chance), where=takes > 0)
-    return floats(np.maximum(ratio.max(axis=1), 1e-15))
+    return floats((EDGES[bin_of(service) + 1] - service) / gpus)

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engine.learning import RunTimes, entry_point
+from scheduler.engine.learning import EndChances, RunTimes, entry_point
+from scheduler.engine.learning.hazards import SHAPE
+from scheduler.engine.snapshot import floats
 
 TRAIN = (1, "python train.py", 4)
 
@@ -53,3 +55,44 @@ def test_it_is_always_positive_and_never_more_than_the_longest(runs, kind, attai
     ahead_s = RunTimes(runs).ahead_s(kind, attained_s)
     assert ahead_s >= 1
     assert ahead_s == math.inf or ahead_s <= max(1, max(run_s for _, run_s in runs) - attained_s)
+
+
+def index_s(chances, kind, *attained_s):
+    return chances.ahead_s([kind] * len(attained_s), floats(attained_s)).tolist()
+
+
+def test_the_latest_of_its_kind_say_how_likely_a_job_ends_soon():
+    other = (1, "python eval.py", 4)
+    once, lately = [(TRAIN, 40_000.0)] * 20, [(TRAIN, 60.0)] * 20
+    short, long = EndChances([*lately, *once]), EndChances([*once, *lately])
+    assert index_s(short, TRAIN, 0)[0] < index_s(long, TRAIN, 0)[0] / 5
+    # What is of another kind but on as many GPUs is told by all of these, whichever came last.
+    assert index_s(short, other, 0) == pytest.approx(index_s(long, other, 0))
+
+
+def test_a_job_that_outlived_those_alike_goes_behind_a_fresh_one():
+    """Half of them end at once: running a fresh one on is worth more than one of an hour."""
+    chances = EndChances([(TRAIN, 60.0), (TRAIN, 90_000.0)] * 10)
+    fresh_s, old_s = index_s(chances, TRAIN, 0, 3600)
+    assert fresh_s < old_s / 10
+
+
+def test_those_that_run_without_an_end_count_as_survivors():
+    ended = [(TRAIN, 600.0)] * 4
+    before, after = EndChances(ended), EndChances(ended, [(TRAIN, 500_000.0)] * 4)
+    assert index_s(after, TRAIN, 0)[0] > index_s(before, TRAIN, 0)[0]
+
+
+def test_before_anything_is_known_the_tail_of_a_usual_list_tells():
+    """A Pareto tail ends `SHAPE` times in a doubling, whoever asks, so what is ahead grows."""
+    nobody = EndChances()
+    first_s, later_s = index_s(nobody, (9, "new", 1), 0, 600 * 2**10)
+    assert first_s < later_s
+    assert first_s == pytest.approx(600 / (SHAPE * math.log(2)), rel=0.2)
+    assert index_s(nobody, (9, "new", 0), 0)[0] == first_s
+
+
+@given(st.lists(st.tuples(kinds, st.floats(1, 1e6))), kinds, st.floats(0, 1e6))
+def test_an_index_is_positive_whatever_was_learnt_and_whoever_asks(runs, kind, attained_s):
+    (ahead_s,) = index_s(EndChances(runs, runs[:3]), kind, attained_s)
+    assert 0 < ahead_s < math.inf

@@ -12,6 +12,7 @@ from scheduler.engine.policy import Order, Policy
 from scheduler.loop.cycle import Scheduler
 from scheduler.loop.learning import LEARN_EVERY, LEAST_WAIT_S, LearntMemory
 from scheduler.loop.loading import load_snapshot
+from scheduler.loop.memories import Memories
 from scheduler.models import Attempt, Job
 from scheduler.states import EndReason, JobState
 from tests.scenes import NOON, at, submit
@@ -43,6 +44,23 @@ def test_equal_jobs_of_the_project_tell_how_long_it_will_run(cluster, alice, pro
     learnt = LearntMemory().add_to(load_snapshot(NOON).snapshot, now=NOON).waiting.learnt_s
     # Nobody has asked for two GPUs before, so all jobs tell.
     assert learnt.tolist() == [200, 650]
+
+
+def test_under_las_a_job_is_told_by_how_likely_those_alike_ended_soon(cluster, alice, project):
+    """Medians would let the job that always runs an hour pass the one that mostly ends at once."""
+    for run_s in (20, 20, 20, 90_000, 90_000, 90_000, 90_000):
+        past(alice, project, run_s, script="python search.py")
+    for _ in range(7):
+        past(alice, project, 20_000, script="python train.py")
+    train = submit(alice, project, script="python train.py")
+    search = submit(alice, project, script="python search.py")
+    seen = {}
+    for order in (Order.SHORTEST, Order.LAS):
+        policy = Policy(order=order)
+        seen[order] = Memories().add_to(load_snapshot(NOON).snapshot, policy, now=NOON).waiting
+    assert seen[Order.SHORTEST].learnt_s.tolist() == [20_000, 90_000]
+    by_index = dict(zip(seen[Order.LAS].id, seen[Order.LAS].learnt_s, strict=True))
+    assert by_index[search.pk] < by_index[train.pk] / 3
 
 
 def test_it_is_read_anew_in_intervals_only(cluster, alice, project, django_assert_num_queries):

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.engine.learning.hazards import EDGES, WIDTHS, index_of
 from scheduler.engine.policy import Order, Policy
 from scheduler.engine.snapshot import floats, ints
-from scheduler.simulator.hazards import EDGES, WIDTHS, Hazards, _index, next_bin_s
+from scheduler.simulator.hazards import Hazards, next_bin_s
 from scheduler.simulator.replay import replay
 from tests.simulator.test_replay import ends, workload
 
@@ -24,7 +25,7 @@ def forecast(hazards: Hazards, row: int, attained_s: float = 0.0) -> float:
 
 def test_ends_at_a_constant_rate_make_an_index_of_that_rate():
     """One end in 1000 GPU seconds whatever was attained: running on buys 1/1000, however long."""
-    rates = _index(floats([0, 700, 5000]), np.tile(WIDTHS / 1000.0, (3, 1)))
+    rates = index_of(floats([0, 700, 5000]), np.tile(WIDTHS / 1000.0, (3, 1)))
     assert rates.tolist() == pytest.approx([0.001] * 3)
 
 
@@ -33,7 +34,7 @@ def test_the_best_bound_to_stop_at_counts_not_the_first():
     hazard = np.full((1, len(WIDTHS)), 1e-6)
     hazard[0, 1] = 50.0
     chance, takes = 1.0, 600.0 + 600.0 / 50.0
-    assert _index(floats([0]), hazard)[0] == pytest.approx(chance / takes, rel=1e-4)
+    assert index_of(floats([0]), hazard)[0] == pytest.approx(chance / takes, rel=1e-4)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=6))
