@@ -81,7 +81,8 @@ class Stack:
         1. Take the folder, choose the address.
         2. supervisord, then the broker, unless REDIS_URL names another one.
         3. Meanwhile prepare the database: tables, first administrator, tokens.
-        4. Web server, workers, clock; wait until the portal says it is ready.
+        4. Web server and scheduler; wait until the portal says it is ready. Then what may be late:
+           the other worker and the clock, which would share the processors with them.
         5. Enrol local nodes that are new here; start their agents.
 
         Raises AlreadyUp when another process serves the folder, StackProblem for everything else
@@ -100,9 +101,11 @@ class Stack:
         self.accounts = tuple(Account(**each) for each in prepared["accounts"])
         self.api_tokens = prepared["api_tokens"]
         self.tell("starting the portal and the scheduler")
-        for name in self._servers():
+        for name in (programs.WEB, programs.SCHEDULER):
             self.supervisor.start_program(name)
         self._wait_ready()
+        for name in self._late():
+            self.supervisor.start_program(name)
         for node in self.options.nodes:
             self.tell(f"starting node {node.name}")
             self._enrol(node, prepared["node_tokens"].get(node.name, ""))
@@ -129,9 +132,9 @@ class Stack:
             mine.insert(0, programs.own_broker(self.places))
         return mine + [programs.agent(node, self.places) for node in self.options.nodes]
 
-    def _servers(self) -> list[str]:
-        """Names of what runs beside the broker and the nodes, in the order of their start."""
-        return [each.name for each in programs.servers(self.address, reloads=self.options.reloads)]
+    def _late(self) -> tuple[str, ...]:
+        """Names of the programs that nobody waits for at a start."""
+        return programs.BACKGROUND, programs.BEAT
 
     def environment(self) -> dict[str, str]:
         """What the programs of this stack are told."""

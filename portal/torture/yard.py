@@ -13,7 +13,7 @@ from pathlib import Path
 
 from portal.embedded.places import Places, StackProblem
 from portal.embedded.postgres import Cluster
-from portal.embedded.programs import BACKGROUND, BEAT, BROKER, SCHEDULER, LocalNode, Program
+from portal.embedded.programs import BROKER, SCHEDULER, LocalNode, Program
 from portal.embedded.stack import Stack, StackOptions
 from portal.torture.program import GPUS_PER_NODE
 from portal.torture.proxy import Proxies, Proxy
@@ -180,10 +180,9 @@ class Yard(Stack):
                 found.append(self._carrying(replace(program, name=SECOND, command=tuple(words))))
         return found
 
-    def _servers(self) -> list[str]:
+    def _late(self) -> tuple[str, ...]:
         """What sends mails and keeps house shows none of the bugs, and takes its time to start."""
-        left_out = (BACKGROUND, BEAT) if self.plant else ()
-        return [name for name in super()._servers() if name not in left_out]
+        return () if self.plant else super()._late()
 
     def _carrying(self, program: Program) -> Program:
         """The same program with its bug and its clock; agents are also told which boot it is."""
