@@ -51,6 +51,7 @@ from scheduler.models.money.checks import Reconciliation
 from scheduler.models.money.costs import Asset, CostKind, PoolCost
 from scheduler.models.money.disputes import StatementEvent
 from scheduler.models.money.files import ReportFile
+from scheduler.models.money.previews import PricePreview
 from scheduler.models.money.schedules import ReportDelivery, ReportSchedule
 from scheduler.models.money.terms import GuaranteeSpan, PoolTerms, Recovery, TermsDecision
 from scheduler.models.queues import PoolRule, Queue
@@ -140,6 +141,7 @@ __all__ = [
     "PoolHour",
     "PoolRule",
     "PoolTerms",
+    "PricePreview",
     "Queue",
     "Quota",
     "QuotaRequest",

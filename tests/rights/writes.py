@@ -188,6 +188,7 @@ WRITES: Final[dict[str, str]] = {
     "post rates/": "admin",
     "post rates/proposals/": "books",
     "post rates/<int:pk>/approve/": "prices",
+    "post rates/<int:pk>/preview/": "prices",
     "post rates/<int:pk>/decline/": "prices",
     "post finance/periods/<str:month>/soft-close/": "books",
     "post finance/periods/<str:month>/close/": "books",

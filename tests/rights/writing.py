@@ -124,6 +124,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post rates/": ("", {"device_model": "", "price_per_gpu_hour": "2"}),
     "post rates/proposals/": ("", {"device_model": "", "price_per_gpu_hour": "2"}),
     "post rates/<int:pk>/approve/": ("rate", {}),
+    "post rates/<int:pk>/preview/": ("rate", {}),
     "post rates/<int:pk>/decline/": ("rate", {}),
     "post finance/periods/<str:month>/soft-close/": ("month", {}),
     "post finance/periods/<str:month>/close/": ("month", {}),

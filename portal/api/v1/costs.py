@@ -11,11 +11,12 @@ from rest_framework.response import Response
 
 from accounts.models import Rate
 from accounts.selectors import current_rates, get_proposed_rate, proposed_rates
-from accounts.services import approve_rate, decline_rate, propose_rate, set_rate
+from accounts.services import decline_rate, propose_rate, set_rate
 from portal.api.operations import ApiView, Query, body_of, choice, moment, operation
 from portal.api.shapes import MONEY, viewer_of
 from scheduler.conf import load_conf
 from scheduler.selectors.usage import GROUPS, costs_by
+from scheduler.services.books import approve_price, preview_price
 
 
 class CostRow(serializers.Serializer[Any]):
@@ -61,6 +62,26 @@ class ProposedRates(serializers.Serializer[Any]):
     """What waits for a second person."""
 
     items = ProposedRate(many=True)
+
+
+class MoveShape(serializers.Serializer[Any]):
+    """A month's use of an account: in the books, with the price, and the difference."""
+
+    month = serializers.CharField()
+    account = serializers.CharField()
+    name = serializers.CharField()
+    before = serializers.CharField()
+    after = serializers.CharField()
+    change = serializers.CharField()
+
+
+class PreviewShape(serializers.Serializer[Any]):
+    """What would change, exact amounts; `trouble`: why it could not be counted."""
+
+    at = serializers.DateTimeField()
+    currency = serializers.CharField()
+    trouble = serializers.CharField(allow_blank=True)
+    moves = MoveShape(many=True)
 
 
 class Rates(serializers.Serializer[Any]):
@@ -174,7 +195,22 @@ class RateApprove(ApiView):
     )
     def post(self, request: Request, pk: int) -> Response:
         viewer = viewer_of(request)
-        return Response(_show_rate(approve_rate(actor=viewer, rate=get_proposed_rate(viewer, pk))))
+        return Response(_show_rate(approve_price(actor=viewer, rate=get_proposed_rate(viewer, pk))))
+
+
+class RatePreview(ApiView):
+    """`/rates/<id>/preview/`."""
+
+    @operation(
+        "rates_preview",
+        "What a price for time that has passed would move in closed months; posts nothing",
+        scope=None,
+        reply=PreviewShape,
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        viewer = viewer_of(request)
+        found = preview_price(actor=viewer, rate=get_proposed_rate(viewer, pk))
+        return Response(dict(PreviewShape(found).data))
 
 
 class RateDecline(ApiView):

@@ -152,6 +152,7 @@ urlpatterns: list[URLPattern] = [
     path("rates/", costs.RateList.as_view(), name="rates"),
     path("rates/proposals/", costs.RateProposals.as_view(), name="rate_proposals"),
     path("rates/<int:pk>/approve/", costs.RateApprove.as_view(), name="rate_approve"),
+    path("rates/<int:pk>/preview/", costs.RatePreview.as_view(), name="rate_preview"),
     path("rates/<int:pk>/decline/", costs.RateDecline.as_view(), name="rate_decline"),
     path("finance/periods/", months.MonthList.as_view(), name="periods"),
     path(

@@ -11,14 +11,15 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.permissions import can
 from accounts.selectors import current_rates, get_proposed_rate, proposed_rates, rate_history
-from accounts.services import approve_rate, decline_rate, propose_rate
+from accounts.services import decline_rate, propose_rate
 from portal.forms.money.finance import PriceForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from portal.templatetags.measures import device_short_name
 from scheduler.conf import load_conf
-from scheduler.selectors.books.desk import require_reader
+from scheduler.selectors.books.desk import price_previews, require_reader
 from scheduler.selectors.cluster import models_to_price
+from scheduler.services.books import approve_price, preview_price
 
 
 @page("GET", "POST")
@@ -38,15 +39,19 @@ def price_list(request: HttpRequest) -> HttpResponseBase:
 
 @page("POST")
 def price_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
-    """Approve a proposed price, or decline it."""
+    """Approve a proposed price, or decline it; show what one for the past would move."""
     viewer = viewer_of(request)
-    if act not in ("approve", "decline"):
+    if act not in ("approve", "decline", "preview"):
         raise Http404
-    rate = get_proposed_rate(viewer, pk)
+    rate, seen = get_proposed_rate(viewer, pk), request.POST.get("seen", "")
 
     def done() -> str:
+        if act == "preview":
+            preview_price(actor=viewer, rate=rate)
+            return "What the price moves stands beside it; nothing is posted."
         if act == "approve":
-            approve_rate(actor=viewer, rate=rate)
+            looked = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 19 else None
+            approve_price(actor=viewer, rate=rate, seen=looked)
             return "The price is approved."
         decline_rate(actor=viewer, rate=rate)
         return "The price is declined."
@@ -63,9 +68,11 @@ def _show(
     request: HttpRequest, *, status: int = 200, form: PriceForm | None = None
 ) -> HttpResponse:
     viewer, now = viewer_of(request), timezone.now()
+    proposed = list(proposed_rates(viewer))
+    previews = price_previews(viewer, proposed)
     context = {
         "current": current_rates(now=now),
-        "proposed": list(proposed_rates(viewer)),
+        "proposed": [(rate, previews.get(rate.pk)) for rate in proposed],
         "history": rate_history(viewer),
         "may_act": can(viewer, "keep_books", None),
         "me": viewer.pk,

@@ -11,10 +11,12 @@ from django.core.management.base import BaseCommand, CommandError
 
 from accounts.errors import DomainError
 from accounts.models import User
-from accounts.selectors import person_named
+from accounts.selectors import get_proposed_rate, person_named
 from accounts.services.audit import Subject, record
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.focus.columns import DEFAULT_VERSION, VERSIONS
+from scheduler.models import PricePreview
+from scheduler.selectors.books.desk import price_previews
 from scheduler.selectors.books.focus import focus_rows
 from scheduler.selectors.cluster import get_visible_pool
 from scheduler.services import books
@@ -38,6 +40,10 @@ class Command(BaseCommand):
             if verb == "export":
                 words.add_argument("--focus", choices=VERSIONS, default=DEFAULT_VERSION)
                 words.add_argument("--issuer", default="Trainyard", help="who writes the bills")
+        price = verbs.add_parser("price", help="approve a price for the past, or see what it moves")
+        price.add_argument("rate", type=int, help="its number, as /api/v1/rates/proposals/ has it")
+        price.add_argument("--by", required=True, help="user name of a bookkeeper")
+        price.add_argument("--preview", action="store_true", help="show what it moves, and no more")
         verbs.add_parser("reconcile", help="what is done every night, now; fails where it differs")
         share = verbs.add_parser("share", help="who pays for a pool's idle and broken time")
         share.add_argument("pool")
@@ -78,6 +84,8 @@ class Command(BaseCommand):
             self.stdout.write(f"{terms}.")
             if terms.decision != "approved":
                 self.stdout.write(f"Another bookkeeper has to approve them (terms {terms.pk}).")
+        elif verb == "price":
+            self._price(person, options["rate"], is_preview=options["preview"])
         elif verb == "export":
             rows = focus_rows(
                 person, options["month"], version=options["focus"], issuer=options["issuer"]
@@ -87,6 +95,21 @@ class Command(BaseCommand):
             csv.writer(sys.stdout).writerows(rows)
         else:
             self.stdout.write(_move(person, verb, options["month"], options.get("reason", "")))
+
+    def _price(self, person: User, pk: int, *, is_preview: bool) -> None:
+        rate = get_proposed_rate(person, pk)
+        looked: PricePreview | None
+        if is_preview:
+            looked = books.preview_price(actor=person, rate=rate)
+        else:
+            books.approve_price(actor=person, rate=rate)
+            looked = price_previews(person, [rate]).get(rate.pk)
+        for move in looked.moves if looked else ():
+            words = (move["month"], move["name"], move["before"], move["after"], move["change"])
+            self.stdout.write("\t".join(words))
+        if looked and looked.trouble:
+            raise CommandError(looked.trouble)
+        self.stdout.write("Nothing is posted." if is_preview else "The price is approved.")
 
 
 def _move(person: User, verb: str, month: str, reason: str) -> str:

@@ -8,12 +8,12 @@ from datetime import datetime
 from decimal import Decimal
 
 from accounts.errors import Forbidden, NotFound
-from accounts.models import User
+from accounts.models import Rate, User
 from accounts.permissions import can
 from scheduler.conf import load_conf
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.periods import Month, PeriodState
-from scheduler.models import Adjustment, DeviceSegment, Period, PeriodClose
+from scheduler.models import Adjustment, DeviceSegment, Period, PeriodClose, PricePreview
 
 _MONTHS = 36
 _SHOWN = 200
@@ -127,3 +127,11 @@ def get_adjustment(viewer: User, pk: int) -> Adjustment:
     if found is None:
         raise NotFound("There is no such amount.")
     return found
+
+
+def price_previews(viewer: User, rates: Sequence[Rate]) -> dict[int, PricePreview]:
+    """By rate, what was last found that it moves; one query, none where no rate is of the past."""
+    require_reader(viewer)
+    asked = [rate.pk for rate in rates if rate.is_restatement]
+    rows = PricePreview.objects.filter(rate__in=asked).order_by("pk") if asked else ()
+    return {row.rate_id: row for row in rows}

@@ -22,6 +22,7 @@ from scheduler.services.books.costs.spending import (
     propose_asset,
     propose_cost,
 )
+from scheduler.services.books.months.restating import approve_price, preview_price
 from scheduler.services.books.policies import (
     approve_terms,
     decline_terms,
@@ -38,6 +39,7 @@ __all__ = [
     "CloseBlocked",
     "LedgerReport",
     "Trial",
+    "approve_price",
     "approve_retirement",
     "approve_spending",
     "approve_terms",
@@ -48,6 +50,7 @@ __all__ = [
     "decline_spending",
     "decline_terms",
     "post_adjustment",
+    "preview_price",
     "propose_adjustment",
     "propose_asset",
     "propose_cost",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
+from accounts.models import Rate
 from scheduler.ledger.auditing import Audit
 from scheduler.ledger.closing import Tallies, Window, tally
 from scheduler.ledger.costs.spare import share_notes
@@ -31,15 +32,17 @@ class Counted:
     recovery: list[dict[str, Any]] = field(default_factory=list)
 
 
-def count_month(month: Month, period: Period, *, keep_lines: bool = False) -> Counted:
-    """Count it; lines are stored only if they are to be kept."""
+def count_month(
+    month: Month, period: Period, *, keep_lines: bool = False, also: Rate | None = None
+) -> Counted:
+    """Count it; lines are stored only if they are to be kept. `also`: a price as if it held."""
     found, spare = reading.audit_month(month)
     given = guarantees_in(month)
     window = Window(
         start_s=month.start_s,
         end_s=month.end_s,
         currency=period.currency,
-        prices=reading.price_list(),
+        prices=reading.price_list(also),
         policies=reading.share_policies(month, given),
     )
     with LineWriter(period, is_on=keep_lines) as writer:

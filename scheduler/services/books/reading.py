@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
 
-from accounts.models import Project
+from accounts.models import Project, Rate
 from accounts.selectors import approved_rates
 from scheduler.ledger.auditing import Audit, audit
 from scheduler.ledger.closing import BookKey, payer
@@ -38,8 +38,12 @@ _DEVICES_AT_ONCE = 200
 _ATTEMPTS_AT_ONCE = 500
 
 
-def price_list() -> PriceList:
-    """All approved prices; a price from within a second on holds from the next second on."""
+def price_list(also: Rate | None = None) -> PriceList:
+    """All approved prices; a price from within a second on holds from the next second on.
+
+    `also`: one that is not approved, as if it were.
+    """
+    rates = [*approved_rates(), *([] if also is None else [also])]
     return PriceList(
         Price(
             id=str(rate.pk),
@@ -49,7 +53,7 @@ def price_list() -> PriceList:
             currency=rate.currency,
             from_s=math.ceil(rate.valid_from.timestamp()),
         )
-        for rate in approved_rates()
+        for rate in sorted(rates, key=lambda rate: (rate.valid_from, rate.pk))
     )
 
 
