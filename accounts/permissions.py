@@ -44,10 +44,10 @@ from accounts.trees import (
     PROJECT,
     TEAM_RIGHT,
     below,
+    leads_above,
     rights_as_json,
     rights_of,
     rights_of_groups,
-    teams_above,
 )
 
 # Whoever may act for somebody, ever, is in this group, so that nobody else pays a query for it.
@@ -295,6 +295,5 @@ def people_who_can(action: str, obj: Team | None) -> QuerySet[User]:
         )
         who |= Q(groups__in=rows.values("group"))
         if LEAD in roles:
-            above = [f"{TEAM}{pk}:{Role.LEAD}" for pk in teams_above(obj)]
-            who |= Q(groups__name__in=above)
+            who |= leads_above(obj)
     return User.objects.filter(who, is_active=True).distinct()

@@ -26,10 +26,10 @@ from accounts.models import (
     User,
     UserKind,
 )
-from accounts.models.teams import MAX_DEPTH
-from accounts.permissions import can, projects_visible_to, teams_visible_to
+from accounts.models.rows import as_rows
+from accounts.permissions import can, in_own_right, projects_visible_to, teams_visible_to
 from accounts.secrets import hash_secret
-from accounts.trees import below
+from accounts.trees import WAYS_UP, Around, around, levels
 
 
 def visible_teams(viewer: User) -> QuerySet[Team]:
@@ -255,21 +255,23 @@ def get_person(viewer: User, username: str) -> User:
     return found
 
 
-def teams_around(viewer: User, team: Team) -> tuple[list[Team], list[Team], list[Team]]:
-    """The teams above, from the top; those right below; and, for who leads it, those below which
-    the viewer may try to put it. Of all just those the viewer sees; one statement."""
+def teams_around(viewer: User, team: Team) -> Around:
+    """Of all just those the viewer sees; one statement."""
     itself = Team.objects.filter(pk=team.pk)
-    ways = [("parent__" * level).removesuffix("__") for level in range(1, MAX_DEPTH)]
-    steps = [When(pk__in=itself.values(way), then=n) for n, way in enumerate(ways, 1)]
-    seen = teams_visible_to(viewer).annotate(steps_up=Case(*steps, default=0))
+    steps = [When(pk__in=itself.values(way), then=n) for n, way in enumerate(WAYS_UP, 1)]
+    served = User.objects.filter(service_team=team.pk, kind=UserKind.SERVICE, is_active=True)
+    seen = teams_visible_to(viewer).annotate(
+        steps_up=Case(*steps, default=0),
+        level=levels(),
+        served=Case(When(pk=team.pk, then=as_rows(served.order_by(), "username"))),
+    )
     leads = can(viewer, "manage_team", team)
-    rows: list[Any] = list(seen if leads else seen.filter(Q(parent=team) | Q(steps_up__gt=0)))
-    above = sorted((one for one in rows if one.steps_up), key=lambda one: -one.steps_up)
-    right_below = [one for one in rows if one.parent_id == team.pk]
-    links = [(one.pk, one.parent_id) for one in rows if one.parent_id]
-    never = below({team.pk}, links) | {team.pk, team.parent_id or 0}
-    mine = [one for one in rows if leads and can(viewer, "manage_team", one)]
-    return above, right_below, [one for one in mine if one.pk not in never]
+    near = Q(parent=team) | Q(steps_up__gt=0) | Q(pk=team.pk)
+    rows: list[Any] = list(seen if leads else seen.filter(near))
+    # Who leads where it is now and where it goes may move it.
+    mine = [one for one in rows if in_own_right(viewer, "manage_team", one)]
+    may_move = (team.parent_id or team.pk) in {one.pk for one in mine}
+    return around(team, rows, mine if may_move else ())
 
 
 def delegations_of(viewer: User) -> QuerySet[Delegation]:

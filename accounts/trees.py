@@ -5,28 +5,35 @@ somebody holds in it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import (
     BigIntegerField,
+    Case,
     CharField,
     Exists,
     F,
     Q,
     QuerySet,
     Value,
+    When,
 )
 from django.db.models.functions import Cast
 
 from accounts.models import (
     ProjectGroupObjectPermission,
+    Role,
     Team,
     TeamGroupObjectPermission,
     User,
 )
-from accounts.models.rows import AsJson
+from accounts.models.rows import AsJson, rows_in
+from accounts.models.teams import MAX_DEPTH
 
 _WHOLE, _TEXT = BigIntegerField(), CharField(max_length=150)
+# From a team to the one above it, the one above that, and so on.
+WAYS_UP = tuple(("parent__" * steps).removesuffix("__") for steps in range(1, MAX_DEPTH))
 GROUP, PROJECT, TEAM_RIGHT, BELOW = "group", "project", "team", "below"
 
 
@@ -46,9 +53,52 @@ def below(tops: set[int], rows: Sequence[tuple[int, int]]) -> set[int]:
     return found - tops
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is near a team: the teams above, from the top; those right below; those that it may be
+    put below; and its service accounts by name."""
+
+    above: list[Team]
+    below: list[Team]
+    parents: list[Team]
+    services: list[str]
+
+
+def levels() -> Case:
+    """As a column: on which level from the top a team is; 1 is the top."""
+    deepest_first = reversed(list(enumerate(WAYS_UP, 2)))
+    return Case(*(When(**{f"{way}__isnull": False}, then=n) for n, way in deepest_first), default=1)
+
+
+def around(team: Team, rows: list[Any], offered: Iterable[Any]) -> Around:
+    """From the teams that are seen, each with its `level`, the `steps_up` to it and the names
+    `served`; of the `offered` those below which the team fits with all its levels, in no circle.
+    """
+    under = below({team.pk}, [(one.pk, one.parent_id) for one in rows if one.parent_id])
+    own = next((one.level for one in rows if one.pk == team.pk), 1)
+    height = 1 + max((one.level - own for one in rows if one.pk in under), default=0)
+    never = under | {team.pk, team.parent_id or 0}
+    above = [one for one in rows if one.steps_up]
+    above.sort(key=lambda one: -one.steps_up)
+    return Around(
+        above=above,
+        below=[one for one in rows if one.parent_id == team.pk],
+        parents=[one for one in offered if one.pk not in never and one.level + height <= MAX_DEPTH],
+        services=sorted(name for one in rows for (name,) in rows_in(one.served)),
+    )
+
+
 def teams_above(team: Team) -> tuple[int, ...]:
     """Ids from the parent to the top; one query."""
     return ways_up([team.pk])[team.pk]
+
+
+def leads_above(team: Team) -> Q:
+    """People who lead a team above this one, and so this one too; no query of its own."""
+    found, itself = Q(), Team.objects.filter(pk=team.pk)
+    for way in WAYS_UP:
+        found |= Q(memberships__role=Role.LEAD, memberships__team__in=itself.values(way))
+    return found
 
 
 def height_of(team: Team) -> int:

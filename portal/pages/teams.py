@@ -24,7 +24,6 @@ from accounts.selectors import (
     get_visible_team,
     invitations_of,
     members_of,
-    service_accounts_of,
     teams_around,
     visible_projects,
     visible_teams,
@@ -92,15 +91,16 @@ def detail_of(request: HttpRequest, team: Team, **extra: Any) -> HttpResponseBas
     may_manage, may_operate = can(viewer, "manage_team", team), can(viewer, "operate", None)
     roles = roles_offered(may_operate=may_operate)
     invite_form = extra.pop("invite_form", None) or InviteForm(prefix="invite")
-    above, below, parents = teams_around(viewer, team)
+    around = teams_around(viewer, team)
     context = {
         "team": team,
-        "above": above,
-        "below": below,
+        "above": around.above,
+        "below": around.below,
         # Their tokens are on a page of their own.
-        "services": service_accounts_of(viewer, team).prefetch_related(None).filter(is_active=True),
+        "services": around.services,
         "may_serve": can(viewer, "manage_service_accounts", team),
-        "parents": parents,
+        "parents": around.parents,
+        "may_top": team.parent_id and can(viewer, "administer_cluster", None),
         "below_form": extra.pop("below_form", None) or NamedForm(prefix="below"),
         "members": members,
         "mine": mine,

@@ -8,10 +8,15 @@ from django.db import IntegrityError, transaction
 from accounts.errors import Forbidden, Invalid
 from accounts.models import AuditEvent, Team, User
 from accounts.permissions import can, people_who_can, projects_visible_to, teams_visible_to
+from accounts.selectors import teams_around
 from accounts.services import add_member, create_project, create_team, move_team
 from tests.factories import member, person
 
 pytestmark = pytest.mark.django_db
+
+
+class Undone(Exception):
+    """Takes a move back that went through."""
 
 
 def anew(user: User) -> User:
@@ -105,3 +110,24 @@ def test_who_moves_a_team_leads_both_ends_or_administers(root, lead, operator, t
         ("lead", '{"parent":""}', '{"parent":"speech"}'),
         ("root", '{"parent":"speech"}', '{"parent":""}'),
     ]
+
+
+def test_only_parents_that_would_be_taken_are_offered(root, lead, alice, chain, other_team, team):
+    """Led by the viewer, with room for all levels, in no circle; as `move_team` says it."""
+    add_member(actor=root, team=other_team, user=lead, role="lead")
+    inner = create_team(actor=root, name="Inner", parent=other_team)
+    for viewer in (anew(lead), anew(root), anew(alice)):
+        for one in (*chain, other_team, inner):
+            taken = []
+            for parent in Team.objects.exclude(pk=one.parent_id):
+                try:
+                    with transaction.atomic():
+                        move_team(actor=viewer, team=one, parent=parent)
+                        taken.append(parent.slug)
+                        raise Undone
+                except (Undone, Invalid, Forbidden):
+                    pass
+            offered = [parent.slug for parent in teams_around(viewer, one).parents]
+            assert (viewer.username, one.slug, offered) == (viewer.username, one.slug, taken)
+    assert offered == []
+    assert [one.slug for one in teams_around(anew(lead), chain[3]).parents] != []

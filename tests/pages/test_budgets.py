@@ -60,6 +60,19 @@ def test_every_page_has_a_budget():
     assert {row.route for row in PAGES} == set(BUDGETS)
 
 
+@pytest.mark.parametrize(
+    ("route", "who"),
+    [("requests:detail", "lead"), ("requests:detail", "root"), ("teams:detail", "lead")],
+)
+def test_who_decides_and_who_leads_stay_within_the_budget(client, people, things, route, who):
+    row = next(row for row in PAGES if row.route == route)
+    client.force_login(people[who])
+    with statements() as seen:
+        page = client.get(address(row, things))
+    assert page.status_code == 200
+    assert len(seen) <= BUDGETS[route].statements
+
+
 def test_pages_stay_within_their_budgets_however_many_rows(client, people, things, project, alice):
     over, grown = [], []
     asked: dict[str, int] = {}

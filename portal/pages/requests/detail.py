@@ -46,7 +46,8 @@ class Change:
 @page("GET")
 def request_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     """Looking changes nothing."""
-    return show(request, select.get_visible_request(viewer_of(request), pk))
+    found = select.get_request_to_read(viewer_of(request), pk, now=timezone.now())
+    return show(request, found)
 
 
 def show(
@@ -73,7 +74,9 @@ def show(
         "events": found.events.all(),
         "whatif": row,
         "table": _table(row.answer) if row is not None and row.answer else None,
-        "standing": standing_of(found.project or found.team, now=now),
+        "standing": standing_of(
+            found.project or found.team, now=now, used_gpu_s=getattr(found, "used_gpu_s", None)
+        ),
         "may_decide": may_decide,
         "why_not": why_not,
         "may_revoke": is_in_force(found, now) and may_revoke(viewer, found),

@@ -3,11 +3,13 @@
 from scheduler.selectors.requesting.lists import (
     SMALL_GPUS,
     InboxRow,
+    get_request_to_read,
     get_visible_request,
     inbox_of,
     is_small,
     my_requests,
     read_history,
+    used_lately,
     visible_requests,
     waiting_for,
 )
@@ -15,11 +17,13 @@ from scheduler.selectors.requesting.lists import (
 __all__ = [
     "SMALL_GPUS",
     "InboxRow",
+    "get_request_to_read",
     "get_visible_request",
     "inbox_of",
     "is_small",
     "my_requests",
     "read_history",
+    "used_lately",
     "visible_requests",
     "waiting_for",
 ]

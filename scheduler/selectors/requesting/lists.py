@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet, prefetch_related_objects
+from django.db.models import (
+    Case,
+    Exists,
+    OuterRef,
+    Prefetch,
+    Q,
+    QuerySet,
+    Sum,
+    When,
+    prefetch_related_objects,
+)
 
 from accounts.errors import NotFound
 from accounts.models import Team, User
@@ -18,11 +29,23 @@ from scheduler.models import (
     RequestDecision,
     RequestEvent,
     RequestVersion,
+    UsageEntry,
     WhatIf,
 )
 from scheduler.states import GPU_KINDS, OPEN_REQUEST_STATES, REVIEW_STATES, Outcome, RequestState
 
 _MOST = 200
+_VERSION = (
+    "id",
+    "number",
+    "amount",
+    "valid_from",
+    "valid_until",
+    "justification",
+    "written_by_id",
+    "written_at",
+)
+_USED_OVER = timedelta(days=90)
 # Up to so many GPUs an ask is small.
 SMALL_GPUS = 4
 # Whoever runs the cluster, keeps its books or audits it sees what is asked of it.
@@ -95,6 +118,47 @@ def get_visible_request(viewer: User, pk: int) -> QuotaRequest:
     if found is None:
         raise NotFound("There is no such request for you.")
     return found
+
+
+def get_request_to_read(viewer: User, pk: int, *, now: datetime) -> QuotaRequest:
+    """The same with what its page needs beside it: its versions, and as `used_gpu_s` what its
+    owner used lately."""
+    used = used_lately(now).order_by()
+    of_project = _sum_of(used.filter(project=OuterRef("project")), "project")
+    of_team = _sum_of(used.filter(project__team=OuterRef("team")), "project__team")
+    texts = RequestVersion.objects.filter(request=OuterRef("pk")).order_by()
+    rows = visible_requests(viewer).annotate(
+        used=Case(When(project=None, then=of_team), default=of_project),
+        texts=as_rows(texts, *_VERSION),
+    )
+    found: Any = rows.filter(pk=min(pk, 2**63 - 1)).first()
+    if found is None:
+        raise NotFound("There is no such request for you.")
+    found.used_gpu_s = found.used or 0
+    versions = found.versions.all()
+    versions._result_cache = sorted(
+        (_written(found, dict(zip(_VERSION, one, strict=True))) for one in rows_in(found.texts)),
+        key=lambda version: version.number,
+    )
+    found._prefetched_objects_cache = {"versions": versions}
+    return found
+
+
+def used_lately(now: datetime) -> QuerySet[UsageEntry]:
+    """What was used in the last 90 days."""
+    return UsageEntry.objects.filter(period_start__gte=now - _USED_OVER)
+
+
+def _sum_of(used: QuerySet[UsageEntry], owner: str) -> QuerySet[Any, Any]:
+    return used.values(owner).annotate(sum=Sum("gpu_seconds")).values("sum")
+
+
+def _written(request: QuotaRequest, fields: dict[str, Any]) -> RequestVersion:
+    moments = ("valid_from", "valid_until", "written_at")
+    times = {name: moment_in(fields[name]) for name in moments}
+    return RequestVersion.from_db(
+        "default", ["request_id", *fields], [request.pk, *(fields | times).values()]
+    )
 
 
 def read_history(request: QuotaRequest) -> None:

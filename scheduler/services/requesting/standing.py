@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import Q, Sum, Value
 
 from accounts.models import Project, Team, User
-from scheduler.models import Device, Quota, UsageEntry
+from scheduler.models import Device, Quota
 from scheduler.selectors.cluster import visible_pools
+from scheduler.selectors.requesting import used_lately
 from scheduler.services.sharing.effective import Effective, quotas_in_force
-
-USED_OVER = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +32,20 @@ class Standing:
     used_gpu_s: int
 
 
-def standing_of(owner: Team | Project, *, now: datetime) -> Standing:
-    """Of a project also what its team has; two statements."""
+def standing_of(owner: Team | Project, *, now: datetime, used_gpu_s: int | None = None) -> Standing:
+    """Of a project also what its team has; two statements, one where the use is known."""
     team_id = owner.team_id if isinstance(owner, Project) else owner.pk
     mine = Q(account__team=team_id)
-    used = UsageEntry.objects.filter(period_start__gte=now - USED_OVER)
     if isinstance(owner, Project):
         mine |= Q(account__project=owner)
-        used = used.filter(project=owner)
-    else:
-        used = used.filter(project__team=owner)
     quotas = Quota.objects.filter(mine).select_related("account", "pool")
     found = quotas_in_force(quotas, now=now)
     rows = [Row(one, limits, one.account.team_id is not None) for one, limits in found]
-    return Standing(rows, used.aggregate(total=Sum("gpu_seconds"))["total"] or 0)
+    if used_gpu_s is None:
+        of_owner = {"project": owner} if isinstance(owner, Project) else {"project__team": owner}
+        used = used_lately(now).filter(**of_owner)
+        used_gpu_s = used.aggregate(total=Sum("gpu_seconds"))["total"] or 0
+    return Standing(rows, used_gpu_s)
 
 
 def offered_to(viewer: User) -> tuple[list[str], list[str]]:
