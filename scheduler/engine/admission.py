@@ -53,7 +53,7 @@ class Admission:
         self.is_started = flags(np.zeros(len(self.order)))
         self.doors = Doors(classes, self.order, self.heads, gate)
         self._kind_of: Ints | None = None
-        # By class: its kind as a number, and its amounts.
+        # By room of classes, in columns: its kind as a number, and its amounts.
         self._asks: Ints | None = None
         self._larger: dict[int, Flags] = {}
         self._cost_per_s: Floats | None = None
@@ -110,6 +110,7 @@ class Admission:
         order, bounds = sorted_groups(group_rows([group, account, sharer])[1])
         places, rows, first = places[order], rows[order], order[bounds[:-1]]
         class_of = self.classes.of_job[rows]
+        listed: list[int] = class_of.tolist()
         whose = zip(*(column[first].tolist() for column in (group, account, sharer)), strict=True)
         for (begin, end), (number, owner, taker) in zip(pairwise(bounds), whose, strict=True):
             if streams and number != last:
@@ -117,7 +118,7 @@ class Admission:
                 streams = []
             last = number
             here = slice(begin, end)
-            streams.append(Stream(owner, taker, places[here], class_of[here]))
+            streams.append(Stream(owner, taker, places[here], class_of[here], listed[here]))
             streams[-1].may_claim = self.clearer.may_claim(owner)
             if self.gate.has_budgets:
                 streams[-1].cost_s = self._costs_s(rows[here], class_of[here])
@@ -186,12 +187,14 @@ class Admission:
             return self._larger[room]
         if self._asks is None:
             kinds = dict[Request, int]()
-            asks = map(kind_and_amounts, self.classes.requests)
+            first = np.unique(self.classes.room, return_index=True)[1].tolist()
+            asks = (kind_and_amounts(self.classes.requests[row]) for row in first)
             rows = [(kinds.setdefault(kind, len(kinds)), *amounts) for kind, amounts in asks]
-            self._asks = np.array(rows, dtype=np.int64)
-        is_kin = self._asks[:, 0] == self._asks[class_row, 0]
-        larger = flags(is_kin & (self._asks >= self._asks[class_row]).all(axis=1))
-        return self._larger.setdefault(room, larger)
+            self._asks = ints(np.array(rows)).reshape(len(rows), -1).T
+        larger = flags(self._asks[0] == self._asks[0, room])
+        for amounts in self._asks[1:]:
+            larger &= amounts >= amounts[room]
+        return self._larger.setdefault(room, flags(larger[self.classes.room]))
 
     def _is_allowed(self, row: int, request: Request) -> bool:
         waiting = self.board.snapshot.waiting

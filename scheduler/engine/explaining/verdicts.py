@@ -36,14 +36,18 @@ _BY_BOARD = [check for check in CHECKS if not check.by_account]
 def rule_out(board: Board, classes: Classes) -> dict[int, Verdict]:
     """Classes that cannot start whatever becomes free, by class, highest precedence first."""
     verdicts = {}
-    checks = [check for check in CHECKS if check.rules_out]
+    # Where no queue is paused, queues rule nobody out.
+    is_paused = bool(board.snapshot.queue_is_paused.any())
+    checks = [check for check in CHECKS if check.rules_out and (is_paused or not check.by_queue)]
     known: dict[tuple[int, WaitReason], Sequence[Finding]] = {}
+    rooms = classes.room.tolist()
     for class_row, request in enumerate(classes.requests):
-        case, room = Case(board, request, class_row), int(classes.room[class_row])
+        room = rooms[class_row]
         for check in checks:
             findings = None if check.by_queue else known.get((room, check.reason))
             if findings is None:
-                findings = known[room, check.reason] = findings_of(check, case)
+                findings = findings_of(check, Case(board, request, class_row))
+                known[room, check.reason] = findings
             if findings:
                 verdict = Verdict(check.reason, findings[0].facts)
                 verdicts[class_row] = _in_queue(board, verdict, request)
@@ -159,7 +163,10 @@ def _tell_accounts(
     for _, at in rows_by_group(pair_of):
         rows = asked[at]
         class_row = int(class_of[rows[0]])
-        case = Case(board, classes.requests[class_row], class_row, left[rows], gate=gate)
+        request = classes.requests[class_row]
+        if not gate.has_budgets and gate.over_quota(request, int(account[rows[0]])) is None:
+            continue
+        case = Case(board, request, class_row, left[rows], gate=gate)
         told.tell_all(rows, _verdicts(case, _BY_ACCOUNT))
 
 

@@ -15,7 +15,7 @@ from scheduler.engine.plan import Resize, Start, Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.claiming import take_cleared
 from scheduler.engine.preempting.lending.reclaiming import Claim, Reclaiming, Side
-from scheduler.engine.preempting.resizing import Elastic
+from scheduler.engine.preempting.resizing import Elastic, may_resize
 from scheduler.engine.preempting.targeting import Targeting
 from scheduler.engine.shaping.sizes import least_size
 from scheduler.engine.sharing.quota import Gate
@@ -148,7 +148,7 @@ class Clearer:
     ) -> Cleared | None:
         """Let elastic jobs of lower tiers give nodes back for it, if the policy resizes."""
         board, running = self._board, self._board.snapshot.running
-        if not self._policy.resizes or running is None:
+        if running is None or not may_resize(running, self._policy):
             return None
         if self._elastic is None:
             self._elastic = Elastic(board, running, self._policy)

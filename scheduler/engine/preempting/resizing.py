@@ -235,6 +235,11 @@ class Elastic:
         return tuple(found)
 
 
+def may_resize(running: Running, policy: Policy) -> bool:
+    """Whether there is any job that could do with another number of nodes."""
+    return policy.resizes and bool(running.jobs.nodes_min.any())
+
+
 def grow_jobs(
     board: Board, policy: Policy, crowded: Flags, leaving: Sequence[int], gate: Gate
 ) -> list[Resize]:
@@ -243,7 +248,7 @@ def grow_jobs(
     The jobs `leaving` are stopped or shrunk in this cycle already. `gate`: what accounts may hold.
     """
     running = board.snapshot.running
-    if not policy.resizes or running is None or not len(running.jobs):
+    if running is None or not may_resize(running, policy):
         return []
     elastic = Elastic(board, running, policy)
     elastic.is_open &= ~np.isin(elastic.jobs.id, leaving)

@@ -219,8 +219,9 @@ class Targeting:
             able = is_capable(board, shape, board.offered_gpus) & board.snapshot.nodes.takes_work
             self._able[shape] = without_avoided(board, shape, flags(able))
         is_open = flags(self._able[shape] & ~self._is_kept)
-        is_open[taken] = False
-        return flags(is_open)
+        if len(taken):
+            is_open[taken] = False
+        return is_open
 
     def _wanted(self, shape: Request) -> tuple[tuple[Ints, int], ...]:
         """GPUs, cpus and memory: free by node, and needed."""

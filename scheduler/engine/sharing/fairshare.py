@@ -59,6 +59,8 @@ class Shares:
         table = _held(snapshot)
         table[:, 0] += np.rint(past_gpus * MICRO_PER_GPU).astype(np.int64)
         self.taken: list[list[int]] = self.tree.roll_up(table).tolist()
+        # Scores as they are: most turns pass without a start.
+        self._score: dict[int, float] = {}
 
     def scores(self, sharer: int) -> Scores:
         """Of the account and those above it, the root's first; empty for no account."""
@@ -70,12 +72,17 @@ class Shares:
             taken = self.taken[row]
             for axis in range(3):
                 taken[axis] += need[axis]
+            self._score.pop(row, None)
 
     def score(self, row: int) -> float:
         """Dominant share over weight, the least is next."""
-        gpus, cpus, memory = self.taken[row]
-        per_gpu, per_cpu, per_mib = self._parts
-        return max(gpus * per_gpu, cpus * per_cpu, memory * per_mib) / self._weight[row]
+        found = self._score.get(row)
+        if found is None:
+            gpus, cpus, memory = self.taken[row]
+            per_gpu, per_cpu, per_mib = self._parts
+            found = max(gpus * per_gpu, cpus * per_cpu, memory * per_mib) / self._weight[row]
+            self._score[row] = found
+        return found
 
     def line_up(self, group: Ints, sharers: Ints, needs: Ints, by_age: Flags) -> Ints:
         """The order in which jobs would start if all of them fitted, as positions.

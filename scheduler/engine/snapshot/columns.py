@@ -62,11 +62,11 @@ def stable_order(values: Ints) -> Ints:
 
 
 def running_sum(values: Column, group: Ints) -> Column:
-    """Sum of `values` so far within each run of equal `group`."""
-    total = np.cumsum(values)
+    """Sum of `values` so far within each run of equal `group`; of a table, row by row."""
+    total = np.cumsum(values, axis=-1)
     first = np.flatnonzero(np.diff(group, prepend=NONE))
-    before = total[first] - values[first]
-    return total - np.repeat(before, np.diff(np.append(first, len(group))))
+    before = total[..., first] - values[..., first]
+    return np.asarray(total - np.repeat(before, np.diff(np.append(first, len(group))), axis=-1))
 
 
 class Table:

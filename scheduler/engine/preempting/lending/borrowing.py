@@ -68,6 +68,8 @@ class Borrowed:
         # first, anybody may run on what is borrowed.
         self._gone_milli: dict[tuple[int, int], int] = {}
         self._reach: dict[tuple[int, int], int] = {}
+        # By level, the accounts of which anybody did at first.
+        self._had_any: list[set[int]] = []
 
     def update(self, may_go: Flags, is_gone: Flags) -> None:
         """As things are now."""
@@ -101,6 +103,9 @@ class Borrowed:
         borrows = ints([*(self._cohorts.borrows(row) for row in range(len(self._cohorts.own))), 0])
         found = borrowed_by_level(self._levels, borrows, may_go, is_gone, self._held, self._age)
         self.by_level = [level.tolist() for level in found]
+        self._had_any = [
+            set(column[level].tolist()) for column, level in zip(self._levels, found, strict=True)
+        ]
         for job in np.flatnonzero(is_gone).tolist():
             for level, column in enumerate(self._levels):
                 self._note_gone(level, int(column[job]), self._milli[job])
@@ -116,7 +121,9 @@ class Borrowed:
         below = self.by_level[level + 1] if level + 1 < len(self._levels) else mine
         ends_here, may_go = self._ends_here[level], self._may_go
         left = self._cohorts.borrows(account) - self._gone_milli.get(where, 0)
-        reach, upto = self._reach.get(where, len(jobs)), 0
+        reach, upto = self._reach.get(where), 0
+        if reach is None:
+            reach = len(jobs) if account in self._had_any[level] else 0
         for at, job in enumerate(jobs):
             if left <= 0 and at >= reach:
                 break

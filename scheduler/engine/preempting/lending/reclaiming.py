@@ -100,6 +100,8 @@ class Reclaiming:
         self._age: Ints = ints(np.argsort(by_age))
         self._milli: dict[Scope, Ints] = {}
         self._borrowed: dict[Scope, Borrowed] = {}
+        # How many had left and had been charged when that was last brought up to date.
+        self._moment: dict[Scope, tuple[int, int]] = {}
         self._found: dict[Side, Takers] = {}
 
     def may_claim(self, account: int) -> bool:
@@ -136,7 +138,10 @@ class Reclaiming:
             cohorts, milli = self._gate.cohorts[scope], self._milli_of(scope)
             self._borrowed[scope] = Borrowed(cohorts, self._levels, milli, self._age)
         borrowed, targeting = self._borrowed[scope], self._targeting
-        borrowed.update(targeting.may_go, targeting.is_gone)
+        moment = targeting.departures, len(self._gate.cohorts[scope].charged)
+        if self._moment.get(scope) != moment:
+            borrowed.update(targeting.may_go, targeting.is_gone)
+            self._moment[scope] = moment
         takers = self._found.get(side)
         if takers is None:
             nobodys = flags((self._jobs.account == NONE) & (self._milli_of(scope) > 0))

@@ -103,9 +103,9 @@ class Cheapest:
 
     def _price(self, node: int, need: Need) -> tuple[float, list[int]] | None:
         """What room for so much costs there and who has to go for it; None for never."""
-        gpus, cpus, mib = (
-            float(wanted - free[node]) for wanted, free in zip(need, self._free, strict=True)
-        )
+        free_gpus, free_cpus, free_mib = self._free
+        gpus, cpus = float(need[0] - free_gpus[node]), float(need[1] - free_cpus[node])
+        mib = float(need[2] - free_mib[node])
         price, victims = 0.0, list[int]()
         if gpus <= 0 and cpus <= 0 and mib <= 0:
             return price, victims

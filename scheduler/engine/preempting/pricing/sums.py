@@ -20,7 +20,7 @@ Exit: TypeAlias = tuple[int, float, float, float, float]
 
 # Prices are whole thousandths, so that sums do not depend on the order of adding up.
 _GRAIN = 1000.0
-# Nodes that are summed up one by one; beyond, all are at once.
+# Shares whose nodes are summed up one by one; beyond, all are at once.
 _FEW = 32
 
 
@@ -49,7 +49,8 @@ class Prices:
     def __init__(self, shares: Shares, price: Floats, left: int) -> None:
         cost = np.rint(price / np.minimum(shares.span, left) * _GRAIN)
         per_gpu = cost / np.maximum(shares.freed[0], 0.5)
-        order = np.lexsort((np.arange(len(cost)), per_gpu, shares.node))
+        # Sorts are stable, so of equal ones the first goes first.
+        order = np.lexsort((per_gpu, shares.node))
         self._job: Ints = ints(shares.job[order])
         self._node: Ints = shares.node
         self._first: Ints = shares.first
@@ -66,13 +67,12 @@ class Prices:
     def update(self, may_go: Flags) -> None:
         """Count only these jobs (rows); equals summing up all nodes anew."""
         chosen = flags(may_go[self._job])
-        nodes = set(self._node[chosen != self._may_go].tolist())
+        nodes = self._node[chosen != self._may_go]
         self._may_go = chosen
         if len(nodes) > _FEW:
-            for amounts, sums in zip(self._amounts, self._sums, strict=True):
-                sums[:] = running_sum(floats(np.where(chosen, amounts, 0)), self._node)
+            self._sums = running_sum(self._amounts * chosen, self._node)
             return
-        for node in nodes:
+        for node in set(nodes.tolist()):
             here = slice(int(self._first[node]), int(self._first[node + 1]))
             np.cumsum(self._amounts[:, here] * chosen[here], axis=1, out=self._sums[:, here])
 
