@@ -119,8 +119,11 @@ def close_months() -> int:
 
 @shared_task
 def reconcile_books() -> bool:
-    """Nightly: whether what was measured, booked, billed and shown still ties together."""
-    return books.reconcile_books(now=timezone.now()).holds
+    """Nightly: budgets count what the ledger says; then, whether what was measured, booked, billed
+    and shown still ties together."""
+    now = timezone.now()
+    books.true_up_budgets(now=now)
+    return books.reconcile_books(now=now).holds
 
 
 @shared_task

@@ -20,7 +20,8 @@ from portal.torture.history import Row
 
 _TABLES = (
     "job attempt placement allocation device node devicesegment usageentry jobevent nodeevent "
-    "logchunk submitkey account quota budget budgethold booking outboundmail"
+    "logchunk submitkey account quota budget budgethold budgettrueup booking "
+    "outboundmail"
 ).split()
 # Wide, and no invariant looks at them.
 _LEFT_OUT = frozenset({"spec", "standing", "code_patch", "triage"})

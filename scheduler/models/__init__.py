@@ -54,6 +54,7 @@ from scheduler.models.money.files import ReportFile
 from scheduler.models.money.previews import PricePreview
 from scheduler.models.money.schedules import ReportDelivery, ReportSchedule
 from scheduler.models.money.terms import GuaranteeSpan, PoolTerms, Recovery, TermsDecision
+from scheduler.models.money.true_ups import BudgetTrueUp
 from scheduler.models.queues import PoolRule, Queue
 from scheduler.models.requesting import (
     GrantNotice,
@@ -97,6 +98,7 @@ __all__ = [
     "Budget",
     "BudgetAlert",
     "BudgetHold",
+    "BudgetTrueUp",
     "Claim",
     "CostKind",
     "CycleRecord",

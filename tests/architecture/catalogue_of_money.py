@@ -95,6 +95,11 @@ PROMISED: dict[str, str] = {
     "test_a_budget_commits_the_worst_case_and_is_trued_up_once services/test_budgets::"
     "test_a_start_commits_its_price_and_its_end_spends_what_was_charged services/test_budgets::"
     "test_a_refunded_attempt_spends_nothing",
+    "budgets: actual is the ledger's, limits are trued up to it": "services/test_true_ups::"
+    "test_a_price_that_was_restated_moves_what_is_spent_once services/test_true_ups::"
+    "test_what_ends_while_a_run_counts_is_counted_once reports/test_golden_month::"
+    "test_budgets_come_to_what_the_ledger_says services/test_true_ups::"
+    "test_without_a_price_it_is_said_and_counts_as_soon_as_there_is_one",
     "requests: routing, less, denial, question, versions": "services/test_request_routing::"
     "test_every_row_of_the_table services/test_requests::test_less_and_shorter_is_approved_in_part "
     "services/test_requests::test_a_question_stops_the_clock_and_an_answer_goes_back_to_who_asked "

@@ -191,3 +191,22 @@ EXACT_SUMS = {
 # The sum is 250.628333333, so 250.63 is billed. The floors 128.66 + 109.29 + 12.66 leave two cents,
 # which go to the largest fractions of a cent: speech (.997) and the platform (.667).
 CENTS = {"team:1": 12_866, "team:2": 10_930, PLATFORM: 1_267}
+
+
+# Budgets of the month, in EUR and in GPU-seconds that were charged directly, shares left out.
+BUDGETS = {
+    # vision's money: its statement, 128.66 after rounding
+    "vision": "128.66",
+    # both teams: 128.66 + 109.30
+    "org": "237.96",
+    # speech's hours: 7 200 + 30 on h100, 172 800 on a100, 3 600 on l40
+    "speech": 183_630,
+    # speech's project from 15 February on: 10 for a2, and its idle shares of 15 to 26 February,
+    # 12 x 3 323 s, and of the 27th, 3 185 s: 12 x 0.0923055556 + 0.0884722222
+    "speech late": "11.1961388894",
+    # vision's project from 15 February on: a1 04:10 h and a3 3 h on h100, 30 s before a3, a6 25 h
+    "vision late": 115_830,
+}
+# vision's money when 20 February was over: 15.333333332 + 35.833333335 of a1 and a3, -5.005 by
+# hand; nobody of vision had used l40 by then, so its idle time was speech's.
+VISION_BY_THE_21ST = "46.161666667"

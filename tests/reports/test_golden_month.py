@@ -18,13 +18,16 @@ import pytest
 from accounts.services import appoint_bookkeeper
 from scheduler.ledger.entries import PLATFORM
 from scheduler.ledger.exact import gpu_hours
-from scheduler.models import LedgerEntry, Statement
-from scheduler.selectors.books.catalogue import open_report
+from scheduler.models import Budget, LedgerEntry, Statement
+from scheduler.money import from_steps
+from scheduler.selectors.books.catalogue import REPORTS, open_report
 from scheduler.selectors.books.focus import focus_rows
 from scheduler.selectors.books.frame import Ask
 from scheduler.services import books
+from scheduler.services.sharing.budgets import set_budget
 from tests.ledger.golden import (
     BOOKED,
+    BUDGETS,
     CAPACITY,
     CENTS,
     EXACT_SUMS,
@@ -32,8 +35,10 @@ from tests.ledger.golden import (
     PRICES,
     SPEECH,
     VISION,
+    VISION_BY_THE_21ST,
+    at,
 )
-from tests.ledger.golden_rows import MONTH, SLUGS, close_golden, fill_golden, lose_a3
+from tests.ledger.golden_rows import MONTH, SLUGS, close_golden, fill_golden, lose_a3, moment
 from tests.reports.workbook import cells_of
 
 pytestmark = pytest.mark.django_db
@@ -54,8 +59,11 @@ def clerk(root, finance):
 
 
 @pytest.fixture
-def golden(root, clerk, project, other_project):
-    fill_golden(root, clerk, {VISION: project, SPEECH: other_project})
+def golden(request, root, clerk, project, other_project):
+    if "budgets" not in request.fixturenames:
+        fill_golden(root, clerk, {VISION: project, SPEECH: other_project})
+    else:
+        request.getfixturevalue("budgets")
     return close_golden(root)
 
 
@@ -161,6 +169,51 @@ def test_statements_and_focus_are_the_cents(root, golden, team, other_team):
     for row in rows:
         billed[row[invoice]] = billed.get(row[invoice], Decimal(0)) + Decimal(row[cost])
     assert sorted(billed.values()) == sorted(Decimal(units) / 100 for units in CENTS.values())
+
+
+@pytest.fixture
+def budgets(root, clerk, project, other_project):
+    """Set before the story's first day, in `golden.BUDGETS`' order; trued up by the close."""
+    fill_golden(root, clerk, {VISION: project, SPEECH: other_project})
+    half, hours, money = at("15"), {"gpu_hours": 100}, {"amount": Decimal(200)}
+    made = {}
+    for name, owner, begin, limit in (
+        ("vision", project.team, at("1"), money),
+        ("org", None, at("1"), money),
+        ("speech", other_project.team, at("1"), hours),
+        ("speech late", other_project, half, money),
+        ("vision late", project, half, hours),
+    ):
+        made[name] = set_budget(
+            actor=root, owner=owner, valid_from=moment(begin), valid_until=moment(at("29")),
+            now=moment(at("1")), **limit,
+        ).pk  # fmt: skip
+    return made
+
+
+def test_budgets_come_to_what_the_ledger_says(root, budgets, client, read):
+    for way in WAYS:
+        rows = {int(row["budget"]): row for row in read(way, "budget-actual")}
+        for name, pk in budgets.items():
+            in_hours = isinstance(BUDGETS[name], int)
+            shown = rows[pk]["actual_gpu_seconds" if in_hours else "actual_amount"]
+            assert decimal(shown) == Decimal(BUDGETS[name]), (way, name)
+    _, sheet = open_report(root, "budget-actual", Ask(MONTH))
+    assert all(check.holds for check in sheet.checks), sheet.checks
+    for name, pk in budgets.items():
+        budget = Budget.objects.get(pk=pk)
+        spent = from_steps(budget.spent) if budget.is_money else budget.spent
+        assert abs(spent - Decimal(BUDGETS[name])) < Decimal("0.0000001"), name
+
+
+def test_a_budget_counts_an_open_month_as_its_close_would_rate_it(root, budgets):
+    books.true_up_budgets(now=moment(at("21")))
+    _, sheet = open_report(root, "budget-actual", Ask(MONTH, now_s=at("21")))
+    rows = {row.cells[0]: row.cells for row in sheet.rows(0)}
+    names = [column.name for column in REPORTS["budget-actual"].columns]
+    found = dict(zip(names, rows[budgets["vision"]], strict=True))
+    assert found["actual_amount"] == Decimal(VISION_BY_THE_21ST)
+    assert all(check.holds for check in sheet.checks), sheet.checks
 
 
 BY_DAYS = ("capacity", "quota-use", "job-cost", "unit-cost", "usage-lines", "segments")

@@ -1,24 +1,37 @@
-"""F20 on generated histories: never more committed and spent than there is, released once each."""
+"""F20 on generated histories: never more committed and spent than there is, released once each,
+and what is spent is what the ledger says whenever it was asked.
+"""
 
 from __future__ import annotations
 
+import math
 import random
+from bisect import bisect_right
 from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 from django.db import transaction
 
+from accounts.models import Rate
 from accounts.services import set_rate
-from scheduler.models import Attempt, Budget, BudgetHold, UsageEntry
+from scheduler.models import (
+    Attempt,
+    Budget,
+    BudgetHold,
+    BudgetTrueUp,
+    DeviceSegment,
+    UsageEntry,
+)
 from scheduler.money import steps_per_s
 from scheduler.services.attempts import abandon_placements, locked_live_attempt
+from scheduler.services.books import true_up_budgets
 from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.placing import PlacedOn, Start, start_attempts
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.committing import settle_budgets
 from scheduler.services.stopping import request_stop
-from scheduler.states import EndReason
+from scheduler.states import END_RULES, EndReason
 from tests import scenes
 from tests.scenes import MODEL, NOON, TOKEN, at, submit
 
@@ -37,7 +50,7 @@ class History:
     """Starts, ends of every kind, prices that change and budgets that are raised and lowered."""
 
     def __init__(self, seed: int, root, team, project) -> None:
-        self.draws = random.Random(seed)
+        self.draws, self.asks = random.Random(seed), random.Random(-seed - 1)
         self.root, self.team, self.project = root, team, project
         self.now_s = 0
         self.cluster = scenes.build_cluster(root, nodes=2, gpus=3)
@@ -68,6 +81,9 @@ class History:
         else:
             self.limit += 2
             self.give(self.team, self.limit)
+        if self.asks.random() < 0.3:
+            true_up_budgets(now=at(self.now_s))
+            check_against_segments(self.is_money, self.now_s)
         watch_budgets(now=at(self.now_s))
 
     def _start(self) -> None:
@@ -105,14 +121,39 @@ def check(history: History) -> None:
         open_holds = [one for one in holds if one.settled_at is None]
         assert budget.committed_s == sum(one.gpu_seconds for one in open_holds)
         assert budget.committed_money == sum(one.money for one in open_holds)
-        assert budget.spent_s == sum(one.spent_s or 0 for one in holds)
-        assert budget.spent_money == sum(one.spent_money or 0 for one in holds)
-        assert budget.committed + budget.spent <= budget.limit
+        moves = list(BudgetTrueUp.objects.filter(budget=budget))
+        settled_s = sum(one.spent_s or 0 for one in holds)
+        settled = sum(one.spent_money or 0 for one in holds) if budget.is_money else settled_s
+        assert budget.spent == settled + sum(one.difference for one in moves)
+        trued = sum(one.difference for one in moves)
+        # What lies above the limit is what the ledger charged beyond what ends had counted.
+        assert budget.committed + budget.spent <= budget.limit + max(0, trued)
         live = set(Attempt.objects.filter(ended_at__isnull=True).values_list("pk", flat=True))
         assert {one.attempt_id for one in open_holds} == live
         for one in holds:
             if one.settled_at is not None:
                 _check_settled(one, is_money=budget.is_money)
+
+
+def check_against_segments(is_money: bool, now_s: int) -> None:
+    """Second by second from the segments of what has ended, with the price of each second; what
+    the platform pays for is in no budget."""
+    prices = sorted(Rate.objects.values_list("valid_from", "pk", "price_per_gpu_hour"))
+    began = [math.ceil(moment.timestamp()) for moment, _, _ in prices]
+    seconds, steps = 0, 0
+    until_s = int(at(now_s).timestamp())
+    held = DeviceSegment.objects.filter(
+        attempt__ended_at__isnull=False, bucket__in=("run", "overhead")
+    ).values_list("start_s", "end_s", "attempt__end_reason")
+    for start_s, end_s, reason in held:
+        if END_RULES[EndReason(reason)].billable:
+            ended_s = end_s or until_s
+            seconds += ended_s - start_s
+            for second in range(start_s, ended_s):
+                steps += steps_per_s(prices[bisect_right(began, second) - 1][2])
+    for budget in Budget.objects.all():
+        # Lines round their hours to nine places, so amounts to a few steps.
+        assert abs(budget.spent - (steps if is_money else seconds)) <= (40 if is_money else 0)
 
 
 def _check_settled(hold: BudgetHold, *, is_money: bool) -> None:

@@ -34,7 +34,8 @@ def test_sound_books_hold_and_only_bookkeepers_are_told(root, yard, alice, opera
     assert run.holds, broken(run)
     assert [check["slug"] for check in run.checks] == [
         *("partition", "attribution", "partition", "attribution"),
-        *("chain", "anchors", "balance", "lines", "statements", "reports", "recount"),
+        *("chain", "anchors", "balance", "lines", "statements", "reports", "budgets"),
+        "recount",
     ]
     assert reconciliation(root) == run
     for person in (alice, operator):

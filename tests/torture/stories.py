@@ -117,9 +117,14 @@ class Story:
                 {"id": 6, "enforcement": "reserve", "gpu_seconds": 100, "carried": 40,
                  "committed_s": 0, "spent_s": 90, "money": None},
                 {"id": 7, "enforcement": "reserve", "gpu_seconds": None, "carried": 0,
-                 "money": 900, "committed_money": 400, "spent_money": 500},
+                 "money": 900, "committed_money": 400, "spent_money": 505},
             ],
             "budgethold": [{"id": 1, "attempt_id": 12, "budget_id": 6, "settled_at": 201.0}],
+            # What the ledger charged more is no start that was let through.
+            "budgettrueup": [
+                {"id": 1, "budget_id": 7, "is_opening": True, "difference": 50},
+                {"id": 2, "budget_id": 7, "is_opening": False, "difference": 5},
+            ],
             "booking": [{"id": 1, "from_at": 100.0, "until_at": 110.0, "closed_as": "released"}],
             "outboundmail": [
                 {"id": 1, "sent_at": 101.0, "given_up_at": None, "not_before": 100.0,

@@ -86,7 +86,11 @@ def _most_at_once(spans: Iterable[tuple[float, float | None]]) -> int:
 
 
 def budgets_hold(evidence: Evidence) -> Iterator[str]:
-    """I12: used and reserved stay within a budget that reserves; every hold is settled once."""
+    """I12: used and reserved stay within a budget that reserves; every hold is settled once.
+
+    What a true-up added is no use that anybody let through: the ledger charged more than that.
+    """
+    trued = evidence.grouped("budgettrueup", "budget_id")
     for budget in evidence.rows("budget"):
         if budget["enforcement"] != "reserve":
             continue
@@ -95,6 +99,8 @@ def budgets_hold(evidence: Evidence) -> Iterator[str]:
             if budget[limit] is None:
                 continue
             used = budget[f"committed_{measure}"] + budget[f"spent_{measure}"]
+            moves = [one for one in trued.get(budget["id"], []) if not one["is_opening"]]
+            used -= max(0, sum(one["difference"] for one in moves))
             over = used > budget[limit]
             yield f"budget {budget['id']}: {used} of {budget[limit]} {limit}" if over else ""
     attempts = evidence.by_id("attempt")

@@ -69,6 +69,7 @@ class Command(BaseCommand):
             raise CommandError(refused.detail) from None
 
     def _reconcile(self) -> None:
+        books.true_up_budgets()
         run = books.reconcile_books()
         for check in run.checks:
             held = "holds" if check["holds"] else f"does not hold: {check['words']}"

@@ -28,7 +28,8 @@ class Place:
 class Scope:
     """`is_all`: every account; else the teams whose costs the viewer may see, and own jobs.
 
-    People are named to who leads their team (`led`), to administrators and auditors.
+    People are named to who leads their team (`led`), to administrators and auditors. `parents`:
+    teams that lie below another, with that one.
     """
 
     viewer: User
@@ -39,6 +40,7 @@ class Scope:
     led: frozenset[int]
     places: Mapping[str, Place] = field(default_factory=dict)
     team_ids: Mapping[str, int] = field(default_factory=dict)
+    parents: tuple[tuple[int, int], ...] = ()
     shelf: Shelf | None = None
 
     def books(self, period: str) -> Books:
@@ -93,11 +95,14 @@ def scope_of(viewer: User, shelf: Shelf | None = None) -> Scope:
     led = None if is_all else team_ids_for(viewer, "manage_team")
     places: dict[str, Place] = {"platform": Place("platform", "platform")}
     team_ids: dict[str, int] = {}
+    parents: dict[int, int] = {}
     rows = Team.objects.order_by("pk").values_list(
-        "pk", "slug", "projects__pk", "projects__slug", named=False
+        "pk", "slug", "parent_id", "projects__pk", "projects__slug", named=False
     )
-    for pk, slug, project, name in rows:
+    for pk, slug, parent, project, name in rows:
         team_ids[slug] = pk
+        if parent is not None:
+            parents[pk] = parent
         places.setdefault(f"team:{pk}", Place(f"team:{pk}", slug))
         if project is not None:
             key = f"team:{pk}/project:{project}"
@@ -112,5 +117,6 @@ def scope_of(viewer: User, shelf: Shelf | None = None) -> Scope:
         led=frozenset() if is_all else every if led is None else led,
         places=places,
         team_ids=team_ids,
+        parents=tuple(parents.items()),
         shelf=shelf,
     )

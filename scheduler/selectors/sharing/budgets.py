@@ -21,7 +21,10 @@ from scheduler.selectors.sharing.reckoning import (
     Standing,
     daily_uses,
     foresee,
+    said_of,
+    true_up_of,
     with_standings,
+    with_true_ups,
 )
 
 _S_PER_HOUR = 3600
@@ -31,12 +34,16 @@ MOST_FORESEEN = 20
 
 @dataclass(frozen=True, slots=True)
 class BudgetView:
-    """A budget with what it comes to; `foresight` is None for a period that does not run."""
+    """A budget with what it comes to; `foresight` is None for a period that does not run.
+
+    `said`: what its last comparison with the ledger found.
+    """
 
     budget: Budget
     standing: Standing
     foresight: Foresight | None
     alerts: tuple[BudgetAlert, ...]
+    said: tuple[str, ...] = ()
 
     def amount(self, figure: int) -> Decimal:
         """A figure of it as hours, or as an amount of its currency."""
@@ -94,7 +101,7 @@ def budget_views(
     told = BudgetAlert.objects.filter(budget=OuterRef("pk"), version=OuterRef("version")).order_by()
     alerts = as_rows(told, "id", "threshold", "at")
     asked = asked.select_related("account__team", "account__project__team")
-    rows = with_standings(asked.annotate(told=alerts), now=now)
+    rows = with_standings(with_true_ups(asked.annotate(told=alerts)), now=now)
     running = [one for one, _ in rows if one.valid_from <= now < one.valid_until][:MOST_FORESEEN]
     lately = daily_uses(running, since=now - LOOK_BACK, until=now)
     return [
@@ -105,6 +112,7 @@ def budget_views(
             if budget.pk in lately
             else None,
             _alerts(budget),
+            tuple(said_of(budget, true_up_of(budget))),
         )
         for budget, standing in rows
     ]

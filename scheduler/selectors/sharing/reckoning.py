@@ -5,16 +5,17 @@ All figures are whole numbers in the budget's own measure: GPU-seconds, or steps
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from django.db.models import IntegerField, OuterRef, QuerySet, Sum, Value
+from django.db.models import IntegerField, OuterRef, QuerySet, Subquery, Sum, Value
 
 from accounts.models.rows import as_rows, moment_in, rows_in
-from scheduler.models import Budget, BudgetHold, UsageEntry
-from scheduler.money import steps_per_s
+from scheduler.models import Budget, BudgetHold, BudgetTrueUp, Enforcement, UsageEntry
+from scheduler.money import from_steps, steps_per_s
 from scheduler.selectors.sharing.days import DayStart
 from scheduler.selectors.sharing.reach import below
 
@@ -156,3 +157,73 @@ def _charged(budget: Budget, since: datetime, until: datetime) -> QuerySet[Any, 
         .values_list("whose", "day", "unit_price")
         .annotate(s=Sum("gpu_seconds"))
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TrueUp:
+    """The last time a budget was held against the ledger; see `BudgetTrueUp`.
+
+    `moved`: by how much all true-ups together have moved what is spent, in the budget's measure.
+    """
+
+    until: datetime
+    settled: int
+    rated: Mapping[str, tuple[int, str]]
+    unpriced: Sequence[tuple[str, str, str, int]]
+    moved: int
+
+
+_LAST = ("until_s", "settled", "rated", "unpriced")
+
+
+def with_true_ups(budgets: QuerySet[Budget]) -> QuerySet[Any]:
+    """Budgets with what `true_up_of` reads; no statement more."""
+    compared = BudgetTrueUp.objects.filter(budget=OuterRef("pk"), is_opening=False)
+    last = compared.order_by("-pk")[:1]
+    moved = compared.order_by().values("budget").annotate(sum_=Sum("difference")).values("sum_")
+    return budgets.annotate(true_up_=as_rows(last, *_LAST), trued_=Subquery(moved))
+
+
+def true_up_of(budget: Any) -> TrueUp | None:
+    """Of a row of `with_true_ups`; None where it was never compared."""
+    rows = rows_in(budget.true_up_)
+    if not rows:
+        return None
+    until_s, settled, rated, unpriced = rows[0]
+    return TrueUp(
+        until=datetime.fromtimestamp(until_s, UTC),
+        settled=settled,
+        rated=_json(rated),
+        unpriced=_json(unpriced),
+        moved=budget.trued_ or 0,
+    )
+
+
+def _json(value: Any) -> Any:
+    """JSON within JSON: a text on SQLite, a value on PostgreSQL."""
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def said_of(budget: Budget, last: TrueUp | None) -> list[str]:
+    """What the last true-up found and a reader has to know: no price, or more than was kept."""
+    if last is None:
+        return []
+    found = [
+        f"no price for {flavour} ({kind.replace('-', ' ')}) since {day}: "
+        f"{seconds / 3600:.1f} GPU-hours are in no amount. Propose a price from then on."
+        for flavour, kind, day, seconds in last.unpriced
+    ]
+    over = budget.spent + budget.committed - budget.limit
+    if over > 0 and last.moved > 0 and budget.enforcement == Enforcement.RESERVE:
+        found.append(
+            f"{figure_of(budget, over)} over its limit: the ledger charges "
+            f"{figure_of(budget, last.moved)} more than was counted when jobs ended."
+        )
+    return found
+
+
+def figure_of(budget: Budget, figure: int) -> str:
+    """A figure in a budget's measure as people read it."""
+    if budget.is_money:
+        return f"{from_steps(figure):.2f} {budget.currency}"
+    return f"{figure / 3600:.1f} GPU-hours"

@@ -9,6 +9,7 @@ from scheduler.services.books.adjusting import (
     post_adjustment,
     propose_adjustment,
 )
+from scheduler.services.books.budgets.truing import true_up_budgets
 from scheduler.services.books.closing import close_period, correct_period, soft_close_period
 from scheduler.services.books.costs.recovery import set_charging
 from scheduler.services.books.costs.retiring import (
@@ -61,6 +62,7 @@ __all__ = [
     "set_charging",
     "set_share_policy",
     "soft_close_period",
+    "true_up_budgets",
     "try_period",
     "verify_ledger",
 ]

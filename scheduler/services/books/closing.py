@@ -26,6 +26,7 @@ from scheduler.models import (
 )
 from scheduler.services import transitions
 from scheduler.services.books import reading
+from scheduler.services.books.budgets.truing import true_up_after
 from scheduler.services.books.costs.recovery import amortisation
 from scheduler.services.books.costs.refunds import credit_losses
 from scheduler.services.books.counting import Counted, count_month
@@ -53,12 +54,15 @@ def month_of(name: str) -> Month:
 def soft_close_period(
     *, actor: User, period: str, seen: str = "", now: datetime | None = None
 ) -> Period:
-    """Let nobody post by hand in a month any more; usage that comes late still counts.
+    """Let nobody post by hand in a month any more; usage that comes late still counts. Budgets are
+    then held against the ledger.
 
     `seen`: the stamp of the month that was looked at. Raises Conflict if it has changed since.
     """
     require_bookkeeper(actor)
-    return soft_close_month(actor, month_of(period), seen, now or timezone.now())
+    row = soft_close_month(actor, month_of(period), seen, now or timezone.now())
+    true_up_after(f"the soft close of {row.name}", now=now)
+    return row
 
 
 @transaction.atomic
@@ -87,6 +91,7 @@ def close_period(
        meanwhile, and what a close that broke off left behind is dropped by the next one. Of two
        at once the later one goes on and the other one gets Conflict.
     4. In one transaction: entries, rounding, statements, the close itself.
+    5. Budgets are held against the ledger.
 
     A closed month is refused; closing a reopened one posts the differences.
     """
@@ -110,7 +115,9 @@ def close_month(by: User | None, month: Month, seen: str, now: datetime) -> Peri
         drop_lines(row)
     counted = count_month(month, row, keep_lines=is_first)
     _refuse(month, blocking(counted.findings))
-    return _fix(row, counted, by, now)
+    close = _fix(row, counted, by, now)
+    true_up_after(f"the close of {row.name}", now=now)
+    return close
 
 
 def correct_period(

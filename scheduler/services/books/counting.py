@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 from accounts.models import Rate
 from scheduler.ledger.auditing import Audit
 from scheduler.ledger.closing import Tallies, Window, tally
-from scheduler.ledger.costs.spare import share_notes
+from scheduler.ledger.costs.spare import Spare, share_notes
 from scheduler.ledger.findings import Finding
 from scheduler.ledger.periods import Month
+from scheduler.ledger.rating import Held, UsageLine
+from scheduler.ledger.shares import IdlePolicy
 from scheduler.models import Period
 from scheduler.services.books import reading
 from scheduler.services.books.costs.recovery import recover
@@ -37,21 +40,9 @@ def count_month(
 ) -> Counted:
     """Count it; lines are stored only if they are to be kept. `also`: a price as if it held."""
     found, spare = reading.audit_month(month)
-    given = guarantees_in(month)
-    window = Window(
-        start_s=month.start_s,
-        end_s=month.end_s,
-        currency=period.currency,
-        prices=reading.price_list(also),
-        policies=reading.share_policies(month, given),
-    )
     with LineWriter(period, is_on=keep_lines) as writer:
-        tiers = borrowed_in(month, given)
-        held = reading.held_in(month, tiers)
-        held = chain(held, reading.reserved_in(month))
-        tallies, findings = tally(held, spare, window, writer.keep)
+        window, tallies, findings = _rated(month, period, lambda _: spare, writer.keep, also=also)
     notes = share_notes([*spare, *tallies.borne], window.policies, tallies.run_seconds)
-    credit_preempted(month, window, tiers, tallies)
     recovery, remarks = recover(month, period, tallies)
     return Counted(
         audit=found,
@@ -61,3 +52,53 @@ def count_month(
         shares=notes,
         recovery=recovery,
     )
+
+
+def rate_so_far(
+    month: Month,
+    period: Period,
+    *,
+    until_s: int,
+    keep: Callable[[UsageLine], None],
+    look: Callable[[Window, Iterable[Held]], Iterable[Held]],
+) -> Tallies:
+    """A month rated up to a second as its close would rate it; stores nothing.
+
+    `look` sees what was held on its way to being rated. What a close adds from the pools' costs is
+    known only then and is not in it.
+    """
+
+    def spare(window: Window) -> list[Spare]:
+        split = {
+            policy for each in window.policies.values() for policy in (each.idle, each.platform)
+        }
+        return reading.spare_in(month, window.end_s) if split - {IdlePolicy.NONE} else []
+
+    return _rated(month, period, spare, keep, until_s=until_s, look=look)[1]
+
+
+def _rated(
+    month: Month,
+    period: Period,
+    spare_for: Callable[[Window], Iterable[Spare]],
+    keep: Callable[[UsageLine], None],
+    *,
+    also: Rate | None = None,
+    until_s: int | None = None,
+    look: Callable[[Window, Iterable[Held]], Iterable[Held]] = lambda _, held: held,
+) -> tuple[Window, Tallies, list[Finding]]:
+    """What was held, shared out and refunded, by the prices and policies of the month."""
+    given = guarantees_in(month)
+    window = Window(
+        start_s=month.start_s,
+        end_s=month.end_s if until_s is None else min(month.end_s, until_s),
+        currency=period.currency,
+        prices=reading.price_list(also),
+        policies=reading.share_policies(month, given),
+    )
+    spare = spare_for(window)
+    tiers = borrowed_in(month, given)
+    held = look(window, chain(reading.held_in(month, tiers), reading.reserved_in(month)))
+    tallies, findings = tally(held, spare, window, keep)
+    credit_preempted(month, window, tiers, tallies)
+    return window, tallies, findings

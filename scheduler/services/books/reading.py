@@ -89,6 +89,14 @@ def audit_month(month: Month) -> tuple[Audit, list[Spare]]:
     return found, spares.found()
 
 
+def spare_in(month: Month, until_s: int) -> list[Spare]:
+    """What nobody held from the month's begin until a second in it."""
+    spares = Spares(month.start_s, until_s)
+    for _ in _streams(month, spares):
+        pass
+    return spares.found()
+
+
 def _streams(month: Month, spares: Spares) -> Iterator[Segment]:
     """All segments of the month by device and start; what nobody held is counted on the way."""
     ids = list(Device.objects.order_by("pk").values_list("pk", flat=True))

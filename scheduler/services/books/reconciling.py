@@ -14,10 +14,12 @@ from typing import Any
 from django.utils import timezone
 
 from scheduler.ledger.bills import draw_bills
+from scheduler.ledger.budgets.actuals import Actual
 from scheduler.ledger.closing import Posting, entries_of
 from scheduler.ledger.periods import Month, PeriodState
 from scheduler.ledger.segments import IN_SERVICE
-from scheduler.models import Period, PeriodClose, Reconciliation, Statement
+from scheduler.models import Budget, Period, PeriodClose, Reconciliation, Statement
+from scheduler.selectors.books.slugs.actuals import used_of, with_figures
 from scheduler.services.books import reading
 from scheduler.services.books.counting import count_month
 from scheduler.services.books.verifying import (
@@ -67,10 +69,22 @@ def _checks(now: datetime) -> Iterator[tuple[str, str, list[str]]]:
     yield "lines", "lines = entries", _each(closed, lambda period: check_lines(period)[0])
     yield "statements", "jobs = lines = statements = control total", _each(closed, check_statements)
     yield "reports", "ledger = what reports add up to", _each(closed, _reported)
+    yield "budgets", "spent = settled holds + what budgets began with + true-ups", _counters()
     still = [p for p in closed if p.state == PeriodState.CLOSED]
     if still:
         what = f"{still[-1].name}: booked = counted anew from segments"
         yield "recount", what, _recount(Month.parse(still[-1].name), still[-1])
+
+
+def _counters() -> list[str]:
+    """Budgets whose counter is not the sum of what moved it; one statement, in steps of money."""
+    rows = with_figures(Budget.objects.order_by("pk"))
+    return [
+        f"budget {one.budget.pk} counts {one.budget.spent}, what moved it is "
+        f"{one.settled + one.moved}"
+        for one in (used_of(row, Actual()) for row in rows)
+        if one.budget.spent != one.settled + one.moved
+    ]
 
 
 def _each(periods: list[Period], check: Callable[[Period], list[str]]) -> list[str]:

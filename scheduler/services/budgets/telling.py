@@ -14,7 +14,7 @@ from django.db import transaction
 from accounts.models import Role, User
 from accounts.permissions import people_who_can
 from scheduler.models import Budget, BudgetAlert
-from scheduler.money import from_steps
+from scheduler.selectors.sharing.reckoning import figure_of
 from scheduler.services.inbox.telling import News, tell
 from scheduler.states import NoticeKind
 
@@ -77,15 +77,9 @@ def _words(alert: BudgetAlert) -> tuple[str, str, str]:
     elif account.team is not None:
         whose, page = account.team.slug, f"/teams/{account.team.slug}/quota/"
     reached = alert.get_threshold_display()
-    used, limit = _figure(budget, alert.used), _figure(budget, budget.limit)
+    used, limit = figure_of(budget, alert.used), figure_of(budget, budget.limit)
     text = (
         f"{used} of {limit} are used; it holds until {budget.valid_until:%Y-%m-%d}. "
         f"What it does: {budget.get_enforcement_display()}."
     )
     return f"Budget of {whose}: {reached}", text, page
-
-
-def _figure(budget: Budget, figure: int) -> str:
-    if budget.is_money:
-        return f"{from_steps(figure):.2f} {budget.currency}"
-    return f"{figure / 3600:.1f} GPU-hours"

@@ -15,7 +15,16 @@ from typing import Any
 
 from django.db.models import F, Q, QuerySet, Sum
 
-from scheduler.models import Account, Attempt, Budget, BudgetHold, Device, Enforcement, UsageEntry
+from scheduler.models import (
+    Account,
+    Attempt,
+    Budget,
+    BudgetHold,
+    BudgetTrueUp,
+    Device,
+    Enforcement,
+    UsageEntry,
+)
 from scheduler.money import steps_per_s
 from scheduler.services.rows.reading import BuiltOnce
 from scheduler.services.sharing.prices import dearest_steps
@@ -177,7 +186,10 @@ def used_by(entries: QuerySet[UsageEntry]) -> tuple[int, int]:
 
 
 def begin_budget(budget: Budget, *, now: datetime) -> None:
-    """What was used in its period so far is spent; what runs now is held at its worst."""
+    """What was used in its period so far is spent; what runs now is held at its worst.
+
+    What it begins with is on record beside its true-ups, the next of which asks the ledger.
+    """
     ended = UsageEntry.objects.filter(
         below(budget.account, "project"),
         period_start__gte=budget.valid_from,
@@ -192,6 +204,15 @@ def begin_budget(budget: Budget, *, now: datetime) -> None:
         committed_s=sum(hold.gpu_seconds for hold in holds),
         committed_money=sum(hold.money for hold in holds),
     )
+    opening = spent_money if budget.is_money else spent_s
+    if opening:
+        BudgetTrueUp.objects.create(
+            budget=budget,
+            is_opening=True,
+            at=now,
+            until_s=int(now.timestamp()),
+            difference=opening,
+        )
     budget.refresh_from_db()
 
 

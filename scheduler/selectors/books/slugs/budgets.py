@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
-
-from django.db.models import OuterRef, Subquery, Sum
 
 from scheduler.ledger.rating import DAY_S, cut
-from scheduler.ledger.segments import ALLOCATED
-from scheduler.models import Budget, BudgetHold
+from scheduler.models import Budget
 from scheduler.money import from_steps
 from scheduler.selectors.books.frame import (
     Ask,
@@ -26,13 +21,19 @@ from scheduler.selectors.books.frame import (
     sheet_of,
 )
 from scheduler.selectors.books.scope import Scope
-from scheduler.selectors.books.seconds import by_day, within
+from scheduler.selectors.books.slugs.actuals import (
+    Used,
+    claims_of,
+    in_measure,
+    posted,
+    used_of,
+    with_figures,
+)
 from scheduler.selectors.books.spans import end_of
-from scheduler.selectors.sharing.reckoning import daily_uses
+from scheduler.selectors.sharing.reckoning import daily_uses, said_of
 
-_HELD = [str(bucket) for bucket in ALLOCATED]
 _TRAILING_DAYS = 28
-# Budgets of money asked for in one statement; SQLite unites 500 questions at most.
+# Budgets asked for in one statement; SQLite unites 500 questions at most.
 _AT_ONCE = 200
 _HELD_BY = Drill("segments", {"team": "team", "project": "project"}, {"bucket": "allocated"})
 _BUDGETS = (
@@ -58,72 +59,78 @@ _BUDGETS = (
     Column("variance_amount", "Over (+) or under", Form.AMOUNT),
     Column("used_percent", "Used", Form.PERCENT),
     Column("currency", "Currency"),
+    Column("ledger_until", "Ledger until", Form.MOMENT, is_file_only=True),
 )
 
 
 def _budget_actual(ask: Ask, scope: Scope) -> Sheet:
-    """Budgets that are valid in a month. Forecast = actual + committed + what the days left take,
-    each as the mean (lowest, highest) of its weekday in the last 28 days: of seconds as they were
-    held, of money as it was charged."""
+    """Budgets that are valid in a month, each over its whole period.
+
+    Actual is what the ledger says of what has ended: what is posted, what was rated of months that
+    were never closed when the budget was last held against it, and since then what ends charged.
+    Forecast = actual + committed + what the days left take, each as the mean (lowest, highest) of
+    its weekday in the last 28 days, as it was charged.
+    """
     books = scope.books(ask.period)
     window = [datetime.fromtimestamp(s, UTC) for s in (books.month.start_s, books.month.end_s)]
     budgets = [
         budget
-        for budget in Budget.objects.filter(valid_from__lt=window[1], valid_until__gt=window[0])
-        .select_related("account__project", "account__team")
-        .annotate(**_of_holds())
-        .order_by("account__depth", "pk")
+        for budget in with_figures(
+            Budget.objects.filter(valid_from__lt=window[1], valid_until__gt=window[0])
+        ).order_by("account__depth", "pk")
         if _is_shown(budget, ask, scope)
     ]
     now_s = end_of(books, ask)
-    past = by_day(
-        within(now_s - _TRAILING_DAYS * DAY_S, now_s).filter(bucket__in=_HELD),
-        now_s - _TRAILING_DAYS * DAY_S,
-        now_s,
-        "project__team_id",
-        "project_id",
-    )
-    charged = _charged([budget for budget in budgets if budget.is_money], now_s)
-    rows = []
-    for budget in budgets:
-        by_date = charged[budget.pk] if budget.is_money else _held_by(budget, past)
-        rows.append(_budget_row(budget, scope, by_date, now_s))
+    booked = posted(claims_of(budgets, scope.parents))
+    used = [used_of(budget, booked[budget.pk]) for budget in budgets]
+    charged = _charged(budgets, now_s)
+    rows = [_budget_row(one, scope, charged[one.budget.pk], now_s) for one in used]
     return sheet_of(
-        _BUDGETS, rows, ask, _budget_checks(budgets), version=books.version, state=books.state
-    )
+        _BUDGETS, rows, ask, _budget_checks(used), version=books.version, state=books.state,
+        remarks=[words for one in used for words in _remarks(one, scope)],
+    )  # fmt: skip
 
 
-def _of_holds() -> dict[str, Subquery]:
-    """What the holds of a budget add up to: settled and open, in seconds and in money."""
-    found = {}
-    for name, column, is_open in (
-        ("settled_s_", "spent_s", False),
-        ("settled_money_", "spent_money", False),
-        ("open_s_", "gpu_seconds", True),
-        ("open_money_", "money", True),
-    ):
-        holds = BudgetHold.objects.filter(budget=OuterRef("pk")).order_by()
-        if is_open:
-            holds = holds.filter(settled_at__isnull=True)
-        sums = holds.values("budget").annotate(sum_=Sum(column)).values("sum_")
-        found[name] = Subquery(sums)
+def _remarks(used: Used, scope: Scope) -> list[str]:
+    """What a reader has to know of one budget before its figures."""
+    budget = used.budget
+    whose = "/".join(filter(None, _owner(budget, scope))) or "the organisation"
+    name = f"Budget {budget.pk} of {whose}"
+    found = [f"{name}: {words}" for words in said_of(budget, used.last)]
+    if used.last is None and budget.spent:
+        found.append(f"{name} was not held against the ledger yet; that happens every night.")
     return found
 
 
-def _budget_checks(budgets: list[Budget]) -> list[Check]:
-    """Counters against the holds they count; money in its own steps, so that none is rounded."""
+def _budget_checks(used: list[Used]) -> list[Check]:
+    """Counters against what they count, and against the ledger; money in its own steps, so that
+    none is rounded. What was posted since the last true-up shows as a difference until the next."""
     found = []
     for is_money, unit in ((False, "GPU-s"), (True, "steps of money")):
-        own = [budget for budget in budgets if budget.is_money is is_money]
+        own = [one for one in used if one.budget.is_money is is_money]
         if is_money and not own:
             continue
-        actual, held = sum(b.spent for b in own), sum(b.committed for b in own)
-        spent, committed = (
-            sum(getattr(b, f"{name}_{'money' if is_money else 's'}_") or 0 for b in own)
-            for name in ("settled", "open")
-        )
-        found.append(Check("actual equals settled holds", actual, spent, unit))
-        found.append(Check("committed equals open holds", held, committed, unit))
+        compared = [one for one in own if one.last is not None]
+        found += [
+            Check(
+                "what limits count = the ledger",
+                sum(one.budget.spent - one.since for one in compared),
+                sum(max(0, in_measure(one.budget, one.ledger)) for one in compared),
+                unit,
+            ),
+            Check(
+                "actual = settled holds + what it began with + true-ups",
+                sum(one.budget.spent for one in own),
+                sum(one.settled + one.moved for one in own),
+                unit,
+            ),
+            Check(
+                "committed equals open holds",
+                sum(one.budget.committed for one in own),
+                sum(one.held for one in own),
+                unit,
+            ),
+        ]
     return found
 
 
@@ -148,18 +155,8 @@ def _owner(budget: Budget, scope: Scope) -> tuple[str, str]:
     return (account.team.slug if account.team is not None else "", "")
 
 
-def _held_by(budget: Budget, past: Mapping[tuple[Any, ...], int]) -> dict[int, int]:
-    """By day the seconds that the account of a budget of GPU-hours held."""
-    account = budget.account
-    by_date: dict[int, int] = {}
-    for (day, team, project), seconds in past.items():
-        if account.project_id in (None, project) and account.team_id in (None, team):
-            by_date[day] = by_date.get(day, 0) + seconds
-    return by_date
-
-
 def _charged(budgets: list[Budget], now_s: int) -> dict[int, dict[int, int]]:
-    """By budget of money and day the steps that its account was charged."""
+    """By budget and day what its account was charged, in its own measure."""
     today = now_s - now_s % DAY_S
     since, until = (datetime.fromtimestamp(s, UTC) for s in (today - _TRAILING_DAYS * DAY_S, now_s))
     found: dict[int, dict[int, int]] = {}
@@ -173,21 +170,22 @@ def _charged(budgets: list[Budget], now_s: int) -> dict[int, dict[int, int]]:
     return found
 
 
-def _budget_row(budget: Budget, scope: Scope, by_date: dict[int, int], now_s: int) -> Cells:
-    used = None
+def _budget_row(used: Used, scope: Scope, by_date: dict[int, int], now_s: int) -> Cells:
+    budget = used.budget
+    so_far = used.actual + budget.committed
+    share = None
     if budget.limit:
-        share = Decimal(budget.spent + budget.committed) * 100 / budget.limit
-        used = share.quantize(Decimal("0.01"))
+        share = (Decimal(so_far) * 100 / budget.limit).quantize(Decimal("0.01"))
     head = (budget.pk, *_owner(budget, scope), budget.valid_from, budget.valid_until)
-    so_far = budget.spent + budget.committed
     lowest, mean, highest = _forecast(by_date, now_s, int(budget.valid_until.timestamp()))
     forecast = (so_far + lowest, so_far + mean, so_far + highest, so_far + mean - budget.limit)
-    counts = (budget.limit, budget.spent, budget.committed, *forecast)
-    nothing = (None,) * len(counts)
+    nothing = (None,) * 7
+    tail = (share, budget.currency if budget.is_money else "", used.until)
     if budget.is_money:
-        money = (from_steps(each) for each in counts)
-        return (*head, str(budget.enforcement), *nothing, *money, used, budget.currency)
-    return (*head, str(budget.enforcement), *counts, *nothing, used, "")
+        limit, *rest = (from_steps(each) for each in (budget.limit, budget.committed, *forecast))
+        return (*head, str(budget.enforcement), *nothing, limit, used.amount, *rest, *tail)
+    counts = (budget.limit, used.actual, budget.committed, *forecast)
+    return (*head, str(budget.enforcement), *counts, *nothing, *tail)
 
 
 def _forecast(by_date: dict[int, int], now_s: int, until_s: int) -> tuple[int, int, int]:

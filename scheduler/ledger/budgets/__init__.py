@@ -1,0 +1,1 @@
+"""What budgets have used, as the ledger says it."""

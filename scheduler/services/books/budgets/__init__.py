@@ -1,0 +1,1 @@
+"""Budgets held against the ledger."""
