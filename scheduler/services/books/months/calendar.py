@@ -18,6 +18,7 @@ from scheduler.conf import load_conf
 from scheduler.ledger.findings import Finding
 from scheduler.ledger.periods import Month, PeriodState
 from scheduler.models import DeviceSegment, Period
+from scheduler.services.books.budgets.truing import true_up_after
 from scheduler.services.books.closing import close_month, soft_close_month
 from scheduler.services.books.posting import CloseBlocked, period_named
 from scheduler.services.errors import Conflict
@@ -42,6 +43,8 @@ def close_by_calendar(*, now: datetime) -> int:
         if state is PeriodState.OPEN and soft_at is not None and soft_at <= now:
             soft_close_month(None, month, "", now)
             moved += 1
+    if moved:
+        true_up_after("a soft close by the calendar", now=now)
     for month, state in behind:
         close_at = closing.close_at(month)
         is_due = close_at is not None and close_at <= now
