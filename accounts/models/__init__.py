@@ -10,7 +10,7 @@ from accounts.models.grants import (
     TeamUserObjectPermission,
 )
 from accounts.models.projects import Project
-from accounts.models.rates import Rate, RateDecision, RateKind
+from accounts.models.rates import Rate, RateCard, RateDecision, RateKind
 from accounts.models.roles import OrganisationRole, RoleGrant
 from accounts.models.teams import Invitation, Membership, Role, Team
 from accounts.models.tokens import ApiToken
@@ -31,6 +31,7 @@ __all__ = [
     "ProjectGroupObjectPermission",
     "ProjectUserObjectPermission",
     "Rate",
+    "RateCard",
     "RateDecision",
     "RateKind",
     "Role",

@@ -1,4 +1,4 @@
-"""What a GPU-hour costs, by device model and from when on."""
+"""Rate cards: what a GPU-hour costs, for whom, by device model, from when until when."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from decimal import Decimal
 
 from django.conf import settings
 from django.db import models
+from django.db.models.functions import Coalesce
+
+from accounts.models.teams import Team
 
 
 class RateDecision(models.TextChoices):
-    """Only approved rates price anything."""
+    """Only approved rates price anything; drafts wait for their card to be proposed."""
 
+    DRAFT = "draft", "Draft"
     PROPOSED = "proposed", "Proposed"
     APPROVED = "approved", "Approved"
     DECLINED = "declined", "Declined"
@@ -28,15 +32,67 @@ class RateKind(models.TextChoices):
     PLATFORM_SHARE = "platform-share", "share of drained and broken time"
 
 
-class Rate(models.Model):
-    """Price of one GPU-hour of `device_model` from `valid_from` until the next row.
+class RateCard(models.Model):
+    """Rates of one list: the organisation's (`team` is null), or one team's and those below it.
 
-    The empty model is the fallback for devices that have no row of their own. Rows are never
-    edited: a later row ends an earlier one, and of two approved rows for one moment the one that
-    came later (a restatement) holds. `decided_by` is another person than `proposed_by`, except
-    where only one person keeps the books.
+    It lives in `[valid_from, valid_until)`, from its first rate on and for ever where these are
+    null. Its rates count once a second person has approved it.
     """
 
+    name = models.CharField(max_length=64)
+    currency = models.CharField(max_length=3)
+    team = models.ForeignKey(
+        Team, on_delete=models.PROTECT, null=True, blank=True, related_name="rate_cards"
+    )
+    decision = models.CharField(
+        max_length=16, choices=RateDecision.choices, default=RateDecision.DRAFT
+    )
+    valid_from = models.DateTimeField(null=True, blank=True)
+    valid_until = models.DateTimeField(null=True, blank=True)
+    proposed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
+    decided_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["team__slug", "id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(valid_from__isnull=True)
+                | models.Q(valid_until__isnull=True)
+                | models.Q(valid_from__lt=models.F("valid_until")),
+                name="rate_card_ends_after_it_begins",
+            ),
+            # One list, so that whoever asks for it finds one.
+            models.UniqueConstraint(
+                fields=["currency"],
+                condition=models.Q(team__isnull=True),
+                name="one_list_of_rates",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Rate(models.Model):
+    """Price of one GPU-hour of `device_model` in `[valid_from, valid_until)`.
+
+    The empty model is the fallback for devices that have no row of their own. Rows are never
+    edited, but for their end, which the next row of the card, model, kind and priority sets as
+    well. Of approved rows that hold at one moment the one of the higher priority counts, then the
+    one that begins later, then the one that was decided later (a restatement). `decided_by` is
+    another person than `proposed_by`, except where only one person keeps the books. A row without
+    a card is on the organisation's list.
+    """
+
+    card = models.ForeignKey(
+        RateCard, on_delete=models.PROTECT, null=True, blank=True, related_name="rates"
+    )
     device_model = models.CharField(max_length=96, blank=True)
     kind = models.CharField(
         max_length=16, choices=RateKind.choices, default=RateKind.GENERAL, blank=True
@@ -53,22 +109,34 @@ class Rate(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
     )
     decided_at = models.DateTimeField(null=True, blank=True)
-    price_per_gpu_hour = models.DecimalField(max_digits=12, decimal_places=4)
+    price_per_gpu_hour = models.DecimalField(max_digits=18, decimal_places=6)
     currency = models.CharField(max_length=3, default="EUR")
     valid_from = models.DateTimeField()
+    valid_until = models.DateTimeField(null=True, blank=True)
+    priority = models.SmallIntegerField(default=0, db_default=0)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["device_model", "-valid_from"]
+        # On PostgreSQL `rate_without_overlap` excludes what overlaps beside restatements.
         constraints = [
             models.UniqueConstraint(
-                fields=["device_model", "kind", "valid_from"],
+                Coalesce("card", 0),
+                "device_model",
+                "kind",
+                "priority",
+                "valid_from",
                 condition=models.Q(is_restatement=False) & ~models.Q(decision="declined"),
                 name="rate_once_per_model_and_time",
             ),
             models.CheckConstraint(
                 condition=models.Q(price_per_gpu_hour__gte=Decimal(0)),
                 name="rate_not_negative",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(valid_until__isnull=True)
+                | models.Q(valid_from__lt=models.F("valid_until")),
+                name="rate_ends_after_it_begins",
             ),
         ]
 

@@ -17,6 +17,8 @@ from accounts.services.previews import (
     kept_preview,
     preview_as,
 )
+from accounts.services.rate_cards import approve_card, decline_card, draft_card, propose_card
+from accounts.services.rate_ends import end_rate
 from accounts.services.rates import (
     appoint_bookkeeper,
     approve_rate,
@@ -49,6 +51,7 @@ __all__ = [
     "accept_invitation",
     "add_member",
     "appoint_bookkeeper",
+    "approve_card",
     "approve_rate",
     "archive_project",
     "authenticate_token",
@@ -60,10 +63,13 @@ __all__ = [
     "create_project",
     "create_team",
     "create_user",
+    "decline_card",
     "decline_rate",
     "delegate",
+    "draft_card",
     "end_delegation",
     "end_preview",
+    "end_rate",
     "end_service_account",
     "give_role",
     "invite",
@@ -77,6 +83,7 @@ __all__ = [
     "move_team",
     "preview_as",
     "price_reserved_alike",
+    "propose_card",
     "propose_rate",
     "remove_member",
     "rename_team",

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from accounts.errors import Conflict, Forbidden, Invalid
-from accounts.models import OrganisationRole, Rate, RateDecision, RateKind, User
+from accounts.models import OrganisationRole, Rate, RateCard, RateDecision, RateKind, User
 from accounts.permissions import can, people_who_can
 from accounts.services.audit import pictured, record
+from accounts.services.rate_ends import (
+    check_currency,
+    check_span,
+    lock_card,
+    make_room,
+    open_card,
+    refuse_overlap,
+)
 from accounts.services.roles import give_role, take_role
 
 _MAX_PRICE = Decimal(100_000)
+_DECIMALS = 4
+_SMALLEST = Decimal(1).scaleb(-_DECIMALS)
+_MOST_PRIORITY = 100
 _MAX_MODEL = 96
 # Of "from now on": a form takes its time.
 _PAST = timedelta(minutes=5)
@@ -45,8 +54,12 @@ def set_rate(
     currency: str = "EUR",
     valid_from: datetime | None = None,
     restated_for: str = "",
+    card: RateCard | None = None,
+    valid_until: datetime | None = None,
+    priority: int = 0,
 ) -> Rate:
-    """A price from `valid_from` on; what was charged before keeps its own price.
+    """A price in `[valid_from, valid_until)` on a card, the list unless one is named; what was
+    charged before keeps its own price.
 
     Holds at once only where nobody else keeps the books; else it is a proposal for them.
     `restated_for`: why it is for time that has passed, which nobody says by leaving it empty.
@@ -54,7 +67,10 @@ def set_rate(
     if not can(actor, "administer", None):
         raise Forbidden("Only administrators set prices.")
     now = timezone.now()
-    rate = _checked(device_model, kind, price_per_gpu_hour, currency, valid_from or now)
+    rate = _checked(
+        device_model, kind, price_per_gpu_hour, currency, valid_from or now, valid_until, priority
+    )
+    rate.card = open_card(card)
     _refuse_past(rate.valid_from, now, restate=bool(restated_for))
     rate.is_restatement, rate.reason = bool(restated_for), restated_for[:255]
     rate.proposed_by = actor
@@ -62,6 +78,7 @@ def set_rate(
         rate.decision = RateDecision.PROPOSED
     else:
         rate.decided_by, rate.decided_at = actor, now
+        make_room(actor, rate)
     return _recorded(actor, "rate.set", _stored(rate))
 
 
@@ -73,7 +90,7 @@ def price_reserved_alike(*, actor: User, rate: Rate) -> Rate | None:
     and None, where one is there already, of this model or of any.
     """
     if (
-        Rate.objects.filter(kind=RateKind.RESERVED_IDLE)
+        Rate.objects.filter(kind=RateKind.RESERVED_IDLE, card__team=None)
         .exclude(decision=RateDecision.DECLINED)
         .filter(device_model__in=("", rate.device_model))
     ):
@@ -100,19 +117,30 @@ def propose_rate(
     valid_from: datetime | None = None,
     restate: bool = False,
     reason: str = "",
+    card: RateCard | None = None,
+    valid_until: datetime | None = None,
+    priority: int = 0,
 ) -> Rate:
     """A price that waits for a second person.
 
-    `restate`: it is for time that has passed; months that are closed are corrected by it, so a
-    reason is needed.
+    On a card, the list unless one is named; on one that is a draft it is a draft as well, and is
+    proposed with it. `restate`: it is for time that has passed; months that are closed are
+    corrected by it, so a reason is needed.
     """
     _require_bookkeeper(actor)
     now = timezone.now()
-    rate = _checked(device_model, kind, price_per_gpu_hour, currency, valid_from or now)
+    rate = _checked(
+        device_model, kind, price_per_gpu_hour, currency, valid_from or now, valid_until, priority
+    )
+    rate.card = open_card(card)
     _refuse_past(rate.valid_from, now, restate=restate)
     if restate and not reason.strip():
         raise Invalid("Say why the past is priced anew.", field="reason")
-    rate.decision, rate.proposed_by = RateDecision.PROPOSED, actor
+    is_draft = rate.card.decision == RateDecision.DRAFT
+    rate.decision = RateDecision.DRAFT if is_draft else RateDecision.PROPOSED
+    rate.proposed_by = actor
+    if not restate:
+        refuse_overlap(rate)
     rate.is_restatement, rate.reason = restate, reason.strip()[:255]
     return _recorded(actor, "rate.propose", _stored(rate))
 
@@ -121,12 +149,19 @@ def propose_rate(
 def approve_rate(*, actor: User, rate: Rate, now: datetime | None = None) -> Rate:
     """Let a proposed price hold. Raises Forbidden for the one who proposed it."""
     rate = _open_proposal(actor, rate)
-    now = now or timezone.now()
     if rate.proposed_by_id == actor.pk:
         raise Forbidden("You proposed this price; another person has to approve it.")
+    return approved(actor, rate, now or timezone.now())
+
+
+def approved(actor: User, rate: Rate, now: datetime) -> Rate:
+    """Let a rate hold, as its card's approver may too; in the caller's transaction."""
     if rate.valid_from <= now and not rate.is_restatement:
         # It was meant for a moment that has passed while it waited: it holds from now on.
         rate.valid_from = now
+    if rate.valid_until is not None and rate.valid_until <= rate.valid_from:
+        raise Conflict("Its time passed while it waited. Decline it and propose it anew.")
+    make_room(actor, rate)
     rate.decision, rate.decided_by, rate.decided_at = RateDecision.APPROVED, actor, now
     return _recorded(actor, "rate.approve", _stored(rate))
 
@@ -144,8 +179,13 @@ def decline_rate(*, actor: User, rate: Rate, now: datetime | None = None) -> Rat
 def _open_proposal(actor: User, rate: Rate) -> Rate:
     _require_bookkeeper(actor)
     locked = Rate.objects.select_for_update().get(pk=rate.pk)
+    if locked.decision == RateDecision.DRAFT:
+        raise Conflict("This price is a draft: its card has to be proposed first.")
     if locked.decision != RateDecision.PROPOSED:
         raise Conflict(f"This price was {locked.decision} already.")
+    if locked.card is not None and locked.card.decision == RateDecision.PROPOSED:
+        raise Conflict("This price waits with its card: decide on the card.")
+    lock_card(locked.card_id)
     return locked
 
 
@@ -158,20 +198,24 @@ def _refuse_past(valid_from: datetime, now: datetime, *, restate: bool) -> None:
 
 
 def _checked(
-    device_model: str, kind: str, price: Decimal, currency: str, valid_from: datetime
+    device_model: str,
+    kind: str,
+    price: Decimal,
+    currency: str,
+    valid_from: datetime,
+    valid_until: datetime | None,
+    priority: int,
 ) -> Rate:
     """An unsaved approved rate; raises Invalid that names the field."""
     if not price.is_finite() or not 0 <= price <= _MAX_PRICE:
         raise Invalid(f"Give a price from 0 to {_MAX_PRICE}.", field="price_per_gpu_hour")
-    if price != price.quantize(Decimal("0.0001")):
-        raise Invalid("Use at most 4 decimals.", field="price_per_gpu_hour")
-    if not re.fullmatch(r"[A-Z]{3}", currency):
-        raise Invalid("Use a three-letter currency code such as EUR.", field="currency")
-    kept_in = settings.TRAINYARD["currency"]
-    if currency != kept_in:
+    if price != price.quantize(_SMALLEST):
+        raise Invalid(f"Use at most {_DECIMALS} decimals.", field="price_per_gpu_hour")
+    check_currency(currency)
+    check_span(valid_from, valid_until)
+    if abs(priority) > _MOST_PRIORITY:
         raise Invalid(
-            f"The books are kept in {kept_in}: convert the price and give it in {kept_in}.",
-            field="currency",
+            f"Give a whole number from -{_MOST_PRIORITY} to {_MOST_PRIORITY}.", field="priority"
         )
     model = device_model.strip()
     if len(model) > _MAX_MODEL or not model.isprintable():
@@ -188,6 +232,8 @@ def _checked(
         price_per_gpu_hour=price,
         currency=currency,
         valid_from=valid_from,
+        valid_until=valid_until,
+        priority=priority,
     )
 
 
@@ -199,6 +245,9 @@ def _recorded(actor: User, action: str, rate: Rate) -> Rate:
         "price_per_gpu_hour",
         "currency",
         "valid_from",
+        "valid_until",
+        "priority",
+        "card_id",
         "decision",
         "is_restatement",
     )

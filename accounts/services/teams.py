@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.db import IntegrityError, transaction
 
 from accounts import names
-from accounts.errors import Forbidden, Invalid
+from accounts.errors import Conflict, Forbidden, Invalid
 from accounts.granting import enter_group, grant_project, grant_team
-from accounts.models import Membership, Project, Role, Team, User
+from accounts.models import Membership, Project, RateCard, RateDecision, Role, Team, User
 from accounts.models.teams import MAX_DEPTH
 from accounts.permissions import can, forget_grants, in_own_right, on_behalf_of
 from accounts.services.audit import pictured, record
@@ -71,6 +71,7 @@ def move_team(*, actor: User, team: Team, parent: Team | None) -> Team:
     if parent is not None:
         _check_circle(team, parent)
         _check_depth(levels_above=len(teams_above(parent)) + 1, levels=height_of(team))
+    _check_prices(team, parent)
     before = {"parent": team.parent.slug if team.parent else ""}
     Team.objects.filter(pk=team.pk).update(parent=parent)
     team.refresh_from_db()
@@ -88,6 +89,20 @@ def _check_mover(actor: User, team: Team, parent: Team | None) -> None:
     for one in (team.parent or team, parent):
         if not in_own_right(actor, "manage_team", one):
             raise Forbidden(f"Only who leads {one.slug}, too, or an administrator may do this.")
+
+
+def _check_prices(team: Team, parent: Team | None) -> None:
+    """A move must not change what months that are closed would cost: a team keeps the rate cards
+    it inherits."""
+    above = teams_above(team)
+    then = (parent.pk, *teams_above(parent)) if parent is not None else ()
+    cards = RateCard.objects.filter(team__in={*above, *then}, decision=RateDecision.APPROVED)
+    priced = set(cards.values_list("team_id", flat=True))
+    if [pk for pk in above if pk in priced] != [pk for pk in then if pk in priced]:
+        raise Conflict(
+            f"{team.slug} would pay other prices there, also for months that are closed: a team "
+            "above it has a rate card. Make a new team there instead."
+        )
 
 
 def _check_circle(team: Team, parent: Team) -> None:

@@ -16,13 +16,13 @@ from django.conf import settings
 from accounts.errors import DomainError
 from accounts.models import Role, Team, User
 from accounts.selectors import (
-    current_rates,
     has_administrator,
     members_of,
     person_named,
     visible_projects,
     visible_teams,
 )
+from accounts.selectors.rates import current_rates
 from accounts.services import (
     add_member,
     create_first_administrator,

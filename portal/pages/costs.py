@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from accounts.selectors import current_rates
+from accounts.selectors.rates import current_rates
 from accounts.services.audit import Subject, record
 from portal import limits
 from portal.forms.filters import Period, parse_period, unknown_parameters

@@ -12,7 +12,8 @@ from django.urls import reverse
 from accounts.errors import DomainError, Forbidden, NotFound
 from accounts.models import RateDecision, User
 from accounts.permissions import can
-from accounts.selectors import current_rates, visible_projects
+from accounts.selectors import visible_projects
+from accounts.selectors.rates import current_rates
 from accounts.services import price_reserved_alike, set_rate
 from portal.forms.rates import RateForm
 from portal.pages.access import page, viewer_of

@@ -7,13 +7,14 @@ and rate; its devices' seconds are added first and priced once. What has no pric
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from itertools import groupby
 
+from scheduler.ledger.entries import team_of
 from scheduler.ledger.exact import checked_price, gpu_hours, times
 from scheduler.ledger.findings import Finding, Trouble
 from scheduler.ledger.segments import Bucket
@@ -55,9 +56,10 @@ def kind_of(bucket: Bucket, tier: str = "") -> ChargeKind | None:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """A rate from `from_s` until the next one of the same flavour and kind.
+    """A rate of `[from_s, until_s)`, or until the next of its card, flavour, kind and priority.
 
     An empty `kind` is the general price of the flavour, an empty `flavour` the fallback for all.
+    `team` is the account of the team whose card it is on, empty for the organisation's list.
     """
 
     id: str
@@ -66,41 +68,89 @@ class Price:
     per_gpu_hour: Decimal
     currency: str
     from_s: int
+    until_s: int | None = None
+    priority: int = 0
+    team: str = ""
+    card: str = ""
+
+
+class _Times:
+    """Which of the prices of one card, flavour and kind holds when."""
+
+    def __init__(self, prices: Sequence[Price]) -> None:
+        ends = {price.until_s for price in prices if price.until_s is not None}
+        self.moments = sorted({price.from_s for price in prices} | ends)
+        self._found = [_winner(prices, moment) for moment in self.moments]
+
+    def at(self, at_s: int) -> Price | None:
+        """The price of a moment."""
+        place = bisect_right(self.moments, at_s)
+        return self._found[place - 1] if place else None
+
+
+def _winner(prices: Sequence[Price], at_s: int) -> Price | None:
+    """The higher priority, then the later begin, then the later decision (the order they come)."""
+    held = [
+        (price.priority, price.from_s, number, price)
+        for number, price in enumerate(prices)
+        if price.from_s <= at_s and (price.until_s is None or at_s < price.until_s)
+    ]
+    return max(held)[3] if held else None
 
 
 class PriceList:
-    """Prices in memory. The more particular one wins: flavour and kind, flavour, kind, general.
+    """Prices in memory. Whose card comes first: the account's team's, then that of the team above
+    it, at last the list. Of a card the more particular one wins: flavour and kind, flavour, kind,
+    general; of those that hold then the higher priority, then the later begin.
 
     `prices` come in the order in which they were decided: of two from one second on the last one
-    holds, as in a restatement. Their ids say nothing, as texts 9 is greater than 10.
+    holds, as in a restatement. Their ids say nothing, as texts 9 is greater than 10. `ways` gives
+    the accounts of a team and those above it, from itself up.
     """
 
-    def __init__(self, prices: Iterable[Price]) -> None:
-        self._by_key: dict[tuple[str, str], list[Price]] = {}
-        for price in sorted(prices, key=lambda price: price.from_s):
+    def __init__(
+        self, prices: Iterable[Price], ways: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        by_key: dict[tuple[str, str, str], list[Price]] = {}
+        for price in prices:
             checked_price(price.per_gpu_hour, f"rate {price.id}")
-            self._by_key.setdefault((price.flavour, price.kind), []).append(price)
-        self._starts = {key: [p.from_s for p in found] for key, found in self._by_key.items()}
+            if price.until_s is None or price.from_s < price.until_s:
+                by_key.setdefault((price.team, price.flavour, price.kind), []).append(price)
+        self._times = {key: _Times(found) for key, found in by_key.items()}
+        self._ways = ways or {}
+        self._known: dict[tuple[str, ChargeKind, str], list[_Times]] = {}
 
-    def _keys(self, flavour: str, kind: ChargeKind) -> list[tuple[str, str]]:
-        if kind in _GENERAL:
-            return [(flavour, kind), (flavour, ""), ("", kind), ("", "")]
-        return [(flavour, kind), ("", kind)]
+    def _of(self, flavour: str, kind: ChargeKind, account: str) -> list[_Times]:
+        """What is looked at for an account, the first first; remembered, as it is asked often."""
+        asked = (flavour, kind, team_of(account))
+        if asked not in self._known:
+            keys = [(flavour, kind), (flavour, ""), ("", kind), ("", "")]
+            if kind not in _GENERAL:
+                keys = [(flavour, kind), ("", kind)]
+            owners = (*self._ways.get(asked[2], asked[2:]), "")
+            every = [(owner, *key) for owner in owners for key in keys]
+            self._known[asked] = [self._times[key] for key in every if key in self._times]
+        return self._known[asked]
 
-    def at(self, flavour: str, kind: ChargeKind, at_s: int) -> Price | None:
-        """The price of a moment, or None: never a price of nothing."""
-        for key in self._keys(flavour, kind):
-            place = bisect_right(self._starts.get(key, ()), at_s)
-            if place:
-                return self._by_key[key][place - 1]
+    def at(self, flavour: str, kind: ChargeKind, at_s: int, account: str = "") -> Price | None:
+        """The price of a moment for who pays, or None: never a price of nothing.
+
+        Without an account: what the organisation's list says.
+        """
+        for one in self._of(flavour, kind, account):
+            price = one.at(at_s)
+            if price is not None:
+                return price
         return None
 
-    def changes(self, flavour: str, kind: ChargeKind, start_s: int, end_s: int) -> list[int]:
+    def changes(
+        self, flavour: str, kind: ChargeKind, start_s: int, end_s: int, account: str = ""
+    ) -> list[int]:
         """Moments inside a window at which the price may change."""
         return sorted(
             moment
-            for key in self._keys(flavour, kind)
-            for moment in self._starts.get(key, ())
+            for one in self._of(flavour, kind, account)
+            for moment in one.moments
             if start_s < moment < end_s
         )
 
@@ -190,9 +240,9 @@ def _collect(
             "nobody is known to pay for it; give its job a project",
         )
         return
-    changes = prices.changes(segment.flavour, kind, begin, end)
+    changes = prices.changes(segment.flavour, kind, begin, end, segment.account)
     for first, until in cut(begin, end, changes):
-        price = prices.at(segment.flavour, kind, first)
+        price = prices.at(segment.flavour, kind, first, segment.account)
         if price is None:
             yield no_rate(segment.flavour, kind, first)
             continue

@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce
 from accounts.errors import Forbidden, Invalid
 from accounts.models import Rate, User
 from accounts.permissions import can, projects_visible_to
-from accounts.selectors import RateTable, rates_over
+from accounts.selectors.rates import RateTable, rates_over
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Job, JobSet, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
@@ -82,7 +82,9 @@ def job_cost(viewer: User, job: Job, *, now: datetime) -> JobCost:
     return _cost_of_job(job, now)
 
 
-def _unaccrued(allocation: Allocation, rates: RateTable, now: datetime) -> tuple[int, Decimal]:
+def _unaccrued(
+    allocation: Allocation, rates: RateTable, now: datetime, team: int
+) -> tuple[int, Decimal]:
     """Seconds and cost of the periods that have no row yet; none once its attempt is over."""
     if allocation.placement.attempt.ended_at is not None:
         return 0, Decimal(0)
@@ -90,7 +92,7 @@ def _unaccrued(allocation: Allocation, rates: RateTable, now: datetime) -> tuple
     seconds, cost = 0, Decimal(0)
     for begin, until in split_by_hour(allocation.acquired_at, allocation.released_at or now):
         if begin not in known:
-            rate = rates.at(allocation.device.model, begin)
+            rate = rates.at(allocation.device.model, begin, team)
             span = seconds_between(begin, until)
             seconds += span
             cost += cost_of(span, rate.price_per_gpu_hour if rate else Decimal(0))
@@ -106,9 +108,10 @@ def _cost_of_job(job: Job, now: datetime) -> JobCost:
         .order_by("placement__attempt__number", "placement__rank", "device__index")
     )
     held = list(allocations)
-    rates = rates_over({a.device.model for a in held})
+    rates, team = rates_over({a.device.model for a in held}), job.project.team_id
     lines = tuple(
-        _line(a, rates.at(a.device.model, a.acquired_at), *_unaccrued(a, rates, now)) for a in held
+        _line(a, rates.at(a.device.model, a.acquired_at, team), *_unaccrued(a, rates, now, team))
+        for a in held
     )
     refunded = sum((line.refunded for line in lines), Decimal(0))
     return JobCost(

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from accounts.selectors import rates_over
+from accounts.selectors.rates import rates_over
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Attempt, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
@@ -30,6 +30,7 @@ _OWED = (
     "placement__attempt_id",
     "placement__attempt__job_id",
     "placement__attempt__job__project_id",
+    "placement__attempt__job__project__team_id",
 )
 
 
@@ -49,9 +50,9 @@ def _accrue(held: Sequence[tuple[Any, ...]], now: datetime) -> int:
     currency = load_conf().currency
     full_hour = now.replace(minute=0, second=0, microsecond=0)
     rows = []
-    for pk, acquired_at, released_at, model, attempt_id, job_id, project_id in held:
+    for pk, acquired_at, released_at, model, attempt_id, job_id, project_id, team in held:
         for begin, until in split_by_hour(acquired_at, released_at or full_hour):
-            rate = rates.at(model, begin)
+            rate = rates.at(model, begin, team)
             seconds = seconds_between(begin, until)
             price = rate.price_per_gpu_hour if rate else Decimal(0)
             rows.append(

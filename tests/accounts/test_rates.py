@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.errors import Conflict, Forbidden, Invalid
 from accounts.models import Rate, RateDecision, RateKind
 from accounts.permissions import can
-from accounts.selectors import current_rates, proposed_rates, rate_at, rates_over
+from accounts.selectors.rates import current_rates, proposed_rates, rate_at, rates_over
 from accounts.services import (
     appoint_bookkeeper,
     approve_rate,

@@ -33,7 +33,7 @@ ACCOUNTS = ("team:1/project:1", "team:1/project:2", "team:2/project:3")
 
 
 def price(
-    per_hour: str, from_s: int = 0, *, flavour: str = "h100", kind: str = "", id: str = ""
+    per_hour: str, from_s: int = 0, *, flavour: str = "h100", kind: str = "", id: str = "", **more
 ) -> Price:
     return Price(
         id=id or f"{flavour}-{kind}-{from_s}",
@@ -42,6 +42,7 @@ def price(
         per_gpu_hour=Decimal(per_hour),
         currency="EUR",
         from_s=from_s,
+        **more,
     )
 
 
@@ -108,18 +109,30 @@ def test_each_second_has_the_price_of_its_moment():
     """F6: priced second by second, a short history costs the same."""
     every = [price("3", id="1"), price("4", 50, id="9"), price("5", 50, id="10")]
     every.append(price("6", 90, id="11"))
+    every.append(price("7", 20, id="12", until_s=33, priority=1))
+    every.append(price("8", 40, id="13", until_s=45, team="team:1"))
     held = [Held("a", ACCOUNTS[0], "gpu", "h100", Bucket.RUN, "", 10, 130)]
     lines = {x.rate_id: x.gpu_seconds for x in rate(held, PriceList(every), 0, 1000)}
-    found = (naive(every, "h100", ChargeKind.RUN, second) for second in range(10, 130))
+    found = (naive(every, "h100", ChargeKind.RUN, second, ACCOUNTS[0]) for second in range(10, 130))
     assert lines == dict(Counter(one.id for one in found if one))
 
 
-def naive(prices: list[Price], flavour: str, kind: ChargeKind, at_s: int) -> Price | None:
-    """What a person would do: look at all that are in force, the most particular first, of those
-    the latest, of those the one that was decided last. Shares have no general price."""
+# Team 3 is below team 2, which is below team 1.
+WAYS = {"team:1": ("team:1",), "team:2": ("team:2", "team:1")}
+WAYS["team:3"] = ("team:3", *WAYS["team:2"])
 
-    def rank(one: Price) -> tuple[int, int, int]:
-        return (2 * (one.flavour != "") + (one.kind != ""), one.from_s, int(one.id))
+
+def naive(
+    prices: list[Price], flavour: str, kind: ChargeKind, at_s: int, account: str = ""
+) -> Price | None:
+    """What a person would do: look at all that are in force, the nearest team's card first, of it
+    the most particular, of those the highest priority, the latest, the one that was decided last.
+    Shares have no general price."""
+    way = ("", *reversed(WAYS.get(account.partition("/")[0], ())))
+
+    def rank(one: Price) -> tuple[int, int, int, int, int]:
+        particular = 2 * (one.flavour != "") + (one.kind != "")
+        return (way.index(one.team), particular, one.priority, one.from_s, int(one.id))
 
     is_held = kind in (
         ChargeKind.RUN,
@@ -131,7 +144,9 @@ def naive(prices: list[Price], flavour: str, kind: ChargeKind, at_s: int) -> Pri
     best = None
     for one in prices:
         fits = one.flavour in ("", flavour) and one.kind in kinds
-        if fits and one.from_s <= at_s and (best is None or rank(one) > rank(best)):
+        fits = fits and one.team in way and one.from_s <= at_s
+        fits = fits and (one.until_s is None or at_s < one.until_s)
+        if fits and (best is None or rank(one) > rank(best)):
             best = one
     return best
 
@@ -147,13 +162,20 @@ def test_any_second_has_the_price_that_looking_at_all_of_them_finds():
                 flavour=chance.choice(("h100", "", "a100")),
                 kind=chance.choice(("", "", *ChargeKind)),
                 id=str(number),
+                until_s=chance.choice((None, None, 5, 11, 50)),
+                priority=chance.choice((0, 0, 1)),
+                team=chance.choice(("", "", "team:1", "team:2", "team:3")),
             )
             for number in range(2, 14)
         ]
-        listed = PriceList(prices)
+        listed = PriceList(prices, WAYS)
+        account = chance.choice(("platform", "team:1/project:1", "team:3/project:3", "team:4"))
         for kind in ChargeKind:
-            for at_s in (-1, 0, 4, 5, 10, 11, 99):
-                assert listed.at("h100", kind, at_s) == naive(prices, "h100", kind, at_s)
+            changes = listed.changes("h100", kind, -1, 100, account)
+            found = [naive(prices, "h100", kind, at_s, account) for at_s in range(-1, 100)]
+            assert found == [listed.at("h100", kind, at_s, account) for at_s in range(-1, 100)]
+            cuts = {at_s for at_s in range(100) if found[at_s] != found[at_s + 1]}
+            assert cuts <= set(changes), "lines are split wherever the price changes"
 
 
 def test_windows_split_the_same_seconds():

@@ -14,7 +14,7 @@ from decimal import Decimal
 import pytest
 
 from accounts.errors import Invalid
-from accounts.models import Project, Rate, RateDecision, Team
+from accounts.models import Project, Rate, RateCard, RateDecision, Team
 from scheduler.ledger.entries import balances
 from scheduler.ledger.exact import total
 from scheduler.models import Attempt, DeviceSegment, LedgerEntry, Node, Statement, UsageLine
@@ -41,8 +41,12 @@ POLICIES = ("none", "even", "by_use", "by_guarantee", "hybrid")
 RUN = {"run-guaranteed", "run-borrowed"}
 
 
-def price(kind: str, amount: str, moment: datetime) -> None:
+def price(kind: str, amount: str, moment: datetime, card: RateCard | None = None) -> None:
+    Rate.objects.filter(kind=kind, device_model="", card=card, valid_until=None).update(
+        valid_until=moment
+    )
     Rate.objects.create(
+        card=card,
         kind=kind,
         device_model="",
         price_per_gpu_hour=Decimal(amount),
@@ -57,6 +61,14 @@ def live(chance, root, people, teams) -> float:
     for kind, amount in PRICES.items():
         price(kind, amount, NOON - timedelta(days=30))
     price("run-borrowed", "2.5", at(chance.randrange(500_000)))
+    card = RateCard.objects.create(
+        name="own", currency="EUR", team=chance.choice(teams), decision=RateDecision.APPROVED
+    )
+    price("", "0.123457", at(chance.randrange(300_000)), card)
+    price("", "9", at(300_000 + chance.randrange(300_000)), card)
+    price("idle-share", "0.2", at(chance.randrange(300_000)), card)
+    brief = Rate.objects.filter(card=card, kind="", valid_until=None)
+    brief.update(valid_until=at(700_000))
     figures = {"guarantee_percent": chance.randrange(101), "refund_s": chance.choice((0, 900))}
     books.propose_terms(
         actor=root,
@@ -110,6 +122,7 @@ def check_lines() -> None:
         kind = "run" if line.kind in RUN else line.kind.replace("-", "_")
         seen[mark + kind] += line.gpu_seconds
         assert line.day_s % 86_400 == 0
+        check_price(line)
         assert line.gpu_seconds > 0
     for key in ("run", "overhead", "reserved_idle"):
         assert seen[key] == expected[key], key
@@ -121,6 +134,16 @@ def check_lines() -> None:
     else:
         assert {key: seen[key] for key in borne} == {key: expected[key] for key in borne}
     assert seen["idle_share"] in (0, expected["free"])
+
+
+def check_price(line: UsageLine) -> None:
+    """The rate held on the line's day, is the payer's team's or the list's, and is the line's."""
+    rate = Rate.objects.select_related("card").get(pk=line.rate_id)
+    assert rate.price_per_gpu_hour == line.unit_price
+    assert rate.valid_from.timestamp() < line.day_s + 86_400
+    assert rate.valid_until is None or line.day_s < rate.valid_until.timestamp()
+    if rate.card is not None and rate.card.team_id:
+        assert line.account.partition("/")[0] == f"team:{rate.card.team_id}"
 
 
 def check_books(closed) -> None:

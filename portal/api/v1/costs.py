@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.models import Rate
-from accounts.selectors import current_rates, get_proposed_rate, proposed_rates
+from accounts.selectors.rates import current_rates, get_proposed_rate, proposed_rates
 from accounts.services import decline_rate, propose_rate, set_rate
 from portal.api.operations import ApiView, Query, body_of, choice, moment, operation
 from portal.api.shapes import MONEY, viewer_of

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.permissions import can
-from accounts.selectors import current_rates, get_proposed_rate, proposed_rates, rate_history
+from accounts.selectors.rates import current_rates, get_proposed_rate, proposed_rates, rate_history
 from accounts.services import decline_rate, propose_rate
 from portal.forms.money.finance import PriceForm
 from portal.pages.access import page, viewer_of

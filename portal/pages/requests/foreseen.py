@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from accounts.errors import DomainError, Forbidden, NotFound
-from accounts.models import User
+from accounts.models import Team, User
 from portal.forms.requests import AskForm
 from scheduler.selectors.cluster import get_visible_pool, visible_nodes
 from scheduler.selectors.sharing import get_visible_owner
@@ -53,6 +53,7 @@ def _foreseen(viewer: User, ask: Ask, now: datetime) -> Foreseen:
         valid_from=ask.valid_from,
         valid_until=ask.valid_until,
         now=now,
+        team=ask.owner.pk if isinstance(ask.owner, Team) else ask.owner.team_id,
     )
     if ask.kind in GPU_KINDS:
         question = Question(ask.owner, ask.kind, ask.pool, ask.gpu_model, (ask.amount,))

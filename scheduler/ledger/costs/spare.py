@@ -73,21 +73,21 @@ def share_lines(
             guarantee_percent=policy.guarantee_percent,
         )
         yield from remarks
-        price = prices.at(part.flavour, kind, part.day_s) if shares else None
-        if shares and price is None:
-            yield no_rate(part.flavour, kind, part.day_s)
-        elif price is not None:
-            for account in sorted(shares):
-                yield priced_line(
-                    f"share:{part.bucket}",
-                    part.day_s,
-                    account,
-                    part.pool,
-                    part.flavour,
-                    kind,
-                    price,
-                    gpu_seconds=shares[account],
-                )
+        for account in sorted(shares):
+            price = prices.at(part.flavour, kind, part.day_s, account)
+            if price is None:
+                yield no_rate(part.flavour, kind, part.day_s)
+                continue
+            yield priced_line(
+                f"share:{part.bucket}",
+                part.day_s,
+                account,
+                part.pool,
+                part.flavour,
+                kind,
+                price,
+                gpu_seconds=shares[account],
+            )
 
 
 def share_notes(

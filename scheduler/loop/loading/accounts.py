@@ -19,7 +19,7 @@ from scheduler.services.sharing.alerts import alerted
 from scheduler.services.sharing.committing import in_force
 from scheduler.services.sharing.effective import effective_of
 from scheduler.services.sharing.past_use import decayed_use
-from scheduler.services.sharing.prices import dearest_steps
+from scheduler.services.sharing.prices import dearest_of_all
 from scheduler.services.sharing.tree import ROOT_KEY
 
 # In the tree people stand beside the projects of their team: they share, projects are limited.
@@ -138,7 +138,7 @@ def load_prices(owners: Owners, models: Iterable[str], *, now: datetime) -> dict
     if not np.isfinite(owners.accounts.budget_money).any():
         return {}
     names = list(models)
-    steps = dearest_steps(names, now=now)
+    steps = dearest_of_all(names, now=now)
     prices = [np.inf if (price := steps[name]) is None else price for name in names]
     return {"prices": floats(prices), "money": (load_conf().currency, float(STEPS))}
 

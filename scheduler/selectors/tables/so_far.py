@@ -8,11 +8,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import DateTimeField, F, Max, Q, Sum, Value
+from django.db.models import BigIntegerField, DateTimeField, F, Max, Q, Sum, Value
 from django.db.models.functions import Cast
 
 from accounts.models import Rate, User
-from accounts.selectors import RateTable, general_rates
+from accounts.selectors.rates import RateTable, general_rates
 from scheduler.models import Job, JobSet, Placement, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.selectors.usage import may_see_cost
@@ -59,9 +59,21 @@ def _charged(jobs: dict[int, Decimal], sets: dict[int, Decimal]) -> RateTable:
             ("set", "job__job_set", rows.filter(job__job_set__in=list(sets))),
         )
     ]
-    never = Cast(Value(None), DateTimeField())
-    columns = ("what_", "number_", "amount_", "model_", "from_")
-    parts = [one.annotate(model_=Value(""), from_=never).values_list(*columns) for one in sums]
+    never, nobody = Cast(Value(None), DateTimeField()), Cast(Value(None), BigIntegerField())
+    columns = (
+        "what_",
+        "number_",
+        "amount_",
+        "model_",
+        "from_",
+        "until_",
+        "rank_",
+        "card_",
+        "team_",
+    )
+    nothing = {"model_": Value(""), "from_": never, "until_": never, "rank_": nobody}
+    nothing |= {"card_": nobody, "team_": nobody}
+    parts = [one.annotate(**nothing).values_list(*columns) for one in sums]
     prices = (
         general_rates()
         .order_by()
@@ -71,16 +83,29 @@ def _charged(jobs: dict[int, Decimal], sets: dict[int, Decimal]) -> RateTable:
             amount_=Cast("price_per_gpu_hour", UsageEntry._meta.get_field("cost")),
             model_=F("device_model"),
             from_=F("valid_from"),
+            until_=F("valid_until"),
+            rank_=Cast("priority", BigIntegerField()),
+            card_=F("card_id"),
+            team_=F("card__team_id"),
         )
     )
-    found = []
-    for what, number, amount, model, begin in prices.values_list(*columns).union(*parts, all=True):
+    found, teams = [], {}
+    for what, number, amount, *rate in prices.values_list(*columns).union(*parts, all=True):
         if what == "rate":
-            found.append((number, Rate(device_model=model, valid_from=begin)))
-            found[-1][1].price_per_gpu_hour = amount
+            found.append((number, _rate(amount, *rate[:-1])))
+            if rate[-1]:
+                teams[rate[-2]] = rate[-1]
         else:
             (jobs if what == "job" else sets)[number] += amount
-    return RateTable(rate for _, rate in sorted(found, key=lambda one: one[0]))
+    return RateTable((rate for _, rate in sorted(found, key=lambda one: one[0])), teams)
+
+
+def _rate(
+    price: Decimal, model: str, begin: Any, until: Any, priority: int, card: int | None
+) -> Rate:
+    rate = Rate(device_model=model, valid_from=begin, valid_until=until, priority=priority)
+    rate.price_per_gpu_hour, rate.card_id = price, card
+    return rate
 
 
 def _open(live: set[int], sets: Collection[int]) -> Iterable[tuple[Any, ...]]:
@@ -100,10 +125,11 @@ def _open(live: set[int], sets: Collection[int]) -> Iterable[tuple[Any, ...]]:
             allocation=F("allocations"),
             begin=F("allocations__acquired_at"),
             until=F("allocations__released_at"),
+            team=F("attempt__job__project__team"),
         )
     )
-    for job, job_set, node, ended_at, latest, model, _, begin, until in rows:
-        yield job, job_set, node, ended_at, begin, until, model, latest
+    for job, job_set, node, ended_at, latest, model, _, begin, until, team in rows:
+        yield job, job_set, node, ended_at, begin, until, model, latest, team
 
 
 def _uncharged(
@@ -113,13 +139,14 @@ def _uncharged(
     until: datetime | None,
     model: str,
     latest: datetime | None,
+    team: int,
 ) -> Iterator[tuple[int, Decimal]]:
     """Seconds and price of each hour without a row: rows are written in order, without a gap."""
     if begin is None:  # it holds no device
         return
     for first, end in split_by_hour(begin, until or now):
         if latest is None or first > latest:
-            rate = rates.at(model, first)
+            rate = rates.at(model, first, team)
             yield seconds_between(first, end), rate.price_per_gpu_hour if rate else Decimal(0)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
 
 from accounts.models import Project, Rate
-from accounts.selectors import approved_rates
+from accounts.selectors import every_team
+from accounts.selectors.rates import approved_rates
 from scheduler.ledger.auditing import Audit, audit
 from scheduler.ledger.closing import BookKey, payer
 from scheduler.ledger.costs.spare import SharePolicy, Spare, Spares
@@ -39,21 +40,34 @@ _ATTEMPTS_AT_ONCE = 500
 
 
 def price_list(also: Rate | None = None) -> PriceList:
-    """All approved prices; a price from within a second on holds from the next second on.
+    """All approved prices of all cards; from and until within a second is from the next one on.
 
-    `also`: one that is not approved, as if it were.
+    One query, and one more for the tree of teams where a team has a card. `also`: a rate that is
+    not approved, as if it were.
     """
     rates = [*approved_rates(), *([] if also is None else [also])]
-    return PriceList(
-        Price(
-            id=str(rate.pk),
-            flavour=rate.device_model,
-            kind=rate.kind,
-            per_gpu_hour=rate.price_per_gpu_hour,
-            currency=rate.currency,
-            from_s=math.ceil(rate.valid_from.timestamp()),
-        )
-        for rate in sorted(rates, key=lambda rate: (rate.valid_from, rate.pk))
+    prices = [_price(rate) for rate in sorted(rates, key=lambda rate: (rate.valid_from, rate.pk))]
+    teams = every_team() if any(price.team for price in prices) else []
+    ways: dict[int, tuple[str, ...]] = {}
+    for pk, _, parent in teams:
+        ways[pk] = (team_account(str(pk)), *ways.get(parent or 0, ()))
+    return PriceList(prices, {way[0]: way for way in ways.values()})
+
+
+def _price(rate: Rate) -> Price:
+    until = rate.valid_until
+    card = rate.card
+    return Price(
+        id=str(rate.pk),
+        flavour=rate.device_model,
+        kind=rate.kind,
+        per_gpu_hour=rate.price_per_gpu_hour,
+        currency=rate.currency,
+        from_s=math.ceil(rate.valid_from.timestamp()),
+        until_s=None if until is None else math.ceil(until.timestamp()),
+        priority=rate.priority,
+        team=team_account(str(card.team_id)) if card and card.team_id else "",
+        card=str(card.pk) if card else "",
     )
 
 

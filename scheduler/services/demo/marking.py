@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth.models import Group
 from django.db import models
 
-from accounts.models import AuditEvent, AuditHead, DemoMark, Rate
+from accounts.models import AuditEvent, AuditHead, DemoMark, Rate, RateCard
 from scheduler.ledger.periods import Month
 from scheduler.models import (
     Account,
@@ -25,7 +25,14 @@ from scheduler.services.errors import Conflict
 # Tables of one row that are made when they are first needed.
 HEADS: tuple[type[models.Model], ...] = (AuditHead, LedgerHead, SchedulerLease)
 # What a service makes on the way, beside what it gives back.
-_BY_THE_WAY: tuple[type[models.Model], ...] = (Account, Period, Group, Rate, OutboundMail)
+_BY_THE_WAY: tuple[type[models.Model], ...] = (
+    Account,
+    Period,
+    Group,
+    Rate,
+    RateCard,
+    OutboundMail,
+)
 
 
 def refuse_seeding(*, first: Month, is_told: bool) -> None:

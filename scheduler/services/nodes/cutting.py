@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.selectors import current_rates
+from accounts.selectors.rates import current_rates
 from scheduler import events
 from scheduler.models import Allocation, Claim, Device, SchedulerLease
 from scheduler.models.cluster import slot_model

@@ -9,7 +9,7 @@ from decimal import Decimal
 from django.db.models import Q
 
 from accounts.models import Project, Team
-from accounts.selectors import rates_over
+from accounts.selectors.rates import rates_over
 from scheduler.conf import load_conf
 from scheduler.ledger.currencies import exponent_of
 from scheduler.models import Account, Budget, Device, Pool, Quota
@@ -142,9 +142,11 @@ def cost_of_asking(
     valid_from: datetime,
     valid_until: datetime,
     now: datetime,
+    team: int | None = None,
 ) -> Cost:
     """What it costs if it is used in full; a maximum is priced like what it allows, hours of time
     limit cost nothing by themselves, and money is what it is. What is booked costs used or not.
+    At the prices of the `team` (its id) that would use it.
     """
     period = valid_until - valid_from
     first = min(period, MONTH)
@@ -160,7 +162,9 @@ def cost_of_asking(
         devices = devices.filter(node__pool=pool)
     models = {gpu_model} if gpu_model else set(devices.values_list("model", flat=True))
     table = rates_over(models or {""})
-    rates = [rate for model in sorted(models or {""}) if (rate := table.at(model, now)) is not None]
+    rates = [
+        rate for model in sorted(models or {""}) if (rate := table.at(model, now, team)) is not None
+    ]
     best = max(rates, key=lambda rate: rate.price_per_gpu_hour, default=None)
     if best is None:
         return Cost(None, None, load_conf().currency)

@@ -175,6 +175,7 @@ def _store(
         valid_from=offer.valid_from,
         valid_until=until,
         now=now,
+        team=request.team_id,
     )
     seen = WhatIf.objects.filter(
         request=request, revision=request.revision, progress__in=("done", "empty")

@@ -50,6 +50,7 @@ def steps_for(
         valid_from=asked.valid_from,
         valid_until=asked.valid_until,
         now=now,
+        team=request.team_id,
     ).monthly
     is_dear = cost is not None and routing.money_limit is not None and cost > routing.money_limit
     if is_dear or (is_money and not is_within):

@@ -217,6 +217,7 @@ def _money_and_room(
             valid_from=asked.valid_from,
             valid_until=row.valid_until,
             now=now,
+            team=request.team_id,
         )
         for amount in question.amounts
     ]

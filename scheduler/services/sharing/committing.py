@@ -8,7 +8,7 @@ the transaction that ends the attempt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -101,22 +101,26 @@ def _take(budget: Budget, key: str, gpu_seconds: int, money: int) -> None:
         raise BudgetReached(f"{key}: its budget does not pay for {gpu_seconds} GPU-s more")
 
 
-def _money(case: WorstCase, budget: Budget, steps: Mapping[int, int | None]) -> int:
+def _money(case: WorstCase, budget: Budget, steps: Mapping[tuple[int, int], int | None]) -> int:
     """The case in steps of money; 0 for a budget in GPU-seconds."""
     if not budget.is_money:
         return 0
-    prices = [steps[device] for device in case.devices]
+    prices = [steps[case.attempt.pk, device] for device in case.devices]
     if None in prices and budget.enforcement != Enforcement.WARN:
         raise BudgetReached("no price is set for its GPUs, and its budget is in money")
     return sum(price or 0 for price in prices) * case.limit_s
 
 
-def _steps_of(cases: Iterable[WorstCase], now: datetime) -> dict[int, int | None]:
-    """By device: steps of money per second; two queries."""
-    devices = {device for case in cases for device in case.devices}
-    model_of = dict(Device.objects.filter(pk__in=devices).values_list("pk", "model"))
-    prices = dearest_steps(model_of.values(), now=now)
-    return {device: prices[model] for device, model in model_of.items()}
+def _steps_of(cases: Sequence[WorstCase], now: datetime) -> dict[tuple[int, int], int | None]:
+    """By attempt and device: steps of money per second, as its team pays; three queries."""
+    pairs = [(case.attempt.pk, device) for case in cases for device in case.devices]
+    devices = Device.objects.filter(pk__in={device for _, device in pairs})
+    model_of = dict(devices.values_list("pk", "model"))
+    attempts = Attempt.objects.filter(pk__in=[case.attempt.pk for case in cases])
+    team_of = dict(attempts.values_list("pk", "job__project__team_id"))
+    asked = {pair: (team_of[pair[0]], model_of[pair[1]]) for pair in pairs}
+    prices = dearest_steps(asked.values(), now=now)
+    return {pair: prices[whose] for pair, whose in asked.items()}
 
 
 def extend_holds(attempt: Attempt, was_s: int, then_s: int) -> None:
@@ -222,15 +226,18 @@ def _holds_of_running(budget: Budget, now: datetime) -> list[BudgetHold]:
     )
     rows = list(
         attempts.filter(placements__allocations__isnull=False).values_list(
-            "pk", "job__time_limit_s", "placements__allocations__device__model"
+            "pk",
+            "job__time_limit_s",
+            "job__project__team_id",
+            "placements__allocations__device__model",
         )
     )
-    steps = dearest_steps({model for _, _, model in rows}, now=now) if budget.is_money else {}
+    steps = dearest_steps({row[2:] for row in rows}, now=now) if budget.is_money else {}
     holds: dict[int, BudgetHold] = {}
-    for attempt, limit_s, model in rows:
+    for attempt, limit_s, team, model in rows:
         hold = holds.setdefault(
             attempt, BudgetHold(attempt_id=attempt, budget=budget, gpu_seconds=0)
         )
         hold.gpu_seconds += limit_s
-        hold.money += (steps.get(model) or 0) * limit_s
+        hold.money += (steps.get((team, model)) or 0) * limit_s
     return list(holds.values())

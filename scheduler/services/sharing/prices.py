@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from accounts.selectors import rates_over
+from accounts.selectors.rates import RateTable, rates_over
 from scheduler.conf import load_conf
 from scheduler.money import steps_per_s
 
@@ -13,17 +13,33 @@ from scheduler.money import steps_per_s
 AHEAD = timedelta(days=31)
 
 
-def dearest_steps(models: Iterable[str], *, now: datetime) -> dict[str, int | None]:
-    """By model: steps of money per GPU-second; None without a price in the currency of the books.
+def dearest_steps(
+    asked: Iterable[tuple[int, str]], *, now: datetime
+) -> dict[tuple[int, str], int | None]:
+    """By team (its id) and model: steps of money per GPU-second; None without a price in the
+    currency of the books.
 
-    One query. The highest price that is known to hold within a month counts, so that one who
-    starts before it rises has committed enough.
+    One query, and one more where a team has a card of its own. The highest price that is known to
+    hold within a month counts, so that one who starts before it rises has committed enough.
     """
-    asked, currency = set(models), load_conf().currency
+    pairs = set(asked)
+    table = rates_over({model for _, model in pairs})
+    return {(team, model): _steps(table, model, now, team) for team, model in pairs}
+
+
+def dearest_of_all(models: Iterable[str], *, now: datetime) -> dict[str, int | None]:
+    """By model: the same of whoever pays most, whatever team that is."""
+    asked = set(models)
     table = rates_over(asked)
     found: dict[str, int | None] = {}
     for model in asked:
-        rate = table.dearest(model, now, now + AHEAD)
-        is_ours = rate is not None and rate.currency == currency
-        found[model] = steps_per_s(rate.price_per_gpu_hour) if rate and is_ours else None
+        steps = [_steps(table, model, now, team) for team in (None, *table.teams)]
+        found[model] = max((one for one in steps if one is not None), default=None)
     return found
+
+
+def _steps(table: RateTable, model: str, now: datetime, team: int | None) -> int | None:
+    rate = table.dearest(model, now, now + AHEAD, team)
+    if rate is None or rate.currency != load_conf().currency:
+        return None
+    return steps_per_s(rate.price_per_gpu_hour)

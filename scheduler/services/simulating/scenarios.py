@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.selectors import rates_over
+from accounts.selectors.rates import rates_over
 from accounts.services.audit import record
 from scheduler import events
 from scheduler.conf import load_conf

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.selectors import rates_over
+from accounts.selectors.rates import rates_over
 from scheduler.conf import load_conf
 from scheduler.models import Device, Job
 from scheduler.money import cost_of
@@ -89,8 +89,8 @@ def preview_of(opening: Opening) -> Quote:
     present = Device.objects.filter(node__pool=pool, is_present=True, in_service=True)
     fitting = serving(present, spec.gpu_model, spec.gpu_milli)
     models = set(fitting.order_by().values_list("model", flat=True).distinct())
-    table = rates_over(models)
-    rates = [rate for model in models if (rate := table.at(model, now)) is not None]
+    table, team = rates_over(models), opening.target.project.team_id
+    rates = [rate for model in models if (rate := table.at(model, now, team)) is not None]
     price = max((rate.price_per_gpu_hour for rate in rates), default=None)
     ahead = Job.objects.filter(pool=pool, state=JobState.QUEUED, tier__gte=spec.tier_number)
     return Quote(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -18,9 +16,6 @@ from accounts.models import (
     Membership,
     OrganisationRole,
     Project,
-    Rate,
-    RateDecision,
-    RateKind,
     RoleGrant,
     Team,
     User,
@@ -108,92 +103,6 @@ def invitations_of(
 def tokens_of(viewer: User) -> QuerySet[ApiToken]:
     """The viewer's own tokens, revoked ones included, newest first."""
     return ApiToken.objects.filter(user=viewer)
-
-
-class RateTable:
-    """Prices in memory, one query for any number of look-ups."""
-
-    def __init__(self, rates: Iterable[Rate]) -> None:
-        self._by_model: dict[str, list[Rate]] = {}
-        for rate in sorted(rates, key=lambda rate: rate.valid_from):
-            self._by_model.setdefault(rate.device_model, []).append(rate)
-
-    def at(self, model: str, moment: datetime) -> Rate | None:
-        """The general price of `model` at `moment`, else the fallback's, else None."""
-        for name in (model, ""):
-            rates = self._by_model.get(name, [])
-            place = bisect_right(rates, moment, key=lambda rate: rate.valid_from)
-            if place:
-                return rates[place - 1]
-        return None
-
-    def dearest(self, model: str, start: datetime, end: datetime) -> Rate | None:
-        """The highest price of `model` in `[start, end)`, as known now; None if it has none yet."""
-        if self.at(model, start) is None:
-            return None
-        changes = (rate.valid_from for name in (model, "") for rate in self._by_model.get(name, []))
-        moments = [start, *(change for change in changes if start < change < end)]
-        found = [rate for moment in moments if (rate := self.at(model, moment)) is not None]
-        return max(found, key=lambda rate: rate.price_per_gpu_hour, default=None)
-
-
-def rates_over(models: Iterable[str]) -> RateTable:
-    """All general prices of these models, and the fallback's, over all time."""
-    return RateTable(general_rates().filter(device_model__in={*models, ""}))
-
-
-def general_rates() -> QuerySet[Rate]:
-    """What a device costs by whatever it is held for; the scheduler's own, no page may show it."""
-    return Rate.objects.filter(kind=RateKind.GENERAL, decision=RateDecision.APPROVED).order_by("pk")
-
-
-def approved_rates() -> QuerySet[Rate]:
-    """Every approved price of every kind, in the order in which later ones win."""
-    return Rate.objects.filter(decision=RateDecision.APPROVED).order_by("valid_from", "pk")
-
-
-def proposed_rates(viewer: User) -> QuerySet[Rate]:
-    """Prices that wait for a second person; for those who keep or audit the books."""
-    if not can(viewer, "read_books", None):
-        return Rate.objects.none()
-    return (
-        Rate.objects.filter(decision=RateDecision.PROPOSED)
-        .select_related("proposed_by")
-        .order_by("pk")
-    )
-
-
-def rate_history(viewer: User) -> list[Rate]:
-    """Every price ever decided on, by model and kind, the latest first; for who reads the books."""
-    if not can(viewer, "read_books", None):
-        return []
-    decided = Rate.objects.exclude(decision=RateDecision.PROPOSED)
-    rows = decided.select_related("proposed_by", "decided_by")
-    return list(rows.order_by("device_model", "kind", "-valid_from", "-pk")[:500])
-
-
-def get_proposed_rate(viewer: User, pk: int) -> Rate:
-    """A price the viewer may decide on; decided ones are found too and refused by the service."""
-    if not can(viewer, "keep_books", None):
-        raise NotFound()
-    found = Rate.objects.filter(pk=pk, proposed_by__isnull=False).first()
-    if found is None:
-        raise NotFound("There is no such proposal.")
-    return found
-
-
-def rate_at(device_model: str, at: datetime) -> Rate | None:
-    """One price; for many use `rates_over`."""
-    return rates_over([device_model]).at(device_model, at)
-
-
-def current_rates(*, now: datetime | None = None) -> list[Rate]:
-    """The price of each model now; prices are no secret."""
-    moment = now or timezone.now()
-    rates = list(general_rates())
-    table = RateTable(rates)
-    found = (table.at(model, moment) for model in sorted({r.device_model for r in rates}))
-    return [rate for rate in found if rate is not None]
 
 
 def has_administrator() -> bool:

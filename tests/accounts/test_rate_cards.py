@@ -1,0 +1,317 @@
+"""Rate cards: ends, priorities, and prices of a team's own."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
+
+from accounts.errors import Conflict, Forbidden, Invalid, NotFound
+from accounts.models import AuditEvent, Rate, RateCard, RateDecision, RateKind
+from accounts.selectors.rates import (
+    RateTable,
+    get_rate_card,
+    rate_at,
+    rate_cards,
+    rates_of_cards,
+    rates_over,
+)
+from accounts.services import (
+    appoint_bookkeeper,
+    approve_card,
+    approve_rate,
+    create_team,
+    decline_card,
+    draft_card,
+    end_rate,
+    move_team,
+    propose_card,
+    propose_rate,
+)
+from scheduler.ledger.rating import ChargeKind, Price, PriceList
+from tests.scenes import NOON, at
+
+pytestmark = pytest.mark.django_db
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def clerk(root, finance):
+    appoint_bookkeeper(actor=root, user=finance)
+    return finance
+
+
+@pytest.fixture
+def soon():
+    return timezone.now() + HOUR
+
+
+def held(root, clerk, price, begin, **more):
+    """An approved rate of H100."""
+    rate = propose_rate(
+        actor=clerk,
+        device_model=more.pop("model", "H100"),
+        price_per_gpu_hour=Decimal(price),
+        valid_from=begin,
+        **more,
+    )
+    return approve_rate(actor=root, rate=rate)
+
+
+def prices(begin, *hours, team=None):
+    found = (rate_at("H100", begin + hour * HOUR, team) for hour in hours)
+    return [rate and int(rate.price_per_gpu_hour) for rate in found]
+
+
+class TestEnds:
+    def test_the_next_rate_ends_the_last_and_is_ended_by_one_to_come(self, root, clerk, soon):
+        first = held(root, clerk, "1", soon)
+        last = held(root, clerk, "3", soon + 20 * HOUR)
+        between = held(root, clerk, "2", soon + 10 * HOUR)
+        first.refresh_from_db()
+        assert (first.valid_until, between.valid_until) == (between.valid_from, last.valid_from)
+        assert last.valid_until is None
+        assert prices(soon, -1, 0, 9, 10, 19, 20, 999) == [None, 1, 1, 2, 2, 3, 3]
+        assert AuditEvent.objects.filter(action="rate.end").count() == 2
+
+    def test_a_rate_for_a_time_needs_a_higher_priority_and_then_goes_first(self, root, clerk, soon):
+        held(root, clerk, "1", soon)
+        brief = {"begin": soon + 5 * HOUR, "valid_until": soon + 8 * HOUR}
+        with pytest.raises(Invalid, match="higher priority") as refused:
+            held(root, clerk, "2", **brief)
+        assert refused.value.field == "valid_until"
+        held(root, clerk, "2", **brief, priority=1)
+        assert prices(soon, 4, 5, 7, 8) == [1, 2, 2, 1]
+        with pytest.raises(Invalid, match="higher priority"):
+            held(root, clerk, "3", soon + 6 * HOUR, valid_until=soon + 99 * HOUR, priority=1)
+
+    @pytest.mark.parametrize("after_s", [0, -60])
+    def test_an_end_comes_after_the_begin(self, clerk, soon, after_s):
+        with pytest.raises(Invalid) as refused:
+            propose_rate(
+                actor=clerk,
+                device_model="",
+                price_per_gpu_hour=Decimal(1),
+                valid_from=soon,
+                valid_until=soon + timedelta(seconds=after_s),
+            )
+        assert refused.value.field == "valid_until"
+        assert not Rate.objects.exists()
+
+    def test_ending_says_when_a_gap_begins_and_nothing_comes_back(self, root, clerk, soon):
+        past = {"restate": True, "reason": "first"}
+        held(root, clerk, "1", soon - 48 * HOUR, **past)
+        rate = held(root, clerk, "2", soon)
+        assert end_rate(actor=clerk, rate=rate, valid_until=soon + 5 * HOUR).leaves_gap
+        assert prices(soon, -1, 0, 4, 5, 99) == [1, 2, 2, None, None]
+        with pytest.raises(Conflict, match="ends on"):
+            end_rate(actor=clerk, rate=rate, valid_until=soon + 6 * HOUR)
+        held(root, clerk, "9", soon - 48 * HOUR, model="", **past)
+        assert not end_rate(actor=clerk, rate=rate, valid_until=soon + 4 * HOUR).leaves_gap
+
+    def test_only_an_end_to_come_may_be_set_and_only_by_who_keeps_the_books(
+        self, root, clerk, alice, soon
+    ):
+        rate = held(root, clerk, "1", soon - 48 * HOUR, restate=True, reason="first")
+        with pytest.raises(Invalid, match="has passed"):
+            end_rate(actor=clerk, rate=rate, valid_until=soon - 3 * HOUR)
+        with pytest.raises(Forbidden):
+            end_rate(actor=alice, rate=rate, valid_until=soon)
+        proposal = propose_rate(
+            actor=clerk, device_model="A", price_per_gpu_hour=Decimal(1), valid_from=soon
+        )
+        with pytest.raises(Conflict, match="proposed"):
+            end_rate(actor=clerk, rate=proposal, valid_until=soon + HOUR)
+        rate.refresh_from_db()
+        assert rate.valid_until is None
+
+    def test_postgres_holds_no_overlap_whoever_writes_it(self, root, clerk, soon):
+        rate = held(root, clerk, "1", soon)
+        twin = Rate(
+            card=rate.card,
+            device_model="H100",
+            price_per_gpu_hour=Decimal(2),
+            valid_from=soon + HOUR,
+        )
+        if connection.vendor != "postgresql":
+            with pytest.raises(Invalid, match="holds in this time"):
+                held(root, clerk, "2", soon + HOUR, valid_until=soon + 2 * HOUR)
+            return
+        with pytest.raises(IntegrityError), transaction.atomic():
+            twin.save()
+        twin.priority = 1
+        twin.save()
+
+
+class TestTeamCards:
+    def card(self, root, clerk, team, price="5", begin=None, **more):
+        """An approved card with a rate for H100."""
+        begin = begin or timezone.now() + HOUR
+        card = draft_card(actor=clerk, name=f"{team.slug}'s", team=team, **more)
+        propose_rate(
+            actor=clerk,
+            device_model="H100",
+            price_per_gpu_hour=Decimal(price),
+            valid_from=begin,
+            card=card,
+        )
+        propose_card(actor=clerk, card=card)
+        return approve_card(actor=root, card=card)
+
+    def test_the_nearest_card_up_the_tree_goes_first_then_the_list(
+        self, root, clerk, team, other_team, soon
+    ):
+        below = create_team(actor=root, name="Below", parent=team)
+        lowest = create_team(actor=root, name="Lowest", parent=below)
+        held(root, clerk, "1", soon)
+        self.card(root, clerk, team, "5", soon)
+        found = [prices(soon, 1, team=one)[0] for one in (None, other_team, team, below, lowest)]
+        assert found == [1, 1, 5, 5, 5]
+        self.card(root, clerk, below, "6", soon)
+        assert [prices(soon, 1, team=one)[0] for one in (team, below, lowest)] == [5, 6, 6]
+        rate = Rate.objects.get(card__team=below)
+        end_rate(actor=clerk, rate=rate, valid_until=soon + 2 * HOUR)
+        assert prices(soon, 1, 2, team=lowest) == [6, 5]
+
+    def test_a_card_takes_two_people_and_prices_nothing_before(self, root, clerk, team, soon):
+        card = draft_card(actor=clerk, name="Own", team=team)
+        with pytest.raises(Invalid, match="rate on the card first"):
+            propose_card(actor=clerk, card=card)
+        rate = propose_rate(
+            actor=clerk,
+            device_model="H100",
+            price_per_gpu_hour=Decimal(5),
+            valid_from=soon,
+            card=card,
+        )
+        assert rate.decision == RateDecision.DRAFT
+        with pytest.raises(Conflict, match="draft"):
+            approve_rate(actor=root, rate=rate)
+        propose_card(actor=clerk, card=card)
+        with pytest.raises(Conflict, match="with its card"):
+            approve_rate(actor=root, rate=rate)
+        with pytest.raises(Forbidden, match="another person"):
+            approve_card(actor=clerk, card=card)
+        assert rate_at("H100", soon + HOUR, team) is None
+        approve_card(actor=root, card=card)
+        with pytest.raises(Conflict, match="approved"):
+            decline_card(actor=root, card=card)
+        assert rate_at("H100", soon + HOUR, team).price_per_gpu_hour == 5
+        actions = AuditEvent.objects.filter(action__startswith="rate.").order_by("pk")
+        assert list(actions.values_list("action", flat=True)) == [
+            "rate.draft_card",
+            "rate.propose",
+            "rate.propose_card",
+            "rate.approve",
+            "rate.approve_card",
+        ]
+
+    def test_a_draft_may_have_gaps_and_a_proposal_may_not(self, clerk, team, soon):
+        card = draft_card(
+            actor=clerk, name="Own", team=team, valid_from=soon, valid_until=soon + 30 * HOUR
+        )
+        add = {"actor": clerk, "device_model": "H100", "price_per_gpu_hour": Decimal(1)}
+        propose_rate(**add, valid_from=soon + HOUR, valid_until=soon + 10 * HOUR, card=card)
+        propose_rate(**add, valid_from=soon + 20 * HOUR, card=card)
+        with pytest.raises(Invalid) as refused:
+            propose_card(actor=clerk, card=card)
+        assert f"H100, {RateKind.GENERAL.label}: no price from {soon:%Y-%m-%d %H:%M} until" in str(
+            refused.value
+        )
+        assert f"no price from {soon + 10 * HOUR:%Y-%m-%d %H:%M} until" in str(refused.value)
+        with pytest.raises(Invalid, match="does not live"):
+            propose_rate(**add, valid_from=soon + 31 * HOUR, card=card)
+        propose_rate(**add, valid_from=soon, valid_until=soon + HOUR, card=card)
+        propose_rate(**add, valid_from=soon + 10 * HOUR, valid_until=soon + 20 * HOUR, card=card)
+        assert propose_card(actor=clerk, card=card).decision == RateDecision.PROPOSED
+
+    def test_one_card_of_a_team_at_a_time(self, root, clerk, team, soon):
+        self.card(root, clerk, team, begin=soon, valid_until=soon + 10 * HOUR)
+        with pytest.raises(Conflict, match="in this time already"):
+            draft_card(actor=clerk, name="Second", team=team)
+        draft_card(actor=clerk, name="Second", team=team, valid_from=soon + 10 * HOUR)
+
+    def test_leads_see_their_teams_card_and_no_other(
+        self, root, clerk, team, other_team, lead, alice
+    ):
+        mine = self.card(root, clerk, team)
+        foreign = self.card(root, clerk, other_team)
+        assert [card.pk for card in rate_cards(lead)] == [mine.pk]
+        assert get_rate_card(lead, mine.pk) == mine
+        for pk in (foreign.pk, 999_999):
+            with pytest.raises(NotFound):
+                get_rate_card(lead, pk)
+        assert rates_of_cards(lead, [mine])[mine.pk][0].price_per_gpu_hour == 5
+        assert {card.pk for card in rate_cards(clerk)} == {mine.pk, foreign.pk}
+
+    def test_a_team_below_a_card_does_not_move_away_from_it(self, root, clerk, team, other_team):
+        below = create_team(actor=root, name="Below", parent=team)
+        self.card(root, clerk, team)
+        with pytest.raises(Conflict, match="other prices"):
+            move_team(actor=root, team=below, parent=other_team)
+        move_team(actor=root, team=team, parent=other_team)
+
+    def test_a_declined_card_prices_nothing(self, root, clerk, team, soon):
+        card = draft_card(actor=clerk, name="Own", team=team)
+        held_rate = propose_rate(
+            actor=clerk, device_model="", price_per_gpu_hour=Decimal(1), valid_from=soon, card=card
+        )
+        decline_card(actor=root, card=card)
+        held_rate.refresh_from_db()
+        assert held_rate.decision == RateDecision.DECLINED
+        with pytest.raises(Conflict, match="no rates"):
+            propose_rate(actor=clerk, device_model="", price_per_gpu_hour=Decimal(1), card=card)
+
+
+def test_the_quick_look_up_and_the_ledger_find_the_same_price(root, team, other_team):
+    """One rule, two readers: 200 random lists, each at 60 moments for four payers."""
+    below = create_team(actor=root, name="Below", parent=team)
+    ways = {f"team:{one.pk}": (f"team:{one.pk}",) for one in (team, other_team)}
+    ways[f"team:{below.pk}"] = (f"team:{below.pk}", f"team:{team.pk}")
+    cards = {1: team.pk, 2: below.pk, 3: other_team.pk}
+    second = int(NOON.timestamp())
+    for seed in range(200):
+        chance = random.Random(seed)
+        rates, listed = [], []
+        for number in range(1, 12):
+            card, begin = chance.choice((0, 0, 1, 2, 3)), chance.randrange(30)
+            until = chance.choice((None, begin + chance.randrange(1, 20)))
+            model, priority = chance.choice(("H100", "", "A")), chance.choice((0, 0, 1))
+            rates.append(
+                Rate(
+                    pk=number,
+                    card_id=card or None,
+                    device_model=model,
+                    price_per_gpu_hour=Decimal(number),
+                    valid_from=at(begin),
+                    valid_until=None if until is None else at(until),
+                    priority=priority,
+                )
+            )
+            ends = None if until is None else second + until
+            of = f"team:{cards[card]}" if card else ""
+            listed.append(
+                Price(
+                    str(number), model, "", Decimal(number), "EUR", second + begin, ends,
+                    priority, of,
+                )
+            )  # fmt: skip
+        table, ledger = RateTable(rates, cards), PriceList(listed, ways)
+        for who in (None, team, below, other_team):
+            account = f"team:{who.pk}/project:1" if who else ""
+            for moment in range(-1, 59):
+                rate = table.at("H100", at(moment), who.pk if who else None)
+                price = ledger.at("H100", ChargeKind.RUN, second + moment, account)
+                assert (rate and str(rate.pk)) == (price and price.id), (seed, moment, account)
+
+
+def test_rates_without_a_team_card_are_one_query(root, clerk, team, django_assert_num_queries):
+    held(root, clerk, "1", timezone.now() + HOUR)
+    assert RateCard.objects.get().team is None
+    with django_assert_num_queries(1):
+        table = rates_over(["H100"])
+        table.at("H100", timezone.now() + 2 * HOUR, team.pk)
