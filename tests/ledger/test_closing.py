@@ -26,7 +26,7 @@ from scheduler.ledger.segments import Bucket, Segment
 from scheduler.ledger.shares import IdlePolicy
 from tests.ledger.histories import history
 from tests.ledger.test_golden_month import booked
-from tests.ledger.test_rating import held_of, price, random_prices
+from tests.ledger.test_rating import held_of, price, random_rates
 
 FIRST = Posting("close v1", "2026-01", "2026-01", "root")
 LATER = Posting("correct", "2026-02", "2026-01", "root", is_correction=True)
@@ -34,10 +34,10 @@ LATER = Posting("correct", "2026-02", "2026-01", "root", is_correction=True)
 
 def window_of(seed: int, end_s: int) -> Window:
     chance = random.Random(seed)
-    prices = random_prices(chance, end_s)
+    rates = random_rates(chance, end_s)
     extra = [price("0.2", flavour="", kind="idle-share", id="i")]
     extra.append(price("0.1", flavour="", kind="platform-share", id="p"))
-    merged = PriceList([*(p for found in prices._by_key.values() for p in found), *extra])
+    merged = PriceList([*rates, *extra])
     policy = SharePolicy(
         idle=chance.choice(tuple(IdlePolicy)),
         platform=chance.choice(tuple(IdlePolicy)),

@@ -67,6 +67,10 @@ def held_of(made: History) -> list[Held]:
 
 
 def random_prices(chance: random.Random, end_s: int) -> PriceList:
+    return PriceList(random_rates(chance, end_s))
+
+
+def random_rates(chance: random.Random, end_s: int) -> list[Price]:
     prices = [price("2.5", flavour="", id="any")]
     for number in range(chance.randrange(6)):
         prices.append(
@@ -79,7 +83,7 @@ def random_prices(chance: random.Random, end_s: int) -> PriceList:
             )
         )
     prices.append(price("0.5", flavour="", kind="reserved-idle", id="reserve"))
-    return PriceList(prices)
+    return prices
 
 
 def test_lines_carry_all_charged_seconds_and_cross_no_boundary():
