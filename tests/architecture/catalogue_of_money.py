@@ -18,7 +18,8 @@ INVARIANTS: dict[str, str] = {
     "F5": "ledger/test_closing::test_lines_and_entries_hold_the_same_seconds_and_amounts",
     "F6": "ledger/test_rating::test_lines_carry_all_charged_seconds_and_cross_no_boundary "
     "ledger/test_rating::test_each_second_has_the_price_of_its_moment "
-    "ledger/test_rating::test_any_second_has_the_price_that_looking_at_all_of_them_finds",
+    "ledger/test_rating::test_any_second_has_the_price_that_looking_at_all_of_them_finds "
+    "accounts/test_rate_cards::test_the_quick_look_up_and_the_ledger_find_the_same_price",
     "F7": "ledger/test_entries::test_debits_equal_credits_whatever_is_posted",
     "F8": "ledger/test_shares::test_a_thousand_pools_are_shared_out_whole "
     "ledger/test_shares::test_every_policy_shares_all_or_nothing "
@@ -119,6 +120,9 @@ PROMISED: dict[str, str] = {
     "test_capacity_is_the_identity_day_by_day",
     "rates: validity, a second person, purchases written off": "accounts/test_rates::"
     "test_nobody_approves_their_own ledger/test_costs::test_three_years_by_hand "
+    "accounts/test_rate_cards::test_the_next_rate_ends_the_last_and_is_ended_by_one_to_come "
+    "accounts/test_rate_cards::test_the_nearest_card_up_the_tree_goes_first_then_the_list "
+    "accounts/test_rate_cards::test_a_draft_may_have_gaps_and_a_proposal_may_not "
     "services/test_spending::test_an_asset_is_written_off_month_by_month_on_nobodys_statement",
     "ledger: open, soft-closed, closed, reopened by two": "services/test_books::"
     "test_a_month_is_reopened_by_two_and_closed_as_its_second_version services/test_books::"

@@ -11,7 +11,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from accounts.errors import DomainError
 from accounts.models import User
-from accounts.selectors import get_proposed_rate, person_named
+from accounts.selectors import person_named
+from accounts.selectors.rates import get_proposed_rate
 from accounts.services.audit import Subject, record
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.focus.columns import DEFAULT_VERSION, VERSIONS
