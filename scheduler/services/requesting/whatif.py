@@ -210,10 +210,7 @@ def _money_and_room(
     asked = request.versions.get(number=row.revision)
     costs = [
         cost_of_asking(
-            request.kind,
-            amount,
-            request.pool,
-            request.gpu_model,
+            *(request.kind, amount, request.pool, request.gpu_model),
             valid_from=asked.valid_from,
             valid_until=row.valid_until,
             now=now,
