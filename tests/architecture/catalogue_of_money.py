@@ -120,7 +120,7 @@ PROMISED: dict[str, str] = {
     "test_capacity_is_the_identity_day_by_day",
     "rates: validity, a second person, purchases written off": "accounts/test_rates::"
     "test_nobody_approves_their_own ledger/test_costs::test_three_years_by_hand "
-    "accounts/test_rate_cards::test_the_next_rate_ends_the_last_and_is_ended_by_one_to_come "
+    "accounts/test_rate_ends::test_the_next_rate_ends_the_last_and_is_ended_by_one_to_come "
     "accounts/test_rate_cards::test_the_nearest_card_up_the_tree_goes_first_then_the_list "
     "accounts/test_rate_cards::test_a_draft_may_have_gaps_and_a_proposal_may_not "
     "services/test_spending::test_an_asset_is_written_off_month_by_month_on_nobodys_statement",
