@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.contrib.auth.models import AnonymousUser
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Subquery
 from django.utils import timezone
 
 from accounts.models import (
@@ -239,10 +239,10 @@ def _grants(user: User) -> _Grants:
     return cached
 
 
-def with_rights(pk: int) -> User | None:
-    """The person, with all that `can` asks about them; one statement."""
+def with_rights(pk: int | Subquery, **more: Subquery) -> User | None:
+    """The person, with all that `can` asks about them and what else comes along; one statement."""
     rights = rights_as_json(pk, _IN_LEAD)
-    return User.objects.filter(pk=pk).annotate(rights_read=rights).first()
+    return User.objects.filter(pk=pk).annotate(rights_read=rights, **more).first()
 
 
 def _rights(user: User) -> Iterable[tuple[str, int, str, int]]:

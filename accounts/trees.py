@@ -16,6 +16,7 @@ from django.db.models import (
     F,
     Q,
     QuerySet,
+    Subquery,
     Value,
     When,
 )
@@ -139,7 +140,7 @@ def rights_of_groups(names: frozenset[str]) -> Iterable[tuple[str, int, str, int
     return [*found, *((BELOW, pk, "", parent) for pk, parent in tree)]
 
 
-def rights_of(user: int, leads: Q) -> QuerySet[Any, tuple[str, int, str, int]]:
+def rights_of(user: int | Subquery, leads: Q) -> QuerySet[Any, tuple[str, int, str, int]]:
     """What, number, word, parent: names of groups; rights on projects and teams by their numbers;
     and, for who is in one of the groups `leads`, every team below another with the one above it."""
     groups = User.groups.through.objects.filter(user=user).order_by()
@@ -158,7 +159,7 @@ def rights_of(user: int, leads: Q) -> QuerySet[Any, tuple[str, int, str, int]]:
     return rows.union(*more, all=True)
 
 
-def rights_as_json(user: int, leads: Q) -> AsJson:
+def rights_as_json(user: int | Subquery, leads: Q) -> AsJson:
     """The same rows as a column of another statement."""
     return AsJson(rights_of(user, leads), columns="tag_, number_, word_, parent_")
 

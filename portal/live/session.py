@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import cast
 
 from django.conf import settings
-from django.contrib.auth import get_user
 from django.http import HttpRequest
 
+from accounts.adapter import person_of
 from accounts.models import User
 from portal.previews import seen_as
 
@@ -19,7 +19,7 @@ def user_of_session(session_key: str | None) -> User | None:
     if not session_key:
         return None
     store = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
-    user = get_user(cast(HttpRequest, SimpleNamespace(session=store)))
+    user = person_of(cast(HttpRequest, SimpleNamespace(session=store)))
     if not user.is_authenticated or not user.is_active:
         return None
     return seen_as(user, store)
