@@ -6,10 +6,13 @@ those who may see the job; that it is held, and how busy it is, to everybody who
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Avg
+from django.db.models import Avg, Case, Q, QuerySet, TextField, Value, When
+from django.db.models.functions import Cast
 
 from accounts.models import User
 from accounts.permissions import can
@@ -21,6 +24,8 @@ from scheduler.states import DeviceHealth, NodeState
 READING = timedelta(minutes=1)
 _OUT = (NodeState.SILENT, NodeState.LOST, NodeState.QUARANTINED)
 _DRAINED = (NodeState.DRAINING, NodeState.DRAINED)
+_READ, _OWN, _HELD, _BOOKED = "read", "own", "held", "booked"
+_MEANS = ("gpu_percent", "memory_used_mib", "power_watts", "temperature_c")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +89,17 @@ class MapNode:
 
 
 def gpu_map(viewer: User, *, now: datetime, pool: Pool | None = None) -> list[MapNode]:
-    """All nodes by block, rack and name, in five statements and what the viewer's rights take."""
+    """All nodes by block, rack and name, in three statements."""
     nodes = visible_nodes(viewer)
     nodes = nodes.filter(pool=pool) if pool is not None else nodes
     found = {node.pk: MapNode(node) for node in nodes}
     if not found:
         return []
-    for booked in _booked_nodes(now):
+    marks = _marks(viewer, now)
+    for booked in marks.booked:
         if booked in found:
             found[booked].is_booked = True
-    holdings, readings = _holdings(viewer), _readings(now)
+    holdings, readings = marks.holdings, marks.readings
     devices = Device.objects.filter(is_present=True, in_service=True)
     fields = ("pk", "node", "index", "slot", "model", "memory_mib", "health")
     rows = devices.order_by("node", "index", "slot", "pk").values_list(*fields)
@@ -108,34 +114,50 @@ def gpu_map(viewer: User, *, now: datetime, pool: Pool | None = None) -> list[Ma
     )
 
 
-def _booked_nodes(now: datetime) -> set[int]:
-    active = Booking.objects.filter(from_at__lte=now, until_at__gt=now, closed_as="")
-    return {node for nodes in active.values_list("node_ids", flat=True) for node in nodes}
+@dataclass(slots=True)
+class _Marks:
+    """By device that is held: by what, or None if that is not for the viewer; by device that was
+    read: its means; ids of nodes that are booked."""
+
+    holdings: dict[int, Holding | None] = field(default_factory=dict)
+    readings: dict[int, Reading] = field(default_factory=dict)
+    booked: set[int] = field(default_factory=set)
 
 
-def _holdings(viewer: User) -> dict[int, Holding | None]:
-    """By device that is held: by what, or None if that is not for the viewer."""
-    sees_all = can(viewer, "see_jobs", None)
-    own = set() if sees_all else set(visible_projects(viewer).values_list("pk", flat=True))
-    job = "placement__attempt__job"
-    rows = Allocation.objects.filter(released_at__isnull=True).values_list(
-        "device", f"{job}__project", job, f"{job}__name",
-        f"{job}__project__team__slug", f"{job}__project__slug",
-    )  # fmt: skip
-    found: dict[int, Holding | None] = {}
-    for device, project, *about in rows:
-        seen = Holding(*about) if sees_all or project in own else None
-        found[device] = found.get(device) or seen
+def _marks(viewer: User, now: datetime) -> _Marks:
+    """What is to be said of devices and nodes, in one statement."""
+    found = _Marks()
+    rows = _read(now).union(_held(viewer), _booked(now), all=True)
+    for what, number, job, name, team, project, *means in rows:
+        if what == _READ:
+            found.readings[number] = Reading(*map(float, means))
+        elif what == _BOOKED:
+            found.booked.update(json.loads(name))
+        else:
+            seen = Holding(job, name, team, project) if what == _OWN else None
+            found.holdings[number] = found.holdings.get(number) or seen
     return found
 
 
-def _readings(now: datetime) -> dict[int, Reading]:
-    means = (
-        DeviceSample.objects.filter(at__gt=now - READING)
-        .order_by()
-        .values_list("device")
-        .annotate(
-            Avg("gpu_percent"), Avg("memory_used_mib"), Avg("power_watts"), Avg("temperature_c")
-        )
-    )
-    return {device: Reading(*map(float, values)) for device, *values in means}
+def _held(viewer: User) -> QuerySet[Allocation, Any]:
+    rows = Allocation.objects.filter(released_at__isnull=True).order_by()
+    job = "placement__attempt__job"
+    may_see = Q(**{f"{job}__project__in": visible_projects(viewer).order_by().values("pk")})
+    sees_all = can(viewer, "see_jobs", None)
+    whose = Value(_OWN) if sees_all else Case(When(may_see, then=Value(_OWN)), default=Value(_HELD))
+    return rows.values_list(
+        whose, "device", job, f"{job}__name", f"{job}__project__team__slug",
+        f"{job}__project__slug", *(Value(0.0) for _ in _MEANS),
+    )  # fmt: skip
+
+
+def _booked(now: datetime) -> QuerySet[Booking, Any]:
+    active = Booking.objects.filter(from_at__lte=now, until_at__gt=now, closed_as="").order_by()
+    words = (Value(_BOOKED), "pk", Value(0), Cast("node_ids", TextField()), Value(""), Value(""))
+    return active.values_list(*words, *(Value(0.0) for _ in _MEANS))
+
+
+def _read(now: datetime) -> QuerySet[DeviceSample, Any]:
+    rows = DeviceSample.objects.filter(at__gt=now - READING).order_by()
+    by_device = rows.values_list(Value(_READ), "device", Value(0), Value(""), Value(""), Value(""))
+    return by_device.annotate(*(Avg(name) for name in _MEANS))

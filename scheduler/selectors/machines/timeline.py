@@ -13,12 +13,9 @@ from typing import Any
 from django.db.models import Count, Max, Min, Q, QuerySet
 
 from accounts.models import User
-from accounts.permissions import can
-from accounts.selectors import visible_projects
-from scheduler.models import Allocation, Booking, Job, MaintenanceWindow, Pool
-from scheduler.selectors.calendar.bookings import visible_bookings
+from scheduler.models import Allocation, Pool
+from scheduler.selectors.calendar.plans import Plan, may_see, plans_between
 from scheduler.selectors.cluster import visible_nodes
-from scheduler.states import JobState
 
 MOST_BARS = 2000
 _OF_JOBS = ("past", "running", "planned")
@@ -68,25 +65,24 @@ def timeline(
     pool: Pool | None = None,
     with_past: bool = True,
 ) -> Timeline:
-    """Every bar that meets [start, end), in six statements and what the viewer's rights take."""
+    """Every bar that meets [start, end), in three statements."""
     nodes = visible_nodes(viewer)
     nodes = nodes.filter(pool=pool) if pool is not None else nodes
     rows = {node.pk: Row(node.name, node.pool.name) for node in nodes}
     pools = {node.pool_id: node.pool.name for node in nodes}
-    eyes = _Eyes.of(viewer)
     places = Allocation.objects.order_by()
     places = places.filter(placement__node__pool=pool) if pool is not None else places
-    found = list(_job_bars(places, eyes, start, end, now, with_past))
+    found = list(_job_bars(viewer, places, start, end, now, with_past))
     for node_id, bar in found[:MOST_BARS]:
         if node_id in rows:
             rows[node_id].bars.append(bar)
-    for node_id, bar in (*_windows(rows, pools, start, end), *_bookings(viewer, start, end)):
-        if node_id in rows:
-            rows[node_id].bars.append(bar)
     waiting = {pk: Row("planned", name, is_node=False) for pk, name in pools.items()}
-    for pool_id, bar in _planned(eyes, start, end):
-        if pool_id in waiting:
-            waiting[pool_id].bars.append(bar)
+    for plan in plans_between(viewer, start, end):
+        if plan.kind == "planned" and plan.pool in waiting:
+            waiting[plan.pool].bars.append(_bar_of(plan))
+        for node_id in _nodes_of(plan, rows, pools):
+            if node_id in rows:
+                rows[node_id].bars.append(_bar_of(plan))
     every = [*rows.values(), *(row for row in waiting.values() if row.bars)]
     every.sort(key=lambda row: (row.pool, not row.is_node, row.name))
     for row in every:
@@ -122,25 +118,9 @@ def by_team(found: Timeline) -> Timeline:
     return Timeline(every, found.is_cut)
 
 
-@dataclass(frozen=True, slots=True)
-class _Eyes:
-    """Which projects' jobs the viewer may see; None: all."""
-
-    projects: frozenset[int] | None
-
-    @classmethod
-    def of(cls, viewer: User) -> _Eyes:
-        if can(viewer, "see_jobs", None):
-            return cls(None)
-        return cls(frozenset(visible_projects(viewer).values_list("pk", flat=True)))
-
-    def may_see(self, project: int) -> bool:
-        return self.projects is None or project in self.projects
-
-
 def _job_bars(
+    viewer: User,
     places: QuerySet[Allocation],
-    eyes: _Eyes,
     start: datetime,
     end: datetime,
     now: datetime,
@@ -158,16 +138,17 @@ def _job_bars(
     newest = begun.order_by("-since", "-placement").values("placement")[: MOST_BARS + 1]
     rows = (
         held.filter(placement__in=newest)
-        .values_list("placement", "placement__node", job, f"{job}__project", f"{job}__name",
+        .annotate(may_see_=may_see(viewer, f"{job}__project"))
+        .values_list("placement", "placement__node", job, f"{job}__name",
                      f"{job}__project__team__slug", f"{job}__time_limit_s",
-                     "placement__attempt__started_at")
+                     "placement__attempt__started_at", "may_see_")
         .annotate(since=Min("acquired_at"), until=Max("released_at"), gpus=Count("id"),
                   left=Count("id", filter=Q(released_at__isnull=True)))
         .order_by("-since", "-placement")
     )  # fmt: skip
-    for _, node, number, project, name, team, limit_s, began, since, until, gpus, left in rows:
+    for _, node, number, name, team, limit_s, began, is_seen, since, until, gpus, left in rows:
         seen: dict[str, Any] = {}
-        if eyes.may_see(project):
+        if is_seen:
             seen = {"job": number, "words": name, "team": team}
         if left:
             planned = max((began or since) + timedelta(seconds=limit_s or 0), now)
@@ -176,45 +157,15 @@ def _job_bars(
             yield node, Bar("past", since, until, gpus, **seen)
 
 
-def _windows(
-    rows: dict[int, Row], pools: dict[int, str], start: datetime, end: datetime
-) -> Iterator[tuple[int, Bar]]:
-    windows = MaintenanceWindow.objects.filter(
-        from_at__lt=end, until_at__gt=start, cancelled_at=None
-    )
-    for window in windows:
-        its = window.nodes or [
-            pk for pk, row in rows.items() if row.pool == pools.get(window.pool_id)
-        ]
-        for node in its:
-            words = window.reason or "maintenance"
-            yield node, Bar("maintenance", window.from_at, window.until_at, words=words)
+def _nodes_of(plan: Plan, rows: dict[int, Row], pools: dict[int, str]) -> list[int]:
+    """Where it lies; maintenance of no nodes is of all of its pool."""
+    if plan.kind == "planned":
+        return []
+    if plan.nodes or plan.kind == "booking":
+        return list(plan.nodes)
+    return [pk for pk, row in rows.items() if row.pool == pools.get(plan.pool)]
 
 
-def _bookings(viewer: User, start: datetime, end: datetime) -> Iterator[tuple[int, Bar]]:
-    own = set(visible_bookings(viewer).values_list("pk", flat=True))
-    every = Booking.objects.filter(from_at__lt=end, until_at__gt=start, closed_as="")
-    for booking in every.select_related("team", "project__team"):
-        is_own = booking.pk in own
-        words = f"{booking.name or 'booking'} · {booking.owner_path}" if is_own else "booked"
-        for node in booking.node_ids:
-            gpus = booking.gpus_per_node
-            yield node, Bar("booking", booking.from_at, booking.until_at, gpus, words=words)
-
-
-def _planned(eyes: _Eyes, start: datetime, end: datetime) -> Iterator[tuple[int, Bar]]:
-    """What the scheduler told waiting jobs: from its median start, for its time limit."""
-    jobs = Job.objects.filter(state=JobState.QUEUED).order_by("-pk")
-    rows = jobs.values_list(
-        "pk", "pool", "project", "name", "project__team__slug", "time_limit_s", "nodes",
-        "gpus_per_node", "wait_facts",
-    )[:MOST_BARS]  # fmt: skip
-    for number, pool, project, name, team, limit_s, nodes, gpus, facts in rows:
-        told = facts.get("start_p50_at")
-        if not isinstance(told, int):
-            continue
-        at = datetime.fromtimestamp(told, start.tzinfo)
-        if at >= end or not eyes.may_see(project):
-            continue
-        until = at + timedelta(seconds=limit_s or 3600)
-        yield pool, Bar("planned", at, until, nodes * gpus, number, name, team)
+def _bar_of(plan: Plan) -> Bar:
+    job, team = (plan.number, plan.team) if plan.kind == "planned" else (0, "")
+    return Bar(plan.kind, plan.start, plan.end, plan.gpus, job, plan.words, team)
