@@ -123,6 +123,7 @@ class PeriodClose(models.Model):
     `shares` how each pool's spare time was split, with the weights; `recovery` what each has cost.
 
     `control` is the control total in the currency's smallest unit, `head_*` the chain after it.
+    `sealed`: totals by account and SKU, entries, SHA-256 of the statements; none in old closes.
     """
 
     period = models.ForeignKey(Period, on_delete=models.PROTECT, related_name="closes")
@@ -137,6 +138,7 @@ class PeriodClose(models.Model):
     lines = models.PositiveBigIntegerField()
     head_number = models.PositiveBigIntegerField()
     head_hash = models.CharField(max_length=64)
+    sealed = models.JSONField(null=True)
 
     class Meta:
         ordering = ["period_id", "version"]

@@ -34,7 +34,7 @@ def test_sound_books_hold_and_only_bookkeepers_are_told(root, yard, alice, opera
     assert run.holds, broken(run)
     assert [check["slug"] for check in run.checks] == [
         *("partition", "attribution", "partition", "attribution"),
-        *("chain", "anchors", "balance", "lines", "statements", "reports", "budgets"),
+        *("chain", "anchors", "balance", "lines", "statements", "seals", "reports", "budgets"),
         "recount",
     ]
     assert reconciliation(root) == run
@@ -88,7 +88,7 @@ def unlock() -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-            for table in ("statement", "statementline", "devicesegment"):
+            for table in ("statement", "statementline", "devicesegment", "periodclose"):
                 cursor.execute(f"ALTER TABLE scheduler_{table} DISABLE TRIGGER USER")
 
 

@@ -40,6 +40,7 @@ from scheduler.services.books.posting import (
     require_bookkeeper,
     require_unchanged,
 )
+from scheduler.services.books.sealing import seal_of
 from scheduler.services.errors import Conflict, Invalid
 
 
@@ -198,6 +199,7 @@ def _fix(row: Period, counted: Counted, by: User | None, now: datetime) -> Perio
     )
     post_entries(rounding_entries(bills, period.currency, where))
     head = LedgerHead.objects.order_by("pk").first()
+    last = Statement.objects.order_by("-number").values_list("number", flat=True).first() or 0
     close = PeriodClose.objects.create(
         period=period,
         version=period.version + 1,
@@ -211,8 +213,9 @@ def _fix(row: Period, counted: Counted, by: User | None, now: datetime) -> Perio
         lines=sum(tally.lines for tally in counted.tallies.by_key.values()),
         head_number=head.number if head else 0,
         head_hash=head.hash if head else "",
+        sealed=seal_of(period, bills, last + 1),
     )
-    _state(close, bills, posted)
+    _state(close, bills, posted, last + 1)
     transitions.move_period(period, PeriodState.CLOSED, version=close.version)
     after = {
         "version": close.version,
@@ -225,10 +228,11 @@ def _fix(row: Period, counted: Counted, by: User | None, now: datetime) -> Perio
     return close
 
 
-def _state(close: PeriodClose, bills: Sequence[Bill], posted: dict[int, LedgerEntry]) -> None:
+def _state(
+    close: PeriodClose, bills: Sequence[Bill], posted: dict[int, LedgerEntry], first: int
+) -> None:
     """The statements of a close and their parts; numbers go on without a gap."""
-    last = Statement.objects.order_by("-number").values_list("number", flat=True).first() or 0
-    for number, bill in enumerate(bills, last + 1):
+    for number, bill in enumerate(bills, first):
         statement = Statement.objects.create(
             number=number,
             close=close,

@@ -10,16 +10,19 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from django.db.models import Max
+
 from accounts.models import AuditEvent
 from accounts.services.audit import Subject, record
 from scheduler.ledger.closing import BookKey, sealed_text
 from scheduler.ledger.currencies import from_minor
-from scheduler.ledger.entries import GENESIS, Sealed, is_balanced, verify
+from scheduler.ledger.entries import GENESIS, Break, Sealed, is_balanced, verify
 from scheduler.ledger.exact import EXACT, gpu_hours
 from scheduler.ledger.rating import ChargeKind
 from scheduler.ledger.rating import UsageLine as Line
 from scheduler.models import LedgerEntry, LedgerHead, Period, PeriodClose, UsageLine
 from scheduler.services.books.reading import PAGE, chain_of, entries_named
+from scheduler.services.books.sealing import check_seals
 
 # Events that say where the chain ended when they were written; the audit seals them.
 ANCHORS = ("period.close", "ledger.anchor")
@@ -56,16 +59,24 @@ def verify_ledger() -> LedgerReport:
         breaks += found
         lines += seen
         breaks += check_statements(period)
+        breaks += check_seals(period)
     return LedgerReport(chain.entries, lines, tuple(breaks))
 
 
 def check_chain() -> ChainReport:
-    """Walk the chain once: its hashes, its balance, and the heads that were noted elsewhere."""
-    head = LedgerHead.objects.order_by("pk").first()
+    """Walk the chain once: its hashes, its balance, and the heads that were noted elsewhere.
+
+    Others may post meanwhile: what was noted is read first, then the head, then the entries up to
+    it, and none of them lacks what came before.
+    """
     walk = _Walk(noted_heads())
+    head = LedgerHead.objects.order_by("pk").first()
+    until = entries_named().filter(number__lte=head.number if head else 0)
     count, _, broken = verify(
-        walk.watch(chain_of(entries_named().iterator(PAGE))), head=head.hash if head else GENESIS
+        walk.watch(chain_of(until.iterator(PAGE))), head=head.hash if head else GENESIS
     )
+    if broken is None:
+        broken = _behind_the_head()
     # What lies behind a break was not read: only a chain that holds lacks what was noted there.
     missing = [] if broken else walk.missing()
     return ChainReport(
@@ -75,6 +86,13 @@ def check_chain() -> ChainReport:
         anchors=walk.anchors,
         unanchored=tuple([*walk.unanchored, *missing][:1]),
     )
+
+
+def _behind_the_head() -> Break | None:
+    """An entry that no head knows of. The last entry is read first: heads only go forward."""
+    last = LedgerEntry.objects.aggregate(last=Max("number"))["last"] or 0
+    head = LedgerHead.objects.order_by("pk").values_list("number", flat=True).first() or 0
+    return Break(last, f"entry {last} lies behind the end of the chain") if last > head else None
 
 
 def noted_heads() -> dict[int, list[tuple[str, str]]]:

@@ -1,1 +1,1 @@
-"""Months over time: closed by the calendar, and compared with what their close has sealed."""
+"""Months over time: closed by the calendar, priced anew with figures shown before."""

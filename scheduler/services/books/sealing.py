@@ -1,0 +1,110 @@
+"""What a close seals of a month's books, and whether they still say the same.
+
+Totals by account and SKU, how many entries, and the SHA-256 of the statements as CSV: by keys of
+accounts and entries, not by names, which change. Who rewrites entries or statements together with
+all that ties them has to rewrite this, too; and whoever compares is told where they differ first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import F
+
+from scheduler.ledger.bills import Bill
+from scheduler.ledger.entries import RECOVERY, ROUNDING
+from scheduler.ledger.exact import EXACT, ZERO, plain
+from scheduler.models import LedgerEntry, Period, PeriodClose, StatementLine
+
+_PAGE = 5_000
+# A statement's line: number, account, exact sum, smallest coins, entry, its hash, its coins.
+Row = tuple[int, str, Decimal, int, int, str, int]
+
+
+def seal_of(period: Period, bills: Sequence[Bill], first_number: int) -> dict[str, Any]:
+    """Of a month whose entries are posted and whose statements will be numbered from here on."""
+    count, totals = _totals(period, None)
+    hashes = dict(LedgerEntry.objects.filter(period=period).values_list("number", "hash"))
+    rows = (
+        (number, bill.account, bill.exact, bill.units, entry, hashes[entry], units)
+        for number, bill in enumerate(bills, first_number)
+        for entry, units in sorted(bill.parts.items())
+    )
+    return {"entries": count, "totals": totals, "statements": _digest(rows)}
+
+
+def check_seals(period: Period) -> list[str]:
+    """Of each close of a month, the first figure that is not the one it sealed."""
+    closes = PeriodClose.objects.filter(period=period, sealed__isnull=False).order_by("version")
+    return [words for close in closes if (words := _differs(period, close))]
+
+
+def _differs(period: Period, close: PeriodClose) -> str:
+    sealed: dict[str, Any] = close.sealed or {}
+    who = f"the close of {period.name}, version {close.version},"
+    count, totals = _totals(period, close.head_number)
+    if count != sealed["entries"]:
+        return f"{who} sealed {sealed['entries']} entries, there are {count}"
+    before = {(account, sku): figures for account, sku, *figures in sealed["totals"]}
+    after = {(account, sku): figures for account, sku, *figures in totals}
+    for key in sorted({*before, *after}):
+        was, found = before.get(key, [0, "0"]), after.get(key, [0, "0"])
+        if was != found:
+            account, sku = key
+            return (
+                f"{who} sealed {was[1]} in {was[0]} s of {account}, {sku}; "
+                f"the entries say {found[1]} in {found[0]} s"
+            )
+    if _digest(_stored(close)) != sealed["statements"]:
+        return f"{who} sealed other statements than there are"
+    return ""
+
+
+def _totals(period: Period, head_number: int | None) -> tuple[int, list[list[Any]]]:
+    """How many entries, and [account, SKU or kind, seconds, amount] in order."""
+    entries = LedgerEntry.objects.filter(period=period).order_by()
+    if head_number is not None:
+        entries = entries.filter(number__lte=head_number)
+    count, sums = 0, dict[tuple[str, str], tuple[int, Decimal]]()
+    fields = ("debit", "credit", "sku", "kind", "gpu_seconds", "amount")
+    for debit, credit, sku, kind, seconds, amount in entries.values_list(*fields).iterator(_PAGE):
+        is_owed = debit not in (RECOVERY, ROUNDING)
+        key = (debit if is_owed else credit, sku or kind)
+        sign, change = (1, amount) if is_owed else (-1, EXACT.minus(amount))
+        had = sums.get(key, (0, ZERO))
+        sums[key] = (had[0] + sign * seconds, EXACT.add(had[1], change))
+        count += 1
+    return count, [
+        [*key, seconds, plain(amount)] for key, (seconds, amount) in sorted(sums.items())
+    ]
+
+
+def _stored(close: PeriodClose) -> Iterator[Row]:
+    parts = StatementLine.objects.filter(statement__close=close).annotate(
+        number=F("statement__number"), entry_number=F("entry__number")
+    )
+    yield from (
+        parts.order_by("number", "entry_number")
+        .values_list(
+            "number",
+            "statement__account",
+            "statement__exact",
+            "statement__units",
+            "entry_number",
+            "entry__hash",
+            "units",
+        )
+        .iterator(_PAGE)
+    )
+
+
+def _digest(rows: Iterable[Row]) -> str:
+    """SHA-256 of the statements as CSV without a header; no cell has a comma."""
+    digest = hashlib.sha256()
+    for number, account, exact, units, entry, found, part in rows:
+        cells = (number, account, plain(exact), units, entry, found, part)
+        digest.update(",".join(map(str, cells)).encode() + b"\n")
+    return digest.hexdigest()

@@ -1,0 +1,92 @@
+"""A close seals its totals and statements; the chain is read while others go on posting."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from scheduler.models import Attempt, LedgerEntry, LedgerHead, PeriodClose, Statement, StatementLine
+from scheduler.services import books
+from scheduler.services.books import verifying
+from scheduler.services.books.sealing import check_seals
+from scheduler.states import EndReason
+from tests.services.test_books import DECEMBER, clerk, close, yard
+from tests.services.test_books_hold import SPOILS, spoil
+from tests.services.test_reconciling import unlock
+
+pytestmark = pytest.mark.django_db
+__all__ = ["clerk", "yard"]
+
+
+def test_a_close_seals_totals_by_account_and_sku(root, clerk, yard, team, other_team):
+    first = close(root)
+    sealed = {(account, sku): figures for account, sku, *figures in first.sealed["totals"]}
+    amounts = {key[0].partition("/")[0]: figures for key, figures in sealed.items()}
+    assert amounts[f"team:{team.pk}"] == [7_200, "7.200000000000000"]
+    assert amounts[f"team:{other_team.pk}"] == [3_600, "3.600000000000000"]
+    assert first.sealed["entries"] == LedgerEntry.objects.count()
+    # What a second version adds leaves the seal of the first one whole.
+    Attempt.objects.filter(job__project__team=team).update(end_reason=EndReason.NODE_LOST)
+    for person in (root, clerk):
+        books.reopen_period(actor=person, period="2026-11", reason="wrong")
+    close(root)
+    assert check_seals(first.period) == [] and books.verify_ledger().breaks == ()
+
+
+def test_the_first_total_that_differs_is_named(root, yard, team):
+    period = close(root).period
+    spoil(SPOILS["amount"])
+    (words,) = check_seals(period)
+    assert words.startswith("the close of 2026-11, version 1, sealed 7.200000000000000 in 7200 s")
+    assert words.endswith("the entries say 7.200000000000001 in 7200 s")
+    assert words in books.verify_ledger().breaks
+    with pytest.raises(CommandError):
+        call_command("verify_ledger")
+
+
+def test_statements_changed_so_that_they_still_add_up_are_found(root, yard):
+    """A coin goes from one team to the other, in parts, sums and roundings alike."""
+    period = close(root).period
+    unlock()
+    one, other = Statement.objects.order_by("number")
+    for statement, coin in ((one, -1), (other, 1)):
+        StatementLine.objects.filter(statement=statement).update(units=statement.units + coin)
+        Statement.objects.filter(pk=statement.pk).update(units=statement.units + coin)
+    assert check_seals(period) == [
+        "the close of 2026-11, version 1, sealed other statements than there are"
+    ]
+    run = books.reconcile_books(now=DECEMBER)
+    assert "seals" in {check["slug"] for check in run.checks if not check["holds"]}
+
+
+def test_a_close_of_before_has_no_seal(root, yard):
+    period = close(root).period
+    unlock()
+    PeriodClose.objects.update(sealed=None)
+    assert check_seals(period) == []
+
+
+def test_what_is_posted_while_the_chain_is_read_breaks_nothing(root, yard, team, monkeypatch):
+    close(root)
+    named = verifying.entries_named
+
+    def meanwhile():
+        monkeypatch.setattr(verifying, "entries_named", named)
+        Attempt.objects.filter(job__project__team=team).update(end_reason=EndReason.NODE_LOST)
+        books.correct_period(actor=root, period="2026-11", reason="lost", now=DECEMBER)
+        return named()
+
+    monkeypatch.setattr(verifying, "entries_named", meanwhile)
+    before = LedgerEntry.objects.count()
+    report = verifying.check_chain()
+    assert (report.entries, report.broken, report.unanchored) == (before, (), ())
+    assert LedgerEntry.objects.count() > before
+
+
+def test_an_entry_behind_the_head_is_found(root, yard):
+    close(root)
+    last = LedgerEntry.objects.order_by("number").last()
+    LedgerHead.objects.update(number=last.number - 1, hash=last.previous)
+    assert verifying.check_chain().broken == (
+        f"entry {last.number} lies behind the end of the chain",
+    )
