@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from scheduler.engine.learning import EndChances, Kind, RunTimes, kind_of
+from scheduler.engine.learning import EndChances, Kind, Run, RunTimes, kind_of
 from scheduler.engine.snapshot import NONE, Flags, Floats, Snapshot, Waiting, flags, floats
 from scheduler.engine.worth import gpus_of
 from scheduler.models import Attempt, Job
@@ -76,13 +76,14 @@ class LearntMemory:
         """Learn anew from who has ended, and from how long these have run without an end."""
         ended = list(_ended_runs())
         live = [
-            (self.kind_of[job], attained_s)
+            (job, self.kind_of[job], attained_s)
             for some in jobs
             if some is not None
             for job, attained_s in zip(some.id.tolist(), some.attained_s.tolist(), strict=True)
             if attained_s > 0 and job in self.kind_of
         ]
-        self.times, self.chances = RunTimes(ended), EndChances(ended, live)
+        self.times = RunTimes((kind, run_s) for _, kind, run_s in ended)
+        self.chances = EndChances(ended, live)
 
     def _know(self, snapshot: Snapshot) -> None:
         """Read the kinds of new jobs, forget those that are gone; nothing if there are none."""
@@ -98,24 +99,21 @@ class LearntMemory:
                 self.kind_of[pk] = kind_of(*fields)
 
     def _learn(self, jobs: Waiting, learns: Flags, by_chance: Flags) -> Waiting:
-        """How long they will probably run still; jobs of one kind that ran as long are alike."""
+        """How long they will probably run still."""
         kinds = [self.kind_of.get(job) for job in jobs.id.tolist()]
-        whose = list(
-            zip(kinds, jobs.attained_s.tolist(), by_chance[jobs.pool].tolist(), strict=True)
-        )
-        asked = [one for one in dict.fromkeys(whose) if one[0] is not None]
-        chosen = [(kind, attained_s) for kind, attained_s, is_chance in asked if is_chance and kind]
-        likely_s = self.chances.ahead_s(
-            [kind for kind, _ in chosen], floats([attained_s for _, attained_s in chosen])
-        )
-        known: dict[tuple[Kind | None, float, bool], float] = {
-            (*one, True): ahead_s for one, ahead_s in zip(chosen, likely_s.tolist(), strict=True)
-        }
-        for kind, attained_s, is_chance in asked:
-            if kind is not None and not is_chance:
-                known[kind, attained_s, False] = self.times.ahead_s(kind, attained_s)
-        learnt_s = floats([known.get(one, np.inf) for one in whose])
-        return replace(jobs, learnt_s=floats(np.where(learns[jobs.pool], learnt_s, np.inf)))
+        is_known = flags([kind is not None for kind in kinds]) & learns[jobs.pool]
+        learnt_s = floats(np.full(len(jobs), np.inf))
+        likely = np.flatnonzero(is_known & by_chance[jobs.pool])
+        whose = [kind for row in likely if (kind := kinds[row]) is not None]
+        learnt_s[likely] = self.chances.ahead_s(jobs.id[likely], whose, jobs.attained_s[likely])
+        # Jobs of one kind that ran as long are told the same.
+        known: dict[tuple[Kind, float], float] = {}
+        for row in np.flatnonzero(is_known & ~by_chance[jobs.pool]).tolist():
+            kind, attained_s = kinds[row], float(jobs.attained_s[row])
+            if kind is not None and (kind, attained_s) not in known:
+                known[kind, attained_s] = self.times.ahead_s(kind, attained_s)
+            learnt_s[row] = known[kind, attained_s] if kind is not None else np.inf
+        return replace(jobs, learnt_s=learnt_s)
 
     def _wait_limits(self, snapshot: Snapshot) -> Floats:
         limits_s = []
@@ -151,17 +149,18 @@ def backlogs_s(snapshot: Snapshot) -> Floats:
 
 def read_run_times() -> RunTimes:
     """What the latest ended attempts tell; one query."""
-    return RunTimes(_ended_runs())
+    return RunTimes((kind, run_s) for _, kind, run_s in _ended_runs())
 
 
-def _ended_runs() -> Iterable[tuple[Kind, float]]:
-    """Kind and run time of the latest attempts that ended well; one query."""
+def _ended_runs() -> Iterable[Run]:
+    """Job, kind and run time of the latest attempts that ended well; one query."""
     ended = Attempt.objects.filter(
         state=AttemptState.ENDED, end_reason=EndReason.COMPLETED, started_at__isnull=False
     ).order_by("-pk")
     names = [f"job__{name}" for name in _KIND_FIELDS]
-    for began, over, *fields in ended.values_list("started_at", "ended_at", *names)[:LEARN_FROM]:
-        yield kind_of(*fields), max(1.0, (over - began).total_seconds())
+    columns = ("job_id", "started_at", "ended_at", *names)
+    for job, began, over, *fields in ended.values_list(*columns)[:LEARN_FROM]:
+        yield job, kind_of(*fields), max(1.0, (over - began).total_seconds())
 
 
 def _ran_before() -> dict[int, float]:

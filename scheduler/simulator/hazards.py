@@ -13,6 +13,7 @@ from scheduler.engine.learning.hazards import (
     EDGES,
     FADE_RANKS,
     OWN_PRIOR_JOBS,
+    REACH,
     UNKNOWN,
     WIDTHS,
     bin_of,
@@ -22,8 +23,6 @@ from scheduler.engine.learning.hazards import (
 )
 from scheduler.engine.snapshot import Flags, Floats, Ints, floats, ints
 
-# Neighbours further away than REACH ranks count for nothing.
-REACH = 20
 # A job is not its own neighbour: that it has survived so far is in its attained service already.
 _STEPS: Ints = np.delete(np.arange(-REACH, REACH + 1), REACH)
 _FADE: Floats = np.exp(-np.abs(_STEPS) / FADE_RANKS)

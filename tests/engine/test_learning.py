@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.engine.learning import EndChances, RunTimes, entry_point
 from scheduler.engine.learning.hazards import SHAPE
-from scheduler.engine.snapshot import floats
+from scheduler.engine.snapshot import floats, ints
 
 TRAIN = (1, "python train.py", 4)
 
@@ -57,30 +57,37 @@ def test_it_is_always_positive_and_never_more_than_the_longest(runs, kind, attai
     assert ahead_s == math.inf or ahead_s <= max(1, max(run_s for _, run_s in runs) - attained_s)
 
 
-def index_s(chances, kind, *attained_s):
-    return chances.ahead_s([kind] * len(attained_s), floats(attained_s)).tolist()
+def index_s(chances, kind, *attained_s, job=1_000):
+    whose = ints([job] * len(attained_s))
+    return chances.ahead_s(whose, [kind] * len(attained_s), floats(attained_s)).tolist()
 
 
-def test_the_latest_of_its_kind_say_how_likely_a_job_ends_soon():
+def runs_of(kind, *run_s, first=1):
+    return [(first + at, kind, float(one)) for at, one in enumerate(run_s)]
+
+
+def test_those_of_its_kind_that_were_submitted_with_it_say_how_likely_it_ends_soon():
     other = (1, "python eval.py", 4)
-    once, lately = [(TRAIN, 40_000.0)] * 20, [(TRAIN, 60.0)] * 20
-    short, long = EndChances([*lately, *once]), EndChances([*once, *lately])
-    assert index_s(short, TRAIN, 0)[0] < index_s(long, TRAIN, 0)[0] / 5
-    # What is of another kind but on as many GPUs is told by all of these, whichever came last.
-    assert index_s(short, other, 0) == pytest.approx(index_s(long, other, 0))
+    chances = EndChances(runs_of(TRAIN, *[60] * 15, *[500_000] * 15))
+    early_s, late_s = (index_s(chances, TRAIN, 0, job=job)[0] for job in (7, 25))
+    assert early_s < late_s / 5
+    # What is of another kind but on as many GPUs is told by all of these, whenever it came.
+    assert index_s(chances, other, 0, job=7) == index_s(chances, other, 0, job=25)
 
 
 def test_a_job_that_outlived_those_alike_goes_behind_a_fresh_one():
     """Half of them end at once: running a fresh one on is worth more than one of an hour."""
-    chances = EndChances([(TRAIN, 60.0), (TRAIN, 90_000.0)] * 10)
+    chances = EndChances(runs_of(TRAIN, *[60, 90_000] * 10))
     fresh_s, old_s = index_s(chances, TRAIN, 0, 3600)
     assert fresh_s < old_s / 10
 
 
-def test_those_that_run_without_an_end_count_as_survivors():
-    ended = [(TRAIN, 600.0)] * 4
-    before, after = EndChances(ended), EndChances(ended, [(TRAIN, 500_000.0)] * 4)
+def test_those_that_run_without_an_end_count_as_survivors_but_not_for_themselves():
+    ended, live = runs_of(TRAIN, *[600] * 4), runs_of(TRAIN, *[500_000] * 4, first=5)
+    before, after = EndChances(ended), EndChances(ended, live)
     assert index_s(after, TRAIN, 0)[0] > index_s(before, TRAIN, 0)[0]
+    alone = EndChances(runs_of(TRAIN, 600), runs_of(TRAIN, 500_000, first=2))
+    assert index_s(alone, TRAIN, 0, job=2)[0] < index_s(alone, TRAIN, 0, job=3)[0]
 
 
 def test_before_anything_is_known_the_tail_of_a_usual_list_tells():
@@ -92,7 +99,8 @@ def test_before_anything_is_known_the_tail_of_a_usual_list_tells():
     assert index_s(nobody, (9, "new", 0), 0)[0] == first_s
 
 
-@given(st.lists(st.tuples(kinds, st.floats(1, 1e6))), kinds, st.floats(0, 1e6))
-def test_an_index_is_positive_whatever_was_learnt_and_whoever_asks(runs, kind, attained_s):
-    (ahead_s,) = index_s(EndChances(runs, runs[:3]), kind, attained_s)
+@given(st.lists(st.tuples(kinds, st.floats(1, 1e6))), kinds, st.floats(0, 1e6), st.integers(1, 9))
+def test_an_index_is_positive_whatever_was_learnt_and_whoever_asks(runs, kind, attained_s, job):
+    known = [(at + 1, *run) for at, run in enumerate(runs)]
+    (ahead_s,) = index_s(EndChances(known[3:], known[:3]), kind, attained_s, job=job)
     assert 0 < ahead_s < math.inf

@@ -21,8 +21,9 @@ WIDTHS: Floats = np.diff(EDGES)
 # Before anything is known: a Pareto tail of shape 2, worth so many jobs in each bin.
 SHAPE, PRIOR_JOBS = 2.0, 20.0
 UNKNOWN: Floats = np.full(len(WIDTHS), SHAPE * np.log(2.0))
-# Neighbours fade by e over so many ranks; what is known beside them counts as so many jobs.
-FADE_RANKS, OWN_PRIOR_JOBS = 5.0, 0.5
+# Neighbours fade by e over so many ranks; further away than REACH they count for nothing. What is
+# known beside them counts as so many jobs.
+FADE_RANKS, REACH, OWN_PRIOR_JOBS = 5.0, 20, 0.5
 
 
 def bin_of(service: Floats) -> Ints:
