@@ -7,6 +7,8 @@
 
   const CHUNK = 500;
   const MOST_ROWS = 5000;
+  /* Of a log that grows each row is laid out many times a second. */
+  const MOST_FOLLOWED = 2000;
   const NEAR_END_PX = 40;
   const LOAD_AHEAD_PX = 400;
   const POLL_MS = 5000;
@@ -25,7 +27,7 @@
       this.follow = root.dataset.follow === "true";
       this.seen = this.total;
       this.busy = null;
-      this.quiet = false;
+      this.put = { top: 0, height: 0 };
       this.pace = 0;
       this.tools = new window.trainyard.LogTools(this);
     }
@@ -108,11 +110,16 @@
 
     append(content) {
       this.rows.append(content);
-      while (this.rows.childElementCount > MOST_ROWS) {
-        const height = this.view.scrollHeight;
-        this.rows.firstElementChild.remove();
-        if (!this.follow) this.view.scrollTop -= height - this.view.scrollHeight;
-      }
+      const surplus = this.rows.childElementCount - (this.follow ? MOST_FOLLOWED : MOST_ROWS);
+      if (surplus <= 0) return;
+      /* Where the rows are is asked once, not for each that goes: every answer is a layout of all. */
+      const stays = !this.follow && this.rows.children[surplus];
+      const before = stays && stays.offsetTop;
+      const gone = document.createRange();
+      gone.setStartBefore(this.rows.firstElementChild);
+      gone.setEndAfter(this.rows.children[surplus - 1]);
+      gone.deleteContents();
+      if (stays) this.view.scrollTop -= before - stays.offsetTop;
     }
 
     prepend(content) {
@@ -126,6 +133,7 @@
 
     onFrame(frame) {
       if (frame.kind !== "lines") return;
+      if (this.isMovedUp()) this.setFollow(false);
       this.total = Math.max(this.total, frame.total_lines);
       this.complete = frame.complete;
       const end = this.last();
@@ -151,7 +159,7 @@
         before = this.last();
         if (!(await this.load(before + 1, (content) => this.appendNew(content)))) break;
       }
-      this.stickToEnd();
+      if (this.follow) this.stickToEnd();
     }
 
     appendNew(content) {
@@ -162,7 +170,7 @@
 
     onScroll() {
       this.tools.place();
-      if (this.quiet) return;
+      if (this.follow && !this.isMovedUp()) return;
       const { scrollTop, scrollHeight, clientHeight } = this.view;
       const left = scrollHeight - scrollTop - clientHeight;
       if (!this.complete) this.setFollow(left <= NEAR_END_PX && this.last() >= this.total);
@@ -183,10 +191,15 @@
     }
 
     stickToEnd() {
-      this.quiet = true;
       this.view.scrollTop = this.view.scrollHeight;
+      this.put = { top: this.view.scrollTop, height: this.view.scrollHeight };
       this.seen = this.total;
-      requestAnimationFrame(() => (this.quiet = false));
+    }
+
+    /* Whether somebody has scrolled up since the end was shown: rows that go move it, too. */
+    isMovedUp() {
+      const { scrollTop, scrollHeight } = this.view;
+      return this.follow && scrollTop < this.put.top - 1 && scrollHeight >= this.put.height;
     }
 
     async toEnd() {
@@ -259,6 +272,8 @@
       log.pace = Math.round(((log.total - before) * 1000) / PACE_MS);
       before = log.total;
       if (!log.complete) log.report();
+      /* Lines that came while others were being fetched, and none after them. */
+      if (log.follow && !log.busy && log.last() < log.total) log.catchUp();
     }, PACE_MS);
     /* The rest of a log that arrives while the socket is away. */
     setInterval(() => {
