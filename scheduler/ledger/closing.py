@@ -32,11 +32,16 @@ _ENTRY_KINDS = {
 }
 
 
-def payer(account: str | None, bucket: Bucket, *, is_billable: bool) -> str | None:
-    """Who pays for a held second: the platform for what it broke itself, else the project."""
-    if bucket is Bucket.UNREACHABLE or (bucket in ALLOCATED and not is_billable):
+def payer(
+    account: str | None, bucket: Bucket, *, is_billable: bool, pays_unreachable: bool = False
+) -> str | None:
+    """Who pays for a held second: the platform for what it broke itself, else the project.
+
+    `pays_unreachable`: the project pays for seconds of a silent node, too.
+    """
+    if bucket is Bucket.UNREACHABLE and not pays_unreachable:
         return PLATFORM
-    return account
+    return PLATFORM if bucket in ALLOCATED and not is_billable else account
 
 
 @dataclass(frozen=True, slots=True, order=True)

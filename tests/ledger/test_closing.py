@@ -159,6 +159,9 @@ def test_another_currency_is_a_finding():
 )
 def test_the_platform_pays_for_what_it_broke(bucket, is_billable, expected):
     assert payer("t", bucket, is_billable=is_billable) == expected
+    # Where teams pay for silent nodes, they still do not for what the platform broke.
+    pays = payer("t", bucket, is_billable=is_billable, pays_unreachable=True)
+    assert pays == ("t" if bucket is Bucket.UNREACHABLE else expected)
 
 
 def test_what_the_platform_pays_for_is_shared_where_its_policy_says_so():

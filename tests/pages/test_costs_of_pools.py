@@ -19,6 +19,7 @@ TERMS = {
     "guarantee_percent": "40",
     "refund_s": "600",
     "recovery": "rates",
+    "unreachable": "team",
     "reason": "agreed in spring",
 }
 CARDS = {"pool": "default", "name": "cards", "paid": "1200.50", "since": "2126-01-01"}

@@ -17,7 +17,15 @@ from accounts.errors import Invalid
 from accounts.models import Project, Rate, RateCard, RateDecision, Team
 from scheduler.ledger.entries import balances
 from scheduler.ledger.exact import total
-from scheduler.models import Attempt, DeviceSegment, LedgerEntry, Node, Statement, UsageLine
+from scheduler.models import (
+    Attempt,
+    DeviceSegment,
+    LedgerEntry,
+    Node,
+    PoolTerms,
+    Statement,
+    UsageLine,
+)
 from scheduler.services import books
 from scheduler.services.books import reading
 from scheduler.services.sharing.grants import give_grant
@@ -70,12 +78,14 @@ def live(chance, root, people, teams) -> float:
     brief = Rate.objects.filter(card=card, kind="", valid_until=None)
     brief.update(valid_until=at(700_000))
     figures = {"guarantee_percent": chance.randrange(101), "refund_s": chance.choice((0, 900))}
+    silent = chance.choice(("platform", "team"))
     books.propose_terms(
         actor=root,
         pool=cluster.pool,
         idle=chance.choice(POLICIES),
         platform=chance.choice(POLICIES),
         recovery=chance.choice(("rates", "cost")),
+        unreachable=silent,
         **figures,
     )
     clock = 0.0
@@ -105,11 +115,12 @@ def live(chance, root, people, teams) -> float:
 def counted() -> Counter[str]:
     """November's device seconds by bucket; held ones by whether the platform pays: `p:run`."""
     found: Counter[str] = Counter()
+    pays = PoolTerms.objects.get().unreachable == "team"
     for row in DeviceSegment.objects.select_related("attempt"):
         seconds = min(END if row.end_s is None else row.end_s, END) - max(row.start_s, START)
         reason = row.attempt.end_reason if row.attempt else ""
         lost = bool(reason) and not END_RULES[EndReason(reason)].billable
-        mark = "p:" if lost or row.bucket == "unreachable" else ""
+        mark = "p:" if lost or (row.bucket == "unreachable" and not pays) else ""
         found[mark + row.bucket] += max(0, seconds)
     return found
 
@@ -124,7 +135,7 @@ def check_lines() -> None:
         assert line.day_s % 86_400 == 0
         check_price(line)
         assert line.gpu_seconds > 0
-    for key in ("run", "overhead", "reserved_idle"):
+    for key in ("run", "overhead", "unreachable", "reserved_idle"):
         assert seen[key] == expected[key], key
     borne = ("p:run", "p:overhead", "p:unreachable")
     broken = sum(expected[key] for key in ("drained", "down", "quarantine"))

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from scheduler.models import Attempt, Job, LedgerEntry, UsageLine
+from scheduler.models import Attempt, Job, LedgerEntry, Node, UsageLine
 from scheduler.selectors.books.focus import focus_rows
-from scheduler.services import books
+from scheduler.services import books, reaping
 from scheduler.services.stopping import request_stop
 from scheduler.states import EndReason, JobState
 from tests import scenes
@@ -56,6 +56,28 @@ def test_what_a_preemption_threw_away_is_credited_if_the_terms_say_so(
     assert [row[places[1]] for row in rows[1:] if row[places[0]] == "Credit"] == ["-0.9"]
     assert books.correct_period(actor=root, period="2026-11", reason="look", now=DECEMBER) == []
     assert books.reconcile_books(now=DECEMBER).holds
+    reports_tie(root)
+
+
+@pytest.mark.parametrize(("who", "cents"), [("platform", 260), ("team", 360)])
+def test_silent_nodes_are_paid_for_as_the_terms_say(root, yard, alice, project, team, who, cents):
+    """1 000 of 3 600 held seconds nobody heard the node; an attempt it lost stays the cluster's."""
+    node = yard.node(1)
+    attempt = scenes.start(scenes.submit(alice, project, now=at(10_000)), node, now=at(10_000))
+    scenes.sync(node, scenes.running(attempt), now=at(10_000))
+    reaping.mark_silent(now=at(11_000))
+    node = Node.objects.get(pk=node.pk)
+    scenes.sync(node, scenes.running(attempt), now=at(12_000))
+    scenes.sync(node, scenes.ended(attempt), now=at(13_600))
+    if who == "team":
+        books.propose_terms(actor=root, pool=yard.pool, unreachable=who)
+    closed = close(root)
+    lines = UsageLine.objects.filter(kind="unreachable")
+    assert sum(line.gpu_seconds for line in lines) == 1_000
+    payer = f"team:{team.pk}" if who == "team" else "platform"
+    assert {line.account.partition("/")[0] for line in lines} == {payer}
+    assert statements(closed)[f"team:{team.pk}"] == 720 + cents
+    assert books.correct_period(actor=root, period="2026-11", reason="look", now=DECEMBER) == []
     reports_tie(root)
 
 

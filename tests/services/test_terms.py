@@ -206,6 +206,7 @@ class TestTerms:
             ("guarantee_percent", -1),
             ("refund_s", -1),
             ("refund_s", 10**6),
+            ("unreachable", "nobody"),
             ("recovery", "both"),
             ("from_month", "2026-13"),
             ("from_month", "11.2026"),

@@ -12,7 +12,7 @@ from django import forms
 
 from portal.forms.money.finance import money_field
 from scheduler.models import CostKind, Recovery
-from scheduler.models.money.terms import POLICY_WORDS
+from scheduler.models.money.terms import POLICY_WORDS, Unreachable
 from scheduler.services.books.policies import OFFERED
 
 _DAY = {"invalid": "Write a day such as 2026-12-01."}
@@ -55,7 +55,14 @@ class TermsForm(_OfPool):
     guarantee_percent = _whole("By guarantee (%)", help_text="Where it is partly by guarantee.")
     refund_s = _whole("Credited before a preemption (s)", help_text="At most; 0: nothing.")
     recovery = forms.ChoiceField(label="Teams pay", choices=Recovery.choices)
+    unreachable = forms.ChoiceField(
+        label="Held by a silent node: paid by", choices=Unreachable.choices, required=False
+    )
     reason = forms.CharField(label="Reason", max_length=255)
+
+    def clean_unreachable(self) -> str:
+        """Left out, it is as usual."""
+        return self.cleaned_data["unreachable"] or Unreachable.PLATFORM
 
 
 class AssetForm(_OfPool):

@@ -34,12 +34,20 @@ class Recovery(models.TextChoices):
     COST = "cost", "By cost"
 
 
+class Unreachable(models.TextChoices):
+    """Who pays while a node is silent and its GPUs are still held."""
+
+    PLATFORM = "platform", "The cluster"
+    TEAM = "team", "The team that holds it"
+
+
 class PoolTerms(models.Model):
     """Terms of a pool from a month (`2026-11`) on; the newest approved row for a month holds.
 
     `idle` says who is charged for time nobody used, `platform` for drained and broken time;
     `guarantee_percent` is for the policy hybrid. `refund_s`: seconds before a preemption, since the
-    last checkpoint, that are credited; 0 none. Rows are decided once and never edited.
+    last checkpoint, that are credited; 0 none. `unreachable` says who pays for held time of nodes
+    that are not heard. Rows are decided once and never edited.
     """
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="terms")
@@ -49,6 +57,9 @@ class PoolTerms(models.Model):
     guarantee_percent = models.PositiveSmallIntegerField(default=50)
     refund_s = models.PositiveIntegerField(default=0)
     recovery = models.CharField(max_length=8, choices=Recovery.choices, default=Recovery.RATES)
+    unreachable = models.CharField(
+        max_length=8, choices=Unreachable.choices, default=Unreachable.PLATFORM
+    )
     reason = models.CharField(max_length=255, blank=True)
     decision = models.CharField(
         max_length=16, choices=TermsDecision.choices, default=TermsDecision.PROPOSED

@@ -14,9 +14,9 @@ from accounts.permissions import can
 from scheduler.ledger.periods import Month
 from scheduler.ledger.shares import IdlePolicy
 from scheduler.models import Pool, PoolTerms, Recovery, TermsDecision
-from scheduler.models.money.terms import POLICY_WORDS
+from scheduler.models.money.terms import POLICY_WORDS, Unreachable
 
-FIGURES = ("idle", "platform", "guarantee_percent", "refund_s", "recovery")
+FIGURES = ("idle", "platform", "guarantee_percent", "refund_s", "recovery", "unreachable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Terms:
     guarantee_percent: int = 50
     refund_s: int = 0
     recovery: str = Recovery.RATES
+    unreachable: str = Unreachable.PLATFORM
 
     @property
     def idle_words(self) -> str:
@@ -38,6 +39,11 @@ class Terms:
     def platform_words(self) -> str:
         """Who pays for drained, broken and silent time, as pages say it."""
         return POLICY_WORDS[IdlePolicy(self.platform)]
+
+    @property
+    def unreachable_words(self) -> str:
+        """Who pays for what a silent node holds, as pages say it."""
+        return str(Unreachable(self.unreachable).label)
 
 
 def terms_of(month: Month) -> dict[int, Terms]:

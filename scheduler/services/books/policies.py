@@ -14,6 +14,7 @@ from accounts.services.audit import record
 from scheduler.ledger.periods import Month, PeriodState
 from scheduler.ledger.shares import IdlePolicy
 from scheduler.models import Period, Pool, PoolTerms, Recovery, TermsDecision
+from scheduler.models.money.terms import Unreachable
 from scheduler.selectors.books.terms import FIGURES, Terms, terms_of
 from scheduler.services.books.posting import require_bookkeeper
 from scheduler.services.errors import Conflict, Forbidden, Invalid
@@ -118,6 +119,8 @@ def _check(figures: dict[str, Any]) -> None:
         raise Invalid(f"Give whole seconds from 0 to {MOST_REFUND_S}.", field="refund_s")
     if figures["recovery"] not in Recovery.values:
         raise Invalid(f"Use one of {', '.join(Recovery.values)}.", field="recovery")
+    if figures["unreachable"] not in Unreachable.values:
+        raise Invalid(f"Use one of {', '.join(Unreachable.values)}.", field="unreachable")
 
 
 def set_share_policy(*, actor: User, pool: Pool, idle: str = "", platform: str = "") -> PoolTerms:

@@ -31,6 +31,7 @@ from scheduler.ledger.segments import ALLOCATED, Bucket, Segment
 from scheduler.ledger.shares import IdlePolicy
 from scheduler.ledger.tiers import Guarantee, Intervals, guaranteed_seconds, pieces
 from scheduler.models import Device, DeviceSegment, LedgerEntry, Period
+from scheduler.models.money.terms import Unreachable
 from scheduler.selectors.books.terms import terms_of
 from scheduler.states import END_RULES, EndReason
 
@@ -155,6 +156,8 @@ def _held(
     first = rows.aggregate(first=Min("attempt_id"))["first"]
     if first is None:
         return
+    known = terms_of(month)
+    charging = {pk for pk, terms in known.items() if terms.unreachable == Unreachable.TEAM}
     last: int = first - 1
     while True:
         page = _page(rows, last)
@@ -165,7 +168,12 @@ def _held(
             where = Bucket(bucket)
             held = Held(
                 holder=str(attempt),
-                account=payer(accounts.get(project), where, is_billable=_BILLABLE[reason]),
+                account=payer(
+                    accounts.get(project),
+                    where,
+                    is_billable=_BILLABLE[reason],
+                    pays_unreachable=pool in charging,
+                ),
                 pool=str(pool),
                 flavour=flavour,
                 bucket=where,

@@ -26,6 +26,7 @@ class TermsShape(serializers.Serializer[Any]):
     guarantee_percent = serializers.IntegerField()
     refund_s = serializers.IntegerField()
     recovery = serializers.CharField()
+    unreachable = serializers.CharField()
     reason = serializers.CharField()
     decision = serializers.CharField()
     proposed_by = serializers.CharField(
@@ -50,6 +51,7 @@ class TermsBody(serializers.Serializer[Any]):
     guarantee_percent = serializers.IntegerField(required=False)
     refund_s = serializers.IntegerField(required=False)
     recovery = serializers.CharField(max_length=8, required=False)
+    unreachable = serializers.CharField(max_length=8, required=False)
     reason = serializers.CharField(max_length=255, required=False)
 
 
