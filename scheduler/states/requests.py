@@ -110,7 +110,8 @@ REQUEST_MOVES: Mapping[RequestState, frozenset[RequestState]] = {
     RequestState.DRAFT: frozenset(
         {RequestState.SUBMITTED, RequestState.WITHDRAWN, RequestState.EXPIRED}
     ),
-    RequestState.SUBMITTED: _REVIEWS,
+    # Approved at once: only by a rule that says so.
+    RequestState.SUBMITTED: _REVIEWS | {RequestState.APPROVED},
     **dict.fromkeys(_REVIEWS, _FROM_REVIEW),
     RequestState.NEEDS_INFO: _REVIEWS
     | {RequestState.SUBMITTED, RequestState.WITHDRAWN, RequestState.EXPIRED},

@@ -140,4 +140,7 @@ def test_administrators_set_the_routing(program, cluster, root, alice, lead, pro
     reply = program(root).post("/requests/policies/", {"money_limit": "0", "sla_hours": 5})
     assert reply.status_code == 200, reply.content
     assert reply.json()["money_limit"] == "0.0000"
+    rule = {"kind": "guaranteed", "auto_up_to": 2}
+    assert program(root).post("/requests/policies/", rule).json()["auto_up_to"] == 2
+    problem_of(program(root).post("/requests/policies/", {"auto_up_to": 2}), 422)
     problem_of(program(root).post("/requests/policies/", {"sla_hours": 0}), 422)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
+from accounts.models import AuditEvent
 from accounts.services import appoint_bookkeeper
 from scheduler.models import Budget, QuotaRequest, RequestVersion
-from scheduler.services.requesting.policies import Routing
+from scheduler.services.errors import Conflict, Invalid
+from scheduler.services.requesting.policies import Routing, set_request_policy
 from scheduler.services.requesting.routing import steps_for
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.limits import set_quota
 from tests import factories, scenes
+from tests.requesting import ask, decide
 from tests.scenes import at
 
 pytestmark = pytest.mark.django_db
@@ -101,3 +105,59 @@ def test_without_a_limit_above_a_lead_gives_what_is_asked(scene, root, team, pro
         request.save(force_insert=True)
         asked = RequestVersion(amount=4, valid_from=at(0), valid_until=at(0) + MONTH)
         assert " ".join(steps_for(request, asked, 4, rules, now=at(0))) == steps
+
+
+@pytest.fixture
+def ruled(scene, root):
+    """Up to two guaranteed GPUs need nobody, where a lead alone could agree."""
+    return set_request_policy(actor=root, kind="guaranteed", auto_up_to=2, now=at(0))
+
+
+def test_a_rule_agrees_by_itself_and_the_record_names_it(ruled, project, alice, lead):
+    done = ask(alice, project, amount=2)
+    said = done.decisions.get()
+    assert (done.state, done.route, done.policy) == ("approved", [], ruled)
+    assert (done.granted.guaranteed, done.granted.granted_by) == (2, None)
+    assert (said.step, said.outcome, said.amount, said.decided_by) == ("policy", "approve", 2, None)
+    event = AuditEvent.objects.get(action="request.granted")
+    assert (event.actor_name, json.loads(event.after)["by"]) == ("", "policy")
+    assert json.loads(event.after)["policy"] == ruled.pk
+    # The same decided once more by a person: it is over.
+    with pytest.raises(Conflict, match=r"A rule was faster|waits for no decision"):
+        decide(lead, done)
+
+
+@pytest.mark.parametrize("why", ["more", "beyond", "own", "any kind", "dear", "newer"])
+def test_a_rule_agrees_to_nothing_else(ruled, root, project, alice, why):
+    """More than it says, more than a lead could give, for who made it, of another kind, dear."""
+    wish, asker, owner = {"amount": 2}, alice, project
+    if why == "more":
+        wish["amount"] = 3
+    if why == "beyond":
+        owner = project.team
+    if why == "own":
+        asker = root
+    if why == "any kind":
+        wish["kind"] = "borrow"
+    if why == "dear":
+        set_request_policy(actor=root, kind="guaranteed", auto_up_to=2, money_limit=Decimal(0))
+    if why == "newer":
+        set_request_policy(actor=root, kind="guaranteed")
+    done = ask(asker, owner, **wish)
+    assert done.state.endswith("review")
+    assert not done.decisions.exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"auto_up_to": 2}, "one kind"),
+        ({"kind": "borrow", "auto_up_to": 0}, "whole number"),
+        ({"kind": "borrow", "auto_up_to": 10**7}, "whole number"),
+        ({"kind": "borrow", "auto_up_to": 2, "always_admin": True}, "administrator"),
+    ],
+)
+def test_a_rule_that_agrees_is_for_one_kind_and_a_number(scene, root, fields, words):
+    with pytest.raises(Invalid, match=words) as refused:
+        set_request_policy(actor=root, **fields)
+    assert refused.value.field == "auto_up_to"

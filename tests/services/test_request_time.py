@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from django.core import mail
 
+from accounts.services import delegate
 from scheduler.models import Grant, Job, OutboundMail, QuotaRequest, Session
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.mailing.ending import notify_of_ends
@@ -52,6 +53,24 @@ def test_half_way_a_reminder_once_and_at_the_end_it_goes_up(cluster, root, proje
     assert any("waits for you" in subject for subject in to(root))
     # The administrator decides in the lead's stead: one person, and not the asker.
     assert decide(root, asked, now=at(50 * HOUR_S)).state == "approved"
+
+
+def test_who_acts_for_the_lead_is_asked_before_an_administrator(
+    cluster, root, project, alice, lead, carol
+):
+    """At the end of the lead's time, for half as long again; then as without anybody."""
+    times = {"starts_at": at(0), "ends_at": at(90 * HOUR_S), "now": at(0)}
+    asked = ask(alice, project)
+    delegate(actor=lead, deputy=carol, scope="approve_requests", team=project.team, **times)
+    assert tend_requests(now=at(48 * HOUR_S))["escalated"] == 1
+    assert tend_requests(now=at(49 * HOUR_S))["escalated"] == 0
+    asked.refresh_from_db()
+    assert (asked.state, asked.due_at) == ("lead_review", at(72 * HOUR_S))
+    # A reminder at half of it, and now that it is hers alone to answer.
+    assert (len(to(carol)), to(root)) == (2, [])
+    assert tend_requests(now=at(72 * HOUR_S))["escalated"] == 1
+    asked.refresh_from_db()
+    assert (asked.state, len(to(root))) == ("admin_review", 1)
 
 
 def test_a_late_administrator_is_told_once(cluster, root, project, alice):

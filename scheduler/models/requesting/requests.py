@@ -46,7 +46,8 @@ class RequestPolicy(models.Model):
     """Who has to agree and how soon; the newest row of a kind holds, else the newest of any kind.
 
     `money_limit`: what costs more a month goes to finance too. `always_admin`: a lead alone never
-    decides. `sla_hours` are for one step. Never edited.
+    decides. `sla_hours` are for one step. `auto_up_to`: so much of this one kind is agreed to at
+    once if a lead alone could. Never edited.
     """
 
     kind = models.CharField(max_length=16, blank=True)
@@ -54,6 +55,7 @@ class RequestPolicy(models.Model):
     always_admin = models.BooleanField(default=False)
     sla_hours = models.PositiveIntegerField(default=48)
     most_days = models.PositiveIntegerField(default=365)
+    auto_up_to = models.PositiveIntegerField(null=True, blank=True)
     created_at = models.DateTimeField()
     created_by = models.ForeignKey(_PERSON, on_delete=models.SET_NULL, null=True, related_name="+")
 
@@ -165,7 +167,10 @@ class RequestVersion(models.Model):
 
 
 class RequestDecision(models.Model):
-    """What one person decided on one version; the database keeps a second one out."""
+    """What one person decided on one version; the database keeps a second one out.
+
+    `decided_by` is empty for what the rule agreed to that the request's `policy` names.
+    """
 
     request = models.ForeignKey(QuotaRequest, on_delete=models.CASCADE, related_name="decisions")
     version = models.PositiveIntegerField()
@@ -178,7 +183,9 @@ class RequestDecision(models.Model):
     comment = models.TextField(max_length=4096, blank=True)
     monthly_cost = ExactAmount(null=True, blank=True)
     currency = models.CharField(max_length=3, blank=True)
-    decided_by = models.ForeignKey(_PERSON, on_delete=models.PROTECT, related_name="+")
+    decided_by = models.ForeignKey(
+        _PERSON, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
     on_behalf_of = models.ForeignKey(
         _PERSON, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )

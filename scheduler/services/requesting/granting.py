@@ -41,13 +41,15 @@ from scheduler.states import NoticeKind, Outcome, RequestKind
 def carry_out(
     request: QuotaRequest,
     *,
-    actor: User,
+    actor: User | None,
     amount: int,
     valid_from: datetime,
     valid_until: datetime,
     now: datetime,
 ) -> dict[str, object]:
-    """Fields of the request to store along. Raises Conflict if it cannot be granted any more."""
+    """Fields of the request to store along; without an actor a rule grants it. Raises Conflict if
+    it cannot be granted any more.
+    """
     start = max(now, valid_from)
     if valid_until <= start:
         raise Conflict("Its time is over; ask back for another one.", code="time_is_over")
@@ -63,7 +65,7 @@ def carry_out(
 
 def _book(
     request: QuotaRequest,
-    actor: User,
+    actor: User | None,
     amount: int,
     start: datetime,
     valid_until: datetime,
@@ -94,7 +96,7 @@ def _budget(request: QuotaRequest, start: datetime) -> Budget:
 
 def _grant(
     request: QuotaRequest,
-    actor: User,
+    actor: User | None,
     amount: int,
     start: datetime,
     valid_until: datetime,

@@ -22,6 +22,7 @@ USUAL_SLA_HOURS, USUAL_MOST_DAYS = 48, 365
 # What is booked is taken from everybody else, used or not.
 USUAL_BOOKED_DAYS = 30
 _MOST_MONEY = Decimal(10**12)
+_MOST_AUTO = 10**6
 _LONGEST_SLA_HOURS, _LONGEST_DAYS = 24 * 90, 3660
 
 
@@ -34,6 +35,7 @@ class Routing:
     always_admin: bool
     sla_hours: int
     most_days: int
+    auto_up_to: int | None = None
 
 
 def routing_of(kind: str) -> Routing:
@@ -44,7 +46,8 @@ def routing_of(kind: str) -> Routing:
         days = USUAL_BOOKED_DAYS if kind == RequestKind.RESERVATION else USUAL_MOST_DAYS
         return Routing(None, USUAL_MONEY_LIMIT, False, USUAL_SLA_HOURS, days)
     row = rows[0]
-    return Routing(row, row.money_limit, row.always_admin, row.sla_hours, row.most_days)
+    auto_up_to = row.auto_up_to if row.kind else None
+    return Routing(row, row.money_limit, row.always_admin, row.sla_hours, row.most_days, auto_up_to)
 
 
 @transaction.atomic
@@ -56,11 +59,13 @@ def set_request_policy(
     always_admin: bool = False,
     sla_hours: int = USUAL_SLA_HOURS,
     most_days: int = USUAL_MOST_DAYS,
+    auto_up_to: int | None = None,
     now: datetime | None = None,
 ) -> RequestPolicy:
     """A new rule, in force for what is submitted from now on; administrators only.
 
-    Without a `money_limit` no amount goes to finance. Raises Invalid, Forbidden.
+    Without a `money_limit` no amount goes to finance; with `auto_up_to` nobody has to agree up to
+    that amount of this kind where a lead alone could. Raises Invalid, Forbidden.
     """
     if not can(actor, "administer", None):
         raise Forbidden("Only administrators say who decides on requests.")
@@ -75,15 +80,32 @@ def set_request_policy(
         raise Invalid(f"Give 1 to {_LONGEST_SLA_HOURS} hours.", field="sla_hours")
     if not 1 <= most_days <= _LONGEST_DAYS:
         raise Invalid(f"Give 1 to {_LONGEST_DAYS} days.", field="most_days")
+    _check_auto(kind, auto_up_to, always_admin=always_admin)
     row = RequestPolicy.objects.create(
         kind=kind,
         money_limit=money_limit,
         always_admin=always_admin,
         sla_hours=sla_hours,
         most_days=most_days,
+        auto_up_to=auto_up_to,
         created_at=now or timezone.now(),
         created_by=actor,
     )
-    fields = ("kind", "money_limit", "always_admin", "sla_hours", "most_days")
+    fields = ("kind", "money_limit", "always_admin", "sla_hours", "most_days", "auto_up_to")
     record(actor, "policy.request_routing", row, after=pictured(row, *fields))
     return row
+
+
+def _check_auto(kind: str, auto_up_to: int | None, *, always_admin: bool) -> None:
+    """Raises Invalid: what nobody looks at is said for one kind, and for a number of it."""
+    if auto_up_to is None:
+        return
+    if not kind:
+        raise Invalid("Say for which one kind; leave this empty for any.", field="auto_up_to")
+    if always_admin:
+        raise Invalid(
+            "An administrator always agrees, so nothing can go by itself; leave this empty.",
+            field="auto_up_to",
+        )
+    if not 1 <= auto_up_to <= _MOST_AUTO:
+        raise Invalid(f"Give a whole number from 1 to {_MOST_AUTO}.", field="auto_up_to")

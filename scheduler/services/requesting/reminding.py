@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from accounts.models import User
 from accounts.services.audit import record
@@ -15,7 +15,13 @@ from scheduler.services.requesting.amounts import BUDGET_KINDS, budget_at
 from scheduler.services.requesting.asking import ask_for_quota
 from scheduler.services.requesting.granting import take_back
 from scheduler.services.requesting.policies import routing_of
-from scheduler.services.requesting.rights import askers, deciders, owner_of
+from scheduler.services.requesting.rights import (
+    askers,
+    deciders,
+    deputies_of,
+    have_said_yes,
+    owner_of,
+)
 from scheduler.services.requesting.routing import enter_step
 from scheduler.services.requesting.timeline import (
     link_to,
@@ -50,7 +56,8 @@ def tend_requests(*, now: datetime) -> dict[str, int]:
     over = QuotaRequest.objects.filter(returns_at__lte=now).order_by("id")
     for pk in list(over.values_list("pk", flat=True)):
         done["returned"] += take_back(pk, now=now)
-    for pk in list(waiting.filter(due_at__lte=now, escalated_at=None).values_list("pk", flat=True)):
+    late = waiting.filter(Q(escalated_at=None) | Q(state=RequestState.LEAD_REVIEW), due_at__lte=now)
+    for pk in list(late.values_list("pk", flat=True)):
         done["escalated"] += _with_row(pk, _escalate, now)
     undecided = waiting.filter(reminded_at=None, due_at__gt=now, step_at__isnull=False)
     for request in list(undecided.only("pk", "step_at", "due_at")):
@@ -91,18 +98,26 @@ def _remind(request: QuotaRequest, now: datetime) -> bool:
 
 
 def _escalate(request: QuotaRequest, now: datetime) -> bool:
-    """A lead's step goes on to the administrators, who then decide in the lead's stead."""
-    if request.escalated_at is not None or request.state not in REVIEW_STATES:
+    """A lead's step goes to who acts for the leads, and half as much time later, or at once where
+    nobody does, to the administrators, who then decide in the lead's stead.
+    """
+    if request.due_at is None or request.due_at > now or request.state not in REVIEW_STATES:
         return False
     if request.state == RequestState.LEAD_REVIEW:
+        if request.escalated_at is None and _ask_deputies(request, now):
+            return True
         left = [ReviewStep(step) for step in request.route[1:]]
         steps = left if ReviewStep.ADMIN in left else [ReviewStep.ADMIN, *left]
         if not enter_step(request, steps, routing_of(request.kind).sla_hours, now=now):
             return False
         note(request, "escalated", actor=None, now=now, text="No lead has answered in time.")
         return True
+    if request.escalated_at is not None:
+        return False
     QuotaRequest.objects.filter(pk=request.pk).update(escalated_at=now)
-    admins = deciders(ReviewStep.ADMIN, request.team) - askers(request)
+    admins = (_deputies_for(request, now) | deciders(ReviewStep.ADMIN, request.team)) - askers(
+        request
+    )
     words = f"{title_of(request)} has waited longer than it should."
     mail(
         admins,
@@ -115,6 +130,36 @@ def _escalate(request: QuotaRequest, now: datetime) -> bool:
         now=now,
     )
     note(request, "escalated", actor=None, now=now, text="Nobody has answered in time.")
+    return True
+
+
+def _deputies_for(request: QuotaRequest, now: datetime) -> set[int]:
+    """Who may take the step under way in somebody's place, and has no part in it yet."""
+    out = askers(request) | have_said_yes(request)
+    people = deciders(ReviewStep(request.route[0]), request.team) - out
+    return deputies_of(people, now=now) - out
+
+
+def _ask_deputies(request: QuotaRequest, now: datetime) -> bool:
+    """Once: those who act for the leads have half of a step's time, from now on. False: nobody."""
+    people = _deputies_for(request, now)
+    if not people:
+        return False
+    hours = timedelta(hours=routing_of(request.kind).sla_hours) / 2
+    QuotaRequest.objects.filter(pk=request.pk).update(escalated_at=now, due_at=now + hours)
+    words = f"{title_of(request)} was answered by no lead in time; you act for one of them."
+    mail(
+        people,
+        request=request,
+        kind=NoticeKind.REQUEST_WAITING,
+        key=f"request:{request.pk}:{request.version}:deputies",
+        subject=f"{request}: {title_of(request)} waits for you",
+        text=f"{words}\n\nLook and decide: {link_to(request)}\n",
+        said=words,
+        now=now,
+    )
+    text = "No lead has answered in time; those who act for them are asked."
+    note(request, "escalated", actor=None, now=now, text=text)
     return True
 
 

@@ -186,8 +186,9 @@ def stale(request: QuotaRequest) -> Conflict:
     last = request.decisions.select_related("decided_by").last()
     words = "It has changed since you looked; load it again."
     if last is not None:
-        name = last.decided_by.get_full_name() or last.decided_by.get_username()
-        facts |= {"outcome": last.outcome, "decided_by": last.decided_by.get_username()}
+        who = last.decided_by
+        name = who.get_full_name() or who.get_username() if who else "A rule"
+        facts |= {"outcome": last.outcome, "decided_by": who.get_username() if who else ""}
         words = (
             f"{name} was faster and said “{last.outcome}” at {last.at:%Y-%m-%d %H:%M} UTC. "
             "Nothing of yours was stored."

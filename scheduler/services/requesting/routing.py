@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
-from scheduler.models import QuotaRequest, RequestVersion
-from scheduler.services.errors import Invalid
+from django.db import transaction
+
+from scheduler.models import QuotaRequest, RequestDecision, RequestVersion
+from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.requesting.amounts import cost_of_asking, free_envelope
+from scheduler.services.requesting.granting import carry_out
 from scheduler.services.requesting.policies import Routing, routing_of
 from scheduler.services.requesting.rights import (
     askers,
@@ -16,9 +20,10 @@ from scheduler.services.requesting.rights import (
     have_said_yes,
     owner_of,
 )
-from scheduler.services.requesting.timeline import note, tell_deciders
+from scheduler.services.requesting.timeline import note, tell_asker, tell_deciders
+from scheduler.services.sharing.tree import account_of, locked, on_the_way
 from scheduler.services.transitions import move_request
-from scheduler.states import STATE_OF_STEP, RequestKind, RequestState, ReviewStep
+from scheduler.states import STATE_OF_STEP, Outcome, RequestKind, RequestState, ReviewStep
 
 
 def steps_for(
@@ -85,8 +90,72 @@ def begin_review(request: QuotaRequest, *, now: datetime) -> bool:
     """Route a submitted request by the rules of today; False if another hand was faster."""
     asked = request.versions.get(number=request.revision)
     routing = routing_of(request.kind)
+    is_automatic = _is_automatic(request, asked, routing)
+    if is_automatic:
+        # As for a decision: whoever gives away what a team has does so alone.
+        account_of(owner_of(request))
+        locked(on_the_way([(request.project_id or 0, request.team_id)]))
     steps = steps_for(request, asked, asked.amount, routing, now=now)
+    if is_automatic and steps == [ReviewStep.LEAD]:
+        try:
+            with transaction.atomic():
+                return _agree_by_policy(request, asked, routing, now=now)
+        except (Conflict, Invalid):
+            # What cannot be granted just now is for people to look at.
+            request.refresh_from_db()
     return enter_step(request, steps, routing.sla_hours, now=now, policy=routing.row)
+
+
+def _is_automatic(request: QuotaRequest, asked: RequestVersion, routing: Routing) -> bool:
+    """Whether a rule for just this kind agrees by itself; nobody's own rule does so for them."""
+    row, most = routing.row, routing.auto_up_to
+    if row is None or most is None or asked.amount > most:
+        return False
+    return row.created_by_id is not None and row.created_by_id not in askers(request)
+
+
+def _agree_by_policy(
+    request: QuotaRequest, asked: RequestVersion, routing: Routing, *, now: datetime
+) -> bool:
+    """Into force at once. The record names the rule, and no person."""
+    row = routing.row
+    assert row is not None
+    times: dict[str, Any] = {
+        "valid_from": asked.valid_from,
+        "valid_until": asked.valid_until,
+        "now": now,
+    }
+    cost = cost_of_asking(request.kind, asked.amount, request.pool, request.gpu_model, **times)
+    words = f"agreed to by rule {row.pk}: up to {routing.auto_up_to} of this kind"
+    RequestDecision.objects.create(
+        request=request,
+        version=request.version,
+        revision=request.revision,
+        step="policy",
+        outcome=Outcome.APPROVE,
+        amount=asked.amount,
+        valid_until=asked.valid_until,
+        comment=words,
+        monthly_cost=cost.monthly,
+        currency=cost.currency,
+        at=now,
+    )
+    made = carry_out(request, actor=None, amount=asked.amount, **times)
+    came_from = request.state
+    moved = move_request(
+        request,
+        RequestState.APPROVED,
+        version=request.version,
+        route=[],
+        policy=row,
+        **{"touched_at": now, "ended_at": now, **made},
+    )
+    if not moved:
+        raise Conflict("Somebody else was faster. Look at it again.", code="stale_version")
+    facts = {"by": "policy", "policy": row.pk, "auto_up_to": row.auto_up_to}
+    note(request, "granted", actor=None, now=now, came_from=came_from, text=words, facts=facts)
+    tell_asker(request, "is approved", f"{words}.", now=now)
+    return True
 
 
 def enter_step(

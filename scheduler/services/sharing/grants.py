@@ -73,7 +73,7 @@ def _check_capacity(
 @transaction.atomic
 def give_grant(
     *,
-    actor: User,
+    actor: User | None,
     quota: Quota,
     valid_from: datetime,
     valid_until: datetime,

@@ -149,7 +149,8 @@ class AssignBody(VersionBody):
 
 
 class RequestPolicyShape(serializers.Serializer[Any]):
-    """Who decides and how soon, from now on; an empty kind is any."""
+    """Who decides and how soon, from now on; an empty kind is any. `auto_up_to`: so much of this
+    kind needs nobody where a lead alone could agree; null for none."""
 
     kind = serializers.CharField(max_length=16, required=False, default="", allow_blank=True)
     money_limit = serializers.DecimalField(
@@ -158,6 +159,7 @@ class RequestPolicyShape(serializers.Serializer[Any]):
     always_admin = serializers.BooleanField(required=False, default=False)
     sla_hours = serializers.IntegerField(required=False, default=48)
     most_days = serializers.IntegerField(required=False, default=365)
+    auto_up_to = serializers.IntegerField(required=False, allow_null=True, default=None)
 
 
 def show_request(request: QuotaRequest, asked: RequestVersion) -> dict[str, Any]:
@@ -194,8 +196,8 @@ def show_whole(request: QuotaRequest) -> dict[str, Any]:
     return {**show_request(request, asked), "decisions": decisions}
 
 
-def _name(user: User) -> str:
-    return user.get_username()
+def _name(user: User | None) -> str:
+    return user.get_username() if user else ""
 
 
 def show_whatif(row: WhatIf) -> dict[str, Any]:

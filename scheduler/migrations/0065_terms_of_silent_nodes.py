@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0061_price_previews'),
+        ('scheduler', '0064_sealed_closes'),
     ]
 
     operations = [
