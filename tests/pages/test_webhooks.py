@@ -31,6 +31,8 @@ def test_a_webhook_is_added_seen_and_paused(client, root, django_assert_max_num_
     client.post(reverse("webhooks:act", args=[hook.pk, "pause"]))
     hook.refresh_from_db()
     assert hook.paused_at is not None
+    later = client.post(reverse("webhooks:again", args=[Delivery.objects.last().pk]), follow=True)
+    assert "once the webhook is resumed" in later.content.decode()
     assert client.post(reverse("webhooks:act", args=[hook.pk, "explode"])).status_code == 404
     bad = client.post(url, {"url": "chat", "kinds": []})
     assert bad.status_code == 422 and "whole address" in bad.content.decode()

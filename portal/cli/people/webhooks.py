@@ -127,4 +127,5 @@ def again(number: Annotated[int, typer.Argument(help="The delivery, as listed.")
     """Send a delivery again, whatever became of it."""
     with Api(load_config()) as api:
         row = api.post(f"/webhooks/deliveries/{number}/again/")
-    print_line(f"Delivery {row['id']} to {row['host']} is sent within half a minute.")
+    when = "once the webhook is resumed" if row.get("is_paused") else "within half a minute"
+    print_line(f"Delivery {row['id']} to {row['host']} is sent {when}.")

@@ -94,6 +94,8 @@ def delivery_again(request: HttpRequest, pk: int) -> HttpResponseBase:
 
     def done() -> str:
         send_again(actor=viewer, delivery=delivery)
+        if delivery.webhook.paused_at is not None:
+            return "It is sent once the webhook is resumed."
         return "It is sent within half a minute."
 
     return said_and_back(request, done, "webhooks:list")

@@ -40,7 +40,7 @@ def get_visible_webhook(viewer: User, pk: int) -> Webhook:
 def get_visible_delivery(viewer: User, pk: int) -> Delivery:
     """Raises NotFound."""
     _require(viewer)
-    found = Delivery.objects.filter(pk=min(pk, _MAX_PK)).first()
+    found = Delivery.objects.select_related("webhook").filter(pk=min(pk, _MAX_PK)).first()
     if found is None:
         raise NotFound("There is no such delivery for you.")
     return found

@@ -76,7 +76,8 @@ class WebhookChange(serializers.Serializer[Any]):
 
 
 class DeliveryShape(serializers.Serializer[Any]):
-    """One piece of news on its way; `status` answered the last try, or it failed by `trouble`."""
+    """One piece of news on its way; `status` answered the last try, or it failed by `trouble`. What
+    is for a webhook that `is_paused` goes out once that is resumed."""
 
     id = serializers.IntegerField()
     webhook = serializers.IntegerField()
@@ -87,6 +88,7 @@ class DeliveryShape(serializers.Serializer[Any]):
     status = serializers.IntegerField(allow_null=True)
     trouble = serializers.CharField(allow_blank=True)
     not_before = serializers.DateTimeField()
+    is_paused = serializers.BooleanField()
     sent_at = serializers.DateTimeField(allow_null=True)
     given_up_at = serializers.DateTimeField(allow_null=True)
 
@@ -106,7 +108,8 @@ def _show(hook: Any) -> dict[str, Any]:
 
 def _show_delivery(row: Delivery) -> dict[str, Any]:
     names = "kind created_at tries status trouble not_before sent_at given_up_at".split()
-    whose = {"id": row.pk, "webhook": row.webhook_id, "host": row.webhook.host}
+    whose: dict[str, Any] = {"id": row.pk, "webhook": row.webhook_id, "host": row.webhook.host}
+    whose["is_paused"] = row.webhook.paused_at is not None
     return whose | {name: getattr(row, name) for name in names}
 
 
