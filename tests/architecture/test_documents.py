@@ -63,11 +63,13 @@ def test_paths_written_in_documents_exist(readme):
 
 def test_the_tests_that_hold_what_is_promised_are_there():
     text = text_of(Path("tests/README.md")).partition("## What execution promises")[2]
-    named = re.findall(r"`((?:\w+/)+test_\w+\.py)(?:::(test_\w+))?`", text)
+    found = re.findall(r"`((?:\w+/)+test_\w+\.py)(?:::(test_\w+))?`", text)
+    named = [(path.removeprefix("tests/"), name) for path, name in found]
     missing = [
         (path, name)
         for path, name in named
-        if name and f"def {name}(" not in text_of(Path("tests") / path)
+        if not (ROOT / "tests" / path).exists()
+        or (name and f"def {name}(" not in text_of(Path("tests") / path))
     ]
     assert len(named) > 80 and missing == []
 
