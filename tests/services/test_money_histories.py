@@ -26,8 +26,8 @@ from scheduler.models import (
     Statement,
     UsageLine,
 )
+from scheduler.selectors.books.chain import chained
 from scheduler.services import books
-from scheduler.services.books import reading
 from scheduler.services.sharing.grants import give_grant
 from scheduler.services.sharing.limits import set_quota
 from scheduler.states import END_RULES, EndReason
@@ -161,7 +161,7 @@ def check_books(closed) -> None:
     """F1, F7, F9, F15, F23 by the nightly checks; balances and statements added up here too."""
     run = books.reconcile_books(now=datetime(2027, 1, 20, tzinfo=UTC))
     assert run.holds, run.checks
-    entries = [link.entry for link in reading.chain_of(reading.entries_named())]
+    entries = [link.entry for link in chained.chain_of(chained.entries_named())]
     assert total(balances(entries).values()) == 0
     statements = list(Statement.objects.filter(close=closed))
     assert sum(s.units for s in statements) == closed.control

@@ -11,9 +11,9 @@ from accounts.models import AuditEvent
 from accounts.services.audit import Subject, record
 from scheduler.ledger.entries import seal
 from scheduler.models import Attempt, LedgerEntry, LedgerHead, PeriodClose, Reconciliation
+from scheduler.selectors.books.chain import chained
 from scheduler.selectors.books.overview import reconciliation
 from scheduler.services import books
-from scheduler.services.books import reading
 from scheduler.states import EndReason
 from scheduler.tasks import reconcile_books
 from tests.services.test_books import DECEMBER, clerk, close, yard
@@ -141,7 +141,7 @@ def rewrite() -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE scheduler_periodclose DISABLE TRIGGER USER")
-    stored = [link.entry for link in reading.chain_of(reading.entries_named())]
+    stored = [link.entry for link in chained.chain_of(chained.entries_named())]
     for link in seal(stored):
         rows = LedgerEntry.objects.filter(number=link.entry.number)
         rows.update(previous=link.previous, hash=link.hash)

@@ -24,6 +24,7 @@ from scheduler.models import (
     StatementLine,
     UsageLine,
 )
+from scheduler.selectors.books.chain import chained
 from scheduler.services import transitions
 from scheduler.services.books import reading
 from scheduler.services.books.budgets.truing import true_up_after
@@ -193,9 +194,9 @@ def _fix(row: Period, counted: Counted, by: User | None, now: datetime) -> Perio
     post_entries(credit_losses(where, period.currency, since_s=month.start_s, until_s=month.end_s))
     post_entries(amortisation(month, where))
     post_entries(entries_of(counted.tallies, reading.booked_for(period), where))
-    posted = {e.number: e for e in reading.entries_named().filter(period=period)}
+    posted = {e.number: e for e in chained.entries_named().filter(period=period)}
     control, bills = draw_bills(
-        (link.entry for link in reading.chain_of(posted.values())), period.currency
+        (link.entry for link in chained.chain_of(posted.values())), period.currency
     )
     post_entries(rounding_entries(bills, period.currency, where))
     head = LedgerHead.objects.order_by("pk").first()

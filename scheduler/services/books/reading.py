@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
+from django.db.models import Exists, Min, OuterRef, Q, QuerySet
 
 from accounts.models import Project, Rate
 from accounts.selectors import every_team
@@ -18,9 +18,6 @@ from scheduler.ledger.closing import BookKey, payer
 from scheduler.ledger.costs.spare import SharePolicy, Spare, Spares
 from scheduler.ledger.entries import (
     RECOVERY,
-    Entry,
-    EntryKind,
-    Sealed,
     project_account,
     team_account,
 )
@@ -271,41 +268,3 @@ def booked_for(period: Period) -> dict[BookKey, tuple[int, Decimal, Decimal]]:
             entry.unit_price,
         )
     return found
-
-
-def as_entry(row: LedgerEntry, period: str, service_period: str) -> Entry:
-    """A stored row as the ledger knows it."""
-    return Entry(
-        batch=row.batch,
-        kind=EntryKind(row.kind),
-        period=period,
-        service_period=service_period,
-        debit=row.debit,
-        credit=row.credit,
-        amount=row.amount,
-        currency=row.currency,
-        sku=row.sku,
-        rate_id=str(row.rate_id or ""),
-        unit_price=row.unit_price,
-        gpu_seconds=row.gpu_seconds,
-        lines=row.lines,
-        lines_digest=row.lines_digest,
-        reason=row.reason,
-        created_by=row.created_by,
-        number=row.number,
-    )
-
-
-def chain_of(rows: Iterable[LedgerEntry]) -> Iterator[Sealed]:
-    """Stored rows as links of the chain; expects `period_name` and `service_name` annotated."""
-    for row in rows:
-        names: Any = row
-        entry = as_entry(row, names.period_name, names.service_name)
-        yield Sealed(entry, row.previous, row.hash)
-
-
-def entries_named() -> QuerySet[LedgerEntry]:
-    """All entries in order, with the names of their months."""
-    return LedgerEntry.objects.annotate(
-        period_name=F("period__name"), service_name=F("service_period__name")
-    ).order_by("number")

@@ -19,6 +19,7 @@ from scheduler.ledger.closing import Posting, entries_of
 from scheduler.ledger.periods import Month, PeriodState
 from scheduler.ledger.segments import IN_SERVICE
 from scheduler.models import Budget, Period, PeriodClose, Reconciliation, Statement
+from scheduler.selectors.books.chain import chained
 from scheduler.selectors.books.slugs.actuals import used_of, with_figures
 from scheduler.services.books import reading
 from scheduler.services.books.counting import count_month
@@ -107,8 +108,8 @@ def _reported(period: Period) -> list[str]:
     close = PeriodClose.objects.filter(period=period).order_by("-version").first()
     if close is None or period.state != PeriodState.CLOSED:
         return []
-    rows = reading.entries_named().filter(period=period, number__lte=close.head_number)
-    entries = (link.entry for link in reading.chain_of(rows.iterator(reading.PAGE)))
+    rows = chained.entries_named().filter(period=period, number__lte=close.head_number)
+    entries = (link.entry for link in chained.chain_of(rows.iterator(reading.PAGE)))
     control, bills = draw_bills(entries, period.currency)
     shown = dict(Statement.objects.filter(close=close).values_list("account", "units"))
     if control == close.control and {bill.account: bill.units for bill in bills} == shown:

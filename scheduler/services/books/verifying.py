@@ -21,7 +21,8 @@ from scheduler.ledger.exact import EXACT, gpu_hours
 from scheduler.ledger.rating import ChargeKind
 from scheduler.ledger.rating import UsageLine as Line
 from scheduler.models import LedgerEntry, LedgerHead, Period, PeriodClose, UsageLine
-from scheduler.services.books.reading import PAGE, chain_of, entries_named
+from scheduler.selectors.books.chain.chained import chain_of, entries_named
+from scheduler.services.books.reading import PAGE
 from scheduler.services.books.sealing import check_seals
 
 # Events that say where the chain ended when they were written; the audit seals them.

@@ -28,8 +28,8 @@ from scheduler.ledger.findings import Finding
 from scheduler.ledger.periods import Month, PeriodState
 from scheduler.models import Asset, LedgerEntry, Period, TermsDecision
 from scheduler.models import Recovery as Mode
+from scheduler.selectors.books.chain import chained
 from scheduler.selectors.books.terms import terms_of
-from scheduler.services.books import reading
 from scheduler.services.books.posting import period_named, require_bookkeeper
 from scheduler.services.errors import Conflict, Invalid
 
@@ -89,7 +89,7 @@ def _booked_amortisation(month: Month) -> dict[tuple[str, str], Decimal]:
 def pool_costs(month: Month, period: Period) -> dict[str, Decimal]:
     """What each pool has cost in a month: booked, and for an open month what its close will add."""
     entries = [
-        reading.as_entry(row, "", "")
+        chained.as_entry(row, "", "")
         for row in LedgerEntry.objects.filter(
             service_period=period, kind__in=(EntryKind.AMORTISATION, EntryKind.COST)
         )

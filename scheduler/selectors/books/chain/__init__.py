@@ -1,0 +1,1 @@
+"""The chain of the ledger, as it is stored."""
