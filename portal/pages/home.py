@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.permissions import can
+from accounts.selectors.rates import current_rates
 from portal.pages.access import page, viewer_of
 from portal.pages.job_rows import job_rows
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
@@ -23,6 +24,7 @@ from scheduler.selectors.sessions import session_cards, visible_sessions
 from scheduler.selectors.sessions.cards import SessionCard
 from scheduler.selectors.sharing.bars import budget_bars, quota_bars
 from scheduler.selectors.tables.around import MOST_TOPICS
+from scheduler.selectors.tables.beginning import beginning_of
 from scheduler.selectors.tables.home import beside_jobs
 
 
@@ -71,7 +73,7 @@ def _around(viewer: User, now: datetime, scope: Scope) -> dict[str, object]:
     nodes in trouble and first steps, for those who keep the books the way to them.
     """
     may_operate = can(viewer, "operate", None)
-    steps = setup_steps(viewer) if may_operate else []
+    steps = setup_steps(beginning_of(viewer), bool(current_rates())) if may_operate else []
     return {
         "quota_bars": quota_bars(viewer, now=now, within=scope),
         "budget_bars": budget_bars(viewer, now=now, within=scope),

@@ -30,7 +30,7 @@ from scheduler.selectors.printed.progress import Progress, progress_of
 from scheduler.selectors.queues import places_of
 from scheduler.selectors.telemetry import attempt_series, may_read_metrics
 from scheduler.selectors.triage import Diagnosis, diagnosis_of, title_of
-from scheduler.selectors.usage import JobCost, job_cost, may_see_cost
+from scheduler.selectors.usage import JobCost, cost_of_attempts, may_see_cost
 from scheduler.states import (
     END_RULES,
     FINAL_JOB_STATES,
@@ -112,7 +112,7 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
     job, frame = header.job, job_frame(viewer, header)
     attempts = list(attempts_of(viewer, job))
     series = attempt_series(viewer, job, attempts[-1]) if attempts and frame["may_measure"] else []
-    cost = job_cost(viewer, job, now=now) if frame["may_see_cost"] else None
+    cost = cost_of_attempts(viewer, job, attempts, now=now) if frame["may_see_cost"] else None
     return frame | {
         "now": now,
         "attempts": [_card(a, earlier, job) for a, earlier in _with_previous(attempts)],

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from accounts.models import User
-from scheduler.models import Job
+from scheduler.models import Job, JobSet
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
 from scheduler.selectors.queues import place_in_line
 from scheduler.selectors.sets import SetView, set_views
@@ -66,6 +66,15 @@ def rows_and_sets(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[J
     told = so_far(viewer, jobs, sets=sets, now=now)
     views = set_views(viewer, sets, now=now, costs=told.sets) if sets else {}
     return [replace(row, view=views.get(row.job.job_set_id or 0)) for row in _rows(jobs, told, now)]
+
+
+def rows_of_set(
+    viewer: User, job_set: JobSet, jobs: list[Job], *, now: datetime
+) -> tuple[list[JobRow], SetView]:
+    """These of its tasks as `job_rows`, and the sums of the whole set; three statements."""
+    told = so_far(viewer, jobs, sets={job_set}, now=now)
+    view = set_views(viewer, [job_set], now=now, costs=told.sets)[job_set.pk]
+    return _rows(jobs, told, now), view
 
 
 def job_rows(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[JobRow]:

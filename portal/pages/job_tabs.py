@@ -23,7 +23,7 @@ from scheduler.models import Job
 from scheduler.selectors.jobs import get_visible_job, job_events, shown_spec
 from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.one_job.tries import tries_of
-from scheduler.selectors.telemetry import job_series
+from scheduler.selectors.telemetry import job_series, series_of
 from scheduler.selectors.usage import job_cost
 
 EVENTS_AT_MOST = 500
@@ -91,7 +91,9 @@ def job_metrics(request: HttpRequest, pk: int) -> HttpResponseBase:
     attempts = list(tries_of(viewer, job))
     if attempt is not None and attempt not in {one.number for one in attempts}:
         attempt, problem = None, f"attempt: there is no attempt {attempt}; this is the latest one."
-    series = job_series(viewer, job, attempt_number=attempt) if attempts else []
+    latest_one = attempts[-1] if attempts else None
+    chosen = next((one for one in attempts if one.number == attempt), latest_one)
+    series = series_of(viewer, job, chosen) if chosen else []
     context |= {
         "attempts": attempts,
         "attempt": attempt or (attempts[-1].number if attempts else None),

@@ -130,7 +130,7 @@ def node_list(request: HttpRequest) -> HttpResponseBase:
         "after": after,
         "following": views[PAGE_SIZE - 1].node.name if len(views) > PAGE_SIZE else "",
         "totals": _totals(shown),
-        "has_simulated": any(view.is_simulated for view in views),
+        "has_simulated": any(one.has_simulated for one in shown),
         "may_operate": can(viewer, "operate", None),
         "problems": problems,
         "unknown": unknown_parameters(request.GET, PARAMETERS),

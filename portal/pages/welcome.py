@@ -10,18 +10,15 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from accounts.errors import DomainError, Forbidden, NotFound
-from accounts.models import RateDecision, User
+from accounts.models import RateDecision
 from accounts.permissions import can
-from accounts.selectors import visible_projects
 from accounts.selectors.rates import current_rates
 from accounts.services import price_reserved_alike, set_rate
 from portal.forms.rates import RateForm
 from portal.pages.access import page, viewer_of
 from scheduler.conf import load_conf
-from scheduler.selectors.cluster import models_to_price, visible_nodes
-from scheduler.selectors.jobs import visible_jobs
-from scheduler.selectors.kept.demo import demo_since
-from scheduler.states import JobState
+from scheduler.selectors.cluster import models_to_price
+from scheduler.selectors.tables.beginning import Beginning, beginning_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +33,14 @@ class Step:
     stays: bool = False
 
 
-def setup_steps(viewer: User) -> list[Step]:
-    """For operators: team and project, GPUs, price, first job and what it left; small queries."""
-    jobs = visible_jobs(viewer)
-    done = jobs.filter(state=JobState.SUCCEEDED).order_by().values_list("pk", flat=True).first()
+def setup_steps(beginning: Beginning, has_price: bool) -> list[Step]:
+    """For operators: team and project, GPUs, price, first job and what it left."""
+    done = beginning.done
     return [
         Step(
             "A team with a project",
             "Jobs belong to a project, and a project to the team that pays for it.",
-            visible_projects(viewer).exists() or jobs.exists(),
+            beginning.has_project or beginning.has_job,
             reverse("teams:list"),
             "Create a team",
         ),
@@ -52,28 +48,28 @@ def setup_steps(viewer: User) -> list[Step]:
             "A node with GPUs",
             "Open a pool, then type one line on the machine. Without cards: four nodes that "
             "simulate eight each (--simulated-gpus 8) are a cluster to learn on.",
-            visible_nodes(viewer).exists(),
+            beginning.has_node,
             reverse("nodes:enrol"),
             "Enrol a node",
         ),
         Step(
             "A price for a GPU-hour",
             "Without one, usage is counted and costs nothing.",
-            bool(current_rates()),
+            has_price,
             reverse("welcome") + "#price",
             "Set a price",
         ),
         Step(
             "A first job",
             "The sample trains on handwritten digits: log, charts and cost in a minute.",
-            done is not None,
+            bool(done),
             reverse("jobs:submit") + "?from=sample",
             "Run the sample",
         ),
         Step(
             "Its log, its charts, its cost",
             "What every job leaves: line by line, GPU by GPU, to the second.",
-            done is not None,
+            bool(done),
             reverse("jobs:detail", args=[done]) if done else "",
             "Open the job",
             stays=True,
@@ -108,13 +104,14 @@ def welcome(request: HttpRequest) -> HttpResponseBase:
                 words = "The price is proposed; another person who keeps the books approves it."
             messages.success(request, words)
             return redirect("welcome")
-    steps = setup_steps(viewer)
+    rates, beginning = current_rates(), beginning_of(viewer)
+    steps = setup_steps(beginning, bool(rates))
     context = {
         "steps": steps,
-        "demo_since": demo_since(),
+        "demo_since": beginning.demo_since,
         "done_count": sum(step.is_done for step in steps),
         "form": form,
-        "rates": current_rates(),
+        "rates": rates,
         "currency": load_conf().currency,
         "may_set_prices": can(viewer, "administer", None),
     }

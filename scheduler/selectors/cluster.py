@@ -16,6 +16,7 @@ from django.db.models.functions import Coalesce
 
 from accounts.errors import NotFound
 from accounts.models import User
+from accounts.models.rows import AsJson, as_rows, rows_in
 from scheduler.models import Allocation, Device, Job, Node, NodeEvent, Pool, Queue
 from scheduler.models.cluster import slot_model
 from scheduler.selectors.jobs import visible_jobs
@@ -88,6 +89,7 @@ class PoolSummary:
     down: int = 0
     queued: int = 0
     is_paused: bool = False
+    has_simulated: bool = False
     models: set[str] = field(default_factory=set)
 
     @property
@@ -236,45 +238,56 @@ def models_to_price(viewer: User) -> list[str]:
 
 
 def pool_summaries(viewer: User, *, only: Iterable[str] | None = None) -> list[PoolSummary]:
-    """How full each pool is, in two queries."""
+    """How full each pool is, in one query."""
     nodes = visible_nodes(viewer).filter(pool=OuterRef("pk"))
     waiting = Job.objects.filter(pool=OuterRef("pk"), state=JobState.QUEUED)
     pools = visible_pools(viewer).annotate(
         is_paused=Exists(Queue.objects.filter(pool=OuterRef("pk"), is_paused=True)),
         nodes_in_all=_count_of(nodes),
         queued=_count_of(waiting),
+        devices_=_counted_devices(),
     )
     if only is not None:
         pools = pools.filter(name__in=list(only))
+    found = list(pools)
+    told = {pool.pk: pool.devices_ for pool in found}
     rows = {
         pool.pk: PoolSummary(
             pool=pool, is_paused=pool.is_paused, nodes=pool.nodes_in_all, queued=pool.queued
         )
-        for pool in pools
+        for pool in found
     }
-    usable = Q(node__state=NodeState.READY, health=DeviceHealth.HEALTHY)
-    # Not by a join: a device has a row for every job it ever served.
-    held = Exists(Allocation.objects.filter(device=OuterRef("pk"), released_at__isnull=True))
-    devices = (
-        Device.objects.filter(is_present=True, in_service=True)
-        .exclude(node__state=NodeState.RETIRED)
-        .values_list("node__pool_id", "model")
-        .annotate(
-            total=Count("pk"),
-            held=Count("pk", filter=held),
-            down=Count("pk", filter=Q(~usable, ~held)),
-        )
-    )
-    for pool_id, model, total, held, down in devices:
-        if pool_id in rows:
-            row = rows[pool_id]
+    for pool_id, counts in told.items():
+        row = rows[pool_id]
+        for model, total, held, down, simulated in rows_in(counts):
             row.total, row.allocated, row.down = (
                 row.total + total,
                 row.allocated + held,
                 row.down + down,
             )
+            row.has_simulated |= bool(simulated)
             row.models.add(model)
     return list(rows.values())
+
+
+def _counted_devices() -> AsJson:
+    """Of a pool, by model: all, held, out of service, simulated."""
+    usable = Q(node__state=NodeState.READY, health=DeviceHealth.HEALTHY)
+    # Not by a join: a device has a row for every job it ever served.
+    held = Exists(Allocation.objects.filter(device=OuterRef("pk"), released_at__isnull=True))
+    rows = (
+        Device.objects.filter(node__pool=OuterRef("pk"), is_present=True, in_service=True)
+        .exclude(node__state=NodeState.RETIRED)
+        .order_by()
+        .values_list("model")
+        .annotate(
+            total_=Count("pk"),
+            held_=Count("pk", filter=held),
+            down_=Count("pk", filter=Q(~usable, ~held)),
+            simulated_=Count("pk", filter=Q(is_simulated=True)),
+        )
+    )
+    return as_rows(rows, "model", "total_", "held_", "down_", "simulated_")
 
 
 def _count_of(rows: QuerySet[Any]) -> Coalesce:

@@ -13,7 +13,7 @@ from accounts.errors import NotFound
 from accounts.models import User
 from accounts.permissions import can, projects_visible_to
 from scheduler.models import Job, JobSet
-from scheduler.selectors.jobs import MAX_PK
+from scheduler.selectors.jobs import MAX_PK, visible_jobs
 from scheduler.selectors.tables.so_far import costs_of_sets
 from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, JobState
 
@@ -60,9 +60,8 @@ def get_visible_set(viewer: User, pk: int) -> JobSet:
 
 
 def tasks_of(viewer: User, job_set: JobSet) -> QuerySet[Job]:
-    """The tasks by index."""
-    get_visible_set(viewer, job_set.pk)
-    tasks = Job.objects.filter(job_set=job_set).order_by("array_index")
+    """The tasks by index; none of a foreign set."""
+    tasks = visible_jobs(viewer).filter(job_set=job_set).order_by("array_index")
     return tasks.select_related("project__team", "owner", "pool", "queue", "job_set")
 
 

@@ -54,8 +54,14 @@ def job_series(
     if attempt_number is not None:
         attempts = attempts.filter(number=attempt_number)
     attempt = attempts.first()
-    if attempt is None:
-        return []
+    return series_of(viewer, job, attempt, since=since) if attempt is not None else []
+
+
+def series_of(
+    viewer: User, job: Job, attempt: Attempt, *, since: datetime | None = None
+) -> list[DeviceSeries]:
+    """The same of an attempt of the job that was found before."""
+    _check_measures(viewer, job)
     ranks = dict(attempt.placements.values_list("allocations__device_id", "rank").order_by("rank"))
     return _of_attempt(attempt, ranks, since)
 
@@ -105,8 +111,8 @@ def _series(
         "device__memory_mib", "device__is_simulated",
     )  # fmt: skip
     old = hours.order_by("-hour").values_list("device_id", "hour", *columns)
-    recent = samples.order_by("-at").values_list("device_id", "at", *columns)[:MAX_ROWS]
-    rows = [*recent, *old[:MAX_ROWS]]
+    recent = samples.order_by("-at").values_list("device_id", "at", *columns)
+    rows = [*recent[:MAX_ROWS], *old[:MAX_ROWS]]
     by_device: dict[int, DeviceSeries] = {}
     for device_id, at, gpu, memory, power, temperature, *about in reversed(rows):
         one = by_device.get(device_id)

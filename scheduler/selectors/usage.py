@@ -3,11 +3,12 @@ second hand of a device that is still held, which uses the very function of the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import Count, DecimalField, Sum, Value
+from django.db.models import Count, DecimalField, Sum, Value, prefetch_related_objects
 from django.db.models.functions import Coalesce
 
 from accounts.errors import Forbidden, Invalid
@@ -15,7 +16,7 @@ from accounts.models import Rate, User
 from accounts.permissions import can, projects_visible_to
 from accounts.selectors.rates import RateTable, rates_over
 from scheduler.conf import load_conf
-from scheduler.models import Allocation, Job, JobSet, UsageEntry
+from scheduler.models import Allocation, Attempt, Job, JobSet, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.selectors.saved.scopes import EVERYTHING, Scope
 from scheduler.states import FINAL_JOB_STATES
@@ -99,6 +100,22 @@ def _unaccrued(
     return seconds, cost
 
 
+def cost_of_attempts(
+    viewer: User, job: Job, attempts: Sequence[Attempt], *, now: datetime
+) -> JobCost:
+    """The same where all its attempts are there with what they held, by rank and index."""
+    if not may_see_cost(viewer, job):
+        raise Forbidden("Your role may see this job, but not what it costs.")
+    held = [
+        allocation
+        for attempt in attempts
+        for placement in attempt.placements.all()
+        for allocation in placement.allocations.all()
+    ]
+    prefetch_related_objects(held, "usage")
+    return _cost_of(job, held, now)
+
+
 def _cost_of_job(job: Job, now: datetime) -> JobCost:
     allocations = (
         Allocation.objects.filter(placement__attempt__job=job)
@@ -107,7 +124,10 @@ def _cost_of_job(job: Job, now: datetime) -> JobCost:
         .prefetch_related("usage")
         .order_by("placement__attempt__number", "placement__rank", "device__index")
     )
-    held = list(allocations)
+    return _cost_of(job, list(allocations), now)
+
+
+def _cost_of(job: Job, held: Sequence[Allocation], now: datetime) -> JobCost:
     rates, team = rates_over({a.device.model for a in held}), job.project.team_id
     lines = tuple(
         _line(a, rates.at(a.device.model, a.acquired_at, team), *_unaccrued(a, rates, now, team))

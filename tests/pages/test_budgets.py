@@ -22,18 +22,17 @@ PAGES = [row for row in ROWS if row.method == "GET" and row.route not in NOT_PAG
 WHO = ("alice", "operator", "lead", "root")
 # What is still asked beyond the budget, by route. Nothing is added here; what is mended goes.
 STILL_OVER: dict[str, int] = {
-    "home": 11,
-    "jobs:detail": 17,
+    "jobs:detail": 16,
     "jobs:options": 34,
-    "jobs:metrics": 8,
-    "jobs:logs": 7,
-    "jobs:log_ranks": 7,
+    "jobs:metrics": 7,
+    "jobs:logs": 6,
+    "jobs:log_ranks": 6,
     "jobs:change": 31,
     "pools:detail": 9,
-    "nodes:detail": 11,
-    "sets:detail": 10,
+    "nodes:detail": 10,
+    "sets:detail": 8,
     "bookings:list": 11,
-    "welcome": 9,
+    "welcome": 5,
 }
 
 

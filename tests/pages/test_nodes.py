@@ -29,6 +29,14 @@ def test_owner_sees_whose_job_is_where(client, alice, yard):
     assert f"#{yard.running.pk}" in detail
 
 
+def test_simulated_gpus_are_told_of_whatever_page_they_stand_on(client, alice, yard, monkeypatch):
+    monkeypatch.setattr("portal.pages.nodes.PAGE_SIZE", 1)
+    client.force_login(alice)
+    last = Node.objects.order_by("name").last()
+    for part in ({}, {"after": last.name}):
+        assert "some GPUs are simulated" in client.get(reverse("nodes:list"), part).content.decode()
+
+
 def test_stranger_sees_the_machine_but_not_the_job(client, carol, yard):
     client.force_login(carol)
     for url in (reverse("nodes:list"), reverse("nodes:detail", args=["n1"])):

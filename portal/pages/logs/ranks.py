@@ -76,7 +76,7 @@ def job_log_ranks(request: HttpRequest, pk: int) -> HttpResponseBase:
     header = job_with_header(viewer, pk)
     job = header.job
     ask = _read_ask(request)
-    attempts = list(streams_of(viewer, job))
+    attempts = streams_of(viewer, job)
     attempt = next((one for one in attempts if one.number == ask.attempt), None)
     if ask.attempt and attempt is None:
         raise NotFound("This job has no such attempt.")
@@ -104,6 +104,7 @@ def job_log_ranks(request: HttpRequest, pk: int) -> HttpResponseBase:
         "earlier": merged.before,
         "is_over": all(map(log_is_complete, shown)),
         "q": request.GET.get("q", ""),
+        "mode": "regex" if request.GET.get("mode") == "regex" else "",
         # What renews the lines marks them alone; whole logs are searched for the page.
         "found": list(_found(job, shown, ask.find)) if ask.find and not part else None,
     }

@@ -35,7 +35,7 @@ def job_logs(request: HttpRequest, pk: int) -> HttpResponseBase:
         ask = read_ask(request)
     except Invalid as refused:
         ask, problems = LogAsk(None, 0, None, WINDOW), [refused.detail]
-    attempts = list(streams_of(viewer, job))
+    attempts = streams_of(viewer, job)
     try:
         placement = stream_among(attempts, ask.attempt, ask.rank)
     except NotFound:

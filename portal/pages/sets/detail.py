@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, said_and_back, viewer_of
-from portal.pages.job_rows import job_rows
+from portal.pages.job_rows import rows_of_set
 from portal.pages.listing.columns import USUAL, Chosen
-from scheduler.selectors.sets import get_visible_set, set_actions, set_views, tasks_of
+from scheduler.selectors.sets import get_visible_set, set_actions, tasks_of
 from scheduler.services.sets import cancel_set, rerun_failed
 
 PAGE_SIZE = 50
@@ -22,17 +22,17 @@ def set_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     """The sums of the array and its tasks by index, so many at a time; `?from=` is an index."""
     viewer, now = viewer_of(request), timezone.now()
     job_set = get_visible_set(viewer, pk)
-    view = set_views(viewer, [job_set], now=now)[pk]
     asked = request.GET.get("from", "")
     first = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else 0
     tasks = list(tasks_of(viewer, job_set).filter(array_index__gte=first)[: PAGE_SIZE + 1])
+    rows, view = rows_of_set(viewer, job_set, tasks[:PAGE_SIZE], now=now)
     context = {
         "view": view,
         "job_set": job_set,
         "actions": set_actions(viewer, view),
         "counts": [(str(state), count) for state, count in view.counts.items() if count],
         "columns": Chosen(USUAL),
-        "rows": job_rows(viewer, tasks[:PAGE_SIZE], now=now),
+        "rows": rows,
         "next_from": tasks[PAGE_SIZE].array_index if len(tasks) > PAGE_SIZE else None,
         "is_first": not first,
         "reruns": job_set.reruns.order_by("pk"),

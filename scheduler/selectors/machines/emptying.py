@@ -16,10 +16,9 @@ from typing import Any
 from django.db.models import Count
 
 from accounts.models import User
-from accounts.permissions import can
-from accounts.selectors import visible_projects
 from scheduler.engine.learning import Kind, RunTimes, kind_of
 from scheduler.models import Allocation, Attempt, Job, Node
+from scheduler.selectors.calendar.plans import may_see
 from scheduler.states import AttemptState, EndReason
 
 # The latest so many runs of the projects that hold the nodes tell.
@@ -70,20 +69,20 @@ def emptying(viewer: User, nodes: Collection[Node], *, now: datetime) -> dict[in
     """By node, every one of them; two statements and what the viewer's rights take."""
     found: dict[int, list[Holder]] = {node.pk: [] for node in nodes}
     job = "placement__attempt__job"
-    fields = (*_HELD, job, f"{job}__name", f"{job}__time_limit_s")
+    fields = (*_HELD, "may_see_", job, f"{job}__name", f"{job}__time_limit_s")
     kinds = [f"{job}__{name}" for name in _KIND]
     rows = list(
         Allocation.objects.filter(released_at__isnull=True, placement__node__in=nodes)
         .order_by()
+        .annotate(may_see_=may_see(viewer, f"{job}__project"))
         .values_list(*fields, *kinds)
         .annotate(gpus=Count("id"))
     )
     if not rows:
         return {node: Emptying() for node in found}
-    own = _own_projects(viewer)
     times = RunTimes(_runs({row[len(fields)] for row in rows}))
     for row in rows:
-        node, holder = _holder(row, times, own, now)
+        node, holder = _holder(row, times, now)
         found[node].append(holder)
     return {
         node: Emptying(tuple(sorted(all_, key=attrgetter("latest"))))
@@ -91,10 +90,8 @@ def emptying(viewer: User, nodes: Collection[Node], *, now: datetime) -> dict[in
     }
 
 
-def _holder(
-    row: tuple[Any, ...], times: RunTimes, own: frozenset[int] | None, now: datetime
-) -> tuple[int, Holder]:
-    node, _, began, assigned, extended_s, number, name, limit_s, *kind, gpus = row
+def _holder(row: tuple[Any, ...], times: RunTimes, now: datetime) -> tuple[int, Holder]:
+    node, _, began, assigned, extended_s, is_seen, number, name, limit_s, *kind, gpus = row
     since = began or assigned
     latest = max(since + timedelta(seconds=extended_s or limit_s), now)
     ahead_s = times.ahead_s(kind_of(*kind), (now - since).total_seconds())
@@ -102,7 +99,7 @@ def _holder(
     if math.isfinite(ahead_s):
         likely = min(now + timedelta(seconds=ahead_s), latest)
     holder = Holder(number, name, gpus, latest, likely)
-    if own is not None and kind[0] not in own:
+    if not is_seen:
         holder = replace(holder, job=0, name="")
     return node, holder
 
@@ -120,12 +117,6 @@ def likely_end(job: Job, began: datetime, *, now: datetime) -> datetime | None:
         return None
     latest = began + timedelta(seconds=job.time_limit_s)
     return min(now + timedelta(seconds=ahead_s), max(latest, now))
-
-
-def _own_projects(viewer: User) -> frozenset[int] | None:
-    if can(viewer, "see_jobs", None):
-        return None
-    return frozenset(visible_projects(viewer).values_list("pk", flat=True))
 
 
 def _runs(projects: set[int]) -> list[tuple[Kind, float]]:
