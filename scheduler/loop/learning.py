@@ -80,7 +80,7 @@ class LearntMemory:
             for some in jobs
             if some is not None
             for job, attained_s in zip(some.id.tolist(), some.attained_s.tolist(), strict=True)
-            if attained_s > 0 and job in self.kind_of
+            if job in self.kind_of
         ]
         self.times = RunTimes((kind, run_s) for _, kind, run_s in ended)
         self.chances = EndChances(ended, live)

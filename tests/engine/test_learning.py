@@ -68,11 +68,21 @@ def runs_of(kind, *run_s, first=1):
 
 def test_those_of_its_kind_that_were_submitted_with_it_say_how_likely_it_ends_soon():
     other = (1, "python eval.py", 4)
-    chances = EndChances(runs_of(TRAIN, *[60] * 15, *[500_000] * 15))
-    early_s, late_s = (index_s(chances, TRAIN, 0, job=job)[0] for job in (7, 25))
+    known = runs_of(TRAIN, *[60] * 15, *[500_000] * 15)
+    early_s, late_s = (index_s(EndChances(known), TRAIN, 0, job=job)[0] for job in (7, 25))
     assert early_s < late_s / 5
     # What is of another kind but on as many GPUs is told by all of these, whenever it came.
+    chances = EndChances(known)
     assert index_s(chances, other, 0, job=7) == index_s(chances, other, 0, job=25)
+
+
+def test_who_waits_between_counts_as_distance_and_tells_nothing():
+    """The last that ran ended at once; thirty that wait behind it make it nobody's neighbour."""
+    ended = runs_of(TRAIN, *[60] * 4)
+    chances = EndChances(ended, runs_of(TRAIN, *[0] * 31, first=5))
+    near_s, far_s = (index_s(chances, TRAIN, 0, job=job)[0] for job in (5, 35))
+    assert near_s < far_s
+    assert far_s == index_s(EndChances(ended), (2, "other", 4), 0)[0]
 
 
 def test_a_job_that_outlived_those_alike_goes_behind_a_fresh_one():

@@ -25,20 +25,22 @@ from scheduler.engine.learning.hazards import (
     shrunk,
 )
 from scheduler.engine.learning.run_times import Kind
-from scheduler.engine.snapshot.columns import Floats, Ints, floats, ints
+from scheduler.engine.snapshot.columns import NONE, Floats, Ints, flags, floats, ints
 
 # A job's number, which grows with the time of submit, its kind, and how long it ran.
 Run: TypeAlias = tuple[int, Kind, float]
 
 _STEPS: Ints = np.arange(1, REACH + 1)
-_FADE: Floats = np.exp(-_STEPS / FADE_RANKS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Peers:
-    """Jobs of one kind in the order of submit; by job and bin, ends and exposure."""
+    """Jobs of one kind in the order of submit: `every` one that came, and those of them that ran
+    with their `rank` among these; by job that ran and bin, ends and exposure.
+    """
 
-    job: Ints
+    every: Ints
+    rank: Ints
     ends: Floats
     exposure: Floats
 
@@ -47,22 +49,30 @@ class _Peers:
 
         A job is not its own neighbour: that it has survived is in its attained service already.
         """
-        place = np.searchsorted(self.job, jobs)
-        is_own = self.job[np.minimum(place, len(self.job) - 1)] == jobs
-        asked, of_job = np.unique(place * 2 + is_own, return_inverse=True)
-        place, is_own = asked // 2, asked % 2
-        before, after = place[:, None] - _STEPS, (place + is_own)[:, None] + _STEPS - 1
-        near = np.concatenate([before, after], axis=1)
-        is_there = (near >= 0) & (near < len(self.job))
-        fade = np.tile(_FADE, 2) * is_there
-        rows = np.where(is_there, near, 0)
-        ends = np.einsum("jn,jnb->jb", fade, self.ends[rows])
-        exposure = np.einsum("jn,jnb->jb", fade, self.exposure[rows])
-        return ends[of_job], exposure[of_job]
+        asked, of_job = np.unique(jobs, return_inverse=True)
+        rank = np.searchsorted(self.every, asked)
+        found = np.zeros((2, len(asked), len(WIDTHS)))
+        place = np.searchsorted(self.rank, rank)
+        steps = np.concatenate([-_STEPS, _STEPS - 1, [REACH]])
+        at = place[:, None] + steps
+        row = np.clip(at, 0, max(0, len(self.rank) - 1))
+        far = (
+            np.abs(self.rank[row] - rank[:, None]) if len(self.rank) else np.full(at.shape, np.inf)
+        )
+        is_there = (at == row) & (far <= REACH)
+        is_own = (far == 0) & np.isin(asked, self.every)[:, None]
+        fade = np.exp(-np.maximum(far, 1) / FADE_RANKS) * (is_there & ~is_own)
+        # In a long queue most have nobody near that has run.
+        some = np.flatnonzero(fade.any(axis=1))
+        for table, known in zip(found, (self.ends, self.exposure), strict=True):
+            table[some] = np.einsum("jn,jnb->jb", fade[some], known[row[some]])
+        return found[0][of_job], found[1][of_job]
 
 
 class EndChances:
-    """Learnt from `ended` jobs, and from `live` ones that have run so long without an end."""
+    """Learnt from `ended` jobs, and from `live` ones that have run so long without an end, which
+    may be not at all yet.
+    """
 
     def __init__(self, ended: Iterable[Run] = (), live: Iterable[Run] = ()) -> None:
         known = [(*run, True) for run in ended] + [(*run, False) for run in live]
@@ -76,30 +86,46 @@ class EndChances:
         for row, (_, kind, _, _) in enumerate(known):
             of_kind.setdefault(kind, []).append(row)
             of_count.setdefault(_gpus(kind), []).append(row)
-        job = ints([run[0] for run in known])
+        job, has_run = ints([run[0] for run in known]), flags(service > 0)
         self._of_all = shrunk(ends, exposure, UNKNOWN)
         self._of_count = {
             gpus: shrunk(ends[rows], exposure[rows], self._of_all)
             for gpus, rows in of_count.items()
         }
-        self._peers = {
-            kind: _Peers(job[rows], ends[rows], exposure[rows]) for kind, rows in of_kind.items()
-        }
+        # By job that has asked, its row of `_hazards`.
+        self._row_of: dict[int, int] = {}
+        self._hazards: Floats = np.zeros((0, len(WIDTHS)))
+        self._peers: dict[Kind, _Peers] = {}
+        for kind, members in of_kind.items():
+            rank = np.flatnonzero(has_run[members])
+            ran = ints(members)[rank]
+            self._peers[kind] = _Peers(job[members], ints(rank), ends[ran], exposure[ran])
 
     def ahead_s(self, jobs: Ints, kinds: Sequence[Kind], attained_s: Floats) -> Floats:
         """By job that has run so long: the run time that its index stands for, in seconds.
 
         Remaining time is to the ordering what 1 / (index x GPUs) is.
         """
-        rows_of: dict[Kind, list[int]] = {}
-        for row, kind in enumerate(kinds):
-            rows_of.setdefault(kind, []).append(row)
-        found = floats(np.zeros(len(jobs)))
-        for kind, rows in rows_of.items():
-            gpus = _gpus(kind)
-            hazard = self._hazard(kind, ints(jobs[rows]))
-            found[rows] = 1.0 / (index_of(floats(attained_s[rows] * gpus), hazard) * gpus)
-        return found
+        self._meet(jobs, kinds)
+        rows = [self._row_of[job] for job in jobs.tolist()]
+        gpus = floats([_gpus(kind) for kind in kinds])
+        return floats(1.0 / (index_of(floats(attained_s * gpus), self._hazards[rows]) * gpus))
+
+    def _meet(self, jobs: Ints, kinds: Sequence[Kind]) -> None:
+        """Work out the hazards of those who ask for the first time; they stay what they are."""
+        news: dict[Kind, list[int]] = {}
+        for job, kind in zip(jobs.tolist(), kinds, strict=True):
+            if job not in self._row_of:
+                self._row_of[job] = NONE
+                news.setdefault(kind, []).append(job)
+        tables = [self._hazards]
+        first = len(self._hazards)
+        for kind, asking in news.items():
+            self._row_of.update(zip(asking, range(first, first + len(asking)), strict=True))
+            tables.append(self._hazard(kind, ints(asking)))
+            first += len(asking)
+        if news:
+            self._hazards = np.concatenate(tables)
 
     def _hazard(self, kind: Kind, jobs: Ints) -> Floats:
         """By job and bin."""
