@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from accounts.models import AuditEvent, Rate
+from accounts.models import AuditEvent, Rate, RateCard, RateDecision
 from accounts.services import set_rate
 from scheduler.ledger.exact import half_even
 from scheduler.models import Attempt, BudgetTrueUp, UsageLine
@@ -148,6 +148,18 @@ def test_without_a_price_it_is_said_and_counts_as_soon_as_there_is_one(
     price(root, "5")
     books.true_up_budgets(now=at(HOUR_S + 3))
     (view,) = budget_views(root, now=at(HOUR_S + 4), only=[budget.pk])
+    assert (view.said, euros(budget)[0]) == ((), 5)
+
+
+def test_what_the_teams_own_card_prices_has_a_price(root, cluster, give, alice, project, team):
+    price(root, "5")
+    approved = {"decision": RateDecision.APPROVED, "currency": "EUR"}
+    own = RateCard.objects.create(name="own", team=team, **approved)
+    Rate.objects.update(card=own)
+    budget = give(rules=BudgetRules(enforcement="warn"))
+    ran(alice, project, cluster.node(1), HOUR_S)
+    books.true_up_budgets(now=at(HOUR_S + 1))
+    (view,) = budget_views(root, now=at(HOUR_S + 2), only=[budget.pk])
     assert (view.said, euros(budget)[0]) == ((), 5)
 
 

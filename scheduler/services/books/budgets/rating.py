@@ -58,11 +58,12 @@ class SoFar:
             yield one
 
     def _look_at(self, window: Window, one: Held, kind: ChargeKind, begin: int, end: int) -> None:
-        if window.prices.at(one.flavour, kind, begin) is not None:
+        account = str(one.account)
+        if window.prices.at(one.flavour, kind, begin, account) is not None:
             return
-        priced = window.prices.changes(one.flavour, kind, begin, end)
+        priced = window.prices.changes(one.flavour, kind, begin, end, account)
         until = priced[0] if priced else end
-        key = (str(one.account), one.flavour, str(kind))
+        key = (account, one.flavour, str(kind))
         first, seconds = self.unpriced.get(key, (begin, 0))
         self.unpriced[key] = (min(first, begin), seconds + until - begin)
 
