@@ -161,6 +161,25 @@ def get_rate_card(viewer: User, pk: int) -> RateCard:
     return found
 
 
+def get_card_to_change(viewer: User, pk: int) -> RateCard:
+    """A card, for those who keep the books; for others it is missing. Raises NotFound."""
+    if not can(viewer, "keep_books", None):
+        raise NotFound("There is no such rate card for you.")
+    return get_rate_card(viewer, pk)
+
+
+def get_priced_team(viewer: User, slug: str) -> Team:
+    """A team whose prices the viewer may see: who reads the books, or sees its costs. Raises
+    NotFound for others."""
+    teams = Team.objects.all()
+    if not can(viewer, "read_books", None):
+        teams = teams_visible_to(viewer, "view_costs")
+    found = teams.filter(slug=slug).first()
+    if found is None:
+        raise NotFound("There is no such team for you.")
+    return found
+
+
 def rates_of_cards(viewer: User, cards: Collection[RateCard]) -> dict[int, list[Rate]]:
     """The rates of cards the viewer may see, by card: all to come and in force, and for who reads
     the books drafts and proposals too. One query."""

@@ -5,8 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 from decimal import Decimal
 
+from django.utils import timezone
+
+from accounts.models import User
 from accounts.selectors.rates import rate_at
-from accounts.services import approve_rate, propose_rate
+from accounts.services import (
+    approve_rate,
+    create_team,
+    draft_card,
+    propose_card,
+    propose_rate,
+)
 
 HOUR = timedelta(hours=1)
 
@@ -26,3 +35,25 @@ def held(root, clerk, price, begin, **more):
 def prices(begin, *hours, team=None):
     found = (rate_at("H100", begin + hour * HOUR, team) for hour in hours)
     return [rate and int(rate.price_per_gpu_hour) for rate in found]
+
+
+def desk_of(second: User) -> dict[str, int]:
+    """By word the ids of what `second` proposed and another held: a rate that waits, one in force,
+    a card that is drafted and one that waits. A team `unpriced` has none."""
+    root = User.objects.filter(is_superuser=True).exclude(pk=second.pk).order_by("pk")[0]
+    ask = {"actor": second, "device_model": "", "price_per_gpu_hour": Decimal(2)}
+    create_team(actor=root, name="Unpriced", slug="unpriced")
+    cards = []
+    for name in ("Drafted", "Proposed"):
+        team = create_team(actor=root, name=name)
+        cards.append(draft_card(actor=second, name=name, team=team))
+        propose_rate(**ask, card=cards[-1])
+    ask["device_model"] = "B"
+    begin = timezone.now() - timedelta(days=9)
+    past = propose_rate(**ask, restate=True, reason="x", valid_from=begin)
+    return {
+        "rate": propose_rate(**ask).pk,
+        "held_rate": approve_rate(actor=root, rate=past).pk,
+        "draft_card": cards[0].pk,
+        "card": propose_card(actor=second, card=cards[1]).pk,
+    }

@@ -71,3 +71,50 @@ def test_finance_proposes_a_price_and_another_person_approves_it(
     past = {**BODY, "restate": True, "valid_from": "2026-01-01T00:00:00Z"}
     assert "reason" in problem_of(send(finance, "proposals/", past), 422)["errors"][0]["field"]
     problem_of(send(alice, "proposals/", BODY), 403)
+
+
+def test_a_teams_card_is_drafted_approved_seen_by_its_lead_alone_and_ended(
+    send, client, root, finance, team, other_team, lead
+):
+    appoint_bookkeeper(actor=root, user=finance)
+    card = send(finance, "cards/", {"name": "Own", "team": team.slug}).json()
+    rate = send(finance, "proposals/", {**BODY, "card": card["id"], "priority": 1}).json()
+    assert (rate["decision"], rate["card"], rate["priority"]) == ("draft", card["id"], 1)
+    assert send(finance, f"cards/{card['id']}/propose/").json()["decision"] == "proposed"
+    problem_of(send(finance, f"cards/{card['id']}/approve/"), 403)
+    client.force_login(lead)
+    assert client.get("/api/v1/rates/cards/").json()["items"] == []
+    assert send(root, f"cards/{card['id']}/approve/").json()["decision"] == "approved"
+    client.force_login(lead)
+    (seen,) = client.get("/api/v1/rates/cards/").json()["items"]
+    assert (seen["team"], seen["rates"][0]["price_per_gpu_hour"]) == (team.slug, "2.5000")
+    (mine,) = client.get(f"/api/v1/rates/?team={team.slug}").json()["items"]
+    assert mine["id"] == rate["id"]
+    for slug in (other_team.slug, "nobodys"):
+        problem_of(client.get(f"/api/v1/rates/?team={slug}"), 404)
+    problem_of(send(lead, f"{rate['id']}/end/"), 404)
+    problem_of(send(finance, f"{rate['id']}/end/", {"valid_until": "2020-01-01T00:00:00Z"}), 422)
+    later = {"valid_until": "2126-01-01T00:00:00Z"}
+    ended = send(finance, f"{rate['id']}/end/", later).json()
+    assert (ended["valid_until"], ended["leaves_gap"]) == (later["valid_until"], True)
+    problem_of(send(finance, f"{rate['id']}/end/", later), 409)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"valid_until": "2020-01-01T00:00:00Z"}, "valid_until"),
+        (
+            {"valid_from": "2126-01-01T00:00:00Z", "valid_until": "2126-01-01T00:00:00Z"},
+            "valid_until",
+        ),
+        ({"priority": 101}, "priority"),
+        ({"priority": "first"}, "priority"),
+        ({"currency": "XYZ"}, "currency"),
+    ],
+)
+def test_bad_ends_and_priorities_name_their_field(send, root, finance, wrong, field):
+    appoint_bookkeeper(actor=root, user=finance)
+    status = 400 if field == "priority" else 422
+    found = problem_of(send(finance, "proposals/", {**BODY, **wrong}), status)
+    assert found["errors"][0]["field"] == field

@@ -23,7 +23,6 @@ from accounts.services import (
     issue_service_token,
     issue_token,
     make_service_account,
-    propose_rate,
 )
 from portal.pages import urls
 from scheduler.models import Pool, ReportSchedule
@@ -37,6 +36,7 @@ from scheduler.services.secrets import set_secret
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.simulating.scenarios import ask_scenario
 from tests import requesting
+from tests.accounts.pricing import desk_of
 from tests.composing import make_template
 from tests.factories import person
 from tests.pages.matrix import OPEN_ROUTES, ROWS
@@ -172,7 +172,6 @@ def reports_of(root: User) -> dict[str, Any]:
 def books_of(second: User, project: Project, team: Team) -> dict[str, Any]:
     """What somebody else proposed, and a budget, for the pages of finance."""
     amount = propose_adjustment(actor=second, project=project, amount=Decimal(3), reason="fans")
-    rate = propose_rate(actor=second, device_model="", price_per_gpu_hour=Decimal(2))
     begin = timezone.now()
     budget = set_budget(
         actor=second, owner=team, gpu_hours=5, valid_from=begin, valid_until=begin + timedelta(3)
@@ -180,7 +179,7 @@ def books_of(second: User, project: Project, team: Team) -> dict[str, Any]:
     words = {"post": "post", "decline": "decline", "soft_close": "soft-close"}
     return {
         "adjustment": amount.pk,
-        "rate": rate.pk,
+        **desk_of(second),
         "budget": budget.pk,
         "month": "2026-11",
         **words,

@@ -246,6 +246,7 @@ API: Final[dict[str, str]] = {
     "costs/": "everybody",
     "rates/": "everybody",
     "rates/proposals/": "everybody",
+    "rates/cards/": "everybody",
     "finance/periods/": "books",
     "finance/adjustments/": "books",
     "finance/assets/": "books",

@@ -21,7 +21,6 @@ from accounts.services import (
     issue_service_token,
     issue_token,
     make_service_account,
-    propose_rate,
 )
 from scheduler.models import MaintenanceWindow
 from scheduler.services import books
@@ -37,6 +36,7 @@ from scheduler.services.sites.datasets import set_dataset
 from scheduler.services.sites.licences import set_licence
 from scheduler.services.sites.windows import plan_window
 from tests import requesting, scenes
+from tests.accounts.pricing import desk_of
 from tests.factories import person, told
 from tests.rights.scene import PEOPLE, Scene, Side
 
@@ -126,6 +126,11 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post rates/<int:pk>/approve/": ("rate", {}),
     "post rates/<int:pk>/preview/": ("rate", {}),
     "post rates/<int:pk>/decline/": ("rate", {}),
+    "post rates/<int:pk>/end/": ("held_rate", {}),
+    "post rates/cards/": ("", {"name": "Own", "team": "unpriced"}),
+    "post rates/cards/<int:pk>/propose/": ("draft_card", {}),
+    "post rates/cards/<int:pk>/approve/": ("card", {}),
+    "post rates/cards/<int:pk>/decline/": ("draft_card", {}),
     "post finance/periods/<str:month>/soft-close/": ("month", {}),
     "post finance/periods/<str:month>/close/": ("month", {}),
     "post finance/periods/<str:month>/reopen/": ("month", {"reason": "x"}),
@@ -209,7 +214,6 @@ def targets(scene: Scene) -> dict[str, dict[str, Any]]:
     cost = books.propose_cost(
         actor=second, pool=pool, month="2126-01", kind="staff", amount=Decimal(5), note="x"
     )
-    rate = propose_rate(actor=second, device_model="", price_per_gpu_hour=Decimal(2))
     now = timezone.now()
     begin, end = now + timedelta(days=50), now + timedelta(days=51)
     window: MaintenanceWindow = plan_window(actor=root, pool=pool, from_at=begin, until_at=end)
@@ -223,7 +227,7 @@ def targets(scene: Scene) -> dict[str, dict[str, Any]]:
         "adjustment": books.propose_adjustment(
             actor=second, project=scene.own.project, amount=Decimal(1), reason="x"
         ).pk,
-        "rate": rate.pk,
+        **desk_of(second),
         "terms": books.propose_terms(actor=second, pool=pool, idle="even").pk,
         "window": window.pk,
         "licence": set_licence(actor=root, name="solver", total=2).name,

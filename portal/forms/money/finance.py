@@ -60,7 +60,21 @@ class PriceForm(forms.Form):
     device_model = forms.ChoiceField(label="GPU model", choices=(), required=False)
     kind = forms.ChoiceField(label="For", choices=RateKind.choices, required=False)
     price_per_gpu_hour = money_field("Price of one GPU-hour")
+    card = forms.TypedChoiceField(
+        label="On", choices=(), coerce=int, empty_value=None, required=False
+    )
     valid_from = _moment("Valid from (UTC)", required=False, help_text="Empty: from now on.")
+    valid_until = _moment(
+        "Until right before (UTC)", required=False, help_text="Empty: until the next price."
+    )
+    priority = forms.TypedChoiceField(
+        label="Goes before",
+        choices=((0, "no other price"), (1, "the usual price"), (2, "all other prices")),
+        coerce=int,
+        empty_value=None,
+        required=False,
+        help_text="What holds for some time only has to go before the usual price.",
+    )
     restate = forms.BooleanField(
         label="Price the past anew",
         required=False,
@@ -68,9 +82,32 @@ class PriceForm(forms.Form):
     )
     reason = forms.CharField(label="Reason", max_length=255, required=False)
 
-    def __init__(self, *args: Any, models: Iterable[tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        models: Iterable[tuple[str, str]],
+        cards: Iterable[tuple[int, str]] = (),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         _choices(self, "device_model", [("", "any other model"), *models])
+        named = [("", "the list, for everybody"), *((str(pk), name) for pk, name in cards)]
+        _choices(self, "card", named)
+
+
+class CardForm(forms.Form):
+    """A team's own rate card, without rates so far."""
+
+    team = forms.SlugField(label="Team", max_length=63)
+    name = forms.CharField(label="Name", max_length=64)
+    valid_from = _moment("From (UTC)", required=False, help_text="Empty: from its first price on.")
+    valid_until = _moment("Until right before (UTC)", required=False, help_text="Empty: no end.")
+
+
+class EndForm(forms.Form):
+    """When a price ends."""
+
+    valid_until = _moment("Ends (UTC)", required=False)
 
 
 class BudgetForm(forms.Form):

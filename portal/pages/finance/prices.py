@@ -8,11 +8,30 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
-from accounts.models import User
+from accounts.errors import Forbidden, Invalid
+from accounts.models import Rate, RateCard, RateDecision, User
 from accounts.permissions import can
-from accounts.selectors.rates import current_rates, get_proposed_rate, proposed_rates, rate_history
-from accounts.services import decline_rate, propose_rate
-from portal.forms.money.finance import PriceForm
+from accounts.selectors.rates import (
+    current_rates,
+    get_card_to_change,
+    get_priced_team,
+    get_proposed_rate,
+    get_rate,
+    proposed_rates,
+    rate_cards,
+    rate_history,
+    rates_of_cards,
+)
+from accounts.services import (
+    approve_card,
+    decline_card,
+    decline_rate,
+    draft_card,
+    end_rate,
+    propose_card,
+    propose_rate,
+)
+from portal.forms.money.finance import CardForm, EndForm, PriceForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from portal.templatetags.measures import device_short_name
@@ -31,7 +50,12 @@ def price_list(request: HttpRequest) -> HttpResponseBase:
         return _show(request)
 
     def act(cleaned: dict[str, Any]) -> str:
-        propose_rate(actor=viewer, currency=load_conf().currency, **cleaned)
+        pk = cleaned.pop("card")
+        cleaned["card"] = get_card_to_change(viewer, pk) if pk else None
+        cleaned["priority"] = cleaned["priority"] or 0
+        rate = propose_rate(actor=viewer, currency=load_conf().currency, **cleaned)
+        if rate.decision == RateDecision.DRAFT:
+            return "The price is on the card; propose the card once it is whole."
         return "The price is proposed; another person has to approve it."
 
     return decide_by_form(request, _form(viewer, request.POST), act, _show, "finance:prices")
@@ -59,13 +83,93 @@ def price_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     return decide(request, done, _show, "finance:prices")
 
 
+@page("POST")
+def price_end(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """End a price, now or at a moment to come."""
+    viewer = viewer_of(request)
+    rate, form = get_rate(viewer, pk), EndForm(request.POST)
+
+    def done() -> str:
+        if not form.is_valid():
+            raise Invalid(str(next(iter(form.errors.values()))[0]), field="valid_until")
+        ended = end_rate(actor=viewer, rate=rate, valid_until=form.cleaned_data["valid_until"])
+        until = f"{ended.rate.valid_until:%Y-%m-%d %H:%M} UTC"
+        if not ended.leaves_gap:
+            return f"The price ends on {until}."
+        if ended.rate.card is not None and ended.rate.card.team is not None:
+            return f"The price ends on {until}; from then on its team pays what others pay."
+        return (
+            f"The price ends on {until}. From then on nothing prices these GPUs: months with such "
+            "time cannot be closed before there is another."
+        )
+
+    return decide(request, done, _show, "finance:prices")
+
+
+@page("POST")
+def card_new(request: HttpRequest) -> HttpResponseBase:
+    """Draft a team's own rate card."""
+    viewer = viewer_of(request)
+    require_reader(viewer)
+
+    def act(cleaned: dict[str, Any]) -> str:
+        if not can(viewer, "keep_books", None):
+            raise Forbidden("Only those who keep the books draft rate cards.")
+        team = get_priced_team(viewer, cleaned.pop("team"))
+        draft_card(actor=viewer, team=team, **cleaned)
+        return "The card is drafted. Put prices on it, then propose it."
+
+    def show(request: HttpRequest, *, status: int, form: CardForm) -> HttpResponse:
+        return _show(request, status=status, card_form=form)
+
+    return decide_by_form(request, CardForm(request.POST), act, show, "finance:prices")
+
+
+@page("POST")
+def card_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
+    """Propose a drafted card, approve a proposed one, or decline it."""
+    viewer = viewer_of(request)
+    acts = {
+        "propose": (propose_card, "The card is proposed; another person has to approve it."),
+        "approve": (approve_card, "The card is approved."),
+        "decline": (decline_card, "The card is declined."),
+    }
+    if act not in acts:
+        raise Http404
+    card = get_card_to_change(viewer, pk)
+    do, words = acts[act]
+
+    def done() -> str:
+        do(actor=viewer, card=card)
+        return words
+
+    return decide(request, done, _show, "finance:prices")
+
+
 def _form(viewer: User, data: Any = None) -> PriceForm:
     models = models_to_price(viewer)
-    return PriceForm(data, models=[(model, device_short_name(model)) for model in models])
+    open_ones = (RateDecision.DRAFT, RateDecision.APPROVED)
+    cards = rate_cards(viewer).filter(team__isnull=False, decision__in=open_ones)
+    return PriceForm(
+        data,
+        models=[(model, device_short_name(model)) for model in models],
+        cards=[(card.pk, f"{card.team}: {card.name}") for card in cards],
+    )
+
+
+def _cards(viewer: User) -> list[tuple[RateCard, list[Rate]]]:
+    """Cards of teams that are not declined, with their prices."""
+    cards = [one for one in rate_cards(viewer).exclude(decision=RateDecision.DECLINED) if one.team]
+    rates = rates_of_cards(viewer, cards)
+    return [(card, rates[card.pk]) for card in cards]
 
 
 def _show(
-    request: HttpRequest, *, status: int = 200, form: PriceForm | None = None
+    request: HttpRequest,
+    *,
+    status: int = 200,
+    form: PriceForm | None = None,
+    card_form: CardForm | None = None,
 ) -> HttpResponse:
     viewer, now = viewer_of(request), timezone.now()
     proposed = list(proposed_rates(viewer))
@@ -76,7 +180,9 @@ def _show(
         "history": rate_history(viewer),
         "may_act": can(viewer, "keep_books", None),
         "me": viewer.pk,
+        "cards": _cards(viewer),
         "form": form or _form(viewer),
+        "card_form": card_form or CardForm(),
         "currency": load_conf().currency,
         "now": now,
     }

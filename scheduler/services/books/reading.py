@@ -38,11 +38,8 @@ _ATTEMPTS_AT_ONCE = 500
 
 
 def price_list(also: Rate | None = None) -> PriceList:
-    """All approved prices of all cards; from and until within a second is from the next one on.
-
-    One query, and one more for the tree of teams where a team has a card. `also`: a rate that is
-    not approved, as if it were.
-    """
+    """All approved prices of all cards, `also` one that is not approved; what begins or ends within
+    a second does so with the next one. A query, and one for the tree where a team has a card."""
     rates = [*approved_rates(), *([] if also is None else [also])]
     prices = [_price(rate) for rate in sorted(rates, key=lambda rate: (rate.valid_from, rate.pk))]
     teams = every_team() if any(price.team for price in prices) else []
@@ -53,8 +50,7 @@ def price_list(also: Rate | None = None) -> PriceList:
 
 
 def _price(rate: Rate) -> Price:
-    until = rate.valid_until
-    card = rate.card
+    until, card = rate.valid_until, rate.card
     return Price(
         id=str(rate.pk),
         flavour=rate.device_model,
