@@ -17,7 +17,6 @@ from portal.api.v1 import (
     job_quotes,
     jobs,
     people,
-    rates,
     sets,
 )
 from portal.api.v1.composing import converting, templates
@@ -34,6 +33,7 @@ from portal.api.v1.organisation import (
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
 from portal.api.v1.organisation.services import ServiceEnd, ServiceList, ServiceTokens
 from portal.api.v1.organisation.teams import TeamList, TeamMove
+from portal.api.v1.rates import rates
 from portal.api.v1.requesting import requests
 from portal.api.v1.rules import (
     bookings,

@@ -32,7 +32,7 @@ from accounts.services import (
 )
 from portal.api.operations import ApiView, Query, body_of, operation
 from portal.api.shapes import viewer_of
-from portal.api.v1.rate_shapes import (
+from portal.api.v1.rates.shapes import (
     CardBody,
     CardRate,
     Cards,

@@ -1,0 +1,1 @@
+"""Prices and rate cards over REST."""
