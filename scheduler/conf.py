@@ -30,6 +30,9 @@ class SchedulerConf:
     `session_longest_s`, `session_idle_s`: for how long a session may run, and rest, at most.
     `session_origin`: where sessions are served if not at `public_url`.
 
+    `idle_below_percent`, `idle_span_s`: a GPU that was used less than that on average over such a
+    span counts as allocated and idle.
+
     `booking_release_s`: a booking that nobody has used for so long is given back.
 
     `auto_close`: "full", a month is closed softly on `soft_close_day` of the next one and for good
@@ -55,6 +58,8 @@ class SchedulerConf:
     keep_hour_days: int
     keep_report_days: int
     sample_retention_s: int
+    idle_below_percent: int
+    idle_span_s: int
     order: str
     placement: str
     preempt: str

@@ -7,8 +7,8 @@ from django.db import models
 from scheduler.models.attempts import Attempt
 from scheduler.models.cluster import Device, Node
 
-# Of a GPU's use in per cent: below it, a reading is one of doing nothing.
-IDLE_BELOW = 5.0
+# An hour of which every minute is idle, in bits.
+ALL_MINUTES = 2**60 - 1
 
 
 class DeviceSample(models.Model):
@@ -46,7 +46,9 @@ class DeviceHour(models.Model):
     """What is left of the readings of a device for one attempt (None: nobody's) in one hour.
 
     `hour` is its begin; use and power are means over `count` readings, memory and temperature the
-    highest of them; `idle` of them were below IDLE_BELOW (None: rolled up before that was counted).
+    highest of them; `idle` of them lie in spans of little use (None: rolled up before that was
+    counted; earlier hours count single readings); `idle_minutes`: the minutes of such spans as
+    bits, the first minute the lowest.
     """
 
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="hours")
@@ -54,6 +56,7 @@ class DeviceHour(models.Model):
     hour = models.DateTimeField(db_index=True)
     count = models.PositiveIntegerField()
     idle = models.PositiveIntegerField(null=True)
+    idle_minutes = models.BigIntegerField(null=True)
     gpu_percent = models.FloatField()
     memory_used_mib = models.PositiveBigIntegerField()
     power_watts = models.FloatField()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Avg, Count, Max, Q
+from django.db.models import Avg, Count, Max, QuerySet
 from django.db.models.functions import TruncHour
 
 from scheduler import events
@@ -19,7 +19,7 @@ from scheduler.models import (
     HostSample,
     Node,
 )
-from scheduler.models.telemetry import IDLE_BELOW
+from scheduler.selectors.books.seconds import idle_spans
 from scheduler.wire.messages import SyncRequest
 
 MAX_SAMPLES = 5000
@@ -113,7 +113,6 @@ def _roll_up(before: datetime) -> int:
         .values("device_id", "attempt_id", "hour")
         .annotate(
             count=Count("pk"),
-            idle=Count("pk", filter=Q(gpu_percent__lt=IDLE_BELOW)),
             gpu_percent=Avg("gpu_percent"),
             memory_used_mib=Max("memory_used_mib"),
             power_watts=Avg("power_watts"),
@@ -121,8 +120,31 @@ def _roll_up(before: datetime) -> int:
         )
         .order_by()
     )
-    DeviceHour.objects.bulk_create(
-        (DeviceHour(**hour) for hour in hours), ignore_conflicts=True, batch_size=1000
-    )
+    idle = _idle_by_hour(old)
+    rows = []
+    for hour in hours:
+        count, minutes = idle.get((hour["device_id"], hour["attempt_id"], hour["hour"]), (0, 0))
+        rows.append(DeviceHour(**hour, idle=count, idle_minutes=minutes))
+    DeviceHour.objects.bulk_create(rows, ignore_conflicts=True, batch_size=1000)
     gone, _ = old.delete()
     return gone
+
+
+def _idle_by_hour(
+    samples: QuerySet[DeviceSample],
+) -> dict[tuple[int, int | None, datetime], tuple[int, int]]:
+    """By device, attempt and hour: how many readings lie in spans of little use, and which minutes
+    those are, as bits."""
+    conf = load_conf()
+    spans = idle_spans(samples, conf).filter(idle_count__gt=0)
+    found: dict[tuple[int, int | None, datetime], tuple[int, int]] = {}
+    for device, attempt, span_s, idle in spans.values_list(
+        "device_id", "attempt_id", "span_s", "idle_count"
+    ):
+        into = span_s % 3600
+        key = (device, attempt, datetime.fromtimestamp(span_s - into, UTC))
+        count, minutes = found.get(key, (0, 0))
+        for minute in range(into // 60, min(60, -(-(into + conf.idle_span_s) // 60))):
+            minutes |= 1 << minute
+        found[key] = (count + idle, minutes)
+    return found

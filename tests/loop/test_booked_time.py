@@ -110,4 +110,8 @@ def test_a_team_pays_for_what_it_booked_and_did_not_use(root, lead, team, cluste
     assert books.reconcile_books(now=close["now"]).holds
     _, sheet = open_report(root, "idle-waste", Ask("2026-11"))
     assert all(check.holds for check in sheet.checks)
-    assert sheet.rows
+    # Four hours at 3.60, reserved and not used.
+    assert (sheet.totals["reserved_idle_gpu_seconds"], sheet.totals["waste"]) == (
+        4 * HOUR,
+        Decimal("14.4"),
+    )

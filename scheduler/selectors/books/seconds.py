@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
-from django.db.models import BigIntegerField, Case, F, Func, Q, QuerySet, Sum, Value, When
+from django.db.models import (
+    Avg,
+    BigIntegerField,
+    Case,
+    Count,
+    F,
+    Func,
+    Q,
+    QuerySet,
+    Sum,
+    Value,
+    When,
+)
 from django.db.models.functions import Cast, Coalesce
 
+from scheduler.conf import SchedulerConf
 from scheduler.ledger.rating import DAY_S, cut
-from scheduler.models import DeviceSegment
+from scheduler.models import DeviceHour, DeviceSample, DeviceSegment
+from scheduler.models.telemetry import ALL_MINUTES
 
 _CHUNK = 20_000
+_HOUR_S = 3600
 _DAY = F("start_s") - F("start_s") % DAY_S
 # Typed, as PostgreSQL wants both halves of a union alike.
 _NONE = Cast(Value(None), BigIntegerField())
@@ -86,6 +103,115 @@ class EpochSecond(Func):
         """As SQLite says it, where moments are texts in UTC."""
         template = "CAST(strftime('%%%%s', %(expressions)s) AS INTEGER)"
         return self.as_sql(compiler, connection, template=template, **context)
+
+
+def idle_spans(samples: QuerySet[DeviceSample], conf: SchedulerConf) -> QuerySet[Any]:
+    """Readings by device, attempt and span (`span_s`, its first second): `all_count` of them, and
+    `idle_count` of them where their mean is below the threshold, else 0. Spans end with hours."""
+    second = EpochSecond("at")
+    into = second % Value(_HOUR_S, BigIntegerField()) % Value(conf.idle_span_s, BigIntegerField())
+    return (
+        samples.order_by()
+        .annotate(span_s=second - into)
+        .values("device_id", "attempt_id", "span_s")
+        .annotate(all_count=Count("pk"), mean_percent=Avg("gpu_percent"))
+        .annotate(
+            idle_count=Case(
+                When(mean_percent__lt=float(conf.idle_below_percent), then=F("all_count")),
+                default=Value(0),
+                output_field=BigIntegerField(),
+            )
+        )
+    )
+
+
+@dataclass(slots=True)
+class Readings:
+    """Of an attempt: how many, how many of them in idle spans, and its idle time by device as
+    pieces of (first second, seconds)."""
+
+    readings: int = 0
+    idle: int = 0
+    pieces: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+
+    @property
+    def longest_s(self) -> int:
+        """The longest idle time of one of its devices without a break, in seconds."""
+        longest = 0
+        for pieces in self.pieces.values():
+            began, ended = 0, 0
+            for start_s, length_s in sorted(pieces):
+                began = began if start_s == ended else start_s
+                ended = start_s + length_s
+                longest = max(longest, ended - began)
+        return longest
+
+
+_READ = ("attempt_id", "device_", "at_", "minutes_", "readings_", "idle_")
+_NOTHING = Cast(Value(0), BigIntegerField())
+
+
+def read_idle(
+    samples: QuerySet[DeviceSample], hours: QuerySet[DeviceHour], conf: SchedulerConf
+) -> dict[int, Readings]:
+    """By attempt; one statement: spans of what is not rolled up, hours with idle time in them, and
+    the sums of all hours."""
+    # Rolled up before idle readings were counted: an hour is what it was on average.
+    below = float(conf.idle_below_percent)
+    on_average = Case(When(gpu_percent__lt=below, then=F("count")), default=Value(0))
+    idle = Coalesce("idle", on_average, output_field=BigIntegerField())
+    spans = idle_spans(samples, conf).annotate(
+        device_=F("device_id"),
+        at_=F("span_s"),
+        minutes_=_NONE,
+        readings_=F("all_count"),
+        idle_=F("idle_count"),
+    )
+    resting = hours.order_by().annotate(
+        counted_=idle,
+        device_=F("device_id"),
+        at_=EpochSecond("hour"),
+        minutes_=Coalesce("idle_minutes", Value(ALL_MINUTES), output_field=BigIntegerField()),
+        readings_=_NOTHING,
+        idle_=_NOTHING,
+    )
+    resting = resting.filter(
+        Q(idle_minutes__gt=0) | Q(idle_minutes__isnull=True, counted_=F("count"))
+    )
+    old = (
+        hours.order_by()
+        .values("attempt_id")
+        .annotate(
+            device_=_NONE,
+            at_=_NONE,
+            minutes_=_NONE,
+            readings_=Cast(Sum("count"), BigIntegerField()),
+            idle_=Cast(Sum(idle), BigIntegerField()),
+        )
+    )
+    rows = spans.values_list(*_READ).union(
+        resting.values_list(*_READ), old.values_list(*_READ), all=True
+    )
+    found: dict[int, Readings] = {}
+    for attempt, device, at_s, minutes, readings, idle_count in rows.iterator(_CHUNK):
+        read = found.setdefault(attempt, Readings())
+        read.readings += readings
+        read.idle += idle_count
+        if minutes is not None:
+            read.pieces.setdefault(device, []).extend(_pieces(at_s, minutes))
+        elif device is not None and idle_count:
+            read.pieces.setdefault(device, []).append((at_s, conf.idle_span_s))
+    return found
+
+
+def _pieces(hour_s: int, minutes: int) -> Iterator[tuple[int, int]]:
+    """The idle time of an hour whose idle minutes are bits, the first the lowest."""
+    if minutes == ALL_MINUTES:
+        yield hour_s, _HOUR_S
+        return
+    for minute in range(60):
+        if minutes >> minute & 1:
+            yield hour_s + 60 * minute, 60
 
 
 def added_up(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -12,7 +12,6 @@ from django.db.models import (
     BigIntegerField,
     Case,
     CharField,
-    Count,
     F,
     Q,
     QuerySet,
@@ -22,16 +21,17 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast, Coalesce
 
+from scheduler.conf import load_conf
 from scheduler.ledger.exact import ZERO
 from scheduler.ledger.rating import ChargeKind
 from scheduler.ledger.segments import ALLOCATED, Bucket
-from scheduler.models import DeviceHour, DeviceSample, DeviceSegment, UsageLine
+from scheduler.models import Attempt, DeviceHour, DeviceSample, DeviceSegment, UsageLine
 from scheduler.models.exact import ExactAmount, ExactSum
-from scheduler.models.telemetry import IDLE_BELOW
 from scheduler.selectors.books.frame import (
     Ask,
     Bound,
     Cells,
+    Check,
     Column,
     Drill,
     Form,
@@ -43,7 +43,12 @@ from scheduler.selectors.books.frame import (
 )
 from scheduler.selectors.books.months import Books
 from scheduler.selectors.books.scope import Scope
-from scheduler.selectors.books.seconds import seconds_within, within
+from scheduler.selectors.books.seconds import (
+    Readings,
+    read_idle,
+    seconds_within,
+    within,
+)
 from scheduler.selectors.books.slugs.lines import is_own
 from scheduler.selectors.books.spans import end_of
 
@@ -57,6 +62,7 @@ _WASTE = (
     Column("allocated_gpu_seconds", "Allocated h", Form.SECONDS, is_summed=True),
     Column("reserved_idle_gpu_seconds", "Reserved idle h", Form.SECONDS, is_summed=True),
     Column("idle_gpu_seconds", "Allocated, idle h", Form.SECONDS, is_summed=True),
+    Column("longest_idle_s", "Longest idle h", Form.SECONDS),
     Column("readings", "Readings", Form.COUNT),
     Column("waste", "Cost of waste", Form.AMOUNT, is_summed=True),
     Column("currency", "Currency", is_file_only=True),
@@ -65,10 +71,12 @@ _RUNS = (ChargeKind.RUN, ChargeKind.RUN_BORROWED)
 
 
 def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
-    """Attempts whose devices were read below five per cent, the longest first.
+    """Attempts whose devices were used little over whole spans, the longest first, and what was
+    reserved and not used.
 
-    Idle seconds are running seconds x the share of idle readings, those of before the retention as
-    they were counted by the hour. The cost is that share of what the attempt was charged.
+    Idle seconds are running seconds x the share of readings in such spans; readings of before the
+    retention as they were counted by the hour. The cost is that share of what the attempt was
+    charged; of what was reserved, what it was charged.
     """
     books = scope.books(ask.period)
     start_s, end_s = books.month.start_s, end_of(books, ask)
@@ -93,12 +101,20 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
             samples = samples.filter(attempt__job__project_id__in=wanted)
             hours = hours.filter(attempt__job__project_id__in=wanted)
     spans, costs = _spans_and_costs(books, segments, start_s, end_s)
-    rows = _waste_rows(books, scope, _readings(samples, hours), spans, costs)
+    conf = load_conf()
+    rows = _waste_rows(books, scope, read_idle(samples, hours, conf), spans, costs)
     rows += _reserved_rows(books, scope, spans)
     rows.sort(key=lambda row: (-(row[8] or 0), -(row[7] or 0), row[3] or 0))  # type: ignore[operator]
     idle = totals_of(_WASTE, rows)["idle_gpu_seconds"]
-    checks = [Bound("idle is at most allocated", idle, sum(spans.held.values()), "GPU-s")]
-    remark = "Idle: below 5 % of use in a reading."
+    over = sum(1 for row in rows if row[8] > row[6])  # type: ignore[operator]
+    checks = [
+        Bound("idle is at most allocated", idle, sum(spans.held.values()), "GPU-s"),
+        Check("sessions that idled for longer than they held GPUs", over, 0),
+    ]
+    remark = (
+        f"Idle: below {conf.idle_below_percent} % of use on average over {conf.idle_span_s / 60:g} "
+        "minutes."
+    )
     return sheet_of(
         _WASTE, rows, ask, checks, currency=books.currency, version=books.version,
         state=books.state, remarks=(remark,),
@@ -107,15 +123,18 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
 
 @dataclass(slots=True)
 class _Spans:
-    """GPU-seconds: held and running by attempt, reserved for nothing by (team, project or None)."""
+    """GPU-seconds: held and running by attempt, reserved for nothing by (team, project or None);
+    and what of the last was charged, by account."""
 
     held: dict[int | None, int] = field(default_factory=dict)
     running: dict[int | None, int] = field(default_factory=dict)
     reserved: dict[tuple[int, int | None], int] = field(default_factory=dict)
+    kept: dict[str, Decimal] = field(default_factory=dict)
 
 
 _ALLOCATED = frozenset(str(bucket) for bucket in ALLOCATED)
 _NOBODY = Cast(Value(None), BigIntegerField())
+_STEP = Decimal("0.000001")
 
 
 def _spans_and_costs(
@@ -124,13 +143,19 @@ def _spans_and_costs(
     """Seconds by bucket and attempt, and what running was charged by attempt; one statement."""
     lines = UsageLine.objects.filter(
         period_id=books.period.pk if books.period else 0,
-        kind__in=[str(k) for k in _RUNS],
-        attempt__isnull=False,
+        kind__in=[str(kind) for kind in (*_RUNS, ChargeKind.RESERVED_IDLE)],
     )
     names = ("what_", "attempt_", "team_", "project_")
     charged = (
         lines.order_by()
-        .annotate(what_=Cast(Value("line"), CharField()), attempt_=F("attempt_id"))
+        .annotate(
+            what_=Case(
+                When(attempt__isnull=True, then=F("account")),
+                default=Value("line"),
+                output_field=CharField(),
+            ),
+            attempt_=F("attempt_id"),
+        )
         .annotate(team_=_NOBODY, project_=_NOBODY)
         .values(*names)
         .annotate(amount_=ExactSum("amount"), seconds_=Sum("gpu_seconds"))
@@ -152,6 +177,8 @@ def _spans_and_costs(
     ):
         if what == "line":
             costs[attempt] = (amount, seconds)
+        elif what.startswith("team:"):
+            spans.kept[what] = amount
         elif what == Bucket.RESERVED_IDLE:
             spans.reserved[team, project] = spans.reserved.get((team, project), 0) + seconds
         else:
@@ -161,58 +188,51 @@ def _spans_and_costs(
     return spans, costs
 
 
-def _readings(
-    samples: QuerySet[DeviceSample], hours: QuerySet[DeviceHour]
-) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """How many readings each attempt has, and how many of them idle; one statement."""
-    names = ("attempt__job__owner_id", "attempt__job__owner__username", "attempt__job__name")
-    place = ("attempt__job__project_id", "attempt__job__project__team_id")
-    fields = ("attempt_id", "attempt__job_id", *place, *names)
-    # Rolled up before idle readings were counted: an hour is what it was on average.
-    on_average = Case(When(gpu_percent__lt=IDLE_BELOW, then=F("count")), default=Value(0))
-    raw = samples.order_by().values_list(*fields)
-    old = hours.order_by().values_list(*fields)
-    rows = raw.annotate(
-        readings_=Count("pk"), idle_=Count("pk", filter=Q(gpu_percent__lt=IDLE_BELOW))
-    ).union(old.annotate(readings_=Sum("count"), idle_=Sum(Coalesce("idle", on_average))), all=True)
-    found: dict[tuple[Any, ...], tuple[int, int]] = {}
-    for *key, readings, idle in rows:
-        before = found.get(tuple(key), (0, 0))
-        found[tuple(key)] = (before[0] + readings, before[1] + idle)
-    return found
+def _owners(counted: Mapping[int, Readings]) -> Iterator[tuple[Any, ...]]:
+    """Of the attempts that idled; one statement for each so many."""
+    idlers = sorted(pk for pk, read in counted.items() if read.idle)
+    for first in range(0, len(idlers), _AT_ONCE):
+        some = Attempt.objects.filter(pk__in=idlers[first : first + _AT_ONCE])
+        yield from some.order_by("pk").values_list(*_OWNED)
+
+
+_AT_ONCE = 20_000
+_OWNED = (
+    "pk", "job_id", "job__project_id", "job__project__team_id", "job__owner_id",
+    "job__owner__username", "job__name",
+)  # fmt: skip
 
 
 def _waste_rows(
     books: Books,
     scope: Scope,
-    counted: Mapping[tuple[Any, ...], tuple[int, int]],
+    counted: Mapping[int, Readings],
     spans: _Spans,
     costs: Mapping[int, tuple[Decimal, int]],
 ) -> list[Cells]:
     rows: list[Cells] = []
-    for key, (readings, idle) in counted.items():
-        if not idle:
-            continue
-        attempt, job, project, team, owner, username, name = key
+    for attempt, job, project, team, owner, username, name in _owners(counted):
+        read = counted[attempt]
         account = f"team:{team}/project:{project}"
         place = scope.place(account)
-        seconds = spans.running.get(attempt, 0) * idle // readings
+        seconds = spans.running.get(attempt, 0) * read.idle // read.readings
         amount, charged = costs.get(attempt, (ZERO, 0))
-        waste = (amount * seconds / charged).quantize(Decimal("0.000001")) if charged else None
+        waste = (amount * seconds / charged).quantize(_STEP) if charged else None
         person = scope.person(owner, username, account)
         head = (place.team, place.project, person, attempt, job, name)
-        rows.append(
-            (*head, spans.held.get(attempt, 0), 0, seconds, readings, waste, books.currency)
-        )
+        idle = (spans.held.get(attempt, 0), 0, seconds, read.longest_s, read.readings)
+        rows.append((*head, *idle, waste, books.currency))
     return rows
 
 
 def _reserved_rows(books: Books, scope: Scope, spans: _Spans) -> list[Cells]:
     rows: list[Cells] = []
     for (team, project), seconds in spans.reserved.items():
-        place = scope.place(f"team:{team}" + (f"/project:{project}" if project else ""))
+        account = f"team:{team}" + (f"/project:{project}" if project else "")
+        place, waste = scope.place(account), spans.kept.get(account)
         head = (place.team, place.project, "", None, None, "reserved and not used")
-        rows.append((*head, 0, seconds, 0, None, None, books.currency))
+        waste = waste.quantize(_STEP) if waste is not None else None
+        rows.append((*head, 0, seconds, 0, None, None, waste, books.currency))
     return rows
 
 
