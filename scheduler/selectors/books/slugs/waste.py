@@ -106,7 +106,7 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
     rows += _reserved_rows(books, scope, spans)
     rows.sort(key=lambda row: (-(row[8] or 0), -(row[7] or 0), row[3] or 0))  # type: ignore[operator]
     idle = totals_of(_WASTE, rows)["idle_gpu_seconds"]
-    over = sum(1 for row in rows if row[8] > row[6])  # type: ignore[operator]
+    over = len([row for row in rows if row[8] > row[6]])  # type: ignore[operator]
     checks = [
         Bound("idle is at most allocated", idle, sum(spans.held.values()), "GPU-s"),
         Check("sessions that idled for longer than they held GPUs", over, 0),
