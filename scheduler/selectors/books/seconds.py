@@ -154,8 +154,24 @@ _NOTHING = Cast(Value(0), BigIntegerField())
 def read_idle(
     samples: QuerySet[DeviceSample], hours: QuerySet[DeviceHour], conf: SchedulerConf
 ) -> dict[int, Readings]:
-    """By attempt; one statement: spans of what is not rolled up, hours with idle time in them, and
-    the sums of all hours."""
+    """By attempt; one statement."""
+    found: dict[int, Readings] = {}
+    rows = _idle_rows(samples, hours, conf)
+    for attempt, device, at_s, minutes, readings, idle_count in rows.iterator(_CHUNK):
+        read = found.setdefault(attempt, Readings())
+        read.readings += readings
+        read.idle += idle_count
+        if minutes is not None:
+            read.pieces.setdefault(device, []).extend(_pieces(at_s, minutes))
+        elif device is not None and idle_count:
+            read.pieces.setdefault(device, []).append((at_s, conf.idle_span_s))
+    return found
+
+
+def _idle_rows(
+    samples: QuerySet[DeviceSample], hours: QuerySet[DeviceHour], conf: SchedulerConf
+) -> QuerySet[Any, tuple[Any, ...]]:
+    """Spans of what is not rolled up, hours with idle time in them, and the sums of all hours."""
     # Rolled up before idle readings were counted: an hour is what it was on average.
     below = float(conf.idle_below_percent)
     on_average = Case(When(gpu_percent__lt=below, then=F("count")), default=Value(0))
@@ -189,19 +205,9 @@ def read_idle(
             idle_=Cast(Sum(idle), BigIntegerField()),
         )
     )
-    rows = spans.values_list(*_READ).union(
+    return spans.values_list(*_READ).union(
         resting.values_list(*_READ), old.values_list(*_READ), all=True
     )
-    found: dict[int, Readings] = {}
-    for attempt, device, at_s, minutes, readings, idle_count in rows.iterator(_CHUNK):
-        read = found.setdefault(attempt, Readings())
-        read.readings += readings
-        read.idle += idle_count
-        if minutes is not None:
-            read.pieces.setdefault(device, []).extend(_pieces(at_s, minutes))
-        elif device is not None and idle_count:
-            read.pieces.setdefault(device, []).append((at_s, conf.idle_span_s))
-    return found
 
 
 def _pieces(hour_s: int, minutes: int) -> Iterator[tuple[int, int]]:

@@ -10,7 +10,7 @@ from typing import Any
 from accounts.models import Rate
 from scheduler.ledger.auditing import Audit
 from scheduler.ledger.closing import Tallies, Window, tally
-from scheduler.ledger.costs.spare import Spare, share_notes
+from scheduler.ledger.costs.spare import Spare, Spares, share_notes
 from scheduler.ledger.findings import Finding
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import Held, UsageLine

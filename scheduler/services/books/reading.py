@@ -89,7 +89,7 @@ def audit_month(month: Month) -> tuple[Audit, list[Spare]]:
     earlier = DeviceSegment.objects.filter(device=OuterRef("pk"), start_s__lt=month.start_s)
     before = Device.objects.filter(Exists(earlier)).values_list("pk", flat=True)
     found = audit(
-        _streams(month, spares),
+        streams(month, spares),
         month.start_s,
         month.end_s,
         known_before={str(device) for device in before},
@@ -97,15 +97,7 @@ def audit_month(month: Month) -> tuple[Audit, list[Spare]]:
     return found, spares.found()
 
 
-def spare_in(month: Month, until_s: int) -> list[Spare]:
-    """What nobody held from the month's begin until a second in it."""
-    spares = Spares(month.start_s, until_s)
-    for _ in _streams(month, spares):
-        pass
-    return spares.found()
-
-
-def _streams(month: Month, spares: Spares) -> Iterator[Segment]:
+def streams(month: Month, spares: Spares) -> Iterator[Segment]:
     """All segments of the month by device and start; what nobody held is counted on the way."""
     ids = list(Device.objects.order_by("pk").values_list("pk", flat=True))
     fields = ("device_id", "start_s", "end_s", "bucket", "pool_id", "flavour")
