@@ -69,12 +69,20 @@ def rate_so_far(
     """
 
     def spare(window: Window) -> list[Spare]:
-        split = {
-            policy for each in window.policies.values() for policy in (each.idle, each.platform)
-        }
-        return reading.spare_in(month, window.end_s) if split - {IdlePolicy.NONE} else []
+        for each in window.policies.values():
+            if {each.idle, each.platform} != {IdlePolicy.NONE}:
+                return _spare_until(month, window.end_s)
+        return []
 
     return _rated(month, period, spare, keep, until_s=until_s, look=look)[1]
+
+
+def _spare_until(month: Month, until_s: int) -> list[Spare]:
+    """What nobody held from the month's begin until a second in it."""
+    spares = Spares(month.start_s, until_s)
+    for _ in reading.streams(month, spares):
+        pass
+    return spares.found()
 
 
 def _rated(
