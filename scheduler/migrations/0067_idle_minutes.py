@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0064_sealed_closes'),
+        ('scheduler', '0066_rules_that_agree'),
     ]
 
     operations = [
