@@ -123,6 +123,11 @@
   window.trainyard = Object.assign(window.trainyard ?? {}, { copy, durationText, toast });
   document.getElementById("form-errors")?.focus();
   openScrollers();
+  /* A picture of time that is wider than the screen begins a little before now. */
+  for (const box of document.querySelectorAll(".ganttbox")) {
+    const now = box.querySelector(".now")?.getBoundingClientRect().left;
+    if (now) box.scrollLeft = now - box.getBoundingClientRect().left - box.clientWidth / 3;
+  }
   window.addEventListener("resize", openScrollers);
   setInterval(tick, 5000);
 })();

@@ -91,6 +91,9 @@ def test_the_timeline_shows_past_running_planned_and_maintenance(client, alice, 
     drawn = client.get(reverse(LINE)).content.decode()
     assert drawn.count("new switches") >= 2, "on both nodes"
     assert f'href="{reverse("jobs:detail", args=[yard.running.pk])}"' in drawn
+    now_x = float(re.search(r'class="nowt" x="([0-9.]+)"', drawn)[1])
+    hours = [float(x) for x in re.findall(r'class="tkt" x="([0-9.]+)" y="13">[^<]', drawn)]
+    assert hours and all(abs(x - now_x) >= 60 for x in hours), "no words below those of now"
     teams = client.get(reverse(LINE), {"rows": "team", "span": "1h", "view": "list"})
     found = {(row.name, bar.kind): bar.gpus for row, bar in teams.context["lines"]}
     assert found[yard.running.project.team.slug, "running"] == 1

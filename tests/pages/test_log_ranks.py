@@ -81,7 +81,7 @@ def test_ranks_stand_side_by_side_in_one_span(client, alice, job, django_assert_
     # So does another attempt, and a pattern stays one.
     text = lines(client, job, ranks="0,1", q="b[0-9]", mode="regex")[0].content.decode()
     assert "&amp;q=b%5B0-9%5D&amp;mode=regex&amp;part=rows" in text
-    assert '<input type="hidden" name="mode" value="regex">' in text
+    assert 'name="mode" value="regex" checked' in text
     page, _ = lines(client, job, ranks="1")
     assert [one.placement.rank for one in page.context["columns"]] == [1]
     assert "a3" not in page.context["columns"][0].rows

@@ -21,6 +21,8 @@ from scheduler.selectors.machines.timeline import Bar, Row, by_team, timeline
 WIDTH, LABEL, LANE, HEAD = 1200, 110, 20, 22
 # The words of a line of time so near the end would be cut.
 EDGE = 28
+# Nor does it have words where those of now stand.
+OF_NOW = 62
 SPANS = {
     "1h": timedelta(hours=1),
     "6h": timedelta(hours=6),
@@ -132,7 +134,7 @@ def draw(rows: list[Row], scale: Scale, now: datetime, step_min: int) -> SafeStr
         pieces.append(_row_label(row, y))
         pieces += [_bar(bar, scale, y + lane * LANE, now) for lane, bar in lanes]
         y += LANE * max((lane for lane, _ in lanes), default=0) + LANE
-    ticks = format_html_join("", "{}", ((tick,) for tick in _ticks(scale, step_min, y)))
+    ticks = format_html_join("", "{}", ((tick,) for tick in _ticks(scale, step_min, y, now)))
     line = ""
     if scale.start <= now < scale.end:
         line = format_html(
@@ -200,7 +202,7 @@ def _clock(at: datetime) -> str:
     return f"{timezone.localtime(at):%d %b %H:%M}"
 
 
-def _ticks(scale: Scale, step_min: int, bottom: int) -> Iterator[SafeString]:
+def _ticks(scale: Scale, step_min: int, bottom: int, now: datetime) -> Iterator[SafeString]:
     """A line at each whole step of local time."""
     at = timezone.localtime(scale.start).replace(minute=0, second=0, microsecond=0)
     while at.hour * 60 % min(step_min, 1440):
@@ -211,7 +213,8 @@ def _ticks(scale: Scale, step_min: int, bottom: int) -> Iterator[SafeString]:
         if x > LABEL + 8:
             is_midnight = (at.hour, at.minute) == (0, 0)
             words = f"{at:%a %d %b}" if days or is_midnight else f"{at:%H:%M}"
-            words = words if x < WIDTH - EDGE else ""
+            is_covered = scale.start <= now < scale.end and abs(x - scale.x(now)) < OF_NOW
+            words = words if x < WIDTH - EDGE and not is_covered else ""
             yield format_html(
                 '<path class="tk" d="M{} {}V{}"/><text class="tkt" x="{}" y="13">{}</text>',
                 x, HEAD - 4, bottom, x, words,
