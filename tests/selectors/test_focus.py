@@ -13,12 +13,12 @@ from accounts.services import appoint_bookkeeper
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.focus.columns import VERSIONS
 from scheduler.ledger.focus.rules import check
-from scheduler.models import Attempt, Job, LedgerEntry, Statement
+from scheduler.models import Attempt, Booking, Job, LedgerEntry, Node, Session, Statement
 from scheduler.selectors.books import focus
 from scheduler.selectors.books.slugs import lines
 from scheduler.services import books
 from scheduler.states import EndReason
-from tests.scenes import at
+from tests.scenes import MODEL, at
 from tests.services.test_books import LATER, clerk, close, yard
 
 pytestmark = pytest.mark.django_db
@@ -77,6 +77,32 @@ def test_a_correction_is_a_row_of_the_month_it_was_posted_in(root, yard, team):
         first = LedgerEntry.objects.get(number=row["x_CorrectsEntryId"])
         assert (first.period.name, first.sku) == ("2026-11", row["SkuId"])
     assert list(check(list(rows[0]), rows, "1.2", payable=payable(closed))) == []
+
+
+def test_rows_say_where_a_job_ran_in_whose_booking_and_what_it_was(
+    root, yard, team, project, other_project
+):
+    """Of one rack and inside a booking of the team; the other is a session, of no known rack."""
+    mine, session = Job.objects.get(project=project), Job.objects.get(project=other_project)
+    Node.objects.filter(placements__attempt__job=mine).update(rack="r7")
+    booking = Booking.objects.create(
+        team=team, pool=yard.pool, nodes=1, from_at=at(0), until_at=at(9)
+    )
+    Job.objects.filter(pk=mine.pk).update(booked_in=booking)
+    Session.objects.create(job=session, app="shell", idle_stop_s=600)
+    close(root)
+    rows = {row["x_JobId"]: row for row in as_rows(list(focus.focus_rows(root, "2026-11")))}
+    names = ("AvailabilityZone", "CapacityReservationId", "CapacityReservationStatus")
+    assert [rows[str(mine.pk)][name] for name in names] == [
+        "r7",
+        f"reserved:team:{team.pk}",
+        "Used",
+    ]
+    assert [rows[str(session.pk)][name] for name in names] == ["", "", ""]
+    kinds = [rows[str(one.pk)]["ResourceType"] for one in (mine, session)]
+    assert kinds == ["GPU Job", "GPU Session"]
+    said = rows[str(mine.pk)]["ChargeDescription"]
+    assert said == f"1 x {MODEL}, run-guaranteed, team {team.name}, job {mine.pk}"
 
 
 def test_how_long_a_job_waited_is_known_of_its_first_attempt(root, yard, project, other_project):

@@ -41,7 +41,8 @@ class Issuer:
 class Owner:
     """The names behind a line's account and attempt; empty where there are none.
 
-    `queued_s`: how long a job waited for its first start, known of its first attempt alone.
+    `queued_s`: the wait for the first start, of a job's first attempt alone; `zone`: the rack, if
+    it is one; `reservation`: whose booked nodes it ran on.
     """
 
     team_id: str = ""
@@ -55,6 +56,9 @@ class Owner:
     tags: Mapping[str, str] | None = None
     gpus: int = 0
     queued_s: int | None = None
+    zone: str = ""
+    reservation: str = ""
+    resource: str = "GPU Job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +114,15 @@ def _flat(values: Mapping[str, str]) -> str:
 def _common(issuer: Issuer, cost: Decimal, owner: Owner, booked: Booked) -> Row:
     amount = plain_text(cost)
     return {
+        "AvailabilityZone": owner.zone or None,
         "BilledCost": amount,
         "BillingAccountId": issuer.account_id,
         "BillingAccountName": issuer.account_name,
         "BillingCurrency": issuer.currency,
         "BillingPeriodEnd": moment(issuer.month.end_s),
         "BillingPeriodStart": moment(issuer.month.start_s),
+        "CapacityReservationId": owner.reservation or None,
+        "CapacityReservationStatus": "Used" if owner.reservation else None,
         "ContractedCost": amount,
         "EffectiveCost": amount,
         "HostProviderName": issuer.cluster,
@@ -181,6 +188,13 @@ def _allocated(line: UsageLine, part: Allocation) -> Row:
     }
 
 
+def _described(line: UsageLine, owner: Owner) -> str:
+    """`8 x H100, run-guaranteed, team Vision, job 17`."""
+    what = f"{owner.gpus} x {line.flavour}" if owner.gpus else line.flavour
+    named = (("team", owner.team_name), ("job", owner.job_id))
+    return ", ".join([what, line.kind.value, *(f"{word} {name}" for word, name in named if name)])
+
+
 def line_row(
     line: UsageLine,
     owner: Owner,
@@ -194,8 +208,7 @@ def line_row(
     row = _common(issuer, line.amount, owner, booked)
     row |= {
         "ChargeCategory": "Usage",
-        "ChargeDescription": f"{line.flavour}, {line.kind.value}"
-        + (f", job {owner.job_id}" if owner.job_id else ""),
+        "ChargeDescription": _described(line, owner),
         "ChargeFrequency": "Usage-Based",
         "ChargePeriodEnd": moment(min(line.day_s + DAY_S, issuer.month.end_s)),
         "ChargePeriodStart": moment(max(line.day_s, issuer.month.start_s)),
@@ -208,10 +221,10 @@ def line_row(
         "PricingUnit": "GPU-Hours",
         "ResourceId": f"{line.holder}:{line.pool}" if is_part else f"attempt:{line.holder}",
         "ResourceName": owner.job_name or None,
-        "ResourceType": "Idle Capacity" if is_part else "GPU Job",
+        "ResourceType": "Idle Capacity" if is_part else owner.resource,
         "SkuId": f"{line.flavour}:{line.kind.value}",
         "SkuMeter": line.kind.value,
-        "SkuPriceDetails": _flat({"x_GpuModel": line.flavour}),
+        "SkuPriceDetails": _flat({"x_GpuModel": line.flavour, "x_Tier": line.kind.value}),
         "SkuPriceId": line.rate_id,
         "Tags": _flat(owner.tags) if owner.tags else None,
         "x_AttemptNumber": str(owner.attempt_number) if owner.attempt_number else None,

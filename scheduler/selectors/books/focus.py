@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Sum
+from django.db.models import Max, Min, Sum
 
 from accounts.errors import Conflict, Forbidden, NotFound
 from accounts.models import Project, User
@@ -34,11 +35,13 @@ from scheduler.ledger.focus.rows import (
 )
 from scheduler.ledger.periods import Month, PeriodState
 from scheduler.ledger.rating import ChargeKind, UsageLine
-from scheduler.models import LedgerEntry, Period, PeriodClose, Pool, Statement
+from scheduler.models import LedgerEntry, Period, PeriodClose, Placement, Pool, Statement
 from scheduler.models import UsageLine as StoredLine
+from scheduler.selectors.books.chain.chained import originals_of
 from scheduler.selectors.books.slugs.lines import in_pages
 
-_SHARED = (EntryKind.IDLE_SHARE, EntryKind.PLATFORM_SHARE)
+# Lines whose racks are read together.
+_AT_ONCE = 5_000
 _LINE_FIELDS = (
     "pk",
     "holder",
@@ -60,7 +63,12 @@ _LINE_FIELDS = (
     "attempt__job__nodes",
     "attempt__job__queued_at",
     "attempt__job__started_at",
+    "attempt_id",
+    "attempt__job__booked_in__project_id",
+    "attempt__job__booked_in__team_id",
+    "attempt__job__session__pk",
 )
+_ATTEMPT = _LINE_FIELDS.index("attempt_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ def _rows(row: Period, books: _Books, names: list[str]) -> Iterator[list[str]]:
         booked = books.booked[line.account, f"{line.flavour}:{line.kind}", line.rate_id]
         part = books.parts.get((origin_of(line), line.account))
         yield cells(line_row(line, owner, booked, books.issuer, part), names)
-    originals = _originals(row)
+    originals = originals_of(row)
     for stored in _entries(row).filter(lines=0):
         entry = _entry(stored)
         side = entry.credit if entry.debit in (RECOVERY, ROUNDING) else entry.debit
@@ -112,22 +120,6 @@ def _entries(row: Period) -> Any:
         .select_related("service_period")
         .order_by("number")
     )
-
-
-def _originals(row: Period) -> dict[tuple[int, str, str], dict[int | None, int]]:
-    """What corrections of this month put right: the first entry by month, account and SKU, of each
-    rate. One statement, and none of a row where nothing was corrected.
-    """
-    corrections = LedgerEntry.objects.filter(period=row, kind=EntryKind.CORRECTION)
-    first = LedgerEntry.objects.filter(
-        period__in=corrections.values("service_period"), kind__in=(EntryKind.USAGE, *_SHARED)
-    ).order_by("-number")
-    found: dict[tuple[int, str, str], dict[int | None, int]] = {}
-    for month, side, sku, rate, number in first.values_list(
-        "period_id", "debit", "sku", "rate_id", "number"
-    ):
-        found.setdefault((month, side, sku), {})[rate] = number
-    return found
 
 
 def _load(row: Period, close: PeriodClose, issuer: str, version: str) -> _Books:
@@ -185,13 +177,26 @@ def _parts(row: Period) -> dict[tuple[Origin, str], Allocation]:
 
 def _lines(row: Period, books: _Books) -> Iterator[tuple[UsageLine, Owner]]:
     """Lines in the order in which they were written."""
-    for found in in_pages(StoredLine.objects.filter(period=row), 0, *_LINE_FIELDS):
-        yield _line(row.currency, found, books)
+    found = in_pages(StoredLine.objects.filter(period=row), 0, *_LINE_FIELDS)
+    while some := list(islice(found, _AT_ONCE)):
+        racks = _racks({one[_ATTEMPT] for one in some})
+        for one in some:
+            yield _line(row.currency, one, books, racks.get(one[_ATTEMPT], ""))
 
 
-def _line(currency: str, found: tuple[Any, ...], books: _Books) -> tuple[UsageLine, Owner]:
+def _racks(attempts: set[int | None]) -> dict[int, str]:
+    """The rack of each attempt whose nodes are all in one; one statement."""
+    placed = Placement.objects.filter(attempt__in=attempts - {None}).order_by()
+    sums = placed.values_list("attempt_id").annotate(Min("node__rack"), Max("node__rack"))
+    return {attempt: first for attempt, first, last in sums if first and first == last}
+
+
+def _line(
+    currency: str, found: tuple[Any, ...], books: _Books, rack: str
+) -> tuple[UsageLine, Owner]:
     _, holder, day_s, account, pool, flavour, kind, rate, price, seconds, amount = found[:11]
-    number, job, job_name, person, labels, per_node, nodes, queued_at, started_at = found[11:]
+    number, job, job_name, person, labels, per_node, nodes, queued_at, started_at = found[11:20]
+    _, of_project, of_team, session = found[20:]
     line = UsageLine(
         holder=holder,
         day_s=day_s,
@@ -215,11 +220,21 @@ def _line(currency: str, found: tuple[Any, ...], books: _Books) -> tuple[UsageLi
             attempt_number=number,
             gpus=per_node * nodes,
             queued_s=_waited(number, queued_at, started_at),
+            zone=rack,
+            reservation=_reserved(of_project, of_team),
+            resource="GPU Job" if session is None else "GPU Session",
             pseudonym=pseudonym(settings.SECRET_KEY, person),
             # A job's labels are part of its specification and never change.
             tags=labels if isinstance(labels, dict) else None,
         )
     return line, owner
+
+
+def _reserved(project: int | None, team: int | None) -> str:
+    """As the lines of what stood idle in such bookings name their holder."""
+    if project is not None:
+        return f"reserved:{project}"
+    return f"reserved:team:{team}" if team is not None else ""
 
 
 def _waited(number: int, queued_at: datetime, started_at: datetime | None) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import F, QuerySet
 
 from scheduler.ledger.entries import Entry, EntryKind, Sealed
-from scheduler.models import LedgerEntry
+from scheduler.models import LedgerEntry, Period
 
 
 def as_entry(row: LedgerEntry, period: str, service_period: str) -> Entry:
@@ -47,3 +47,19 @@ def entries_named() -> QuerySet[LedgerEntry]:
     return LedgerEntry.objects.annotate(
         period_name=F("period__name"), service_name=F("service_period__name")
     ).order_by("number")
+
+
+def originals_of(row: Period) -> dict[tuple[int, str, str], dict[int | None, int]]:
+    """What corrections of a month put right: the first entry by month, account and SKU, of each
+    rate. One statement, and none of a row where nothing was corrected.
+    """
+    corrections = LedgerEntry.objects.filter(period=row, kind=EntryKind.CORRECTION)
+    kinds = (EntryKind.USAGE, EntryKind.IDLE_SHARE, EntryKind.PLATFORM_SHARE)
+    months = corrections.values("service_period")
+    first = LedgerEntry.objects.filter(period__in=months, kind__in=kinds).order_by("-number")
+    found: dict[tuple[int, str, str], dict[int | None, int]] = {}
+    for month, side, sku, rate, number in first.values_list(
+        "period_id", "debit", "sku", "rate_id", "number"
+    ):
+        found.setdefault((month, side, sku), {})[rate] = number
+    return found
