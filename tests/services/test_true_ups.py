@@ -9,9 +9,8 @@ import pytest
 
 from accounts.models import AuditEvent, Rate, RateCard, RateDecision
 from accounts.services import set_rate
-from scheduler.ledger.exact import half_even
 from scheduler.models import Attempt, BudgetTrueUp, UsageLine
-from scheduler.money import STEPS, from_steps
+from scheduler.money import from_steps
 from scheduler.selectors.sharing.budgets import budget_views
 from scheduler.services import books
 from scheduler.services.books.budgets import truing
@@ -199,7 +198,8 @@ def test_a_difference_between_limits_and_ledger_is_shown(root, clerk, yard, give
     books.post_adjustment(actor=root, adjustment=adjustment, now=at(2 * HOUR_S))
     (row,), sheet = opened(root, "budget-actual")
     (broken,) = [check for check in sheet.checks if not check.holds]
-    assert (broken.left - broken.right) == half_even(Decimal("0.2") * STEPS, 0)
+    assert (broken.left - broken.right, broken.unit) == (Decimal("0.2"), "EUR")
+    assert "limits count 7.20 EUR, the ledger says 7.00 EUR" in sheet.remarks[0]
     assert row["actual_amount"] == 7
     books.true_up_budgets(now=at(2 * HOUR_S + 1))
     _, sheet = opened(root, "budget-actual")

@@ -176,6 +176,16 @@ class Used:
     moved: int
 
     @property
+    def counted(self) -> int:
+        """What limits counted when it was last compared."""
+        return self.budget.spent - self.since
+
+    @property
+    def told(self) -> int:
+        """What the ledger says; a counter does not go below 0."""
+        return max(0, in_measure(self.budget, self.ledger))
+
+    @property
     def actual(self) -> int:
         """What has ended took, as far as the ledger is known, then as it was charged."""
         if self.last is None:

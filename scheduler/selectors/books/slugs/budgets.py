@@ -24,13 +24,12 @@ from scheduler.selectors.books.scope import Scope
 from scheduler.selectors.books.slugs.actuals import (
     Used,
     claims_of,
-    in_measure,
     posted,
     used_of,
     with_figures,
 )
 from scheduler.selectors.books.spans import end_of
-from scheduler.selectors.sharing.reckoning import daily_uses, said_of
+from scheduler.selectors.sharing.reckoning import daily_uses, figure_of, said_of
 
 _TRAILING_DAYS = 28
 # Budgets asked for in one statement; SQLite unites 500 questions at most.
@@ -97,40 +96,51 @@ def _remarks(used: Used, scope: Scope) -> list[str]:
     whose = "/".join(filter(None, _owner(budget, scope))) or "the organisation"
     name = f"Budget {budget.pk} of {whose}"
     found = [f"{name}: {words}" for words in said_of(budget, used.last)]
+    if used.last is not None and used.counted != used.told:
+        found.append(
+            f"{name}: limits count {figure_of(budget, used.counted)}, the ledger says "
+            f"{figure_of(budget, used.told)} since its last comparison on "
+            f"{used.last.until:%Y-%m-%d %H:%M} UTC."
+        )
     if used.last is None and budget.spent:
         found.append(f"{name} was not held against the ledger yet; that happens every night.")
     return found
 
 
 def _budget_checks(used: list[Used]) -> list[Check]:
-    """Counters against what they count, and against the ledger; money in its own steps, so that
-    none is rounded. What was posted since the last true-up shows as a difference until the next."""
+    """Counters against what they count, and against the ledger, to the step of money.
+
+    What was posted since the last true-up shows as a difference until the next.
+    """
     found = []
-    for is_money, unit in ((False, "GPU-s"), (True, "steps of money")):
+    for is_money in (False, True):
         own = [one for one in used if one.budget.is_money is is_money]
         if is_money and not own:
             continue
         compared = [one for one in own if one.last is not None]
-        found += [
-            Check(
+        ties = (
+            (
                 "what limits count = the ledger",
-                sum(one.budget.spent - one.since for one in compared),
-                sum(max(0, in_measure(one.budget, one.ledger)) for one in compared),
-                unit,
+                sum(one.counted for one in compared),
+                sum(one.told for one in compared),
             ),
-            Check(
+            (
                 "actual = settled holds + what it began with + true-ups",
                 sum(one.budget.spent for one in own),
                 sum(one.settled + one.moved for one in own),
-                unit,
             ),
-            Check(
+            (
                 "committed equals open holds",
                 sum(one.budget.committed for one in own),
                 sum(one.held for one in own),
-                unit,
             ),
-        ]
+        )
+        for words, left, right in ties:
+            if is_money:
+                unit = own[0].budget.currency
+                found.append(Check(words, from_steps(left), from_steps(right), unit))
+            else:
+                found.append(Check(words, left, right, "GPU-s"))
     return found
 
 
