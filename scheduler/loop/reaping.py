@@ -6,6 +6,7 @@ from datetime import datetime
 
 from scheduler.services import reaping
 from scheduler.services.bookings import end_booked_jobs, release_unused
+from scheduler.services.budgets.pledges import settle_pledges
 from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.preempting.claims import drop_claims
 from scheduler.services.sites.following import follow_windows
@@ -23,8 +24,9 @@ def reap(*, now: datetime) -> int:
     6. Draining nodes that run nothing any more: drained.
     7. Rooms kept for jobs that will not take them up: given back.
     8. Held jobs whose begin time has come, or that nobody let go: into the line.
-    9. Budgets: alerts, hard stops, what is carried over.
-    10. Bookings that nobody uses: given back; jobs of those that end: stopped.
+    9. Budgets that commit at the submit: who waits without a pledge makes one, or is held.
+    10. Budgets: alerts, hard stops, what is carried over.
+    11. Bookings that nobody uses: given back; jobs of those that end: stopped.
     """
     return (
         reaping.mark_silent(now=now)
@@ -37,6 +39,7 @@ def reap(*, now: datetime) -> int:
         + drop_claims(now=now)
         + reaping.release_due(now=now)
         + reaping.heal_held(now=now)
+        + settle_pledges(now=now)
         + watch_budgets(now=now)
         + follow_windows(now=now)
         + release_unused(now=now)

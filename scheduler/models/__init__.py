@@ -48,6 +48,7 @@ from scheduler.models.inbox import (
 )
 from scheduler.models.jobs import Dependency, Job, Secret, SubmitKey
 from scheduler.models.money.checks import Reconciliation
+from scheduler.models.money.commitments import BudgetAlert, BudgetHold, BudgetPledge
 from scheduler.models.money.costs import Asset, CostKind, PoolCost
 from scheduler.models.money.disputes import StatementEvent
 from scheduler.models.money.files import ReportFile
@@ -74,8 +75,7 @@ from scheduler.models.sharing import (
     Account,
     AlertAction,
     Budget,
-    BudgetAlert,
-    BudgetHold,
+    CommitsAt,
     Enforcement,
     Grant,
     Quota,
@@ -98,8 +98,10 @@ __all__ = [
     "Budget",
     "BudgetAlert",
     "BudgetHold",
+    "BudgetPledge",
     "BudgetTrueUp",
     "Claim",
+    "CommitsAt",
     "CostKind",
     "CycleRecord",
     "Dataset",

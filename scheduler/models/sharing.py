@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
-from scheduler.models.attempts import Attempt
 from scheduler.models.cluster import Pool
 
 
@@ -141,6 +140,13 @@ class Threshold(models.TextChoices):
     FORECAST = "forecast", "100 % forecast"
 
 
+class CommitsAt(models.TextChoices):
+    """From when on a budget keeps the worst case of a job."""
+
+    SUBMIT = "submit", "When it is submitted"
+    START = "start", "When it starts"
+
+
 class Renewal(models.TextChoices):
     """Whether the next period's budget comes by itself."""
 
@@ -152,10 +158,10 @@ class Renewal(models.TextChoices):
 class Budget(models.Model):
     """GPU-seconds or money of an account from `valid_from` until right before `valid_until`.
 
-    Money is in steps (`scheduler.money`). A start commits its worst case; at its end that is
-    released and what it really took is spent. `version` counts changes; `carried` is the part of
-    the limit left over from the budget before, `granted` the part that requests added;
-    `spent_out_at`: when a hard stop was reached.
+    Money is in steps (`scheduler.money`). A submit or a start, as `commits_at` says, commits the
+    worst case; at its end that is released and what it took is spent. `version` counts changes;
+    `carried` is the part of the limit left over from the budget before, `granted` the part that
+    requests added; `spent_out_at`: when a hard stop was reached.
     `action` is taken when the alert of `action_at` fires. `renewal`: the next period's budget comes
     by itself when this one is over, at `renewed_at`.
     """
@@ -168,6 +174,12 @@ class Budget(models.Model):
     valid_until = models.DateTimeField()
     enforcement = models.CharField(
         max_length=16, choices=Enforcement.choices, default=Enforcement.RESERVE
+    )
+    commits_at = models.CharField(
+        max_length=16,
+        choices=CommitsAt.choices,
+        default=CommitsAt.START,
+        db_default=CommitsAt.START.value,
     )
     grace_s = models.PositiveIntegerField(default=600)
     carry_percent = models.PositiveSmallIntegerField(default=0)
@@ -229,55 +241,13 @@ class Budget(models.Model):
 
     @property
     def committed(self) -> int:
-        """Kept for the worst case of what runs."""
+        """Kept for the worst case of what runs, and of what waits where it commits at a submit."""
         return self.committed_money if self.is_money else self.committed_s
 
     @property
     def spent(self) -> int:
         """Taken by what has ended."""
         return self.spent_money if self.is_money else self.spent_s
-
-
-class BudgetHold(models.Model):
-    """What an attempt has committed of a budget, and once it has ended, what it spent of that.
-
-    `money` in steps, 0 for a budget in GPU-seconds.
-    """
-
-    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="budget_holds")
-    budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="holds")
-    gpu_seconds = models.PositiveBigIntegerField()
-    money = models.PositiveBigIntegerField(default=0)
-    spent_s = models.PositiveBigIntegerField(null=True, blank=True)
-    spent_money = models.PositiveBigIntegerField(null=True, blank=True)
-    settled_at = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["attempt", "budget"], name="budget_hold_once")
-        ]
-
-
-class BudgetAlert(models.Model):
-    """A threshold that a version of a budget has reached: once, however often it is looked at.
-
-    `used` is in the budget's own measure; `told_at`: when people were told.
-    """
-
-    budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="alerts")
-    version = models.PositiveIntegerField()
-    threshold = models.CharField(max_length=16, choices=Threshold.choices)
-    used = models.PositiveBigIntegerField()
-    at = models.DateTimeField()
-    told_at = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        ordering = ["-id"]
-        constraints = [
-            models.UniqueConstraint(
-                fields=["budget", "version", "threshold"], name="budget_alert_once"
-            )
-        ]
 
 
 class SchedulingRule(models.Model):

@@ -16,6 +16,7 @@ from scheduler.models import Account, Attempt, Quota, SchedulerLease
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.sharing.committing import in_force
 from scheduler.services.sharing.guard import counts_now
+from scheduler.services.sharing.keeping.pledging import give_back_below
 from scheduler.services.sharing.tree import account_of, parent_of
 from scheduler.states import LIVE_ATTEMPT_STATES
 
@@ -34,6 +35,8 @@ def move_team(*, actor: User, team: Team, parent: Team | None, now: datetime | N
     after = ways_up([team.pk])[team.pk]
     around = set(before) ^ set(after)
     _refuse_while_committed(moved, around, now or timezone.now())
+    # What waits pledges again in its new place, where that fits.
+    give_back_below({moved.pk} | teams_below({moved.pk}), around)
     _set_depths(moved)
     _refuse_too_much(moved)
     _count_held(around)

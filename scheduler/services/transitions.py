@@ -29,6 +29,7 @@ from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import reconsider
 from scheduler.services.inbox.jobs import tell_of_ends
 from scheduler.services.rows.updating import update_row
+from scheduler.services.sharing.keeping.pledging import give_back
 from scheduler.services.timeline.segments import (
     follow_attempts,
     follow_devices,
@@ -40,6 +41,7 @@ from scheduler.states import (
     JOB_MOVES,
     NODE_MOVES,
     REQUEST_MOVES,
+    WAITING_JOB_STATES,
     AttemptState,
     DeviceHealth,
     JobState,
@@ -108,6 +110,8 @@ def move_job(
     tell_of_job(job)
     if to is JobState.QUEUED:
         events.wake_scheduler_on_commit()
+    if to in FINAL_JOB_STATES and came_from in WAITING_JOB_STATES:
+        give_back([job.pk])
     if to in FINAL_JOB_STATES or kind in _LOST_ITS_PLACE:
         afterwards(Step.TELL, tell_of_ends, [job], now=now)
     if to in FINAL_JOB_STATES or to in (JobState.RUNNING, JobState.HELD):

@@ -42,7 +42,12 @@ class WaitReason(StrEnum):
 
 # Held for one of these, a job is let go without anybody's hand.
 AUTOMATIC_HOLDS = frozenset(
-    {WaitReason.DEPENDENCY_WAIT, WaitReason.BEGIN_TIME, WaitReason.ARRAY_LIMIT}
+    {
+        WaitReason.DEPENDENCY_WAIT,
+        WaitReason.BEGIN_TIME,
+        WaitReason.ARRAY_LIMIT,
+        WaitReason.BUDGET_EXHAUSTED,
+    }
 )
 
 

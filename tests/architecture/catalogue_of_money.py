@@ -56,7 +56,9 @@ INVARIANTS: dict[str, str] = {
     "engine/test_quota_properties::test_what_is_borrowed_is_lent",
     "F20": "engine/test_quota_histories::test_no_history_of_a_thousand_exceeds_a_limit_or_a_budget "
     "services/test_budget_histories::test_committed_and_spent_stay_within_every_budget "
-    "services/test_budgets::test_a_hold_is_released_once_however_often_it_is_settled",
+    "services/test_budgets::test_a_hold_is_released_once_however_often_it_is_settled "
+    "services/test_pledges::test_a_job_commits_its_worst_case_all_the_way_up_or_is_refused "
+    "services/test_pledges::test_who_waits_again_pledges_again_or_is_held_until_it_fits",
     "F21": "services/test_sharing::test_grants_count_from_their_begin_until_right_before_their_end "
     "services/test_request_race::test_a_quota_is_its_row_and_what_is_granted_at_each_moment",
     "F22": "services/test_request_race::test_no_history_leads_past_the_people_it_needs "

@@ -54,13 +54,17 @@ class LimitAfterShape(serializers.Serializer[Any]):
 
 
 class BudgetAfterShape(serializers.Serializer[Any]):
-    """A budget: left now and after the worst case, in `unit`; null if no price is set."""
+    """A budget: left now and after the worst case, in `unit`; null if no price is set.
+
+    `commits_at`: whether the worst case is committed at the submit or at the start.
+    """
 
     whose = serializers.CharField()
     unit = serializers.CharField()
     left = serializers.DecimalField(**_LEFT)
     after = serializers.DecimalField(**_LEFT, allow_null=True)
     enforcement = serializers.CharField()
+    commits_at = serializers.CharField(allow_blank=True)
     is_over = serializers.BooleanField()
 
 

@@ -69,14 +69,17 @@ def _quota_cells(one: dict[str, Any]) -> list[object]:
 
 def _budget_cells(one: dict[str, Any]) -> list[object]:
     if one["amount"] is None:
-        limit, committed, spent = (
-            f"{one[name] / 3600:.1f} h" for name in ("gpu_seconds", "committed_s", "spent_s")
+        limit, committed, waiting, spent = (
+            f"{one[name] / 3600:.1f} h"
+            for name in ("gpu_seconds", "committed_s", "waiting_s", "spent_s")
         )
     else:
-        limit, committed, spent = (
+        limit, committed, waiting, spent = (
             f"{Decimal(one[name]):.2f} {one['currency']}"
-            for name in ("amount", "committed", "spent")
+            for name in ("amount", "committed", "waiting", "spent")
         )
+    if one["commits_at"] == "submit":
+        committed += f" ({waiting} waits)"
     return [
         one["owner"] or "the organisation",
         one["valid_until"][:10],

@@ -11,7 +11,7 @@ from typing import Any, cast
 from django import forms
 
 from accounts.models import RateKind
-from scheduler.models import AlertAction, Enforcement, Renewal, Threshold
+from scheduler.models import AlertAction, CommitsAt, Enforcement, Renewal, Threshold
 
 _NUMBER = {"invalid": "Write a number with a point for decimals, such as 1250.50."}
 _MOMENT = {"invalid": "Write a date and time such as 2026-12-01 00:00; it is taken as UTC."}
@@ -123,6 +123,13 @@ class BudgetForm(forms.Form):
     enforcement = forms.ChoiceField(
         label="What it does", choices=Enforcement.choices, initial=Enforcement.RESERVE
     )
+    commits_at = forms.ChoiceField(
+        label="It commits a job's worst case",
+        choices=CommitsAt.choices,
+        initial=CommitsAt.START,
+        required=False,
+        help_text="At the submit only if it reserves. Choose the start where queues are long.",
+    )
     grace_s = forms.IntegerField(label="Grace before a stop (s)", initial=600)
     carry_percent = forms.IntegerField(label="Carried over (% of what is left)", initial=0)
     renewal = forms.ChoiceField(label="Renews itself", choices=Renewal.choices, required=False)
@@ -131,6 +138,10 @@ class BudgetForm(forms.Form):
     )
     action_at = forms.ChoiceField(label="at", choices=Threshold.choices, initial=Threshold.ALL)
     version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def clean_commits_at(self) -> str:
+        """The start, where nobody chose."""
+        return self.cleaned_data["commits_at"] or CommitsAt.START
 
     def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -18,6 +18,7 @@ from scheduler.money import STEPS
 from scheduler.services.sharing.alerts import alerted
 from scheduler.services.sharing.committing import in_force
 from scheduler.services.sharing.effective import effective_of
+from scheduler.services.sharing.keeping.pledging import pledged_sums
 from scheduler.services.sharing.past_use import decayed_use
 from scheduler.services.sharing.prices import dearest_of_all
 from scheduler.services.sharing.tree import ROOT_KEY
@@ -106,8 +107,10 @@ def _with_rules(
             weight[row] = share
             most_gpus[row] = NONE if gpus is None else gpus
             most_running[row] = NONE if running is None else running
-    for budget in in_force(now).select_related("account") if rules else ():
-        row, left = row_of.get(budget.account.key), _left(budget)
+    budgets = list(in_force(now).select_related("account")) if rules else []
+    pledged = pledged_sums(budgets)
+    for budget in budgets:
+        row, left = row_of.get(budget.account.key), _left(budget, pledged.get(budget.pk, 0))
         if row is None or left is None:
             continue
         column = left_money if budget.is_money else left_s
@@ -124,10 +127,13 @@ def _with_rules(
     return accounts, bool(rules)
 
 
-def _left(budget: Budget) -> int | None:
-    """In its own measure; None for one that keeps nobody from starting."""
+def _left(budget: Budget, pledged: int) -> int | None:
+    """In its own measure; None for one that keeps nobody from starting.
+
+    What waiting jobs have pledged is there for their starts, and nobody waits in line without.
+    """
     if budget.enforcement == Enforcement.RESERVE:
-        return budget.limit - budget.committed - budget.spent
+        return budget.limit - budget.committed - budget.spent + pledged
     if budget.enforcement == Enforcement.HARD_STOP and budget.spent_out_at is not None:
         return 0
     return None

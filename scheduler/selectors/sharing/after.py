@@ -32,7 +32,10 @@ class LimitAfter:
 
 @dataclass(frozen=True, slots=True)
 class BudgetAfter:
-    """Left now and after the job's worst case, in GPU-hours or money; None if nobody knows."""
+    """Left now and after the job's worst case, in GPU-hours or money; None if nobody knows.
+
+    `commits_at`: whether a submit or a start commits it.
+    """
 
     whose: str
     unit: str
@@ -40,6 +43,7 @@ class BudgetAfter:
     after: Decimal | None
     enforcement: str
     is_over: bool
+    commits_at: str
 
 
 def limits_after(
@@ -100,7 +104,13 @@ def _budget(budget: Budget, gpu_seconds: int, cost: Decimal | None) -> BudgetAft
         need, unit = gpu_seconds, "GPU-hours"
         now_left, after = Decimal(left) / _S_PER_HOUR, Decimal(left - need) / _S_PER_HOUR
         return BudgetAfter(
-            _whose(budget.account), unit, now_left, after, budget.enforcement, need > left
+            _whose(budget.account),
+            unit,
+            now_left,
+            after,
+            budget.enforcement,
+            need > left,
+            budget.commits_at,
         )
     need_money = None if cost is None else steps_of(cost.quantize(Decimal("0.0001")))
     return BudgetAfter(
@@ -110,6 +120,7 @@ def _budget(budget: Budget, gpu_seconds: int, cost: Decimal | None) -> BudgetAft
         after=None if need_money is None else from_steps(left - need_money),
         enforcement=budget.enforcement,
         is_over=need_money is None or need_money > left,
+        commits_at=budget.commits_at,
     )
 
 

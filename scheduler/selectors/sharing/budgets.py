@@ -63,6 +63,7 @@ class BudgetView:
             "limit": self.budget.limit,
             "used": self.standing.used,
             "kept": self.standing.kept,
+            "waiting": self.standing.waiting,
             "left": self.left,
             "carried": self.budget.carried,
             "granted": self.budget.granted,

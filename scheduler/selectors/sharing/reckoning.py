@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import IntegerField, OuterRef, QuerySet, Subquery, Sum, Value
 
 from accounts.models.rows import as_rows, moment_in, rows_in
-from scheduler.models import Budget, BudgetHold, BudgetTrueUp, Enforcement, UsageEntry
+from scheduler.models import Budget, BudgetHold, BudgetTrueUp, CommitsAt, Enforcement, UsageEntry
 from scheduler.money import from_steps, steps_per_s
 from scheduler.selectors.sharing.days import DayStart
 from scheduler.selectors.sharing.reach import below
@@ -28,10 +28,12 @@ LOOK_AHEAD = timedelta(days=400)
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """`used`: what has ended and what runs, so far; `kept`: what the running may still take."""
+    """`used`: what has ended and what runs, so far; `kept`: what the running may still take, and
+    what waiting jobs have pledged, which is `waiting`."""
 
     used: int
     kept: int
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +82,17 @@ def _held(text: str | None) -> list[tuple[Any, ...]]:
 
 
 def _standing(budget: Budget, holds: Iterable[tuple[Any, ...]], now: datetime) -> Standing:
-    used, kept = budget.spent, 0
+    used, kept, waiting = budget.spent, 0, budget.committed
     for gpu_seconds, money, begun, released, limit_s in holds:
         worst = money if budget.is_money else gpu_seconds
         held_s = max(0, int(((released or now) - begun).total_seconds()))
         so_far = worst * held_s // max(1, limit_s)
         used += so_far
         kept += max(0, worst - so_far)
-    return Standing(used, kept)
+        waiting -= worst
+    # Nothing waits where the holds changed since the budget was read.
+    waiting = max(0, waiting) if budget.commits_at == CommitsAt.SUBMIT else 0
+    return Standing(used, kept + waiting, waiting)
 
 
 def foresee(

@@ -9,10 +9,20 @@ from django.db import transaction
 from accounts.services import audit
 from scheduler import events
 from scheduler.models import Budget, Renewal, SchedulerLease
-from scheduler.services.sharing.budgets import MONTHS, months_later, subject_of
+from scheduler.services.sharing.budgets import subject_of
 from scheduler.services.sharing.committing import begin_budget
+from scheduler.services.sharing.keeping.rules import MONTHS, months_later
 
-_SAME = ("account_id", "currency", "enforcement", "grace_s", "carry_percent", "action", "action_at")
+_SAME = (
+    "account_id",
+    "currency",
+    "enforcement",
+    "commits_at",
+    "grace_s",
+    "carry_percent",
+    "action",
+    "action_at",
+)
 
 
 @transaction.atomic

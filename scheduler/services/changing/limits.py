@@ -16,6 +16,7 @@ from scheduler.services.history import change_desired, record_event, tell_of_job
 from scheduler.services.jobs import check_actor, locked_job
 from scheduler.services.rows.updating import update_row
 from scheduler.services.sharing.committing import BudgetReached, extend_holds
+from scheduler.services.sharing.keeping.pledging import PledgeRefused, adjust
 from scheduler.services.submitting.longest import longest_on_the_way, refuse_longer
 from scheduler.spec import SpecInvalid
 from scheduler.spec.schema import MAX_TIME_LIMIT_S
@@ -62,11 +63,25 @@ def set_time_limit(
     ):
         raise Conflict("The job has just moved; try again.", code="try_again")
     job.refresh_from_db(fields=["time_limit_s", "version"])
+    if job.state not in LIVE_JOB_STATES:
+        adjust_pledges(job)
     facts = {"was": format_duration(was_s), "is": format_duration(time_limit_s)}
     record_event(job, "limit_changed", now=now, actor=actor, attempt=attempt, detail=facts)
     tell_of_job(job)
     events.wake_scheduler_on_commit()
     return job
+
+
+def adjust_pledges(job: Job) -> None:
+    """What it has committed while it waits follows its time limit and GPUs; raises Conflict."""
+    try:
+        adjust(job)
+    except PledgeRefused as refused:
+        raise Conflict(
+            f"Not paid for: the budget of {refused.budget.account} has {refused.left} left, and "
+            f"this takes {refused.asks} more.",
+            code="budget",
+        ) from None
 
 
 def _check_value(job: Job, time_limit_s: int, now: datetime) -> None:

@@ -11,6 +11,7 @@ from accounts.models import User
 from scheduler import events
 from scheduler.models import Attempt, Job
 from scheduler.services.attempts import locked_live_attempt
+from scheduler.services.changing.limits import adjust_pledges
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.history import record_event, tell_of_job
 from scheduler.services.jobs import check_actor, locked_job
@@ -61,6 +62,8 @@ def set_nodes(
     ):
         raise Conflict("The job has just moved; try again.", code="try_again")
     job.refresh_from_db(fields=["nodes", "version"])
+    if attempt is None:
+        adjust_pledges(job)
     facts = {"was": was, "is": nodes}
     record_event(job, "nodes_changed", now=now, actor=actor, attempt=attempt, detail=facts)
     if attempt is not None:

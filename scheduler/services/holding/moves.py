@@ -19,6 +19,7 @@ from scheduler.services.history import audit_act_on, tell_of_job
 from scheduler.services.holding.following import followers_of, lock_sets
 from scheduler.services.holding.obstacles import Obstacle, obstacles_of
 from scheduler.services.inbox.jobs import tell_of_ends
+from scheduler.services.sharing.keeping.pledging import give_back
 from scheduler.states import (
     AUTOMATIC_HOLDS,
     WAITING_JOB_STATES,
@@ -105,6 +106,7 @@ def move_held(
         tell_of_job(job)
         audit_act_on(job, kind, now=now, actor=actor)
     if to is JobState.CANCELLED:
+        give_back([job.pk for job in jobs])
         _tell_owners(jobs, fields["end_reason"], fields["end_facts"], now)
     return True
 
@@ -144,6 +146,7 @@ def cancel_waiting(
     for job in jobs:
         job.state = JobState.CANCELLED
         tell_of_job(job)
+    give_back([job.pk for job in jobs])
     _tell_owners(jobs, reason, facts, now)
 
 

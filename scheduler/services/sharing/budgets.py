@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -19,47 +18,20 @@ from scheduler.conf import load_conf
 from scheduler.ledger.currencies import exponent_of
 from scheduler.models import (
     Account,
-    AlertAction,
     Budget,
-    Enforcement,
-    Renewal,
+    CommitsAt,
     SchedulerLease,
-    Threshold,
 )
 from scheduler.money import from_steps, steps_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.sharing.committing import begin_budget
+from scheduler.services.sharing.keeping.pledging import give_back_of
+from scheduler.services.sharing.keeping.rules import BudgetRules, check_rules
 from scheduler.services.sharing.tree import account_of, children, parent_of
 
 MOST_GPU_HOURS = 10**9
 MOST_MONEY = Decimal(10) ** 10
-LONGEST_GRACE_S = 24 * 3600
 _S_PER_HOUR = 3600
-MONTHS = {Renewal.MONTHLY: 1, Renewal.QUARTERLY: 3}
-# The last day that every month has.
-LAST_DAY = 28
-
-
-def months_later(moment: datetime, months: int) -> datetime:
-    """The same day and time so many calendar months later; for days up to `LAST_DAY`, in UTC."""
-    moment = moment.astimezone(UTC)
-    years, month = divmod(moment.month - 1 + months, 12)
-    return moment.replace(year=moment.year + years, month=month + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetRules:
-    """How a budget is kept: its words as in `Budget`, `grace_s` seconds, per cent carried over.
-
-    `renewal`: empty, or `monthly`, `quarterly` for a period of just so many months.
-    """
-
-    enforcement: str = Enforcement.RESERVE
-    grace_s: int = 600
-    carry_percent: int = 0
-    renewal: str = Renewal.NONE
-    action: str = AlertAction.NOTIFY
-    action_at: str = Threshold.ALL
 
 
 @transaction.atomic
@@ -87,7 +59,7 @@ def set_budget(
     check_period(valid_from, valid_until, now)
     limits = _limits(gpu_hours, amount)
     period: dict[str, Any] = {"valid_from": valid_from, "valid_until": valid_until}
-    _check_rules(rules, period)
+    check_rules(rules, period)
     list(SchedulerLease.objects.select_for_update())
     account = account_of(owner)
     budget = Budget.objects.select_for_update().filter(account=account, **period).first()
@@ -173,35 +145,6 @@ def _limits(gpu_hours: int | None, amount: Decimal | None) -> dict[str, Any]:
         words = f"at most {places} decimals" if places else "no decimals"
         raise Invalid(f"Use {words}: the smallest coin of {currency}.", field="amount")
     return {"gpu_seconds": None, "money": steps_of(amount), "currency": currency}
-
-
-def _check_rules(rules: BudgetRules, period: Mapping[str, datetime]) -> None:
-    for field, word, known in (
-        ("enforcement", rules.enforcement, Enforcement.values),
-        ("action", rules.action, AlertAction.values),
-        ("action_at", rules.action_at, Threshold.values),
-        ("renewal", rules.renewal, Renewal.values),
-    ):
-        if word not in known:
-            raise Invalid(f"Choose one of {', '.join(filter(None, known))}.", field=field)
-    if not 0 <= rules.grace_s <= LONGEST_GRACE_S:
-        raise Invalid(f"Give seconds from 0 to {LONGEST_GRACE_S}.", field="grace_s")
-    if not 0 <= rules.carry_percent <= 100:
-        raise Invalid("Give per cent from 0 to 100.", field="carry_percent")
-    if rules.renewal:
-        _check_renewal(Renewal(rules.renewal), period["valid_from"], period["valid_until"])
-
-
-def _check_renewal(renewal: Renewal, begin: datetime, until: datetime) -> None:
-    """The period has to be what comes again: whole months, from a day that every month has."""
-    begin, until = begin.astimezone(UTC), until.astimezone(UTC)
-    if begin.day > LAST_DAY or until != months_later(begin, MONTHS[renewal]):
-        months = "a month" if MONTHS[renewal] == 1 else f"{MONTHS[renewal]} months"
-        raise Invalid(
-            f"What renews itself {renewal.label} lasts just {months} (UTC), from one of the "
-            f"first {LAST_DAY} days on; change its end, or let it not renew.",
-            field="renewal",
-        )
 
 
 def _columns(rules: BudgetRules) -> dict[str, Any]:
@@ -293,4 +236,18 @@ def _change(budget: Budget, limits: Mapping[str, Any], rules: BudgetRules) -> No
     if fields[measure] > budget.limit:
         fields["spent_out_at"] = None
     Budget.objects.filter(pk=budget.pk).update(**fields)
+    if rules.commits_at != CommitsAt.SUBMIT:
+        give_back_of([budget.pk])
     budget.refresh_from_db()
+
+
+__all__ = [
+    "BudgetRules",
+    "check_period",
+    "check_version",
+    "may_set_budget",
+    "remove_budget",
+    "require_setter",
+    "set_budget",
+    "subject_of",
+]

@@ -20,7 +20,9 @@ from scheduler.models import (
     Attempt,
     Budget,
     BudgetHold,
+    BudgetPledge,
     BudgetTrueUp,
+    CommitsAt,
     Device,
     Enforcement,
     UsageEntry,
@@ -63,20 +65,28 @@ def commit_budgets(
     """Commit each start's worst case to every budget on its way to the root.
 
     Raises BudgetReached where a budget that reserves has less left, one that stops is used up, or
-    no price is known for one in money. One statement where there is no budget.
+    no price is known for one in money. One statement where there is no budget. What a job has
+    pledged of a budget becomes its hold.
     """
     key_of = {account.pk: account.key for account in accounts}
     budgets = list(in_force(now).filter(account__in=accounts))
     has_money = any(budget.is_money for budget in budgets)
     steps = _steps_of(cases, now) if has_money else {}
+    pledged = _pledged(budgets, cases)
     holds = []
     for budget in budgets:
         key = key_of[budget.account_id]
         mine = [one for one in cases if key in one.keys and one.gpu_seconds]
         if not mine:
             continue
-        money = [_money(one, budget, steps) for one in mine]
-        _take(budget, key, sum(one.gpu_seconds for one in mine), sum(money))
+        credits = [pledged.get((one.attempt.job_id, budget.pk)) for one in mine]
+        money = [
+            _at_most(credit, one, _money(one, budget, steps))
+            for one, credit in zip(mine, credits, strict=True)
+        ]
+        known = [credit for credit in credits if credit is not None]
+        more_s = sum(one.gpu_seconds for one in mine) - sum(one.gpu_seconds for one in known)
+        take(budget, key, more_s, sum(money) - sum(one.money for one in known))
         holds += [
             BudgetHold(
                 attempt=one.attempt, budget=budget, gpu_seconds=one.gpu_seconds, money=amount
@@ -84,13 +94,40 @@ def commit_budgets(
             for one, amount in zip(mine, money, strict=True)
         ]
     BudgetHold.objects.bulk_create(holds)
+    if pledged:
+        BudgetPledge.objects.filter(pk__in=[one.pk for one in pledged.values()]).delete()
 
 
-def _take(budget: Budget, key: str, gpu_seconds: int, money: int) -> None:
-    """Raise the counts, by an UPDATE that holds only while the budget lets it."""
+def _pledged(
+    budgets: Sequence[Budget], cases: Sequence[WorstCase]
+) -> dict[tuple[int, int], BudgetPledge]:
+    """By job and budget id; no query where no budget commits at the submit."""
+    asked = [budget.pk for budget in budgets if budget.commits_at == CommitsAt.SUBMIT]
+    if not asked:
+        return {}
+    jobs = [one.attempt.job_id for one in cases if one.gpu_seconds]
+    rows = BudgetPledge.objects.select_for_update().filter(budget__in=asked, job__in=jobs)
+    return {(one.job_id, one.budget_id): one for one in rows}
+
+
+def _at_most(pledge: BudgetPledge | None, case: WorstCase, money: int) -> int:
+    """Who takes no more GPU-seconds than were pledged pays no more than that: the price counts that
+    was known at the submit."""
+    if pledge is None or case.gpu_seconds > pledge.gpu_seconds:
+        return money
+    return min(money, pledge.money)
+
+
+def take(budget: Budget, key: str, gpu_seconds: int, money: int) -> None:
+    """Raise the counts, by an UPDATE that holds only while the budget lets it.
+
+    Lowering them always holds. Raises BudgetReached.
+    """
     row = Budget.objects.filter(pk=budget.pk)
     if budget.enforcement == Enforcement.HARD_STOP:
         row = row.filter(spent_out_at__isnull=True)
+    elif gpu_seconds <= 0 and money <= 0:
+        pass  # A pledge covers it.
     elif budget.enforcement == Enforcement.RESERVE and budget.is_money:
         row = row.filter(Q(money__gte=F("committed_money") + F("spent_money") + money))
     elif budget.enforcement == Enforcement.RESERVE:
@@ -134,7 +171,7 @@ def extend_holds(attempt: Attempt, was_s: int, then_s: int) -> None:
         # Both were made as something times the limit, so the division is exact.
         gpu_seconds = hold.gpu_seconds * (then_s - was_s) // was_s
         money = hold.money * (then_s - was_s) // was_s
-        _take(hold.budget, hold.budget.account.key, gpu_seconds, money)
+        take(hold.budget, hold.budget.account.key, gpu_seconds, money)
         BudgetHold.objects.filter(pk=hold.pk).update(
             gpu_seconds=F("gpu_seconds") + gpu_seconds, money=F("money") + money
         )

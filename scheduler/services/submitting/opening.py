@@ -15,6 +15,7 @@ from scheduler.services.bookings.joining import resolve_booking
 from scheduler.services.holding.obstacles import Obstacle, begin_obstacle, limit_obstacle
 from scheduler.services.sessions.limits import refuse_session
 from scheduler.services.sharing.alerts import refuse_blocked
+from scheduler.services.sharing.keeping.pledging import pledge_at_submit
 from scheduler.services.sharing.waiting_room import refuse_beyond_cap
 from scheduler.services.submitting.ceilings import refuse_above_ceiling
 from scheduler.services.submitting.columns import columns_of
@@ -89,7 +90,8 @@ def check_job(target: Target, spec: JobSpec, seen: Seen) -> Opening:
 def write_jobs(openings: Sequence[Opening]) -> list[Job]:
     """Write the jobs: held or queued, with what they wait for and their first event.
 
-    Of a set the first task is returned. Three statements for all that are no sets or sessions.
+    Of a set the first task is returned. Three statements for all that are no sets or sessions, and
+    what budgets need that commit at the submit; raises SpecInvalid if one has too little left.
     """
     if any(one.spec.array is not None for one in openings):
         return [
@@ -105,6 +107,7 @@ def write_jobs(openings: Sequence[Opening]) -> list[Job]:
         for one, job in pairs
         if one.spec.session is not None
     )
+    pledge_at_submit(jobs, now=openings[0].target.now)
     _record(openings[0].target, jobs)
     return jobs
 
@@ -165,6 +168,7 @@ def _open_set(opening: Opening) -> Job:
         for place, index in enumerate(indexes)
     )
     Dependency.objects.bulk_create(order.rows(tasks))
+    pledge_at_submit(tasks, now=target.now)
     _record(target, tasks)
     return tasks[0]
 

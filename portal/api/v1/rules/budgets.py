@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
-from scheduler.models import AlertAction, Enforcement, Threshold
+from scheduler.models import AlertAction, CommitsAt, Enforcement, Threshold
 from scheduler.selectors import sharing as select
 from scheduler.selectors.sharing.budgets import BudgetView, budget_views
 from scheduler.services.sharing.budgets import BudgetRules, remove_budget, set_budget
@@ -30,7 +30,8 @@ class BudgetAlertShape(serializers.Serializer[Any]):
 class BudgetShape(serializers.Serializer[Any]):
     """A budget in GPU-seconds (`gpu_seconds`) or in money (`amount`, `currency`), as one is null.
 
-    Committed by what runs at its worst, spent by what has ended, used by both so far. `forecast`
+    Committed by what runs at its worst, and by what waits (`waiting`, a part of `committed`) where
+    it commits at the submit, spent by what has ended, used by both so far. `forecast`
     is what it comes to at the end of its period: if things go on as before, and with all that is
     committed; GPU-seconds or money. `version` goes into the next change.
     """
@@ -40,9 +41,11 @@ class BudgetShape(serializers.Serializer[Any]):
     version = serializers.IntegerField()
     gpu_seconds = serializers.IntegerField(allow_null=True)
     committed_s = serializers.IntegerField()
+    waiting_s = serializers.IntegerField()
     spent_s = serializers.IntegerField()
     amount = serializers.DecimalField(**_SUM, allow_null=True)
     committed = serializers.DecimalField(**_SUM, allow_null=True)
+    waiting = serializers.DecimalField(**_SUM, allow_null=True)
     spent = serializers.DecimalField(**_SUM, allow_null=True)
     currency = serializers.CharField(allow_blank=True)
     used_percent = serializers.IntegerField()
@@ -50,6 +53,7 @@ class BudgetShape(serializers.Serializer[Any]):
     valid_from = serializers.DateTimeField()
     valid_until = serializers.DateTimeField()
     enforcement = serializers.CharField()
+    commits_at = serializers.CharField()
     grace_s = serializers.IntegerField()
     carry_percent = serializers.IntegerField()
     renewal = serializers.CharField(allow_blank=True)
@@ -79,6 +83,7 @@ class BudgetBody(serializers.Serializer[Any]):
     valid_from = serializers.DateTimeField()
     valid_until = serializers.DateTimeField()
     enforcement = serializers.CharField(max_length=16, required=False, default=Enforcement.RESERVE)
+    commits_at = serializers.CharField(max_length=16, required=False, default=CommitsAt.START)
     grace_s = serializers.IntegerField(required=False, default=600)
     carry_percent = serializers.IntegerField(required=False, default=0)
     renewal = serializers.CharField(max_length=16, required=False, allow_blank=True, default="")
@@ -138,19 +143,21 @@ def _show(view: BudgetView) -> dict[str, Any]:
     budget = view.budget
     names = (
         "version gpu_seconds committed_s spent_s currency valid_from valid_until enforcement "
-        "grace_s carry_percent renewal action action_at spent_out_at"
+        "commits_at grace_s carry_percent renewal action action_at spent_out_at"
     ).split()
-    money: dict[str, Decimal | None] = dict.fromkeys(("amount", "committed", "spent"))
+    money: dict[str, Decimal | None] = dict.fromkeys(("amount", "committed", "waiting", "spent"))
     if budget.is_money:
         money = {
             "amount": view.amount(budget.limit),
             "committed": view.amount(budget.committed),
+            "waiting": view.amount(view.standing.waiting),
             "spent": view.amount(budget.spent),
         }
     alerts = [{"threshold": one.threshold, "at": one.at} for one in view.alerts]
     shown = {
         **{name: getattr(budget, name) for name in names},
         **money,
+        "waiting_s": 0 if budget.is_money else view.standing.waiting,
         "id": budget.pk,
         "owner": select.owner_path(budget),
         "used_percent": view.used_percent,

@@ -1,0 +1,146 @@
+"""Budgets that commit at the submit, while time goes by: who waits pledges, or waits for money.
+
+A job waits without a pledge when it ran and waits again, when the period it was submitted in is
+over, or when the budget was set after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+
+from scheduler.models import Account, Budget, BudgetPledge, Job
+from scheduler.selectors.sharing.reach import below
+from scheduler.services import transitions
+from scheduler.services.holding.following import lock_sets
+from scheduler.services.holding.moves import move_held
+from scheduler.services.holding.obstacles import obstacles_of
+from scheduler.services.sharing.keeping.pledging import (
+    PledgeRefused,
+    Worst,
+    give_back_of,
+    left_of,
+    pledge,
+    pledging,
+)
+from scheduler.states import WAITING_JOB_STATES, JobState, WaitReason
+
+# Jobs looked at in one go, the longest waiting first.
+MOST = 1000
+
+
+def settle_pledges(*, now: datetime) -> int:
+    """Let waiting jobs pledge what budgets in force want, in the order of their submit.
+
+    1. What budgets keep that are over, or commit at the submit no more, is given back.
+    2. A job that can pledge all it lacks does; one in the line that cannot is held.
+    3. Who was held for it and lacks nothing any more goes on.
+
+    Returns how much was done; three queries if there is nothing to do.
+    """
+    budgets = list(pledging(now))
+    stale = BudgetPledge.objects.exclude(budget__in=budgets).order_by().values_list("budget")
+    done = 0
+    if over := [pk for (pk,) in stale.distinct()]:
+        with transaction.atomic():
+            done += give_back_of(over)
+    lacking: dict[int, tuple[Job, list[Budget]]] = {}
+    for budget in budgets:
+        for job in _unpledged(budget).order_by("submitted_at", "pk")[:MOST]:
+            lacking.setdefault(job.pk, (job, []))[1].append(budget)
+    left, worst = {one.pk: left_of(one) for one in budgets}, Worst(now)
+    for job, missing in sorted(lacking.values(), key=lambda one: (one[0].submitted_at, one[0].pk)):
+        done += _settle(job, missing, left, worst, now)
+    return done + _let_go(budgets, now)
+
+
+def _unpledged(budget: Budget) -> QuerySet[Job]:
+    """Waiting jobs that want GPUs below its account and have pledged nothing of it."""
+    own = BudgetPledge.objects.filter(budget=budget, job=OuterRef("pk"))
+    jobs = Job.objects.filter(
+        ~Exists(own),
+        below(budget.account, "project"),
+        state__in=WAITING_JOB_STATES,
+        gpus_per_node__gt=0,
+    )
+    return jobs.select_related("project")
+
+
+def _settle(
+    job: Job, missing: Sequence[Budget], left: dict[int, int], worst: Worst, now: datetime
+) -> int:
+    """Pledge what is missing, or hold the job; nothing is asked of the database where the budgets,
+    as they were read, have too little left for one that is held already."""
+    try:
+        for budget in missing:
+            seconds, money = worst.of(job, budget)
+            if (need := money if budget.is_money else seconds) > left[budget.pk]:
+                raise PledgeRefused(budget, need)
+        with transaction.atomic():
+            if (locked := _locked(job)) is None:
+                return 0
+            made = pledge([locked], now=now, budgets=missing, worst=worst)
+    except PledgeRefused as refused:
+        return _hold(job, refused, now) if job.state == JobState.QUEUED else 0
+    for one in made:
+        left[one.budget_id] -= one.money or one.gpu_seconds
+    return 1
+
+
+def _locked(job: Job) -> Job | None:
+    """The job under its row lock; None if it waits no more."""
+    rows = Job.objects.select_for_update(of=("self",)).select_related("project", "pool")
+    return rows.filter(pk=job.pk, state__in=WAITING_JOB_STATES).first()
+
+
+@transaction.atomic
+def _hold(job: Job, refused: PledgeRefused, now: datetime) -> int:
+    locked = _locked(job)
+    if locked is None or locked.state != JobState.QUEUED:
+        return 0
+    facts = {
+        "account": _name(refused.budget.account),
+        "left": refused.left,
+        "asks": refused.asks,
+    }
+    return int(
+        transitions.move_job(
+            locked,
+            JobState.HELD,
+            now=now,
+            kind="held",
+            wait_reason=WaitReason.BUDGET_EXHAUSTED,
+            wait_facts=facts,
+        )
+    )
+
+
+def _name(account: Account) -> str:
+    if account.project is not None:
+        return account.project.path
+    return account.team.slug if account.team is not None else "the organisation"
+
+
+def _let_go(budgets: Sequence[Budget], now: datetime) -> int:
+    """Held for a budget, and no budget lacks their pledge any more."""
+    held = Job.objects.filter(state=JobState.HELD, wait_reason=WaitReason.BUDGET_EXHAUSTED)
+    for budget in budgets:
+        held = held.exclude(pk__in=_unpledged(budget).order_by().values("pk"))
+    ids = list(held.order_by("submitted_at", "pk").values_list("pk", flat=True)[:MOST])
+    if not ids:
+        return 0
+    with transaction.atomic():
+        lock_sets(ids)
+        rows = held.model.objects.select_for_update(of=("self",)).select_related("pool")
+        jobs = list(
+            rows.filter(
+                pk__in=ids, state=JobState.HELD, wait_reason=WaitReason.BUDGET_EXHAUSTED
+            ).order_by("pk")
+        )
+        found = obstacles_of(jobs, now=now)
+        for job in jobs:
+            move_held([job], found[job.pk], now=now)
+    return len(jobs)

@@ -1,0 +1,1 @@
+"""How budgets are kept: their rules, and what waiting jobs pledge."""

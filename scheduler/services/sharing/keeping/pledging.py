@@ -1,0 +1,239 @@
+"""Budgets that commit at the submit: jobs pledge their worst case while they wait.
+
+A pledge is taken by the same `UPDATE` as a hold, from the root down, in the transaction of the
+submit. At the start it becomes the attempt's hold (`committing`); when the job waits no more it is
+given back, exactly once: whoever deletes its row, under that row's lock, lowers the count.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+
+from django.db.models import F, QuerySet, Sum
+
+from accounts.models import Project
+from scheduler.models import (
+    Budget,
+    BudgetPledge,
+    CommitsAt,
+    Device,
+    Enforcement,
+    Job,
+)
+from scheduler.money import from_steps
+from scheduler.selectors.cluster import serving
+from scheduler.services.sharing.committing import BudgetReached, in_force, take
+from scheduler.services.sharing.prices import dearest_steps
+from scheduler.services.sharing.tree import lines_of, whose_account
+from scheduler.spec import SpecInvalid, SpecProblem
+
+_S_PER_HOUR = 3600
+
+
+class PledgeRefused(BudgetReached):
+    """What `budget` has left is less than `need`, in its own measure; None: no price is known."""
+
+    def __init__(self, budget: Budget, need: int | None) -> None:
+        super().__init__(f"{budget.account}: its budget does not pay for {need} more")
+        self.budget, self.need = budget, need
+
+    @property
+    def asks(self) -> str:
+        """What would have been committed, in words."""
+        return "an amount nobody knows" if self.need is None else in_words(self.budget, self.need)
+
+    @property
+    def left(self) -> str:
+        """What the budget has left, in words."""
+        return in_words(self.budget, left_of(self.budget))
+
+
+def left_of(budget: Budget) -> int:
+    """What may still be committed, in the budget's own measure."""
+    return max(0, budget.limit - budget.committed - budget.spent)
+
+
+def in_words(budget: Budget, figure: int) -> str:
+    """A figure of the budget as GPU-hours, or as an amount of its currency."""
+    if budget.is_money:
+        return f"{from_steps(figure):.2f} {budget.currency}"
+    return f"{round(figure / _S_PER_HOUR, 2):g} GPU-hours"
+
+
+def pledging(now: datetime) -> QuerySet[Budget]:
+    """Budgets in force that commit at the submit, from the root down, with their accounts."""
+    budgets = in_force(now).filter(commits_at=CommitsAt.SUBMIT, enforcement=Enforcement.RESERVE)
+    return budgets.select_related("account__team", "account__project")
+
+
+class Worst:
+    """What jobs may take at most; prices are looked up once for all that ask for the same GPUs."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._price: dict[tuple[object, ...], int | None] = {}
+
+    def of(self, job: Job, budget: Budget) -> tuple[int, int]:
+        """GPU-seconds and steps of money, 0 for a budget in GPU-seconds; raises PledgeRefused."""
+        seconds = job.gpus * job.time_limit_s
+        if not budget.is_money:
+            return seconds, 0
+        price = self._dearest(job)
+        if price is None:
+            raise PledgeRefused(budget, None)
+        return seconds, seconds * price
+
+    def _dearest(self, job: Job) -> int | None:
+        """Steps of money per second of the dearest GPU it may get; None if one has no price."""
+        team = job.project.team_id
+        asked = (team, job.pool_id, job.gpu_model, tuple(job.gpu_models), job.gpu_milli)
+        if asked not in self._price:
+            present = Device.objects.filter(
+                node__pool=job.pool_id, is_present=True, in_service=True
+            )
+            models = {
+                model
+                for name in (job.gpu_models or [job.gpu_model])
+                for model in serving(present, name, job.gpu_milli)
+                .order_by()
+                .values_list("model", flat=True)
+                .distinct()
+            }
+            pairs = [(team, model) for model in models]
+            prices = list(dearest_steps(pairs, now=self._now).values())
+            known = [one for one in prices if one is not None]
+            self._price[asked] = max(known) if known and len(known) == len(prices) else None
+        return self._price[asked]
+
+
+def pledge(
+    jobs: Sequence[Job],
+    *,
+    now: datetime,
+    budgets: Sequence[Budget] | None = None,
+    worst: Worst | None = None,
+) -> list[BudgetPledge]:
+    """Commit the worst case of waiting jobs, loaded with their projects: all or none.
+
+    Raises PledgeRefused; the caller's transaction must not stay then. One statement if no budget
+    in force commits at the submit; else two more, and one for each budget above the jobs, two more
+    if one is in money. `budgets`: of these alone, from the root down.
+    """
+    budgets = list(pledging(now)) if budgets is None else budgets
+    if not budgets:
+        return []
+    lines = lines_of({(job.project_id, job.project.team_id) for job in jobs})
+    worst, rows = worst or Worst(now), []
+    for budget in budgets:
+        mine = [
+            BudgetPledge(job=job, budget=budget, gpu_seconds=seconds, money=money)
+            for job in jobs
+            if job.gpus and budget.account.key in lines[job.project_id]
+            for seconds, money in (worst.of(job, budget),)
+        ]
+        if mine:
+            _take(budget, sum(one.gpu_seconds for one in mine), sum(one.money for one in mine))
+            rows += mine
+    return BudgetPledge.objects.bulk_create(rows)
+
+
+def _take(budget: Budget, gpu_seconds: int, money: int) -> None:
+    try:
+        take(budget, budget.account.key, gpu_seconds, money)
+    except BudgetReached:
+        budget.refresh_from_db(fields=["committed_s", "spent_s", "committed_money", "spent_money"])
+        raise PledgeRefused(budget, money if budget.is_money else gpu_seconds) from None
+
+
+def pledge_at_submit(jobs: Sequence[Job], *, now: datetime) -> None:
+    """The same for a submit; raises SpecInvalid, which names the budget and what may be done."""
+    try:
+        pledge(jobs, now=now)
+    except PledgeRefused as refused:
+        project = next(job.project for job in jobs)
+        words = _refusal(refused, project, len(jobs))
+        raise SpecInvalid([SpecProblem("project", words)]) from None
+
+
+def _refusal(refused: PledgeRefused, project: Project, jobs: int) -> str:
+    budget = refused.budget
+    whose = whose_account(budget.account, project) or "all teams"
+    if refused.need is None:
+        return (
+            f"the budget of {whose} is in money, and no price is set for the GPUs that this may "
+            "get. Ask those who keep the books to set one, or name another GPU model"
+        )
+    what = "this job" if jobs == 1 else f"these {jobs} jobs"
+    whom = "those who keep the books" if budget.is_money else "an operator"
+    if budget.account.project_id is not None:
+        whom += " or your team's lead"
+    return (
+        f"the budget of {whose} has {refused.left} left until {budget.valid_until:%Y-%m-%d}, and "
+        f"{what} may take {refused.asks}. Ask for less time or fewer GPUs, cancel what waits, or "
+        f"ask {whom} to raise the budget"
+    )
+
+
+def give_back(jobs: Iterable[int]) -> None:
+    """Jobs (ids) that wait no more keep nothing; one statement if they have pledged nothing."""
+    _remove(BudgetPledge.objects.filter(job__in=list(jobs)))
+
+
+def give_back_of(budgets: Collection[int]) -> int:
+    """Nobody keeps anything of these budgets (ids) any more; returns how many pledges went."""
+    return _remove(BudgetPledge.objects.filter(budget__in=budgets))
+
+
+def give_back_below(teams: Collection[int], accounts_of: Collection[int]) -> int:
+    """Jobs of the teams (ids) keep nothing of what the teams `accounts_of` have."""
+    return _remove(
+        BudgetPledge.objects.filter(
+            job__project__team__in=teams, budget__account__team__in=accounts_of
+        )
+    )
+
+
+def _remove(which: QuerySet[BudgetPledge]) -> int:
+    """Delete the rows under their locks, and lower the counts from the root down."""
+    rows = which.select_related("budget__account").select_for_update(of=("self",))
+    found = list(rows.order_by("budget__account__depth", "budget_id", "pk"))
+    if not found:
+        return 0
+    sums: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    for one in found:
+        sums[one.budget_id][0] += one.gpu_seconds
+        sums[one.budget_id][1] += one.money
+    BudgetPledge.objects.filter(pk__in=[one.pk for one in found]).delete()
+    for pk, (seconds, money) in sums.items():
+        Budget.objects.filter(pk=pk).update(
+            committed_s=F("committed_s") - seconds, committed_money=F("committed_money") - money
+        )
+    return len(found)
+
+
+def adjust(job: Job) -> None:
+    """What a waiting job has pledged, for its time limit and GPUs as they are now.
+
+    At the price it was pledged at. Raises PledgeRefused where a budget has less left.
+    """
+    rows = BudgetPledge.objects.select_for_update(of=("self",)).filter(job=job)
+    rows = rows.select_related("budget__account__team", "budget__account__project")
+    for one in rows.order_by("budget__account__depth", "budget_id"):
+        seconds = job.gpus * job.time_limit_s
+        # It was made as a price times the seconds, so the division is exact.
+        money = one.money * seconds // one.gpu_seconds
+        _take(one.budget, seconds - one.gpu_seconds, money - one.money)
+        BudgetPledge.objects.filter(pk=one.pk).update(gpu_seconds=seconds, money=money)
+
+
+def pledged_sums(budgets: Iterable[Budget]) -> dict[int, int]:
+    """By budget id what waiting jobs have pledged, in its own measure; one query, none if none of
+    them commits at the submit."""
+    asked = {one.pk: one for one in budgets if one.commits_at == CommitsAt.SUBMIT}
+    if not asked:
+        return {}
+    rows = BudgetPledge.objects.filter(budget__in=asked).order_by().values_list("budget")
+    sums = rows.annotate(s=Sum("gpu_seconds"), m=Sum("money"))
+    return {pk: money if asked[pk].is_money else seconds for pk, seconds, money in sums}
