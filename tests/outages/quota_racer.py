@@ -2,7 +2,8 @@
 
 Prepares the database, forks the racers, and prints what is left as JSON. `--each`: every job is
 submitted by itself and has its turn to start (minutes); else 80 each in bulks of 40, with 60 turns.
-A turn tries a start, or ends a job where the racer's own node is full.
+A turn tries a start, or ends a job where the racer's own node is full. Before that all submit to a
+project whose budget commits at the submit, a quarter of what it has room for each.
 """
 
 from __future__ import annotations
@@ -39,11 +40,12 @@ from scheduler.models import (  # noqa: E402
 )
 from scheduler.services.attempts import abandon_placements, locked_live_attempt  # noqa: E402
 from scheduler.services.bulk import submit_jobs  # noqa: E402
+from scheduler.services.jobs import cancel_job, submit_job  # noqa: E402
 from scheduler.services.placing import PlacedOn, Start, start_attempts  # noqa: E402
-from scheduler.services.sharing.budgets import set_budget  # noqa: E402
+from scheduler.services.sharing.budgets import BudgetRules, set_budget  # noqa: E402
 from scheduler.services.sharing.guard import held_now  # noqa: E402
 from scheduler.services.sharing.limits import set_quota  # noqa: E402
-from scheduler.spec import parse_spec  # noqa: E402
+from scheduler.spec import SpecInvalid, parse_spec  # noqa: E402
 from scheduler.states import EndReason  # noqa: E402
 from tests import factories, scenes  # noqa: E402
 
@@ -51,6 +53,8 @@ IS_EACH = "--each" in sys.argv
 RACERS, DEVICES_EACH = 8, 4
 JOBS_EACH, BULK, STARTS_EACH = (250, 1, 250) if IS_EACH else (80, 40, 60)
 MOST_GPUS, HOURS, LIMIT_S = 12, 10, 3600
+# Submits of an hour each against a budget that commits at the submit, and what it has room for.
+PLEDGES_EACH, PLEDGED_HOURS = (250, 500) if IS_EACH else (15, 30)
 # At 3.60 an hour that is a little less than the ten hours.
 MONEY = Decimal("35.00")
 
@@ -63,6 +67,7 @@ def setup() -> None:
     root = factories.person("root", is_superuser=True)
     team = create_team(actor=root, name="Vision")
     create_project(actor=root, team=team, name="Digits")
+    letters = create_project(actor=root, team=team, name="Letters")
     scenes.build_cluster(root, nodes=RACERS, gpus=DEVICES_EACH)
     SchedulerLease.objects.all().delete()
     far = timezone.now() + timedelta(days=1)
@@ -75,6 +80,30 @@ def setup() -> None:
     begin = timezone.now() - timedelta(days=1)
     set_budget(actor=root, owner=None, gpu_hours=HOURS, valid_from=begin, valid_until=far)
     set_budget(actor=root, owner=team, amount=MONEY, valid_from=begin, valid_until=far)
+    set_budget(
+        actor=root, owner=letters, gpu_hours=PLEDGED_HOURS, valid_from=begin, valid_until=far,
+        rules=BudgetRules(commits_at="submit"),
+    )  # fmt: skip
+
+
+def race_to_pledge(number: int) -> tuple[int, int]:
+    """Submit until the budget is used up and beyond, cancel some; returns how many were accepted
+    and not cancelled, and how many were refused."""
+    root, project = User.objects.get(username="root"), Project.objects.get(name="Letters")
+    spec = parse_spec({
+        "name": "pledge", "project": project.path, "script": "true", "time_limit": LIMIT_S,
+        "gpus_per_node": 1,
+    })  # fmt: skip
+    draws, jobs, refused = random.Random(number), [], 0
+    for _ in range(PLEDGES_EACH):
+        try:
+            jobs.append(submit_job(actor=root, spec=spec).job)
+        except SpecInvalid:
+            refused += 1
+            continue
+        if draws.random() < 0.3:
+            cancel_job(actor=root, job=jobs.pop())
+    return len(jobs), refused
 
 
 def race(number: int) -> tuple[int, int, int]:
@@ -82,7 +111,7 @@ def race(number: int) -> tuple[int, int, int]:
 
     Returns the most that was seen: of a count above its limit, of GPUs held, of the money taken.
     """
-    root, project = User.objects.get(username="root"), Project.objects.get()
+    root, project = User.objects.get(username="root"), Project.objects.get(name="Digits")
     document = {
         "name": "race", "project": project.path, "script": "true", "memory": "16MiB", "cpus": 1,
         "time_limit": LIMIT_S,
@@ -132,7 +161,7 @@ def _end_one(number: int, draws: random.Random) -> None:
 def _seen() -> tuple[int, int, int]:
     """How far any count is above its limit at this moment, as everybody sees it, GPUs, money."""
     quota = Quota.objects.get()
-    hours, money = Budget.objects.order_by("account__depth")
+    hours, money, _ = Budget.objects.order_by("account__depth")
     open_now = Allocation.objects.filter(released_at__isnull=True).count()
     over = max(0, quota.held - MOST_GPUS, open_now - MOST_GPUS)
     over = max(over, *(one.committed + one.spent - one.limit for one in (hours, money)))
@@ -146,7 +175,7 @@ def _larger(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int
 def judge() -> dict[str, int]:
     """What is left, counted one by one beside what the counters say."""
     quota = Quota.objects.get()
-    hours, budget = Budget.objects.order_by("account__depth")
+    hours, budget, pledged = Budget.objects.order_by("account__depth")
     holds = BudgetHold.objects.filter(budget=budget)
     money = {
         "committed": budget.committed,
@@ -159,7 +188,11 @@ def judge() -> dict[str, int]:
     unsettled = holds.filter(settled_at__isnull=True).aggregate(s=Sum("gpu_seconds"))["s"] or 0
     spent = holds.filter(settled_at__isnull=False).aggregate(s=Sum("spent_s"))["s"] or 0
     return {
-        "jobs": Job.objects.count(),
+        "jobs": Job.objects.filter(name="race").count(),
+        "pledged_s": pledged.committed_s,
+        "pledges_s": pledged.pledges.aggregate(s=Sum("gpu_seconds"))["s"],
+        "pledge_limit_s": pledged.limit,
+        "pledge_waiting": Job.objects.filter(name="pledge", state="queued").count(),
         "attempts": Attempt.objects.count(),
         "held": quota.held,
         "held_one_by_one": held_now(quota),
@@ -182,11 +215,22 @@ def main() -> None:
     connection.close()
     began = time.monotonic()
     with multiprocessing.get_context("fork").Pool(RACERS) as pool:
+        pledged = pool.map(race_to_pledge, range(RACERS), chunksize=1)
         seen = pool.map(race, range(RACERS), chunksize=1)
     took_s = round(time.monotonic() - began, 1)
     names = ("worst_excess", "most_held", "most_taken_money")
     most = dict(zip(names, (max(column) for column in zip(*seen, strict=True)), strict=True))
-    print(json.dumps({**judge(), **most, "took_s": took_s}))
+    print(
+        json.dumps(
+            {
+                **judge(),
+                **most,
+                "accepted": sum(one for one, _ in pledged),
+                "refused": sum(one for _, one in pledged),
+                "took_s": took_s,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

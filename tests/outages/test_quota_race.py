@@ -60,6 +60,11 @@ def assert_no_limit_gives_way(*words: str, jobs: int) -> None:
         left = _race(cluster.url(), *words)
     assert left["worst_excess"] == 0
     assert left["jobs"] == jobs
+    # What commits at the submit was used up once, and is what the waiting add up to.
+    assert left["refused"] > 0
+    assert left["pledged_s"] == left["pledges_s"] == left["accepted"] * HOUR_S
+    assert left["pledged_s"] <= left["pledge_limit_s"]
+    assert left["accepted"] == left["pledge_waiting"]
     # Money is the tightest of the three, and it was really met: once no start more was paid for.
     assert left["limit_money"] - left["most_taken_money"] < HOUR_S * STEPS_PER_S
     assert left["committed_money"] == left["unsettled_money"]

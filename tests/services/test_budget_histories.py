@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect_right
+from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 
@@ -19,19 +20,27 @@ from scheduler.models import (
     Attempt,
     Budget,
     BudgetHold,
+    BudgetPledge,
     BudgetTrueUp,
+    CommitsAt,
     DeviceSegment,
+    Job,
     UsageEntry,
 )
 from scheduler.money import steps_per_s
 from scheduler.services.attempts import abandon_placements, locked_live_attempt
 from scheduler.services.books import true_up_budgets
+from scheduler.services.budgets.pledges import settle_pledges
 from scheduler.services.budgets.watching import watch_budgets
+from scheduler.services.changing.limits import set_time_limit
+from scheduler.services.errors import Conflict
+from scheduler.services.jobs import cancel_job
 from scheduler.services.placing import PlacedOn, Start, start_attempts
-from scheduler.services.sharing.budgets import set_budget
+from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from scheduler.services.sharing.committing import settle_budgets
 from scheduler.services.stopping import request_stop
-from scheduler.states import END_RULES, EndReason
+from scheduler.spec import SpecInvalid
+from scheduler.states import END_RULES, WAITING_JOB_STATES, EndReason, JobState
 from tests import scenes
 from tests.scenes import MODEL, NOON, TOKEN, at, submit
 
@@ -55,6 +64,7 @@ class History:
         self.now_s = 0
         self.cluster = scenes.build_cluster(root, nodes=2, gpus=3)
         self.is_money = bool(seed % 2)
+        self.commits_at = CommitsAt.START if seed % 3 else CommitsAt.SUBMIT
         self.limit = 12
         for owner, limit in ((None, 30), (team, self.limit), (project, 9)):
             self.give(owner, limit)
@@ -64,6 +74,7 @@ class History:
         set_budget(
             actor=self.root, owner=owner, **measure, valid_from=NOON - timedelta(days=2),
             valid_until=NOON + timedelta(days=200), now=at(self.now_s),
+            rules=BudgetRules(commits_at=self.commits_at if owner else CommitsAt.START),
         )  # fmt: skip
 
     def step(self) -> None:
@@ -84,6 +95,9 @@ class History:
         if self.asks.random() < 0.3:
             true_up_budgets(now=at(self.now_s))
             check_against_segments(self.is_money, self.now_s)
+        if self.commits_at == CommitsAt.SUBMIT:
+            self._wait()
+        settle_pledges(now=at(self.now_s))
         watch_budgets(now=at(self.now_s))
 
     def _start(self) -> None:
@@ -93,10 +107,28 @@ class History:
         if len(free) < gpus:
             return
         limit = f"{self.draws.randint(1, 120)}m"
-        job = submit(self.root, self.project, now=at(self.now_s), gpus_per_node=gpus,
-                     time_limit=limit)  # fmt: skip
+        try:
+            job = submit(self.root, self.project, now=at(self.now_s), gpus_per_node=gpus,
+                         time_limit=limit)  # fmt: skip
+        except SpecInvalid:
+            assert self.commits_at == CommitsAt.SUBMIT
+            return
         placed = PlacedOn(node.pk, 0, free[:gpus], 1, 16)
         start_attempts([Start(job.pk, (placed,))], lease_token=TOKEN, now=at(self.now_s))
+
+    def _wait(self) -> None:
+        """Submit one that waits, cancel one, change one's time limit, or hold and pledge anew."""
+        what, now = self.asks.random(), at(self.now_s)
+        waiting = list(Job.objects.filter(state__in=WAITING_JOB_STATES).order_by("pk"))
+        with suppress(SpecInvalid, Conflict):
+            if what < 0.5 or not waiting:
+                submit(self.root, self.project, now=now, gpus_per_node=self.asks.randint(0, 3),
+                       time_limit=f"{self.asks.randint(1, 120)}m")  # fmt: skip
+            elif what < 0.7:
+                cancel_job(actor=self.root, job=self.asks.choice(waiting), now=now)
+            elif what < 0.9:
+                job, seconds = self.asks.choice(waiting), self.asks.randint(60, 7200)
+                set_time_limit(actor=self.root, job=job, time_limit_s=seconds, now=now)
 
     def _end(self) -> None:
         live = list(Attempt.objects.filter(ended_at__isnull=True).values_list("pk", flat=True))
@@ -119,8 +151,14 @@ def check(history: History) -> None:
     for budget in Budget.objects.all():
         holds = list(BudgetHold.objects.filter(budget=budget))
         open_holds = [one for one in holds if one.settled_at is None]
-        assert budget.committed_s == sum(one.gpu_seconds for one in open_holds)
-        assert budget.committed_money == sum(one.money for one in open_holds)
+        pledges = list(BudgetPledge.objects.filter(budget=budget).select_related("job"))
+        kept: list[BudgetHold | BudgetPledge] = [*open_holds, *pledges]
+        assert budget.committed_s == sum(one.gpu_seconds for one in kept)
+        assert budget.committed_money == sum(one.money for one in kept)
+        assert all(one.job.state in WAITING_JOB_STATES for one in pledges)
+        if budget.commits_at == CommitsAt.SUBMIT:
+            line = Job.objects.filter(state=JobState.QUEUED, gpus_per_node__gt=0)
+            assert {one.job_id for one in pledges} >= set(line.values_list("pk", flat=True))
         moves = list(BudgetTrueUp.objects.filter(budget=budget))
         settled_s = sum(one.spent_s or 0 for one in holds)
         settled = sum(one.spent_money or 0 for one in holds) if budget.is_money else settled_s
