@@ -33,6 +33,7 @@ INVARIANTS: dict[str, str] = {
     "F11": "ledger/test_closing::test_closed_and_corrections_are_what_a_new_count_gives "
     "services/test_books::test_a_fact_learnt_later_is_a_correction_in_the_month_of_now",
     "F12": "ledger/test_golden_month::test_a_restated_price_posts_new_less_old_per_account "
+    "services/test_rate_cards::test_restating_a_card_posts_new_less_old_for_its_team_alone "
     "accounts/test_rates::test_the_past_is_priced_only_by_a_restatement_with_a_reason "
     "services/test_restating::test_what_is_shown_is_what_a_correction_posts",
     "F13": "selectors/test_reports::test_names_and_places_change_no_amount",

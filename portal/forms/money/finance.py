@@ -96,12 +96,15 @@ class PriceForm(forms.Form):
 
 
 class CardForm(forms.Form):
-    """A team's own rate card, without rates so far."""
+    """A team's own rate card, without rates so far. It stands beside a form with like fields."""
 
     team = forms.SlugField(label="Team", max_length=63)
     name = forms.CharField(label="Name", max_length=64)
     valid_from = _moment("From (UTC)", required=False, help_text="Empty: from its first price on.")
     valid_until = _moment("Until right before (UTC)", required=False, help_text="Empty: no end.")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"auto_id": "card_%s", **kwargs})
 
 
 class EndForm(forms.Form):

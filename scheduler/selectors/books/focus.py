@@ -38,6 +38,7 @@ from scheduler.ledger.rating import ChargeKind, UsageLine
 from scheduler.models import LedgerEntry, Period, PeriodClose, Placement, Pool, Statement
 from scheduler.models import UsageLine as StoredLine
 from scheduler.selectors.books.chain.chained import originals_of
+from scheduler.selectors.books.prices.listed import Listings, listings_of
 from scheduler.selectors.books.slugs.lines import in_pages
 
 # Lines whose racks are read together.
@@ -80,6 +81,7 @@ class _Books:
     booked: dict[tuple[str, str, str], Booked]
     invoices: dict[str, str]
     parts: dict[tuple[Origin, str], Allocation]
+    listings: Listings
 
 
 def focus_rows(
@@ -100,7 +102,8 @@ def _rows(row: Period, books: _Books, names: list[str]) -> Iterator[list[str]]:
     for line, owner in _lines(row, books):
         booked = books.booked[line.account, f"{line.flavour}:{line.kind}", line.rate_id]
         part = books.parts.get((origin_of(line), line.account))
-        yield cells(line_row(line, owner, booked, books.issuer, part), names)
+        cells_of = line_row(line, owner, booked, books.issuer, part)
+        yield cells(cells_of | books.listings.of(line), names)
     originals = originals_of(row)
     for stored in _entries(row).filter(lines=0):
         entry = _entry(stored)
@@ -156,6 +159,7 @@ def _load(row: Period, close: PeriodClose, issuer: str, version: str) -> _Books:
         booked=booked,
         invoices=invoices,
         parts=_parts(row),
+        listings=listings_of(month, as_of=close.closed_at),
     )
 
 
@@ -265,10 +269,7 @@ def _entry(row: LedgerEntry) -> Entry:
 
 
 def billing_period(viewer: User, period: str, *, issuer: str = "Trainyard") -> dict[str, str]:
-    """The side file's one row: when a closed month was made and last changed, and how it stands.
-
-    Raises what `focus_rows` does.
-    """
+    """The side file's one row: when a closed month was made and last changed, and how it stands."""
     row, close = _closed(viewer, period)
     first = PeriodClose.objects.filter(period=row).order_by("version").first() or close
     month = Month.parse(row.name)

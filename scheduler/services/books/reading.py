@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -23,12 +22,13 @@ from scheduler.ledger.entries import (
 )
 from scheduler.ledger.exact import EXACT, ZERO
 from scheduler.ledger.periods import Month
-from scheduler.ledger.rating import BORROWED, Held, Price, PriceList
+from scheduler.ledger.rating import BORROWED, Held, PriceList
 from scheduler.ledger.segments import ALLOCATED, Bucket, Segment
 from scheduler.ledger.shares import IdlePolicy
 from scheduler.ledger.tiers import Guarantee, Intervals, guaranteed_seconds, pieces
 from scheduler.models import Device, DeviceSegment, LedgerEntry, Period
 from scheduler.models.money.terms import Unreachable
+from scheduler.selectors.books.prices.rates import price_of
 from scheduler.selectors.books.terms import terms_of
 from scheduler.states import END_RULES, EndReason
 
@@ -41,28 +41,12 @@ def price_list(also: Rate | None = None) -> PriceList:
     """All approved prices of all cards, `also` one that is not approved; what begins or ends within
     a second does so with the next one. A query, and one for the tree where a team has a card."""
     rates = [*approved_rates(), *([] if also is None else [also])]
-    prices = [_price(rate) for rate in sorted(rates, key=lambda rate: (rate.valid_from, rate.pk))]
+    prices = [price_of(rate) for rate in sorted(rates, key=lambda rate: (rate.valid_from, rate.pk))]
     teams = every_team() if any(price.team for price in prices) else []
     ways: dict[int, tuple[str, ...]] = {}
     for pk, _, parent in teams:
         ways[pk] = (team_account(str(pk)), *ways.get(parent or 0, ()))
     return PriceList(prices, {way[0]: way for way in ways.values()})
-
-
-def _price(rate: Rate) -> Price:
-    until, card = rate.valid_until, rate.card
-    return Price(
-        id=str(rate.pk),
-        flavour=rate.device_model,
-        kind=rate.kind,
-        per_gpu_hour=rate.price_per_gpu_hour,
-        currency=rate.currency,
-        from_s=math.ceil(rate.valid_from.timestamp()),
-        until_s=None if until is None else math.ceil(until.timestamp()),
-        priority=rate.priority,
-        team=team_account(str(card.team_id)) if card and card.team_id else "",
-        card=str(card.pk) if card else "",
-    )
 
 
 def share_policies(month: Month, guarantees: Sequence[Guarantee]) -> dict[str, SharePolicy]:

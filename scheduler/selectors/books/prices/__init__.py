@@ -1,0 +1,1 @@
+"""Rates as the ledger and its exports count with them."""
