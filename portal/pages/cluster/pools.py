@@ -20,7 +20,7 @@ from scheduler.services.errors import Invalid
 from scheduler.services.sharing.policies import (
     clear_pool_policy,
     compare_policies,
-    policy_of_pool,
+    policy_under,
     set_pool_policy,
 )
 
@@ -33,9 +33,10 @@ def pool_detail(request: HttpRequest, name: str) -> HttpResponseBase:
     """With `?name=` and the other fields of a rule: what it would change, before it is saved."""
     viewer = viewer_of(request)
     pool = get_visible_pool(viewer, name)
-    policy, rules = policy_of_pool(pool), pool_rules_so_far(viewer, pool)
+    rules = pool_rules_so_far(viewer, pool)
     may_operate = can(viewer, "operate", None)
     own = rules[0] if rules and rules[0].ended_at is None else None
+    policy = policy_under(pool, own)
     is_asked = may_operate and "name" in request.GET
     form = PolicyForm(request.GET if is_asked else None, initial=_initial(policy, own))
     changes = []

@@ -40,6 +40,16 @@ def policy_of_pool(pool: Pool) -> Policy:
     return policy_in_force().of(pool.name)
 
 
+def policy_under(pool: Pool, own: PoolRule | None) -> Policy:
+    """The same where the pool's rule is known, None for none. One query."""
+    cluster = SchedulingRule.objects.first()
+    policy = _of_cluster(cluster)
+    if own is not None:
+        own.pool = pool
+        policy = replace(policy, pools=(_of_pool(policy, cluster, own),))
+    return policy.of(pool.name)
+
+
 def compare_policies(pool: Pool, wanted: Mapping[str, Any]) -> tuple[Policy, Policy]:
     """As it is for this pool, and as it would be under a rule of its own; two queries.
 
@@ -276,6 +286,7 @@ __all__ = [
     "policy_in_force",
     "policy_of_pool",
     "policy_source",
+    "policy_under",
     "set_policy",
     "set_pool_policy",
 ]
