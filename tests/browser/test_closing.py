@@ -11,6 +11,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from accounts.models import User
+from scheduler.models import Attempt
+from scheduler.states import EndReason
 from tests import factories, scenes
 from tests.browser.conftest import sign_in
 from tests.browser.keys import by_keys, press
@@ -85,6 +87,13 @@ def test_a_month_is_closed_corrected_and_its_statement_exported(books, open_as, 
     saved = tmp_path / "statement.csv"
     waiting.value.save_as(saved)
     assert "7.2" in saved.read_text("utf-8-sig")
+    # What is learnt after the close is put right in a month that is open.
+    Attempt.objects.update(end_reason=EndReason.NODE_LOST)
+    other.goto("/finance/periods/")
+    other.locator("summary", has_text="Correct or reopen").first.click()
+    other.get_by_label("What is corrected in 2026-09").fill("the node was lost")
+    other.get_by_role("button", name="Post corrections").first.click()
+    expect(other.get_by_text("2 corrections of 2026-09 are posted.")).to_be_visible()
     # On paper it is a tagged PDF, which the browser makes of the page: headings, tables, language.
     other.goto("/finance/statements/1/")
     pdf = other.pdf(tagged=True)
