@@ -35,7 +35,11 @@ def made(form: str, count: int) -> str:
             digest.update(block)
         return digest.hexdigest()
     with tempfile.TemporaryFile() as file:
-        write_workbook(COLUMNS, rows(count), file)
+        if form == "parquet":
+            parquet = pytest.importorskip("portal.reports.books.parquet", exc_type=ImportError)
+            parquet.write_parquet(COLUMNS, rows(count), file)
+        else:
+            write_workbook(COLUMNS, rows(count), file)
         file.seek(0)
         while block := file.read(64 * 1024):
             digest.update(block)
@@ -51,12 +55,16 @@ def peak(form: str, count: int) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("form", ["csv", "xlsx"])
-def test_ten_times_the_rows_take_no_more_memory(form):
+# Parquet holds groups of 10 000 rows, one being written and the next one.
+@pytest.mark.parametrize(
+    ("form", "few", "many"),
+    [("csv", FEW, MANY), ("xlsx", FEW, MANY), ("parquet", 20_000, 60_000)],
+)
+def test_more_rows_take_no_more_memory(form, few, many):
     made(form, 1)
-    assert peak(form, MANY) < peak(form, FEW) + MOST_MORE
+    assert peak(form, many) < peak(form, few) + MOST_MORE
 
 
-@pytest.mark.parametrize("form", ["csv", "xlsx"])
+@pytest.mark.parametrize("form", ["csv", "xlsx", "parquet"])
 def test_made_again_it_is_the_same_bytes(form):
     assert made(form, FEW) == made(form, FEW) != made(form, FEW + 1)
