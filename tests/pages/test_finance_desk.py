@@ -14,6 +14,7 @@ from accounts.services import propose_rate
 from scheduler.models import Adjustment, Budget, LedgerEntry, Period
 from scheduler.services.books import propose_adjustment
 from tests.factories import person
+from tests.scenes import build_cluster, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -193,6 +194,26 @@ def test_a_budget_is_set_changed_and_removed_as_it_was_seen(as_, root, team):
     assert client.post(f"/finance/budgets/{budget.pk}/remove/", {"version": "1"}).status_code == 409
     assert client.post(f"/finance/budgets/{budget.pk}/remove/", {"version": "2"}).status_code == 302
     assert not Budget.objects.exists()
+
+
+def test_a_budget_that_commits_at_the_submit_says_what_of_it_waits(as_, root, team, project):
+    build_cluster(root)
+    begin = timezone.now() - timedelta(days=1)
+    asked = {
+        "owner": "vision", "gpu_hours": "10", "valid_from": f"{begin:%Y-%m-%d} 00:00",
+        "valid_until": f"{begin + timedelta(days=30):%Y-%m-%d} 00:00", "enforcement": "reserve",
+        "commits_at": "submit", "grace_s": "300", "carry_percent": "0", "action": "notify",
+        "action_at": "80",
+    }  # fmt: skip
+    client = as_(root)
+    assert client.post("/finance/budgets/", asked).status_code == 302
+    submit(root, project, now=timezone.now(), time_limit="3h")
+    page = said(client.get("/finance/budgets/"))
+    assert "commits at the submit" in page
+    assert "3.00 of it waits" in page
+    bad = client.post("/finance/budgets/", {**asked, "enforcement": "warn", "version": "1"})
+    assert bad.status_code == 422
+    assert "Only a budget that reserves" in said(bad)
 
 
 def test_a_form_from_elsewhere_decides_nothing(root, project):
