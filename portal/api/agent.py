@@ -14,15 +14,14 @@ from typing import TypeVar
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from accounts.errors import DomainError
 from portal import limits
-from portal.api.errors import NO_ROOM
 from portal.api.holding import HeldNodes, give_back_connections
 from portal.doors import lanes
+from portal.outages import is_database_away, is_disk_full
 from scheduler import events
 from scheduler.hearing import moment
 from scheduler.models import Node
@@ -86,10 +85,10 @@ def _refuse(error: Exception) -> HttpResponse:
         return _answer(refusal, _STATUS_OF_CODE.get(error.code, error.status))
     if isinstance(error, RequestDataTooBig):
         return _answer(Refusal("too_large", "The message is larger than allowed."), 413)
-    if isinstance(error, (OperationalError, InterfaceError)):
+    if is_database_away(error):
         logger.warning("a node is told to try again: %s", error)
         return _answer(Refusal("unavailable", "The database is busy. Try again."), 503)
-    if isinstance(error, OSError) and error.errno in NO_ROOM:
+    if is_disk_full(error):
         logger.error("the disk below the stored files is full: %s", error)
         return _answer(Refusal("unavailable", "The server's disk is full. Try again."), 503)
     logger.error("a node's call failed", exc_info=error)

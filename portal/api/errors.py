@@ -9,14 +9,12 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
-from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions
@@ -24,13 +22,13 @@ from rest_framework.response import Response
 
 from accounts.errors import DomainError
 from portal.origins import request_id_of
+from portal.outages import is_database_away, is_disk_full
 from scheduler.spec import SpecInvalid
 
 logger = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
 # A full disk, a full quota of a file system, a disk that can only be read.
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
 class BadRequest(exceptions.APIException):
@@ -150,9 +148,9 @@ def _of_django(error: Exception) -> tuple[int, str, str]:
         return 413, "too_large", "The body is larger than this address accepts."
     if isinstance(error, SuspiciousOperation):
         return 400, "bad_request", "The request is malformed."
-    if isinstance(error, (OperationalError, InterfaceError)):
+    if is_database_away(error):
         return 503, "database_busy", "The database does not answer right now. Try again shortly."
-    if isinstance(error, OSError) and error.errno in NO_ROOM:
+    if is_disk_full(error):
         return 503, "disk_full", "The server's disk is full; nothing was changed. Tell an operator."
     return (
         500,

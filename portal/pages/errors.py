@@ -8,10 +8,11 @@ import uuid
 from collections.abc import Sequence
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import loader
+
+from portal.outages import is_database_away
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     reference = uuid.uuid4().hex[:12]
     logger.error("page %s failed, reference %s", request.path, reference)
     # Django calls this while it handles what the view raised.
-    is_away = isinstance(sys.exc_info()[1], (OperationalError, InterfaceError))
+    is_away = is_database_away(sys.exc_info()[1])
     status = 503 if is_away else 500
     html = loader.render_to_string(f"errors/{status}.html", {"reference": reference})
     return HttpResponse(html, status=status, headers={"Retry-After": "2"} if is_away else None)

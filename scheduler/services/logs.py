@@ -73,12 +73,22 @@ def log_folder(fence: int, rank: int) -> str:
 
 
 def _refuse_other_bytes(placement: Placement, offset: int, again: bytes, now: datetime) -> None:
-    """Bytes that are stored already must be the same; compared by the pieces that lie within."""
+    """Bytes that are stored already must be the same: whole pieces by their digests, parts of the
+    first and the last one as they are stored."""
     end = offset + len(again)
-    pieces = placement.log_chunks.filter(offset__gte=offset, offset__lt=end) if again else ()
+    pieces = list(placement.log_chunks.filter(offset__gte=offset, offset__lt=end)) if again else []
+    if again and (not pieces or pieces[0].offset > offset):
+        pieces[:0] = placement.log_chunks.filter(offset__lt=offset).order_by("-offset")[:1]
     for piece in pieces:
-        part = again[piece.offset - offset :][: piece.size]
-        if len(part) < piece.size or hashlib.sha256(part).hexdigest() == piece.digest:
+        begin = max(piece.offset, offset)
+        part = again[begin - offset : piece.offset + piece.size - offset]
+        if len(part) == piece.size:
+            is_same = hashlib.sha256(part).hexdigest() == piece.digest
+        else:
+            with default_storage.open(piece.path) as stored:
+                stored.seek(begin - piece.offset)
+                is_same = stored.read(len(part)) == part
+        if is_same:
             continue
         logger.error(
             "node %s sent other bytes for attempt %d, rank %d, from %d on than before",

@@ -20,7 +20,7 @@ from scheduler.services.holding.moves import reconsider
 from scheduler.services.rows.reading import AskedOnce
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.clock import CLOCK
-from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState
+from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState, Trouble
 
 _HEARD = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
 # The supervisor on the node keeps the time limit; this is for the case that it cannot.
@@ -179,6 +179,8 @@ def quarantine_unstoppable(*, now: datetime) -> int:
                 now=now,
                 kind="node_quarantined",
                 reason=f"it was asked to stop job #{attempt.job_id} and does not",
+                # Kept over a silence, from which a node without a trouble returns by itself.
+                trouble=Trouble.DOES_NOT_STOP,
             )
     return count
 

@@ -20,6 +20,7 @@ class Trouble(StrEnum):
     CLOCK_SKEW = "clock_skew"
     WEAK_ISOLATION = "weak_isolation"
     COPIED = "copied"
+    DOES_NOT_STOP = "does_not_stop"
     OTHER = "other"
 
 
@@ -84,6 +85,12 @@ TROUBLE_RULES: Mapping[Trouble, TroubleRule] = {
         True,
         "Stop the copy and remove its state folder, then resume the node; if unsure which is the "
         "copy, retire the node and enrol both anew.",
+    ),
+    Trouble.DOES_NOT_STOP: TroubleRule(
+        "it was asked to stop a job and does not",
+        False,
+        True,
+        "See what the job's processes hang in, end them or reboot the node, then resume it.",
     ),
     Trouble.OTHER: TroubleRule(
         "something is wrong", False, False, "The agent is newer than this server; read its log."

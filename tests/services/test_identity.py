@@ -68,3 +68,33 @@ def test_a_machine_that_was_started_again_is_taken_up_once_the_lease_is_over(clu
     sync(node, boot_id=COPY, now=over, sent_at=over.timestamp())
     node.refresh_from_db()
     assert (node.boot_id, node.rival, node.state) == (COPY, None, NodeState.READY)
+
+
+def _speaks(node: Node, agent: str, second: float, sent: float | None = None) -> str:
+    moment = at(second if sent is None else sent).timestamp()
+    sync(node, agent_id=agent, now=at(second), sent_at=moment)
+    return _state(node)[1]
+
+
+def test_two_agents_of_one_boot_that_speak_in_turn_are_two(cluster, root):
+    node = cluster.node(1)
+    assert [_speaks(node, who, s) for who, s in (("old", 0), ("new", 5))] == ["", ""]
+    # A late call of the old one, from before the new one began, and what follows it.
+    assert _speaks(node, "old", 6, sent=4) == ""
+    assert _speaks(node, "new", 7) == ""
+    assert _speaks(node, "old", 12) == "copied"
+    assert node.state == NodeState.QUARANTINED and "of one boot" in node.state_reason
+    with pytest.raises(Conflict) as refused:
+        _speaks(node, "new", 13)
+    assert refused.value.code == "node_identity_conflict"
+    assert _speaks(node, "old", 14) == "copied", "and goes on to report"
+    resume_node(actor=root, node=node, now=at(20))
+    assert _speaks(node, "old", 21) == "" and node.rival is None
+
+
+def test_an_agent_that_is_started_again_and_again_is_one(cluster):
+    node = cluster.node(1)
+    assert {_speaks(node, f"start-{n}", 3.0 * n) for n in range(6)} == {""}
+    # Another machine is still told from it.
+    assert _refused(node, at(20)) == "node_identity_in_use"
+    assert node.rival["boot_id"] == COPY

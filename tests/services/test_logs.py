@@ -78,7 +78,9 @@ def test_other_bytes_for_what_is_stored_are_refused_and_told(stream):
     """B79."""
     _append(stream, 0, b"one\n")
     _append(stream, 4, b"two\n")
-    for offset, body in ((0, b"two\n"), (4, b"one\nmore"), (0, b"one\ntwx\n")):
+    others = (b"two\n", 0), (b"one\nmore", 4), (b"one\ntwx\n", 0)
+    in_part = (b"XX", 2), (b"onX", 0), (b"e\ntwX", 2), (b"XX\nmore", 5)
+    for body, offset in (*others, *in_part):
         with pytest.raises(Conflict) as caught:
             _append(stream, offset, body)
         assert caught.value.code == "log_conflict"

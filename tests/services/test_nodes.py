@@ -19,7 +19,7 @@ from scheduler.services.nodes import (
     resume_node,
     retire_node,
 )
-from scheduler.states import EndReason, NodeState
+from scheduler.states import EndReason, NodeState, Trouble
 from tests import scenes
 from tests.scenes import NOON, at, ended, enrol_request, running, start, submit, sync
 
@@ -219,7 +219,7 @@ def test_a_node_that_comes_and_goes_is_not_waited_for_for_ever(cluster, alice, p
     assert reaping.revoke_unaccepted(now=at(late)) == 1
 
 
-def test_a_node_that_does_not_stop_gets_no_more_work(cluster, alice, project):
+def test_a_node_that_does_not_stop_gets_no_more_work(cluster, root, alice, project):
     attempt = start(submit(alice, project), cluster.node(1))
     deadline = load_conf().start_deadline_s
     reaping.revoke_unaccepted(now=at(deadline + 1))
@@ -230,6 +230,15 @@ def test_a_node_that_does_not_stop_gets_no_more_work(cluster, alice, project):
     assert reaping.quarantine_unstoppable(now=at(late + 1)) == 0
     node = Node.objects.get(pk=cluster.node(1).pk)
     assert node.state == NodeState.QUARANTINED and "does not" in node.state_reason
+    # A silence, as of an agent that is started anew, does not bring it back: an operator does.
+    sync(cluster.node(2), now=at(late + 2))
+    reaping.mark_silent(now=at(late + 100))
+    sync(node, now=at(late + 101))
+    node.refresh_from_db()
+    assert (node.state, node.trouble) == (NodeState.QUARANTINED, Trouble.DOES_NOT_STOP)
+    resume_node(actor=root, node=node, now=at(late + 102))
+    node.refresh_from_db()
+    assert (node.state, node.trouble) == (NodeState.READY, "")
 
 
 def test_a_log_that_never_comes_does_not_keep_a_job_from_ending(cluster, alice, project):

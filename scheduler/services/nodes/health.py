@@ -39,7 +39,12 @@ CLOCK_OFF_S, CLOCK_FINE_S = 60.0, 30.0
 # Nodes know nothing of slots: what is wrong with a card is wrong with them.
 _TOLD_OF = Q(slot__isnull=True)
 # Found out by the server, so the node's own word does not end them.
-_JUDGED_HERE = (Trouble.CLOCK_SKEW, Trouble.WEAK_ISOLATION, Trouble.COPIED)
+_JUDGED_HERE = (
+    Trouble.CLOCK_SKEW,
+    Trouble.WEAK_ISOLATION,
+    Trouble.COPIED,
+    Trouble.DOES_NOT_STOP,
+)
 _OFFERED = (DeviceHealth.HEALTHY, DeviceHealth.SUSPECT)
 
 

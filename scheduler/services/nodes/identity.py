@@ -5,11 +5,18 @@ thing: of the machine that was started again nothing more is heard. So a new boo
 while the known one was heard within its lease, and taken up after that. If the known machine
 speaks again meanwhile, there are two. The newcomer is then refused for good, the node quarantined
 until an operator resumes it; what runs there goes on and is reported.
+
+A copy on the same host, in another container or from a snapshot of a running machine, has the same
+boot id. Agents name themselves anew at each start: of one that was started again nothing more is
+heard, so two that speak in turn are two.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
+
+from django.db.models import Q
 
 from scheduler.conf import load_conf
 from scheduler.models import Node
@@ -29,20 +36,19 @@ def admit_machine(node: Node, request: SyncRequest, *, now: datetime) -> None:
 
     Raises Conflict: `node_identity_in_use`, to be tried again, or `node_identity_conflict`, final.
     """
-    boot = request.boot_id[:64]
+    boot, rival = request.boot_id[:64], node.rival or {}
+    if rival.get("is_copy") and rival.get("agent_id") == request.agent_id[:64]:
+        raise _conflict(node)
     if boot == node.boot_id or not node.boot_id or node.last_seen_at is None:
         return
-    if (node.rival or {}).get("is_copy"):
-        raise Conflict(
-            f"Another machine is node {node.name}. Remove this copy's state folder and enrol it "
-            "under a name of its own.",
-            code="node_identity_conflict",
-        )
+    if rival.get("is_copy"):
+        raise _conflict(node)
     if now - node.last_seen_at < load_conf().node_lease:
         # What was under way while the known machine spoke is an old call of an earlier start.
         if request.sent_at > node.last_seen_at.timestamp() + node.clock_skew_s:
             rival = {"boot_id": boot, "sent_at": request.sent_at, "is_copy": False}
-            Node.objects.filter(pk=node.pk, rival__isnull=True).update(rival=rival)
+            free = Q(rival__isnull=True) | Q(rival__has_key="agent_id")
+            Node.objects.filter(free, pk=node.pk).update(rival=rival)
         raise Conflict(
             f"Node {node.name} was heard from another machine, or before its last start, within "
             "the lease; trying again until that is over.",
@@ -53,15 +59,51 @@ def admit_machine(node: Node, request: SyncRequest, *, now: datetime) -> None:
 def judge_identity(node: Node, request: SyncRequest, *, now: datetime) -> None:
     """The machine that was admitted speaks: is the other one that spoke alive beside it?"""
     rival = node.rival
-    if rival is None or rival["is_copy"]:
+    if rival is not None and rival["is_copy"]:
+        return
+    if request.boot_id[:64] == node.boot_id and (rival is None or "agent_id" in rival):
+        _judge_agents(node, rival, request, now)
+        return
+    if rival is None:
         return
     if request.boot_id[:64] != node.boot_id:
         # Nothing was heard of the other for a whole lease: a start, not a copy.
         Node.objects.filter(pk=node.pk).update(rival=None)
     elif request.sent_at > rival["sent_at"] + _LATER_S:
-        Node.objects.filter(pk=node.pk).update(rival={**rival, "is_copy": True})
         detail = f"boots {node.boot_id[:8]} and {rival['boot_id'][:8]}"
-        if node.state == NodeState.READY:
-            quarantine_node(node, Trouble.COPIED, detail, now)
-        else:
-            transitions.record_node_event(node, "identity_copied", now=now, detail=detail)
+        _note_copy(node, rival, detail, now)
+
+
+def _judge_agents(
+    node: Node, replaced: dict[str, Any] | None, request: SyncRequest, now: datetime
+) -> None:
+    """Two agents of one boot: the one that was replaced speaks again, later than the other began.
+
+    A call of it that was on its way since before was sent earlier.
+    """
+    agent = request.agent_id[:64]
+    if not node.agent_id or agent == node.agent_id:
+        return
+    if replaced is None or replaced["agent_id"] != agent:
+        note = {"agent_id": node.agent_id, "sent_at": request.sent_at, "is_copy": False}
+        Node.objects.filter(pk=node.pk).update(rival=note)
+    elif request.sent_at > replaced["sent_at"] + _LATER_S:
+        detail = f"agents {agent[:8]} and {node.agent_id[:8]} of one boot"
+        _note_copy(node, {**replaced, "agent_id": node.agent_id}, detail, now)
+
+
+def _note_copy(node: Node, rival: dict[str, Any], detail: str, now: datetime) -> None:
+    Node.objects.filter(pk=node.pk).update(rival={**rival, "is_copy": True})
+    if node.state == NodeState.READY:
+        quarantine_node(node, Trouble.COPIED, detail, now)
+    else:
+        transitions.record_node_event(node, "identity_copied", now=now, detail=detail)
+
+
+def _conflict(node: Node) -> Conflict:
+    return Conflict(
+        f"Two machines spoke as node {node.name}. If this is the copy, remove its state folder and "
+        "enrol it under a name of its own; if it is the right one, have an operator resume the "
+        "node, then start this agent again.",
+        code="node_identity_conflict",
+    )
