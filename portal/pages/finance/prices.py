@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
@@ -9,7 +10,7 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from accounts.errors import Forbidden, Invalid
-from accounts.models import Rate, RateCard, RateDecision, User
+from accounts.models import RateCard, RateDecision, User
 from accounts.permissions import can
 from accounts.selectors.rates import (
     current_rates,
@@ -146,22 +147,23 @@ def card_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     return decide(request, done, _show, "finance:prices")
 
 
-def _form(viewer: User, data: Any = None) -> PriceForm:
+def _form(viewer: User, data: Any = None, *, cards: Sequence[RateCard] | None = None) -> PriceForm:
     models = models_to_price(viewer)
-    open_ones = (RateDecision.DRAFT, RateDecision.APPROVED)
-    cards = rate_cards(viewer).filter(team__isnull=False, decision__in=open_ones)
+    open_ones = [
+        (card.pk, f"{card.team}: {card.name}")
+        for card in (_cards(viewer) if cards is None else cards)
+        if card.decision in (RateDecision.DRAFT, RateDecision.APPROVED)
+    ]
     return PriceForm(
         data,
         models=[(model, device_short_name(model)) for model in models],
-        cards=[(card.pk, f"{card.team}: {card.name}") for card in cards],
+        cards=open_ones,
     )
 
 
-def _cards(viewer: User) -> list[tuple[RateCard, list[Rate]]]:
-    """Cards of teams that are not declined, with their prices."""
-    cards = [one for one in rate_cards(viewer).exclude(decision=RateDecision.DECLINED) if one.team]
-    rates = rates_of_cards(viewer, cards)
-    return [(card, rates[card.pk]) for card in cards]
+def _cards(viewer: User) -> list[RateCard]:
+    """Cards of teams that are not declined."""
+    return [one for one in rate_cards(viewer).exclude(decision=RateDecision.DECLINED) if one.team]
 
 
 def _show(
@@ -174,14 +176,16 @@ def _show(
     viewer, now = viewer_of(request), timezone.now()
     proposed = list(proposed_rates(viewer))
     previews = price_previews(viewer, proposed)
+    cards = _cards(viewer)
+    rates = rates_of_cards(viewer, cards)
     context = {
         "current": current_rates(now=now),
         "proposed": [(rate, previews.get(rate.pk)) for rate in proposed],
         "history": rate_history(viewer),
         "may_act": can(viewer, "keep_books", None),
         "me": viewer.pk,
-        "cards": _cards(viewer),
-        "form": form or _form(viewer),
+        "cards": [(card, rates[card.pk]) for card in cards],
+        "form": form or _form(viewer, cards=cards),
         "card_form": card_form or CardForm(),
         "currency": load_conf().currency,
         "now": now,
