@@ -202,8 +202,7 @@ def test_a_budget_that_commits_at_the_submit_says_what_of_it_waits(as_, root, te
     asked = {
         "owner": "vision", "gpu_hours": "10", "valid_from": f"{begin:%Y-%m-%d} 00:00",
         "valid_until": f"{begin + timedelta(days=30):%Y-%m-%d} 00:00", "enforcement": "reserve",
-        "commits_at": "submit", "grace_s": "300", "carry_percent": "0", "action": "notify",
-        "action_at": "80",
+        "grace_s": "300", "carry_percent": "0", "action": "notify", "action_at": "80",
     }  # fmt: skip
     client = as_(root)
     assert client.post("/finance/budgets/", asked).status_code == 302
@@ -211,9 +210,12 @@ def test_a_budget_that_commits_at_the_submit_says_what_of_it_waits(as_, root, te
     page = said(client.get("/finance/budgets/"))
     assert "commits at the submit" in page
     assert "3.00 of it waits" in page
-    bad = client.post("/finance/budgets/", {**asked, "enforcement": "warn", "version": "1"})
+    warns = {**asked, "enforcement": "warn", "version": "1"}
+    bad = client.post("/finance/budgets/", {**warns, "commits_at": "submit"})
     assert bad.status_code == 422
     assert "Only a budget that reserves" in said(bad)
+    assert client.post("/finance/budgets/", warns).status_code == 302
+    assert Budget.objects.get().commits_at == "start"
 
 
 def test_a_form_from_elsewhere_decides_nothing(root, project):

@@ -12,6 +12,7 @@ from django import forms
 
 from accounts.models import RateKind
 from scheduler.models import AlertAction, CommitsAt, Enforcement, Renewal, Threshold
+from scheduler.services.sharing.keeping.rules import usual_commit
 
 _NUMBER = {"invalid": "Write a number with a point for decimals, such as 1250.50."}
 _MOMENT = {"invalid": "Write a date and time such as 2026-12-01 00:00; it is taken as UTC."}
@@ -128,10 +129,9 @@ class BudgetForm(forms.Form):
     )
     commits_at = forms.ChoiceField(
         label="It commits a job's worst case",
-        choices=CommitsAt.choices,
-        initial=CommitsAt.START,
+        choices=[("", "At the submit if it reserves"), *CommitsAt.choices],
         required=False,
-        help_text="At the submit only if it reserves. Choose the start where queues are long.",
+        help_text="Choose the start where queues are longer than what is left.",
     )
     grace_s = forms.IntegerField(label="Grace before a stop (s)", initial=600)
     carry_percent = forms.IntegerField(label="Carried over (% of what is left)", initial=0)
@@ -143,8 +143,9 @@ class BudgetForm(forms.Form):
     version = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     def clean_commits_at(self) -> str:
-        """The start, where nobody chose."""
-        return self.cleaned_data["commits_at"] or CommitsAt.START
+        """What is usual, where nobody chose."""
+        chosen: str = self.cleaned_data["commits_at"]
+        return chosen or usual_commit(self.cleaned_data.get("enforcement", ""))
 
     def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

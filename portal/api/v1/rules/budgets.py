@@ -12,10 +12,11 @@ from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
-from scheduler.models import AlertAction, CommitsAt, Enforcement, Threshold
+from scheduler.models import AlertAction, Enforcement, Threshold
 from scheduler.selectors import sharing as select
 from scheduler.selectors.sharing.budgets import BudgetView, budget_views
 from scheduler.services.sharing.budgets import BudgetRules, remove_budget, set_budget
+from scheduler.services.sharing.keeping.rules import usual_commit
 
 _SUM: dict[str, Any] = {"max_digits": 30, "decimal_places": 10}
 
@@ -72,7 +73,8 @@ class Budgets(serializers.Serializer[Any]):
 class BudgetBody(serializers.Serializer[Any]):
     """GPU-hours or an amount of money for a period; replaces the budget of just this period.
 
-    `version`: of the budget you read, 0 for none; another one meanwhile is a 409.
+    `commits_at`: left out, the submit if it reserves. `version`: of the budget you read, 0 for
+    none; another one meanwhile is a 409.
     """
 
     owner = serializers.CharField(max_length=130, allow_blank=True)
@@ -83,7 +85,7 @@ class BudgetBody(serializers.Serializer[Any]):
     valid_from = serializers.DateTimeField()
     valid_until = serializers.DateTimeField()
     enforcement = serializers.CharField(max_length=16, required=False, default=Enforcement.RESERVE)
-    commits_at = serializers.CharField(max_length=16, required=False, default=CommitsAt.START)
+    commits_at = serializers.CharField(max_length=16, required=False, allow_blank=True, default="")
     grace_s = serializers.IntegerField(required=False, default=600)
     carry_percent = serializers.IntegerField(required=False, default=0)
     renewal = serializers.CharField(max_length=16, required=False, allow_blank=True, default="")
@@ -116,6 +118,7 @@ class BudgetList(ApiView):
     def post(self, request: Request) -> Response:
         sent, actor = body_of(request, BudgetBody), viewer_of(request)
         sent["owner"] = select.get_visible_owner(actor, sent["owner"])
+        sent["commits_at"] = sent["commits_at"] or usual_commit(sent["enforcement"])
         rules = BudgetRules(**{name: sent.pop(name) for name in BudgetRules.__dataclass_fields__})
         budget = set_budget(actor=actor, rules=rules, **sent)
         (view,) = budget_views(actor, now=timezone.now(), only=[budget.pk])

@@ -40,6 +40,12 @@ class BudgetRules:
     action_at: str = Threshold.ALL
 
 
+def usual_commit(enforcement: str) -> str:
+    """When a budget commits where nobody chose: people hear at the submit that there is too little,
+    if it reserves at all."""
+    return CommitsAt.SUBMIT if enforcement == Enforcement.RESERVE else CommitsAt.START
+
+
 def check_rules(rules: BudgetRules, period: Mapping[str, datetime]) -> None:
     """Raises Invalid for what does not go together, or not with this period."""
     for field, word, known in (
