@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from django.db.models import Sum
 
+from accounts.models import Rate
 from accounts.services import set_rate
 from scheduler.loop.cycle import Scheduler
 from scheduler.models import Attempt, Budget, BudgetHold, BudgetPledge, Job, SchedulerLease
@@ -124,7 +125,48 @@ class TestSubmit:
         assert own.committed == hold.money == own.limit
         assert not BudgetPledge.objects.exists()
 
-    def test_without_such_a_budget_a_submit_costs_one_statement(
+    def test_the_scheduler_starts_what_was_pledged_at_a_lower_price(
+        self, cluster, budget, root, alice, project
+    ):
+        own = budget(amount=Decimal("7.20"))
+        jobs = [submit(alice, project, time_limit="1h") for _ in range(2)]
+        Rate.objects.update(price_per_gpu_hour=Decimal(9))
+        SchedulerLease.objects.all().delete()
+        scheduler = Scheduler(holder="test")
+        scheduler.run_cycle(at(1))
+        own.refresh_from_db()
+        assert Attempt.objects.filter(job__in=jobs).count() == 2
+        assert own.committed == own.limit
+
+    def test_a_pledge_is_honoured_without_any_price(self, cluster, budget, alice, project):
+        own = budget(amount=Decimal("3.60"))
+        job = submit(alice, project, time_limit="1h")
+        Rate.objects.all().delete()
+        start(job, cluster.node(1), now=at(10))
+        own.refresh_from_db()
+        assert own.committed == own.limit
+
+    def test_what_is_kept_for_a_job_that_does_not_wait_is_given_back(
+        self, cluster, budget, alice, project
+    ):
+        own = budget(2)
+        job = submit(alice, project, time_limit="2h")
+        # As if its end had given nothing back.
+        Job.objects.filter(pk=job.pk).update(state="cancelled")
+        assert settle_pledges(now=at(1)) == 1
+        assert hours(own) == 0
+
+    def test_more_than_can_be_counted_is_refused(self, cluster, budget, alice, project):
+        budget(amount=Decimal("7.20"))
+        Rate.objects.update(price_per_gpu_hour=Decimal(99_999_999))
+        with pytest.raises(SpecInvalid, match=r"has 7\.20 EUR left"):
+            submit_job(
+                actor=alice,
+                spec=parse_spec(document(project, array="0-9999", time_limit="30d")),
+                now=at(0),
+            )
+
+    def test_without_such_a_budget_a_submit_costs_no_statement(
         self, cluster, budget, alice, project, django_assert_max_num_queries
     ):
         budget(8, commits_at="start")
@@ -137,7 +179,7 @@ class TestSubmit:
         specs = [parse_spec(document(project, name=f"n{row}")) for row in range(5)]
         with django_assert_max_num_queries(60) as five:
             submit_jobs(actor=alice, specs=specs, now=at(0))
-        assert len(one) <= len(plain) + 3
+        assert len(one) <= len(plain) + 2
         assert len(five) == len(one)
 
     def test_only_a_budget_that_reserves_commits_at_the_submit(self, budget):

@@ -13,12 +13,11 @@ from accounts.selectors import every_project, every_team
 from scheduler.conf import load_conf
 from scheduler.engine.snapshot import NONE, Accounts, Ints, Limits, floats, ints
 from scheduler.loop.loading.columns import looked_up
-from scheduler.models import Account, AlertAction, Budget, Enforcement, Quota
+from scheduler.models import Account, AlertAction, Budget, CommitsAt, Enforcement, Quota
 from scheduler.money import STEPS
 from scheduler.services.sharing.alerts import alerted
 from scheduler.services.sharing.committing import in_force
 from scheduler.services.sharing.effective import effective_of
-from scheduler.services.sharing.keeping.pledging import pledged_sums
 from scheduler.services.sharing.past_use import decayed_use
 from scheduler.services.sharing.prices import dearest_of_all
 from scheduler.services.sharing.tree import ROOT_KEY
@@ -108,9 +107,8 @@ def _with_rules(
             most_gpus[row] = NONE if gpus is None else gpus
             most_running[row] = NONE if running is None else running
     budgets = list(in_force(now).select_related("account")) if rules else []
-    pledged = pledged_sums(budgets)
     for budget in budgets:
-        row, left = row_of.get(budget.account.key), _left(budget, pledged.get(budget.pk, 0))
+        row, left = row_of.get(budget.account.key), _left(budget)
         if row is None or left is None:
             continue
         column = left_money if budget.is_money else left_s
@@ -127,13 +125,16 @@ def _with_rules(
     return accounts, bool(rules)
 
 
-def _left(budget: Budget, pledged: int) -> int | None:
+def _left(budget: Budget) -> int | None:
     """In its own measure; None for one that keeps nobody from starting.
 
-    What waiting jobs have pledged is there for their starts, and nobody waits in line without.
+    Of one that commits at the submit whoever waits in line has pledged what the start takes, at the
+    price of the submit: asked again at today's, a job could wait for what it has.
     """
+    if budget.commits_at == CommitsAt.SUBMIT:
+        return None
     if budget.enforcement == Enforcement.RESERVE:
-        return budget.limit - budget.committed - budget.spent + pledged
+        return budget.limit - budget.committed - budget.spent
     if budget.enforcement == Enforcement.HARD_STOP and budget.spent_out_at is not None:
         return 0
     return None

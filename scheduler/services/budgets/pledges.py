@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from scheduler.models import Account, Budget, BudgetPledge, Job
 from scheduler.selectors.sharing.reach import below
@@ -21,7 +21,7 @@ from scheduler.services.holding.obstacles import obstacles_of
 from scheduler.services.sharing.keeping.pledging import (
     PledgeRefused,
     Worst,
-    give_back_of,
+    give_back_rows,
     left_of,
     pledge,
     pledging,
@@ -35,18 +35,19 @@ MOST = 1000
 def settle_pledges(*, now: datetime) -> int:
     """Let waiting jobs pledge what budgets in force want, in the order of their submit.
 
-    1. What budgets keep that are over, or commit at the submit no more, is given back.
+    1. What budgets keep that are over, or commit at the submit no more, is given back, and whatever
+       is kept for jobs that do not wait.
     2. A job that can pledge all it lacks does; one in the line that cannot is held.
     3. Who was held for it and lacks nothing any more goes on.
 
     Returns how much was done; three queries if there is nothing to do.
     """
     budgets = list(pledging(now))
-    stale = BudgetPledge.objects.exclude(budget__in=budgets).order_by().values_list("budget")
+    stale = ~Q(budget__in=budgets) | ~Q(job__state__in=WAITING_JOB_STATES)
     done = 0
-    if over := [pk for (pk,) in stale.distinct()]:
+    if over := list(BudgetPledge.objects.filter(stale).order_by().values_list("pk", flat=True)):
         with transaction.atomic():
-            done += give_back_of(over)
+            done += give_back_rows(over)
     lacking: dict[int, tuple[Job, list[Budget]]] = {}
     for budget in budgets:
         for job in _unpledged(budget).order_by("submitted_at", "pk")[:MOST]:
@@ -82,11 +83,13 @@ def _settle(
         with transaction.atomic():
             if (locked := _locked(job)) is None:
                 return 0
-            made = pledge([locked], now=now, budgets=missing, worst=worst)
+            has = set(locked.budget_pledges.values_list("budget_id", flat=True))
+            lacks = [budget for budget in missing if budget.pk not in has]
+            made = pledge([locked], now=now, budgets=lacks, worst=worst)
     except PledgeRefused as refused:
         return _hold(job, refused, now) if job.state == JobState.QUEUED else 0
     for one in made:
-        left[one.budget_id] -= one.money or one.gpu_seconds
+        left[one.budget_id] -= one.money if one.budget.is_money else one.gpu_seconds
     return 1
 
 

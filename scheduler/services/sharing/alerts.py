@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
-from django.db.models import F
+from django.db.models import Case, Exists, F, OuterRef, Q, When
 
 from accounts.models import Project
-from scheduler.models import AlertAction, Budget, BudgetAlert
+from scheduler.models import AlertAction, Budget, BudgetAlert, CommitsAt, Enforcement
+from scheduler.services.sharing.committing import in_force
 from scheduler.services.sharing.tree import line_of, whose_account
 from scheduler.spec import SpecInvalid, SpecProblem
 
@@ -24,9 +26,24 @@ def alerted(action: AlertAction, now: datetime) -> dict[str, Budget]:
     return {alert.budget.account.key: alert.budget for alert in alerts}
 
 
-def refuse_blocked(project: Project, now: datetime) -> None:
-    """Raises SpecInvalid if a budget on the way to the root lets nobody submit any more."""
-    blocked = alerted(AlertAction.BLOCK_SUBMITS, now)
+def asked_at_submit(now: datetime) -> tuple[Budget, ...]:
+    """Budgets in force that a submit has to look at, from the root down, with their accounts: those
+    that commit then, and (`is_blocked`) those whose alert refuses it. One query."""
+    fired = BudgetAlert.objects.filter(
+        budget=OuterRef("pk"),
+        version=OuterRef("version"),
+        threshold=OuterRef("action_at"),
+    )
+    blocks = Q(action=AlertAction.BLOCK_SUBMITS) & Exists(fired)
+    budgets = in_force(now).annotate(is_blocked=Case(When(blocks, then=True), default=False))
+    commits = Q(commits_at=CommitsAt.SUBMIT, enforcement=Enforcement.RESERVE)
+    asked = budgets.filter(commits | Q(is_blocked=True))
+    return tuple(asked.select_related("account__team", "account__project"))
+
+
+def refuse_blocked(project: Project, budgets: Iterable[Budget]) -> None:
+    """Raises SpecInvalid if one of `asked_at_submit` above the project lets nobody submit."""
+    blocked = {one.account.key: one for one in budgets if getattr(one, "is_blocked", False)}
     for key in sorted(line_of(project) & blocked.keys() if blocked else ()):
         budget = blocked[key]
         whose = whose_account(budget.account, project) or "all teams"

@@ -8,7 +8,7 @@ the transaction that ends the attempt.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -32,6 +32,9 @@ from scheduler.services.rows.reading import BuiltOnce
 from scheduler.services.sharing.prices import dearest_steps
 from scheduler.services.sharing.tree import below
 from scheduler.states import LIVE_ATTEMPT_STATES
+
+# A sum of two still fits into what the databases count in.
+_MOST = 2**61
 
 
 class BudgetReached(RuntimeError):
@@ -81,8 +84,7 @@ def commit_budgets(
             continue
         credits = [pledged.get((one.attempt.job_id, budget.pk)) for one in mine]
         money = [
-            _at_most(credit, one, _money(one, budget, steps))
-            for one, credit in zip(mine, credits, strict=True)
+            _money_of(one, credit, budget, steps) for one, credit in zip(mine, credits, strict=True)
         ]
         known = [credit for credit in credits if credit is not None]
         more_s = sum(one.gpu_seconds for one in mine) - sum(one.gpu_seconds for one in known)
@@ -101,21 +103,38 @@ def commit_budgets(
 def _pledged(
     budgets: Sequence[Budget], cases: Sequence[WorstCase]
 ) -> dict[tuple[int, int], BudgetPledge]:
-    """By job and budget id; no query where no budget commits at the submit."""
+    """By job and budget id; no query where no budget commits at the submit.
+
+    Budgets are locked before pledges, from the root down, here as wherever pledges change.
+    """
     asked = [budget.pk for budget in budgets if budget.commits_at == CommitsAt.SUBMIT]
     if not asked:
         return {}
+    lock_budgets([budget.pk for budget in budgets])
     jobs = [one.attempt.job_id for one in cases if one.gpu_seconds]
     rows = BudgetPledge.objects.select_for_update().filter(budget__in=asked, job__in=jobs)
     return {(one.job_id, one.budget_id): one for one in rows}
 
 
-def _at_most(pledge: BudgetPledge | None, case: WorstCase, money: int) -> int:
-    """Who takes no more GPU-seconds than were pledged pays no more than that: the price counts that
-    was known at the submit."""
+def lock_budgets(budgets: Iterable[int]) -> None:
+    """Lock the rows of these budgets (ids), from the root down."""
+    rows = Budget.objects.select_for_update(of=("self",)).filter(pk__in=list(budgets))
+    list(rows.only("pk").order_by("account__depth", "pk"))
+
+
+def _money_of(
+    case: WorstCase,
+    pledge: BudgetPledge | None,
+    budget: Budget,
+    steps: Mapping[tuple[int, int], int | None],
+) -> int:
+    """Steps of money; who takes no more GPU-seconds than were pledged pays no more than that: the
+    price counts that was known at the submit."""
     if pledge is None or case.gpu_seconds > pledge.gpu_seconds:
-        return money
-    return min(money, pledge.money)
+        return _money(case, budget, steps)
+    if None in (steps.get((case.attempt.pk, device)) for device in case.devices):
+        return pledge.money
+    return min(_money(case, budget, steps), pledge.money)
 
 
 def take(budget: Budget, key: str, gpu_seconds: int, money: int) -> None:
@@ -124,6 +143,8 @@ def take(budget: Budget, key: str, gpu_seconds: int, money: int) -> None:
     Lowering them always holds. Raises BudgetReached.
     """
     row = Budget.objects.filter(pk=budget.pk)
+    if max(gpu_seconds, money) > _MOST:
+        raise BudgetReached(f"{key}: its budget cannot count so much")
     if budget.enforcement == Enforcement.HARD_STOP:
         row = row.filter(spent_out_at__isnull=True)
     elif gpu_seconds <= 0 and money <= 0:

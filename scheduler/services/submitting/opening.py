@@ -9,7 +9,7 @@ from typing import Any
 
 from accounts.models import Project, User
 from scheduler import events
-from scheduler.models import Booking, Dependency, Job, JobEvent, JobSet, Queue, Session
+from scheduler.models import Booking, Budget, Dependency, Job, JobEvent, JobSet, Queue, Session
 from scheduler.services import transitions
 from scheduler.services.bookings.joining import resolve_booking
 from scheduler.services.holding.obstacles import Obstacle, begin_obstacle, limit_obstacle
@@ -42,12 +42,16 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A job that may be written: where it goes, and what it waits for."""
+    """A job that may be written: where it goes, and what it waits for.
+
+    `budgets` as `asked_at_submit`.
+    """
 
     target: Target
     spec: JobSpec
     order: Order
     obstacle: Obstacle | None
+    budgets: Sequence[Budget] = ()
 
     @property
     def _fields(self) -> dict[str, Any]:
@@ -74,7 +78,8 @@ def check_job(target: Target, spec: JobSpec, seen: Seen) -> Opening:
     """
     refuse_session(spec)
     order = resolve_order(target.actor, spec)
-    seen.once(refuse_blocked, target.project, target.now)
+    budgets = seen.budgets_at(target.now)
+    seen.once(refuse_blocked, target.project, budgets)
     booking = resolve_booking(target.actor, target.project, target.queue, spec, now=target.now)
     seen.once(refuse_above_ceiling, target.project, spec.tier_number)
     longest = seen.longest_in(target.project, target.queue.pool, target.now)
@@ -84,7 +89,7 @@ def check_job(target: Target, spec: JobSpec, seen: Seen) -> Opening:
         refuse_beyond_cap(target.project, more, is_session=spec.session is not None)
     target = replace(target, booking=booking)
     obstacle = _held_by(target, spec) or order.obstacle or begin_obstacle(spec.begin, target.now)
-    return Opening(target, spec, order, obstacle)
+    return Opening(target, spec, order, obstacle, budgets)
 
 
 def write_jobs(openings: Sequence[Opening]) -> list[Job]:
@@ -107,7 +112,7 @@ def write_jobs(openings: Sequence[Opening]) -> list[Job]:
         for one, job in pairs
         if one.spec.session is not None
     )
-    pledge_at_submit(jobs, now=openings[0].target.now)
+    pledge_at_submit(jobs, openings[0].budgets, now=openings[0].target.now)
     _record(openings[0].target, jobs)
     return jobs
 
@@ -168,7 +173,7 @@ def _open_set(opening: Opening) -> Job:
         for place, index in enumerate(indexes)
     )
     Dependency.objects.bulk_create(order.rows(tasks))
-    pledge_at_submit(tasks, now=target.now)
+    pledge_at_submit(tasks, opening.budgets, now=target.now)
     _record(target, tasks)
     return tasks[0]
 

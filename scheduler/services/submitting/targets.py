@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from accounts.models import Project, User
 from accounts.permissions import can
 from accounts.selectors import get_visible_project
-from scheduler.models import Pool, Queue, Quota
+from scheduler.models import Budget, Pool, Queue, Quota
 from scheduler.selectors.cluster import Shape, largest_shape
 from scheduler.selectors.machines.datasets import dataset_names
 from scheduler.selectors.sharing.licences import licence_totals
 from scheduler.services.errors import NotFound
 from scheduler.services.secrets import secret_problems
+from scheduler.services.sharing.alerts import asked_at_submit
 from scheduler.services.sharing.waiting_room import capped_on_the_way
 from scheduler.services.submitting.longest import longest_on_the_way
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, units
@@ -33,6 +34,7 @@ class Seen:
     shapes: dict[tuple[int, str, int], Shape] = field(default_factory=dict)
     capped: dict[int, bool] = field(default_factory=dict)
     longest: dict[tuple[int, int], tuple[Quota, int] | None] = field(default_factory=dict)
+    budgets: dict[datetime, tuple[Budget, ...]] = field(default_factory=dict)
     passed: set[tuple[Hashable, ...]] = field(default_factory=set)
 
     def once(self, check: Callable[..., None], *about: Hashable) -> None:
@@ -40,6 +42,12 @@ class Seen:
         if (check, *about) not in self.passed:
             check(*about)
             self.passed.add((check, *about))
+
+    def budgets_at(self, now: datetime) -> tuple[Budget, ...]:
+        """As `asked_at_submit`."""
+        if now not in self.budgets:
+            self.budgets[now] = asked_at_submit(now)
+        return self.budgets[now]
 
     def has_cap(self, project: Project) -> bool:
         """Whether an account on the project's way up caps its waiting jobs or its sessions."""

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
-from django.db.models import F, QuerySet, Sum
+from django.db.models import F, QuerySet
 
 from accounts.models import Project
 from scheduler.models import (
@@ -24,7 +24,7 @@ from scheduler.models import (
 )
 from scheduler.money import from_steps
 from scheduler.selectors.cluster import serving
-from scheduler.services.sharing.committing import BudgetReached, in_force, take
+from scheduler.services.sharing.committing import BudgetReached, in_force, lock_budgets, take
 from scheduler.services.sharing.prices import dearest_steps
 from scheduler.services.sharing.tree import lines_of, whose_account
 from scheduler.spec import SpecInvalid, SpecProblem
@@ -133,24 +133,31 @@ def pledge(
             if job.gpus and budget.account.key in lines[job.project_id]
             for seconds, money in (worst.of(job, budget),)
         ]
-        if mine:
-            _take(budget, sum(one.gpu_seconds for one in mine), sum(one.money for one in mine))
+        whole = sum(one.gpu_seconds for one in mine), sum(one.money for one in mine)
+        if mine and _take(budget, *whole):
             rows += mine
     return BudgetPledge.objects.bulk_create(rows)
 
 
-def _take(budget: Budget, gpu_seconds: int, money: int) -> None:
+def _take(budget: Budget, gpu_seconds: int, money: int) -> bool:
+    """False if the budget was removed meanwhile; raises PledgeRefused."""
     try:
         take(budget, budget.account.key, gpu_seconds, money)
     except BudgetReached:
-        budget.refresh_from_db(fields=["committed_s", "spent_s", "committed_money", "spent_money"])
+        try:
+            counts = ["committed_s", "spent_s", "committed_money", "spent_money"]
+            budget.refresh_from_db(fields=counts)
+        except Budget.DoesNotExist:
+            return False
         raise PledgeRefused(budget, money if budget.is_money else gpu_seconds) from None
+    return True
 
 
-def pledge_at_submit(jobs: Sequence[Job], *, now: datetime) -> None:
+def pledge_at_submit(jobs: Sequence[Job], budgets: Sequence[Budget], *, now: datetime) -> None:
     """The same for a submit; raises SpecInvalid, which names the budget and what may be done."""
+    commits = [one for one in budgets if one.commits_at == CommitsAt.SUBMIT]
     try:
-        pledge(jobs, now=now)
+        pledge(jobs, now=now, budgets=commits)
     except PledgeRefused as refused:
         project = next(job.project for job in jobs)
         words = _refusal(refused, project, len(jobs))
@@ -195,10 +202,21 @@ def give_back_below(teams: Collection[int], accounts_of: Collection[int]) -> int
     )
 
 
+def give_back_rows(pledges: Collection[int]) -> int:
+    """These pledges (ids) are nobody's any more; returns how many went."""
+    return _remove(BudgetPledge.objects.filter(pk__in=pledges))
+
+
 def _remove(which: QuerySet[BudgetPledge]) -> int:
-    """Delete the rows under their locks, and lower the counts from the root down."""
+    """Delete the rows under their budgets' locks, and lower the counts from the root down."""
+    budgets = set(which.order_by().values_list("budget_id", flat=True))
+    if not budgets:
+        return 0
+    lock_budgets(budgets)
     rows = which.select_related("budget__account").select_for_update(of=("self",))
-    found = list(rows.order_by("budget__account__depth", "budget_id", "pk"))
+    found = list(
+        rows.filter(budget__in=budgets).order_by("budget__account__depth", "budget_id", "pk")
+    )
     if not found:
         return 0
     sums: dict[int, list[int]] = defaultdict(lambda: [0, 0])
@@ -218,6 +236,7 @@ def adjust(job: Job) -> None:
 
     At the price it was pledged at. Raises PledgeRefused where a budget has less left.
     """
+    lock_budgets(BudgetPledge.objects.filter(job=job).values_list("budget_id", flat=True))
     rows = BudgetPledge.objects.select_for_update(of=("self",)).filter(job=job)
     rows = rows.select_related("budget__account__team", "budget__account__project")
     for one in rows.order_by("budget__account__depth", "budget_id"):
@@ -226,14 +245,3 @@ def adjust(job: Job) -> None:
         money = one.money * seconds // one.gpu_seconds
         _take(one.budget, seconds - one.gpu_seconds, money - one.money)
         BudgetPledge.objects.filter(pk=one.pk).update(gpu_seconds=seconds, money=money)
-
-
-def pledged_sums(budgets: Iterable[Budget]) -> dict[int, int]:
-    """By budget id what waiting jobs have pledged, in its own measure; one query, none if none of
-    them commits at the submit."""
-    asked = {one.pk: one for one in budgets if one.commits_at == CommitsAt.SUBMIT}
-    if not asked:
-        return {}
-    rows = BudgetPledge.objects.filter(budget__in=asked).order_by().values_list("budget")
-    sums = rows.annotate(s=Sum("gpu_seconds"), m=Sum("money"))
-    return {pk: money if asked[pk].is_money else seconds for pk, seconds, money in sums}
