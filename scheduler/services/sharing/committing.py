@@ -128,8 +128,7 @@ def _money_of(
     budget: Budget,
     steps: Mapping[tuple[int, int], int | None],
 ) -> int:
-    """Steps of money; who takes no more GPU-seconds than were pledged pays no more than that: the
-    price counts that was known at the submit."""
+    """Steps of money; no more than was pledged for so many GPU-seconds, whatever prices say now."""
     if pledge is None or case.gpu_seconds > pledge.gpu_seconds:
         return _money(case, budget, steps)
     if None in (steps.get((case.attempt.pk, device)) for device in case.devices):
