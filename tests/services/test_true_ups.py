@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from accounts.models import AuditEvent, Rate, RateCard, RateDecision
 from accounts.services import set_rate
 from scheduler.models import Attempt, BudgetTrueUp, UsageLine
+from scheduler.models.sharing import CommitsAt
 from scheduler.money import from_steps
 from scheduler.selectors.sharing.budgets import budget_views
 from scheduler.services import books
@@ -204,3 +205,60 @@ def test_a_difference_between_limits_and_ledger_is_shown(root, clerk, yard, give
     books.true_up_budgets(now=at(2 * HOUR_S + 1))
     _, sheet = opened(root, "budget-actual")
     assert all(check.holds for check in sheet.checks)
+
+
+def of_november(root, team, **more):
+    return set_budget(
+        actor=root, owner=team, valid_from=datetime(2026, 11, 1, tzinfo=UTC),
+        valid_until=datetime(2026, 12, 1, tzinfo=UTC), now=at(0), **more,
+    )  # fmt: skip
+
+
+def test_a_months_budget_is_compared_when_its_month_closes_and_after(
+    root, cluster, alice, project, team
+):
+    budget = of_november(root, team, amount=Decimal(20))
+    ran(alice, project, cluster.node(1), 1001)
+    books.true_up_budgets(now=at(HOUR_S))
+    assert euros(budget)[0] == Decimal("1.001")
+    close(root)
+    assert euros(budget)[0] == 1 and len(moves(budget)) == 2
+    _, sheet = opened(root, "budget-actual")
+    assert all(check.holds for check in sheet.checks), sheet.checks
+    # With nothing new it is left alone.
+    books.true_up_budgets(now=DECEMBER + timedelta(minutes=1))
+    assert len(moves(budget)) == 2
+
+
+def test_what_runs_over_a_close_is_in_its_hold_alone(root, cluster, alice, project, team):
+    budget = of_november(root, team, amount=Decimal(2000))
+    attempt = start(submit(alice, project, time_limit="14d"), cluster.node(1))
+    sync(cluster.node(1), running(attempt), now=at(0))
+    close(root)
+    assert UsageLine.objects.filter(attempt_id=attempt.pk).exists()
+    assert euros(budget)[0] == 0 and euros(budget)[1] > 1000
+    _, sheet = opened(root, "budget-actual")
+    assert all(check.holds for check in sheet.checks), sheet.checks
+    sync(cluster.node(1), ended(attempt), now=DECEMBER + timedelta(hours=1))
+    books.true_up_budgets(now=DECEMBER + timedelta(hours=2))
+    # Twelve hours of the 20th and ten days are November's.
+    assert euros(budget) == (Decimal("3.6") * (12 + 240), 0)
+    _, sheet = opened(root, "budget-actual")
+    assert all(check.holds for check in sheet.checks), sheet.checks
+
+
+def test_a_pledge_is_committed_too(root, cluster, give, alice, project):
+    budget = give(rules=BudgetRules(commits_at=CommitsAt.SUBMIT))
+    submit(alice, project, time_limit="2h")
+    assert euros(budget)[1] == Decimal("7.2")
+    _, sheet = opened(root, "budget-actual")
+    assert all(check.holds for check in sheet.checks), sheet.checks
+
+
+def test_time_after_a_price_ended_is_said(root, cluster, give, alice, project):
+    Rate.objects.update(valid_until=at(HOUR_S // 2))
+    budget = give(rules=BudgetRules(enforcement="warn"))
+    ran(alice, project, cluster.node(1), HOUR_S)
+    books.true_up_budgets(now=at(HOUR_S + 1))
+    last = BudgetTrueUp.objects.filter(budget=budget, is_opening=False).get()
+    assert last.unpriced == [[MODEL, "run-guaranteed", "2026-11-20", HOUR_S // 2]]

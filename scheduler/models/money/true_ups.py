@@ -17,8 +17,9 @@ class BudgetTrueUp(models.Model):
     use was counted, `head_number` the last ledger entry that was. `before`: what was spent before,
     `ledger`: what the ledger says of all that has ended (empty in an opening), `settled`: what
     holds that were settled when the count began had spent. `rated`: by month that was not closed,
-    `[gpu_seconds, amount]` of `ledger` that is not posted yet, amounts as texts. `unpriced`: what
-    no price is known for and is therefore in no amount, `[flavour, kind, first day, gpu_seconds]`.
+    `[gpu_seconds, amount]` of `ledger` that is not posted yet, amounts as texts; as `running`,
+    below 0, what is posted of attempts that still counted by their holds. `unpriced`: what no
+    price is known for and is therefore in no amount, `[flavour, kind, first day, gpu_seconds]`.
     """
 
     budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="true_ups")

@@ -4,7 +4,7 @@ of months that were never closed when it was last compared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -32,7 +32,15 @@ from scheduler.ledger.entries import INTERNAL, RECOVERY, ROUNDING
 from scheduler.ledger.exact import EXACT, half_even
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import DAY_S, ChargeKind
-from scheduler.models import Budget, BudgetHold, BudgetTrueUp, LedgerEntry, Period, UsageLine
+from scheduler.models import (
+    Budget,
+    BudgetHold,
+    BudgetPledge,
+    BudgetTrueUp,
+    LedgerEntry,
+    Period,
+    UsageLine,
+)
 from scheduler.models.exact import ExactSum
 from scheduler.money import STEPS, from_steps
 from scheduler.selectors.books.seconds import EpochSecond
@@ -41,6 +49,7 @@ from scheduler.selectors.sharing.reckoning import TrueUp, true_up_of, with_true_
 # A pool's idle and broken time that is shared out: owed, and held by nobody of the team.
 SHARES = (str(ChargeKind.IDLE_SHARE), str(ChargeKind.PLATFORM_SHARE))
 _NAMES = ("of_", "debit_", "credit_", "month_", "day_", "amount_", "seconds_")
+_AT_ONCE = 500
 _MONTH, _LINES, _LOOSE = "month", "lines", "loose"
 
 
@@ -80,6 +89,28 @@ def posted(claims: Mapping[int, Claim], *, up_to: int | None = None) -> dict[int
     if not claims:
         return {}
     return actuals(claims, _charges(claims, up_to))
+
+
+def posted_of_open(
+    claims: Mapping[int, Claim], open_: Mapping[int, Collection[str]], closed: Collection[str]
+) -> dict[int, Actual]:
+    """By budget, less than 0: what `closed` months say of the attempts it still holds something
+    for, which count by their holds. Nothing of budgets without such."""
+    apart = sorted({int(pk) for own in open_.values() for pk in own})
+    found: dict[int, Actual] = {}
+    for first in range(0, len(apart), _AT_ONCE):
+        lines = UsageLine.objects.filter(
+            attempt_id__in=apart[first : first + _AT_ONCE], period__name__in=closed
+        ).exclude(kind__in=SHARES)
+        for attempt, account, day_s, seconds, amount in lines.order_by().values_list(
+            "attempt_id", "account", "day_s", "gpu_seconds", "amount"
+        ):
+            for key, own in open_.items():
+                claim = claims[key]
+                if str(attempt) in own and claim.is_for(account) and claim.has_day(day_s):
+                    less = Actual(-seconds, EXACT.minus(amount))
+                    found[key] = found.get(key, Actual()).plus(less)
+    return found
 
 
 def _charges(claims: Mapping[int, Claim], up_to: int | None) -> Iterator[Charge]:
@@ -164,7 +195,8 @@ class Used:
     """A budget and what it comes to, in its own measure but for `amount`, which is exact.
 
     `ledger`: posted, and rated when it was last compared; `since`: what ends have charged after
-    that. `settled` and `held`: sums of its holds; `moved`: what it began with and all true-ups.
+    that. `settled` and `held`: sums of its holds, the latter with pledges; `moved`: what it began
+    with and all true-ups.
     """
 
     budget: Budget
@@ -215,6 +247,7 @@ def with_figures(budgets: QuerySet[Budget]) -> QuerySet[Any]:
         unsettled = BudgetHold.objects.filter(**beside, settled_at__isnull=True)
         sums[f"settled_{measure}_"] = _sum(settled, f"spent_{measure}")
         sums[f"held_{measure}_"] = _sum(unsettled, column)
+        sums[f"pledged_{measure}_"] = _sum(BudgetPledge.objects.filter(**beside), column)
     rows = with_true_ups(budgets).select_related("account__project", "account__team")
     return rows.annotate(
         **sums,
@@ -244,6 +277,6 @@ def used_of(budget: Any, booked: Actual) -> Used:
         ledger=total,
         since=settled - last.settled if last else 0,
         settled=settled,
-        held=getattr(budget, f"held_{measure}_") or 0,
+        held=sum(getattr(budget, f"{what}_{measure}_") or 0 for what in ("held", "pledged")),
         moved=budget.moved_ or 0,
     )

@@ -130,7 +130,7 @@ def _budget_checks(used: list[Used]) -> list[Check]:
                 sum(one.settled + one.moved for one in own),
             ),
             (
-                "committed equals open holds",
+                "committed = open holds + pledges",
                 sum(one.budget.committed for one in own),
                 sum(one.held for one in own),
             ),

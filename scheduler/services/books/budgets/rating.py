@@ -11,7 +11,7 @@ from scheduler.ledger.budgets.actuals import Actual, Charge, Claim, Of, actuals
 from scheduler.ledger.closing import Window
 from scheduler.ledger.entries import PLATFORM
 from scheduler.ledger.periods import Month
-from scheduler.ledger.rating import DAY_S, ChargeKind, Held, UsageLine, kind_of
+from scheduler.ledger.rating import DAY_S, ChargeKind, Held, UsageLine, cut, kind_of
 from scheduler.models import Period
 from scheduler.selectors.books.slugs.actuals import SHARES
 from scheduler.services.books.counting import rate_so_far
@@ -48,8 +48,7 @@ class SoFar:
             self.days[day] = self.days.get(day, Actual()).plus(actual)
 
     def look(self, window: Window, held: Iterable[Held]) -> Iterator[Held]:
-        """Note what has no price while it goes by. Of a flavour and kind only the time before its
-        first price has none."""
+        """Note what has no price while it goes by: before a first price, or after one ended."""
         for one in held:
             kind = kind_of(one.bucket, one.tier)
             begin, end = max(one.start_s, window.start_s), min(one.end_s, window.end_s)
@@ -59,13 +58,12 @@ class SoFar:
 
     def _look_at(self, window: Window, one: Held, kind: ChargeKind, begin: int, end: int) -> None:
         account = str(one.account)
-        if window.prices.at(one.flavour, kind, begin, account) is not None:
-            return
-        priced = window.prices.changes(one.flavour, kind, begin, end, account)
-        until = priced[0] if priced else end
         key = (account, one.flavour, str(kind))
-        first, seconds = self.unpriced.get(key, (begin, 0))
-        self.unpriced[key] = (min(first, begin), seconds + until - begin)
+        changes = window.prices.changes(one.flavour, kind, begin, end, account)
+        for start, until in cut(begin, end, changes):
+            if window.prices.at(one.flavour, kind, start, account) is None:
+                first, seconds = self.unpriced.get(key, (start, 0))
+                self.unpriced[key] = (min(first, start), seconds + until - start)
 
     def actuals(
         self, claims: Mapping[int, Claim], held_open: Mapping[int, Collection[str]], until_s: int

@@ -39,13 +39,23 @@ from scheduler.conf import load_conf
 from scheduler.ledger.budgets.actuals import Actual, Claim
 from scheduler.ledger.exact import plain
 from scheduler.ledger.periods import Month
-from scheduler.models import Attempt, Budget, BudgetHold, BudgetTrueUp, DeviceSegment, Period
-from scheduler.selectors.books.slugs.actuals import claims_of, in_measure, posted
+from scheduler.models import (
+    Attempt,
+    Budget,
+    BudgetHold,
+    BudgetTrueUp,
+    DeviceSegment,
+    LedgerEntry,
+    Period,
+)
+from scheduler.selectors.books.slugs.actuals import claims_of, in_measure, posted, posted_of_open
 from scheduler.services.books.budgets.rating import SoFar, count_so_far
 from scheduler.services.books.posting import locked_head
 from scheduler.services.sharing.budgets import subject_of
 
 logger = logging.getLogger(__name__)
+# Beside the months of `BudgetTrueUp.rated`: what is posted of attempts whose holds are open, less.
+_RUNNING = "running"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,7 @@ class _Seen:
     """What was true when a run began, before anything was counted.
 
     `open_`: attempts by the budgets that hold something for them; `settled`: what settled holds had
-    spent; `newest`: the last attempt.
+    spent; `newest`: the last attempt; `closed`: names of months.
     """
 
     until_s: int
@@ -64,6 +74,7 @@ class _Seen:
     months: list[tuple[Month, Period]]
     open_: dict[int, frozenset[str]]
     settled: dict[int, int]
+    closed: frozenset[str]
 
     @property
     def apart(self) -> frozenset[str]:
@@ -83,6 +94,7 @@ def true_up_budgets(*, now: datetime | None = None) -> int:
         return 0
     seen = _look(now)
     booked = posted(seen.claims, up_to=seen.head)
+    running = posted_of_open(seen.claims, seen.open_, seen.closed)
     counted = [
         count_so_far(month, row, seen.until_s, apart=seen.apart, newest=seen.newest)
         for month, row in seen.months
@@ -93,7 +105,8 @@ def true_up_budgets(*, now: datetime | None = None) -> int:
             seen,
             budget,
             booked[budget.pk],
-            {name: found[budget.pk] for name, found in rated.items()},
+            {name: found[budget.pk] for name, found in rated.items()}
+            | ({_RUNNING: running[budget.pk]} if budget.pk in running else {}),
             _unpriced(budget, seen.claims[budget.pk], counted),
             now,
         )
@@ -114,7 +127,7 @@ def _look(now: datetime) -> _Seen:
     """Under the chain's lock, so that no month is closed meanwhile; holds in one statement, so that
     none is settled between two."""
     head = locked_head()
-    closed = set(Period.objects.filter(version__gt=0).values_list("name", flat=True))
+    closed = frozenset(Period.objects.filter(version__gt=0).values_list("name", flat=True))
     months = _open_months(int(now.timestamp()), closed)
     budgets: list[Any] = list(_due(now, months))
     rows = Team.objects.filter(parent__isnull=False).order_by().values_list("pk", "parent_id")
@@ -128,7 +141,8 @@ def _look(now: datetime) -> _Seen:
         newest=Attempt.objects.aggregate(newest=Max("pk"))["newest"] or 0,
         months=_with_rows(touched),
         open_={one.pk: frozenset(str(pk) for (pk,) in rows_in(one.open_)) for one in budgets},
-        settled={one.pk: one.settled_ or 0 for one in budgets},
+        settled={one.pk: one.settled_sum or 0 for one in budgets},
+        closed=closed,
     )
 
 
@@ -152,17 +166,39 @@ def _with_rows(months: Sequence[Month]) -> list[tuple[Month, Period]]:
 
 
 def _due(now: datetime, months: Sequence[Month]) -> QuerySet[Budget]:
-    """What reaches into a month that is not closed, and what was never compared; with its holds."""
+    """What reaches into a month that is not closed, what was never compared, and what entries or
+    settled holds came to since it was; with its holds."""
     opened = months[0].start_s if months else int(now.timestamp())
-    never = ~Exists(BudgetTrueUp.objects.filter(budget=OuterRef("pk"), is_opening=False))
+    compared = BudgetTrueUp.objects.filter(budget=OuterRef("pk"), is_opening=False)
+    latest = compared.order_by("-until_s")
+    never = ~Exists(compared)
     still = Q(valid_until__gt=datetime.fromtimestamp(opened, UTC))
     unsettled = BudgetHold.objects.filter(budget=OuterRef("pk"), settled_at__isnull=True)
     return (
-        Budget.objects.filter(still | never, valid_from__lte=now)
+        Budget.objects.alias(
+            head_seen=Subquery(latest.values("head_number")[:1]),
+            settled_known=Subquery(latest.values("settled")[:1]),
+        )
+        .annotate(settled_sum=_settled_sum())
+        .filter(
+            still | never | Q(settled_sum__gt=F("settled_known")) | _booked_since(),
+            valid_from__lte=now,
+        )
         .select_related("account__project", "account__team")
-        .annotate(open_=as_rows(unsettled.order_by(), "attempt_id"), settled_=_settled_sum())
+        .annotate(open_=as_rows(unsettled.order_by(), "attempt_id"))
         .order_by("pk")
     )
+
+
+def _booked_since() -> Q:
+    """Budgets, with `head_seen`, that reach into a month with entries after that one."""
+    found = Q()
+    newest = LedgerEntry.objects.order_by().values_list("period__name").annotate(Max("number"))
+    for name, number in newest:
+        month = Month.parse(name)
+        start, end = (datetime.fromtimestamp(s, UTC) for s in (month.start_s, month.end_s))
+        found |= Q(head_seen__lt=number, valid_from__lt=end, valid_until__gt=start)
+    return found
 
 
 def _settled_sum() -> Subquery:
@@ -206,7 +242,7 @@ def _true_up(
     for actual in rated.values():
         total = total.plus(actual)
     ledger = in_measure(row, total)
-    settled = Budget.objects.annotate(settled_=_settled_sum()).get(pk=row.pk).settled_ or 0
+    settled = Budget.objects.annotate(settled_sum=_settled_sum()).get(pk=row.pk).settled_sum or 0
     difference = max(0, ledger + settled - seen.settled[row.pk]) - row.spent
     BudgetTrueUp.objects.create(
         budget=row,
