@@ -137,6 +137,12 @@ def propose_rate(
     if restate and not reason.strip():
         raise Invalid("Say why the past is priced anew.", field="reason")
     is_draft = rate.card.decision == RateDecision.DRAFT
+    if restate and is_draft:
+        raise Invalid(
+            "A card that is drafted prices nothing yet. Propose this on its own once the card is "
+            "approved: what it moves is counted then.",
+            field="restate",
+        )
     rate.decision = RateDecision.DRAFT if is_draft else RateDecision.PROPOSED
     rate.proposed_by = actor
     if not restate:

@@ -110,7 +110,9 @@ class Command(BaseCommand):
             words = (move["month"], move["name"], move["before"], move["after"], move["change"])
             self.stdout.write("\t".join(words))
         if looked and looked.trouble:
-            raise CommandError(looked.trouble)
+            if is_preview:
+                raise CommandError(looked.trouble)
+            self.stderr.write(f"What it moves could not be counted: {looked.trouble}")
         self.stdout.write("Nothing is posted." if is_preview else "The price is approved.")
 
 

@@ -15,7 +15,7 @@ from accounts.models import Team, User
 from accounts.permissions import can, people_who_can
 from accounts.services.audit import Subject, record
 from scheduler.conf import load_conf
-from scheduler.models import OutboundMail, Statement, StatementEvent
+from scheduler.models import OutboundMail, Period, Statement, StatementEvent
 from scheduler.models.money.disputes import StatementStep
 from scheduler.services.books.posting import require_bookkeeper
 from scheduler.services.errors import Conflict, Forbidden, Invalid
@@ -104,8 +104,11 @@ def _last(statement: Statement) -> StatementEvent | None:
 
 
 def _locked(number: int) -> Statement:
-    rows = Statement.objects.select_for_update(of=("self",)).select_related("close__period")
-    return rows.get(number=number)
+    """The statement under its month's lock: a lock on its own row would ask for the right to change
+    it, which the programs may lack."""
+    statement = Statement.objects.select_related("close__period").get(number=number)
+    Period.objects.select_for_update().get(pk=statement.close.period_id)
+    return statement
 
 
 def _team(statement: Statement) -> Team | None:

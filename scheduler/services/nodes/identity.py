@@ -37,7 +37,7 @@ def admit_machine(node: Node, request: SyncRequest, *, now: datetime) -> None:
     Raises Conflict: `node_identity_in_use`, to be tried again, or `node_identity_conflict`, final.
     """
     boot, rival = request.boot_id[:64], node.rival or {}
-    if rival.get("is_copy") and rival.get("agent_id") == request.agent_id[:64]:
+    if rival.get("is_copy") and "agent_id" in rival and request.agent_id[:64] != rival["agent_id"]:
         raise _conflict(node)
     if boot == node.boot_id or not node.boot_id or node.last_seen_at is None:
         return
@@ -89,7 +89,8 @@ def _judge_agents(
         Node.objects.filter(pk=node.pk).update(rival=note)
     elif request.sent_at > replaced["sent_at"] + _LATER_S:
         detail = f"agents {agent[:8]} and {node.agent_id[:8]} of one boot"
-        _note_copy(node, {**replaced, "agent_id": node.agent_id}, detail, now)
+        # The one that was there first goes on; whatever starts beside it has another name.
+        _note_copy(node, replaced, detail, now)
 
 
 def _note_copy(node: Node, rival: dict[str, Any], detail: str, now: datetime) -> None:

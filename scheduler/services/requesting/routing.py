@@ -125,7 +125,8 @@ def _agree_by_policy(
         "valid_until": asked.valid_until,
         "now": now,
     }
-    cost = cost_of_asking(request.kind, asked.amount, request.pool, request.gpu_model, **times)
+    what = (request.kind, asked.amount, request.pool, request.gpu_model)
+    cost = cost_of_asking(*what, team=request.team_id, **times)
     words = f"agreed to by rule {row.pk}: up to {routing.auto_up_to} of this kind"
     RequestDecision.objects.create(
         request=request,
