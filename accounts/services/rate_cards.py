@@ -76,7 +76,8 @@ def approve_card(*, actor: User, card: RateCard, now: datetime | None = None) ->
     """Let a proposed card and its rates hold. Raises Forbidden for whoever proposed any of it."""
     _require_bookkeeper(actor)
     card, now = _locked(card, RateDecision.PROPOSED), now or timezone.now()
-    rates = list(card.rates.filter(decision=RateDecision.PROPOSED).order_by("valid_from", "pk"))
+    # The latest first, so that each finds the one it makes way for.
+    rates = list(card.rates.filter(decision=RateDecision.PROPOSED).order_by("-valid_from", "pk"))
     if actor.pk in {card.proposed_by_id, *(rate.proposed_by_id for rate in rates)}:
         raise Forbidden("You proposed this card or a rate on it; another person has to approve it.")
     card.decision, card.decided_by, card.decided_at = RateDecision.APPROVED, actor, now

@@ -110,8 +110,8 @@ def refuse_overlap(rate: Rate) -> None:
     if other is not None:
         raise Invalid(
             f"Another price of the same GPUs and priority ({other.price_per_gpu_hour.normalize():f}"
-            f" from {other.valid_from:%Y-%m-%d %H:%M}) holds in this time. Give this one a higher "
-            "priority, or end the other one first.",
+            f" from {other.valid_from:%Y-%m-%d %H:%M} UTC) holds in this time. Give this one a "
+            "higher priority, or end the other one first.",
             field="valid_until",
         )
 
@@ -164,7 +164,7 @@ def end_rate(
     if until <= rate.valid_from:
         raise Invalid("It must end after it begins.", field="valid_until")
     if rate.valid_until is not None and rate.valid_until <= until:
-        raise Conflict(f"This price ends on {rate.valid_until:%Y-%m-%d %H:%M} already.")
+        raise Conflict(f"This price ends on {rate.valid_until:%Y-%m-%d %H:%M} UTC already.")
     for one in (rate, *_beside(rate).filter(_goes_on_at(until))):
         _end(actor, one, until)
     return Ended(rate, leaves_gap=_leaves_gap(rate, until))

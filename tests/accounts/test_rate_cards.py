@@ -78,6 +78,23 @@ class TestTeamCards:
         end_rate(actor=clerk, rate=rate, valid_until=soon + 2 * HOUR)
         assert prices(soon, 1, 2, team=lowest) == [6, 5]
 
+    def test_a_card_of_prices_that_follow_each_other_is_approved_whole(
+        self, root, clerk, team, soon
+    ):
+        card = draft_card(actor=clerk, name="Own", team=team)
+        for price, begin, end in ((6, 2, 3), (5, 0, None), (7, 3, None)):
+            propose_rate(
+                actor=clerk,
+                device_model="H100",
+                price_per_gpu_hour=Decimal(price),
+                valid_from=soon + begin * HOUR,
+                valid_until=soon + end * HOUR if end else None,
+                card=card,
+            )
+        propose_card(actor=clerk, card=card)
+        approve_card(actor=root, card=card)
+        assert prices(soon, 0.5, 1.5, 2.5, 3.5, team=team) == [5, 5, 6, 7]
+
     def test_a_card_takes_two_people_and_prices_nothing_before(self, root, clerk, team, soon):
         card = draft_card(actor=clerk, name="Own", team=team)
         with pytest.raises(Invalid, match="rate on the card first"):

@@ -28,13 +28,15 @@ def dearest_steps(
 
 
 def dearest_of_all(models: Iterable[str], *, now: datetime) -> dict[str, int | None]:
-    """By model: the same of whoever pays most, whatever team that is."""
+    """By model: the same of whoever pays most, whatever team that is; None where the list has no
+    price, so that nobody is taken for one who has."""
     asked = set(models)
     table = rates_over(asked)
     found: dict[str, int | None] = {}
     for model in asked:
         steps = [_steps(table, model, now, team) for team in (None, *table.teams)]
-        found[model] = max((one for one in steps if one is not None), default=None)
+        known = [one for one in steps if one is not None]
+        found[model] = max(known) if steps[0] is not None else None
     return found
 
 
