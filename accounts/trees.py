@@ -112,11 +112,14 @@ def height_of(team: Team) -> int:
     return height
 
 
-def ways_up(teams: Iterable[int]) -> dict[int, tuple[int, ...]]:
-    """For each of these teams (ids) those above it, its parent first; one query."""
+def ways_up(teams: Iterable[int] | None = None) -> dict[int, tuple[int, ...]]:
+    """For each of these teams (ids) those above it, its parent first; one query.
+
+    None: every team that lies below another one.
+    """
     parents = dict(Team.objects.filter(parent__isnull=False).values_list("pk", "parent_id"))
     found: dict[int, tuple[int, ...]] = {}
-    for team in teams:
+    for team in parents if teams is None else teams:
         way: list[int] = []
         above = parents.get(team)
         while above is not None and above not in way:

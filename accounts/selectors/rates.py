@@ -25,7 +25,8 @@ class RateTable:
     """
 
     def __init__(self, rates: Iterable[Rate], cards: dict[int, int] | None = None) -> None:
-        self._team_of, self._ways = cards or {}, dict[int, tuple[int, ...]]()
+        self._team_of = cards or {}
+        self._ways: dict[int, tuple[int, ...]] | None = None
         self._by_key: dict[tuple[int, str], list[Rate]] = {}
         for rate in sorted(rates, key=lambda rate: (rate.priority, rate.valid_from)):
             key = (self._team_of.get(rate.card_id or 0, _LIST), rate.device_model)
@@ -36,9 +37,9 @@ class RateTable:
         """Whose cards count for a team: its own, those above it, the list."""
         if not self.teams or team is None:
             return (_LIST,)
-        if team not in self._ways:
-            self._ways |= ways_up([team])
-        return (team, *self._ways[team], _LIST)
+        if self._ways is None:
+            self._ways = ways_up()
+        return (team, *self._ways.get(team, ()), _LIST)
 
     def _keys(self, model: str, team: int | None) -> Iterable[tuple[int, str]]:
         return [(owner, name) for owner in self._owners(team) for name in (model, "")]

@@ -13,7 +13,7 @@ from accounts.models import Rate, RateCard, RateDecision, RateKind, Team, User
 from accounts.permissions import can
 from accounts.services.audit import pictured, record
 from accounts.services.rate_ends import check_span
-from accounts.services.rates import approved
+from accounts.services.rates import approved, decline_rate
 
 _LONGEST_NAME = 64
 
@@ -82,8 +82,16 @@ def approve_card(*, actor: User, card: RateCard, now: datetime | None = None) ->
         raise Forbidden("You proposed this card or a rate on it; another person has to approve it.")
     card.decision, card.decided_by, card.decided_at = RateDecision.APPROVED, actor, now
     card.save(update_fields=["decision", "decided_by", "decided_at"])
+    begun: set[tuple[str, str, int]] = set()
     for rate in rates:
-        rate.card = card
+        rate.card, key = card, (rate.device_model, rate.kind, rate.priority)
+        is_over = rate.valid_until is not None and rate.valid_until <= now
+        if is_over or (rate.valid_from <= now and key in begun):
+            # Its time passed while the card waited.
+            decline_rate(actor=actor, rate=rate, now=now)
+            continue
+        if rate.valid_from <= now:
+            begun.add(key)
         approved(actor, rate, now)
     return _recorded(actor, "rate.approve_card", card)
 

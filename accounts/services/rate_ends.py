@@ -96,13 +96,7 @@ def _goes_on_at(moment: datetime) -> Q:
 def refuse_overlap(rate: Rate) -> None:
     """Raises Invalid where a rate with an end meets another of its priority, and for a rate outside
     of its card's life. One without an end follows the one before and makes way for the next."""
-    card = rate.card
-    if card is not None and (
-        (card.valid_from is not None and rate.valid_from < card.valid_from)
-        or (card.valid_until is not None and rate.valid_from >= card.valid_until)
-        or (card.valid_until and rate.valid_until and rate.valid_until > card.valid_until)
-    ):
-        raise Invalid("Its card does not live that long; choose a time within.", field="valid_from")
+    _refuse_outside(rate)
     if rate.valid_until is None:
         return
     meets = Q(valid_from__gte=rate.valid_from, valid_from__lt=rate.valid_until)
@@ -116,12 +110,25 @@ def refuse_overlap(rate: Rate) -> None:
         )
 
 
+def _refuse_outside(rate: Rate) -> None:
+    card = rate.card
+    if card is not None and (
+        (card.valid_from is not None and rate.valid_from < card.valid_from)
+        or (card.valid_until is not None and rate.valid_from >= card.valid_until)
+        or (card.valid_until and rate.valid_until and rate.valid_until > card.valid_until)
+    ):
+        raise Invalid("Its card does not live that long; choose a time within.", field="valid_from")
+
+
 def make_room(actor: User, rate: Rate) -> None:
     """End the rate before where this one begins, and this one where the next begins.
 
-    A restatement ends nothing: it goes before what holds already.
+    A restatement ends nothing: it goes before what holds already, for as long as its card lives.
     """
     if rate.is_restatement:
+        _refuse_outside(rate)
+        if rate.valid_until is None and rate.card is not None:
+            rate.valid_until = rate.card.valid_until
         return
     refuse_overlap(rate)
     if rate.valid_until is not None:

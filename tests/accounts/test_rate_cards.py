@@ -95,6 +95,45 @@ class TestTeamCards:
         approve_card(actor=root, card=card)
         assert prices(soon, 0.5, 1.5, 2.5, 3.5, team=team) == [5, 5, 6, 7]
 
+    def test_of_prices_whose_begin_passed_while_the_card_waited_the_last_one_holds(
+        self, root, clerk, team, soon
+    ):
+        card = draft_card(actor=clerk, name="Own", team=team)
+        for price, hour in ((5, 0), (6, 1), (7, 9)):
+            propose_rate(
+                actor=clerk,
+                device_model="H100",
+                price_per_gpu_hour=Decimal(price),
+                valid_from=soon + hour * HOUR,
+                card=card,
+            )
+        propose_card(actor=clerk, card=card)
+        approve_card(actor=root, card=card, now=soon + 5 * HOUR)
+        assert prices(soon, 6, 10, team=team) == [6, 7]
+        decided = card.rates.order_by("valid_from").values_list("decision", flat=True)
+        assert sorted(decided) == ["approved", "approved", "declined"]
+
+    def test_looking_up_many_teams_takes_one_statement_more(
+        self, root, clerk, team, other_team, soon, django_assert_max_num_queries
+    ):
+        teams = [create_team(actor=root, name=f"T{n}", parent=team) for n in range(5)]
+        held(root, clerk, "1", soon)
+        self.card(root, clerk, team, "5", soon)
+        with django_assert_max_num_queries(2):
+            table = rates_over({"H100"})
+            found = [table.at("H100", soon + HOUR, one.pk) for one in (*teams, other_team)]
+        assert [int(one.price_per_gpu_hour) for one in found] == [5] * 5 + [1]
+
+    def test_a_restatement_ends_with_its_card(self, root, clerk, team, soon):
+        card = self.card(root, clerk, team, "5", soon, valid_until=soon + 9 * HOUR)
+        rate = propose_rate(
+            actor=clerk, device_model="H100", price_per_gpu_hour=Decimal(4), card=card,
+            valid_from=soon, restate=True, reason="agreed",
+        )  # fmt: skip
+        approve_rate(actor=root, rate=rate)
+        rate.refresh_from_db()
+        assert rate.valid_until == soon + 9 * HOUR
+
     def test_a_card_takes_two_people_and_prices_nothing_before(self, root, clerk, team, soon):
         card = draft_card(actor=clerk, name="Own", team=team)
         with pytest.raises(Invalid, match="rate on the card first"):

@@ -41,6 +41,12 @@ def test_with_two_a_price_is_proposed_and_approved(send, client, root, finance):
     assert len(client.get("/api/v1/rates/").json()["items"]) == 1
 
 
+def test_a_card_that_is_not_there_is_missing(send, client, root):
+    for card in (0, 999):
+        problem_of(send(root, "proposals/", {**BODY, "card": card}), 404)
+    assert client.get("/api/v1/rates/proposals/").json() == {"items": []}
+
+
 def test_a_proposal_can_be_declined(send, client, root, finance):
     appoint_bookkeeper(actor=root, user=finance)
     send(root, "", BODY)

@@ -104,9 +104,8 @@ class RateProposals(ApiView):
         sent = {"currency": load_conf().currency, **body_of(request, ProposalBody)}
         card = sent.pop("card", None)
         # Who may not propose at all is told so before a card is looked for.
-        found = (
-            get_card_to_change(viewer, card) if card and can(viewer, "keep_books", None) else None
-        )
+        is_asked = card is not None and can(viewer, "keep_books", None)
+        found = get_card_to_change(viewer, card) if is_asked else None
         rate = propose_rate(actor=viewer, card=found, **sent)
         return Response(dict(ProposedRate(rate).data), status=201)
 
