@@ -1,11 +1,12 @@
 """Months that close by themselves: soft on one day of the month after, for good on a later one.
 
-What keeps a month open is told to those who keep the books, once; they mend it and close it, or the
-next day's look does. A month that was reopened is theirs alone.
+What keeps a month open is told to those who keep the books, each thing once; they mend it and
+close it, or the next day's look does. A month that was reopened is theirs alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -88,6 +89,9 @@ def _behind(now: datetime) -> list[tuple[Month, PeriodState]]:
 def _is_turn(month: Month, now: datetime) -> bool:
     """Whether this look is the one that tries; of several at once one is."""
     row = period_named(str(month))
+    if row.state in (PeriodState.REOPENED, PeriodState.CLOSED):
+        # Somebody was here since the months were looked at.
+        return False
     waited = Q(close_tried_at=None) | Q(close_tried_at__lt=now - _TRIED_EVERY)
     return bool(Period.objects.filter(waited, pk=row.pk).update(close_tried_at=now))
 
@@ -109,7 +113,7 @@ def _tell(month: Month, title: str, text: str, now: datetime) -> None:
                 title=title,
                 text=text,
                 path=f"/finance/periods/#m{month}",
-                key=f"month:{title}",
+                key=f"month:{title}:{hashlib.sha256(text.encode()).hexdigest()[:12]}",
             )
             for person in people_who_can("keep_books", None)
         ],
