@@ -27,7 +27,7 @@ def test_a_webhook_is_made_changed_told_and_removed(program, root):
     pk, secret = made.json()["id"], made.json()["secret"]
     (listed,) = caller.get("/webhooks/").json()["items"]
     assert (listed["host"], listed["kinds"], listed["sent"]) == ("chat.example.org", ["budget"], 0)
-    assert secret not in json.dumps(listed) and "T0" not in json.dumps(listed)
+    assert secret not in json.dumps(listed) and "services" not in json.dumps(listed)
     now = timezone.now()
     lost = told(Webhook.objects.get(), "k", now, tries=8, status=503, given_up_at=now)
     (row,) = caller.get(f"/webhooks/deliveries/?webhook={pk}").json()["items"]

@@ -73,6 +73,21 @@ def test_who_acts_for_the_lead_is_asked_before_an_administrator(
     assert (asked.state, len(to(root))) == ("admin_review", 1)
 
 
+def test_a_booking_that_has_begun_waits_for_nobody_who_acts(
+    cluster, root, project, alice, lead, carol
+):
+    times = {"starts_at": at(0), "ends_at": at(90 * HOUR_S), "now": at(0)}
+    begins, ends = at(20 * HOUR_S), at(30 * HOUR_S)
+    asked = ask(
+        alice, project, kind="reservation", pool=cluster.pool, valid_from=begins, valid_until=ends
+    )
+    delegate(actor=lead, deputy=carol, scope="approve_requests", team=project.team, **times)
+    assert asked.due_at == begins
+    assert tend_requests(now=begins)["escalated"] == 1
+    asked.refresh_from_db()
+    assert asked.state == "admin_review"
+
+
 def test_a_late_administrator_is_told_once(cluster, root, project, alice):
     asked = ask(alice, project)
     assert tend_requests(now=at(49 * HOUR_S))["escalated"] == 1

@@ -141,12 +141,15 @@ def _deputies_for(request: QuotaRequest, now: datetime) -> set[int]:
 
 
 def _ask_deputies(request: QuotaRequest, now: datetime) -> bool:
-    """Once: those who act for the leads have half of a step's time, from now on. False: nobody."""
-    people = _deputies_for(request, now)
+    """Once: those who act for the leads have half of a step's time, from now on, of a booking until
+    its begin at the latest. False: nobody, or it has begun."""
+    until = now + timedelta(hours=routing_of(request.kind).sla_hours) / 2
+    if request.kind == RequestKind.RESERVATION:
+        until = min(until, request.versions.get(number=request.revision).valid_from)
+    people = _deputies_for(request, now) if until > now else set()
     if not people:
         return False
-    hours = timedelta(hours=routing_of(request.kind).sla_hours) / 2
-    QuotaRequest.objects.filter(pk=request.pk).update(escalated_at=now, due_at=now + hours)
+    QuotaRequest.objects.filter(pk=request.pk).update(escalated_at=now, due_at=until)
     words = f"{title_of(request)} was answered by no lead in time; you act for one of them."
     mail(
         people,
