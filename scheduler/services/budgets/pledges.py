@@ -85,7 +85,7 @@ def _settle(
                 return 0
             has = set(locked.budget_pledges.values_list("budget_id", flat=True))
             lacks = [budget for budget in missing if budget.pk not in has]
-            made = pledge([locked], now=now, budgets=lacks, worst=worst)
+            made = pledge([locked], lacks, now=now, worst=worst)
     except PledgeRefused as refused:
         return _hold(job, refused, now) if job.state == JobState.QUEUED else 0
     for one in made:

@@ -110,18 +110,17 @@ class Worst:
 
 def pledge(
     jobs: Sequence[Job],
+    budgets: Sequence[Budget],
     *,
     now: datetime,
-    budgets: Sequence[Budget] | None = None,
     worst: Worst | None = None,
 ) -> list[BudgetPledge]:
     """Commit the worst case of waiting jobs, loaded with their projects: all or none.
 
-    Raises PledgeRefused; the caller's transaction must not stay then. One statement if no budget
-    in force commits at the submit; else two more, and one for each budget above the jobs, two more
-    if one is in money. `budgets`: of these alone, from the root down.
+    `budgets`: from the root down, with their accounts. Raises PledgeRefused; the caller's
+    transaction must not stay then. No statement without budgets; else two, one for each budget
+    above the jobs, and two more if one is in money.
     """
-    budgets = list(pledging(now)) if budgets is None else budgets
     if not budgets:
         return []
     lines = lines_of({(job.project_id, job.project.team_id) for job in jobs})
@@ -157,7 +156,7 @@ def pledge_at_submit(jobs: Sequence[Job], budgets: Sequence[Budget], *, now: dat
     """The same for a submit; raises SpecInvalid, which names the budget and what may be done."""
     commits = [one for one in budgets if one.commits_at == CommitsAt.SUBMIT]
     try:
-        pledge(jobs, now=now, budgets=commits)
+        pledge(jobs, commits, now=now)
     except PledgeRefused as refused:
         project = next(job.project for job in jobs)
         words = _refusal(refused, project, len(jobs))
