@@ -1,7 +1,6 @@
 """Runs the checks behind the Makefile and ends with what passed, failed and was left out.
 
-Needs only the standard library until a stage starts; every stage is a command of its own, so its
-own closing lines are printed as they come.
+Needs only the standard library until a stage starts; every stage is a command of its own.
 """
 
 from __future__ import annotations
@@ -47,6 +46,7 @@ class Report:
     stages: list[tuple[str, bool, float]] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
     unsteady: list[str] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
     notes: Path = Path(os.devnull)
     output: IO[str] | None = None
 
@@ -95,7 +95,7 @@ class Report:
         result = subprocess.run(
             command,
             cwd=ROOT,
-            env={**os.environ, "TRAINYARD_TEST_OMISSIONS": str(self.notes), **environment},
+            env={**os.environ, "TRAINYARD_TEST_NOTES": str(self.notes), **environment},
             stdin=subprocess.DEVNULL,
             stdout=self.output,
             stderr=self.output and subprocess.STDOUT,
@@ -269,30 +269,30 @@ def main() -> int:
     report = Report(words=sys.argv[2:])
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="trainyard-checks-") as folder:
-        report.notes = Path(folder) / "omissions"
+        report.notes = Path(folder) / "notes"
         report.notes.touch()
         for stage in WAYS[sys.argv[1]]:
             stage(report)
-        skipped = dict(line.split("\t", 1) for line in report.notes.read_text().splitlines())
+        noted = [line.split("\t", 2) for line in report.notes.read_text("utf-8").splitlines()]
+    report.failed = [(name, words) for what, name, words in noted if what == "failed"]
+    skipped = {name: words for what, name, words in noted if what == "left out"}
     summarise(report, skipped, time.monotonic() - began)
     return 0 if all(passed for _, passed, _ in report.stages) else 1
 
 
 def summarise(report: Report, skipped: dict[str, str], took_s: float) -> None:
-    """The closing table."""
+    """The closing table; failures stand here again, where the tail of a long log shows them."""
     print("\n=== summary")
     for name, passed, seconds in report.stages:
         print(f"{'passed' if passed else 'FAILED'}  {seconds:6.1f} s  {name}")
-    if report.left_out or skipped:
-        print("left out:")
-    for what, remedy in report.left_out:
-        print(f"  {what}; to add it: {remedy}")
-    for name, reason in sorted(skipped.items()):
-        print(f"  {name}: {reason}")
-    if report.unsteady:
-        print("unsteady (failed, then passed alone; mend them):")
-    for name in report.unsteady:
-        print(f"  {name}")
+    left_out = [f"{what}; to add it: {remedy}" for what, remedy in report.left_out]
+    for title, lines in (
+        ("left out:", left_out + [": ".join(each) for each in sorted(skipped.items())]),
+        ("unsteady (failed, then passed alone; mend them):", report.unsteady),
+        ("failed:", [": ".join(each) for each in report.failed]),
+    ):
+        if lines:
+            print(title, *lines, sep="\n  ")
     print(f"{took_s:.0f} s in all", flush=True)
 
 

@@ -1,8 +1,9 @@
-"""Remembers what was left out and why; TRAINYARD_TEST_REQUIRE_ALL=1 makes each of it a failure.
+"""Remembers what was left out and what failed; with TRAINYARD_TEST_REQUIRE_ALL=1 leaving out fails.
 
 Not of it: what needs a GPU, and what is marked `foreign`: programs not every machine can have.
 
-`deploy/checks.py` reads the list from TRAINYARD_TEST_OMISSIONS and prints it at the end.
+`deploy/checks.py` reads both lists from the file that TRAINYARD_TEST_NOTES names and prints them
+at the end.
 """
 
 from __future__ import annotations
@@ -15,14 +16,23 @@ from typing import Any
 import pytest
 
 _REQUIRES_ALL = os.environ.get("TRAINYARD_TEST_REQUIRE_ALL", "") not in ("", "0")
+_MOST_LETTERS = 400
 _seen: dict[str, str] = {}
+_failed: dict[str, str] = {}
 
 
 def _reason(report: Any) -> str:
     words = report.longrepr
     if isinstance(words, tuple):
         words = words[2]
-    return str(words).removeprefix("Skipped: ").strip()
+    return " ".join(str(words).removeprefix("Skipped: ").split())
+
+
+def _crash(report: Any) -> str:
+    """The message of a failure on one line."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    words = f"{crash.path}:{crash.lineno}: {crash.message}" if crash else str(report.longrepr)
+    return " ".join(words.split())[:_MOST_LETTERS]
 
 
 def _refuse(report: Any) -> None:
@@ -49,15 +59,20 @@ def pytest_make_collect_report() -> Generator[None, Any, Any]:
 def pytest_runtest_logreport(report: Any) -> None:
     if report.skipped and not hasattr(report, "wasxfail"):
         _seen[report.nodeid] = _reason(report)
+    if report.failed:
+        _failed[report.nodeid] = _crash(report)
 
 
 def pytest_collectreport(report: Any) -> None:
     if report.skipped:
         _seen[report.nodeid] = _reason(report)
+    if report.failed:
+        _failed[report.nodeid] = _crash(report)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    path = os.environ.get("TRAINYARD_TEST_OMISSIONS")
+    path = os.environ.get("TRAINYARD_TEST_NOTES")
     if path and not hasattr(session.config, "workerinput"):
         with Path(path).open("a", encoding="utf-8") as file:
-            file.writelines(f"{name}\t{reason}\n" for name, reason in sorted(_seen.items()))
+            for what, found in (("left out", _seen), ("failed", _failed)):
+                file.writelines(f"{what}\t{name}\t{found[name]}\n" for name in sorted(found))

@@ -65,6 +65,26 @@ def test_a_broken_test_fails_its_stage(
     assert report.unsteady == []
 
 
+def test_the_closing_table_says_what_failed_and_where(
+    checks: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Of a run on another machine often nothing but the end of its log is to be had."""
+    (tmp_path / "test_it.py").write_text("def test_no():\n    assert 1 == 2, 'so it is'\n")
+    monkeypatch.setattr(checks, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTEST_PLUGINS", "tests.omissions")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    stage = ("stage", *checks.pytest("-q", "test_it.py"))
+    monkeypatch.setitem(checks.WAYS, "pure", (lambda report: report.run(*stage),))
+    monkeypatch.setattr(sys, "argv", ["checks.py", "pure"])
+    assert checks.main() == 1
+    end = capfd.readouterr().out.split("=== summary")[1]
+    assert "failed:\n  test_it.py::test_no: " in end
+    assert "test_it.py:2: AssertionError: so it is" in end
+
+
 def test_many_failures_are_no_accident(
     checks: ModuleType,
     tmp_path: Path,
