@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db.utils import OperationalError
 
-from portal.doors import MOST_KEPT, Lanes
+from portal.doors import MOST_KEPT, Doors, Lanes, NodeDoor, PortalDoor
 from portal.embedded.sqlite.base import DatabaseWrapper
 
 # The databases of this file are its own.
@@ -171,3 +171,25 @@ def test_more_threads_than_are_kept_are_let_go():
     while threading.active_count() > before + MOST_KEPT and time.monotonic() < deadline:
         time.sleep(0.01)
     assert threading.active_count() <= before + MOST_KEPT
+
+
+def test_what_pages_loaded_is_set_aside_after_the_first_hundred(monkeypatch):
+    settled: list[int] = []
+    asked: list[str] = []
+
+    async def answer(self, scope, receive, send):
+        asked.append(scope["path"])
+
+    monkeypatch.setattr(PortalDoor, "__call__", answer)
+    monkeypatch.setattr(NodeDoor, "__call__", answer)
+    monkeypatch.setattr("portal.doors.settle", lambda: settled.append(len(asked)))
+    doors = Doors(nodes="/api/agent/")
+
+    async def ask(path: str, times: int) -> None:
+        for _ in range(times):
+            await doors({"path": path}, None, None)
+
+    asyncio.run(ask("/api/agent/sync", 150))
+    assert settled == [], "nodes' calls load no pages"
+    asyncio.run(ask("/jobs/", 250))
+    assert settled == [250]

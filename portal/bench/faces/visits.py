@@ -21,6 +21,7 @@ from portal.bench.faces.budgets import BUDGETS, Budget
 from portal.bench.faces.filling import fill, researcher, sample
 from portal.bench.faces.places import numbers_for, query_for
 from portal.bench.figures import percentile, tell
+from scheduler.collecting import settle
 
 
 def main() -> None:
@@ -43,9 +44,14 @@ def _visit_all(people: Mapping[str, User], visits: int) -> dict[str, Any]:
     for who, person in people.items():
         client = Client(headers={"host": "localhost"})
         client.force_login(person)
-        for route in sorted(BUDGETS, key=lambda one: (not one.startswith("cluster"), one)):
-            address = _address(route, person)
-            figures = _visit(client, address, visits) if address else None
+        routes = sorted(BUDGETS, key=lambda one: (not one.startswith("cluster"), one))
+        addresses = {route: address for route in routes if (address := _address(route, person))}
+        for address in addresses.values():
+            client.get(address)
+        # As the server does once its pages are loaded.
+        settle()
+        for route, address in addresses.items():
+            figures = _visit(client, address, visits)
             if figures is not None:
                 tell(f"{who} {address} {figures}")
                 found[f"{route} {who}"] = figures
