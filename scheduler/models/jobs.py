@@ -116,6 +116,12 @@ class Job(models.Model):
                 condition=models.Q(state=JobState.QUEUED),
                 name="job_queue_order",
             ),
+            # The last that ran in a pool; without it a pool of few jobs reads those of all others.
+            models.Index(
+                fields=["pool", "-ended_at"],
+                condition=models.Q(ended_at__isnull=False),
+                name="job_by_pool_ended",
+            ),
             models.Index(
                 fields=["state"], condition=models.Q(is_shaped=True), name="job_shaped_by_state"
             ),
