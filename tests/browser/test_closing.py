@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -53,6 +54,10 @@ def open_as(chromium, live_server) -> Iterator:
     yield open_page
     for context in contexts:
         context.close()
+    # One that still answered when the server goes could not close its connection any more.
+    for thread in threading.enumerate():
+        if "process_request_thread" in thread.name:
+            thread.join(10)
 
 
 def test_a_month_is_closed_corrected_and_its_statement_exported(books, open_as, tmp_path):
