@@ -66,7 +66,7 @@ class LiveStack(Stack):
             return job
 
     def wait_for(
-        self, job_id: int, *states: str, username: str = "alice", timeout_s: float = 60
+        self, job_id: int, *states: str, username: str = "alice", timeout_s: float = 120
     ) -> dict[str, Any]:
         """The job once it is in one of these states (any final one when none is named)."""
         deadline = time.monotonic() + timeout_s

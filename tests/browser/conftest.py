@@ -8,7 +8,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    Playwright,
+    expect,
+    sync_playwright,
+)
 
 from tests.servers import LiveStack
 
@@ -22,6 +29,10 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
+# How long anything on a page may take. What is there is found at once: only a busy machine
+# needs all of it, and how fast pages are is measured elsewhere.
+PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
 
 
@@ -76,7 +87,7 @@ def visit(chromium: Browser, stack: LiveStack) -> Iterator:
 
     def open_page(username: str = "", **options) -> Page:
         context = chromium.new_context(base_url=stack.address, **options)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(PATIENCE_MS)
         witness = Witness(context, urlsplit(stack.address).netloc)
         opened.append((context, witness))
         page = context.new_page()

@@ -15,14 +15,14 @@ from accounts.models import User
 from scheduler.models import Attempt
 from scheduler.states import EndReason
 from tests import factories, scenes
-from tests.browser.conftest import sign_in
+from tests.browser.conftest import PATIENCE_MS, sign_in
 from tests.browser.keys import by_keys, press
 
 # The browser's driver runs a loop in this thread, also while the database is emptied at the end;
 # nothing here awaits it.
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 # A month that is over whenever this runs.
 BEGAN = datetime(2026, 9, 10, 12, tzinfo=UTC)
 
@@ -45,7 +45,7 @@ def open_as(chromium, live_server) -> Iterator:
 
     def open_page(username: str) -> Page:
         context = chromium.new_context(base_url=live_server.url)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()
         sign_in(page, username, factories.PASSWORD)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import accessibility_breaches
+from tests.browser.conftest import PATIENCE_MS, accessibility_breaches
 from tests.browser.places import PUBLIC, addresses
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -66,7 +66,7 @@ def fits(page) -> bool:
     """Whether nothing reaches beyond the window, and no chart over what follows it; charts are
     drawn anew a moment after the window moved.
     """
-    for _ in range(30):
+    for _ in range(PATIENCE_MS // 400):
         if page.evaluate(FITS):
             return True
         page.wait_for_timeout(100)

@@ -65,7 +65,7 @@ def test_ask_simulate_approve_and_a_waiting_job_starts(stack, visit):
     alice.goto(here)
     expect(alice.locator("h1 + .pill")).to_contain_text("approved")
     expect(alice.locator("#history")).to_contain_text("Granted")
-    stack.wait_for(waits["id"], "running", timeout_s=30)
+    stack.wait_for(waits["id"], "running")
 
     for job in (holds, waits):
         with stack.api() as api:
