@@ -173,7 +173,10 @@
       if (this.follow && !this.isMovedUp()) return;
       const { scrollTop, scrollHeight, clientHeight } = this.view;
       const left = scrollHeight - scrollTop - clientHeight;
-      if (!this.complete) this.setFollow(left <= NEAR_END_PX && this.last() >= this.total);
+      /* News of our own move to the end may come after the reader said not to follow. */
+      const isOurs = Math.abs(scrollTop - this.put.top) <= 1;
+      if (!isOurs) this.put = { top: -2, height: 0 };
+      if (!this.complete && !isOurs) this.setFollow(left <= NEAR_END_PX && this.last() >= this.total);
       if (scrollTop < LOAD_AHEAD_PX && this.first() > 1) {
         this.load(this.first() - CHUNK, (content) => this.prepend(content));
       } else if (left < LOAD_AHEAD_PX && this.last() < this.total) {

@@ -13,7 +13,7 @@ from tests.browser.keys import by_keys, write
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 # The page notes by itself how long its log was: we may look when the job is over already.
-_LENGTHS = """const lengths = new Set();
+_LENGTHS = """window.lengths = new Set();
 new MutationObserver(() => lengths.add(document.querySelectorAll(".log .rows > *").length))
   .observe(document, {childList: true, subtree: true});
 """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -13,10 +15,23 @@ from tests.browser.keys import by_keys, tab_to
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 
-def test_find_a_job_open_it_follow_its_log_without_a_mouse(stack, visit):
+@pytest.fixture
+def job(stack) -> Iterator[dict[str, Any]]:
+    """It prints five lines a second, until the test is over however that ends."""
     script = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo read by keyboard $i; sleep 0.2; done"
     job = stack.submit(name="keyboard-only-run", script=script)
     stack.wait_for(job["id"], "running")
+    yield job
+    cancel(stack, job)
+    stack.wait_for(job["id"])
+
+
+def cancel(stack, job: dict[str, Any]) -> None:
+    with stack.api() as api:
+        api.post(f"/jobs/{job['id']}/cancel/").raise_for_status()
+
+
+def test_find_a_job_open_it_follow_its_log_without_a_mouse(stack, job, visit):
     page = by_keys(visit("alice", bypass_csp=True))
     page.goto("/")
     page.keyboard.press("Control+k")
@@ -39,8 +54,7 @@ def test_find_a_job_open_it_follow_its_log_without_a_mouse(stack, visit):
     page.keyboard.press("f")
     expect(says).to_contain_text(re.compile(r"· following"))
     expect(page.locator(".rows > *").nth(before + 3)).to_be_in_viewport()
-    with stack.api() as api:
-        api.post(f"/jobs/{job['id']}/cancel/").raise_for_status()
+    cancel(stack, job)
     expect(says).to_contain_text("complete")
 
 
