@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import (
     Browser,
     BrowserContext,
+    Locator,
     Page,
     Playwright,
     expect,
@@ -109,6 +110,12 @@ def sign_in(page: Page, username: str, password: str) -> None:
     page.get_by_label("Password", exact=True).fill(password)
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/")
+
+
+def expect_live(chip: Locator) -> None:
+    """The word is there from the start, but not to be seen before the socket is open."""
+    expect(chip).to_be_visible()
+    expect(chip).to_have_text("Live")
 
 
 def accessibility_breaches(page: Page) -> list[str]:

@@ -7,6 +7,8 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
+from tests.browser.conftest import expect_live
+
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 
@@ -29,12 +31,6 @@ def cancel(stack, job: int) -> None:
 
 def rows(page) -> list[str]:
     return page.locator("#job-rows tbody .jn").evaluate_all("links => links.map(a => a.href)")
-
-
-def expect_live(chip: Locator) -> None:
-    """The word is there from the start, but not to be seen before the socket is open."""
-    expect(chip).to_be_visible()
-    expect(chip).to_have_text("Live")
 
 
 def changed(page, region: str) -> Locator:
