@@ -96,6 +96,12 @@ def general_rates() -> QuerySet[Rate]:
     return Rate.objects.filter(kind=RateKind.GENERAL, decision=RateDecision.APPROVED).order_by("pk")
 
 
+def list_rates_at(moment: datetime) -> QuerySet[Rate]:
+    """The general prices of the list, of no team's card, that hold at `moment`."""
+    still = Q(valid_until=None) | Q(valid_until__gt=moment)
+    return general_rates().filter(still, card__team=None, valid_from__lte=moment)
+
+
 def approved_rates() -> QuerySet[Rate]:
     """Every approved price of every kind, in the order in which later ones win."""
     approved = Rate.objects.filter(decision=RateDecision.APPROVED).select_related("card")

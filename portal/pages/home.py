@@ -11,14 +11,13 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.permissions import can
-from accounts.selectors.rates import current_rates
 from portal.pages.access import page, viewer_of
 from portal.pages.job_rows import job_rows
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from portal.pages.welcome import setup_steps
 from scheduler.models import Job
 from scheduler.selectors.cluster import pool_summaries, troubled_nodes
-from scheduler.selectors.jobs import has_submitted, home_jobs
+from scheduler.selectors.jobs import home_jobs
 from scheduler.selectors.saved.scopes import Scope
 from scheduler.selectors.sessions import session_cards, visible_sessions
 from scheduler.selectors.sessions.cards import SessionCard
@@ -46,7 +45,7 @@ def home(request: HttpRequest) -> HttpResponseBase:
         "waiting": [rows[job.pk] for job in jobs.waiting],
         "finished": [rows[job.pk] for job in jobs.finished],
         "is_empty": not jobs.everything,
-        "is_new": not jobs.everything and not has_submitted(viewer),
+        "is_new": not jobs.everything and not beside.has_submitted,
         "projects": beside.projects,
         "drafts": beside.drafts,
         "topics": " ".join(f"project:{project.pk}" for project in beside.projects[:MOST_TOPICS]),
@@ -73,7 +72,8 @@ def _around(viewer: User, now: datetime, scope: Scope) -> dict[str, object]:
     nodes in trouble and first steps, for those who keep the books the way to them.
     """
     may_operate = can(viewer, "operate", None)
-    steps = setup_steps(beginning_of(viewer), bool(current_rates())) if may_operate else []
+    beginning = beginning_of(viewer, now=now) if may_operate else None
+    steps = setup_steps(beginning, beginning.has_price) if beginning else []
     return {
         "quota_bars": quota_bars(viewer, now=now, within=scope),
         "budget_bars": budget_bars(viewer, now=now, within=scope),

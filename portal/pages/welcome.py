@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 
 from accounts.errors import DomainError, Forbidden, NotFound
 from accounts.models import RateDecision
@@ -104,7 +105,7 @@ def welcome(request: HttpRequest) -> HttpResponseBase:
                 words = "The price is proposed; another person who keeps the books approves it."
             messages.success(request, words)
             return redirect("welcome")
-    rates, beginning = current_rates(), beginning_of(viewer)
+    rates, beginning = current_rates(), beginning_of(viewer, now=timezone.now())
     steps = setup_steps(beginning, bool(rates))
     context = {
         "steps": steps,

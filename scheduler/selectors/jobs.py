@@ -264,11 +264,6 @@ def own_jobs(viewer: User) -> QuerySet[Job]:
     return one_of_each_set(visible_jobs(viewer).filter(owner=viewer)).order_by("-pk")
 
 
-def has_submitted(viewer: User) -> bool:
-    """Whether the viewer has any job of their own, however old."""
-    return visible_jobs(viewer).filter(owner=viewer).exists()
-
-
 def unreachable_job_ids(jobs: list[Job]) -> set[int]:
     """Which of these live jobs sit on a node that is silent now; one query."""
     live = [job.pk for job in jobs if job.state in LIVE_JOB_STATES]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, cast
 
-from django.db.models import QuerySet
+from django.db import connections
+from django.db.models import QuerySet, Value
 
 from accounts.errors import Forbidden
 from accounts.models import User
@@ -110,11 +112,11 @@ def _series(
         "device__uuid", "device__index", "device__node__name", "device__model",
         "device__memory_mib", "device__is_simulated",
     )  # fmt: skip
-    old = hours.order_by("-hour").values_list("device_id", "hour", *columns)
-    recent = samples.order_by("-at").values_list("device_id", "at", *columns)
-    rows = [*recent[:MAX_ROWS], *old[:MAX_ROWS]]
+    recent = _latest(samples, "at").values_list(Value(1), "device_id", "at", *columns)
+    old = _latest(hours, "hour").values_list(Value(0), "device_id", "hour", *columns)
+    rows = sorted(recent.union(old, all=True), key=itemgetter(0, 2))
     by_device: dict[int, DeviceSeries] = {}
-    for device_id, at, gpu, memory, power, temperature, *about in reversed(rows):
+    for _, device_id, at, gpu, memory, power, temperature, *about in rows:
         one = by_device.get(device_id)
         if one is None:
             uuid, index, node, *rest = cast("list[Any]", about)
@@ -129,6 +131,14 @@ def _series(
     for one in by_device.values():
         _thin(one)
     return list(by_device.values())
+
+
+def _latest(readings: QuerySet[Any], at: str) -> QuerySet[Any]:
+    """At most MAX_ROWS, in a form that may stand in a union."""
+    latest = readings.order_by(f"-{at}")[:MAX_ROWS]
+    if connections[readings.db].features.supports_slicing_ordering_in_compound:
+        return latest
+    return readings.model._base_manager.filter(pk__in=latest.values("pk"))
 
 
 def _thin(one: DeviceSeries) -> None:

@@ -12,7 +12,13 @@ from django.utils import timezone
 from accounts.errors import Conflict, Forbidden, Invalid
 from accounts.models import Rate, RateDecision, RateKind
 from accounts.permissions import can
-from accounts.selectors.rates import current_rates, proposed_rates, rate_at, rates_over
+from accounts.selectors.rates import (
+    current_rates,
+    list_rates_at,
+    proposed_rates,
+    rate_at,
+    rates_over,
+)
 from accounts.services import (
     appoint_bookkeeper,
     approve_rate,
@@ -197,3 +203,12 @@ class TestSecondPerson:
         assert rate_at("H100", rate.valid_from) is None
         with pytest.raises(Invalid, match="kind"):
             self.propose(clerk, kind="other")
+
+
+def test_the_list_has_a_price_where_a_look_up_finds_one(root):
+    for second in (0, 60):
+        assert list_rates_at(at(second)).exists() == bool(current_rates(now=at(second)))
+    _set(root, "H100", "3.60", 50)
+    assert [list_rates_at(at(second)).exists() for second in (49, 50)] == [False, True]
+    for second in (49, 50):
+        assert list_rates_at(at(second)).exists() == bool(current_rates(now=at(second)))

@@ -22,9 +22,8 @@ PAGES = [row for row in ROWS if row.method == "GET" and row.route not in NOT_PAG
 WHO = ("alice", "operator", "lead", "root")
 # What is still asked beyond the budget, by route. Nothing is added here; what is mended goes.
 STILL_OVER: dict[str, int] = {
-    "jobs:detail": 16,
+    "jobs:detail": 14,
     "jobs:options": 34,
-    "jobs:metrics": 7,
     "jobs:logs": 6,
     "jobs:log_ranks": 6,
     "jobs:change": 31,
@@ -49,7 +48,12 @@ def test_every_page_has_a_budget():
 
 @pytest.mark.parametrize(
     ("route", "who"),
-    [("requests:detail", "lead"), ("requests:detail", "root"), ("teams:detail", "lead")],
+    [
+        ("requests:detail", "lead"),
+        ("requests:detail", "root"),
+        ("teams:detail", "lead"),
+        ("home", "root"),
+    ],
 )
 def test_who_decides_and_who_leads_stay_within_the_budget(client, people, things, route, who):
     row = next(row for row in PAGES if row.route == route)

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from accounts.models import DemoMark, User
 from accounts.selectors import visible_projects
+from accounts.selectors.rates import list_rates_at
 from scheduler.selectors.cluster import visible_nodes
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.tables.together import Part, together
@@ -15,23 +16,25 @@ from scheduler.states import JobState
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """`done`: the number of the first job that went well, 0 for none; `demo_since`: since when a
-    demonstration is here."""
+    """`has_price`: the list has one now; `done`: the number of the first job that went well, 0 for
+    none; `demo_since`: since when a demonstration is here."""
 
     has_project: bool
     has_node: bool
     has_job: bool
+    has_price: bool
     done: int
     demo_since: datetime | None
 
 
-def beginning_of(viewer: User) -> Beginning:
+def beginning_of(viewer: User, *, now: datetime) -> Beginning:
     """As far as the viewer may see it; one statement."""
     jobs = visible_jobs(viewer).order_by("pk")
     found = together(
         Part("project", visible_projects(viewer)[:1]),
         Part("node", visible_nodes(viewer)[:1]),
         Part("job", jobs[:1]),
+        Part("price", list_rates_at(now)[:1]),
         Part("done", jobs.filter(state=JobState.SUCCEEDED)[:1]),
         Part("demo", DemoMark.objects.order_by("pk")[:1], at="seeded_at"),
     )
@@ -39,6 +42,7 @@ def beginning_of(viewer: User) -> Beginning:
         bool(found["project"]),
         bool(found["node"]),
         bool(found["job"]),
+        bool(found["price"]),
         next((one.number for one in found["done"]), 0),
         next((one.at for one in found["demo"]), None),
     )

@@ -13,6 +13,7 @@ from accounts.models import DemoMark, User
 from accounts.selectors import submittable_projects
 from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.inbox import open_announcements
+from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.saved.scopes import Scope
 from scheduler.selectors.tables.together import Part, Small, together
 
@@ -41,12 +42,13 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Beside:
     """`drafts` have number, name (`word`) and moment (`at`); `demo_since`: since when a
-    demonstration is among what is real."""
+    demonstration is among what is real; `has_submitted`: any job of their own, however old."""
 
     projects: Sequence[ProjectHere]
     announcements: Sequence[Told]
     drafts: Sequence[Small]
     demo_since: datetime | None
+    has_submitted: bool
 
 
 def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
@@ -63,6 +65,7 @@ def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
         Part("told", told.filter(is_warning=False), word="text", at="until_at"),
         Part("draft", drafts_of(viewer)[:MOST_DRAFTS], word="name", at="saved_at"),
         Part("demo", DemoMark.objects.order_by("pk")[:1], at="seeded_at"),
+        Part("own", visible_jobs(viewer).filter(owner=viewer).order_by()[:1]),
     )
     return Beside(
         [ProjectHere(one.number, one.word, one.more) for one in _by_path(found["project"])],
@@ -73,6 +76,7 @@ def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
         ],
         sorted(found["draft"], key=lambda one: (one.at or now, one.number), reverse=True),
         next((one.at for one in found["demo"]), None),
+        bool(found["own"]),
     )
 
 
