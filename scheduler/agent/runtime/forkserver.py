@@ -12,6 +12,7 @@ import contextlib
 import gc
 import os
 import select
+import selectors
 import signal
 import socket
 import subprocess
@@ -22,11 +23,13 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from scheduler.agent.runtime import checkpoints, records
+from scheduler.agent.runtime import checkpoints, processes, records
 from scheduler.agent.runtime.checkpoints import CheckRequest, Finding
 from scheduler.agent.runtime.children import drop_to
-from scheduler.agent.runtime.records import LaunchRecord
+from scheduler.agent.runtime.records import LaunchRecord, StopRecord
+from scheduler.agent.runtime.redaction import Redactor
 from scheduler.agent.runtime.supervisor import Supervisor
+from scheduler.states import EndReason
 from scheduler.wire.codec import WireError, decode, encode, prepare
 
 _MAX_MESSAGE = 32 * 1024
@@ -123,6 +126,7 @@ def serve(channel_fd: int) -> None:
     # Made by a child, each would take longer than all else that it computes.
     for kind in (*records.SUPERVISORS_RECORDS, CheckRequest, Finding):
         prepare(kind)
+    _rehearse()
     # What is here stays for good: looking for garbage in it would only copy pages in children.
     gc.collect()
     gc.freeze()
@@ -137,6 +141,18 @@ def serve(channel_fd: int) -> None:
             _supervise(Path(os.fsdecode(message)), files)
         for held in files:
             os.close(held)
+
+
+def _rehearse() -> None:
+    """Do once what every supervisor does first and what can be kept: what is asked of the system
+    for good, compiled patterns, a record there and back. A child copies each page it changes.
+    """
+    processes.boot_id()
+    processes.start_ticks(os.getpid())
+    Redactor(())
+    decode(StopRecord, encode(StopRecord(EndReason.COMPLETED, 0)))
+    with selectors.DefaultSelector() as selector:
+        selector.select(0)
 
 
 def _look(message: bytes, files: list[int]) -> None:
