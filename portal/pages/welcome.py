@@ -18,7 +18,6 @@ from accounts.services import price_reserved_alike, set_rate
 from portal.forms.rates import RateForm
 from portal.pages.access import page, viewer_of
 from scheduler.conf import load_conf
-from scheduler.selectors.cluster import models_to_price
 from scheduler.selectors.tables.beginning import Beginning, beginning_of
 
 
@@ -87,8 +86,9 @@ def welcome(request: HttpRequest) -> HttpResponseBase:
     viewer = viewer_of(request)
     if not can(viewer, "operate", None):
         raise NotFound()
-    models = models_to_price(viewer)
-    form = RateForm(request.POST if request.method == "POST" else None, models=models)
+    beginning = beginning_of(viewer, now=timezone.now(), with_models=True)
+    asked = request.POST if request.method == "POST" else None
+    form = RateForm(asked, models=beginning.models)
     if request.method == "POST" and form.is_valid():
         currency = load_conf().currency
         try:
@@ -105,7 +105,7 @@ def welcome(request: HttpRequest) -> HttpResponseBase:
                 words = "The price is proposed; another person who keeps the books approves it."
             messages.success(request, words)
             return redirect("welcome")
-    rates, beginning = current_rates(), beginning_of(viewer, now=timezone.now())
+    rates = current_rates()
     steps = setup_steps(beginning, bool(rates))
     context = {
         "steps": steps,

@@ -230,10 +230,13 @@ def models_to_price(viewer: User) -> list[str]:
     if not viewer.is_authenticated:
         return []
     rows = Device.objects.filter(is_present=True).annotate(is_card=Q(parent__isnull=True))
-    models = set(rows.order_by().values_list("model", "is_card").distinct())
-    slots = {
-        slot_model(model, slots) for model, is_card in models if is_card for slots in (2, 4, 8)
-    }
+    return with_usual_slots(rows.order_by().values_list("model", "is_card").distinct())
+
+
+def with_usual_slots(found: Iterable[tuple[str, bool]]) -> list[str]:
+    """These models, each with whether it is a whole card, and the usual slots of the cards."""
+    models = set(found)
+    slots = {slot_model(model, n) for model, is_card in models if is_card for n in (2, 4, 8)}
     return sorted({model for model, _ in models} | slots)
 
 

@@ -30,7 +30,6 @@ STILL_OVER: dict[str, int] = {
     "nodes:detail": 10,
     "sets:detail": 8,
     "bookings:list": 11,
-    "welcome": 5,
 }
 
 

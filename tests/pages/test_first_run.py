@@ -11,6 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from accounts.models import DemoMark
+from scheduler.selectors.cluster import models_to_price
+from scheduler.selectors.tables.beginning import beginning_of
 from tests import factories, scenes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
@@ -93,3 +95,12 @@ def test_first_steps_are_ticked_and_a_demonstration_is_said(root, alice, project
     DemoMark.objects.create(seeded_at=now - timedelta(days=1), seed=1)
     assert "Demonstration data." in _main(client, "home")
     assert "A demonstration is here since" in _main(client, "welcome")
+
+
+def test_models_to_price_are_named_from_one_of_each(root) -> None:
+    cluster = scenes.build_cluster(root, nodes=2)
+    for name in ("n3", "n4"):
+        scenes.add_node(cluster, name, 4)
+    told = beginning_of(root, now=timezone.now(), with_models=True).models
+    assert told == models_to_price(root) != []
+    assert beginning_of(root, now=timezone.now()).models == []

@@ -5,19 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import Case, Min, Q, QuerySet, Value, When
+
 from accounts.models import DemoMark, User
 from accounts.selectors import visible_projects
 from accounts.selectors.rates import list_rates_at
-from scheduler.selectors.cluster import visible_nodes
+from scheduler.models import Device
+from scheduler.selectors.cluster import visible_nodes, with_usual_slots
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.tables.together import Part, together
 from scheduler.states import JobState
+
+_CARD = Case(When(parent__isnull=True, then=Value("card")), default=Value(""))
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
     """`has_price`: the list has one now; `done`: the number of the first job that went well, 0 for
-    none; `demo_since`: since when a demonstration is here."""
+    none; `demo_since`: since when a demonstration is here; `models`: of the
+    devices, as `models_to_price`."""
 
     has_project: bool
     has_node: bool
@@ -25,10 +31,12 @@ class Beginning:
     has_price: bool
     done: int
     demo_since: datetime | None
+    models: list[str]
 
 
-def beginning_of(viewer: User, *, now: datetime) -> Beginning:
-    """As far as the viewer may see it; one statement."""
+def beginning_of(viewer: User, *, now: datetime, with_models: bool = False) -> Beginning:
+    """As far as the viewer may see it; one statement. No models unless asked for."""
+    devices = _one_of_each_model() if with_models else Device.objects.none()
     jobs = visible_jobs(viewer).order_by("pk")
     found = together(
         Part("project", visible_projects(viewer)[:1]),
@@ -37,6 +45,7 @@ def beginning_of(viewer: User, *, now: datetime) -> Beginning:
         Part("price", list_rates_at(now)[:1]),
         Part("done", jobs.filter(state=JobState.SUCCEEDED)[:1]),
         Part("demo", DemoMark.objects.order_by("pk")[:1], at="seeded_at"),
+        Part("model", devices, word="model", more=_CARD),
     )
     return Beginning(
         bool(found["project"]),
@@ -45,4 +54,12 @@ def beginning_of(viewer: User, *, now: datetime) -> Beginning:
         bool(found["price"]),
         next((one.number for one in found["done"]), 0),
         next((one.at for one in found["demo"]), None),
+        with_usual_slots((one.word, bool(one.more)) for one in found["model"]),
     )
+
+
+def _one_of_each_model() -> QuerySet[Device]:
+    """A card and a slot of each model that has them."""
+    present = Device.objects.filter(is_present=True).annotate(is_card=Q(parent__isnull=True))
+    firsts = present.order_by().values("model", "is_card").annotate(first=Min("pk"))
+    return Device.objects.filter(pk__in=firsts.values("first"))
