@@ -154,11 +154,14 @@ def _form(viewer: User, data: Any = None, *, cards: Sequence[RateCard] | None = 
         for card in (_cards(viewer) if cards is None else cards)
         if card.decision in (RateDecision.DRAFT, RateDecision.APPROVED)
     ]
-    return PriceForm(
+    form = PriceForm(
         data,
         models=[(model, device_short_name(model)) for model in models],
         cards=open_ones,
     )
+    currency = load_conf().currency
+    form.fields["price_per_gpu_hour"].help_text = f"In {currency}, at most 4 decimals."
+    return form
 
 
 def _cards(viewer: User) -> list[RateCard]:
@@ -187,7 +190,6 @@ def _show(
         "cards": [(card, rates[card.pk]) for card in cards],
         "form": form or _form(viewer, cards=cards),
         "card_form": card_form or CardForm(),
-        "currency": load_conf().currency,
         "now": now,
     }
     return render(request, "finance/prices.html", context, status=status)
