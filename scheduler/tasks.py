@@ -119,9 +119,10 @@ def close_months() -> int:
 
 @shared_task
 def reconcile_books() -> bool:
-    """Nightly: budgets count what the ledger says; then, whether what was measured, booked, billed
-    and shown still ties together."""
+    """Nightly: what nodes told late is booked and budgets count what the ledger says; then, whether
+    what was measured, booked, billed and shown still ties together."""
     now = timezone.now()
+    calendar.correct_by_late_reports(now=now)
     books.true_up_budgets(now=now)
     return books.reconcile_books(now=now).holds
 

@@ -77,6 +77,19 @@ def bucket_of(facts: Facts) -> tuple[Bucket, str]:
     return Bucket.FREE, ""
 
 
+def proven(start_s: int, end_s: int, ran: tuple[int, int] | None) -> list[tuple[Bucket, int, int]]:
+    """The time of a silent node that an attempt held, by what the node told of it later.
+
+    `ran`: from when until when the attempt's program ran there, in whole seconds. As far as it ran
+    throughout, it was used; the rest stays unreachable, as does all of it where nothing was told.
+    """
+    if ran is None or not ran[0] <= start_s < ran[1]:
+        return [(Bucket.UNREACHABLE, start_s, end_s)]
+    until = min(end_s, ran[1])
+    found = [(Bucket.RUN, start_s, until), (Bucket.UNREACHABLE, until, end_s)]
+    return found[:1] if until == end_s else found
+
+
 class Kind(StrEnum):
     """Events of a device; see `_EFFECTS`. Their order here is their order within one commit."""
 

@@ -102,7 +102,9 @@ class Placement(models.Model):
 
     `state` is the node's last word about its rank. `log_size` bytes are durable; the rank's end
     is complete once they reach `log_expected` and no checkpoint is still being read there.
-    `log_pruned_at`: its log is no longer kept, and counts as empty.
+    `log_pruned_at`: its log is no longer kept, and counts as empty. `ran_until`: when its program
+    ended by the node's word, which came at `ran_told_at`, perhaps long after `ended_at`; written
+    once.
     """
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="placements")
@@ -121,6 +123,8 @@ class Placement(models.Model):
     log_lines = models.PositiveBigIntegerField(default=0)
     log_pruned_at = models.DateTimeField(null=True, blank=True)
     checkpoint_pending = models.BooleanField(default=False)
+    ran_until = models.DateTimeField(null=True, blank=True)
+    ran_told_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["attempt_id", "rank"]
@@ -136,6 +140,12 @@ class Placement(models.Model):
             ),
             # Whole: SQLite does not see that a parameter lies within the condition of a part.
             models.Index(fields=["end_reason", "ended_at"], name="placement_by_end"),
+            # Of those that were told when the server had long taken the rank for ended.
+            models.Index(
+                fields=["ran_told_at"],
+                condition=models.Q(ran_told_at__gt=models.F("ended_at")),
+                name="placement_told_late",
+            ),
         ]
 
 

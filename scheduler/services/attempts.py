@@ -38,7 +38,8 @@ from scheduler.states import (
 # These ends are the platform's own doing; they may happen any number of times.
 _WITHOUT_LIMIT = MADE_TO_MOVE | {EndReason.NODE_DRAINED, EndReason.BUDGET_SPENT}
 _REPORTED = (
-    "reported started_at ended_at exit_code end_reason detail log_expected checkpoint_pending"
+    "reported started_at ended_at exit_code end_reason detail log_expected checkpoint_pending "
+    "ran_until ran_told_at"
 ).split()
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Value
+from django.db.models.functions import Coalesce
 
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job, Node, Placement
@@ -28,8 +29,12 @@ _TOLD = (
     "rank",
     "reported",
     "ended_at",
+    "ran_until",
     "checkpoint_pending",
-    *(f"attempt__{name}" for name in "state master_port code_commit checkpoint_step".split()),
+    *(
+        f"attempt__{name}"
+        for name in "state master_port assigned_at code_commit checkpoint_step".split()
+    ),
     *(f"attempt__{name}" for name in "checkpoint_problem resume_from resume_step".split()),
     "attempt__resume_problem",
 )
@@ -72,8 +77,8 @@ def report_attempts(
     """Take in what a node says of its attempts; returns the fences it may forget.
 
     Reports are repeated until forgotten, late, or about attempts that were given up: only news
-    about a live attempt on this very node changes anything. `clock_ahead_s`: the node's clock less
-    the server's.
+    about a live attempt on this very node changes anything, and once the end of a program whose
+    node was not heard meanwhile. `clock_ahead_s`: the node's clock less the server's.
     """
     fences = [report.fence for report in reports]
     known = {placement.attempt_id: placement for placement in _KNOWN.read(fences, node.pk)}
@@ -84,6 +89,8 @@ def report_attempts(
         if placement is None or placement.attempt.state == AttemptState.ENDED:
             if report.state is AttemptState.ENDED:
                 forget.add(report.fence)
+                if placement is not None and placement.rank == report.rank:
+                    _take_late(placement, report, clock_ahead_s, now)
         elif placement.rank == report.rank and _is_news(placement, report):
             news.append(report)
     if news:
@@ -132,7 +139,7 @@ def _take_in(
         if mine.rank == 0:
             take_in_checkpoint(attempt, report, clock_ahead_s=clock_ahead_s, now=now)
         if mine.ended_at is None:
-            _apply(attempt, mine, report, of_all, now)
+            _apply(attempt, mine, report, of_all, clock_ahead_s, now)
         elif not report.checkpoint_pending:
             mine.checkpoint_pending = False
             mine.save(update_fields=["checkpoint_pending"])
@@ -151,6 +158,7 @@ def _apply(
     mine: Placement,
     report: AttemptReport,
     placements: Sequence[Placement],
+    clock_ahead_s: float,
     now: datetime,
 ) -> None:
     _note_facts(attempt, report)
@@ -162,7 +170,8 @@ def _apply(
     if report.started_at is not None and mine.started_at is None:
         mine.started_at = _sane(report.started_at, attempt.assigned_at, now)
     if report.state is AttemptState.ENDED:
-        mine.ended_at = now
+        mine.ended_at = mine.ran_told_at = now
+        mine.ran_until = _ran_until(report, attempt.assigned_at, clock_ahead_s, now)
         mine.exit_code = report.exit_code
         mine.end_reason = report.end_reason or EndReason.START_FAILED
         mine.detail = report.detail[:4000]
@@ -172,6 +181,32 @@ def _apply(
         mine.checkpoint_pending = report.checkpoint_pending and mine.rank == 0
         release_devices(mine, now=now)
     keep_report(mine)
+
+
+def _take_late(
+    placement: Placement, report: AttemptReport, clock_ahead_s: float, now: datetime
+) -> None:
+    """What the program of an attempt that was given up did, from a node that is heard again.
+
+    Only the books rest on it: the attempt ended as it did. The first word stands.
+    """
+    if placement.ran_until is not None or report.ended_at is None or report.started_at is None:
+        return
+    earliest = placement.attempt.assigned_at
+    told = {
+        "ran_until": _ran_until(report, earliest, clock_ahead_s, now),
+        "ran_told_at": now,
+        "started_at": Coalesce("started_at", Value(_sane(report.started_at, earliest, now))),
+    }
+    Placement.objects.filter(pk=placement.pk, ran_until__isnull=True).update(**told)
+
+
+def _ran_until(
+    report: AttemptReport, earliest: datetime, clock_ahead_s: float, now: datetime
+) -> datetime | None:
+    if report.ended_at is None:
+        return None
+    return _sane(report.ended_at - clock_ahead_s, earliest, now)
 
 
 def _clear_of_peers_fault(
@@ -198,7 +233,7 @@ def _note_facts(attempt: Attempt, report: AttemptReport) -> None:
 
 
 def _sane(epoch_s: float, earliest: datetime, latest: datetime) -> datetime:
-    """A node's own time, kept within what the server knows; nothing but display rests on it."""
+    """A node's own time, kept within what the server knows."""
     try:
         moment = datetime.fromtimestamp(epoch_s, UTC)
     except (OverflowError, ValueError, OSError):

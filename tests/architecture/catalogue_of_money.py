@@ -31,7 +31,9 @@ INVARIANTS: dict[str, str] = {
     "services/test_books::test_a_close_that_broke_off_is_simply_done_again "
     "services/test_close_race::test_of_four_that_close_at_once_one_does",
     "F11": "ledger/test_closing::test_closed_and_corrections_are_what_a_new_count_gives "
-    "services/test_books::test_a_fact_learnt_later_is_a_correction_in_the_month_of_now",
+    "services/test_books::test_a_fact_learnt_later_is_a_correction_in_the_month_of_now "
+    "services/test_late_reports::test_silent_time_that_was_used_is_charged_once_that_is_known "
+    "services/test_late_reports::test_what_is_told_after_the_close_is_booked_by_the_next_night",
     "F12": "ledger/test_golden_month::test_a_restated_price_posts_new_less_old_per_account "
     "services/test_rate_cards::test_restating_a_card_posts_new_less_old_for_its_team_alone "
     "accounts/test_rates::test_the_past_is_priced_only_by_a_restatement_with_a_reason "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -19,6 +20,7 @@ from scheduler.ledger.segments import (
     Segment,
     bucket_of,
     partition,
+    proven,
     roll_up,
     totals,
 )
@@ -193,3 +195,20 @@ class TestAudit:
         ]
         found = audit(stored, 0, 100)
         assert (found.findings, found.span) == ([], 50)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_what_a_node_proves_splits_its_silence_and_loses_no_second(seed: int) -> None:
+    """F3: run before unreachable, none of no length, and none outside of the silence."""
+    chance = random.Random(seed)
+    start = chance.randrange(100)
+    end = start + chance.randrange(1, 100)
+    began = chance.randrange(200)
+    ran = (began, began + chance.randrange(200)) if chance.random() < 0.9 else None
+    found = proven(start, end, ran)
+    assert [found[0][1], found[-1][2]] == [start, end]
+    assert all(one[2] == two[1] for one, two in pairwise(found))
+    assert all(one[1] < one[2] for one in found)
+    used = {at for bucket, b, e in found if bucket is Bucket.RUN for at in range(b, e)}
+    really = set(range(start, min(end, ran[1]))) if ran and ran[0] <= start else set()
+    assert used == really

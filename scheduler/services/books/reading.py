@@ -23,10 +23,10 @@ from scheduler.ledger.entries import (
 from scheduler.ledger.exact import EXACT, ZERO
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import BORROWED, Held, PriceList
-from scheduler.ledger.segments import ALLOCATED, Bucket, Segment
+from scheduler.ledger.segments import ALLOCATED, Bucket, Segment, proven
 from scheduler.ledger.shares import IdlePolicy
 from scheduler.ledger.tiers import Guarantee, Intervals, guaranteed_seconds, pieces
-from scheduler.models import Device, DeviceSegment, LedgerEntry, Period
+from scheduler.models import Allocation, Device, DeviceSegment, LedgerEntry, Period
 from scheduler.models.money.terms import Unreachable
 from scheduler.selectors.books.prices.rates import price_of
 from scheduler.selectors.books.terms import terms_of
@@ -133,8 +133,8 @@ def _held(
         if not page:
             return
         last = page[-1][0]
-        for attempt, device, pool, flavour, bucket, start_s, end_s, project, reason in page:
-            where = Bucket(bucket)
+        for row, where, start_s, end_s in _told(page, month):
+            attempt, device, pool, flavour, _, _, _, project, reason = row
             held = Held(
                 holder=str(attempt),
                 account=payer(
@@ -148,7 +148,7 @@ def _held(
                 bucket=where,
                 tier="",
                 start_s=start_s,
-                end_s=month.end_s if end_s is None else end_s,
+                end_s=end_s,
             )
             times = tiers.get((attempt, device)) if where is Bucket.RUN else None
             if times is None:
@@ -157,6 +157,40 @@ def _held(
                 for begin, end, is_borrowed in pieces(held.start_s, held.end_s, times):
                     tier = BORROWED if is_borrowed else ""
                     yield replace(held, tier=tier, start_s=begin, end_s=end)
+
+
+def _told(
+    page: Sequence[tuple[Any, ...]], month: Month
+) -> Iterator[tuple[tuple[Any, ...], Bucket, int, int]]:
+    """Rows with bucket, start and end; the time of silent nodes by what they told of it later.
+
+    A statement more where there is such time.
+    """
+    silent = sorted({row[0] for row in page if row[4] == Bucket.UNREACHABLE})
+    ran = _ran(silent) if silent else {}
+    for row in page:
+        attempt, device, _, _, bucket, start_s, end_s, *_ = row
+        until_s = month.end_s if end_s is None else end_s
+        if bucket == Bucket.UNREACHABLE:
+            for part in proven(start_s, until_s, ran.get((attempt, device))):
+                yield row, *part
+        else:
+            yield row, Bucket(bucket), start_s, until_s
+
+
+def _ran(attempts: Sequence[int]) -> dict[tuple[int, int], tuple[int, int]]:
+    """By (attempt, device) from when until when the program ran, as its node told."""
+    rows = Allocation.objects.filter(
+        placement__attempt__in=attempts,
+        placement__started_at__isnull=False,
+        placement__ran_until__isnull=False,
+    ).order_by()
+    names = ("attempt_id", "started_at", "ran_until")
+    found = rows.values_list("device_id", *(f"placement__{name}" for name in names))
+    return {
+        (attempt, device): (int(started.timestamp()), int(until.timestamp()))
+        for device, attempt, started, until in found
+    }
 
 
 def nobodys(month: Month) -> list[str]:

@@ -12,15 +12,16 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 
 from accounts.permissions import people_who_can
 from scheduler.conf import load_conf
 from scheduler.ledger.findings import Finding
 from scheduler.ledger.periods import Month, PeriodState
-from scheduler.models import DeviceSegment, Period
+from scheduler.ledger.segments import Bucket
+from scheduler.models import DeviceSegment, Period, Placement
 from scheduler.services.books.budgets.truing import true_up_after
-from scheduler.services.books.closing import close_month, soft_close_month
+from scheduler.services.books.closing import close_month, correct_month, soft_close_month
 from scheduler.services.books.posting import CloseBlocked, period_named
 from scheduler.services.errors import Conflict
 from scheduler.services.inbox.telling import News, tell
@@ -30,6 +31,7 @@ logger = logging.getLogger(__name__)
 # A month that something stands in the way of is counted again no sooner.
 _TRIED_EVERY = timedelta(hours=20)
 _NAMED = 3
+_LATE_FOR = timedelta(days=3)
 
 
 def close_by_calendar(*, now: datetime) -> int:
@@ -53,6 +55,32 @@ def close_by_calendar(*, now: datetime) -> int:
             break
         moved += 1
     return moved
+
+
+def correct_by_late_reports(*, now: datetime) -> int:
+    """Post what nodes told after a month was closed that they had run in it; returns how many
+    entries. Nothing where months are not closed by the calendar: the nightly look tells of it.
+
+    A statement where no node told anything late. What was told is looked at for some nights, and
+    posts nothing once it is booked.
+    """
+    told = Placement.objects.filter(
+        ran_told_at__gt=F("ended_at"), ran_told_at__gte=now - _LATE_FOR
+    ).values_list("attempt_id", flat=True)
+    if not (attempts := list(told)):
+        return 0
+    held = DeviceSegment.objects.filter(attempt__in=attempts, bucket=str(Bucket.UNREACHABLE))
+    spans = list(held.values_list("start_s", "end_s"))
+    posted = 0
+    for period in Period.objects.filter(state=PeriodState.CLOSED).order_by("name"):
+        month = Month.parse(period.name)
+        is_in = any(
+            start < month.end_s and (end is None or end > month.start_s) for start, end in spans
+        )
+        if is_in and load_conf().closing.close_at(month) is not None:
+            reason = "nodes told later what they had run"
+            posted += len(correct_month(None, month, reason, now))
+    return posted
 
 
 def _closes(month: Month, now: datetime) -> bool:
