@@ -8,10 +8,10 @@ from django.core.management import CommandError, call_command
 from scheduler.ledger.exact import plain
 from scheduler.models import Attempt, LedgerEntry, LedgerHead, PeriodClose, Statement, StatementLine
 from scheduler.services import books
-from scheduler.services.books import verifying
+from scheduler.services.books import sealing, verifying
 from scheduler.services.books.sealing import check_seals
 from scheduler.states import EndReason
-from tests.services.test_books import DECEMBER, clerk, close, yard
+from tests.services.test_books import DECEMBER, LATER, clerk, close, yard
 from tests.services.test_books_hold import SPOILS, spoil
 from tests.services.test_reconciling import unlock
 
@@ -63,11 +63,38 @@ def test_statements_changed_so_that_they_still_add_up_are_found(root, yard):
     assert "seals" in {check["slug"] for check in run.checks if not check["holds"]}
 
 
-def test_a_close_of_before_has_no_seal(root, yard):
+def test_a_close_of_before_has_no_seal(root, yard, monkeypatch):
     period = close(root).period
     unlock()
     PeriodClose.objects.update(sealed=None)
+    monkeypatch.setattr(sealing, "_noted", lambda period: {})
     assert check_seals(period) == []
+    later = close(root, "2026-12", now=LATER)
+    PeriodClose.objects.filter(pk=later.pk).update(sealed={})
+    assert [*check_seals(period), *check_seals(later.period)] == [
+        "the close of 2026-12, version 1, has a seal that says too little"
+    ]
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_seal_that_is_gone_is_missed(root, yard, is_noted, monkeypatch):
+    """By the audit; without its word by the seals of earlier closes."""
+    close(root)
+    period = close(root, "2026-12", now=LATER).period
+    unlock()
+    PeriodClose.objects.filter(period=period).update(sealed=None)
+    if not is_noted:
+        monkeypatch.setattr(sealing, "_noted", lambda period: {})
+    assert check_seals(period) == ["the close of 2026-12, version 1, has lost its seal"]
+
+
+def test_a_seal_that_was_made_to_fit_is_not_what_the_audit_noted(root, yard):
+    period = close(root).period
+    unlock()
+    PeriodClose.objects.update(sealed={"entries": 0, "totals": [], "statements": ""})
+    assert check_seals(period) == [
+        "the close of 2026-11, version 1, has another seal than the audit noted"
+    ]
 
 
 def test_what_is_posted_while_the_chain_is_read_breaks_nothing(root, yard, team, monkeypatch):

@@ -41,7 +41,7 @@ from scheduler.services.books.posting import (
     require_bookkeeper,
     require_unchanged,
 )
-from scheduler.services.books.sealing import seal_of
+from scheduler.services.books.sealing import digest_of, seal_of
 from scheduler.services.errors import Conflict, Invalid
 
 
@@ -132,9 +132,12 @@ def correct_period(
     require_bookkeeper(actor)
     if not reason.strip():
         raise Invalid("Say what is corrected.", field="reason")
-    now = now or timezone.now()
-    month, here = month_of(period), Month.of(int(now.timestamp()))
-    row = period_named(str(month))
+    return correct_month(actor, month_of(period), reason.strip(), now or timezone.now())
+
+
+def correct_month(by: User | None, month: Month, reason: str, now: datetime) -> list[LedgerEntry]:
+    """As `correct_period`, for callers that have looked who may; None is the system."""
+    here, row = Month.of(int(now.timestamp())), period_named(str(month))
     if row.state != PeriodState.CLOSED:
         raise Conflict(f"{month} is not closed; what is known now counts when it is.")
     counted = count_month(month, row)
@@ -146,8 +149,8 @@ def correct_period(
             batch=f"correct {month} {head.number + 1}",
             period=str(here),
             service_period=str(month),
-            created_by=actor.username,
-            reason=reason.strip()[:255],
+            created_by=name_of(by),
+            reason=reason[:255],
             is_correction=True,
         )
         since_s, until_s = month.end_s, int(now.timestamp()) + 1
@@ -156,7 +159,7 @@ def correct_period(
         )
         posted += post_entries(entries_of(counted.tallies, reading.booked_for(row), where))
         after = {"entries": len(posted), "booked_in": str(here)}
-        record(actor, "period.correct", row, after=after, reason=reason.strip(), now=now)
+        record(by, "period.correct", row, after=after, reason=reason, now=now)
         return posted
 
 
@@ -224,6 +227,7 @@ def _fix(row: Period, counted: Counted, by: User | None, now: datetime) -> Perio
         "entries": len(posted),
         "head_number": close.head_number,
         "head_hash": close.head_hash,
+        "seal": digest_of(close.sealed or {}),
     }
     record(by, "period.close", period, after=after, now=now)
     return close

@@ -8,18 +8,21 @@ all that ties them has to rewrite this, too; and whoever compares is told where 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from django.db.models import F
 
+from accounts.models import AuditEvent
 from scheduler.ledger.bills import Bill
 from scheduler.ledger.entries import RECOVERY, ROUNDING
 from scheduler.ledger.exact import EXACT, ZERO, plain
 from scheduler.models import LedgerEntry, Period, PeriodClose, StatementLine
 
 _PAGE = 5_000
+_SEALED = frozenset({"entries", "totals", "statements"})
 # A statement's line: number, account, exact sum, smallest coins, entry, its hash, its coins.
 Row = tuple[int, str, Decimal, int, int, str, int]
 
@@ -36,18 +39,47 @@ def seal_of(period: Period, bills: Sequence[Bill], first_number: int) -> dict[st
     return {"entries": count, "totals": totals, "statements": _digest(rows)}
 
 
+def digest_of(sealed: Mapping[str, Any]) -> str:
+    """SHA-256 of a seal, as the audit notes it with the close."""
+    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
+
+
 def check_seals(period: Period) -> list[str]:
-    """Of each close of a month, the first figure that is not the one it sealed."""
-    closes = PeriodClose.objects.filter(period=period, sealed__isnull=False).order_by("version")
-    return [words for close in closes if (words := _differs(period, close))]
+    """Of each close of a month, what is wrong with its seal, or the first figure that is not the
+    one it sealed. Only closes of before there were seals have none."""
+    noted = _noted(period)
+    first = PeriodClose.objects.filter(sealed__isnull=False).order_by("pk").first()
+    found = []
+    for close in PeriodClose.objects.filter(period=period).order_by("version"):
+        who = f"the close of {period.name}, version {close.version},"
+        is_due = close.version in noted or (first is not None and first.pk < close.pk)
+        if close.sealed is None:
+            words = "has lost its seal" if is_due else ""
+        elif not set(close.sealed) >= _SEALED:
+            words = "has a seal that says too little"
+        elif digest_of(close.sealed) != noted.get(close.version, digest_of(close.sealed)):
+            words = "has another seal than the audit noted"
+        else:
+            words = _differs(period, close)
+        if words:
+            found.append(f"{who} {words}")
+    return found
+
+
+def _noted(period: Period) -> dict[int, str]:
+    """By version of a close the digest of its seal, as the audit has it."""
+    events = AuditEvent.objects.filter(
+        action="period.close", subject_kind="period", subject_id=str(period.pk)
+    )
+    told = [json.loads(after or "{}") for after in events.values_list("after", flat=True)]
+    return {one["version"]: one["seal"] for one in told if "seal" in one}
 
 
 def _differs(period: Period, close: PeriodClose) -> str:
     sealed: dict[str, Any] = close.sealed or {}
-    who = f"the close of {period.name}, version {close.version},"
     count, totals = _totals(period, close.head_number)
     if count != sealed["entries"]:
-        return f"{who} sealed {sealed['entries']} entries, there are {count}"
+        return f"sealed {sealed['entries']} entries, there are {count}"
     before = {(account, sku): figures for account, sku, *figures in sealed["totals"]}
     after = {(account, sku): figures for account, sku, *figures in totals}
     for key in sorted({*before, *after}):
@@ -55,11 +87,11 @@ def _differs(period: Period, close: PeriodClose) -> str:
         if was != found:
             account, sku = key
             return (
-                f"{who} sealed {was[1]} in {was[0]} s of {account}, {sku}; "
+                f"sealed {was[1]} in {was[0]} s of {account}, {sku}; "
                 f"the entries say {found[1]} in {found[0]} s"
             )
     if _digest(_stored(close)) != sealed["statements"]:
-        return f"{who} sealed other statements than there are"
+        return "sealed other statements than there are"
     return ""
 
 
