@@ -10,8 +10,9 @@ import pytest
 
 from accounts.models import AuditEvent
 from accounts.services import appoint_bookkeeper
-from scheduler.models import Budget, QuotaRequest, RequestVersion
+from scheduler.models import Budget, QuotaRequest, RequestDecision, RequestVersion
 from scheduler.services.errors import Conflict, Invalid
+from scheduler.services.requesting.asking import withdraw_request
 from scheduler.services.requesting.policies import Routing, set_request_policy
 from scheduler.services.requesting.routing import steps_for
 from scheduler.services.sharing.budgets import set_budget
@@ -125,6 +126,17 @@ def test_a_rule_agrees_by_itself_and_the_record_names_it(ruled, project, alice, 
     # The same decided once more by a person: it is over.
     with pytest.raises(Conflict, match=r"A rule was faster|waits for no decision"):
         decide(lead, done)
+
+
+def test_what_is_asked_for_in_parts_counts_together(ruled, root, project, alice):
+    """For thirty days and the whole team; then the rule agrees again."""
+    set_request_policy(actor=root, kind="guaranteed", auto_up_to=1, now=at(0))
+    assert ask(alice, project, amount=1).state == "approved"
+    part = ask(alice, project, amount=1)
+    assert part.state == "lead_review"
+    withdraw_request(actor=alice, request_id=part.pk, version=part.version, now=at(0))
+    RequestDecision.objects.update(at=at(0) - timedelta(days=30))
+    assert ask(alice, project, amount=1).state == "approved"
 
 
 @pytest.mark.parametrize("why", ["more", "beyond", "own", "any kind", "dear", "newer"])

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Sum
 
 from scheduler.models import QuotaRequest, RequestDecision, RequestVersion
 from scheduler.services.errors import Conflict, Invalid
@@ -24,6 +25,10 @@ from scheduler.services.requesting.timeline import note, tell_asker, tell_decide
 from scheduler.services.sharing.tree import account_of, locked, on_the_way
 from scheduler.services.transitions import move_request
 from scheduler.states import STATE_OF_STEP, Outcome, RequestKind, RequestState, ReviewStep
+
+# Which step a rule's own decision is, and for how long it counts against what the rule may give.
+_POLICY = "policy"
+_COUNTED_FOR = timedelta(days=30)
 
 
 def steps_for(
@@ -96,7 +101,7 @@ def begin_review(request: QuotaRequest, *, now: datetime) -> bool:
         account_of(owner_of(request))
         locked(on_the_way([(request.project_id or 0, request.team_id)]))
     steps = steps_for(request, asked, asked.amount, routing, now=now)
-    if is_automatic and steps == [ReviewStep.LEAD]:
+    if is_automatic and steps == [ReviewStep.LEAD] and _has_left(request, asked, routing, now):
         try:
             with transaction.atomic():
                 return _agree_by_policy(request, asked, routing, now=now)
@@ -112,6 +117,20 @@ def _is_automatic(request: QuotaRequest, asked: RequestVersion, routing: Routing
     if row is None or most is None or asked.amount > most:
         return False
     return row.created_by_id is not None and row.created_by_id not in askers(request)
+
+
+def _has_left(
+    request: QuotaRequest, asked: RequestVersion, routing: Routing, now: datetime
+) -> bool:
+    """Whether rules have agreed to so little for the team lately that this fits, too: an amount
+    asked for in parts is one. Call under the team's lock."""
+    agreed = RequestDecision.objects.filter(
+        step=_POLICY,
+        request__kind=request.kind,
+        request__team=request.team_id,
+        at__gt=now - _COUNTED_FOR,
+    ).aggregate(sum_=Sum("amount"))["sum_"]
+    return (agreed or 0) + asked.amount <= (routing.auto_up_to or 0)
 
 
 def _agree_by_policy(
@@ -132,7 +151,7 @@ def _agree_by_policy(
         request=request,
         version=request.version,
         revision=request.revision,
-        step="policy",
+        step=_POLICY,
         outcome=Outcome.APPROVE,
         amount=asked.amount,
         valid_until=asked.valid_until,
