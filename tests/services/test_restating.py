@@ -95,6 +95,8 @@ def test_page_rest_and_command_show_the_same(client, root, clerk, restated, proj
     client.force_login(root)
     page = client.get("/finance/prices/").content.decode()
     assert "Show what it moves" in page and ">Approve<" not in page
+    unseen = client.post(f"/finance/prices/{restated.pk}/approve/")
+    assert unseen.status_code == 409 and "Look first" in unseen.content.decode()
     client.post(f"/finance/prices/{restated.pk}/preview/")
     page = client.get("/finance/prices/").content.decode()
     assert project.path in page and "−2.53" in page and ">Approve<" in page

@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
-from accounts.errors import Forbidden, Invalid
+from accounts.errors import Conflict, Forbidden, Invalid
 from accounts.models import RateCard, RateDecision, User
 from accounts.permissions import can
 from accounts.selectors.rates import (
@@ -76,6 +76,8 @@ def price_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
             return "What the price moves stands beside it; nothing is posted."
         if act == "approve":
             looked = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 19 else None
+            if rate.is_restatement and looked is None:
+                raise Conflict("Look first at what this price moves, then approve it.")
             approve_price(actor=viewer, rate=rate, seen=looked)
             return "The price is approved."
         decline_rate(actor=viewer, rate=rate)

@@ -28,7 +28,12 @@ from scheduler.models import LedgerHead, Period, PricePreview
 from scheduler.selectors.books.scope import scope_of
 from scheduler.services.books import reading
 from scheduler.services.books.counting import Counted, count_month
-from scheduler.services.books.posting import CloseBlocked, name_of, require_bookkeeper
+from scheduler.services.books.posting import (
+    CloseBlocked,
+    locked_head,
+    name_of,
+    require_bookkeeper,
+)
 from scheduler.services.errors import Conflict
 
 
@@ -83,6 +88,8 @@ def approve_price(
         else PricePreview.objects.filter(pk=seen, rate=rate).first()
     )
     with transaction.atomic():
+        # Nobody posts between the comparison and the approval.
+        locked_head()
         if looked is None or looked.stamp != _stamp():
             raise Conflict("The books have changed since you looked; look at what it moves again.")
         approved = approve_rate(actor=actor, rate=rate, now=now)
