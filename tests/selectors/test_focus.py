@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from accounts.errors import Conflict, Forbidden, NotFound
-from accounts.services import appoint_bookkeeper
+from accounts.services import appoint_bookkeeper, approve_rate, propose_rate
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.focus.columns import VERSIONS
 from scheduler.ledger.focus.rules import check
@@ -18,7 +18,7 @@ from scheduler.selectors.books import focus
 from scheduler.selectors.books.slugs import lines
 from scheduler.services import books
 from scheduler.states import EndReason
-from tests.scenes import MODEL, at
+from tests.scenes import MODEL, NOON, at
 from tests.services.test_books import LATER, clerk, close, yard
 
 pytestmark = pytest.mark.django_db
@@ -115,6 +115,28 @@ def test_how_long_a_job_waited_is_known_of_its_first_attempt(root, yard, project
     found = {row["x_ProjectId"]: row["x_QueueSeconds"] for row in rows if row["x_JobId"]}
     assert found == {f"project:{project.pk}": "90", f"project:{other_project.pk}": ""}
     assert {row["x_CostCenterCode"] for row in rows} == {""}
+
+
+def test_shares_name_the_policy_they_were_made_by(root, clerk, yard):
+    terms = books.propose_terms(actor=clerk, pool=yard.pool, idle="hybrid", guarantee_percent=25)
+    books.approve_terms(actor=root, terms=terms)
+    rate = propose_rate(
+        actor=clerk,
+        device_model=MODEL,
+        kind="idle-share",
+        price_per_gpu_hour=Decimal("0.36"),
+        valid_from=NOON - timedelta(days=1),
+        restate=True,
+        reason="shares begin",
+    )
+    approve_rate(actor=root, rate=rate)
+    close(root)
+    table = list(focus.focus_rows(root, "2026-11", version="1.3"))
+    named = {(row["x_ChargeKind"], row["AllocatedMethodId"]) for row in as_rows(table)}
+    shares = {method for kind, method in named if kind == "idle-share"}
+    assert shares == {"idle-hybrid-25-v1"}
+    assert {method for kind, method in named if kind != "idle-share"} == {""}
+    assert list(check(table[0], as_rows(table), "1.3")) == []
 
 
 def test_pages_change_nothing(root, yard, monkeypatch):

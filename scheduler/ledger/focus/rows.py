@@ -19,7 +19,6 @@ from scheduler.ledger.shares import ratios
 
 Row = dict[str, str | None]
 _SHARES = frozenset({ChargeKind.IDLE_SHARE, ChargeKind.PLATFORM_SHARE})
-_METHODS = {ChargeKind.IDLE_SHARE: "idle-share-v1", ChargeKind.PLATFORM_SHARE: "platform-share-v1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +62,11 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What part of a shared charge a line is: of which pool, and how much of it, of 1 in all."""
+    """A line's part of a shared charge: whose, how much of 1 in all, the method by kind of line."""
 
     pool_name: str
     ratio: Decimal
+    methods: Mapping[ChargeKind, str]
 
 
 # What is shared at a time: holder, pool, flavour, day. Its lines differ by account.
@@ -158,7 +158,9 @@ def origin_of(line: UsageLine) -> Origin:
 
 
 def allocations(
-    shares: Iterable[tuple[Origin, str, int]], pools: Mapping[str, str]
+    shares: Iterable[tuple[Origin, str, int]],
+    pools: Mapping[str, str],
+    methods: Mapping[str, Mapping[ChargeKind, str]],
 ) -> dict[tuple[Origin, str], Allocation]:
     """By origin and account, from seconds: the ratios of an origin add up to exactly 1."""
     by_origin: dict[Origin, dict[str, int]] = {}
@@ -166,8 +168,8 @@ def allocations(
         parts = by_origin.setdefault(origin, {})
         parts[account] = parts.get(account, 0) + seconds
     return {
-        (origin, account): Allocation(pools.get(origin[1], origin[1]), ratio)
-        for origin, parts in by_origin.items()
+        (of, account): Allocation(pools.get(of[1], of[1]), ratio, methods.get(of[1], {}))
+        for of, parts in by_origin.items()
         for account, ratio in ratios(parts).items()
     }
 
@@ -181,7 +183,7 @@ def _allocated(line: UsageLine, part: Allocation) -> Row:
     )
     return {
         "AllocatedMethodDetails": f'{{"Elements":[{element}]}}',
-        "AllocatedMethodId": _METHODS[line.kind],
+        "AllocatedMethodId": part.methods.get(line.kind, f"{line.kind.value}-v1"),
         "AllocatedResourceId": f"{line.holder}:{line.pool}:{line.flavour}",
         "AllocatedResourceName": f"{bucket.replace('_', ' ')}, {line.flavour}, {part.pool_name}",
         "AllocatedTags": _flat({"platform/bucket": bucket, "platform/pool": part.pool_name}),

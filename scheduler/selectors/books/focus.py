@@ -17,6 +17,7 @@ from accounts.permissions import can
 from scheduler.ledger.entries import INTERNAL, RECOVERY, ROUNDING, Entry, EntryKind, team_of
 from scheduler.ledger.exact import ZERO, gpu_hours
 from scheduler.ledger.focus.columns import DEFAULT_VERSION
+from scheduler.ledger.focus.methods import methods_of
 from scheduler.ledger.focus.rows import (
     Allocation,
     Booked,
@@ -93,8 +94,7 @@ def focus_rows(
     Forbidden, NotFound, Conflict for a month that is not closed, ValueError for a version.
     """
     row, close = _closed(viewer, period)
-    names = header(version)
-    return _rows(row, _load(row, close, issuer, version), names)
+    return _rows(row, _load(row, close, issuer, version), header(version))
 
 
 def _rows(row: Period, books: _Books, names: list[str]) -> Iterator[list[str]]:
@@ -158,12 +158,12 @@ def _load(row: Period, close: PeriodClose, issuer: str, version: str) -> _Books:
         owners=owners,
         booked=booked,
         invoices=invoices,
-        parts=_parts(row),
+        parts=_parts(row, close),
         listings=listings_of(month, as_of=close.closed_at),
     )
 
 
-def _parts(row: Period) -> dict[tuple[Origin, str], Allocation]:
+def _parts(row: Period, close: PeriodClose) -> dict[tuple[Origin, str], Allocation]:
     """What each account has of each shared charge; grows with days, pools and accounts."""
     shared = StoredLine.objects.filter(period=row, kind__in=[k for k in ChargeKind if is_share(k)])
     sums = (
@@ -176,7 +176,7 @@ def _parts(row: Period) -> dict[tuple[Origin, str], Allocation]:
         ((holder, str(pool), flavour, day_s), account, seconds)
         for holder, pool, flavour, day_s, account, seconds in sums
     )
-    return allocations(found, pools)
+    return allocations(found, pools, methods_of(close.shares))
 
 
 def _lines(row: Period, books: _Books) -> Iterator[tuple[UsageLine, Owner]]:

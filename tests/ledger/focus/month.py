@@ -46,7 +46,7 @@ def good(version: str = "1.2") -> tuple[Table, dict[str, Decimal]]:
     names = header(version)
     table = [names]
     shares = [(origin_of(x), x.account, x.gpu_seconds) for x in lines if is_share(x.kind)]
-    parts = allocations(shares, {})
+    parts = allocations(shares, {}, {})
     for line in lines:
         sealed = by_key[line.account, f"{line.flavour}:{line.kind}", line.rate_id]
         team, _, project = line.account.partition("/")
