@@ -13,7 +13,7 @@ from scheduler.states import EndReason
 from tests import scenes
 from tests.scenes import NOON, at
 from tests.services.test_books import DECEMBER, clerk, close, statements, yard
-from tests.services.test_refunds import reports_tie
+from tests.services.test_spending import reports_tie
 
 pytestmark = pytest.mark.django_db
 __all__ = ["clerk", "yard"]
