@@ -1,4 +1,4 @@
-"""What a supervisor costs before it does anything."""
+"""What a supervisor costs before it does anything, and its records."""
 
 from __future__ import annotations
 
@@ -49,3 +49,10 @@ def _settle(process: psutil.Process, trace: Path | None = None) -> None:
             return
         time.sleep(0.02)
     raise AssertionError("it does not come to rest")
+
+
+def test_a_record_of_many_pieces_comes_back_whole(tmp_path: Path) -> None:
+    plan = records.SandboxPlan("p" * 300_000, own=("a",), temporary="t")
+    records.write_record(tmp_path / records.LAUNCH, plan, durable=True)
+    assert records.read_record(records.SandboxPlan, tmp_path / records.LAUNCH) == plan
+    assert [path.name for path in tmp_path.iterdir()] == [records.LAUNCH]

@@ -102,8 +102,7 @@ def _become_program(
         _restore_signals()
         _wire_streams(output)
         limits.join()
-        with suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE_ADJUST))
+        kernel.set_oom_score(_OOM_SCORE_ADJUST)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if launch.uid is not None:
             resource.setrlimit(resource.RLIMIT_NPROC, (_MAX_PROCESSES, _MAX_PROCESSES))

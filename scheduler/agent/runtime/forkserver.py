@@ -23,7 +23,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from scheduler.agent.runtime import checkpoints, processes, records
+from scheduler.agent.runtime import checkpoints, kernel, processes, records
 from scheduler.agent.runtime.checkpoints import CheckRequest, Finding
 from scheduler.agent.runtime.children import drop_to
 from scheduler.agent.runtime.records import LaunchRecord, StopRecord
@@ -174,8 +174,7 @@ def _supervise(spool: Path, files: list[int]) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # Nobody's stream is kept open by who outlives them; the first leads nowhere already.
         os.dup2(1, 2)
-        with contextlib.suppress(OSError):  # only root may ask to be spared
-            Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE_ADJUST))
+        kernel.set_oom_score(_OOM_SCORE_ADJUST)
         launch = records.read_record(LaunchRecord, spool / records.LAUNCH)
         if launch is None:
             raise OSError(f"no launch record in {spool}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -28,6 +29,19 @@ def forbid_new_privileges() -> None:
 def die_with_parent(signal_number: int) -> None:
     """Ask for a signal when the parent ends; must come after a change of user."""
     _prctl(_PR_SET_PDEATHSIG, signal_number)
+
+
+def set_oom_score(adjustment: int) -> None:
+    """How likely the kernel ends this process where memory is short, -1000 to 1000.
+
+    Nothing happens where that is not allowed: only root may ask to be spared.
+    """
+    with suppress(OSError):
+        target = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(target, b"%d" % adjustment)
+        finally:
+            os.close(target)
 
 
 def _prctl(option: int, value: int) -> None:
