@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,8 +68,10 @@ def test_every_example_is_right_and_chips_take_one_away():
 @pytest.mark.django_db
 def test_it_finds_the_same_on_page_and_over_the_api(client, alice, root, project):
     scenes.build_cluster(root, nodes=2, gpus=4)
-    small = scenes.submit(alice, project, name="small", labels={"exp": "llm3", "k": "a b"})
-    large = scenes.submit(alice, project, name="large one", gpus_per_node=4, nodes=2)
+    now = timezone.now()
+    labels = {"exp": "llm3", "k": "a b"}
+    small = scenes.submit(alice, project, name="small", labels=labels, now=now)
+    large = scenes.submit(alice, project, name="large one", gpus_per_node=4, nodes=2, now=now)
     client.force_login(alice)
     asked = {
         "gpus:>=8": {large.pk},

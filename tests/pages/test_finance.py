@@ -67,6 +67,7 @@ def test_figures_of_seconds_are_the_segments_they_lead_to(
         gpu_hours=100,
         valid_from=datetime(2026, 11, 1, tzinfo=UTC),
         valid_until=datetime(2026, 12, 1, tzinfo=UTC),
+        now=datetime(2026, 11, 1, tzinfo=UTC),
     )
     client.force_login(root)
     page = client.get(f"/finance/reports/{slug}/?period=2026-11")
