@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import random
 import subprocess
+import threading
+import time
+from collections import Counter
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from portal.torture import program, reconnect
 from portal.torture.aftermath import locks_still_held, recovery_by_kind
-from portal.torture.faults import FAULTS
+from portal.torture.faults import FAULTS, Fault, Hand, storm
 from portal.torture.history import Diary, Evidence, read_lines
 from portal.torture.plants import PLANTS
 from portal.torture.yard import Timers
@@ -135,3 +140,31 @@ def test_a_diary_is_read_as_it_was_written(tmp_path):
         {"kind": "fault", "at": 1.5, "name": "kill"},
         {"kind": "submit", "at": 2.5, "jobs": [1, 2]},
     ]
+
+
+def test_a_kind_that_seldom_finds_anybody_is_tried_more_often(tmp_path, monkeypatch):
+    """It hits one time in three, and yet does not fall far behind."""
+    tries: Counter[str] = Counter()
+
+    def seldom(hand: Hand) -> str:
+        tries["seldom"] += 1
+        return "somebody" if tries["seldom"] % 3 == 0 else ""
+
+    faults = {
+        "always": Fault("always", 1, lambda hand: "somebody"),
+        "seldom": Fault("seldom", 2, seldom),
+    }
+    monkeypatch.setattr(storm, "FAULTS", faults)
+    over, diary = threading.Event(), Diary(tmp_path / "history.jsonl")
+    hand = cast(Hand, SimpleNamespace(dice=random.Random(1), over=over))
+    made = storm.Storm(hand, diary, list(faults), 0.0005)
+    made.start()
+    deadline = time.monotonic() + 20
+    while made.hits < 200 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    over.set()
+    made.join()
+    diary.close()
+    hits = Counter(fact["name"] for fact in read_lines(tmp_path / "history.jsonl"))
+    assert hits.total() == made.hits >= 200
+    assert hits["seldom"] >= 0.8 * hits["always"], hits

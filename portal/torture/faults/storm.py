@@ -1,6 +1,7 @@
 """When which fault strikes: a shuffled bag of all kinds, again and again, some at a time.
 
-A fault that hit nobody is in the next bag twice, so that no kind falls far behind.
+Who has hit less often than there were bags is in the next one more than once, so that no kind
+falls far behind: some find nobody to hit most of the time.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import logging
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 from portal.torture.faults import FAULTS, Fault, Hand
@@ -16,6 +18,8 @@ from portal.torture.history import Diary
 
 logger = logging.getLogger(__name__)
 AT_ONCE = 3
+# So often at most a kind that is behind comes in a bag beside its usual turn.
+MOST_MORE = 3
 
 
 class Storm:
@@ -34,11 +38,16 @@ class Storm:
         self.kinds = list(kinds)
         self._dice = random.Random(hand.dice.random())
         self._bag = list(first)
-        self._missed: list[str] = []
-        self.hits = 0
+        self._bags = 0
+        self._hit: Counter[str] = Counter()
         self._busy: set[str] = set()
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._strike, daemon=True) for _ in range(AT_ONCE)]
+
+    @property
+    def hits(self) -> int:
+        """Faults that hit somebody."""
+        return self._hit.total()
 
     def start(self) -> None:
         """Let it break loose."""
@@ -53,8 +62,13 @@ class Storm:
     def _draw(self) -> Fault | None:
         with self._lock:
             if not self._bag:
-                kinds = [*self.kinds, *self._missed]
-                self._bag, self._missed = self._dice.sample(kinds, len(kinds)), []
+                behind = {name: self._bags - self._hit[name] for name in self.kinds}
+                kinds = [
+                    name
+                    for name in self.kinds
+                    for _ in range(1 + max(0, min(MOST_MORE, behind[name])))
+                ]
+                self._bag, self._bags = self._dice.sample(kinds, len(kinds)), self._bags + 1
             for index, name in enumerate(self._bag):
                 fault = FAULTS[name]
                 if not fault.exclusive or fault.exclusive not in self._busy:
@@ -77,9 +91,7 @@ class Storm:
             finally:
                 with self._lock:
                     self._busy.discard(fault.exclusive)
-                    self.hits += bool(target)
-                    if not target and fault.name not in self._missed:
-                        self._missed.append(fault.name)
+                    self._hit[fault.name] += bool(target)
             if target:
                 facts = {"name": fault.name, "number": fault.number, "target": target}
                 self.diary.note("fault", at=at, until=time.time(), **facts)
