@@ -54,6 +54,8 @@ def ask_report_file(
 ) -> ReportFile:
     """Let a report's file be made and kept; the FOCUS export is the slug `focus`.
 
+    Who asks again for what is still being made gets that one.
+
     Raises NotFound or Forbidden for a report that is not the actor's, Invalid for a format or a
     filter it does not know, Conflict while too many of theirs wait.
     """
@@ -74,11 +76,9 @@ def ask_report_file(
     for name in kept:
         if name not in takes:
             raise Invalid(f"This file is not narrowed by {name}.", field=name)
-    # One at a time for a person: they are counted here.
-    User.objects.select_for_update().get(pk=actor.pk)
-    waiting = ReportFile.objects.filter(asked_by=actor, made_at=None, problem="").count()
-    if waiting >= MOST_WAITING:
-        raise Conflict(f"{waiting} files of yours are still being made; wait for them.")
+    same = _still_waiting(actor, (slug, period, file_format, kept))
+    if same:
+        return same
     row = ReportFile.objects.create(
         asked_by=actor,
         asked_at=now or timezone.now(),
@@ -91,6 +91,18 @@ def ask_report_file(
     after = {"number": row.pk, "period": period, "format": file_format, **kept}
     record(actor, "export.ask", about, after=after, now=now)
     return row
+
+
+def _still_waiting(actor: User, wish: tuple[str, str, str, Mapping[str, str]]) -> ReportFile | None:
+    # One at a time for a person: they are counted here.
+    User.objects.select_for_update().get(pk=actor.pk)
+    waiting = list(ReportFile.objects.filter(asked_by=actor, made_at=None, problem=""))
+    for row in waiting:
+        if (row.slug, row.period, row.file_format, row.query) == wish:
+            return row
+    if len(waiting) >= MOST_WAITING:
+        raise Conflict(f"{len(waiting)} files of yours are still being made; wait for them.")
+    return None
 
 
 def claim_report_files(*, now: datetime) -> Iterator[ReportFile]:
