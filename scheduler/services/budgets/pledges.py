@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from time import monotonic
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -28,8 +29,11 @@ from scheduler.services.sharing.keeping.pledging import (
 )
 from scheduler.states import WAITING_JOB_STATES, JobState, WaitReason
 
-# Jobs looked at in one go, the longest waiting first.
+# Jobs read in one go, the longest waiting first.
 MOST = 1000
+# Seconds after which a pass that did something begins no further batch. Who pledged or was held
+# costs the next pass no transaction, and one that does nothing goes on: everybody has a turn.
+LONGEST = 10.0
 
 
 def settle_pledges(*, now: datetime) -> int:
@@ -48,26 +52,33 @@ def settle_pledges(*, now: datetime) -> int:
     if over := list(BudgetPledge.objects.filter(stale).order_by().values_list("pk", flat=True)):
         with transaction.atomic():
             done += give_back_rows(over)
-    lacking: dict[int, tuple[Job, list[Budget]]] = {}
+    lacking: dict[tuple[datetime, int], list[Budget]] = {}
     for budget in budgets:
-        for job in _unpledged(budget).order_by("submitted_at", "pk")[:MOST]:
-            lacking.setdefault(job.pk, (job, []))[1].append(budget)
+        for key in _unpledged(budget).order_by().values_list("submitted_at", "pk"):
+            lacking.setdefault(key, []).append(budget)
     left, worst = {one.pk: left_of(one) for one in budgets}, Worst(now)
-    for job, missing in sorted(lacking.values(), key=lambda one: (one[0].submitted_at, one[0].pk)):
-        done += _settle(job, missing, left, worst, now)
+    order, until, settled = sorted(lacking), monotonic() + LONGEST, 0
+    for first in range(0, len(order), MOST):
+        if settled and monotonic() > until:
+            break
+        batch = order[first : first + MOST]
+        jobs = Job.objects.select_related("project").in_bulk([pk for _, pk in batch])
+        for key in batch:
+            if job := jobs.get(key[1]):
+                settled += _settle(job, lacking[key], left, worst, now)
+    done += settled
     return done + _let_go(budgets, now)
 
 
 def _unpledged(budget: Budget) -> QuerySet[Job]:
     """Waiting jobs that want GPUs below its account and have pledged nothing of it."""
     own = BudgetPledge.objects.filter(budget=budget, job=OuterRef("pk"))
-    jobs = Job.objects.filter(
+    return Job.objects.filter(
         ~Exists(own),
         below(budget.account, "project"),
         state__in=WAITING_JOB_STATES,
         gpus_per_node__gt=0,
     )
-    return jobs.select_related("project")
 
 
 def _settle(
@@ -132,18 +143,25 @@ def _let_go(budgets: Sequence[Budget], now: datetime) -> int:
     held = Job.objects.filter(state=JobState.HELD, wait_reason=WaitReason.BUDGET_EXHAUSTED)
     for budget in budgets:
         held = held.exclude(pk__in=_unpledged(budget).order_by().values("pk"))
-    ids = list(held.order_by("submitted_at", "pk").values_list("pk", flat=True)[:MOST])
-    if not ids:
-        return 0
-    with transaction.atomic():
-        lock_sets(ids)
-        rows = held.model.objects.select_for_update(of=("self",)).select_related("pool")
-        jobs = list(
-            rows.filter(
-                pk__in=ids, state=JobState.HELD, wait_reason=WaitReason.BUDGET_EXHAUSTED
-            ).order_by("pk")
-        )
-        found = obstacles_of(jobs, now=now)
-        for job in jobs:
-            move_held([job], found[job.pk], now=now)
+    ids = list(held.order_by("submitted_at", "pk").values_list("pk", flat=True))
+    batches = (ids[first : first + MOST] for first in range(0, len(ids), MOST))
+    return sum(_let_go_of(batch, now) for batch in batches)
+
+
+@transaction.atomic
+def _let_go_of(ids: Sequence[int], now: datetime) -> int:
+    """Move all that have an obstacle in common, or none, in one go."""
+    lock_sets(ids)
+    rows = Job.objects.select_for_update(of=("self",)).select_related("pool")
+    jobs = list(
+        rows.filter(
+            pk__in=ids, state=JobState.HELD, wait_reason=WaitReason.BUDGET_EXHAUSTED
+        ).order_by("pk")
+    )
+    found = obstacles_of(jobs, now=now)
+    alike: dict[str, list[Job]] = {}
+    for job in jobs:
+        alike.setdefault(repr(found[job.pk]), []).append(job)
+    for group in alike.values():
+        move_held(group, found[group[0].pk], now=now)
     return len(jobs)
