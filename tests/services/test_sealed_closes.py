@@ -69,6 +69,8 @@ def test_a_close_of_before_has_no_seal(root, yard, monkeypatch):
     PeriodClose.objects.update(sealed=None)
     monkeypatch.setattr(sealing, "_noted", lambda period: {})
     assert check_seals(period) == []
+    (told,) = (c for c in books.reconcile_books(now=DECEMBER).checks if c["slug"] == "seals")
+    assert told["holds"] and told["what"].endswith("; closes from before seals: 1")
     later = close(root, "2026-12", now=LATER)
     PeriodClose.objects.filter(pk=later.pk).update(sealed={})
     assert [*check_seals(period), *check_seals(later.period)] == [

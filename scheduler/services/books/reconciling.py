@@ -23,7 +23,7 @@ from scheduler.selectors.books.chain import chained
 from scheduler.selectors.books.slugs.actuals import used_of, with_figures
 from scheduler.services.books import reading
 from scheduler.services.books.counting import count_month
-from scheduler.services.books.sealing import check_seals
+from scheduler.services.books.sealing import check_seals, closes_before_seals
 from scheduler.services.books.verifying import (
     anchor_head,
     check_chain,
@@ -70,7 +70,11 @@ def _checks(now: datetime) -> Iterator[tuple[str, str, list[str]]]:
     closed = list(Period.objects.exclude(version=0).order_by("name"))
     yield "lines", "lines = entries", _each(closed, lambda period: check_lines(period)[0])
     yield "statements", "jobs = lines = statements = control total", _each(closed, check_statements)
-    yield "seals", "books = what their closes sealed", _each(closed, check_seals)
+    old = closes_before_seals()
+    what = "books = what their closes sealed" + (
+        f"; closes from before seals: {old}" if old else ""
+    )
+    yield "seals", what, _each(closed, check_seals)
     yield "reports", "ledger = what reports add up to", _each(closed, _reported)
     yield "budgets", "spent = settled holds + what budgets began with + true-ups", _counters()
     still = [p for p in closed if p.state == PeriodState.CLOSED]

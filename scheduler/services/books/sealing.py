@@ -66,6 +66,13 @@ def check_seals(period: Period) -> list[str]:
     return found
 
 
+def closes_before_seals() -> int:
+    """How many closes have none because none that has one was made earlier."""
+    first = PeriodClose.objects.filter(sealed__isnull=False).order_by("pk").first()
+    old = PeriodClose.objects.filter(sealed__isnull=True)
+    return (old if first is None else old.filter(pk__lt=first.pk)).count()
+
+
 def _noted(period: Period) -> dict[int, str]:
     """By version of a close the digest of its seal, as the audit has it."""
     events = AuditEvent.objects.filter(
