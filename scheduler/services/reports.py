@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet, Value
 from django.db.models.functions import Coalesce
 
+from accounts.services.audit import record
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job, Node, Placement
 from scheduler.models.attempts import NODE_FAULTS
@@ -193,12 +194,16 @@ def _take_late(
     if placement.ran_until is not None or report.ended_at is None or report.started_at is None:
         return
     earliest = placement.attempt.assigned_at
+    until = _ran_until(report, earliest, clock_ahead_s, now)
     told = {
-        "ran_until": _ran_until(report, earliest, clock_ahead_s, now),
+        "ran_until": until,
         "ran_told_at": now,
         "started_at": Coalesce("started_at", Value(_sane(report.started_at, earliest, now))),
     }
-    Placement.objects.filter(pk=placement.pk, ran_until__isnull=True).update(**told)
+    if Placement.objects.filter(pk=placement.pk, ran_until__isnull=True).update(**told):
+        job = placement.attempt.job
+        after = {"attempt": placement.attempt_id, "rank": placement.rank, "ran_until": until}
+        record(None, "job.tell_late", job, after=after, now=now)
 
 
 def _ran_until(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
 
+from accounts.models import AuditEvent
 from scheduler.models import LedgerEntry, Node, Placement, UsageLine
 from scheduler.services import books, reaping
 from scheduler.services.books.months.calendar import correct_by_late_reports
@@ -97,6 +99,8 @@ def test_an_attempt_that_was_given_up_is_told_of_once_and_its_end_stands(root, y
     told = Placement.objects.get(attempt=silent)
     assert (told.ran_until, told.ran_told_at) == (at(11_600), at(95_000))
     assert (told.ended_at, told.end_reason) == (before.ended_at, before.end_reason)
+    event = AuditEvent.objects.get(action="job.tell_late")
+    assert json.loads(event.after)["attempt"] == silent.pk and event.actor is None
     closed = close(root)
     platform = UsageLine.objects.filter(account="platform", kind="run-guaranteed")
     assert sum(line.gpu_seconds for line in platform) == 1_600

@@ -72,10 +72,11 @@ def test_a_close_of_before_has_no_seal(root, yard, monkeypatch):
     (told,) = (c for c in books.reconcile_books(now=DECEMBER).checks if c["slug"] == "seals")
     assert told["holds"] and told["what"].endswith("; closes from before seals: 1")
     later = close(root, "2026-12", now=LATER)
-    PeriodClose.objects.filter(pk=later.pk).update(sealed={})
-    assert [*check_seals(period), *check_seals(later.period)] == [
-        "the close of 2026-12, version 1, has a seal that says too little"
-    ]
+    for broken in ({}, 7, [], {"entries": 0, "statements": "", "totals": [["team:1"]]}):
+        PeriodClose.objects.filter(pk=later.pk).update(sealed=broken)
+        assert [*check_seals(period), *check_seals(later.period)] == [
+            "the close of 2026-12, version 1, has a seal that says too little"
+        ]
 
 
 @pytest.mark.parametrize("is_noted", [True, False])

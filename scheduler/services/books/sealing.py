@@ -23,6 +23,8 @@ from scheduler.models import LedgerEntry, Period, PeriodClose, StatementLine
 
 _PAGE = 5_000
 _SEALED = frozenset({"entries", "totals", "statements"})
+# Of a row of totals: account, SKU, seconds, amount.
+_COLUMNS = 4
 # A statement's line: number, account, exact sum, smallest coins, entry, its hash, its coins.
 Row = tuple[int, str, Decimal, int, int, str, int]
 
@@ -55,7 +57,7 @@ def check_seals(period: Period) -> list[str]:
         is_due = close.version in noted or (first is not None and first.pk < close.pk)
         if close.sealed is None:
             words = "has lost its seal" if is_due else ""
-        elif not set(close.sealed) >= _SEALED:
+        elif not _is_seal(close.sealed):
             words = "has a seal that says too little"
         elif digest_of(close.sealed) != noted.get(close.version, digest_of(close.sealed)):
             words = "has another seal than the audit noted"
@@ -71,6 +73,16 @@ def closes_before_seals() -> int:
     first = PeriodClose.objects.filter(sealed__isnull=False).order_by("pk").first()
     old = PeriodClose.objects.filter(sealed__isnull=True)
     return (old if first is None else old.filter(pk__lt=first.pk)).count()
+
+
+def _is_seal(sealed: Any) -> bool:
+    """Whether it has the form that `seal_of` gives."""
+    if not isinstance(sealed, dict) or not set(sealed) >= _SEALED:
+        return False
+    totals = sealed["totals"]
+    return isinstance(totals, list) and all(
+        isinstance(row, list) and len(row) == _COLUMNS for row in totals
+    )
 
 
 def _noted(period: Period) -> dict[int, str]:
