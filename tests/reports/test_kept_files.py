@@ -16,6 +16,7 @@ from django.core.files.storage import default_storage
 from django.utils import timezone
 
 from accounts.models import AuditEvent
+from portal.reports.books import making, sending
 from portal.reports.books.making import make_report_files
 from portal.reports.ranges import asked_range
 from scheduler.models import ReportFile
@@ -131,6 +132,54 @@ def test_what_cannot_be_made_says_why_and_a_lost_maker_is_replaced(root, clerk, 
     focus.refresh_from_db()
     with default_storage.open(focus.path) as file, zipfile.ZipFile(file) as archive:
         assert "manifest.json" in archive.namelist()
+
+
+def test_a_fault_of_ours_keeps_no_other_file_from_being_made(clerk, closed, monkeypatch):
+    first, second = asked(clerk), asked(clerk, slug="capacity")
+    make = making._make
+
+    def broken(row, now):
+        if row.pk == first.pk:
+            raise RuntimeError("a fault")
+        make(row, now)
+
+    monkeypatch.setattr(making, "_make", broken)
+    assert make_report_files(now=timezone.now()) == 1
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert "our fault" in first.problem and second.made_at is not None
+
+
+@pytest.mark.parametrize("slug", ["usage-lines", "job-cost"])
+def test_what_is_too_long_to_be_sent_is_made_in_the_background(
+    client, clerk, closed, slug, monkeypatch
+):
+    """By itself, from the same address, on the page and over REST; the same file for both."""
+    address = f"/api/v1/finance/reports/{slug}/file/"
+    narrowed = {"period": "2026-11", "separator": "semicolon"}
+    client.force_login(clerk)
+    sent = client.get(address, narrowed)
+    whole = b"".join(sent)
+    assert sent.status_code == 200 and not ReportFile.objects.exists()
+    monkeypatch.setattr(sending, "MOST_SENT", 1)
+    answer = client.get(address, narrowed)
+    told = answer.json()
+    assert (answer.status_code, told["slug"], told["made_at"]) == (202, slug, None)
+    assert told["query"] == {"separator": "semicolon"}
+    page = client.get(f"/finance/reports/{slug}/", {**narrowed, "format": "csv"}, follow=True)
+    assert page.redirect_chain == [("/finance/exports/", 302)]
+    assert "is being made" in page.content.decode()
+    assert make_report_files(now=timezone.now()) == 1
+    assert b"".join(client.get(f"/finance/exports/{told['id']}/")) == whole
+    # Grouped rows and the manifest are few, however long the report is.
+    for few in ({"by": "account"}, {"format": "manifest"}):
+        assert (
+            client.get(
+                f"/finance/reports/{slug}/", {"format": "csv", **narrowed, **few}
+            ).status_code
+            == 200
+        )
+    assert ReportFile.objects.count() == 1
 
 
 def test_wishes_are_refused_with_their_reason(client, root, alice, closed):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.errors import Invalid
+from accounts.errors import Conflict, Invalid
 from portal import limits
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
@@ -20,7 +21,7 @@ from portal.reports.books.cells import exact_text, shown
 from portal.reports.books.figures import report_figure
 from portal.reports.books.opened import PAGE_ROWS, check_words, page_columns, page_of, shown_rows
 from portal.reports.books.pivots import figures_of, groups_of, pivoted
-from portal.reports.books.sending import send_file
+from portal.reports.books.sending import MOST_SENT, kept_instead, send_file
 from scheduler.selectors.books.catalogue import REPORTS, open_report, report_named, reports_for
 from scheduler.selectors.books.frame import Ask, Report, Sheet
 from scheduler.selectors.books.months import shelf
@@ -33,6 +34,10 @@ from scheduler.selectors.books.overview import (
 from scheduler.selectors.books.scope import scope_of
 
 _FORMAT_WORDS = (("csv", "CSV"), ("xlsx", "XLSX"), ("parquet", "Parquet"), ("manifest", "Manifest"))
+_BEING_MADE = (
+    f"This report has more than {MOST_SENT:,} rows. Its file is being made and stands below once "
+    "it is there."
+)
 
 
 @page("GET")
@@ -79,9 +84,13 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
         found, sheet = pivoted(whole, sheet, wish.ask, wish.pivot)
         if wish.form and not problems:
             limits.count(limits.EXPORT, viewer.pk)
+            # Grouped rows are few, and are counted from all of them.
+            if found is whole and kept_instead(viewer, found, wish, sheet, request.GET.dict(), now):
+                messages.success(request, _BEING_MADE)
+                return redirect("finance:exports")
             return send_file(viewer, found, wish, sheet)
-    except (Invalid, files.Unavailable) as refused:
-        problems.append(f"{refused.field}: {refused.detail}")
+    except (Invalid, Conflict, files.Unavailable) as refused:
+        problems.append(f"{refused.field}: {refused.detail}" if refused.field else refused.detail)
         sheet = Sheet(lambda after: iter(()), {}, ())
     context = {
         **_table(found, wish, sheet),

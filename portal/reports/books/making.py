@@ -38,6 +38,10 @@ def make_report_files(*, now: datetime) -> int:
         except OSError:
             # Left claimed: it is taken up again after a while.
             logger.warning("report file %s could not be stored", row.pk, exc_info=True)
+        except Exception:
+            # A fault of ours: those behind it are made all the same, and it is not tried for ever.
+            logger.exception("report file %s could not be made", row.pk)
+            kept.refuse_report_file(row, "It could not be made: our fault, and noted. Ask again.")
     return count
 
 

@@ -14,11 +14,12 @@ from portal import limits
 from portal.api.errors import BadRequest
 from portal.api.operations import ApiView, Query, operation, refuse_fast, whole
 from portal.api.shapes import viewer_of
+from portal.api.v1.finance.exports import FileShape
 from portal.reports.books import files
 from portal.reports.books.asks import Wish, parse_wish
 from portal.reports.books.cells import exact_text, json_cell
 from portal.reports.books.opened import page_of
-from portal.reports.books.sending import send_file
+from portal.reports.books.sending import kept_instead, send_file
 from scheduler.selectors.books.catalogue import open_report, reports_for
 from scheduler.selectors.books.frame import Form
 from scheduler.selectors.books.months import Shelf, shelf
@@ -171,12 +172,20 @@ class ReportFile(ApiView):
         reply_type="text/csv",
     )
     def get(self, request: Request, slug: str) -> HttpResponseBase:
-        """CSV, XLSX, Parquet, or the manifest of one of them: rows, totals, SHA-256, checks."""
+        """CSV, XLSX, Parquet, or the manifest of one of them: rows, totals, SHA-256, checks.
+
+        Of more than 50 000 rows a file is made in the background: the answer is 202 and what
+        `/finance/files/` says of it.
+        """
         months = shelf()
         wish = _wish(request, months)
         actor = viewer_of(request)
         refuse_fast(limits.EXPORT, actor.pk)
         report, sheet = open_report(actor, slug, wish.ask, months, is_whole=True)
+        query = request.query_params.dict()
+        made = kept_instead(actor, report, wish, sheet, query, timezone.now())
+        if made is not None:
+            return Response(FileShape(made).data, status=202)
         return send_file(actor, report, wish, sheet)
 
 
