@@ -57,7 +57,7 @@ class Admission:
         self._asks: Ints | None = None
         self._larger: dict[int, Flags] = {}
         self._cost_per_s: Floats | None = None
-        self._price_of: Floats | None = None
+        self._price_of: dict[int, Floats] = {}
 
     def place(self, placed: Iterable[tuple[int, Ints]]) -> None:
         """Start the jobs (rows) that have their nodes already, if their devices are there."""
@@ -122,7 +122,7 @@ class Admission:
             streams[-1].may_claim = self.clearer.may_claim(owner)
             if self.gate.has_budgets:
                 streams[-1].cost_s = self._costs_s(rows[here], class_of[here])
-                streams[-1].price = self._prices(class_of[here])
+                streams[-1].price = self._prices(class_of[here], owner)
         yield streams
 
     def _costs_s(self, rows: Ints, class_of: Ints) -> Floats:
@@ -132,12 +132,14 @@ class Admission:
             self._cost_per_s = floats([worst_case_s(milli, 1) for milli in least])
         return floats(self._cost_per_s[class_of] * self.board.snapshot.waiting.time_limit_s[rows])
 
-    def _prices(self, class_of: Ints) -> Floats:
-        """By job: what a second of one of its GPUs costs at most."""
-        if self._price_of is None:
-            purse = self.gate.purse
-            self._price_of = floats([purse.price(request) for request in self.classes.requests])
-        return floats(self._price_of[class_of])
+    def _prices(self, class_of: Ints, account: int) -> Floats:
+        """By job: what a second of one of its GPUs costs the account at most."""
+        purse = self.gate.purse
+        whose = purse.list_of(account)
+        if whose not in self._price_of:
+            prices = [purse.price(request, account) for request in self.classes.requests]
+            self._price_of[whose] = floats(prices)
+        return floats(self._price_of[whose][class_of])
 
     def _try(self, stream: Stream) -> None:
         """Start the job if it may and fits; else close what cannot start any more."""

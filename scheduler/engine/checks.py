@@ -52,6 +52,9 @@ def check_snapshot(snapshot: Snapshot) -> None:
     _need("promises.start_s", ~np.isnan(snapshot.promises.start_s))
     if snapshot.prices is not None:
         _need("prices", snapshot.prices >= 0)
+    if snapshot.own_prices is not None and snapshot.price_list is not None:
+        _need("own_prices", snapshot.own_prices >= 0)
+        _need("price_list", _rows(snapshot.price_list, len(snapshot.own_prices), or_none=True))
     if snapshot.wait_limit_s is not None:
         _need("wait_limit_s", snapshot.wait_limit_s >= 0)
     if snapshot.run_share is not None:
@@ -180,6 +183,12 @@ def _check_lengths(snapshot: Snapshot) -> None:
         column = getattr(snapshot, name)
         if column is not None and len(column) != len(snapshot.models):
             raise SnapshotInvalid(f"{name} and models differ in length")
+    if snapshot.own_prices is not None and (
+        snapshot.own_prices.ndim != 2 or snapshot.own_prices.shape[1] != len(snapshot.models)
+    ):
+        raise SnapshotInvalid("own_prices and models differ in length")
+    if snapshot.price_list is not None and len(snapshot.price_list) != len(snapshot.accounts):
+        raise SnapshotInvalid("price_list and accounts differ in length")
     if len(snapshot.queue_is_paused) != len(snapshot.queues):
         raise SnapshotInvalid("queue_is_paused and queues differ in length")
 

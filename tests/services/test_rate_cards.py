@@ -16,10 +16,12 @@ from scheduler.models import LedgerEntry, UsageEntry, UsageLine
 from scheduler.selectors.books.focus import focus_rows
 from scheduler.services import books
 from scheduler.services.errors import Conflict
+from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.submitting.quotes import preview_job
 from scheduler.spec import parse_spec
 from tests import scenes
 from tests.scenes import at
+from tests.services.test_budgets import with_lease
 
 pytestmark = pytest.mark.django_db
 DECEMBER = datetime(2026, 12, 2, 9, tzinfo=UTC)
@@ -120,3 +122,28 @@ def test_focus_says_what_the_list_asks_and_what_the_team_pays(root, yard, team):
     assert (own["BilledCost"], own["ContractedCost"]) == ("1.25", "1.25")
     assert own["x_RateCardId"] == f"card:{RateCard.objects.get(team=team).pk}"
     assert own["SkuPriceId"] == str(Rate.objects.get(card__team=team).pk)
+
+
+def test_nobody_who_waits_is_told_what_another_team_pays(
+    root, yard, alice, carol, project, other_project
+):
+    """A budget of all, committed at the start: each job waits for the amount of its own card."""
+    set_budget(
+        actor=root,
+        owner=None,
+        amount=Decimal("1"),
+        valid_from=at(0),
+        valid_until=at(90 * 86_400),
+        now=at(8_000),
+    )
+    dear, cheap = (
+        scenes.submit(person, place, now=at(8_000), time_limit="1h")
+        for person, place in ((carol, other_project), (alice, project))
+    )
+    with_lease().run_cycle(at(8_005))
+    asks = []
+    for job in (dear, cheap):
+        job.refresh_from_db()
+        assert job.wait_reason == "budget_exhausted", job.wait_facts
+        asks.append(job.wait_facts["asks"])
+    assert asks == ["3.60 EUR", "1.25 EUR"]

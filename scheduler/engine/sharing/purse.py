@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.engine.sharing.tree import Tree
-from scheduler.engine.snapshot import Flags, Floats, Ints, Request, Snapshot, flags, floats
+from scheduler.engine.snapshot import NONE, Flags, Floats, Ints, Request, Snapshot, flags, floats
 
 _S_PER_HOUR = 3600
 
@@ -37,14 +37,27 @@ class Purse:
         self._left_money: list[float] = accounts.budget_money.tolist()
         self._has_money = bool(np.isfinite(accounts.budget_money).any())
         self.has_budgets = self._has_money or bool(np.isfinite(accounts.budget_gpu_s).any())
-        self._price_of: dict[tuple[int, int], float] = {}
+        self._price_of: dict[tuple[int, int, int], float] = {}
+        self._list_of: list[int] | None = None
+        if snapshot.price_list is not None and snapshot.own_prices is not None:
+            self._list_of = snapshot.price_list.tolist()
 
-    def price(self, request: Request) -> float:
-        """What a second of one of its GPUs costs at most; infinite if nobody knows."""
-        prices = self._snapshot.prices
+    def list_of(self, account: int) -> int:
+        """The row of the prices that an account pays by; NONE for the general ones."""
+        return NONE if self._list_of is None or account == NONE else self._list_of[account]
+
+    def _prices(self, row: int) -> Floats | None:
+        """By model the prices of one list."""
+        own = self._snapshot.own_prices
+        return self._snapshot.prices if row == NONE or own is None else floats(own[row])
+
+    def price(self, request: Request, account: int) -> float:
+        """What a second of one of its GPUs costs the account at most; infinite if nobody knows."""
+        whose = self.list_of(account)
+        prices = self._prices(whose)
         if not self._has_money or prices is None:
             return 0.0
-        asked = request.pool, request.model
+        asked = request.pool, request.model, whose
         if asked not in self._price_of:
             devices, nodes = self._snapshot.devices, self._snapshot.nodes
             here = np.unique(devices.model[nodes.pool[devices.node] == request.pool])
@@ -57,7 +70,9 @@ class Purse:
         if not self.has_budgets:
             return True
         return bool(
-            self.pay_for(account, np.asarray([cost_s]), np.asarray([self.price(request)]))[0]
+            self.pay_for(account, np.asarray([cost_s]), np.asarray([self.price(request, account)]))[
+                0
+            ]
         )
 
     def pay_for(self, account: int, cost_s: Floats, price: Floats) -> Flags:
@@ -72,7 +87,7 @@ class Purse:
 
     def shortage(self, account: int, cost_s: float, request: Request) -> Lack | None:
         """The first budget on the way up that does not pay for it."""
-        price = self.price(request)
+        price = self.price(request, account)
         cost = float(_money(floats([cost_s]), floats([price]))[0])
         for row in self._tree.way_up(account):
             if cost_s > self._left_s[row]:
@@ -83,7 +98,7 @@ class Purse:
 
     def take(self, account: int, models: Ints, each_s: float) -> None:
         """Count GPUs of these models, each for so many seconds."""
-        prices = self._snapshot.prices
+        prices = self._prices(self.list_of(account))
         cost = 0.0
         if self._has_money and prices is not None:
             cost = float(_money(floats(np.full(len(models), each_s)), floats(prices[models])).sum())
@@ -93,7 +108,7 @@ class Purse:
 
     def reserve(self, account: int, cost_s: float, request: Request) -> None:
         """Count so many GPU-seconds at what they cost at most."""
-        cost = float(_money(floats([cost_s]), floats([self.price(request)]))[0])
+        cost = float(_money(floats([cost_s]), floats([self.price(request, account)]))[0])
         for row in self._tree.way_up(account):
             self._left_s[row] -= cost_s
             self._left_money[row] -= cost

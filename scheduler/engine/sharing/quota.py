@@ -76,19 +76,18 @@ class Gate:
         self._device_order = np.argsort(snapshot.devices.id)
 
     def _find_rulers(self, snapshot: Snapshot) -> Ints:
-        """By account, the nearest on its way up that has a rule or takes part in one; else the top.
-
-        All below it without rules of their own may start just the same. The last row is nobody's.
-        """
+        """By account, the nearest on its way up that has a rule, takes part in one or pays by its
+        own prices; else the top. All below it may start just the same. The last is nobody's."""
         accounts, size = snapshot.accounts, len(snapshot.accounts)
         has_rule = accounts.max_gpus_per_job != NONE
         has_rule |= (accounts.max_running != NONE) | np.isfinite(accounts.budget_gpu_s)
         has_rule |= np.isfinite(accounts.budget_money)
         for cohorts in self.cohorts.values():
             has_rule |= cohorts.are_limited()
-        rulers = [NONE] * (size + 1)
+        rulers, pays_by = [NONE] * (size + 1), self.purse.list_of
         for row, parent in enumerate(self.tree.parent):
-            rulers[row] = row if has_rule[row] or parent == NONE else rulers[parent]
+            is_one = has_rule[row] or parent == NONE or pays_by(row) != pays_by(parent)
+            rulers[row] = row if is_one else rulers[parent]
         return ints(rulers)
 
     def bars(self, request: Request, account: int) -> bool:

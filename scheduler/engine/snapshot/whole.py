@@ -56,6 +56,8 @@ class Snapshot:
     `promises`: what the last cycle planned for protected heads; empty if nobody remembers.
     `prices`, by model: what a second of a GPU costs at most, infinite where nobody knows; None if
     no budget is in money. `money`: the unit of prices in words, and how many make one of it.
+    `own_prices`, by price list and model: those of whom the general ones are not for, and
+    `price_list`, by account, the row of them that it pays by; None: all pay the general ones.
     `windows`: when which nodes are in maintenance. `bookings`: what is booked when, `booked_nodes`:
     on which nodes so far. `headroom`: what production can always have.
     `model_milli`, by model: how many thousandths of a card one such device is; None: all are whole.
@@ -92,6 +94,8 @@ class Snapshot:
     windows: Windows = field(default_factory=no_windows)
     prices: Floats | None = None
     money: tuple[str, float] = ("", 1.0)
+    own_prices: Floats | None = None
+    price_list: Ints | None = None
     bookings: Bookings = field(default_factory=no_bookings)
     booked_nodes: BookedNodes = field(default_factory=no_booked_nodes)
     headroom: Headroom = field(default_factory=no_headroom)

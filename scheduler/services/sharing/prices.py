@@ -27,17 +27,17 @@ def dearest_steps(
     return {(team, model): _steps(table, model, now, team) for team, model in pairs}
 
 
-def dearest_of_all(models: Iterable[str], *, now: datetime) -> dict[str, int | None]:
-    """By model: the same of whoever pays most, whatever team that is; None where the list has no
-    price, so that nobody is taken for one who has."""
+def dearest_by_card(
+    models: Iterable[str], *, now: datetime
+) -> dict[int | None, dict[str, int | None]]:
+    """By team that has a card of its own (its id), and under None for those who go by the list: by
+    model the same. Teams below go by the next card on their way up."""
     asked = set(models)
     table = rates_over(asked)
-    found: dict[str, int | None] = {}
-    for model in asked:
-        steps = [_steps(table, model, now, team) for team in (None, *table.teams)]
-        known = [one for one in steps if one is not None]
-        found[model] = max(known) if steps[0] is not None else None
-    return found
+    return {
+        team: {model: _steps(table, model, now, team) for model in asked}
+        for team in (None, *sorted(table.teams))
+    }
 
 
 def _steps(table: RateTable, model: str, now: datetime, team: int | None) -> int | None:
