@@ -5,9 +5,14 @@ import os
 import shutil
 import tempfile
 
-if "TRAINYARD_STATE_DIR" not in os.environ:
+# Workers of one run inherit the folder of who began them; each needs its own, as their databases
+# number rows alike and the files of one would be those of the other. What they start shares it.
+if "TRAINYARD_STATE_DIR" not in os.environ or os.environ.get(
+    "TRAINYARD_TEST_WORKER", os.environ.get("PYTEST_XDIST_WORKER", "")
+) != os.environ.get("PYTEST_XDIST_WORKER", ""):
     _folder = tempfile.mkdtemp(prefix="trainyard-test-")
     os.environ["TRAINYARD_STATE_DIR"] = _folder
+    os.environ["TRAINYARD_TEST_WORKER"] = os.environ.get("PYTEST_XDIST_WORKER", "")
     atexit.register(shutil.rmtree, _folder, ignore_errors=True)
 
 from portal.settings import limits
