@@ -15,7 +15,12 @@ _ENVIRON = re.compile(r"""os\.environ(?:\.get\(|\[)["']([A-Z_]+)["']""")
 _CODE = re.compile(r"`([^`\s]+)`")
 _LINK = re.compile(r"\]\(([^)#\s]+)")
 # Read from the environment by other programs of the house or by the system, not by an operator.
-_NOT_FOR_OPERATORS = {"XDG_RUNTIME_DIR", "DJANGO_SETTINGS_MODULE"}
+_NOT_FOR_OPERATORS = {
+    "TRAINYARD_TEST_WORKER",
+    "PYTEST_XDIST_WORKER",
+    "XDG_RUNTIME_DIR",
+    "DJANGO_SETTINGS_MODULE",
+}
 _TOP = {path.parts[0] for path in tracked()}
 READMES = [path for path in tracked() if path.suffix == ".md" and "vendor" not in path.parts]
 
