@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from accounts.models import AuditEvent
-from scheduler.models import LedgerEntry, Node, Placement, UsageLine
+from accounts.models import AuditEvent, Rate
+from scheduler.models import LedgerEntry, Node, Notification, Placement, UsageLine
 from scheduler.services import books, reaping
 from scheduler.services.books.months.calendar import correct_by_late_reports
 from scheduler.states import EndReason
@@ -134,6 +134,22 @@ def test_what_is_told_after_the_close_is_booked_by_the_next_night(root, yard, te
         assert correct_by_late_reports(now=DECEMBER + timedelta(days=nights)) == 0
     assert books.verify_ledger().breaks == ()
     assert books.reconcile_books(now=DECEMBER).holds
+
+
+def test_what_keeps_a_month_from_being_corrected_is_told_and_the_night_goes_on(
+    root, clerk, yard, silent
+):
+    reaping.mark_lost(now=at(90_000))
+    type(silent).objects.filter(pk=silent.pk).update(end_reason=EndReason.CANCELLED_BY_USER)
+    close(root)
+    scenes.sync(node_of(yard), ended(silent, 11_400), now=DECEMBER)
+    booked = LedgerEntry.objects.count()
+    Rate.objects.filter(kind="").update(valid_from=DECEMBER)
+    for nights in (0, 1):
+        assert correct_by_late_reports(now=DECEMBER + timedelta(days=nights)) == 0
+    assert LedgerEntry.objects.count() == booked
+    news = Notification.objects.get(person=clerk, title__endswith="could not be corrected")
+    assert news.title.startswith("2026-11") and "In the way: " in news.text
 
 
 def test_people_who_close_by_hand_are_left_to_correct_by_hand(root, yard, silent, settings):

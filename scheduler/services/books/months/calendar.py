@@ -62,7 +62,8 @@ def correct_by_late_reports(*, now: datetime) -> int:
     entries. Nothing where months are not closed by the calendar: the nightly look tells of it.
 
     A statement where no node told anything late. What was told is looked at for some nights, and
-    posts nothing once it is booked.
+    posts nothing once it is booked. What keeps a month from being corrected is told to those who
+    keep the books, and keeps no other month from it.
     """
     told = Placement.objects.filter(
         ran_told_at__gt=F("ended_at"), ran_told_at__gte=now - _LATE_FOR
@@ -78,9 +79,18 @@ def correct_by_late_reports(*, now: datetime) -> int:
             start < month.end_s and (end is None or end > month.start_s) for start, end in spans
         )
         if is_in and load_conf().closing.close_at(month) is not None:
-            reason = "nodes told later what they had run"
-            posted += len(correct_month(None, month, reason, now))
+            posted += _corrected(month, now)
     return posted
+
+
+def _corrected(month: Month, now: datetime) -> int:
+    try:
+        return len(correct_month(None, month, "nodes told later what they had run", now))
+    except CloseBlocked as blocked:
+        _tell_blocked(f"{month} could not be corrected", month, blocked.findings, now)
+    except Conflict as elsewhere:
+        logger.info("%s is kept by somebody else: %s", month, elsewhere)
+    return 0
 
 
 def _closes(month: Month, now: datetime) -> bool:
@@ -89,7 +99,7 @@ def _closes(month: Month, now: datetime) -> bool:
     try:
         close = close_month(None, month, "", now)
     except CloseBlocked as blocked:
-        _tell_blocked(month, blocked.findings, now)
+        _tell_blocked(f"{month} could not be closed", month, blocked.findings, now)
         return False
     except Conflict as elsewhere:
         logger.info("%s is closed by somebody else: %s", month, elsewhere)
@@ -124,10 +134,10 @@ def _is_turn(month: Month, now: datetime) -> bool:
     return bool(Period.objects.filter(waited, pk=row.pk).update(close_tried_at=now))
 
 
-def _tell_blocked(month: Month, findings: Sequence[Finding], now: datetime) -> None:
+def _tell_blocked(title: str, month: Month, findings: Sequence[Finding], now: datetime) -> None:
     shown = "; ".join(f"{one.subject} {one.words}" for one in findings[:_NAMED])
     more = f"; and {len(findings) - _NAMED} more" if len(findings) > _NAMED else ""
-    _tell(month, f"{month} could not be closed", f"In the way: {shown}{more}.", now)
+    _tell(month, title, f"In the way: {shown}{more}.", now)
 
 
 @transaction.atomic
