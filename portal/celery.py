@@ -38,6 +38,7 @@ EVERY_S = {
     "scheduler.tasks.accrue_usage": 3600,
     "scheduler.tasks.prune_telemetry": 600,
     "scheduler.tasks.count_hours": 600,
+    "scheduler.tasks.learn_wait_limits": 3600,
     "scheduler.tasks.prune_submit_keys": 3600,
     "scheduler.tasks.prune_kept": 3600,
     "scheduler.tasks.prune_notifications": 3600,

@@ -37,7 +37,7 @@ from scheduler.services.kept import pruning, reports
 from scheduler.services.mailing import ending, sending
 from scheduler.services.requesting import reminding, whatif
 from scheduler.services.sessions import prune_passes, stop_idle_sessions
-from scheduler.services.simulating import scenarios
+from scheduler.services.simulating import scenarios, waiting
 from scheduler.services.timeline import hours
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.services.timeline.segments import reconcile_segments
@@ -82,6 +82,12 @@ def prune_telemetry() -> int:
 def count_hours() -> int:
     """Count what happened in every pool's line in the hours that are over."""
     return hours.count_hours(now=timezone.now())
+
+
+@shared_task
+def learn_wait_limits() -> int:
+    """Replay the past of the pools whose order can starve somebody."""
+    return waiting.learn_wait_limits(now=timezone.now())
 
 
 @shared_task

@@ -11,7 +11,7 @@ import numpy as np
 from scheduler.engine.learning import EndChances, Kind, Run, RunTimes, kind_of
 from scheduler.engine.snapshot import NONE, Flags, Floats, Snapshot, Waiting, flags, floats
 from scheduler.engine.worth import gpus_of
-from scheduler.models import Attempt, Job
+from scheduler.models import Attempt, Job, Pool
 from scheduler.states import AttemptState, EndReason, JobState
 
 # The latest so many ended attempts tell.
@@ -29,14 +29,15 @@ class LearntMemory:
     """Run times as read last and what they tell, the kinds of the jobs that wait or run, backlogs
     by pool name.
 
-    The largest backlog is that since the scheduler started: too small at first, which lets those
-    who have waited go first too early rather than too late.
+    `backlog_s` is the largest since the scheduler started; what was before, and how long the
+    plainest scheduler lets jobs wait, is in `may_wait_s`, as `learn_wait_limits` found it last.
     """
 
     times: RunTimes = field(default_factory=RunTimes)
     chances: EndChances = field(default_factory=EndChances)
     kind_of: dict[int, Kind] = field(default_factory=dict)
     backlog_s: dict[str, float] = field(default_factory=dict)
+    may_wait_s: dict[str, float] = field(default_factory=dict)
     learnt_at: datetime | None = None
 
     def add_to(
@@ -84,6 +85,8 @@ class LearntMemory:
         ]
         self.times = RunTimes((kind, run_s) for _, kind, run_s in ended)
         self.chances = EndChances(ended, live)
+        pools = Pool.objects.order_by().values_list("name", "may_wait_s")
+        self.may_wait_s = {name: limit_s for name, limit_s in pools if limit_s is not None}
 
     def _know(self, snapshot: Snapshot) -> None:
         """Read the kinds of new jobs, forget those that are gone; nothing if there are none."""
@@ -119,7 +122,8 @@ class LearntMemory:
         limits_s = []
         for name, ahead_s in zip(snapshot.pools, backlogs_s(snapshot).tolist(), strict=True):
             self.backlog_s[name] = max(self.backlog_s.get(name, 0.0), ahead_s)
-            limits_s.append(max(LEAST_WAIT_S, PATIENCE * BACKLOG_WEIGHT * self.backlog_s[name]))
+            backlog_s = PATIENCE * BACKLOG_WEIGHT * self.backlog_s[name]
+            limits_s.append(max(LEAST_WAIT_S, self.may_wait_s.get(name, 0.0), backlog_s))
         return floats(limits_s)
 
 

@@ -17,12 +17,14 @@ def _choices(enum: type[StrEnum]) -> list[tuple[str, str]]:
 class Pool(models.Model):
     """Interchangeable nodes. People name it by its slug.
 
-    `isolation`: how far its nodes must at least keep jobs apart; empty: as they do.
+    `isolation`: how far its nodes must at least keep jobs apart; empty: as they do. `may_wait_s`:
+    how long its past says that a job may wait before it goes first; None where no order needs it.
     """
 
     name = models.SlugField(max_length=63, unique=True)
     description = models.CharField(max_length=255, blank=True)
     isolation = models.CharField(max_length=16, blank=True)
+    may_wait_s = models.FloatField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -100,10 +100,7 @@ def window_of(
         started_at__isnull=False,
         ended_at__isnull=False,
     )
-    asked = ended.order_by("-queued_at", "-id").values_list(*_FIELDS)[:most_jobs]
-    every = [dict(zip(_FIELDS, row, strict=True)) for row in reversed(asked)]
-    for row in every:
-        row["gpus"], row["pool"] = row["nodes"] * row["gpus_per_node"], place[row["pool_id"]]
+    every = _rows(ended, place, most_jobs)
     rows = [row for row in every if 0 < row["gpus"] <= np.prod(sizes[row["pool"]])]
     names, parents, team = _teams(rows, apart)
     past = _past_of(ended.filter(queued_at__gte=rows[0]["queued_at"])) if rows else _Past()
@@ -124,6 +121,31 @@ def window_of(
         pools=tuple(pool.name for pool in several),
         past=_results(rows, past, since),
     )
+
+
+def line_of(
+    pool: Pool, since: datetime, until: datetime, *, most_jobs: int
+) -> tuple[Workload, int]:
+    """Who came into the line of a pool, the newest so many, and its nodes: also who waits or runs
+    still, for as long as the limit says. Without those who left before they started."""
+    came = Job.objects.filter(pool=pool, queued_at__gte=since, queued_at__lt=until)
+    stayed = came.exclude(started_at=None, ended_at__isnull=False)
+    rows = _rows(stayed, {pool.pk: 0}, most_jobs)
+    ((nodes, per_node),) = _sizes_of([pool])
+    rows = [row for row in rows if 0 < row["gpus"] <= nodes * per_node]
+    past = _past_of(stayed.filter(queued_at__gte=rows[0]["queued_at"])) if rows else _Past()
+    return Workload(gpus_per_node=per_node, **_columns(rows, past, since)), nodes
+
+
+def _rows(
+    jobs: QuerySet[Job], place: dict[int, int], most_jobs: int | None
+) -> list[dict[str, Any]]:
+    """Of the newest so many of these jobs, the oldest first; `place` is by pool."""
+    asked = jobs.order_by("-queued_at", "-id").values_list(*_FIELDS)[:most_jobs]
+    rows = [dict(zip(_FIELDS, row, strict=True)) for row in reversed(asked)]
+    for row in rows:
+        row["gpus"], row["pool"] = row["nodes"] * row["gpus_per_node"], place[row["pool_id"]]
+    return rows
 
 
 def _columns(rows: Sequence[dict[str, Any]], past: _Past, since: datetime) -> dict[str, Any]:
@@ -186,6 +208,8 @@ def _past_of(jobs: QuerySet[Job]) -> _Past:
 
 
 def _work_s(row: dict[str, Any], past: _Past) -> float:
+    if row["ended_at"] is None:
+        return max(1.0, float(row["time_limit_s"]))
     if row["pk"] in past.runs and past.runs[row["pk"]].run_s:
         return past.runs[row["pk"]].work_s
     return max(1.0, float((row["ended_at"] - row["started_at"]).total_seconds()))

@@ -26,12 +26,36 @@ PATIENCE = 1.35
 BACKLOG_WEIGHT = 1.25
 
 
+class _Longest:
+    """Limit = PATIENCE x max(W, BACKLOG_WEIGHT x B): W is the longest wait in the shadow so far, B
+    the largest backlog so far, work still ahead over all GPUs.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._wait_s = 0.0
+        self._backlog_s = 0.0
+
+    def note_waits(self, shadow: World, now_s: float) -> None:
+        """How long jobs have waited in the shadow by now."""
+        waits_s = shadow.waited_s + np.where(shadow.is_waiting, now_s - shadow.since_s, 0.0)
+        self._wait_s = max(self._wait_s, float(waits_s.max(initial=0.0)))
+
+    def note_backlog(self, world: World, is_counted: Flags) -> None:
+        """What is ahead now of the jobs that are counted."""
+        ahead = ints([*np.flatnonzero(world.is_waiting), *world.running])
+        ahead = ints(ahead[is_counted[ahead]])
+        work_s = world.expected_s(ahead) * world.workload.gpus[ahead]
+        self._backlog_s = max(self._backlog_s, float(work_s.sum()) / self._capacity)
+
+    def limit_s(self) -> float:
+        return PATIENCE * max(self._wait_s, BACKLOG_WEIGHT * self._backlog_s)
+
+
 class Guard:
     """The limit of one pool, to be given to `Replay` as its `limit`.
 
-    Limit = PATIENCE x max(W, BACKLOG_WEIGHT x B): W is the longest wait in the shadow so far, B
-    the largest backlog so far, work still ahead over all GPUs. The shadow knows the declared run
-    times, and the true one of a job that has ended.
+    The shadow knows the declared run times, and the true one of a job that has ended.
     """
 
     def __init__(self, workload: Workload, nodes: int, rows: Ints | None = None) -> None:
@@ -42,9 +66,7 @@ class Guard:
         self._row_of = {row: number for number, row in enumerate(mine.tolist())}
         self._is_mine: Flags = flags(np.zeros(len(workload)))
         self._is_mine[mine] = True
-        self._capacity = int(self._shadow.world.pools.gpus[0])
-        self._longest_s = 0.0
-        self._backlog_s = 0.0
+        self._longest = _Longest(int(self._shadow.world.pools.gpus[0]))
 
     def __call__(self, world: World, ended: Sequence[int]) -> float:
         """The limit in seconds at this moment; these jobs have just ended."""
@@ -53,15 +75,25 @@ class Guard:
                 self._shadow.correct(self._row_of[row], float(world.workload.run_s[row]))
         while self._shadow.next_s() <= world.now_s:
             self._shadow.step()
-        shadow = self._shadow.world
-        waiting = shadow.is_waiting
-        waits_s = shadow.waited_s + np.where(waiting, world.now_s - shadow.since_s, 0.0)
-        self._longest_s = max(self._longest_s, float(waits_s.max(initial=0.0)))
-        ahead = ints([*np.flatnonzero(world.is_waiting), *world.running])
-        ahead = ints(ahead[self._is_mine[ahead]])
-        work_s = world.expected_s(ahead) * world.workload.gpus[ahead]
-        self._backlog_s = max(self._backlog_s, float(work_s.sum()) / self._capacity)
-        return PATIENCE * max(self._longest_s, BACKLOG_WEIGHT * self._backlog_s)
+        self._longest.note_waits(self._shadow.world, world.now_s)
+        self._longest.note_backlog(world, self._is_mine)
+        return self._longest.limit_s()
+
+
+def limit_of_past(workload: Workload, nodes: int, until_s: float) -> float:
+    """The limit of one pool at `until_s` as its past tells it: the jobs that came, in the shadow
+    alone, with the backlog that they make there. Run times are true where jobs have ended, and
+    declared for the others. For who cannot follow a shadow event by event.
+    """
+    shadow = Replay(workload, nodes, SHADOW_POLICY)
+    longest = _Longest(int(shadow.world.pools.gpus[0]))
+    every: Flags = flags(np.ones(len(workload)))
+    while shadow.next_s() <= until_s:
+        shadow.step()
+        longest.note_waits(shadow.world, shadow.world.now_s)
+        longest.note_backlog(shadow.world, every)
+    longest.note_waits(shadow.world, until_s)
+    return longest.limit_s()
 
 
 class Guards:

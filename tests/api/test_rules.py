@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accounts.models import AuditEvent
+from scheduler.models import Pool
 from tests.api.conftest import problem_of
 
 pytestmark = pytest.mark.django_db
@@ -79,7 +80,9 @@ def test_a_pool_is_given_a_policy_and_everybody_sees_it(cluster, program, operat
     assert found["errors"][0]["field"] == "name"
     problem_of(call.post(path, {"name": "fair", "half_life_s": 5}), 400)
     call.post(path, {"name": "las", "placement": "pack"})
+    Pool.objects.update(may_wait_s=7200.0)
     shown = program(alice).get(path).json()
+    assert shown["may_wait_s"] == 7200
     assert (shown["has_own"], shown["dials"]["order"], shown["dials"]["placement"]) == (
         True,
         "las",

@@ -67,7 +67,7 @@ def test_it_is_read_anew_in_intervals_only(cluster, alice, project, django_asser
     submit(alice, project)
     snapshot = load_snapshot(NOON).snapshot
     memory = LearntMemory()
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         memory.add_to(snapshot, now=NOON)
     for run_s in (100, 200, 300):
         past(alice, project, run_s)

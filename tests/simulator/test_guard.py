@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 from scheduler.engine.policy import Order, Policy
-from scheduler.simulator.guard import BACKLOG_WEIGHT, PATIENCE, Guard
+from scheduler.simulator.guard import (
+    BACKLOG_WEIGHT,
+    PATIENCE,
+    SHADOW_POLICY,
+    Guard,
+    limit_of_past,
+)
 from scheduler.simulator.replay import replay
 from tests.simulator.test_replay import SHORTEST, workload
 
@@ -44,3 +53,36 @@ def test_the_shadow_learns_that_a_job_took_less_than_declared():
     replay(work, 1, Policy(head_patience_s=0, backfill_slack_s=0), limit=guard)
     shadow = guard._shadow.world
     assert shadow.waited_s.tolist() == [0, 9, 0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_past_alone_tells_what_the_guard_would_have_said(seed):
+    """Where a pool was scheduled as its shadow is and all declared the truth, both are one."""
+    drawn = np.random.default_rng(seed)
+    jobs = zip(
+        np.sort(drawn.integers(0, 3_000, 60)),
+        drawn.integers(1, 600, 60),
+        drawn.choice([1, 2, 4, 8], 60),
+        strict=True,
+    )
+    work = workload([(int(came), int(ran), int(gpus)) for came, ran, gpus in jobs])
+    limits = {}
+
+    def note(world, ended):
+        limits[world.now_s] = guard(world, ended)
+        return np.inf
+
+    guard = Guard(work, 2)
+    replay(work, 2, SHADOW_POLICY, limit=note)
+    moments = sorted(limits)
+    for at_s in (moments[len(moments) // 2], moments[-1]):
+        assert limit_of_past(work, 2, at_s) == limits[at_s]
+    assert limits[moments[-1]] > limits[moments[0]]
+
+
+def test_who_waits_still_counts_in_the_shadow_as_well():
+    """Forty jobs that fill three of four GPUs, one after the other: 300 s of work ahead over all
+    GPUs, and yet the last has waited 389 s by then."""
+    work = workload([(0, 10, 3)] * 40)
+    assert limit_of_past(work, 1, 200) == pytest.approx(PATIENCE * BACKLOG_WEIGHT * 300)
+    assert limit_of_past(work, 1, 389) == pytest.approx(PATIENCE * 389)

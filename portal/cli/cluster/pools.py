@@ -71,6 +71,8 @@ def _say(found: dict[str, Any]) -> None:
         f"Pool {found['pool']} is scheduled {whose}: {dials['order']}, {dials['placement']},",
         f"{stops}, patience {dials['head_patience_s']:g} s.",
     )
+    if found["may_wait_s"]:
+        print_line(f"Who has waited {found['may_wait_s'] / 3600:.1f} hours goes first, as learnt.")
 
 
 def _cells(one: dict[str, Any]) -> list[object]:

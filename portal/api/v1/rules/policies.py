@@ -92,6 +92,7 @@ def _of_pool(request: Request, pool: Pool) -> Response:
     shown = {
         "pool": pool.name,
         "has_own": any(rule.ended_at is None for rule in rules),
+        "may_wait_s": pool.may_wait_s,
         "dials": policy.of(pool.name),
         "of_cluster": policy,
         "items": rules,

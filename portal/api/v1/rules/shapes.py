@@ -132,10 +132,13 @@ class PoolRuleShape(serializers.Serializer[Any]):
 
 
 class PoolPolicies(serializers.Serializer[Any]):
-    """What holds in a pool, and beside it what holds where no pool has its own."""
+    """What holds in a pool, and beside it what holds where no pool has its own. `may_wait_s`: how
+    long jobs may wait until they go first, learnt from the pool's past; null where no order needs
+    it."""
 
     pool = serializers.CharField()
     has_own = serializers.BooleanField()
+    may_wait_s = serializers.FloatField(allow_null=True)
     dials = DialsShape()
     of_cluster = DialsShape()
     items = PoolRuleShape(many=True)
