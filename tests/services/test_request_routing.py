@@ -12,7 +12,7 @@ from accounts.models import AuditEvent
 from accounts.services import appoint_bookkeeper
 from scheduler.models import Budget, QuotaRequest, RequestDecision, RequestVersion
 from scheduler.services.errors import Conflict, Invalid
-from scheduler.services.requesting.asking import withdraw_request
+from scheduler.services.requesting.asking import revise_request, withdraw_request
 from scheduler.services.requesting.policies import Routing, set_request_policy
 from scheduler.services.requesting.routing import steps_for
 from scheduler.services.sharing.budgets import set_budget
@@ -126,6 +126,46 @@ def test_a_rule_agrees_by_itself_and_the_record_names_it(ruled, project, alice, 
     # The same decided once more by a person: it is over.
     with pytest.raises(Conflict, match=r"A rule was faster|waits for no decision"):
         decide(lead, done)
+
+
+def test_a_decision_remembers_its_rule_whatever_holds_later(
+    client, ruled, root, lead, project, alice
+):
+    """Which rule, and which one of its kind; the usual rules are said, and what was not noted."""
+    asked = ask(alice, project, kind="borrow", amount=3)
+    decide(lead, asked, "ask", comment="Why three?")
+    first = set_request_policy(actor=root, kind="borrow", sla_hours=5, now=at(0))
+    second = set_request_policy(actor=root, kind="borrow", sla_hours=6, now=at(0))
+    asked.refresh_from_db()
+    revise_request(
+        actor=alice,
+        request_id=asked.pk,
+        version=asked.version,
+        amount=4,
+        valid_from=at(0),
+        valid_until=at(0) + MONTH,
+        justification="Four are needed.",
+        now=at(90),
+    )
+    asked.refresh_from_db()
+    assert asked.policy == second != first
+    decide(lead, asked, "ask", comment="Why four?")
+    said = list(asked.decisions.all())
+    assert [(one.policy, one.policy_version) for one in said] == [(None, 0), (second, 2)]
+    event = AuditEvent.objects.filter(action="request.decide").latest("id")
+    after = json.loads(event.after)
+    assert (after["policy"], after["policy_version"]) == (second.pk, 2)
+    done = ask(alice, project, amount=1)
+    set_request_policy(actor=root, kind="guaranteed", sla_hours=7, now=at(0))
+    assert (done.decisions.get().policy, done.decisions.get().policy_version) == (ruled, 1)
+
+    RequestDecision.objects.filter(pk=said[0].pk).update(policy_version=None)
+    client.force_login(root)
+    page = client.get(f"/requests/{asked.pk}/").content.decode()
+    assert "rule not recorded" in page
+    assert f"rule {second.pk}, version 2 for GPUs to borrow" in page
+    page = client.get(f"/requests/{done.pk}/").content.decode()
+    assert f"rule {ruled.pk}, version 1 for guaranteed GPUs" in page
 
 
 def test_what_is_asked_for_in_parts_counts_together(ruled, root, project, alice):

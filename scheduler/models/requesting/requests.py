@@ -62,6 +62,14 @@ class RequestPolicy(models.Model):
     class Meta:
         ordering = ["-id"]
 
+    @property
+    def scope_words(self) -> str:
+        """What it is for."""
+        if not self.kind:
+            return "for any kind"
+        words = KIND_WORDS[RequestKind(self.kind)]
+        return f"for {words if words[:2].isupper() else words[0].lower() + words[1:]}"
+
 
 class QuotaRequest(models.Model):
     """One request of a team or a project. State moves by service.
@@ -169,7 +177,9 @@ class RequestVersion(models.Model):
 class RequestDecision(models.Model):
     """What one person decided on one version; the database keeps a second one out.
 
-    `decided_by` is empty for what the rule agreed to that the request's `policy` names.
+    `decided_by` is empty for what a rule agreed to by itself. `policy` is the rule that sent the
+    request here, and `policy_version` which one of its kind that was: 0 where nobody had laid
+    anything down, None where it was not noted.
     """
 
     request = models.ForeignKey(QuotaRequest, on_delete=models.CASCADE, related_name="decisions")
@@ -192,7 +202,20 @@ class RequestDecision(models.Model):
     whatif = models.ForeignKey(
         "scheduler.WhatIf", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
+    policy = models.ForeignKey(
+        RequestPolicy, on_delete=models.PROTECT, null=True, blank=True, related_name="decisions"
+    )
+    policy_version = models.PositiveIntegerField(null=True, blank=True)
     at = models.DateTimeField()
+
+    @property
+    def rule_words(self) -> str:
+        """Which rule sent the request to whoever decided."""
+        if self.policy_version is None:
+            return "rule not recorded"
+        if self.policy is None:
+            return "usual rules"
+        return f"rule {self.policy_id}, version {self.policy_version} {self.policy.scope_words}"
 
     class Meta:
         ordering = ["id"]

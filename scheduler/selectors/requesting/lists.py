@@ -163,7 +163,9 @@ def _written(request: QuotaRequest, fields: dict[str, Any]) -> RequestVersion:
 
 def read_history(request: QuotaRequest) -> None:
     """Read at once what its page and every right in it ask for: versions, decisions, events."""
-    decisions = RequestDecision.objects.select_related("decided_by", "on_behalf_of", "whatif")
+    decisions = RequestDecision.objects.select_related(
+        "decided_by", "on_behalf_of", "whatif", "policy"
+    )
     events = RequestEvent.objects.select_related("actor", "on_behalf_of")
     prefetch_related_objects(
         [request], "versions", Prefetch("decisions", decisions), Prefetch("events", events)

@@ -16,7 +16,7 @@ from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.requesting.amounts import cost_of_asking
 from scheduler.services.requesting.checks import LONGEST_WORDS
 from scheduler.services.requesting.granting import carry_out
-from scheduler.services.requesting.policies import routing_of
+from scheduler.services.requesting.policies import routing_of, rule_of
 from scheduler.services.requesting.rights import (
     consents,
     locked_row,
@@ -197,6 +197,7 @@ def _store(
         on_behalf_of=who[1],
         whatif=same or seen.first(),
         at=now,
+        **rule_of(request.policy),
     )
     _audit(request, stored)
 
@@ -210,7 +211,8 @@ def _audit(request: QuotaRequest, stored: RequestDecision) -> None:
         after={
             **pictured(stored, "version", "revision", "step", "outcome", "amount", "valid_until"),
             **pictured(stored, "reason_code", "monthly_cost", "currency"),
-            "policy": request.policy_id,
+            "policy": stored.policy_id,
+            "policy_version": stored.policy_version,
             "whatif": stored.whatif.digest if stored.whatif else None,
         },
         on_behalf_of=stored.on_behalf_of,

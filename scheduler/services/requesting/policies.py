@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -48,6 +49,15 @@ def routing_of(kind: str) -> Routing:
     row = rows[0]
     auto_up_to = row.auto_up_to if row.kind else None
     return Routing(row, row.money_limit, row.always_admin, row.sla_hours, row.most_days, auto_up_to)
+
+
+def rule_of(row: RequestPolicy | None) -> dict[str, Any]:
+    """What a decision remembers of the rule that sent the request there; rules are never edited,
+    so which one of its kind it is says all that it said."""
+    number = 0
+    if row is not None:
+        number = RequestPolicy.objects.filter(kind=row.kind, pk__lte=row.pk).count()
+    return {"policy": row, "policy_version": number}
 
 
 @transaction.atomic

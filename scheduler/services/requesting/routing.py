@@ -13,7 +13,7 @@ from scheduler.models import QuotaRequest, RequestDecision, RequestVersion
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.requesting.amounts import cost_of_asking, free_envelope
 from scheduler.services.requesting.granting import carry_out
-from scheduler.services.requesting.policies import Routing, routing_of
+from scheduler.services.requesting.policies import Routing, routing_of, rule_of
 from scheduler.services.requesting.rights import (
     askers,
     can_be_shared_out,
@@ -159,6 +159,7 @@ def _agree_by_policy(
         monthly_cost=cost.monthly,
         currency=cost.currency,
         at=now,
+        **rule_of(row),
     )
     made = carry_out(request, actor=None, amount=asked.amount, **times)
     came_from = request.state

@@ -49,7 +49,11 @@ class RequestRows(serializers.Serializer[Any]):
 
 
 class DecisionShape(serializers.Serializer[Any]):
-    """What one person said to one version."""
+    """What one person said to one version.
+
+    `policy`: the rule that sent it there, `policy_version` which one of its kind: 0 for the usual
+    rules, null where it was not recorded.
+    """
 
     version = serializers.IntegerField()
     revision = serializers.IntegerField()
@@ -63,6 +67,8 @@ class DecisionShape(serializers.Serializer[Any]):
     currency = serializers.CharField(allow_blank=True)
     decided_by = serializers.CharField()
     whatif_digest = serializers.CharField(allow_null=True)
+    policy = serializers.IntegerField(allow_null=True)
+    policy_version = serializers.IntegerField(allow_null=True)
     at = serializers.DateTimeField()
 
 
@@ -191,6 +197,7 @@ def show_whole(request: QuotaRequest) -> dict[str, Any]:
         names = [str(name) for name in DecisionShape().fields]
         fields: dict[str, Any] = {name: getattr(row, name, None) for name in names}
         fields["decided_by"] = _name(row.decided_by)
+        fields["policy"] = row.policy_id
         fields["whatif_digest"] = row.whatif.digest if row.whatif else None
         decisions.append(dict(DecisionShape(fields).data))
     return {**show_request(request, asked), "decisions": decisions}
