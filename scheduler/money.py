@@ -8,10 +8,17 @@ from decimal import Decimal
 
 _HOUR = timedelta(hours=1)
 _EXACT = Decimal("0.0000000001")
-# Prices have four decimals and hours 3600 seconds: whatever seconds cost is a whole number of
+# Prices have six decimals and hours 3600 seconds: whatever seconds cost is a whole number of
 # such steps of one unit of currency. Counters of money are kept in them.
-PRICE_DECIMALS = 4
+PRICE_DECIMALS = 6
 STEPS = 3600 * 10**PRICE_DECIMALS
+# Of one budget, in units of currency: two and a half times that is all that 64 bits hold in steps.
+MOST_MONEY = Decimal(10**9)
+# Steps of one counter: two of them are what 64 bits hold. And of what is taken at once.
+MOST_COUNTED, MOST_AT_ONCE = 2**62 - 1, 2**61
+# The ledger rounds the hours of a line to nine places, a counter none: an amount of the books that
+# lies less than this beside what was counted is the same.
+SAME_STEPS = 100
 
 
 def cost_of(gpu_seconds: int, price_per_gpu_hour: Decimal) -> Decimal:
@@ -39,7 +46,7 @@ def split_by_hour(start: datetime, end: datetime) -> Iterator[tuple[datetime, da
 
 
 def steps_of(amount: Decimal) -> int:
-    """An amount of currency in steps; raises ValueError for more than four decimals."""
+    """An amount of currency in steps; raises ValueError for more than six decimals."""
     steps = amount * STEPS
     if steps != int(steps) or amount != round(amount, PRICE_DECIMALS):
         raise ValueError(f"{amount} has more than {PRICE_DECIMALS} decimals")
@@ -47,8 +54,17 @@ def steps_of(amount: Decimal) -> int:
 
 
 def steps_per_s(price_per_gpu_hour: Decimal) -> int:
-    """What one second of a GPU costs, in steps; exact."""
-    return int(price_per_gpu_hour.scaleb(PRICE_DECIMALS))
+    """What one second of a GPU costs, in steps: price / 3600 x STEPS, which is the price in
+    millionths. Raises ValueError for more than six decimals: nothing is cut off."""
+    steps = price_per_gpu_hour.scaleb(PRICE_DECIMALS)
+    if steps != int(steps):
+        raise ValueError(f"{price_per_gpu_hour} has more than {PRICE_DECIMALS} decimals")
+    return int(steps)
+
+
+def steps_of_cost(cost: Decimal) -> int:
+    """Steps of what `cost_of` gave: ten decimals tell one step from the next, so none is lost."""
+    return int((cost * STEPS).to_integral_value())
 
 
 def from_steps(steps: int) -> Decimal:

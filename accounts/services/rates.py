@@ -23,7 +23,7 @@ from accounts.services.rate_ends import (
 from accounts.services.roles import give_role, take_role
 
 _MAX_PRICE = Decimal(100_000)
-_DECIMALS = 4
+_DECIMALS = 6
 _SMALLEST = Decimal(1).scaleb(-_DECIMALS)
 _MOST_PRIORITY = 100
 _MAX_MODEL = 96

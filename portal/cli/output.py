@@ -135,6 +135,12 @@ def span(seconds: int) -> str:
     return f"{seconds // 86400}d{seconds % 86400 // 3600:02d}h"
 
 
+def price(text: str, currency: str) -> str:
+    """A price of a GPU-hour: all its decimals, two at least."""
+    whole, _, rest = text.partition(".")
+    return f"{whole}.{rest.rstrip('0'):0<2} {currency}"
+
+
 def money(text: str | None, currency: str) -> str:
     """An amount to the cent."""
     return f"{Decimal(text).quantize(Decimal('0.01'))} {currency}" if text else "unknown"

@@ -13,7 +13,7 @@ from portal.cli.client import Api
 from portal.cli.composing.convert import is_batch_script, read_batch
 from portal.cli.config import load_config
 from portal.cli.exits import Failure
-from portal.cli.output import money, print_json, print_line, say, span
+from portal.cli.output import money, price, print_json, print_line, say, span
 from portal.cli.session import AsJson
 
 
@@ -122,6 +122,8 @@ def _show_quote(quote_: dict[str, Any], as_json: bool) -> None:
     _show_estimate(quote_)
     cost = _price(quote_, quote_["worst_case_cost"])
     print_line(f"At most it costs {cost}, if it runs until its time limit.")
+    if quote_["unit_price"] is not None:
+        print_line(f"A GPU-hour costs {price(quote_['unit_price'], quote_['currency'])}.")
     for one in quote_["limits"]:
         most = "no maximum" if one["maximum"] is None else f"at most {one['maximum']}"
         over = "; more than it may hold" if one["is_over"] else ""

@@ -16,8 +16,8 @@ class RateForm(forms.Form):
     price_per_gpu_hour = forms.DecimalField(
         label="Price of one GPU-hour",
         min_value=Decimal(0),
-        max_digits=9,
-        decimal_places=4,
+        max_digits=12,
+        decimal_places=6,
         widget=forms.TextInput(attrs={"inputmode": "decimal", "placeholder": "2.90"}),
     )
 

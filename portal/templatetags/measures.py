@@ -74,12 +74,12 @@ def shortest(amount: Decimal) -> str:
 
 
 def price_text(price: Decimal) -> str:
-    """Two decimals at least and four at most: 2.10, 0.0125; what is smaller in full."""
+    """Two decimals at least and six at most: 2.10, 0.0125; what is smaller in full."""
     exact = shortest(price)
     places = len(exact.partition(".")[2])
-    rounded = price.quantize(Decimal("0.0001")) if places > 4 else price
+    rounded = price.quantize(Decimal("0.000001")) if places > 6 else price
     if rounded or not price:
-        exact = f"{rounded:.{min(4, max(2, len(shortest(rounded).partition('.')[2])))}f}"
+        exact = f"{rounded:,.{min(6, max(2, len(shortest(rounded).partition('.')[2])))}f}"
     return exact.replace("-", "−")
 
 

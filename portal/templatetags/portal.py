@@ -38,9 +38,9 @@ def money(amount: object, currency: str = "") -> str:
 
 
 @register.filter
-def price(amount: Decimal) -> str:
-    """`{{ line.unit_price|price }}`: two to four decimals."""
-    return measures.price_text(amount)
+def price(amount: Decimal, currency: str = "") -> str:
+    """`{{ line.unit_price|price:row.currency }}`: two to six decimals, then the ISO code."""
+    return f"{measures.price_text(amount)} {currency}".rstrip()
 
 
 @register.filter

@@ -28,7 +28,7 @@ class UsageEntry(models.Model):
     period_start = models.DateTimeField()
     period_end = models.DateTimeField()
     gpu_seconds = models.BigIntegerField()
-    unit_price = models.DecimalField(max_digits=12, decimal_places=4)
+    unit_price = models.DecimalField(max_digits=18, decimal_places=6)
     currency = models.CharField(max_length=3)
     cost = models.DecimalField(max_digits=20, decimal_places=10)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -73,7 +73,7 @@ def test_finance_proposes_a_price_and_another_person_approves_it(
     problem_of(send(finance, f"{made['id']}/approve/"), 403)
     assert send(root, f"{made['id']}/approve/").json()["decision"] == "approved"
     (rate,) = client.get("/api/v1/rates/").json()["items"]
-    assert rate["price_per_gpu_hour"] == "2.5000"
+    assert rate["price_per_gpu_hour"] == "2.500000"
     past = {**BODY, "restate": True, "valid_from": "2026-01-01T00:00:00Z"}
     assert "reason" in problem_of(send(finance, "proposals/", past), 422)["errors"][0]["field"]
     problem_of(send(alice, "proposals/", BODY), 403)
@@ -93,7 +93,7 @@ def test_a_teams_card_is_drafted_approved_seen_by_its_lead_alone_and_ended(
     assert send(root, f"cards/{card['id']}/approve/").json()["decision"] == "approved"
     client.force_login(lead)
     (seen,) = client.get("/api/v1/rates/cards/").json()["items"]
-    assert (seen["team"], seen["rates"][0]["price_per_gpu_hour"]) == (team.slug, "2.5000")
+    assert (seen["team"], seen["rates"][0]["price_per_gpu_hour"]) == (team.slug, "2.500000")
     (mine,) = client.get(f"/api/v1/rates/?team={team.slug}").json()["items"]
     assert mine["id"] == rate["id"]
     for slug in (other_team.slug, "nobodys"):

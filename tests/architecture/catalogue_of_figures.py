@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+SIX = "tests/services/test_six_decimals.py"
 BAD, CALLERS, ASKING = (f"tests/api/test_{n}.py" for n in ("bad_input", "bad_callers", "requests"))
 SCHEMA, REQUESTS, UNITS = (f"tests/spec/test_{n}.py" for n in ("schema", "requests", "units"))
 BUDGETS, WISHES, SHARING, TERMS = (
@@ -78,6 +79,7 @@ FIGURES: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
         (
             (BAD, "test_a_bad_price_is_refused"),
             (RATES, "test_prices_that_make_no_sense"),
+            (SIX, "test_seven_decimals_are_refused_by_name"),
             (DESK, "test_bad_prices_are_refused_beside_the_field"),
         ),
     ),

@@ -60,6 +60,7 @@ INVARIANTS: dict[str, str] = {
     "F20": "engine/test_quota_histories::test_no_history_of_a_thousand_exceeds_a_limit_or_a_budget "
     "services/test_budget_histories::test_committed_and_spent_stay_within_every_budget "
     "services/test_budgets::test_a_hold_is_released_once_however_often_it_is_settled "
+    "services/test_six_decimals::test_what_is_committed_is_what_is_charged "
     "services/test_pledges::test_a_job_commits_its_worst_case_all_the_way_up_or_is_refused "
     "services/test_pledges::test_who_waits_again_pledges_again_or_is_held_until_it_fits",
     "F21": "services/test_sharing::test_grants_count_from_their_begin_until_right_before_their_end "
@@ -103,6 +104,10 @@ PROMISED: dict[str, str] = {
     "test_a_budget_commits_the_worst_case_and_is_trued_up_once services/test_budgets::"
     "test_a_start_commits_its_price_and_its_end_spends_what_was_charged services/test_budgets::"
     "test_a_refunded_attempt_spends_nothing",
+    "rates: six decimals, to the last file; books of before stay": "services/test_six_decimals::"
+    "test_ledger_focus_and_files_have_all_digits services/test_six_decimals::"
+    "test_rest_and_form_take_six_decimals_and_pages_show_them accounts/test_finer_steps::"
+    "test_amounts_hashes_seals_and_triggers_are_what_they_were",
     "budgets: actual is the ledger's, limits are trued up to it": "services/test_true_ups::"
     "test_a_price_that_was_restated_moves_what_is_spent_once services/test_true_ups::"
     "test_what_ends_while_a_run_counts_is_counted_once reports/test_golden_month::"

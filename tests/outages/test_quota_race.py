@@ -14,7 +14,7 @@ from portal.embedded.postgres import Cluster, NoPostgres, find_binaries
 
 RACERS, MOST_GPUS, HOUR_S = 8, 12, 3600
 # 3.60 an hour.
-STEPS_PER_S = 36_000
+STEPS_PER_S = 3_600_000
 
 
 def _race(url: str, *words: str) -> dict[str, int]:

@@ -131,7 +131,7 @@ class TestAdjustments:
 BAD_PRICES = [
     ({"price_per_gpu_hour": "-1"}, "from 0"),
     ({"price_per_gpu_hour": "2,90"}, "with a point"),
-    ({"price_per_gpu_hour": "0.12345678901234567890"}, "at most 4 decimals"),
+    ({"price_per_gpu_hour": "0.12345678901234567890"}, "at most 6 decimals"),
     ({"price_per_gpu_hour": "NaN"}, "with a point"),
     ({"price_per_gpu_hour": "1000001"}, "from 0"),
     ({"valid_from": "2020-01-01 00:00"}, "This moment has passed"),

@@ -162,7 +162,7 @@ def _form(viewer: User, data: Any = None, *, cards: Sequence[RateCard] | None = 
         cards=open_ones,
     )
     currency = load_conf().currency
-    form.fields["price_per_gpu_hour"].help_text = f"In {currency}, at most 4 decimals."
+    form.fields["price_per_gpu_hour"].help_text = f"In {currency}, at most 6 decimals."
     return form
 
 

@@ -134,7 +134,9 @@ def _left(budget: Budget) -> int | None:
     if budget.commits_at == CommitsAt.SUBMIT:
         return None
     if budget.enforcement == Enforcement.RESERVE:
-        return budget.limit - budget.committed - budget.spent
+        left = budget.limit - budget.committed - budget.spent
+        # The engine's floats are exact below 2**53: of more it sees a little less, never more.
+        return left - (max(0, left) >> 50)
     if budget.enforcement == Enforcement.HARD_STOP and budget.spent_out_at is not None:
         return 0
     return None

@@ -11,7 +11,7 @@ from accounts.models import Project, User
 from accounts.selectors import get_visible_project
 from accounts.trees import ways_up
 from scheduler.models import Account, Budget, Grant, Pool, Quota
-from scheduler.money import from_steps, steps_of
+from scheduler.money import from_steps, steps_of_cost
 
 _S_PER_HOUR = 3600
 
@@ -112,7 +112,7 @@ def _budget(budget: Budget, gpu_seconds: int, cost: Decimal | None) -> BudgetAft
             need > left,
             budget.commits_at,
         )
-    need_money = None if cost is None else steps_of(cost.quantize(Decimal("0.0001")))
+    need_money = None if cost is None else steps_of_cost(cost)
     return BudgetAfter(
         whose=_whose(budget.account),
         unit=budget.currency,

@@ -15,7 +15,7 @@ from django.db.models import IntegerField, OuterRef, QuerySet, Subquery, Sum, Va
 
 from accounts.models.rows import as_rows, moment_in, rows_in
 from scheduler.models import Budget, BudgetHold, BudgetTrueUp, CommitsAt, Enforcement, UsageEntry
-from scheduler.money import from_steps, steps_per_s
+from scheduler.money import STEPS, from_steps, steps_per_s
 from scheduler.selectors.sharing.days import DayStart
 from scheduler.selectors.sharing.reach import below
 
@@ -219,7 +219,9 @@ def said_of(budget: Budget, last: TrueUp | None) -> list[str]:
         for flavour, kind, day, seconds in last.unpriced
     ]
     over = budget.spent + budget.committed - budget.limit
-    if over > 0 and last.moved > 0 and budget.enforcement == Enforcement.RESERVE:
+    # Less than half a cent would be said as nothing.
+    is_over = over > (STEPS // 200 if budget.is_money else 0)
+    if is_over and last.moved > 0 and budget.enforcement == Enforcement.RESERVE:
         found.append(
             f"{figure_of(budget, over)} over its limit: the ledger charges "
             f"{figure_of(budget, last.moved)} more than was counted when jobs ended."

@@ -16,6 +16,7 @@ from scheduler.models import Attempt, Budget, BudgetAlert, Enforcement, Threshol
 from scheduler.selectors.sharing.reckoning import Standing, foresee, standings
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.budgets.renewing import renew_budget
+from scheduler.services.rows.counters import room_for_more
 from scheduler.services.stopping import request_stop
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason
 
@@ -130,6 +131,8 @@ def _carry_over(budget: Budget, now: datetime) -> int:
         return 0
     left = max(0, budget.limit - budget.committed - budget.spent) * budget.carry_percent // 100
     measure = "money" if budget.is_money else "gpu_seconds"
+    if budget.is_money:
+        left = min(left, room_for_more(following.get()))
     if left:
         following.update(
             **{measure: F(measure) + left}, carried=F("carried") + left, version=F("version") + 1

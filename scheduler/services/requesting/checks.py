@@ -10,6 +10,7 @@ from django.utils import timezone
 from accounts.models import Project, Team, User
 from scheduler.conf import load_conf
 from scheduler.models import Device, Pool, Quota
+from scheduler.money import MOST_MONEY, STEPS
 from scheduler.services.bookings.requested import fit_of
 from scheduler.services.errors import Invalid
 from scheduler.services.requesting.amounts import (
@@ -19,6 +20,7 @@ from scheduler.services.requesting.amounts import (
     limits_now,
     quota_for,
 )
+from scheduler.services.rows.counters import room_for_more
 from scheduler.services.sharing.budgets import MOST_GPU_HOURS
 from scheduler.services.sharing.limits import MOST_GPUS, MOST_HOURS
 from scheduler.services.submitting.longest import longest_on_the_way
@@ -28,7 +30,6 @@ SHORTEST_WORDS, LONGEST_WORDS = 10, 4096
 # A form takes its time; what begins "now" may lie so far back when it arrives.
 _PAST = timedelta(minutes=15)
 _AHEAD = timedelta(days=730)
-_MOST_MONEY = 10**9
 _LIMIT_WORDS = {RequestKind.BORROW: "borrow limit", RequestKind.WALLTIME: "longest time"}
 
 
@@ -70,7 +71,7 @@ def _check_amount(ask: Ask) -> None:
     if ask.kind is RequestKind.BUDGET:
         unit, most = "GPU-hours", MOST_GPU_HOURS
     if ask.kind is RequestKind.MONEY:
-        unit, most = f"{load_conf().currency}", _MOST_MONEY
+        unit, most = f"{load_conf().currency}", int(MOST_MONEY)
     if ask.kind is RequestKind.WALLTIME:
         unit, most = "hours", MOST_HOURS
     if not 1 <= ask.amount <= most:
@@ -169,6 +170,12 @@ def _check_budget(ask: Ask) -> None:
             f"This budget ends on {budget.valid_until:%Y-%m-%d %H:%M} UTC, and what is added to it "
             "with it. Ask until then at most.",
             field="valid_until",
+        )
+    if is_money and ask.amount > (room := room_for_more(budget) // STEPS):
+        raise Invalid(
+            f"This budget can become {MOST_MONEY:f} {budget.currency} at most; ask for {room} or "
+            "less.",
+            field="amount",
         )
 
 

@@ -15,7 +15,7 @@ from accounts.permissions import can
 from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.models import Booking, Budget, Grant, Quota, QuotaRequest, SchedulerLease
-from scheduler.money import from_steps, steps_of
+from scheduler.money import MOST_MONEY, from_steps, steps_of
 from scheduler.selectors.calendar.bookings import may_book
 from scheduler.services.bookings.closing import give_back
 from scheduler.services.bookings.planning import locked
@@ -31,6 +31,7 @@ from scheduler.services.requesting.amounts import (
 )
 from scheduler.services.requesting.rights import locked_request, locked_row, owner_of
 from scheduler.services.requesting.timeline import link_to, mail, note, tell_asker, title_of
+from scheduler.services.rows.counters import room_for_more
 from scheduler.services.sharing.budgets import may_set_budget
 from scheduler.services.sharing.grants import give_grant, revoke_grant
 from scheduler.services.sharing.guard import counts_now
@@ -146,6 +147,11 @@ def _quota(request: QuotaRequest, kind: RequestKind) -> Quota:
 def _raise_budget(budget: Budget, amount: int) -> None:
     """So many GPU-hours, or units of its currency, on top of the limit as it was set."""
     more = _in_its_measure(budget, amount)
+    if budget.is_money and more > room_for_more(budget):
+        raise Conflict(
+            f"This budget can become {MOST_MONEY:f} {budget.currency} at most; approve less.",
+            code="limit_too_high",
+        )
     measure = "money" if budget.is_money else "gpu_seconds"
     # Another version: its alerts go off anew, and a hard stop is looked at anew.
     Budget.objects.filter(pk=budget.pk).update(

@@ -14,6 +14,7 @@ from accounts.models import User
 from accounts.permissions import can
 from accounts.services.audit import pictured, record
 from scheduler.models import RequestPolicy
+from scheduler.money import MOST_MONEY, PRICE_DECIMALS
 from scheduler.services.errors import Forbidden, Invalid
 from scheduler.states import RequestKind
 
@@ -22,7 +23,6 @@ USUAL_MONEY_LIMIT = Decimal(10_000)
 USUAL_SLA_HOURS, USUAL_MOST_DAYS = 48, 365
 # What is booked is taken from everybody else, used or not.
 USUAL_BOOKED_DAYS = 30
-_MOST_MONEY = Decimal(10**12)
 _MOST_AUTO = 10**6
 _LONGEST_SLA_HOURS, _LONGEST_DAYS = 24 * 90, 3660
 
@@ -82,10 +82,10 @@ def set_request_policy(
     if kind and kind not in set(RequestKind):
         raise Invalid(f"Leave the kind empty or use one of {', '.join(RequestKind)}.", field="kind")
     if money_limit is not None:
-        if not money_limit.is_finite() or not 0 <= money_limit <= _MOST_MONEY:
-            raise Invalid(f"Give an amount from 0 to {_MOST_MONEY}.", field="money_limit")
-        if money_limit != money_limit.quantize(Decimal("0.0001")):
-            raise Invalid("Use at most 4 decimals.", field="money_limit")
+        if not money_limit.is_finite() or not 0 <= money_limit <= MOST_MONEY:
+            raise Invalid(f"Give an amount from 0 to {MOST_MONEY}.", field="money_limit")
+        if money_limit != round(money_limit, PRICE_DECIMALS):
+            raise Invalid(f"Use at most {PRICE_DECIMALS} decimals.", field="money_limit")
     if not 1 <= sla_hours <= _LONGEST_SLA_HOURS:
         raise Invalid(f"Give 1 to {_LONGEST_SLA_HOURS} hours.", field="sla_hours")
     if not 1 <= most_days <= _LONGEST_DAYS:

@@ -22,15 +22,15 @@ from scheduler.models import (
     CommitsAt,
     SchedulerLease,
 )
-from scheduler.money import from_steps, steps_of
+from scheduler.money import MOST_MONEY, from_steps, steps_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
+from scheduler.services.rows.counters import MOST_LIMIT
 from scheduler.services.sharing.committing import begin_budget
 from scheduler.services.sharing.keeping.pledging import give_back_of
 from scheduler.services.sharing.keeping.rules import BudgetRules, check_rules
 from scheduler.services.sharing.tree import account_of, children, parent_of
 
 MOST_GPU_HOURS = 10**9
-MOST_MONEY = Decimal(10) ** 10
 _S_PER_HOUR = 3600
 
 
@@ -231,6 +231,11 @@ def _change(budget: Budget, limits: Mapping[str, Any], rules: BudgetRules) -> No
     measure = "money" if budget.is_money else "gpu_seconds"
     fields = {**_columns(rules), "version": budget.version + 1}
     fields[measure] = limits[measure] + budget.carried + budget.granted
+    if budget.is_money and fields[measure] > MOST_LIMIT:
+        raise Invalid(
+            f"With what was carried over and granted it may be {MOST_MONEY:f} at most.",
+            field="amount",
+        )
     # Alerts are looked at anew, and so is whether it still has to stop anybody.
     fields |= {"looked_at": None, "foreseen_at": None, "renewed_at": None}
     if fields[measure] > budget.limit:

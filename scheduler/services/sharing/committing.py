@@ -1,7 +1,6 @@
 """Budgets at a start and at its end: commit the worst case, release it once, spend what was taken.
 
 A new budget begins with what its period has used already, and holds what runs.
-
 Called in the transaction of the start, under the locks of the accounts from the root down, and in
 the transaction that ends the attempt.
 """
@@ -27,14 +26,12 @@ from scheduler.models import (
     Enforcement,
     UsageEntry,
 )
-from scheduler.money import steps_per_s
+from scheduler.money import MOST_AT_ONCE, MOST_COUNTED, steps_per_s
+from scheduler.services.rows.counters import raised
 from scheduler.services.rows.reading import BuiltOnce
 from scheduler.services.sharing.prices import dearest_steps
 from scheduler.services.sharing.tree import below
 from scheduler.states import LIVE_ATTEMPT_STATES
-
-# A sum of two still fits into what the databases count in.
-_MOST = 2**61
 
 
 class BudgetReached(RuntimeError):
@@ -142,8 +139,10 @@ def take(budget: Budget, key: str, gpu_seconds: int, money: int) -> None:
     Lowering them always holds. Raises BudgetReached.
     """
     row = Budget.objects.filter(pk=budget.pk)
-    if max(gpu_seconds, money) > _MOST:
+    if max(gpu_seconds, money) > MOST_AT_ONCE:
         raise BudgetReached(f"{key}: its budget cannot count so much")
+    if money > 0:
+        row = row.filter(committed_money__lte=MOST_COUNTED - money, spent_money__lte=MOST_COUNTED)
     if budget.enforcement == Enforcement.HARD_STOP:
         row = row.filter(spent_out_at__isnull=True)
     elif gpu_seconds <= 0 and money <= 0:
@@ -234,7 +233,7 @@ def settle_budgets(attempt: Attempt, *, now: datetime) -> None:
                 committed_s=F("committed_s") - hold.gpu_seconds,
                 spent_s=F("spent_s") + used_s,
                 committed_money=F("committed_money") - hold.money,
-                spent_money=F("spent_money") + used_money,
+                spent_money=raised("spent_money", used_money),
             )
 
 
@@ -243,7 +242,8 @@ def used_by(entries: QuerySet[UsageEntry]) -> tuple[int, int]:
     rows = entries.order_by().values_list("unit_price").annotate(s=Sum("gpu_seconds"))
     found = [(seconds, steps_per_s(price)) for price, seconds in rows]
     gpu_seconds = sum(seconds for seconds, _ in found)
-    return max(0, gpu_seconds), max(0, sum(seconds * steps for seconds, steps in found))
+    money = sum(seconds * steps for seconds, steps in found)
+    return max(0, gpu_seconds), min(max(0, money), MOST_COUNTED)
 
 
 def begin_budget(budget: Budget, *, now: datetime) -> None:

@@ -15,7 +15,7 @@ class RateShape(serializers.Serializer[Any]):
 
     id = serializers.IntegerField()
     device_model = serializers.CharField(allow_blank=True)
-    price_per_gpu_hour = serializers.DecimalField(max_digits=12, decimal_places=4)
+    price_per_gpu_hour = serializers.DecimalField(max_digits=18, decimal_places=6)
     currency = serializers.CharField()
     valid_from = serializers.DateTimeField()
     valid_until = serializers.DateTimeField(allow_null=True)
@@ -71,7 +71,7 @@ class RateBody(serializers.Serializer[Any]):
     """
 
     device_model = serializers.CharField(max_length=96, allow_blank=True)
-    price_per_gpu_hour = serializers.DecimalField(max_digits=12, decimal_places=4)
+    price_per_gpu_hour = serializers.DecimalField(max_digits=18, decimal_places=6)
     currency = serializers.CharField(max_length=3, required=False)
     valid_from = serializers.DateTimeField(required=False)
     valid_until = serializers.DateTimeField(required=False, allow_null=True)

@@ -160,7 +160,7 @@ class RequestPolicyShape(serializers.Serializer[Any]):
 
     kind = serializers.CharField(max_length=16, required=False, default="", allow_blank=True)
     money_limit = serializers.DecimalField(
-        max_digits=20, decimal_places=4, required=False, allow_null=True, default=None
+        max_digits=20, decimal_places=6, required=False, allow_null=True, default=None
     )
     always_admin = serializers.BooleanField(required=False, default=False)
     sla_hours = serializers.IntegerField(required=False, default=48)

@@ -42,7 +42,7 @@ from scheduler.models import (
     UsageLine,
 )
 from scheduler.models.exact import ExactSum
-from scheduler.money import STEPS, from_steps
+from scheduler.money import MOST_COUNTED, SAME_STEPS, STEPS, from_steps
 from scheduler.selectors.books.seconds import EpochSecond
 from scheduler.selectors.sharing.reckoning import TrueUp, true_up_of, with_true_ups
 
@@ -77,7 +77,12 @@ def in_measure(budget: Budget, actual: Actual) -> int:
     """What a budget counts of it: GPU-seconds, or the amount in steps, to the nearest one."""
     if not budget.is_money:
         return actual.gpu_seconds
-    return half_even(EXACT.multiply(actual.amount, STEPS), 0)
+    return min(half_even(EXACT.multiply(actual.amount, STEPS), 0), MOST_COUNTED)
+
+
+def is_same(budget: Budget, difference: int) -> bool:
+    """Whether what is counted and what the ledger says differ by its rounding of hours alone."""
+    return budget.is_money and abs(difference) < SAME_STEPS
 
 
 def posted(claims: Mapping[int, Claim], *, up_to: int | None = None) -> dict[int, Actual]:
@@ -214,8 +219,9 @@ class Used:
 
     @property
     def told(self) -> int:
-        """What the ledger says; a counter does not go below 0."""
-        return max(0, in_measure(self.budget, self.ledger))
+        """What the ledger says, as a counter takes it: not below 0, and not moved for nothing."""
+        told = max(0, in_measure(self.budget, self.ledger))
+        return self.counted if is_same(self.budget, told - self.counted) else told
 
     @property
     def actual(self) -> int:

@@ -48,7 +48,14 @@ from scheduler.models import (
     LedgerEntry,
     Period,
 )
-from scheduler.selectors.books.slugs.actuals import claims_of, in_measure, posted, posted_of_open
+from scheduler.money import from_steps
+from scheduler.selectors.books.slugs.actuals import (
+    claims_of,
+    in_measure,
+    is_same,
+    posted,
+    posted_of_open,
+)
 from scheduler.services.books.budgets.rating import SoFar, count_so_far
 from scheduler.services.books.posting import locked_head
 from scheduler.services.sharing.budgets import subject_of
@@ -244,6 +251,8 @@ def _true_up(
     ledger = in_measure(row, total)
     settled = Budget.objects.annotate(settled_sum=_settled_sum()).get(pk=row.pk).settled_sum or 0
     difference = max(0, ledger + settled - seen.settled[row.pk]) - row.spent
+    if is_same(row, difference):
+        difference = 0
     BudgetTrueUp.objects.create(
         budget=row,
         at=now,
@@ -260,8 +269,15 @@ def _true_up(
         return False
     column = "spent_money" if row.is_money else "spent_s"
     Budget.objects.filter(pk=row.pk).update(**{column: F(column) + difference})
-    after = {"spent": row.spent + difference, "ledger": ledger, "head_number": seen.head}
+    before = {"spent": _shown(row, row.spent)}
+    after = {"spent": _shown(row, row.spent + difference), "ledger": _shown(row, ledger)}
+    after |= {"head_number": seen.head}
     subject = subject_of(budget)
-    audit.record(None, "budget.true_up", subject, before={"spent": row.spent}, after=after, now=now)
+    audit.record(None, "budget.true_up", subject, before=before, after=after, now=now)
     events.wake_scheduler_on_commit()
     return True
+
+
+def _shown(budget: Budget, figure: int) -> str | int:
+    """GPU-seconds, or an amount in full: steps say nothing to who reads it later."""
+    return f"{from_steps(figure):f} {budget.currency}" if budget.is_money else figure
