@@ -17,7 +17,7 @@ from portal.cli.exits import OK, Failure
 from portal.cli.kept import outputs
 from portal.cli.output import print_failure
 from portal.cli.people import audit, deputies, quota, roles, secrets, teams, webhooks
-from portal.cli.requesting import requests
+from portal.cli.requesting import requests, rules
 from portal.cli.sessions import sessions
 
 app = typer.Typer(
@@ -64,6 +64,7 @@ app.add_typer(roles.app, name="roles")
 app.add_typer(teams.app, name="teams")
 app.add_typer(deputies.app, name="deputies")
 app.add_typer(secrets.app, name="secrets")
+requests.app.add_typer(rules.app, name="rules")
 app.add_typer(requests.app, name="requests")
 app.add_typer(webhooks.app, name="webhooks")
 

@@ -216,3 +216,39 @@ class TextForm(forms.Form):
     text = forms.CharField(
         label="Comment", max_length=4096, widget=forms.Textarea(attrs={"rows": 2})
     )
+
+
+class RuleForm(forms.Form):
+    """Who decides on requests of a kind, and how soon; the service says what has no effect."""
+
+    kind = forms.ChoiceField(
+        label="Kind of request",
+        required=False,
+        choices=[
+            ("", "Any kind without its own rule"),
+            *((str(k), w) for k, w in KIND_WORDS.items()),
+        ],
+    )
+    money_limit = forms.DecimalField(
+        label="Finance too above, a month",
+        required=False,
+        max_digits=20,
+        decimal_places=6,
+        help_text="In the currency of the books. Empty: no cost brings finance in.",
+        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
+        error_messages={"invalid": "Write an amount such as 2500.50."},
+    )
+    always_admin = forms.BooleanField(label="An administrator always decides", required=False)
+    sla_hours = _amount("Hours for each step")
+    most_days = _amount("Days at most")
+    auto_up_to = _amount(
+        "Needs nobody up to",
+        "Of this one kind, for a team within 30 days, where a lead alone could agree.",
+        required=False,
+    )
+
+
+class RuleEndForm(forms.Form):
+    """Whose rule ends."""
+
+    kind = forms.CharField(max_length=16, required=False)

@@ -62,6 +62,7 @@ PLACES = (
     Place("Timeline", "cluster_timeline", "usage", "gantt cluster planned past"),
     Place("Nodes", "nodes:list", "node", "cluster gpu machines pools policy", key="g n"),
     Place("Approvals", "approvals", "report", "decide inbox", key="g a"),
+    Place("Who decides", "approval_rules", "report", "rules routing requests", "read_settings"),
     Place("Request quota", "requests:new", "quota", "ask more gpus budget"),
     Place("Requests", "requests:list", "quota", "quota asked", key="g r"),
     Place("Bookings", "bookings:list", "period", "reserve reservation maintenance", key="g b"),

@@ -44,6 +44,7 @@ from portal.pages.queue import line, turns
 from portal.pages.requests import acts as request_acts
 from portal.pages.requests import detail as request_pages
 from portal.pages.requests import lists as request_lists
+from portal.pages.requests import rules as request_rules
 from portal.pages.saved import views
 from portal.pages.scope.choosing import scope
 from portal.pages.sessions import detail as session_pages
@@ -192,6 +193,8 @@ urlpatterns = [
     path("requests/", include((request_urls, "requests"))),
     path("approvals/", request_lists.approvals, name="approvals"),
     path("approvals/approve/", request_lists.approve_several, name="approve_several"),
+    path("approvals/rules/", request_rules.approval_rules, name="approval_rules"),
+    path("approvals/rules/end/", request_rules.approval_rule_end, name="approval_rule_end"),
     path("settings/tokens/", include((token_urls, "tokens"))),
     path("settings/secrets/", include((secret_urls, "secrets"))),
     path("views/", include((view_urls, "views"))),

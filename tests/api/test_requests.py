@@ -139,8 +139,16 @@ def test_strangers_learn_nothing_and_a_token_needs_its_scope(
 def test_administrators_set_the_routing(program, cluster, root, alice, lead, project):
     reply = program(root).post("/requests/policies/", {"money_limit": "0", "sla_hours": 5})
     assert reply.status_code == 200, reply.content
-    assert reply.json()["money_limit"] == "0.0000"
+    assert reply.json()["money_limit"] == "0.000000"
     rule = {"kind": "guaranteed", "auto_up_to": 2}
     assert program(root).post("/requests/policies/", rule).json()["auto_up_to"] == 2
     problem_of(program(root).post("/requests/policies/", {"auto_up_to": 2}), 422)
     problem_of(program(root).post("/requests/policies/", {"sla_hours": 0}), 422)
+    held = {one["kind"]: one for one in program(root).get("/requests/policies/").json()["items"]}
+    assert (held["guaranteed"]["rule"], held["guaranteed"]["auto_up_to"]) == ("own", 2)
+    assert (held["borrow"]["rule"], held["borrow"]["sla_hours"]) == ("any", 5)
+    assert any("Up to 2" in words for words in held["guaranteed"]["means"])
+    problem_of(program(root).post("/requests/policies/", rule), 422)
+    ended = program(root).post("/requests/policies/end/", {"kind": "guaranteed"}).json()
+    assert (ended["is_end"], ended["set_by"]) == (True, root.username)
+    problem_of(program(root).post("/requests/policies/end/", {"kind": "guaranteed"}), 409)

@@ -37,6 +37,7 @@ OPEN = (
     "/requests/",
     "/requests/new/",
     "/approvals/?state=all",
+    "/approvals/rules/?kind=borrow",
     "/audit/",
     "/announcements/",
     "/ops/webhooks/",

@@ -238,6 +238,7 @@ WRITES: Final[dict[str, str]] = {
     "post delegations/<int:pk>/end/": "deputy",
     "post requests/": "submit",
     "post requests/policies/": "admin",
+    "post requests/policies/end/": "admin",
     "post requests/<int:pk>/submit/": "own",
     "post requests/<int:pk>/revise/": "asker",
     "post requests/<int:pk>/withdraw/": "asker",

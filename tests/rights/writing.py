@@ -186,6 +186,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post delegations/<int:pk>/end/": ("delegation", {}),
     "post requests/": ("", _WISH),
     "post requests/policies/": ("", {"sla_hours": 5}),
+    "post requests/policies/end/": ("", {"kind": "borrow"}),
     "post requests/<int:pk>/submit/": ("draft", {"version": 1}),
     "post requests/<int:pk>/revise/": ("asked", _REVISED),
     "post requests/<int:pk>/withdraw/": ("asked", {"version": 3}),

@@ -11,12 +11,14 @@ import pytest
 from accounts.models import AuditEvent
 from accounts.services import appoint_bookkeeper
 from scheduler.models import Budget, QuotaRequest, RequestDecision, RequestVersion
-from scheduler.services.errors import Conflict, Invalid
+from scheduler.selectors.requesting.rules import Routing, desk_of_rules, routing_of
+from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.requesting.asking import revise_request, withdraw_request
-from scheduler.services.requesting.policies import Routing, set_request_policy
+from scheduler.services.requesting.policies import end_request_policy, set_request_policy
 from scheduler.services.requesting.routing import steps_for
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.limits import set_quota
+from scheduler.states import RequestKind
 from tests import factories, scenes
 from tests.requesting import ask, decide
 from tests.scenes import at
@@ -166,6 +168,47 @@ def test_a_decision_remembers_its_rule_whatever_holds_later(
     assert f"rule {second.pk}, version 2 for GPUs to borrow" in page
     page = client.get(f"/requests/{done.pk}/").content.decode()
     assert f"rule {ruled.pk}, version 1 for guaranteed GPUs" in page
+
+
+def test_rules_end_and_one_without_effect_is_refused(ruled, root, operator, project, alice):
+    """The rule of the kind, else the one for any kind, else what is usual; what each decided."""
+
+    def sources():
+        held = {one.kind: one for one in desk_of_rules(operator, now=at(60)).held}
+        return {kind: held[kind].source for kind in ("guaranteed", "borrow")}
+
+    assert sources() == {"guaranteed": "own", "borrow": "usual"}
+    done = ask(alice, project, amount=1)
+    own = next(one for one in desk_of_rules(operator, now=at(60)).held if one.kind == "guaranteed")
+    assert (own.decided, own.latest) == (1, [done])
+    assert not any(one.decided for one in desk_of_rules(operator, now=at(60)).held if one != own)
+    same = {"kind": "guaranteed", "auto_up_to": 2}
+    free = {"kind": "walltime", "money_limit": Decimal(5), "sla_hours": 5}
+    for wrong, field in ((same, "kind"), (free, "money_limit")):
+        with pytest.raises(Invalid) as refused:
+            set_request_policy(actor=root, **wrong)
+        assert refused.value.field == field
+    for_any = set_request_policy(actor=root, sla_hours=9, now=at(0))
+    assert sources() == {"guaranteed": "own", "borrow": "any"}
+    with pytest.raises(Invalid, match="holds already"):
+        set_request_policy(actor=root, kind="borrow", sla_hours=9)
+    end_request_policy(actor=root, kind="guaranteed", now=at(0))
+    assert routing_of("guaranteed").row == for_any
+    with pytest.raises(Conflict, match="none to end"):
+        end_request_policy(actor=root, kind="guaranteed")
+    with pytest.raises(Forbidden):
+        end_request_policy(actor=operator)
+    with pytest.raises(Forbidden):
+        desk_of_rules(alice, now=at(0))
+    end_request_policy(actor=root, now=at(0))
+    assert sources() == {"guaranteed": "usual", "borrow": "usual"}
+    kinds = [str(kind) for kind in RequestKind]
+    for kind in kinds:
+        set_request_policy(actor=root, kind=kind, sla_hours=3)
+    with pytest.raises(Invalid, match="rule of its own"):
+        set_request_policy(actor=root, sla_hours=4)
+    ends = AuditEvent.objects.filter(action="policy.request_routing_end")
+    assert [json.loads(one.before)["kind"] for one in ends.order_by("id")] == ["guaranteed", ""]
 
 
 def test_what_is_asked_for_in_parts_counts_together(ruled, root, project, alice):

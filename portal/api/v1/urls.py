@@ -35,6 +35,7 @@ from portal.api.v1.organisation.services import ServiceEnd, ServiceList, Service
 from portal.api.v1.organisation.teams import TeamList, TeamMove
 from portal.api.v1.rates import rates
 from portal.api.v1.requesting import requests
+from portal.api.v1.requesting import rules as request_rules
 from portal.api.v1.rules import (
     bookings,
     budgets,
@@ -240,7 +241,12 @@ urlpatterns: list[URLPattern] = [
     path("delegations/", DelegationList.as_view(), name="delegations"),
     path("delegations/<int:pk>/end/", DelegationEnd.as_view(), name="delegation_end"),
     path("requests/", requests.RequestList.as_view(), name="requests"),
-    path("requests/policies/", requests.RequestPolicies.as_view(), name="request_policies"),
+    path("requests/policies/", request_rules.RequestPolicies.as_view(), name="request_policies"),
+    path(
+        "requests/policies/end/",
+        request_rules.RequestPoliciesEnd.as_view(),
+        name="request_rule_end",
+    ),
     path("requests/<int:pk>/", requests.RequestByNumber.as_view(), name="request"),
     path("requests/<int:pk>/submit/", requests.RequestSubmit.as_view(), name="request_submit"),
     path("requests/<int:pk>/revise/", requests.RequestRevise.as_view(), name="request_revise"),

@@ -96,6 +96,7 @@ BUDGETS: Mapping[str, Budget] = {
     "templates:new": _TEMPLATES,
     "templates:version": _TEMPLATES,
     "queue:list": _QUEUE,
+    "approval_rules": _QUOTA,
     "requests:list": _QUOTA,
     "requests:new": _QUOTA,
     "requests:detail": _REQUEST,

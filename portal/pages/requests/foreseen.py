@@ -10,11 +10,11 @@ from accounts.errors import DomainError, Forbidden, NotFound
 from accounts.models import Team, User
 from portal.forms.requests import AskForm
 from scheduler.selectors.cluster import get_visible_pool, visible_nodes
+from scheduler.selectors.requesting.rules import routing_of
 from scheduler.selectors.sharing import get_visible_owner
 from scheduler.services.bookings.requested import Fit, fit_of
 from scheduler.services.requesting.amounts import Cost, cost_of_asking
 from scheduler.services.requesting.checks import Ask, check_ask
-from scheduler.services.requesting.policies import routing_of
 from scheduler.services.requesting.replaying import Question
 from scheduler.services.requesting.whatif import estimate
 from scheduler.states import GPU_KINDS, RequestKind

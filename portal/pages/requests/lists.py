@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from accounts.errors import DomainError, Forbidden, Invalid, NotFound
 from accounts.models import Project, Team, User
+from accounts.permissions import can
 from accounts.selectors import submittable_projects
 from portal.forms.requests import AskForm
 from portal.pages.access import page, viewer_of
@@ -48,6 +49,7 @@ def approvals(request: HttpRequest) -> HttpResponseBase:
         "words": KIND_WORDS,
         "has_small": any(row.is_mine and row.is_small for row in rows),
         "small": select.SMALL_GPUS,
+        "may_see_rules": can(viewer, "read_settings", None),
         "now": now,
     }
     return render(request, "requests/inbox.html", context)

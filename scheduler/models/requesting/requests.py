@@ -47,7 +47,8 @@ class RequestPolicy(models.Model):
 
     `money_limit`: what costs more a month goes to finance too. `always_admin`: a lead alone never
     decides. `sla_hours` are for one step. `auto_up_to`: so much of this one kind is agreed to at
-    once if a lead alone could. Never edited.
+    once if a lead alone could. `is_end`: from here on the kind has no rule of its own.
+    Never edited.
     """
 
     kind = models.CharField(max_length=16, blank=True)
@@ -56,11 +57,17 @@ class RequestPolicy(models.Model):
     sla_hours = models.PositiveIntegerField(default=48)
     most_days = models.PositiveIntegerField(default=365)
     auto_up_to = models.PositiveIntegerField(null=True, blank=True)
+    is_end = models.BooleanField(default=False, db_default=False)
     created_at = models.DateTimeField()
     created_by = models.ForeignKey(_PERSON, on_delete=models.SET_NULL, null=True, related_name="+")
 
     class Meta:
         ordering = ["-id"]
+
+    @property
+    def kind_words(self) -> str:
+        """The kind, for people."""
+        return KIND_WORDS[RequestKind(self.kind)] if self.kind else "Any kind"
 
     @property
     def scope_words(self) -> str:

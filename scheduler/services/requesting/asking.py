@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from accounts.models import Project, Team, User
 from scheduler.models import Pool, QuotaRequest, RequestEvent, RequestVersion
+from scheduler.selectors.requesting.rules import routing_of
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.requesting.checks import LONGEST_WORDS, Ask, check_ask
-from scheduler.services.requesting.policies import routing_of
 from scheduler.services.requesting.rights import locked_request, may_ask, require_part
 from scheduler.services.requesting.routing import begin_review, enter_step
 from scheduler.services.requesting.timeline import note, tell_deciders

@@ -12,11 +12,12 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.services.audit import pictured, record
 from scheduler.models import QuotaRequest, RequestDecision, RequestVersion, WhatIf
+from scheduler.selectors.requesting.rules import routing_of
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.requesting.amounts import cost_of_asking
 from scheduler.services.requesting.checks import LONGEST_WORDS
 from scheduler.services.requesting.granting import carry_out
-from scheduler.services.requesting.policies import routing_of, rule_of
+from scheduler.services.requesting.policies import rule_of
 from scheduler.services.requesting.rights import (
     consents,
     locked_row,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -15,40 +14,18 @@ from accounts.permissions import can
 from accounts.services.audit import pictured, record
 from scheduler.models import RequestPolicy
 from scheduler.money import MOST_MONEY, PRICE_DECIMALS
-from scheduler.services.errors import Forbidden, Invalid
+from scheduler.selectors.requesting.rules import (
+    USUAL_MOST_DAYS,
+    USUAL_SLA_HOURS,
+    Routing,
+    routing_of,
+)
+from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.states import RequestKind
 
-# Of a month's cost, in the currency of the prices.
-USUAL_MONEY_LIMIT = Decimal(10_000)
-USUAL_SLA_HOURS, USUAL_MOST_DAYS = 48, 365
-# What is booked is taken from everybody else, used or not.
-USUAL_BOOKED_DAYS = 30
 _MOST_AUTO = 10**6
+_DIALS = ("money_limit", "always_admin", "sla_hours", "most_days", "auto_up_to")
 _LONGEST_SLA_HOURS, _LONGEST_DAYS = 24 * 90, 3660
-
-
-@dataclass(frozen=True, slots=True)
-class Routing:
-    """What holds for one kind; `row` is None while nobody has laid anything down."""
-
-    row: RequestPolicy | None
-    money_limit: Decimal | None
-    always_admin: bool
-    sla_hours: int
-    most_days: int
-    auto_up_to: int | None = None
-
-
-def routing_of(kind: str) -> Routing:
-    """The newest rule of this kind, else the newest for any kind, else what is usual."""
-    rows = list(RequestPolicy.objects.filter(kind__in=["", kind]).order_by("-id"))
-    rows.sort(key=lambda row: row.kind == "")
-    if not rows:
-        days = USUAL_BOOKED_DAYS if kind == RequestKind.RESERVATION else USUAL_MOST_DAYS
-        return Routing(None, USUAL_MONEY_LIMIT, False, USUAL_SLA_HOURS, days)
-    row = rows[0]
-    auto_up_to = row.auto_up_to if row.kind else None
-    return Routing(row, row.money_limit, row.always_admin, row.sla_hours, row.most_days, auto_up_to)
 
 
 def rule_of(row: RequestPolicy | None) -> dict[str, Any]:
@@ -56,7 +33,8 @@ def rule_of(row: RequestPolicy | None) -> dict[str, Any]:
     so which one of its kind it is says all that it said."""
     number = 0
     if row is not None:
-        number = RequestPolicy.objects.filter(kind=row.kind, pk__lte=row.pk).count()
+        mine = RequestPolicy.objects.filter(kind=row.kind, pk__lte=row.pk, is_end=False)
+        number = mine.count()
     return {"policy": row, "policy_version": number}
 
 
@@ -75,12 +53,10 @@ def set_request_policy(
     """A new rule, in force for what is submitted from now on; administrators only.
 
     Without a `money_limit` no amount goes to finance; with `auto_up_to` nobody has to agree up to
-    that amount of this kind where a lead alone could. Raises Invalid, Forbidden.
+    that amount of this kind where a lead alone could. Raises Invalid, for a rule without effect
+    too, and Forbidden.
     """
-    if not can(actor, "administer", None):
-        raise Forbidden("Only administrators say who decides on requests.")
-    if kind and kind not in set(RequestKind):
-        raise Invalid(f"Leave the kind empty or use one of {', '.join(RequestKind)}.", field="kind")
+    _check_right(actor, kind)
     if money_limit is not None:
         if not money_limit.is_finite() or not 0 <= money_limit <= MOST_MONEY:
             raise Invalid(f"Give an amount from 0 to {MOST_MONEY}.", field="money_limit")
@@ -91,6 +67,9 @@ def set_request_policy(
     if not 1 <= most_days <= _LONGEST_DAYS:
         raise Invalid(f"Give 1 to {_LONGEST_DAYS} days.", field="most_days")
     _check_auto(kind, auto_up_to, always_admin=always_admin)
+    _newest_locked(kind)
+    wanted = Routing(None, money_limit, always_admin, sla_hours, most_days, auto_up_to)
+    _refuse_without_effect(kind, wanted)
     row = RequestPolicy.objects.create(
         kind=kind,
         money_limit=money_limit,
@@ -101,9 +80,62 @@ def set_request_policy(
         created_at=now or timezone.now(),
         created_by=actor,
     )
-    fields = ("kind", "money_limit", "always_admin", "sla_hours", "most_days", "auto_up_to")
-    record(actor, "policy.request_routing", row, after=pictured(row, *fields))
+    record(actor, "policy.request_routing", row, after=pictured(row, "kind", *_DIALS))
     return row
+
+
+@transaction.atomic
+def end_request_policy(
+    *, actor: User, kind: str = "", now: datetime | None = None
+) -> RequestPolicy:
+    """End the rule of this kind: the one for any kind holds again, else what is usual.
+
+    For what is submitted from now on; administrators only. Raises Invalid, Forbidden, and Conflict
+    where there is no rule to end.
+    """
+    _check_right(actor, kind)
+    last = _newest_locked(kind)
+    if last is None or last.is_end:
+        raise Conflict("No rule of this kind holds, so there is none to end.", code="no_rule")
+    row = RequestPolicy.objects.create(
+        kind=kind, is_end=True, created_at=now or timezone.now(), created_by=actor
+    )
+    before = pictured(last, "kind", *_DIALS)
+    record(actor, "policy.request_routing_end", row, before=before, after=pictured(row, "kind"))
+    return row
+
+
+def _check_right(actor: User, kind: str) -> None:
+    if not can(actor, "administer", None):
+        raise Forbidden("Only administrators say who decides on requests.")
+    if kind and kind not in set(RequestKind):
+        raise Invalid(f"Leave the kind empty or use one of {', '.join(RequestKind)}.", field="kind")
+
+
+def _newest_locked(kind: str) -> RequestPolicy | None:
+    """The newest row of just this kind; whoever lays another down waits until this is done."""
+    rows = RequestPolicy.objects.filter(kind=kind)
+    # The first row stays what it is, so all queue for it.
+    rows.select_for_update().order_by("id").first()
+    return rows.order_by("-id").first()
+
+
+def _refuse_without_effect(kind: str, wanted: Routing) -> None:
+    """Raises Invalid for what would change nothing."""
+    holds = routing_of(kind)
+    if all(getattr(holds, dial) == getattr(wanted, dial) for dial in _DIALS):
+        raise Invalid("Just this holds already. Change something, or leave it.", field="kind")
+    if kind == RequestKind.WALLTIME and wanted.money_limit is not None:
+        raise Invalid(
+            "Hours of time limit cost nothing, so no cost brings finance in. Leave this empty.",
+            field="money_limit",
+        )
+    if not kind and all((row := routing_of(one).row) and row.kind for one in RequestKind):
+        raise Invalid(
+            "Every kind has a rule of its own, so one for any kind holds nowhere. Name a kind, or "
+            "end one of those rules first.",
+            field="kind",
+        )
 
 
 def _check_auto(kind: str, auto_up_to: int | None, *, always_admin: bool) -> None:

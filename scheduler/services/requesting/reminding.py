@@ -10,11 +10,11 @@ from django.db.models import F, Q
 from accounts.models import User
 from accounts.services.audit import record
 from scheduler.models import Budget, QuotaRequest
+from scheduler.selectors.requesting.rules import routing_of
 from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.requesting.amounts import BUDGET_KINDS, budget_at
 from scheduler.services.requesting.asking import ask_for_quota
 from scheduler.services.requesting.granting import take_back
-from scheduler.services.requesting.policies import routing_of
 from scheduler.services.requesting.rights import (
     askers,
     deciders,

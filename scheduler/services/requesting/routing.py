@@ -10,10 +10,11 @@ from django.db import transaction
 from django.db.models import Sum
 
 from scheduler.models import QuotaRequest, RequestDecision, RequestVersion
+from scheduler.selectors.requesting.rules import Routing, routing_of
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.requesting.amounts import cost_of_asking, free_envelope
 from scheduler.services.requesting.granting import carry_out
-from scheduler.services.requesting.policies import Routing, routing_of, rule_of
+from scheduler.services.requesting.policies import rule_of
 from scheduler.services.requesting.rights import (
     askers,
     can_be_shared_out,

@@ -18,7 +18,6 @@ from portal.api.v1.requesting.shapes import (
     AssignBody,
     CommentBody,
     DecideBody,
-    RequestPolicyShape,
     RequestRows,
     RequestWhole,
     ReviseBody,
@@ -38,7 +37,6 @@ from scheduler.services.requesting import (
     assigning,
     deciding,
     granting,
-    policies,
     reminding,
     whatif,
 )
@@ -235,22 +233,6 @@ class RequestWhatIf(ApiView):
             actor=viewer_of(request), request=found, amount=asked.amount, now=now
         )
         return Response(show_whatif(whatif.simulate_at_once(row, now=now)))
-
-
-class RequestPolicies(ApiView):
-    """`/requests/policies/`."""
-
-    @operation(
-        "request_policies_set",
-        "Say who decides, and how soon (administrators)",
-        scope=_WRITE,
-        body=RequestPolicyShape,
-        reply=RequestPolicyShape,
-    )
-    def post(self, request: Request) -> Response:
-        sent = body_of(request, RequestPolicyShape)
-        row = policies.set_request_policy(actor=viewer_of(request), **sent)
-        return Response(dict(RequestPolicyShape(row).data))
 
 
 def _seen(request: Request, pk: int) -> QuotaRequest:

@@ -154,20 +154,6 @@ class AssignBody(VersionBody):
     to = serializers.CharField(max_length=150, allow_blank=True)
 
 
-class RequestPolicyShape(serializers.Serializer[Any]):
-    """Who decides and how soon, from now on; an empty kind is any. `auto_up_to`: so much of this
-    kind needs nobody where a lead alone could agree; null for none."""
-
-    kind = serializers.CharField(max_length=16, required=False, default="", allow_blank=True)
-    money_limit = serializers.DecimalField(
-        max_digits=20, decimal_places=6, required=False, allow_null=True, default=None
-    )
-    always_admin = serializers.BooleanField(required=False, default=False)
-    sla_hours = serializers.IntegerField(required=False, default=48)
-    most_days = serializers.IntegerField(required=False, default=365)
-    auto_up_to = serializers.IntegerField(required=False, allow_null=True, default=None)
-
-
 def show_request(request: QuotaRequest, asked: RequestVersion) -> dict[str, Any]:
     """As `RequestShape`."""
     owner = request.project.path if request.project else request.team.slug
