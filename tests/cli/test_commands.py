@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import re
 import signal
 import time
 
@@ -111,6 +112,7 @@ def test_files_options_and_dry_runs(terminal_of, tmp_path):
     assert quote["spec"]["time_limit"] == "1h30m"
     text, _ = alice.run("submit", str(path), "--dry-run")
     assert "At most it costs" in text
+    assert re.search(r"^A GPU-hour costs \d+\.\d{2,6} EUR\.$", text, re.M)
     job = alice.json("submit", str(path), "--hold", "--name", "over", "--time", "10m")
     assert (job["name"], job["time_limit_s"], job["state"]) == ("over", 600, "held")
     copy = alice.json("clone", str(job["id"]), "--set", "hold=true", "--set", "name=copy")

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.loop.cycle import Scheduler
 from scheduler.models import Attempt, Budget, BudgetAlert, BudgetHold, UsageEntry
-from scheduler.money import from_steps, steps_of
+from scheduler.money import MOST_MONEY, from_steps, steps_of
 from scheduler.services.budgets.telling import tell_alerts
 from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.inbox.mailing import write_mails
@@ -250,6 +250,16 @@ class TestCarryOver:
             valid_until=UNTIL + timedelta(days=30), now=UNTIL,
         )  # fmt: skip
         assert from_steps(again.limit) == Decimal(9)
+
+    def test_what_the_next_one_cannot_count_is_not_carried(self, root, team, money):
+        money("10", carry_percent=100)
+        later = set_budget(
+            actor=root, owner=team, amount=MOST_MONEY - 4, valid_from=UNTIL,
+            valid_until=UNTIL + timedelta(days=30), now=at(0),
+        )  # fmt: skip
+        watch_budgets(now=UNTIL + timedelta(seconds=1))
+        later.refresh_from_db()
+        assert (from_steps(later.limit), from_steps(later.carried)) == (MOST_MONEY, Decimal(4))
 
 
 def test_a_hold_is_released_once_however_often_it_is_settled(cluster, money, alice, project):

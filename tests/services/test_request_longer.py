@@ -9,7 +9,7 @@ import pytest
 
 from accounts.services import appoint_bookkeeper
 from scheduler.models import Budget, OutboundMail
-from scheduler.money import from_steps
+from scheduler.money import MOST_MONEY, from_steps
 from scheduler.services.budgets.renewing import renew_budget
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.requesting.asking import submit_request, withdraw_request
@@ -144,6 +144,24 @@ class TestAskingForMoney:
 
     def left(self, budget) -> Decimal:
         return from_steps(Budget.objects.get(pk=budget.pk).limit)
+
+    def test_no_budget_grows_beyond_what_it_can_count(self, books, project, alice, bob, lead):
+        most = int(MOST_MONEY)
+        budget = self.purse(books, project, most - 30)
+        self.purse(books, project.team, most)
+        with pytest.raises(Invalid, match="ask for 30 or less") as refusal:
+            ask(alice, project, kind="money", amount=31)
+        assert refusal.value.field == "amount"
+        first, second = (ask(one, project, kind="money", amount=20) for one in (alice, bob))
+        assert decide(lead, first).state == "approved"
+        # The team has less left than that now, so it goes to finance.
+        waits = decide(lead, second)
+        with pytest.raises(Conflict, match="approve less"):
+            decide(books, waits)
+        assert self.left(budget) == most - 10
+        with pytest.raises(Invalid, match="carried over and granted") as refusal:
+            self.purse(books, project, most - 19)
+        assert refusal.value.field == "amount"
 
     def test_above_what_the_team_has_finance_decides(self, root, books, project, alice, lead):
         budget = self.purse(books, project, 100)
