@@ -203,7 +203,8 @@ def _checked(viewer: User, form: JobForm, version: TemplateVersion | None) -> di
     try:
         if version is not None:
             refuse_outside(version, form.spec)
-        context["quote"] = quote_job(actor=viewer, spec=form.spec)
+        template = version.template_id if version else 0
+        context["quote"] = quote_job(actor=viewer, spec=form.spec, template=template)
     except SpecInvalid as refused:
         form.add_problems(refused)
     return context

@@ -18,7 +18,14 @@ from scheduler.states import AttemptState, EndReason, JobState
 LEARN_FROM = 5_000
 LEARN_EVERY = timedelta(minutes=10)
 _CHUNK = 500
-_KIND_FIELDS = ("project_id", "nodes", "gpus_per_node", "spec__command", "spec__script")
+_KIND_FIELDS = (
+    "project_id",
+    "nodes",
+    "gpus_per_node",
+    "spec__command",
+    "spec__script",
+    "template_use__version__template",
+)
 # A job goes first once it has waited so much longer than the largest backlog would take, the
 # figures of `scheduler/simulator/guard.py`, and never before this.
 PATIENCE, BACKLOG_WEIGHT, LEAST_WAIT_S = 1.35, 1.25, 3600.0

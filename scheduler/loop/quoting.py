@@ -26,15 +26,19 @@ from scheduler.spec import JobSpec
 from scheduler.states import DependencyKind
 
 
-def quote_job(*, actor: User, spec: JobSpec, now: datetime | None = None) -> Quote:
+def quote_job(
+    *, actor: User, spec: JobSpec, template: int = 0, now: datetime | None = None
+) -> Quote:
     """As `preview_job`, with estimates and what is left of quotas and budgets; raises SpecInvalid.
+
+    Who starts from a template (its key) is told by the runs of that.
 
     Decides one cycle: milliseconds while little waits, tens of them with ten thousand jobs.
     """
     now = now or timezone.now()
     opening = check_only(actor=actor, spec=spec, now=now)
     quote = preview_of(opening)
-    run_p50_s, run_p90_s, basis = _run_times(actor, spec)
+    run_p50_s, run_p90_s, basis = _run_times(actor, spec, template)
     start = _start(opening, now)
     estimate = Estimate(
         start_p50_at=start.p50_at,
@@ -71,10 +75,10 @@ def _cost(quote: Quote, run_s: int) -> Decimal | None:
     return cost_of(quote.tasks * quote.gpus * run_s, quote.unit_price)
 
 
-def _run_times(actor: User, spec: JobSpec) -> tuple[int, int, str]:
+def _run_times(actor: User, spec: JobSpec, template: int) -> tuple[int, int, str]:
     """p50 and p90 in seconds, at most the limit, and what they were learnt from."""
     project = get_visible_project(actor, spec.project)
-    found = read_run_times().spread_s(project.pk, spec.command, spec.script, spec.gpus)
+    found = read_run_times().spread_s(project.pk, spec.command, spec.script, spec.gpus, template)
     if found is None:
         return spec.time_limit, spec.time_limit, "the time limit: no runs like it are known"
     p50_s, p90_s, count, alike = found

@@ -12,7 +12,7 @@ from scheduler.engine.learning import EndChances, RunTimes, entry_point
 from scheduler.engine.learning.hazards import SHAPE
 from scheduler.engine.snapshot import floats, ints
 
-TRAIN = (1, "python train.py", 4)
+TRAIN = (1, "python train.py", 4, 0)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_the_entry_point_is_what_runs_without_its_options(command, script, told)
 
 
 def test_those_of_the_same_kind_tell_first():
-    other = (1, "python eval.py", 4)
+    other = (1, "python eval.py", 4, 0)
     runs = [(TRAIN, run_s) for run_s in (100, 200, 300)] + [(other, 9000.0)] * 9
     times = RunTimes(runs)
     assert times.ahead_s(TRAIN, 0) == 200
@@ -37,17 +37,32 @@ def test_those_of_the_same_kind_tell_first():
 
 
 def test_who_has_run_longer_than_all_of_its_kind_is_told_by_the_next_level():
-    times = RunTimes([(TRAIN, 100.0)] * 5 + [((1, "other", 4), 1000.0)] * 5)
+    times = RunTimes([(TRAIN, 100.0)] * 5 + [((1, "other", 4, 0), 1000.0)] * 5)
     assert times.ahead_s(TRAIN, 100) == 900
-    assert times.ahead_s((7, "new", 4), 0) == 550
-    assert times.ahead_s((7, "new", 99), 1000) == math.inf
+    assert times.ahead_s((7, "new", 4, 0), 0) == 550
+    assert times.ahead_s((7, "new", 99, 0), 1000) == math.inf
+
+
+def test_those_from_the_same_template_tell_before_those_of_the_same_program():
+    short, long, plain = (1, "python train.py", 4, 5), (1, "python train.py", 4, 6), TRAIN
+    runs = [(short, 10.0)] * 3 + [(long, 1000.0)] * 3 + [(plain, 100.0)] * 1
+    times = RunTimes(runs)
+    assert (times.ahead_s(short, 0), times.ahead_s(long, 0)) == (10, 1000)
+    # Without a template all runs of the program tell, and so for one that nobody has run yet.
+    assert times.ahead_s(plain, 0) == times.ahead_s((1, "python train.py", 4, 7), 0) == 100
+    told = times.spread_s(1, ["python", "train.py"], "", 4, 5)
+    assert told == (10, 10, 3, "from the same template on as many GPUs")
+    assert times.spread_s(1, ["python", "train.py"], "", 4)[2:] == (
+        7,
+        "of the same program on as many GPUs",
+    )
 
 
 def test_nothing_is_known_at_first():
     assert RunTimes().ahead_s(TRAIN, 0) == math.inf
 
 
-kinds = st.tuples(st.integers(1, 2), st.sampled_from("ab"), st.integers(1, 2))
+kinds = st.tuples(st.integers(1, 2), st.sampled_from("ab"), st.integers(1, 2), st.integers(0, 2))
 
 
 @given(st.lists(st.tuples(kinds, st.floats(1, 1e6))), kinds, st.floats(0, 1e6))
@@ -67,7 +82,7 @@ def runs_of(kind, *run_s, first=1):
 
 
 def test_those_of_its_kind_that_were_submitted_with_it_say_how_likely_it_ends_soon():
-    other = (1, "python eval.py", 4)
+    other = (1, "python eval.py", 4, 0)
     known = runs_of(TRAIN, *[60] * 15, *[500_000] * 15)
     early_s, late_s = (index_s(EndChances(known), TRAIN, 0, job=job)[0] for job in (7, 25))
     assert early_s < late_s / 5

@@ -13,16 +13,21 @@ from scheduler.loop.cycle import Scheduler
 from scheduler.loop.learning import LEARN_EVERY, LEAST_WAIT_S, LearntMemory
 from scheduler.loop.loading import load_snapshot
 from scheduler.loop.memories import Memories
-from scheduler.models import Attempt, Job
+from scheduler.loop.quoting import quote_job
+from scheduler.models import Attempt, Job, JobTemplate, TemplateUse
+from scheduler.spec import parse_spec
 from scheduler.states import EndReason, JobState
+from tests.composing import make_template
 from tests.scenes import NOON, at, submit
 
 pytestmark = pytest.mark.django_db
 
 
-def past(alice, project, run_s, **fields):
+def past(alice, project, run_s, template=None, **fields):
     """A job that ran well for so long."""
     job = submit(alice, project, **fields)
+    if template is not None:
+        TemplateUse.objects.create(job=job, version=template.versions.get(), used_at=NOON)
     Job.objects.filter(pk=job.pk).update(state=JobState.SUCCEEDED)
     Attempt.objects.create(
         job=job,
@@ -44,6 +49,30 @@ def test_equal_jobs_of_the_project_tell_how_long_it_will_run(cluster, alice, pro
     learnt = LearntMemory().add_to(load_snapshot(NOON).snapshot, now=NOON).waiting.learnt_s
     # Nobody has asked for two GPUs before, so all jobs tell.
     assert learnt.tolist() == [200, 650]
+
+
+def test_jobs_from_the_same_template_tell_how_long_it_will_run(cluster, lead, alice, project, team):
+    """By a job's own runs, and in the quote of one that is not submitted yet."""
+    templates = [
+        JobTemplate.objects.get(slug=make_template(lead, team, name=name))
+        for name in ("quick", "slow")
+    ]
+    script = "python train.py"
+    for template, run_s in zip(templates, (100, 1000), strict=True):
+        for _ in range(4):
+            past(alice, project, run_s, template, script=script)
+    waiting = [submit(alice, project, script=script) for _ in range(3)]
+    for template, job in zip(templates, waiting, strict=False):
+        TemplateUse.objects.create(job=job, version=template.versions.get(), used_at=NOON)
+    learnt = LearntMemory().add_to(load_snapshot(NOON).snapshot, now=NOON).waiting.learnt_s
+    assert learnt.tolist() == [100, 1000, 550]
+    spec = parse_spec({"name": "train", "project": project.path, "script": script})
+    told = [
+        quote_job(actor=alice, spec=spec, template=key, now=NOON).estimate
+        for key in (templates[1].pk, 0)
+    ]
+    assert [one.run_p50_s for one in told] == [1000, 550]
+    assert told[0].basis == "4 runs from the same template on as many GPUs"
 
 
 def test_under_las_a_job_is_told_by_how_likely_those_alike_ended_soon(cluster, alice, project):

@@ -186,7 +186,8 @@ class Jobs(ApiView):
         version = template_of(request)
         spec = spec_within(version, document_of(request.data))
         if flag(request, "dry_run"):
-            return Response(show_quote(quote_job(actor=actor, spec=spec), spec))
+            template = version.template_id if version else 0
+            return Response(show_quote(quote_job(actor=actor, spec=spec, template=template), spec))
         refuse_fast(limits.SUBMIT, actor.pk)
         submit = submitting(version)
         return _opened(request, submit(actor=actor, spec=spec, idempotency_key=key))

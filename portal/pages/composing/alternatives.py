@@ -72,7 +72,9 @@ def _quoted(
         spec = parse_spec(document)
         if version is not None:
             refuse_outside(version, spec)
-        return Alternative(words, spec.gpus, quote_job(actor=viewer, spec=spec))
+        template = version.template_id if version else 0
+        quote = quote_job(actor=viewer, spec=spec, template=template)
+        return Alternative(words, spec.gpus, quote)
     except SpecInvalid as refused:
         problem = f"{refused.problems[0].field} {refused.problems[0].message}"
     except DomainError as refused:

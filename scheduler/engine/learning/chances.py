@@ -1,4 +1,4 @@
-"""The index of jobs that are known by their kind: project, program and GPUs.
+"""The index of jobs that are known by their kind: project, program, GPUs and template.
 
 Three estimates, each the prior of the next, as in `scheduler/simulator/hazards.py`, which has bare
 traces: all jobs; those on as many GPUs; and of these the *neighbours*, jobs of the same kind that

@@ -12,10 +12,11 @@ from scheduler.engine.snapshot.columns import Floats, floats
 # Fewer than so many runs tell nothing; then those that are alike in less are asked.
 LEAST_RUNS = 3
 
-# Project, entry point, GPUs of all shares.
-Kind: TypeAlias = tuple[int, str, int]
+# Project, entry point, GPUs of all shares, template (0 for none).
+Kind: TypeAlias = tuple[int, str, int, int]
 # What the runs of each level have in common, as `_levels` lists them.
 _ALIKE = (
+    "from the same template on as many GPUs",
     "of the same program on as many GPUs",
     "of the project on as many GPUs",
     "on as many GPUs",
@@ -35,19 +36,28 @@ def entry_point(command: Iterable[str], script: str) -> str:
     return " ".join([word for word in words if not word.startswith("-")][:2])[:128]
 
 
-def kind_of(project: int, nodes: int, gpus_per_node: int, command: object, script: object) -> Kind:
+def kind_of(
+    project: int,
+    nodes: int,
+    gpus_per_node: int,
+    command: object,
+    script: object,
+    template: int | None = None,
+) -> Kind:
     """What a job is alike with, from its columns and its spec as it was stored."""
     words = command if isinstance(command, list) else []
     return (
         project,
         entry_point(words, script if isinstance(script, str) else ""),
-        (nodes * gpus_per_node),
+        nodes * gpus_per_node,
+        template or 0,
     )
 
 
 class RunTimes:
-    """Run times of ended jobs in seconds: of one kind, of a project with as many GPUs, of as many
-    GPUs, of all; the first of these that has `LEAST_RUNS` longer than the job has run tells.
+    """Run times of ended jobs in seconds: of one template and program, of one program, of a project
+    with as many GPUs, of as many GPUs, of all; the first of these that has `LEAST_RUNS` longer than
+    the job has run tells.
     """
 
     def __init__(self, runs: Iterable[tuple[Kind, float]] = ()) -> None:
@@ -71,14 +81,14 @@ class RunTimes:
         return float("inf")
 
     def spread_s(
-        self, project: int, command: Iterable[str], script: str, gpus: int
+        self, project: int, command: Iterable[str], script: str, gpus: int, template: int = 0
     ) -> tuple[float, float, int, str] | None:
         """p50 and p90 of the run times of a new job, of how many runs, and how these are alike.
 
         None while no level has `LEAST_RUNS`.
         """
-        kind: Kind = project, entry_point(command, script), gpus
-        for level, alike in zip(_levels(kind), _ALIKE, strict=True):
+        kind: Kind = project, entry_point(command, script), gpus, template
+        for level, alike in zip(_levels(kind), _ALIKE[0 if template else 1 :], strict=True):
             runs = self._runs.get(level)
             if runs is not None and len(runs) >= LEAST_RUNS:
                 p50_s, p90_s = np.quantile(runs, [0.5, 0.9]).tolist()
@@ -87,5 +97,6 @@ class RunTimes:
 
 
 def _levels(kind: Kind) -> tuple[tuple[object, ...], ...]:
-    project, _, gpus = kind
-    return kind, (project, gpus), (gpus,), ()
+    project, program, gpus, template = kind
+    own = (kind,) if template else ()
+    return *own, (project, program, gpus), (project, gpus), (gpus,), ()

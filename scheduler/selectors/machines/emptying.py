@@ -23,7 +23,8 @@ from scheduler.states import AttemptState, EndReason
 
 # The latest so many runs of the projects that hold the nodes tell.
 LEARN_FROM = 400
-_KIND = ("project_id", "nodes", "gpus_per_node", "spec__command", "spec__script")
+_KIND = ("project_id", "nodes", "gpus_per_node", "spec__command", "spec__script",
+         "template_use__version__template")  # fmt: skip
 _HELD = ("placement__node", "placement__attempt", "placement__attempt__started_at",
          "placement__attempt__assigned_at", "placement__attempt__extended_to_s")  # fmt: skip
 
@@ -107,7 +108,8 @@ def _holder(row: tuple[Any, ...], times: RunTimes, now: datetime) -> tuple[int, 
 def likely_end(job: Job, began: datetime, *, now: datetime) -> datetime | None:
     """When a job that runs since `began` has probably ended, by the same rule; one statement.
 
-    For a job that the viewer may see. None where nothing alike has run for longer.
+    For a job that the viewer may see, by its program, whatever template it is from. None where
+    nothing alike has run for longer.
     """
     words = (job.spec.get("command"), job.spec.get("script"))
     kind = kind_of(job.project_id, job.nodes, job.gpus_per_node, *words)
