@@ -173,22 +173,30 @@ def _devices(
 ) -> tuple[Devices, list[tuple[int, int]]]:
     """The devices, and what holds some of them: (job, node row) by holder row."""
     holders: dict[tuple[int, int], int] = {}
-    rows: list[tuple[int, int, int, bool, int]] = []
-    groups = 0
+    rows: list[tuple[int, int, int, int, bool, int]] = []
+    groups = wide = 0
     for node_row, node in enumerate(drawn):
+        has_wide, wide = "|" in node.groups, wide + 1
         for group in node.groups:
+            if group == "|":
+                wide += 1
+                continue
             for mark in group:
                 holder = NONE
                 if mark not in ".x":
                     holder = holders.setdefault((int(mark, 36), node_row), len(holders))
-                rows.append((node_row, models.index(node.model), groups, mark != "x", holder))
+                within = groups, wide if has_wide else NONE
+                rows.append((node_row, models.index(node.model), *within, mark != "x", holder))
             groups += 1
-    node_of, model, group_of, healthy, holder_of = list(zip(*rows, strict=True)) or [()] * 5
+    node_of, model, group_of, wide_of, healthy, holder_of = (
+        list(zip(*rows, strict=True)) or [()] * 6
+    )
     devices = Devices.of(
         id=ints(np.arange(len(rows)) + 1001),
         node=ints(node_of),
         model=ints(model),
         link_group=ints(group_of),
+        wide_group=ints(wide_of),
         is_healthy=flags(healthy),
         holder=ints(holder_of),
         is_shareable=flags([False] * len(rows)),

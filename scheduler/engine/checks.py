@@ -36,6 +36,7 @@ def check_snapshot(snapshot: Snapshot) -> None:
     _need("devices.holder", _rows(devices.holder, len(held.job), or_none=True))
     _need("devices.claim", _rows(devices.claim, len(snapshot.claims.job), or_none=True))
     _need("devices.link_group", devices.link_group >= 0)
+    _need("devices.wide_group", devices.wide_group >= NONE)
     _check_slices(snapshot)
     for row, members in enumerate(snapshot.model_sets):
         if not members or not all(0 <= model < len(snapshot.models) for model in members):

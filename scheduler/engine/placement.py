@@ -10,7 +10,16 @@ import numpy as np
 from scheduler.engine.board import Board, Supply
 from scheduler.engine.board.kept import Kept
 from scheduler.engine.shaping.nodes import holds_shape, holds_shapes
-from scheduler.engine.snapshot import NONE, WHOLE_MILLI, Flags, Ints, Request, Snapshot, ints
+from scheduler.engine.snapshot import (
+    NONE,
+    WHOLE_MILLI,
+    Devices,
+    Flags,
+    Ints,
+    Request,
+    Snapshot,
+    ints,
+)
 
 
 def is_capable(board: Board, request: Request, gpus: Supply) -> Flags:
@@ -73,7 +82,7 @@ def rank_nodes(board: Board, request: Request, rows: Ints) -> Ints:
     1. models in the order of preference, if the job has one;
     2. nodes where jobs failed lately come last;
     3. whole free nodes stay whole, for the jobs that need them;
-    4. the share stays within one link group;
+    4. the share stays within one link group, or at least within one of the wider groups;
     5. the least has to be copied there first;
     6. best fit: the fewest devices, then cpus, are left over; of a shared device the least;
     7. the lower row, so that equal nodes are taken in a steady order.
@@ -96,7 +105,7 @@ def rank_nodes(board: Board, request: Request, rows: Ints) -> Ints:
 def _tightest(board: Board, request: Request, rows: Ints, merit: Ints | None) -> Ints:
     free = board.free_gpus[NONE, rows]
     breaks_whole = (free == board.offered_gpus[NONE, rows]) & (free > request.gpus)
-    splits_links = _largest_link_group(board)[rows] < request.gpus
+    splits_links = _splits_links(board, rows, request.gpus)
     cpus_left = board.cpus_free[rows] - request.cpus
     least_left = free - request.gpus
     if request.is_share:
@@ -134,7 +143,8 @@ def _preferred(snapshot: Snapshot, request: Request) -> tuple[int, ...]:
 
 
 def pick_devices(board: Board, request: Request, node: int) -> Ints:
-    """Device rows of one share: from the tightest link group that holds it, else from the largest.
+    """Device rows of one share: from the tightest link group that holds it, else from the largest
+    of the tightest wider group that does, else from the largest.
 
     A part of a device comes from the one with the least left over, unless the policy packs; of
     preferred models the first come first; an exclusive job gets all devices of the node. The node
@@ -147,8 +157,10 @@ def pick_devices(board: Board, request: Request, node: int) -> Ints:
     if request.is_share:
         return _pick_shared(board, request, node)
     rows = np.flatnonzero(board.is_free[here] & board.may_take(request, here)) + here.start
-    groups = devices.link_group[rows]
     members = _preferred(board.snapshot, request)
+    if len(board.link_levels) > 1 and not members:
+        rows = _within_wide_group(devices, rows, request.gpus)
+    groups = devices.link_group[rows]
     if not members and (groups == groups[:1]).all():
         return ints(rows[: request.gpus])
     wish = ints(np.zeros(len(rows)))
@@ -187,11 +199,32 @@ def _least_rest(board: Board, request: Request) -> Ints:
     return least
 
 
-def _largest_link_group(board: Board) -> Ints:
-    """Free devices in the largest link group of each node."""
+def _within_wide_group(devices: Devices, rows: Ints, gpus: int) -> Ints:
+    """Those of these rows of a node that are in the tightest wider group which holds the share, if
+    no link group does and one does; else all."""
+    _, size = np.unique(devices.link_group[rows], return_counts=True)
+    if size.max(initial=0) >= gpus:
+        return rows
+    wide, of_row, size = np.unique(
+        devices.wide_group[rows], return_inverse=True, return_counts=True
+    )
+    holds = np.flatnonzero((wide != NONE) & (size >= gpus))
+    if not len(holds):
+        return rows
+    tightest = holds[np.argmin(size[holds])]
+    return ints(rows[of_row == tightest])
+
+
+def _splits_links(board: Board, rows: Ints, gpus: int) -> Ints:
+    """By node row, at how many levels no group of free devices holds so many."""
     devices = board.snapshot.devices
-    largest = np.zeros(len(board.snapshot.nodes.id), dtype=np.int64)
-    if len(devices.id):
-        free = np.bincount(devices.link_group[board.is_free], minlength=board.link_groups)
-        np.maximum.at(largest, board.node_of_link_group, free)
-    return largest
+    splits: Ints = np.zeros(len(rows), dtype=np.int64)
+    for group in board.link_levels:
+        largest = np.zeros(len(board.snapshot.nodes.id), dtype=np.int64)
+        known = board.is_free & (group != NONE)
+        free = np.bincount(group[known])
+        node_of = np.zeros(len(free), dtype=np.int64)
+        node_of[group[known]] = devices.node[known]
+        np.maximum.at(largest, node_of, free)
+        splits += largest[rows] < gpus
+    return splits

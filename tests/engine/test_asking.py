@@ -12,7 +12,7 @@ from scheduler.engine.asking import Blocking, blocking_facts, what_if
 from scheduler.engine.asking.counterfactual import _changed, _edits, _shorter
 from scheduler.engine.cycle import decide, plan_cycle
 from scheduler.engine.policy import DEFAULT_POLICY
-from scheduler.engine.snapshot import Snapshot
+from scheduler.engine.snapshot import Snapshot, flags
 from scheduler.states import WaitReason
 from tests.builders import NOW_S, draw, job
 from tests.engine.shaping import in_racks, licensed, shaped
@@ -75,6 +75,28 @@ def test_other_models_pools_and_shapes_are_tried() -> None:
     assert found["model"] == ("with A100 instead of H100", 0)
     assert found["pool"] == ("in pool other instead of default", 0)
     assert set(found) == {"model", "pool"}
+
+
+def test_another_pool_is_tried_with_its_own_model() -> None:
+    """Pools mostly have one model each."""
+    lines = ("a 1111 model=H100", "c .... pool=other model=A100", "d . pool=other model=L4")
+    asks = [job(5, "1x4", model="H100", limit_s=900)]
+    found = options(draw(*lines, jobs=asks, ends={1: 90_000}), elsewhere=[(1, 0)])
+    assert found == {"pool": ("with A100 instead of H100, in pool other instead of default", 0)}
+
+
+def test_firm_wishes_for_nodes_are_tried_without() -> None:
+    """Two racks with a node of each free; a node that somebody is on; a label that nodes lack."""
+    racks = in_racks(draw("a ..", "b 11", "c ..", "d 22", jobs=[job(5, "2x2")]), "aabb")
+    firm = options(shaped(racks, near={5: "rack required"}))
+    assert firm["place"] == ("with one rack preferred instead of required", 0)
+    alone = draw("a 1...", jobs=[job(5, "1x2")], ends={1: 90_000})
+    found = options(shaped(alone, jobs={"is_exclusive": {5: True}}))
+    assert found["alone"] == ("with others on its nodes", 0)
+    labels = draw("a 11", "b ..", jobs=[job(5, "1x2")], ends={1: 90_000})
+    masks = {"node_masks": flags([[True, False]]), "mask_names": ("network=ib",)}
+    found = options(shaped(labels, jobs={"mask": {5: 0}}, **masks))
+    assert found["labels"] == ("without asking for network=ib", 0)
 
 
 def test_fewer_nodes_or_gpus_and_the_mildest_comes_first() -> None:

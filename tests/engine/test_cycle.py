@@ -43,6 +43,27 @@ def test_a_share_that_stays_in_one_link_group_beats_a_tighter_fit() -> None:
     assert after(draw("a 1. .1", "b 1... ....", jobs=[job(5, "1x2")])) == ["1. .1", "155. ...."]
 
 
+def test_a_share_larger_than_a_link_group_stays_within_one_of_the_wider_groups() -> None:
+    """Groups of one NUMA node stand between bars."""
+    assert after(draw("a .. .. | .. ..", jobs=[job(5, "1x3")])) == ["55 5. .. .."]
+    # The tightest that holds it, and within that the largest group first.
+    assert after(draw("a .. .. | .1 ..", jobs=[job(5, "1x3")])) == [".. .. 51 55"]
+    # None does: as without wider groups.
+    assert after(draw("a 1. .. | .1 ..", jobs=[job(5, "1x5")])) == ["15 55 .1 55"]
+    # One that fits into a link group is not drawn to another side.
+    assert after(draw("a .. .. | .1 1.", jobs=[job(5, "1x2")])) == ["55 .. .1 1."]
+
+
+def test_among_nodes_the_one_that_keeps_a_share_closest_together_is_taken() -> None:
+    apart, near = "a 1. .1 | 1. .1", "b 11 .. | 1. .1"
+    assert after(draw(apart, near, jobs=[job(5, "1x2")])) == ["1. .1 1. .1", "11 55 1. .1"]
+    wide = "b 1. .1 | 1. ... "
+    assert after(draw("a 1. .1 | 11 ..", wide, jobs=[job(5, "1x4")])) == [
+        "1. .1 11 ..",
+        "1. .1 15 555",
+    ]
+
+
 def test_a_gang_takes_distinct_nodes_with_ranks_in_their_order() -> None:
     snapshot = draw("a 1...", "b ....", "c 2...", jobs=[job(5, "2x3")])
     assert after(snapshot) == ["1555", "....", "2555"]

@@ -41,7 +41,9 @@ class OptionShape(serializers.Serializer[Any]):
     """A change with which it starts now or sooner, as tried by deciding the whole cycle with it.
     `time_limit`: what to ask `change` for, where that is the change."""
 
-    kind = serializers.ChoiceField(["limit", "gpus", "nodes", "model", "pool"])
+    kind = serializers.ChoiceField(
+        ["limit", "gpus", "nodes", "model", "place", "alone", "labels", "pool"]
+    )
     words = serializers.CharField()
     time_limit = serializers.CharField(allow_blank=True)
     starts_now = serializers.BooleanField()

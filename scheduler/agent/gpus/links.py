@@ -7,21 +7,43 @@ from typing import Any
 
 
 def link_groups(nvml: Any, devices: Sequence[Any]) -> tuple[str, ...]:
-    """By device the name of its group; empty if all are alike or the driver does not say.
+    """By device the path to its group, as `numa-0/pcie-2`; empty if all are alike or the driver
+    does not say.
 
     Devices with NVLink between them, directly or through others, are one group. Those without any
-    belong together if they hang on the same NUMA node. `devices` are handles of the library `nvml`.
+    belong together if they hang on the same PCIe switches. Groups on one NUMA node follow each
+    other, where a node has several. `devices` are handles of the library `nvml`.
     """
+    size = len(devices)
     try:
-        linked = _components(len(devices), lambda a, b: _has_nvlink(nvml, devices[a], devices[b]))
-        near = _components(len(devices), lambda a, b: _is_near(nvml, devices[a], devices[b]))
+        linked = _components(size, lambda a, b: _has_nvlink(nvml, devices[a], devices[b]))
+        switched = _components(
+            size, lambda a, b: _is_within(nvml, devices[a], devices[b], nvml.NVML_TOPOLOGY_MULTIPLE)
+        )
+        near = _components(
+            size, lambda a, b: _is_within(nvml, devices[a], devices[b], nvml.NVML_TOPOLOGY_NODE)
+        )
     except nvml.NVMLError:
-        return ("",) * len(devices)
-    names = [
-        f"nvlink-{first}" if linked.count(first) > 1 else f"numa-{near[row]}"
-        for row, first in enumerate(linked)
-    ]
-    return tuple(names) if len(set(names)) > 1 else ("",) * len(devices)
+        return ("",) * size
+    names = []
+    for row, first in enumerate(linked):
+        if linked.count(first) > 1:
+            members = {near[one] for one in range(size) if linked[one] == first}
+            names.append((near[row] if len(members) == 1 else None, f"nvlink-{first}"))
+        elif switched.count(switched[row]) > 1:
+            names.append((near[row], f"pcie-{switched[row]}"))
+        else:
+            names.append((near[row], ""))
+    has_several = len(set(near)) > 1
+    paths = tuple(
+        "/".join(
+            part
+            for part in (f"numa-{numa}" if has_several and numa is not None else "", name)
+            if part
+        )
+        for numa, name in names
+    )
+    return paths if len(set(paths)) > 1 else ("",) * size
 
 
 def _has_nvlink(nvml: Any, one: Any, other: Any) -> bool:
@@ -29,9 +51,8 @@ def _has_nvlink(nvml: Any, one: Any, other: Any) -> bool:
     return bool(status == nvml.NVML_P2P_STATUS_OK)
 
 
-def _is_near(nvml: Any, one: Any, other: Any) -> bool:
-    ancestor = nvml.nvmlDeviceGetTopologyCommonAncestor(one, other)
-    return bool(ancestor <= nvml.NVML_TOPOLOGY_NODE)
+def _is_within(nvml: Any, one: Any, other: Any, level: int) -> bool:
+    return bool(nvml.nvmlDeviceGetTopologyCommonAncestor(one, other) <= level)
 
 
 def _components(size: int, are_joined: Callable[[int, int], bool]) -> list[int]:

@@ -11,7 +11,7 @@ from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.explaining.words import span_words
 from scheduler.engine.plan import Plan
 from scheduler.engine.policy import Policy
-from scheduler.engine.snapshot import NONE, Snapshot
+from scheduler.engine.snapshot import NONE, SPREADS, TOPOLOGIES, Ints, Snapshot, ints
 
 HOUR_S = 3600
 NICE_LIMITS_S = tuple(
@@ -36,7 +36,8 @@ class Edit:
 class Option:
     """A change that was tried and helps. `start_s` is now if `starts_now`, else the p50 forecast.
 
-    `kind` is limit, gpus, nodes, model or pool; `fields` the values it has then.
+    `kind` is limit, gpus, nodes, model, place, alone, labels or pool; `fields` the values it has
+    then.
     """
 
     kind: str
@@ -148,12 +149,10 @@ def _edits(snapshot: Snapshot, row: int, elsewhere: Sequence[tuple[int, int]]) -
     """The changes worth trying beside shorter limits, of each kind the mildest first."""
     yield from _smaller(snapshot, row)
     yield from _other_models(snapshot, row)
-    was = snapshot.pools[int(snapshot.waiting.pool[row])]
+    yield from _less_firm(snapshot, row)
     for pool, queue in elsewhere:
         if pool != snapshot.waiting.pool[row]:
-            # A node of the old pool to stay away from means nothing in the new one.
-            columns = {"pool": pool, "queue": queue, "avoid_node": NONE}
-            yield Edit("pool", f"in pool {snapshot.pools[pool]} instead of {was}", columns)
+            yield _in_pool(snapshot, row, pool, queue)
 
 
 def _shorter(snapshot: Snapshot, row: int) -> Iterator[Edit]:
@@ -184,15 +183,55 @@ def _smaller(snapshot: Snapshot, row: int) -> Iterator[Edit]:
 
 def _other_models(snapshot: Snapshot, row: int) -> Iterator[Edit]:
     """Models of which the job's pool has any; none for a job that takes what comes."""
-    waiting, devices = snapshot.waiting, snapshot.devices
-    wanted = int(waiting.model[row])
+    wanted = int(snapshot.waiting.model[row])
     if wanted == NONE:
         return
     taken = snapshot.accepts()[wanted]
-    was = " or ".join(snapshot.models[model] for model in np.flatnonzero(taken).tolist())
-    here = snapshot.nodes.pool[devices.node] == waiting.pool[row]
-    counts = np.bincount(devices.model[here], minlength=len(snapshot.models))
-    others = [m for m in np.argsort(-counts, kind="stable").tolist() if counts[m] and not taken[m]]
-    for model in others[:MOST_SHAPES]:
-        words = f"with {snapshot.models[model]} instead of {was}"
+    there = _models_of(snapshot, int(snapshot.waiting.pool[row]))
+    for model in [model for model in there.tolist() if not taken[model]][:MOST_SHAPES]:
+        words = f"with {snapshot.models[model]} instead of {_asked_words(snapshot, wanted)}"
         yield Edit("model", words, {"model": model})
+
+
+def _less_firm(snapshot: Snapshot, row: int) -> Iterator[Edit]:
+    """Wishes for certain nodes taken back: their place, to be alone there, what they must have."""
+    waiting = snapshot.waiting
+    level, preferred = TOPOLOGIES[int(waiting.topology[row])], SPREADS.index("preferred")
+    if level and waiting.spread[row] != preferred:
+        firm = SPREADS[int(waiting.spread[row])]
+        words = f"with one {level} preferred instead of {firm}"
+        yield Edit("place", words, {"spread": preferred})
+    if waiting.is_exclusive[row]:
+        yield Edit("alone", "with others on its nodes", {"is_exclusive": False})
+    mask = int(waiting.mask[row])
+    if mask != NONE:
+        asked = snapshot.mask_names[mask] if mask < len(snapshot.mask_names) else "certain nodes"
+        yield Edit("labels", f"without asking for {asked}", {"mask": NONE})
+
+
+def _in_pool(snapshot: Snapshot, row: int, pool: int, queue: int) -> Edit:
+    """In another pool; where that has no card as is asked for, with the model of most that it has.
+
+    A node of the old pool to stay away from means nothing in the new one.
+    """
+    waiting, columns = snapshot.waiting, {"pool": pool, "queue": queue, "avoid_node": NONE}
+    words = f"in pool {snapshot.pools[pool]} instead of {snapshot.pools[int(waiting.pool[row])]}"
+    wanted, there = int(waiting.model[row]), _models_of(snapshot, pool)
+    if wanted != NONE and len(there) and not snapshot.accepts()[wanted][there].any():
+        columns["model"] = int(there[0])
+        other, asked = snapshot.models[int(there[0])], _asked_words(snapshot, wanted)
+        words = f"with {other} instead of {asked}, {words}"
+    return Edit("pool", words, columns)
+
+
+def _models_of(snapshot: Snapshot, pool: int) -> Ints:
+    """Models of the devices in a pool, the most frequent first."""
+    devices = snapshot.devices
+    here = snapshot.nodes.pool[devices.node] == pool
+    counts = np.bincount(devices.model[here], minlength=len(snapshot.models))
+    return ints([model for model in np.argsort(-counts, kind="stable").tolist() if counts[model]])
+
+
+def _asked_words(snapshot: Snapshot, wanted: int) -> str:
+    taken = np.flatnonzero(snapshot.accepts()[wanted]).tolist()
+    return " or ".join(snapshot.models[model] for model in taken)

@@ -74,9 +74,10 @@ class Board:
         self.holder: Ints = _last_holders(snapshot)
         self._begin: Ints = ints(np.searchsorted(devices.node, np.arange(size)))
         self._end: Ints = ints(np.searchsorted(devices.node, np.arange(size), side="right"))
-        self.link_groups = int(devices.link_group.max(initial=-1)) + 1
-        self.node_of_link_group: Ints = np.zeros(self.link_groups, dtype=np.int64)
-        self.node_of_link_group[devices.link_group] = devices.node
+        # Groups of devices that reach each other fast, the closest first.
+        self.link_levels = [devices.link_group]
+        if (devices.wide_group != NONE).any():
+            self.link_levels.append(devices.wide_group)
         self._planned: list[tuple[int, int, int, float]] = []
         self._planned_scratch_mib: list[int] = []
         self.largest_share: Ints = np.zeros((len(self.accepts), size), dtype=np.int64)

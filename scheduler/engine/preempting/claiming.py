@@ -118,7 +118,8 @@ def take_cleared(
 
 
 def _pick(board: Board, shape: Request, node: int, leaving: Set[int]) -> Ints:
-    """Devices for one share: of the largest link group first, and what is free before the rest.
+    """Devices for one share: of the largest link group first, and what is free before the rest; a
+    share that no link group holds, from the largest of the wider groups first.
 
     `leaving`: rows of `Held` that give back what they have. A node has a few devices, for which
     lists take less time than columns.
@@ -126,16 +127,23 @@ def _pick(board: Board, shape: Request, node: int, leaving: Set[int]) -> Ints:
     devices, here = board.snapshot.devices, board.devices_of(node)
     accepted = board.accepts[shape.model][devices.model[here]].tolist()
     is_free, is_offered = board.is_free[here].tolist(), board.is_offered[here].tolist()
-    groups, usable = devices.link_group[here].tolist(), list[tuple[int, bool, int]]()
+    groups, usable = devices.link_group[here].tolist(), list[tuple[int, int, bool, int]]()
+    wide = devices.wide_group[here].tolist()
     size: dict[int, int] = {}
+    wide_size: dict[int, int] = {}
     columns = devices.holder[here].tolist(), devices.claim[here].tolist()
     for at, (holder, claim) in enumerate(zip(*columns, strict=True)):
         is_given = holder in leaving and is_offered[at] and claim == NONE
         if accepted[at] and (is_free[at] or is_given):
-            usable.append((groups[at], is_given, here.start + at))
+            usable.append((wide[at], groups[at], is_given, here.start + at))
             size[groups[at]] = size.get(groups[at], 0) + 1
-    usable.sort(key=lambda one: (-size[one[0]], *one))
-    return ints(sorted(row for _, _, row in usable[: shape.gpus]))
+            wide_size[wide[at]] = wide_size.get(wide[at], 0) + 1
+    if max(size.values(), default=0) >= shape.gpus:
+        wide_size = dict.fromkeys(wide_size, 0)
+        usable = [(0, *one[1:]) for one in usable]
+        wide_size[0] = 0
+    usable.sort(key=lambda one: (-wide_size[one[0]], one[0], -size[one[1]], *one[1:]))
+    return ints(sorted(row for *_, row in usable[: shape.gpus]))
 
 
 def _is_free(board: Board, claims: Ints) -> bool:

@@ -53,7 +53,8 @@ class Devices(Table):
     """Every device that is present, sorted by node row, then index.
 
     `holder` is the row of the placement that holds it whole, -1 for none. `link_group` numbers
-    groups of devices of one node that reach each other fast; each belongs to one node. Only a
+    groups of devices of one node that reach each other fast, `wide_group` groups of these; each
+    belongs to one node, and -1 says nothing of wider ones. Only a
     shareable device may be held in part, by several; see `Slices`. `claim` is the row of the claim
     that keeps the device for a job, whoever holds it now; -1 for none.
 
@@ -67,6 +68,7 @@ class Devices(Table):
         "isolation": 0,
         "card": NONE,
         "claim": NONE,
+        "wide_group": NONE,
     }
 
     id: Ints
@@ -80,6 +82,7 @@ class Devices(Table):
     memory_mib: Ints
     isolation: Ints
     card: Ints
+    wide_group: Ints
 
     def free_milli(self, slices: Slices) -> Ints:
         """What nobody holds of each device, in milli-GPU."""

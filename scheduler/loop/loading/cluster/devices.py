@@ -33,6 +33,7 @@ _COLUMNS = (
     "id",
     "model",
     "link_group",
+    "wide_group",
     "is_healthy",
     "memory_mib",
     "card",
@@ -101,6 +102,7 @@ def _values(
 ) -> Iterator[tuple[Any, ...]]:
     """Of each device the values of `_COLUMNS`."""
     groups: dict[tuple[int, str], int] = {}
+    wide: dict[tuple[int, str], int] = {}
     numbers: dict[int, int] = {}
     for pk, node, index, model, link_group, health, memory_mib, parent, milli, apart in rows:
         parts.add(model, cards.get(pk), milli)
@@ -111,8 +113,15 @@ def _values(
             pk,
             models.of(model),
             groups.setdefault((row, link_group), len(groups)),
+            _wide_group(wide, row, link_group),
             health == DeviceHealth.HEALTHY,
             memory_mib,
             NONE if parent is None else numbers.setdefault(parent, len(numbers)),
             _ISOLATION_ROW[apart],
         )
+
+
+def _wide_group(wide: dict[tuple[int, str], int], row: int, link_group: str) -> int:
+    """A path such as `numa-0/pcie-2` says that its group is one of several on that NUMA node."""
+    outer = link_group.partition("/")[0]
+    return wide.setdefault((row, outer), len(wide)) if outer.startswith("numa-") else NONE
