@@ -94,7 +94,7 @@ def test_firm_wishes_for_nodes_are_tried_without() -> None:
     found = options(shaped(alone, jobs={"is_exclusive": {5: True}}))
     assert found["alone"] == ("with others on its nodes", 0)
     labels = draw("a 11", "b ..", jobs=[job(5, "1x2")], ends={1: 90_000})
-    masks = {"node_masks": flags([[True, False]]), "mask_names": ("network=ib",)}
+    masks = {"node_masks": flags([True, False]).reshape(1, 2), "mask_names": ("network=ib",)}
     found = options(shaped(labels, jobs={"mask": {5: 0}}, **masks))
     assert found["labels"] == ("without asking for network=ib", 0)
 

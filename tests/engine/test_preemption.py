@@ -84,6 +84,20 @@ def test_a_small_job_moves_so_that_a_whole_node_comes_free():
     assert places[3] != places[moved[0][0]]
 
 
+def test_nobody_of_a_higher_tier_moves_for_a_wider_job():
+    snapshot = draw("a 11..", "b 22..", jobs=[job(3, "1x4", limit_s=60)])
+    live = [job(1, "1x2", tier=Tier.URGENT), job(2, "1x2", tier=Tier.URGENT)]
+    plan = plan_cycle(running(snapshot, *live), SHORTEST)
+    assert plan.stops == () and plan.starts == ()
+
+
+def test_who_stops_for_the_order_is_told_for_whom_of_its_tier_or_a_higher_one():
+    """Job 4 is chosen for what job 3 held; what is left of that goes to job 2 of a lower tier."""
+    waiting = [job(2, "1x1", tier=Tier.EXPLORATORY, limit_s=60), job(4, "1x3", limit_s=60)]
+    plan = plan_cycle(running(draw("a 3333", jobs=waiting), job(3, "1x4", limit_s=9000)), SHORTEST)
+    assert stops(plan) == [(3, 4)] and set(starts(plan)) == {2, 4}
+
+
 def test_who_could_stay_beside_the_newcomer_stays():
     """Job 2 needs one GPU of four: only one of the two long jobs stops."""
     snapshot = draw("a 1133", jobs=[job(2, "1x1", limit_s=60)])

@@ -171,14 +171,19 @@ def test_who_runs_on_what_is_borrowed_follows_charges_and_stops(jobs, data):
 
 
 @settings(max_examples=40)
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4), st.integers(0, 3)), max_size=20))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(1, 4), st.integers(0, 3), st.integers(0, 1)),
+        max_size=20,
+    )
+)
 def test_whom_to_move_follows_who_comes_and_goes_and_equals_looking_anew(steps):
-    """Each step is a node, GPUs and a price of who comes there, or of who leaves if it is full."""
+    """Each step is a node, GPUs, price and tier of who comes, or of who leaves if it is full."""
     snapshot = draw("a ....", "b ....", "c ....", jobs=[job(1, "1x4"), job(2, "2x2")])
     requests = classes_of(snapshot.waiting).requests
     kept, there = Floor(Board(snapshot)), dict[int, Resident]()
-    for number, (node, gpus, price) in enumerate(steps):
-        newcomer = Resident(((node, gpus),), 0, 0, gpus, float(price))
+    for number, (node, gpus, price, tier) in enumerate(steps):
+        newcomer = Resident(((node, gpus),), 0, 0, gpus, float(price), tier)
         if kept.holds(newcomer):
             there[number] = newcomer
             kept.put(number, newcomer)
@@ -190,6 +195,7 @@ def test_whom_to_move_follows_who_comes_and_goes_and_equals_looking_anew(steps):
         for other, resident in there.items():
             anew.put(other, resident)
         for request in requests:
-            for least in (2, 4):
-                found = kept.cheapest_moves(request, least, np.inf)
-                assert found == anew.cheapest_moves(request, least, np.inf)
+            for least, own_tier in ((2, 0), (4, 0), (4, 1)):
+                found = kept.cheapest_moves(request, least, own_tier, np.inf)
+                assert found == anew.cheapest_moves(request, least, own_tier, np.inf)
+                assert all(there[other].tier <= own_tier for other in found or ())

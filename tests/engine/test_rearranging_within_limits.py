@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.snapshot import NONE, Snapshot, Windows, floats, ints
-from scheduler.states import WaitReason
+from scheduler.states import Tier, WaitReason
 from tests.builders import NOW_S, draw, job
 from tests.engine.owners import limit, shared_by
 from tests.engine.test_preemption import LAS, SHORTEST, busy, running, starts, stops
@@ -57,6 +57,19 @@ def test_nobody_stops_for_a_job_that_its_team_may_not_start():
     assert stops(plan) == [(1, 3)] and starts(plan) == {3: [101]}
     waits = {wait.job: wait.reason for wait in plan.iter_waits()}
     assert waits[2] == WaitReason.QUOTA_HARD
+
+
+def test_nobody_of_a_higher_tier_stops_because_its_limit_was_lowered():
+    """Speech holds four and may hold two now: what runs, runs on; it starts nothing more."""
+    waiting = [job(2, "1x4", limit_s=60), job(3, "1x1", limit_s=60)]
+    drawn = draw("a 1111", jobs=waiting)
+    snapshot = running(drawn, job(1, "1x4", tier=Tier.URGENT, limit_s=7200))
+    plan = plan_cycle(owned(snapshot, OWNERS, [limit("speech", maximum=2)]), AGAINST)
+    assert plan.stops == () and plan.starts == ()
+    rival = draw("a 1111", jobs=[job(2, "1x4", tier=Tier.URGENT, limit_s=60)])
+    rival = running(rival, job(1, "1x4", tier=Tier.URGENT, limit_s=7200))
+    plan = plan_cycle(owned(rival, OWNERS, [limit("speech", maximum=2)]), AGAINST)
+    assert stops(plan) == [(1, 2)], "who is worth more still takes its place"
 
 
 @pytest.mark.parametrize("tree", [

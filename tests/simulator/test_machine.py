@@ -10,15 +10,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scheduler.engine.cycle import plan_cycle
-from scheduler.engine.plan import Plan
+from scheduler.engine.keeping.promises import with_promises
+from scheduler.engine.plan import Plan, Reservation
 from scheduler.engine.policy import Order, PlacementRule, Policy, PoolPolicy
 from scheduler.engine.snapshot import NONE, Snapshot, floats, ints
 from scheduler.simulator.events import Happening
+from scheduler.simulator.hazards import HazardsByPool
 from scheduler.simulator.teams import PoolLimit, Teams, Use
 from scheduler.simulator.workload import Workload
 from scheduler.simulator.world import World
 
-# Two pools: one whose jobs of higher tiers stop those of lower ones, one where nobody is stopped.
+# Two pools: one where jobs are stopped, for higher tiers or whenever another set is worth more as
+# its order has it, and one where nobody is.
 NODES, PER_NODE, TEAMS, SLOTS = (3, 2), (4, 2), 2, 60
 LONGEST_S, PATIENCE_S = 3600.0, 600.0
 CALM = PoolPolicy("calm", Order.FIFO, PATIENCE_S, PlacementRule.TIGHT, preempts=False)
@@ -28,12 +31,13 @@ BUSY, QUIET = 0, 1
 
 class ClusterMachine(RuleBasedStateMachine):
     """Submit, finish, fail, lose a node, drain, restore, change a quota, let time pass, in two
-    pools; urgent jobs stop others in one of them.
+    pools; jobs stop others in one of them.
     """
 
-    @initialize(data=st.data())
-    def build(self, data: st.DataObject) -> None:
+    @initialize(data=st.data(), order=st.sampled_from(Order))
+    def build(self, data: st.DataObject, order: Order) -> None:
         """A list of jobs that may be submitted; what they run is drawn beforehand."""
+        self.policy = replace(POLICY, order=order)
         size = st.lists(st.integers(1, 4), min_size=SLOTS, max_size=SLOTS)
         tier = st.lists(st.sampled_from([0, 10, 20]), min_size=SLOTS, max_size=SLOTS)
         pool = st.lists(st.sampled_from([BUSY, BUSY, QUIET]), min_size=SLOTS, max_size=SLOTS)
@@ -53,33 +57,85 @@ class ClusterMachine(RuleBasedStateMachine):
             checkpoint_s=floats(np.resize([300.0, np.inf], SLOTS)),
         )
         self.use = Use(Teams.equal(("a", "b")), POLICY.half_life_s)
-        self.world = World(self.work, NODES, use=self.use, names=("busy", "calm"))
+        hazards = HazardsByPool(self.work.gpus, places) if order is Order.LAS else None
+        self.world = World(self.work, NODES, hazards, self.use, ("busy", "calm"))
         self.submitted = 0
-        self.first_since: dict[int, float] = {}
+        self.kept: tuple[Reservation, ...] = ()
+        self.start_over()
         self.decide()
+
+    def start_over(self) -> None:
+        """Nothing that was promised holds any more."""
+        self.first_since: dict[int, float] = {}
+        self.told: dict[int, float] = {}
 
     def decide(self) -> None:
         """Cycles until nobody is stopped any more, and what has to hold of each."""
         self.stopped: set[int] = set()
         while True:
-            snapshot = self.world.snapshot(may_stop=True)
-            plan = plan_cycle(snapshot, POLICY)
+            snapshot = with_promises(self.world.snapshot(may_stop=True), self.kept)
+            plan = plan_cycle(snapshot, self.policy)
+            self.kept = plan.reservations
             self.check_verdicts(snapshot, plan)
             self.check_stops(plan)
+            self.check_heads(plan)
+            before = self.held()
             self.world.apply(plan)  # refuses double booking and gangs that are not whole
+            self.check_quotas(before)
             self.stopped |= {stop.job - 1 for stop in plan.stops}
-            if not plan.stops:
+            if not plan.stops or self.policy.rearranges:
                 break
         self.check_first(plan)
 
     def check_stops(self, plan: Plan) -> None:
-        """Only in the pool that stops lower tiers, and for a job of a higher one that starts."""
+        """Only in the pool that stops any, and for a job that starts: one of a higher tier, or,
+        where the order chooses anew who runs, of no lower one.
+        """
         tier, started = self.work.tier, {start.job for start in plan.starts}
         assert tier is not None
         for stop in plan.stops:
             assert self.work.pools()[stop.job - 1] == BUSY
-            assert tier[stop.job - 1] < tier[stop.beneficiary - 1]
+            least = tier[stop.job - 1] + (0 if self.policy.rearranges else 1)
+            assert tier[stop.beneficiary - 1] >= least
             assert stop.beneficiary in started
+
+    def held(self) -> np.ndarray:
+        """By team and pool, GPUs."""
+        held = np.zeros((TEAMS, len(NODES)), dtype=np.int64)
+        for row in self.world.running:
+            held[self.work.teams()[row], self.work.pools()[row]] += self.work.gpus[row]
+        return held
+
+    def check_quotas(self, before: np.ndarray) -> None:
+        """No team comes to hold more than it may; who held more before may keep that."""
+        after, teams = self.held(), self.use.teams
+        for team, most in enumerate(teams.maximum):
+            assert most == NONE or after[team].sum() <= max(most, before[team].sum())
+        for one in teams.of_pools:
+            where = one.team, one.pool
+            assert one.maximum == NONE or after[where] <= max(one.maximum, before[where])
+
+    def check_heads(self, plan: Plan) -> None:
+        """In the calm pool nobody starts later than it was told, while nodes and quotas stay as
+        they are and nobody of a higher tier waits there, who may take its place.
+        """
+        teams, tier = self.use.teams, self.work.tier
+        assert tier is not None
+        if max(teams.maximum) != NONE or teams.of_pools:
+            # A limit that lets go of somebody older is as good as somebody who comes.
+            self.told = {}
+            return
+        kept = {r.job: r.start_s for r in plan.reservations if self.pool_of(r.job) == QUIET}
+        for job, start_s in kept.items():
+            assert start_s <= self.told.get(job, np.inf) + 1e-6
+        for start in plan.starts:
+            assert self.world.now_s <= self.told.get(start.job, np.inf) + 1e-6
+        waiting = tier[self.world.is_waiting & (self.work.pools() == QUIET)]
+        self.told = {job: at for job, at in kept.items() if tier[job - 1] == waiting.max()}
+
+    def pool_of(self, job: int) -> int:
+        """Of a job's number."""
+        return int(self.work.pools()[job - 1])
 
     def check_verdicts(self, snapshot: Snapshot, plan: Plan) -> None:
         """Everybody has exactly one answer."""
@@ -93,6 +149,9 @@ class ClusterMachine(RuleBasedStateMachine):
         starts within its patience and the longest limit, whoever else is submitted.
         """
         waiting = [wait for wait in plan.iter_waits() if wait.facts["ahead"] == 0]
+        if self.policy.order is not Order.FIFO:
+            # The others change who is first with every start, or starve whoever nobody guards.
+            waiting = [wait for wait in waiting if self.pool_of(wait.job) == QUIET]
         first = {w.job for w in waiting if w.facts["start_p90_at"] is not None}
         self.first_since = {job: self.first_since.get(job, self.world.now_s) for job in first}
         for since_s in self.first_since.values():
@@ -103,8 +162,11 @@ class ClusterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.submitted < SLOTS)
     def submit(self, count: int) -> None:
         """The next jobs of the list come."""
+        tier = self.work.tier
+        assert tier is not None
         for _ in range(min(count, SLOTS - self.submitted)):
             row = self.submitted
+            self.told = {job: at for job, at in self.told.items() if tier[job - 1] >= tier[row]}
             self.world.workload.submit_s[row] = self.world.now_s
             self.world.since_s[row] = self.world.now_s
             self.world.arrive(row)
@@ -114,21 +176,19 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.world.running)
     def finish(self) -> None:
-        """Time passes until the next job ends."""
-        row = min(self.world.running, key=lambda row: (self.world.ends_s[row], row))
-        self.world.now_s = float(self.world.ends_s[row])
-        self.world.end(row)
+        """Time passes until the next job ends, and all that end with it."""
+        world = self.world
+        world.now_s = min(float(world.ends_s[row]) for row in world.running)
+        for row in sorted(row for row in world.running if world.ends_s[row] <= world.now_s):
+            world.end(row)
         self.decide()
 
     @rule(seconds=st.integers(1, 500))
     def wait(self, seconds: int) -> None:
         """Time passes; what ends meanwhile ends."""
         until_s = self.world.now_s + seconds
-        while due := [r for r in self.world.running if self.world.ends_s[r] <= until_s]:
-            row = min(due, key=lambda row: (self.world.ends_s[row], row))
-            self.world.now_s = float(self.world.ends_s[row])
-            self.world.end(row)
-            self.decide()
+        while any(self.world.ends_s[row] <= until_s for row in self.world.running):
+            self.finish()
         self.world.now_s = until_s
         self.decide()
 
@@ -143,7 +203,7 @@ class ClusterMachine(RuleBasedStateMachine):
         again = snapshot.waiting.id == row + 1
         assert snapshot.waiting.queued_at_s[again].tolist() == [place_s]
         assert self.world.failures.sum() == failures + 1
-        self.first_since = {}
+        self.start_over()
         self.decide()
 
     @rule(node=st.integers(0, sum(NODES) - 1), what=st.sampled_from(Happening))
@@ -151,7 +211,7 @@ class ClusterMachine(RuleBasedStateMachine):
         """A node is lost with its jobs, drained, or takes work again."""
         failed = self.world.change_node(node, what)
         assert not set(failed) & set(self.world.running)
-        self.first_since = {}
+        self.start_over()
         self.decide()
 
     @rule(
@@ -170,7 +230,7 @@ class ClusterMachine(RuleBasedStateMachine):
             self.use.teams = replace(teams, maximum=maximum)
         else:
             self.use.teams = replace(teams, of_pools=(PoolLimit(team, pool, maximum=most),))
-        self.first_since = {}
+        self.start_over()
         self.decide()
         assert before - self.stopped <= set(self.world.running)
 
@@ -209,7 +269,7 @@ class ClusterMachine(RuleBasedStateMachine):
         for node in range(sum(NODES)):
             self.world.change_node(node, Happening.RESTORE)
         self.use.teams = Teams.equal(("a", "b"))
-        self.first_since = {}
+        self.start_over()
         self.decide()
         for _ in range(6 * SLOTS):
             if not self.world.running:
@@ -220,4 +280,4 @@ class ClusterMachine(RuleBasedStateMachine):
 
 
 TestClusterMachine = ClusterMachine.TestCase
-TestClusterMachine.settings = settings(max_examples=10, stateful_step_count=30, deadline=None)
+TestClusterMachine.settings = settings(max_examples=16, stateful_step_count=30, deadline=None)

@@ -15,13 +15,14 @@ from scheduler.engine.snapshot import NONE, Floats, Ints, Request, flags, floats
 
 @dataclass(slots=True)
 class Resident:
-    """A job on the floor: where, as (node row, GPUs), and what moving it costs."""
+    """A job on the floor: where, as (node row, GPUs), what moving it costs, and its tier."""
 
     shares: tuple[tuple[int, int], ...]
     cpus: int
     memory_mib: int
     gpus: int
     cost: float
+    tier: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +64,7 @@ class Floor:
         self._capable: dict[tuple[Request, int], Ints] = {}
         # How often each node was changed, and what clearing it costs as of then.
         self._changes: Ints = np.zeros(len(self.gpus), dtype=np.int64)
-        self._clearances: dict[tuple[int, int], Clearances] = {}
+        self._clearances: dict[tuple[int, int, int], Clearances] = {}
 
     def admit(self, job: int, resident: Resident) -> None:
         """The job stands on its nodes; what it holds is taken already."""
@@ -115,15 +116,18 @@ class Floor:
             shares += [(node, shape.gpus) for node in sorted(best.tolist())]
         return shares
 
-    def cheapest_moves(self, request: Request, least: int, until_s: float) -> set[int] | None:
-        """Which jobs, each smaller than `least` GPUs, to move so that all shares fit; None if none.
+    def cheapest_moves(
+        self, request: Request, least: int, tier: int, until_s: float
+    ) -> set[int] | None:
+        """Which jobs, each smaller than `least` GPUs and of no higher tier, to move so that all
+        shares fit; None if none.
 
         Node by node the cheapest set that frees enough; the nodes where that costs least.
         """
         moves: set[int] = set()
         taken: list[int] = []
         for shape in request.shapes():
-            rows, table = self.capable(shape, until_s), self._cleared(shape.gpus, least)
+            rows, table = self.capable(shape, until_s), self._cleared(shape.gpus, least, tier)
             fits = np.isfinite(table.cost[rows])
             fits &= self.cpus[rows] + table.cpus[rows] >= shape.cpus
             fits &= self.memory_mib[rows] + table.memory_mib[rows] >= shape.memory_mib
@@ -150,13 +154,14 @@ class Floor:
             self._capable[shape, len(kept)] = ints(rows)
         return self._capable[shape, len(kept)]
 
-    def _cleared(self, gpus: int, least: int) -> Clearances:
+    def _cleared(self, gpus: int, least: int, tier: int) -> Clearances:
         """What freeing so many GPUs costs on each node; only nodes that changed are looked at."""
-        table = self._clearances.get((gpus, least))
+        asked = gpus, least, tier
+        table = self._clearances.get(asked)
         if table is None:
-            table = self._clearances[gpus, least] = Clearances.unknown(len(self.gpus))
+            table = self._clearances[asked] = Clearances.unknown(len(self.gpus))
         for node in np.flatnonzero(table.as_of != self._changes).tolist():
-            found = self._clear(node, max(0, gpus - int(self.gpus[node])), least)
+            found = self._clear(node, max(0, gpus - int(self.gpus[node])), least, tier)
             moved = [self.residents[job] for job in found or ()]
             table.jobs[node] = found or set()
             table.cost[node] = np.inf if found is None else sum(one.cost for one in moved)
@@ -165,13 +170,14 @@ class Floor:
         table.as_of[:] = self._changes
         return table
 
-    def _clear(self, node: int, need: int, least: int) -> set[int] | None:
+    def _clear(self, node: int, need: int, least: int, tier: int) -> set[int] | None:
         """The cheapest movable jobs that free enough GPUs here; None if all do not.
 
         `best[g]`: the least cost of freeing g GPUs, or more at the last g.
         """
         here = self._on_node.get(node, set()) - self.fixed
-        movable = [job for job in here if self.residents[job].gpus < least]
+        known = ((job, self.residents[job]) for job in here)
+        movable = [job for job, one in known if one.gpus < least and one.tier <= tier]
         shares = {job: self._share(job, node) for job in sorted(movable)}
         if sum(shares.values()) < need:
             return None

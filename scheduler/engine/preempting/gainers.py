@@ -10,14 +10,19 @@ from scheduler.engine.snapshot import Ints
 class Gainers:
     """The jobs (rows) that are `placed`, in turn, by the nodes they take and by account.
 
-    `account`: of each row; None if accounts keep nobody from starting.
+    `account`: of each row; None if accounts keep nobody from starting. `tier`: of each row; nobody
+    stops for a job of a lower one, which gets what is left over.
     """
 
     def __init__(
-        self, placed: Mapping[int, Sequence[tuple[int, int]]], account: Ints | None
+        self,
+        placed: Mapping[int, Sequence[tuple[int, int]]],
+        account: Ints | None,
+        tier: Ints,
     ) -> None:
         self._placed = list(placed)
         self._account = account
+        self._tier: list[int] = tier.tolist()
         self._on_node: dict[int, list[int]] = {}
         self._of_account: dict[int, list[int]] = {}
         for turn, (row, shares) in enumerate(placed.items()):
@@ -28,7 +33,7 @@ class Gainers:
 
     def of(self, row: int, nodes: Set[int]) -> int:
         """The first beside the row who takes one of its nodes, else who is of its account, else
-        the first of all; the row itself if there is nobody else.
+        the first of all, none of a lower tier; the row itself if there is nobody else.
         """
         near = [self._first(self._on_node.get(node, ()), row) for node in nodes]
         found = min((turn for turn in near if turn is not None), default=None)
@@ -40,4 +45,6 @@ class Gainers:
 
     def _first(self, turns: Sequence[int], row: int) -> int | None:
         """The first of these turns that is not the row's own."""
-        return next((turn for turn in turns if self._placed[turn] != row), None)
+        least = self._tier[row]
+        others = (turn for turn in turns if self._placed[turn] != row)
+        return next((turn for turn in others if self._tier[self._placed[turn]] >= least), None)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from scheduler.engine.sharing.quota import Gate, worst_case_s
-from scheduler.engine.snapshot import NONE, Classes, Request, Snapshot, Waiting
+from scheduler.engine.snapshot import NONE, Classes, Ints, Request, Snapshot, Waiting
 
 
 class Permits:
     """Asked job by job, in the order in which they are to run; it only fills up.
 
     `jobs`: those that wait, then from `first_running` on those that may be stopped, which
-    `snapshot` does not hold. A job that runs has its budget, and keeps it if it stays.
+    `snapshot` does not hold. A job that runs has its budget, and keeps it if it stays. `above`:
+    those that run above a limit, which was lowered since; nobody is stopped for that.
     """
 
     def __init__(
@@ -24,13 +25,17 @@ class Permits:
         self._classes = classes
         self._first_running = first_running
         self._closed: set[tuple[int, int]] = set()
+        self.above: set[int] = set()
 
     def take(self, row: int) -> bool:
         """Whether the job may run as well; if so it is counted."""
         account, kind = self._account[row], int(self._classes.of_job[row])
+        request = self._classes.requests[kind]
+        if row in self.above:
+            _foresee(self._gate, request, account, 0)
+            return True
         if (account, kind) in self._closed:
             return False
-        request = self._classes.requests[kind]
         if self._gate.bars(request, account):
             self._closed.add((account, kind))
             return False
@@ -39,6 +44,20 @@ class Permits:
             return False
         _foresee(self._gate, request, account, self._limit_s[row] if is_new else 0)
         return True
+
+
+def permits_beside(
+    fixed: Snapshot, jobs: Waiting, classes: Classes, first_running: int, order: Ints
+) -> Permits:
+    """What accounts may hold beside those of `fixed`, who cannot be stopped.
+
+    Whoever of the rows of `order` runs may run on as far as what runs already is the reason why
+    its account may not hold it.
+    """
+    permits, alone = (Permits(fixed, jobs, classes, first_running) for _ in range(2))
+    runs = order[order >= first_running].tolist()
+    permits.above = {row for row in runs if not alone.take(row)}
+    return permits
 
 
 def take_in_order(

@@ -23,8 +23,8 @@ from scheduler.engine.policy import Order, Policy
 from scheduler.engine.preempting.floor import Floor, Resident
 from scheduler.engine.preempting.gainers import Gainers
 from scheduler.engine.preempting.leaving import without
-from scheduler.engine.preempting.permits import Permits, refused, take_in_order
-from scheduler.engine.preempting.selection import choose_set
+from scheduler.engine.preempting.permits import permits_beside, refused, take_in_order
+from scheduler.engine.preempting.selection import apart, choose_set
 from scheduler.engine.preempting.stakes import lost_work_s, may_stop
 from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import (
@@ -65,16 +65,16 @@ def make_room(snapshot: Snapshot, policy: Policy) -> Room:
     orders = [one.order if one.rearranges else None for one in policy.by_pool(snapshot.pools)]
     if not any(orders) or snapshot.running is None or not len(snapshot.waiting):
         return Room(snapshot)
-    apart = flags([order is None for order in orders])[snapshot.running.jobs.pool]
-    others = snapshot.running.take(apart) if apart.any() else None
-    running = snapshot.running.take(may_stop(snapshot.running, policy) & ~apart)
+    stays = flags([order is None for order in orders])[snapshot.running.jobs.pool]
+    others = snapshot.running.take(stays) if stays.any() else None
+    running = snapshot.running.take(may_stop(snapshot.running, policy) & ~stays)
     excluded: set[int] = set()
     for _ in range(_TRIES):
         rearrangement = _Rearrangement(snapshot, running, policy, orders, excluded, others)
         rearrangement.choose()
         rearrangement.place()
         room = rearrangement.room()
-        barred = rearrangement.refused(room)
+        barred = rearrangement.refused(room) | rearrangement.stopping_for_nobody(room)
         if not barred:
             return room
         excluded |= barred
@@ -125,7 +125,7 @@ class _Rearrangement:
         """Who runs: in each pool tier by tier, higher ones first, within the GPUs left."""
         jobs = self.jobs
         ruled_out = list(rule_out(self.board, self.classes))
-        may_run = ~np.isin(self.classes.of_job, ruled_out + self._apart())
+        may_run = ~np.isin(self.classes.of_job, ruled_out + apart(self.classes.requests))
         may_run &= ~np.isin(np.arange(len(jobs)), list(self.excluded))
         may_run[self.first_running :] = [
             row in self.floor.residents for row in range(self.first_running, len(jobs))
@@ -135,7 +135,11 @@ class _Rearrangement:
         is_new = np.arange(len(jobs)) < self.first_running
         order = np.lexsort((jobs.id, jobs.queued_at_s, is_new, key, -jobs.tier, jobs.pool))
         order = order[may_run[order]]
-        left, permits = self._capacity(), self._permits()
+        left, permits = self._capacity(), None
+        if self.has_limits:
+            movable = {int(self.jobs.id[row]) for row in range(self.first_running, len(jobs))}
+            fixed = without(self.snapshot, movable)
+            permits = permits_beside(fixed, jobs, self.classes, self.first_running, order)
         group = jobs.pool[order] * (jobs.tier.max(initial=0) + 1) - jobs.tier[order]
         for rows in np.split(order, np.flatnonzero(np.diff(group)) + 1) if len(order) else ():
             pool = int(jobs.pool[rows[0]])
@@ -165,7 +169,8 @@ class _Rearrangement:
 
     def room(self) -> Room:
         """What came of it."""
-        gainers = Gainers(self.placed, self.jobs.account if self.has_limits else None)
+        account = self.jobs.account if self.has_limits else None
+        gainers = Gainers(self.placed, account, self.jobs.tier)
         stops = tuple(self._stop(row, self._beneficiary(row, gainers)) for row in sorted(self.gone))
         rows = ints([*range(self.first_running), *sorted(self.gone)])
         row_of = {row: number for number, row in enumerate(rows.tolist())}
@@ -186,13 +191,14 @@ class _Rearrangement:
         found = refused(room.snapshot, classes, [row for row, _ in room.placed])
         return {rows[row] for row in found}
 
-    def _permits(self) -> Permits | None:
-        """What accounts may hold beside those that cannot be stopped; None if nobody has limits."""
-        if not self.has_limits:
-            return None
-        movable = {int(self.jobs.id[row]) for row in range(self.first_running, len(self.jobs))}
-        fixed = without(self.snapshot, movable)
-        return Permits(fixed, self.jobs, self.classes, self.first_running)
+    def stopping_for_nobody(self, room: Room) -> set[int]:
+        """Newcomers whom there was room for by count and on no nodes, if jobs stopped for them that
+        nobody else of their tier gains by; else newcomers of lower tiers who took that room.
+        """
+        if all(stop.job != stop.beneficiary for stop in room.stops):
+            return set()
+        newcomers = set(np.flatnonzero(self.chosen[: self.first_running]).tolist())
+        return newcomers - self.placed.keys() or newcomers
 
     def _gpus_of(self, row: int) -> int:
         return int(self.gpus[row])
@@ -204,7 +210,8 @@ class _Rearrangement:
         until_s = self._gone_s(row)
         shares = self.floor.find(request, until_s)
         if shares is None:
-            moves = self.floor.cheapest_moves(request, int(self.gpus[row]), until_s) or set()
+            least, tier = int(self.gpus[row]), int(self.jobs.tier[row])
+            moves = self.floor.cheapest_moves(request, least, tier, until_s) or set()
             for job in sorted(moves):
                 self.gone[job] = self.floor.take_off(job)
                 self.for_whom[job] = row
@@ -218,6 +225,7 @@ class _Rearrangement:
             request.memory_mib,
             int(self.gpus[row]),
             self._move_cost(row),
+            int(self.jobs.tier[row]),
         )
         if row in self.gone and set(self.gone[row].shares) == set(shares):
             del self.gone[row]
@@ -265,23 +273,13 @@ class _Rearrangement:
                 request.memory_mib,
                 int(self.gpus[row]),
                 self._move_cost(row),
+                int(self.jobs.tier[row]),
             )
             self.floor.admit(row, resident)
 
     def _move_cost(self, row: int) -> float:
         """GPU seconds lost when the job moves; a newcomer has nothing to lose yet."""
         return float(self.cost_s[row]) * int(self.gpus[row])
-
-    def _apart(self) -> list[int]:
-        """Classes without whole GPUs, or that counts do not tell: nobody stops for them."""
-        return [
-            row
-            for row, request in enumerate(self.classes.requests)
-            if request.is_share
-            or not request.gpus
-            or not request.is_counted
-            or request.booking != NONE
-        ]
 
     def _capacity(self) -> list[int]:
         """By pool: GPUs that are free or held by a job that may be stopped."""

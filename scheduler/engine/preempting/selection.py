@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from scheduler.engine.snapshot import Flags, Floats, Ints, flags
+from scheduler.engine.snapshot import NONE, Flags, Floats, Ints, Request, flags
 
 # The choice of the best set looks so far down the order; beyond, one more job changes nothing.
 DEPTH = 24
 # In a pool of more GPUs the order alone fills it as well.
 LARGEST_EXACT = 512
+
+
+def apart(requests: Sequence[Request]) -> list[int]:
+    """Classes without whole GPUs, or that counts do not tell: nobody stops for them."""
+    return [
+        row
+        for row, request in enumerate(requests)
+        if request.is_share or not request.gpus or not request.is_counted or request.booking != NONE
+    ]
 
 
 def choose_set(gpus: Ints, value: Floats, capacity: int) -> Flags:
