@@ -94,7 +94,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
             else:
                 outcome = replay(work, nodes, policy, limit=limit)
             runs.append((work, nodes, outcome))
-            mine = fitting(trace, rows, nodes * options["gpus_per_node"])
+            mine = fitting(trace, rows, nodes, options["gpus_per_node"])
             results.put(mine, outcome.results())
     if not runs:
         raise StackProblem("no job of the trace fits a pool; check --pools and --gpus-per-node")

@@ -12,7 +12,7 @@ import numpy as np
 from django.db.models import Count, QuerySet
 
 from accounts.models import Project
-from scheduler.engine.snapshot import NONE, floats, ints
+from scheduler.engine.snapshot import NONE, WHOLE_MILLI, floats, ints
 from scheduler.models import Attempt, Device, Job, JobEvent, Pool
 from scheduler.simulator.pools import ByPool
 from scheduler.simulator.traces.writing import Results
@@ -21,7 +21,7 @@ from scheduler.states import EndReason, NodeState
 
 _FIELDS = (
     "pk pool_id queued_at started_at ended_at nodes gpus_per_node time_limit_s tier preemptible "
-    "min_runtime_s project__team__slug project_id"
+    "min_runtime_s project__team__slug project_id gpu_milli"
 ).split()
 
 
@@ -30,7 +30,8 @@ class Window:
     """The jobs of one pool or several that were submitted in some time and have ended, and the size
     of the pools.
 
-    Times count from the window's begin. `skipped`: jobs without GPUs, and larger than their pool.
+    Times count from the window's begin. `skipped`: jobs without GPUs, and larger than their pool;
+    `parts`: jobs that asked for a part of a GPU and are taken to hold a whole one.
     `parents`: by team, the row of the one it is a project of, or -1. `past`: what became of them.
     """
 
@@ -41,6 +42,7 @@ class Window:
     parents: tuple[int, ...] = ()
     pools: tuple[str, ...] = ()
     past: Results | None = None
+    parts: int = 0
 
 
 @dataclass(slots=True)
@@ -101,7 +103,7 @@ def window_of(
         ended_at__isnull=False,
     )
     every = _rows(ended, place, most_jobs)
-    rows = [row for row in every if 0 < row["gpus"] <= np.prod(sizes[row["pool"]])]
+    rows = [row for row in every if _fits(row, *sizes[row["pool"]])]
     names, parents, team = _teams(rows, apart)
     past = _past_of(ended.filter(queued_at__gte=rows[0]["queued_at"])) if rows else _Past()
     is_one = len(several) == 1
@@ -120,6 +122,7 @@ def window_of(
         parents=parents,
         pools=tuple(pool.name for pool in several),
         past=_results(rows, past, since),
+        parts=sum(row["gpu_milli"] < WHOLE_MILLI for row in rows),
     )
 
 
@@ -132,7 +135,7 @@ def line_of(
     stayed = came.exclude(started_at=None, ended_at__isnull=False)
     rows = _rows(stayed, {pool.pk: 0}, most_jobs)
     ((nodes, per_node),) = _sizes_of([pool])
-    rows = [row for row in rows if 0 < row["gpus"] <= nodes * per_node]
+    rows = [row for row in rows if _fits(row, nodes, per_node)]
     past = _past_of(stayed.filter(queued_at__gte=rows[0]["queued_at"])) if rows else _Past()
     return Workload(gpus_per_node=per_node, **_columns(rows, past, since)), nodes
 
@@ -148,6 +151,11 @@ def _rows(
     return rows
 
 
+def _fits(row: dict[str, Any], nodes: int, per_node: int) -> bool:
+    """Whether a job that asked for GPUs fits into so many nodes."""
+    return bool(0 < row["gpus_per_node"] <= per_node and 0 < row["nodes"] <= nodes)
+
+
 def _columns(rows: Sequence[dict[str, Any]], past: _Past, since: datetime) -> dict[str, Any]:
     """Of a workload, from these rows of jobs."""
     return {
@@ -155,6 +163,7 @@ def _columns(rows: Sequence[dict[str, Any]], past: _Past, since: datetime) -> di
         "run_s": floats([_work_s(row, past) for row in rows]),
         "declared_s": floats([row["time_limit_s"] for row in rows]),
         "gpus": ints([row["gpus"] for row in rows]),
+        "nodes": ints([row["nodes"] for row in rows]),
         "tier": ints([row["tier"] for row in rows]),
         "checkpoint_s": floats([past.checkpoint_s(row["pk"]) for row in rows]),
         "promised_s": floats(

@@ -183,7 +183,7 @@ def _fits(jobs: Workload, setting: Setting) -> Ints:
             of_job = setting.teams.most(row)[jobs.teams()]
             is_capped = (jobs.pools() == row) & (of_job != NONE)
             most = np.where(is_capped, np.minimum(of_job, most), most)
-    return ints(np.flatnonzero(jobs.gpus <= most))
+    return ints(np.flatnonzero((jobs.gpus <= most) & jobs.fit(ints(pools.nodes))))
 
 
 def _run(

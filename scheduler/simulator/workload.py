@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.engine.snapshot import Floats, Ints, Waiting, floats, ints
+from scheduler.engine.snapshot import Flags, Floats, Ints, Waiting, flags, floats, ints
 from scheduler.simulator.pools import ByPool, by_pool
 from scheduler.states import Tier
 
@@ -23,7 +23,8 @@ LARGEST_RESTART_COST_S = 60.0
 class Workload:
     """Jobs by time of submit. `declared_s` is what is said about `run_s` beforehand.
 
-    A job of up to `gpus_per_node` GPUs sits on one node; a larger one takes whole nodes and a part.
+    A job of up to `gpus_per_node` GPUs sits on one node; a larger one takes whole nodes and a part,
+    unless `nodes` says on how many nodes it has equal shares (0: nothing is said).
     None where it does not matter: `tier`, all are normal, as in traces; `team`: whose job, from 0;
     `pool`: where it runs, from 0. `checkpoint_s`: how long after each start, and then again, it
     takes a checkpoint, infinite for never; None: a stop loses no work and a failure all of it.
@@ -40,6 +41,7 @@ class Workload:
     pool: Ints | None = None
     checkpoint_s: Floats | None = None
     promised_s: Floats | None = None
+    nodes: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.gpus)
@@ -67,10 +69,35 @@ class Workload:
         }
         return replace(self, **taken)
 
+    def shapes(self) -> tuple[Ints, Ints, Ints]:
+        """By job: on how many nodes it has whole shares, of how many GPUs, and the part on one node
+        more.
+        """
+        per_node = self.per_node()
+        is_wide = self.gpus > per_node
+        shares = ints(np.where(is_wide, self.gpus // per_node, 1))
+        each = ints(np.where(is_wide, per_node, self.gpus))
+        part = ints(np.where(is_wide, self.gpus % per_node, 0))
+        if self.nodes is None:
+            return shares, each, part
+        is_said = self.nodes > 0
+        shares = ints(np.where(is_said, self.nodes, shares))
+        return (
+            shares,
+            ints(np.where(is_said, self.gpus // shares, each)),
+            ints(np.where(is_said, 0, part)),
+        )
+
+    def fit(self, nodes: Ints) -> Flags:
+        """By job, whether its pool, of so many nodes by pool, could hold it if it were empty."""
+        shares, each, part = self.shapes()
+        needed = shares + (part > 0)
+        return flags((needed <= nodes[self.pools()]) & (each <= self.per_node()))
+
     def columns(self) -> Waiting:
         """Every job as a waiting one; job ids count from 1 in the order of submit."""
-        size, per_node = len(self), self.per_node()
-        is_wide = self.gpus > per_node
+        size = len(self)
+        shares, each, part = self.shapes()
         zeros = ints(np.zeros(size))
         return Waiting.of(
             id=ints(np.arange(1, size + 1)),
@@ -78,12 +105,12 @@ class Workload:
             queue=zeros,
             tier=ints(np.full(size, int(Tier.NORMAL))) if self.tier is None else self.tier,
             queued_at_s=self.submit_s,
-            nodes=ints(np.where(is_wide, self.gpus // per_node, 1)),
-            gpus_per_node=ints(np.where(is_wide, per_node, self.gpus)),
+            nodes=shares,
+            gpus_per_node=each,
             cpus=zeros,
             memory_mib=zeros,
             time_limit_s=ints(np.full(size, NO_LIMIT_S)),
-            part_gpus=ints(np.where(is_wide, self.gpus % per_node, 0)),
+            part_gpus=part,
             remaining_s=self.declared_s,
         )
 

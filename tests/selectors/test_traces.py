@@ -79,7 +79,8 @@ def test_attempts_and_checkpoints_say_what_a_job_had_to_run(root, alice, project
     for name in ("m1", "m2"):
         add_node(other, name, 4)
     job = submit(alice, project, gpus_per_node=1, time_limit="1h", now=at(0))
-    wide = submit(alice, project, gpus_per_node=4, time_limit="1h", now=at(5), pool="large")
+    asks = {"nodes": 2, "gpus_per_node": 2, "time_limit": "1h", "pool": "large"}
+    wide = submit(alice, project, now=at(5), **asks)
     for number, (one, begin, end, reason, facts) in enumerate(
         [
             (job, 10, 610, "preempted", {"lost_s": 100}),
@@ -103,5 +104,8 @@ def test_attempts_and_checkpoints_say_what_a_job_had_to_run(root, alice, project
     assert (work.run_s.tolist(), work.pool.tolist()) == ([800, 70], [0, 1])
     assert work.checkpoint_s.tolist() == [150, np.inf]
     assert work.tier.tolist() == [20, 10]
+    assert (work.gpus.tolist(), work.nodes.tolist(), window.parts) == ([1, 4], [1, 2], 0)
+    Job.objects.filter(pk=job.pk).update(gpu_milli=250)
+    assert window_of([cluster.pool, other.pool], at(0), at(5000)).parts == 1
     assert (past.waited_s.tolist(), past.stops.tolist()) == ([400, 15], [1, 0])
     assert [one.name for one in pools_with_gpus()] == ["default", "large"]

@@ -223,6 +223,8 @@ def _base_of(pool: Pool | None, hours: int, until: datetime) -> _Base:
         notes.append(f"Only the newest {MOST_JOBS} jobs of that time were replayed.")
     if window.skipped:
         notes.append(f"{window.skipped} jobs without GPUs, or larger than their pool, are out.")
+    if window.parts:
+        notes.append(f"{window.parts} jobs on a part of a GPU are taken to hold a whole one.")
     if any(len(names) > 1 for names in models.values()):
         notes.append("The simulator takes all GPUs of a pool for equal.")
     policy = replayable_policy(pools)

@@ -1,7 +1,8 @@
 """Job traces in: files of past jobs, as columns.
 
 A trace is a CSV file, plain or `.gz`, with a header. Columns: `submit` and `duration` in seconds,
-`gpus`, and optionally `vc`, the pool it belongs to; `team`; `tier` in words; and in seconds
+`gpus`, and optionally `nodes`, on how many it has equal shares of these; `vc`, the pool it belongs
+to; `team`; `tier` in words; and in seconds
 `declared`, what its owner said it takes, `checkpoint`, how often it takes one, `promised`, how long
 it may run after each start before it is stopped for another. Empty: nothing is known. Others are
 ignored, so what `writing.py` adds of a run does not hinder.
@@ -55,6 +56,7 @@ class Trace:
     stated_s: Floats | None = None
     checkpoint_s: Floats | None = None
     promised_s: Floats | None = None
+    nodes: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -93,14 +95,15 @@ def parse_trace(lines: Iterable[str]) -> Trace:
     if missing:
         raise TraceInvalid(
             f"the trace has no column {', '.join(missing)}; its first line must name "
-            f"{', '.join(NEEDED)} and may name vc, team, tier, {', '.join(UNKNOWN)}"
+            f"{', '.join(NEEDED)} and may name nodes, vc, team, tier, {', '.join(UNKNOWN)}"
         )
-    jobs, teams, tiers = [], [], []
+    jobs, teams, tiers, nodes = [], [], [], []
     seconds: dict[str, list[float]] = {name: [] for name in UNKNOWN if name in names}
     for row in reader:
         jobs.append(_job(row, reader.line_num))
         teams.append(row.get("team") or ALL)
         tiers.append(_tier(row, reader.line_num))
+        nodes.append(_nodes(row, jobs[-1][2], reader.line_num) if "nodes" in names else 0)
         for name, column in seconds.items():
             column.append(_seconds(row, name, reader.line_num))
     if not jobs:
@@ -117,6 +120,7 @@ def parse_trace(lines: Iterable[str]) -> Trace:
         stated_s=known.get("declared"),
         checkpoint_s=known.get("checkpoint"),
         promised_s=known.get("promised"),
+        nodes=ints(nodes) if "nodes" in names else None,
     )
 
 
@@ -127,6 +131,19 @@ def _job(row: Mapping[str, str], line: int) -> tuple[int, int, int, str]:
     if duration < 0:
         raise TraceInvalid(f"line {line}: duration is {duration}; it must be 0 or more seconds")
     return submit, max(1, duration), gpus, row.get("vc") or ALL
+
+
+def _nodes(row: Mapping[str, str], gpus: int, line: int) -> int:
+    """On how many nodes a job of so many GPUs runs; 0 where nothing is said."""
+    if not (row["nodes"] or "").strip():
+        return 0
+    nodes = _number(row, "nodes", line)
+    if nodes < 1 or nodes != int(nodes) or gpus % int(nodes):
+        raise TraceInvalid(
+            f"line {line}: nodes is {row['nodes']}; write a whole number by which the {gpus} GPUs "
+            "can be divided, or leave it empty"
+        )
+    return int(nodes)
 
 
 def _tier(row: Mapping[str, str], line: int) -> int:

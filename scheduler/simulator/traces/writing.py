@@ -64,6 +64,7 @@ def trace_of(workload: Workload, pools: Sequence[str], teams: Sequence[str]) -> 
         stated_s=workload.declared_s,
         checkpoint_s=_or(workload.checkpoint_s, unknown["checkpoint"]),
         promised_s=_or(workload.promised_s, unknown["promised"]),
+        nodes=workload.nodes,
     )
 
 
@@ -95,6 +96,8 @@ def _columns(trace: Trace, results: Results | None) -> Iterator[tuple[str, Seque
     yield "submit", trace.submit_s.tolist()
     yield "duration", trace.duration_s.tolist()
     yield "gpus", trace.gpus.tolist()
+    if trace.nodes is not None:
+        yield "nodes", [nodes or "" for nodes in trace.nodes.tolist()]
     if set(trace.pool) != {ALL}:
         yield "vc", trace.pool
     if trace.team is not None:
