@@ -16,7 +16,7 @@ from scheduler.engine.gang import can_start, choose_nodes, start_gang
 from scheduler.engine.keeping.promises import with_promises
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.plan import Plan
-from scheduler.engine.policy import Order, Policy
+from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import NONE, Held, Snapshot, classes_of, floats, ints
 from scheduler.states import NodeState, Tier, WaitReason, wait_sentence
 from tests.builders import DrawnJob, draw, job
@@ -96,7 +96,7 @@ def test_with_several_heads_and_any_promises_every_job_gets_one_verdict(
     plan = plan_cycle(remembered, policy)
     answered = [start.job for start in plan.starts] + [wait.job for wait in plan.iter_waits()]
     assert sorted(answered) == sorted(snapshot.waiting.id.tolist())
-    again = with_promises(_with_starts(snapshot, plan), plan.reservations)
+    again = with_promises(with_starts(snapshot, plan), plan.reservations)
     assert plan_cycle(again, policy).starts == ()
 
 
@@ -158,36 +158,9 @@ def test_classes_decide_the_same_as_one_job_after_the_other(snapshot: Snapshot) 
 
 
 @given(snapshots())
-def test_who_waits_on_one_node_fits_on_none_by_hand(snapshot: Snapshot) -> None:
-    """Counted anew for each job and node, with nothing of the engine's; for jobs that are not in
-    a paused queue and for which nobody keeps room."""
-    plan = plan_cycle(snapshot, PATIENT)
-    later, waiting = _with_starts(snapshot, plan), snapshot.waiting
-    nodes, devices = later.nodes, later.devices
-    for number in plan.waits.job.tolist():
-        row = int(np.flatnonzero(waiting.id == number)[0])
-        gpus, model = int(waiting.gpus_per_node[row]), int(waiting.model[row])
-        is_lone = waiting.nodes[row] == 1 and not waiting.part_gpus[row]
-        if not is_lone or snapshot.queue_is_paused[waiting.queue[row]]:
-            continue
-        for node in range(len(nodes.id)):
-            here = (devices.node == node) & (devices.holder == NONE) & devices.is_healthy
-            if model != NONE:
-                here &= devices.model == model
-            has_room = (
-                nodes.pool[node] == waiting.pool[row]
-                and nodes.takes_work[node]
-                and nodes.cpus_free[node] >= waiting.cpus[row]
-                and nodes.memory_free_mib[node] >= waiting.memory_mib[row]
-            )
-            is_avoided = node == waiting.avoid_node[row]
-            assert not (has_room and int(here.sum()) >= gpus) or is_avoided
-
-
-@given(snapshots())
 def test_nobody_waits_for_room_that_nobody_reserved(snapshot: Snapshot) -> None:
     plan = plan_cycle(snapshot)
-    after = _with_starts(snapshot, plan)
+    after = with_starts(snapshot, plan)
     again = plan_cycle(after, PATIENT)
     reserved = {r.job for r in plan.reservations}
     if not reserved:
@@ -197,7 +170,7 @@ def test_nobody_waits_for_room_that_nobody_reserved(snapshot: Snapshot) -> None:
             assert wait.job not in {start.job for start in again.starts}
 
 
-def _with_starts(snapshot: Snapshot, plan: Plan) -> Snapshot:
+def with_starts(snapshot: Snapshot, plan: Plan) -> Snapshot:
     """The snapshot of the next cycle, a moment later."""
     nodes, devices, held, waiting = (
         snapshot.nodes,
@@ -240,49 +213,8 @@ def _with_starts(snapshot: Snapshot, plan: Plan) -> Snapshot:
 
 @given(snapshots())
 def test_a_plan_leaves_nothing_to_do_for_the_next_cycle(snapshot: Snapshot) -> None:
-    after = _with_starts(snapshot, plan_cycle(snapshot))
+    after = with_starts(snapshot, plan_cycle(snapshot))
     assert plan_cycle(after).starts == ()
-
-
-@given(snapshots(), st.sampled_from(Order))
-def test_older_is_never_behind_younger_with_equal_inputs(snapshot: Snapshot, order: Order) -> None:
-    """Under every order: it starts first, and waits with fewer before it."""
-    waiting, classes = snapshot.waiting, classes_of(snapshot.waiting)
-    plan = plan_cycle(snapshot, Policy(order=order))
-    ahead = {wait.job: int(str(wait.facts["ahead"])) for wait in plan.iter_waits()}
-    rows = [int(np.flatnonzero(waiting.id == number)[0]) for number in ahead]
-    for older in rows:
-        for younger in rows:
-            if (
-                classes.of_job[older] == classes.of_job[younger]
-                and waiting.tier[older] == waiting.tier[younger]
-                and waiting.time_limit_s[older] == waiting.time_limit_s[younger]
-                and waiting.queued_at_s[older] < waiting.queued_at_s[younger]
-            ):
-                assert ahead[int(waiting.id[older])] <= ahead[int(waiting.id[younger])]
-    started = np.isin(waiting.id, [start.job for start in plan.starts])
-    for older in np.flatnonzero(~started).tolist():
-        for younger in np.flatnonzero(started).tolist():
-            equal = (
-                classes.of_job[older] == classes.of_job[younger]
-                and waiting.tier[older] >= waiting.tier[younger]
-                and waiting.time_limit_s[older] <= waiting.time_limit_s[younger]
-            )
-            assert not equal or waiting.queued_at_s[older] >= waiting.queued_at_s[younger]
-
-
-@given(snapshots(), st.integers(0, 100))
-def test_the_first_job_still_starts_when_one_more_device_is_free(
-    snapshot: Snapshot, pick: int
-) -> None:
-    if not len(snapshot.waiting):
-        return
-    first = snapshot.only(order_waiting(snapshot)[:1])
-    held = np.flatnonzero(first.devices.holder != NONE)
-    if plan_cycle(first).starts and len(held):
-        holder = first.devices.holder.copy()
-        holder[held[pick % len(held)]] = NONE
-        assert plan_cycle(replace(first, devices=replace(first.devices, holder=holder))).starts
 
 
 @given(snapshots())
