@@ -16,7 +16,7 @@ import numpy as np
 
 from scheduler.engine.plan import Plan
 from scheduler.engine.snapshot import NONE, Accounts, Ints, Limits, Snapshot, floats, ints
-from tests.engine.test_properties import _with_starts
+from tests.engine.test_properties import with_starts
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def shared_by(
 
 def after(snapshot: Snapshot, plan: Plan) -> Snapshot:
     """The cluster with the plan's starts carried out, and whose they are."""
-    then = _with_starts(snapshot, plan)
+    then = with_starts(snapshot, plan)
     waiting = snapshot.waiting
     account = dict(zip(waiting.id.tolist(), waiting.account.tolist(), strict=True))
     sharer = dict(zip(waiting.id.tolist(), waiting.sharer.tolist(), strict=True))

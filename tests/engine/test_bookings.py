@@ -24,7 +24,7 @@ from tests.builders import NOW_S, draw, job, picture
 from tests.engine.booking import BOOKINGS, booked, places, roomy
 from tests.engine.stopping import live
 from tests.engine.test_maintenance import closed
-from tests.engine.test_properties import _with_starts, snapshots
+from tests.engine.test_properties import snapshots, with_starts
 
 STRICT = Policy(backfill_slack_s=0)
 
@@ -191,7 +191,7 @@ def test_what_is_booked_is_free_when_it_begins_if_nothing_ran_before(
         assert places(plan) == expected
         where = [(number.index(own), node) for own, nodes in expected.items() for node in nodes]
         remembered = BookedNodes(ints([own for own, _ in where]), ints([node for _, node in where]))
-        snapshot = replace(_with_starts(snapshot, plan), booked_nodes=remembered)
+        snapshot = replace(with_starts(snapshot, plan), booked_nodes=remembered)
     held, devices = snapshot.held, snapshot.devices
     for own, _, gpus, begin, _ in bookings:
         for node in expected.get(own, ()):

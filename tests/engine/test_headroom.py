@@ -18,7 +18,7 @@ from scheduler.states import Tier, WaitReason, wait_sentence
 from tests.builders import NOW_S, draw, job, picture
 from tests.engine.booking import roomy
 from tests.engine.stopping import live, stops
-from tests.engine.test_properties import _with_starts
+from tests.engine.test_properties import with_starts
 
 
 def kept(
@@ -101,7 +101,7 @@ def test_what_production_can_have_never_falls_below_it_by_a_start(
     before = kept(snapshot, gpus, users=users)
     plan = plan_cycle(before, Policy(heads=heads))
     assert all(wait.reason is not WaitReason.EVALUATING for wait in plan.iter_waits())
-    after = _with_starts(before, plan)
+    after = with_starts(before, plan)
     after = kept(after, gpus, users=users)
     assert _available(after) >= min(gpus, _available(before))
     again = plan_cycle(after, Policy(heads=heads))
