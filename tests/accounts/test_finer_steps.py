@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
+from importlib import import_module
 
 import pytest
-from django.contrib.contenttypes.models import ContentType
-from django.core.management.sql import emit_post_migrate_signal
+from django.apps import apps
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 
 from accounts.services import create_project, create_team
 from scheduler.models import (
@@ -28,12 +28,12 @@ from scheduler.money import from_steps, steps_of
 from scheduler.selectors.books import focus
 from scheduler.services import books
 from scheduler.services.books.sealing import check_seals
-from tests import factories, scenes
-from tests.accounts.test_whole import another_database
+from tests import scenes
 from tests.scenes import NOON, at
 from tests.services.test_books import close
 
-BEFORE, AFTER = "0072_decisions_name_their_rule", "0074_prices_of_six_decimals"
+FINER = import_module("scheduler.migrations.0073_money_in_finer_steps")
+SIX = import_module("scheduler.migrations.0074_prices_of_six_decimals")
 EUR, HOUR_S = 36_000_000, 3600
 TRIGGERS = {
     "sqlite": "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger'",
@@ -41,13 +41,24 @@ TRIGGERS = {
 }
 
 
-def migrate_to(step: str) -> None:
-    """All apps to their newest, the scheduler to this step."""
-    executor = MigrationExecutor(connection)
-    others = [node for node in executor.loader.graph.leaf_nodes() if node[0] != "scheduler"]
-    executor.migrate([*others, ("scheduler", step)])
-    ContentType.objects.clear_cache()
-    emit_post_migrate_signal(verbosity=0, interactive=False, db="default")
+def count_finer() -> None:
+    """The step of data, on whatever columns its tables have by now."""
+    with connection.schema_editor() as editor:
+        FINER.count_finer(apps, editor)
+
+
+def widen() -> None:
+    """The step of the column, from what it was."""
+    (change,) = SIX.Migration.operations
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            words = "ALTER COLUMN unit_price TYPE numeric(12, 4)"
+            cursor.execute(f"ALTER TABLE scheduler_usageentry {words}")
+    before = MigrationLoader(connection).project_state(SIX.Migration.dependencies)
+    after = before.clone()
+    change.state_forwards("scheduler", after)
+    with connection.schema_editor() as editor:
+        change.database_forwards("scheduler", editor, before, after)
 
 
 def triggers() -> set[tuple[str, str]]:
@@ -127,30 +138,27 @@ AS_KEPT = [20, 2, 3, 4, 5, 1, 1, 1, 6, 7, 8, -1, 9]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_amounts_hashes_seals_and_triggers_are_what_they_were(tmp_path):
-    with another_database(tmp_path):
-        migrate_to(BEFORE)
-        root = factories.person("root", is_superuser=True)
-        project = close_a_month(root)
-        account = Account.objects.create(key=f"project:{project.pk}", project=project, depth=2)
-        hours, money = keep(account, gpu_seconds=20 * HOUR_S), keep(account, money=20 * EUR)
-        before, held = book_of(root), triggers()
-        big = Budget.objects.create(
-            account=account, money=10**9 * EUR + 1, currency="EUR",
-            valid_from=NOON + timedelta(days=9), valid_until=NOON + timedelta(days=10),
-        )  # fmt: skip
-        with pytest.raises(RuntimeError, match=f"budgets {big.pk} have more"):
-            migrate_to(AFTER)
-        assert figures(money) == [EUR * one for one in AS_KEPT]
-        big.delete()
-        migrate_to(AFTER)
-        assert figures(hours) == [HOUR_S * one for one in AS_KEPT]
-        assert figures(money) == [steps_of(Decimal(one)) for one in AS_KEPT]
-        assert from_steps(money.usual) == 15
-        assert (triggers(), book_of(root)) == (held, before)
-        assert len(held) > 5
-        assert books.verify_ledger().breaks == ()
-        assert check_seals(LedgerEntry.objects.earliest("number").period) == []
-        UsageEntry.objects.filter(kind="accrual").update(unit_price=Decimal("1.234567"))
-        assert {one.unit_price for one in UsageEntry.objects.all()} == {Decimal("1.234567")}
-    ContentType.objects.clear_cache()
+def test_amounts_hashes_seals_and_triggers_are_what_they_were(root):
+    project = close_a_month(root)
+    account = Account.objects.create(key=f"project:{project.pk}", project=project, depth=2)
+    hours, money = keep(account, gpu_seconds=20 * HOUR_S), keep(account, money=20 * EUR)
+    before, held = book_of(root), triggers()
+    big = Budget.objects.create(
+        account=account, money=10**9 * EUR + 1, currency="EUR",
+        valid_from=NOON + timedelta(days=9), valid_until=NOON + timedelta(days=10),
+    )  # fmt: skip
+    with pytest.raises(RuntimeError, match=f"budgets {big.pk} have more"):
+        count_finer()
+    assert figures(money) == [EUR * one for one in AS_KEPT]
+    big.delete()
+    count_finer()
+    widen()
+    assert figures(hours) == [HOUR_S * one for one in AS_KEPT]
+    assert figures(money) == [steps_of(Decimal(one)) for one in AS_KEPT]
+    assert from_steps(money.usual) == 15
+    assert (triggers(), book_of(root)) == (held, before)
+    assert len(held) > 5
+    assert books.verify_ledger().breaks == ()
+    assert check_seals(LedgerEntry.objects.earliest("number").period) == []
+    UsageEntry.objects.filter(kind="accrual").update(unit_price=Decimal("1.234567"))
+    assert {one.unit_price for one in UsageEntry.objects.all()} == {Decimal("1.234567")}
