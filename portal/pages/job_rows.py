@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from accounts.models import User
-from scheduler.models import Job, JobSet
+from scheduler.models import Job
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
 from scheduler.selectors.queues import place_in_line
-from scheduler.selectors.sets import SetView, set_views
+from scheduler.selectors.sets import SetInFull, SetView, set_view, set_views
 from scheduler.selectors.tables.so_far import SoFar, so_far
 from scheduler.states import FINAL_JOB_STATES, JobState, Tier
 
@@ -69,11 +69,11 @@ def rows_and_sets(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[J
 
 
 def rows_of_set(
-    viewer: User, job_set: JobSet, jobs: list[Job], *, now: datetime
+    viewer: User, found: SetInFull, jobs: list[Job], *, now: datetime
 ) -> tuple[list[JobRow], SetView]:
-    """These of its tasks as `job_rows`, and the sums of the whole set; three statements."""
-    told = so_far(viewer, jobs, sets={job_set}, now=now)
-    view = set_views(viewer, [job_set], now=now, costs=told.sets)[job_set.pk]
+    """These of its tasks as `job_rows`, and the sums of the whole set; two statements."""
+    told = so_far(viewer, jobs, sets={found.job_set}, now=now)
+    view = set_view(found.job_set, found.told, told.sets.get(found.job_set.pk), now=now)
     return _rows(jobs, told, now), view
 
 

@@ -6,16 +6,49 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
-from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, QuerySet
+from django.db.models import (
+    Avg,
+    Count,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    OuterRef,
+    QuerySet,
+    Subquery,
+)
 
 from accounts.errors import NotFound
 from accounts.models import User
+from accounts.models.rows import as_rows, rows_in
 from accounts.permissions import can, projects_visible_to
 from scheduler.models import Job, JobSet
 from scheduler.selectors.jobs import MAX_PK, visible_jobs
 from scheduler.selectors.tables.so_far import costs_of_sets
 from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, JobState
+
+_NO_SET = "There is no such set of jobs for you."
+# How long a task ran that has ended.
+_TOOK = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the tasks of a set are at: how many by state, and how long those that succeeded took on
+    average, None while none has."""
+
+    counts: Mapping[str, int]
+    mean: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetInFull:
+    """A set with what its page says beside its tasks; `reruns`: numbers of sets, oldest first."""
+
+    job_set: JobSet
+    told: Told
+    reruns: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +88,30 @@ def get_visible_set(viewer: User, pk: int) -> JobSet:
     """Raises NotFound for a missing and for a foreign set alike."""
     found = visible_sets(viewer).filter(pk=pk).first() if 0 < pk <= MAX_PK else None
     if found is None:
-        raise NotFound("There is no such set of jobs for you.")
+        raise NotFound(_NO_SET)
     return found
+
+
+def get_set_in_full(viewer: User, pk: int) -> SetInFull:
+    """As `get_visible_set`, with what `set_views` counts and the sets that run it again, in the
+    same statement."""
+    tasks = Job.objects.filter(job_set=OuterRef("pk")).order_by()
+    by_state = tasks.values_list("state").annotate(count_=Count("pk"))
+    succeeded = tasks.filter(state=JobState.SUCCEEDED).values("job_set")
+    again = JobSet.objects.filter(rerun_of=OuterRef("pk")).order_by()
+    rows = visible_sets(viewer).annotate(
+        counts_=as_rows(by_state, "state", "count_"),
+        mean_=Subquery(succeeded.annotate(mean=Avg(_TOOK)).values("mean")),
+        reruns_=as_rows(again, "id"),
+    )
+    found: Any = rows.filter(pk=pk).first() if 0 < pk <= MAX_PK else None
+    if found is None:
+        raise NotFound(_NO_SET)
+    counts = dict.fromkeys(JobState, 0) | {
+        JobState(state): count for state, count in rows_in(found.counts_)
+    }
+    reruns = sorted(number for (number,) in rows_in(found.reruns_))
+    return SetInFull(found, Told(counts, found.mean_), tuple(reruns))
 
 
 def tasks_of(viewer: User, job_set: JobSet) -> QuerySet[Job]:
@@ -95,24 +150,21 @@ def set_views(
     tasks = Job.objects.filter(job_set__in=sets).order_by()
     counts: dict[int, dict[str, int]] = {s.pk: dict.fromkeys(JobState, 0) for s in sets}
     means: dict[int, timedelta] = {}
-    took = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
-    told = tasks.values_list("job_set", "state").annotate(count=Count("pk"), mean=Avg(took))
+    told = tasks.values_list("job_set", "state").annotate(count=Count("pk"), mean=Avg(_TOOK))
     for number, state, count, mean in told:
         counts[number][state] = count
         if state == JobState.SUCCEEDED and mean is not None:
             means[number] = mean
-    return {s.pk: _view(s, counts[s.pk], means.get(s.pk), costs.get(s.pk), now) for s in sets}
+    return {
+        s.pk: set_view(s, Told(counts[s.pk], means.get(s.pk)), costs.get(s.pk), now=now)
+        for s in sets
+    }
 
 
-def _view(
-    job_set: JobSet,
-    counts: Mapping[str, int],
-    mean: timedelta | None,
-    cost: Decimal | None,
-    now: datetime,
-) -> SetView:
-    done_at, why = _estimate(counts, mean, now)
-    return SetView(job_set, state_of(counts), counts, done_at, why, cost)
+def set_view(job_set: JobSet, told: Told, cost: Decimal | None, *, now: datetime) -> SetView:
+    """What is told of one set, and when it is done."""
+    done_at, why = _estimate(told.counts, told.mean, now)
+    return SetView(job_set, state_of(told.counts), told.counts, done_at, why, cost)
 
 
 def state_of(counts: Mapping[str, int]) -> str:

@@ -28,7 +28,6 @@ STILL_OVER: dict[str, int] = {
     "jobs:log_ranks": 6,
     "jobs:change": 31,
     "nodes:detail": 10,
-    "sets:detail": 8,
     "bookings:list": 11,
 }
 

@@ -9,7 +9,14 @@ import pytest
 from scheduler.loop.reaping import reap
 from scheduler.models import Job, JobSet
 from scheduler.selectors.jobs import one_of_each_set, visible_jobs
-from scheduler.selectors.sets import get_visible_set, set_actions, set_views, tasks_of
+from scheduler.selectors.sets import (
+    get_set_in_full,
+    get_visible_set,
+    set_actions,
+    set_view,
+    set_views,
+    tasks_of,
+)
 from scheduler.services.errors import Conflict, Forbidden, NotFound
 from scheduler.services.jobs import hold_job, release_job, submit_job
 from scheduler.services.sets import cancel_set, rerun_failed
@@ -175,12 +182,32 @@ def test_the_sums_of_a_set(cluster, alice, project, django_assert_num_queries):
             set_views(alice, sets, now=at(3600))
 
 
+def test_a_set_in_full_says_what_its_parts_say(
+    cluster, alice, project, django_assert_num_queries
+):
+    job_set = array(alice, project, "0-4")
+    for index, exit_code in ((0, 0), (1, 0), (2, 1), (3, 1)):
+        run(cluster, job_set.tasks.get(array_index=index), exit_code=exit_code, seconds=90)
+        if exit_code:
+            rerun_failed(actor=alice, job_set=job_set)
+        with django_assert_num_queries(1):
+            found = get_set_in_full(alice, job_set.pk)
+        apart = set_views(alice, [job_set], now=at(100))[job_set.pk]
+        assert found.job_set == get_visible_set(alice, job_set.pk)
+        assert set_view(found.job_set, found.told, apart.cost, now=at(100)) == apart
+        again = job_set.reruns.order_by("pk").values_list("pk", flat=True)
+        assert found.reruns == tuple(again)
+    assert found.told.mean
+    assert found.reruns
+
+
 def test_foreign_sets_look_missing(cluster, alice, carol, project):
     job_set = array(alice, project, "0-1")
-    with pytest.raises(NotFound):
-        get_visible_set(carol, job_set.pk)
-    with pytest.raises(NotFound):
-        get_visible_set(alice, 2**70)
+    for find in (get_visible_set, get_set_in_full):
+        with pytest.raises(NotFound):
+            find(carol, job_set.pk)
+        with pytest.raises(NotFound):
+            find(alice, 2**70)
 
 
 def test_a_list_shows_one_of_each_set(cluster, alice, project):

@@ -10,7 +10,7 @@ from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.job_rows import rows_of_set
 from portal.pages.listing.columns import USUAL, Chosen
-from scheduler.selectors.sets import get_visible_set, set_actions, tasks_of
+from scheduler.selectors.sets import get_set_in_full, get_visible_set, set_actions, tasks_of
 from scheduler.services.sets import cancel_set, rerun_failed
 
 PAGE_SIZE = 50
@@ -21,11 +21,12 @@ _LAST = 10**9
 def set_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     """The sums of the array and its tasks by index, so many at a time; `?from=` is an index."""
     viewer, now = viewer_of(request), timezone.now()
-    job_set = get_visible_set(viewer, pk)
+    found = get_set_in_full(viewer, pk)
+    job_set = found.job_set
     asked = request.GET.get("from", "")
     first = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else 0
     tasks = list(tasks_of(viewer, job_set).filter(array_index__gte=first)[: PAGE_SIZE + 1])
-    rows, view = rows_of_set(viewer, job_set, tasks[:PAGE_SIZE], now=now)
+    rows, view = rows_of_set(viewer, found, tasks[:PAGE_SIZE], now=now)
     context = {
         "view": view,
         "job_set": job_set,
@@ -35,7 +36,7 @@ def set_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
         "rows": rows,
         "next_from": tasks[PAGE_SIZE].array_index if len(tasks) > PAGE_SIZE else None,
         "is_first": not first,
-        "reruns": job_set.reruns.order_by("pk"),
+        "reruns": found.reruns,
         "unknown": unknown_parameters(request.GET, ("from", "part")),
         "now": now,
     }
