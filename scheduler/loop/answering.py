@@ -13,7 +13,7 @@ from scheduler.engine.cycle import decide
 from scheduler.engine.explaining.standing import Standing, line_now, standing_now
 from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import Snapshot
-from scheduler.loop.loading import load_snapshot
+from scheduler.loop.loading import lent_rows, load_snapshot
 from scheduler.loop.memories import Memories
 from scheduler.models import Job, Pool, Queue
 from scheduler.selectors.jobs import visible_jobs
@@ -72,7 +72,8 @@ class JobAnswer:
 def picture(now: datetime) -> tuple[Snapshot, Policy]:
     """What a cycle would decide on now, and by which policy."""
     policy = policy_in_force()
-    loaded = load_snapshot(now, half_life_s=policy.memory_s)
+    with lent_rows() as kept:
+        loaded = load_snapshot(now, half_life_s=policy.memory_s, kept=kept)
     return Memories().add_to(loaded.snapshot, policy, now=now), policy
 
 

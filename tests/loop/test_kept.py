@@ -9,7 +9,7 @@ import pytest
 from accounts.services import set_rate
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.recording.coding import encode
-from scheduler.loop.loading import Kept, load_snapshot
+from scheduler.loop.loading import Kept, lent_rows, load_snapshot
 from scheduler.loop.loading.columns import seconds_of
 from scheduler.models import Allocation, Attempt, Device, Job, Node
 from scheduler.models.cluster import slot_model
@@ -136,6 +136,32 @@ def test_a_load_that_keeps_rows_equals_one_that_reads_all_anew(cluster, root, al
         assert content(now, kept) == content(now, None), walk.changes[turn % len(walk.changes)]
         made.add(id(kept.devices._made))
     assert 1 < len(made) < STEPS, "it is made anew for some of the changes, and only for those"
+
+
+def test_what_is_lent_is_of_one_load_at_a_time_and_changes_nothing(
+    cluster, root, alice, project, other_project, carol
+):
+    walk, of_pages = Walk(cluster, root, alice, project, seed=5), set()
+    for turn in range(STEPS):
+        walk.step(walk.changes[turn % len(walk.changes)])
+        now = at(walk.now)
+        with lent_rows() as one, lent_rows() as other:
+            assert one is not other
+            # As the composer asks: with a job that is no row, and is nowhere in the next picture.
+            draft = Job.objects.order_by("-pk").first() or submit(alice, project, now=now)
+            draft.pk = 2**53
+            load_snapshot(now, also=[draft], kept=one)
+            assert content(now, one) == content(now, other) == content(now, None)
+            of_pages |= {id(one), id(other)}
+    assert len(of_pages) == 2, "the same two are lent again"
+
+
+def test_what_a_failed_load_kept_is_not_lent_again():
+    with pytest.raises(ZeroDivisionError), lent_rows() as kept:
+        raise ZeroDivisionError
+    with lent_rows() as one, lent_rows() as other:
+        assert kept is not one
+        assert kept is not other
 
 
 def test_moments_are_read_as_each_database_writes_them():
