@@ -15,7 +15,8 @@ from accounts.errors import NotFound
 from accounts.models import Project, User
 from accounts.permissions import can
 from scheduler.engine.explaining.standing import Standing
-from scheduler.models import Job, MaintenanceWindow, Node, Pool, Queue
+from scheduler.models import Job, MaintenanceWindow, Pool, Queue
+from scheduler.selectors.calendar.bookings import names_of
 from scheduler.states import JobState, WaitReason, wait_sentence
 
 _FIRST, _LAST = -(2**62), 2**62
@@ -172,13 +173,15 @@ class WindowView:
     nodes: tuple[str, ...]
 
 
-def window_views(viewer: User, *, now: datetime) -> list[WindowView]:
-    """Those that are not over or cancelled; everybody who is signed in may see them."""
+def window_views(
+    viewer: User, *, now: datetime, names: Mapping[int, str] | None = None
+) -> list[WindowView]:
+    """Those that are not over or cancelled; everybody who is signed in may see them. Two queries
+    at most, one where the `names` of their nodes are known."""
     windows = list(
         MaintenanceWindow.objects.filter(until_at__gt=now, cancelled_at=None).select_related("pool")
     )
-    named = {pk for window in windows for pk in window.nodes}
-    names = dict(Node.objects.filter(pk__in=named).values_list("pk", "name"))
+    names = names_of((pk for window in windows for pk in window.nodes), names)
     return [
         WindowView(window, tuple(sorted(names[pk] for pk in window.nodes if pk in names)))
         for window in windows

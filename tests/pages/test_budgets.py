@@ -28,7 +28,7 @@ STILL_OVER: dict[str, int] = {
     "jobs:log_ranks": 6,
     "jobs:change": 31,
     "nodes:detail": 10,
-    "bookings:list": 11,
+    "bookings:list": 7,
 }
 
 

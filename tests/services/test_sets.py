@@ -182,9 +182,7 @@ def test_the_sums_of_a_set(cluster, alice, project, django_assert_num_queries):
             set_views(alice, sets, now=at(3600))
 
 
-def test_a_set_in_full_says_what_its_parts_say(
-    cluster, alice, project, django_assert_num_queries
-):
+def test_a_set_in_full_says_what_its_parts_say(cluster, alice, project, django_assert_num_queries):
     job_set = array(alice, project, "0-4")
     for index, exit_code in ((0, 0), (1, 0), (2, 1), (3, 1)):
         run(cluster, job_set.tasks.get(array_index=index), exit_code=exit_code, seconds=90)

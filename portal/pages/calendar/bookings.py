@@ -45,7 +45,8 @@ def booking_list(request: HttpRequest) -> HttpResponseBase:
     """
     viewer, now = viewer_of(request), timezone.now()
     owners = {_path(owner): owner for owner in bookable_owners(viewer)}
-    pools = {pool.name: pool for pool in visible_pools(viewer)}
+    # Who books for nobody is shown no form.
+    pools = {pool.name: pool for pool in visible_pools(viewer)} if owners else {}
     sent = request.POST if request.method == "POST" else None
     if sent is not None and not owners:
         raise Forbidden(
@@ -124,15 +125,17 @@ def _render(
     fit: list[NodeFit] | None = None,
 ) -> HttpResponseBase:
     now, problems = timezone.now(), list[str]()
-    context = week_shown(request, viewer, problems, now=now) | {
+    week = week_shown(request, viewer, problems, now=now)
+    names = week["node_names"]
+    context = week | {
         "problems": problems,
         "form": form,
         "window_form": window_form,
         "fit": fit,
         "may_book": may_book,
         "may_operate": can(viewer, "operate", None),
-        "views": booking_views(viewer, now=now, with_past=True),
-        "windows": window_views(viewer, now=now),
+        "views": booking_views(viewer, now=now, with_past=True, names=names),
+        "windows": window_views(viewer, now=now, names=names),
         "now": now,
     }
     return render(request, "bookings/list.html", context)

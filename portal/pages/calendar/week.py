@@ -41,6 +41,7 @@ def week_shown(
         "week_after": (first + WEEK).isoformat(),
         "week_picture": picture,
         "clashes": week.clashes,
+        "node_names": week.nodes,
     }
 
 

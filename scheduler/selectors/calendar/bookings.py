@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from accounts.errors import NotFound
 from accounts.models import Project, Team, User
@@ -58,44 +61,81 @@ def find_open_booking(viewer: User, named: str, *, now: datetime) -> Booking | N
     return bookings.filter(name=named).order_by("from_at").first()
 
 
-def booking_views(viewer: User, *, now: datetime, with_past: bool = False) -> list[BookingView]:
-    """All that are planned or active, and one's own of the last days; a constant number of queries.
+def booking_views(
+    viewer: User,
+    *,
+    now: datetime,
+    with_past: bool = False,
+    names: Mapping[int, str] | None = None,
+) -> list[BookingView]:
+    """All that are planned or active, and one's own of the last days; two queries at most, one
+    where the `names` of their nodes are known.
 
     Everybody who is signed in sees when how much of a pool is booked.
     """
     is_open = Q(until_at__gt=now, closed_as="")
-    mine = set(visible_bookings(viewer).values_list("pk", flat=True))
-    lately = Q(pk__in=mine, until_at__gt=now - LATELY) if with_past else Q(pk__in=[])
-    found = list(
-        Booking.objects.filter(is_open | lately).select_related(
-            "pool", "project__team", "team", "created_by"
+    own = visible_bookings(viewer).order_by()
+    lately = Q(pk__in=own.values("pk"), until_at__gt=now - LATELY) if with_past else Q(pk__in=[])
+    inside = Job.objects.filter(booked_in=OuterRef("pk")).exclude(state__in=FINAL_JOB_STATES)
+    counted = inside.order_by().values("booked_in").annotate(count_=Count("pk")).values("count_")
+    found: list[Any] = list(
+        Booking.objects.filter(is_open | lately)
+        .select_related("pool", "project__team", "team", "created_by")
+        .annotate(
+            jobs_=Coalesce(Subquery(counted), 0),
+            is_own_=Exists(own.filter(pk=OuterRef("pk"))),
         )
     )
-    return views_of(viewer, found, now=now, mine=mine)
+    return _views(
+        viewer,
+        found,
+        now=now,
+        mine={booking.pk for booking in found if booking.is_own_},
+        jobs={booking.pk: booking.jobs_ for booking in found},
+        known=names,
+    )
 
 
-def views_of(
-    viewer: User, bookings: list[Booking], *, now: datetime, mine: set[int] | None = None
-) -> list[BookingView]:
-    """These as the viewer may see them."""
-    named = {pk for booking in bookings for pk in booking.node_ids}
-    names = dict(Node.objects.filter(pk__in=named).values_list("pk", "name"))
+def views_of(viewer: User, bookings: list[Booking], *, now: datetime) -> list[BookingView]:
+    """These as their owners may see them."""
     jobs: dict[int, int] = {}
     inside = Job.objects.filter(booked_in__in=bookings).exclude(state__in=FINAL_JOB_STATES)
     for booking in inside.values_list("booked_in_id", flat=True):
         jobs[booking] = jobs.get(booking, 0) + 1
+    mine = {booking.pk for booking in bookings}
+    return _views(viewer, bookings, now=now, mine=mine, jobs=jobs)
+
+
+def _views(
+    viewer: User,
+    bookings: Sequence[Booking],
+    *,
+    now: datetime,
+    mine: Collection[int],
+    jobs: Mapping[int, int],
+    known: Mapping[int, str] | None = None,
+) -> list[BookingView]:
+    names = names_of((pk for booking in bookings for pk in booking.node_ids), known)
     operates = can(viewer, "operate", None)
     return [
         BookingView(
             booking=booking,
             state=booking.state_at(now),
             node_names=tuple(sorted(names[pk] for pk in booking.node_ids if pk in names)),
-            is_shown=mine is None or booking.pk in mine,
+            is_shown=booking.pk in mine,
             may_change=operates or may_book(viewer, booking.project or booking.team),
             jobs=jobs.get(booking.pk, 0),
         )
         for booking in bookings
     ]
+
+
+def names_of(nodes: Iterable[int], known: Mapping[int, str] | None = None) -> Mapping[int, str]:
+    """Names of nodes by id, also of retired ones; one query, none where all are `known`."""
+    known, wanted = known or {}, set(nodes)
+    if wanted <= known.keys():
+        return known
+    return dict(Node.objects.filter(pk__in=wanted).values_list("pk", "name"))
 
 
 def may_book(viewer: User, owner: Project | Team | None) -> bool:

@@ -5,7 +5,7 @@ Names follow rights as on the map: of a job that is not for the viewer only the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -50,10 +50,14 @@ class Row:
 
 @dataclass(slots=True)
 class Timeline:
-    """Rows by pool and name; `is_cut`: jobs have more bars than are drawn, the newest are kept."""
+    """Rows by pool and name; `is_cut`: jobs have more bars than are drawn, the newest are kept.
+
+    `nodes`: names of nodes by id, those with a row.
+    """
 
     rows: list[Row]
     is_cut: bool = False
+    nodes: Mapping[int, str] = field(default_factory=dict)
 
 
 def timeline(
@@ -87,7 +91,8 @@ def timeline(
     every.sort(key=lambda row: (row.pool, not row.is_node, row.name))
     for row in every:
         row.bars.sort(key=lambda bar: (bar.start, bar.end))
-    return Timeline(every, len(found) > MOST_BARS)
+    names = {pk: row.name for pk, row in rows.items()}
+    return Timeline(every, len(found) > MOST_BARS, names)
 
 
 def by_team(found: Timeline) -> Timeline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -22,16 +23,21 @@ class Clash:
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """Nodes with bookings or maintenance in it, and the jobs that reach into bookings there."""
+    """Nodes with bookings or maintenance in it, and the jobs that reach into bookings there.
+
+    `nodes`: names by id of all nodes that are not retired.
+    """
 
     rows: tuple[Row, ...]
     clashes: tuple[Clash, ...]
+    nodes: Mapping[int, str]
 
 
 def week_of(viewer: User, *, start: datetime, end: datetime, now: datetime) -> Week:
     """As the timeline, for who may see what; in its statements."""
     rows, clashes = [], []
-    for row in timeline(viewer, start=start, end=end, now=now, with_past=False).rows:
+    drawn = timeline(viewer, start=start, end=end, now=now, with_past=False)
+    for row in drawn.rows:
         planned = [bar for bar in row.bars if bar.kind in _PLANNED]
         if not row.is_node or not planned:
             continue
@@ -46,7 +52,7 @@ def week_of(viewer: User, *, start: datetime, end: datetime, now: datetime) -> W
         shown = sorted({*planned, *late}, key=lambda bar: (bar.start, bar.end))
         rows.append(replace(row, bars=shown))
         clashes += found
-    return Week(tuple(rows), tuple(clashes))
+    return Week(tuple(rows), tuple(clashes), drawn.nodes)
 
 
 def _meets(booking: Bar, other: Bar) -> bool:
