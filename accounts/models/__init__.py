@@ -10,7 +10,7 @@ from accounts.models.grants import (
     TeamUserObjectPermission,
 )
 from accounts.models.projects import Project
-from accounts.models.rates import Rate, RateCard, RateDecision, RateKind
+from accounts.models.rates import Rate, RateCard, RateDecision, RateEnding, RateKind
 from accounts.models.roles import OrganisationRole, RoleGrant
 from accounts.models.teams import Invitation, Membership, Role, Team
 from accounts.models.tokens import ApiToken
@@ -33,6 +33,7 @@ __all__ = [
     "Rate",
     "RateCard",
     "RateDecision",
+    "RateEnding",
     "RateKind",
     "Role",
     "RoleGrant",

@@ -142,3 +142,54 @@ class Rate(models.Model):
 
     def __str__(self) -> str:
         return f"{self.device_model or 'any device'}: {self.price_per_gpu_hour} {self.currency}/h"
+
+
+class RateEnding(models.Model):
+    """A proposal to end one price, or all prices of a team's card; a second person approves it.
+
+    It ends at `ends_at`, or the moment it is approved where that is null. `outcome` says what is
+    paid from then on, as known when it was proposed and then when it was decided on.
+    """
+
+    rate = models.ForeignKey(
+        Rate, on_delete=models.CASCADE, null=True, blank=True, related_name="endings"
+    )
+    card = models.ForeignKey(
+        RateCard, on_delete=models.CASCADE, null=True, blank=True, related_name="endings"
+    )
+    ends_at = models.DateTimeField(null=True, blank=True)
+    outcome = models.TextField(max_length=2000, blank=True)
+    decision = models.CharField(
+        max_length=16, choices=RateDecision.choices, default=RateDecision.PROPOSED
+    )
+    proposed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
+    decided_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(rate__isnull=True, card__isnull=False)
+                | models.Q(rate__isnull=False, card__isnull=True),
+                name="rate_ending_of_one_thing",
+            ),
+            models.UniqueConstraint(
+                fields=["rate"],
+                condition=models.Q(decision="proposed"),
+                name="rate_ending_proposed_once",
+            ),
+            models.UniqueConstraint(
+                fields=["card"],
+                condition=models.Q(decision="proposed"),
+                name="card_ending_proposed_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"the end of {self.rate or self.card}"

@@ -1,6 +1,7 @@
 """The writes of *who, and on whose bill*: verbs, actor first, one transaction each."""
 
 from accounts.services.delegations import delegate, end_delegation
+from accounts.services.ending.proposing import approve_end, decline_end, propose_end
 from accounts.services.invitations import accept_invitation, invite, revoke_invitation
 from accounts.services.memberships import add_member, change_role, leave_team, remove_member
 from accounts.services.people import (
@@ -18,7 +19,6 @@ from accounts.services.previews import (
     preview_as,
 )
 from accounts.services.rate_cards import approve_card, decline_card, draft_card, propose_card
-from accounts.services.rate_ends import end_rate
 from accounts.services.rates import (
     appoint_bookkeeper,
     approve_rate,
@@ -52,6 +52,7 @@ __all__ = [
     "add_member",
     "appoint_bookkeeper",
     "approve_card",
+    "approve_end",
     "approve_rate",
     "archive_project",
     "authenticate_token",
@@ -64,12 +65,12 @@ __all__ = [
     "create_team",
     "create_user",
     "decline_card",
+    "decline_end",
     "decline_rate",
     "delegate",
     "draft_card",
     "end_delegation",
     "end_preview",
-    "end_rate",
     "end_service_account",
     "give_role",
     "invite",
@@ -84,6 +85,7 @@ __all__ = [
     "preview_as",
     "price_reserved_alike",
     "propose_card",
+    "propose_end",
     "propose_rate",
     "remove_member",
     "rename_team",

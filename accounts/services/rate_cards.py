@@ -12,7 +12,7 @@ from accounts.errors import Conflict, Forbidden, Invalid
 from accounts.models import Rate, RateCard, RateDecision, RateKind, Team, User
 from accounts.permissions import can
 from accounts.services.audit import pictured, record
-from accounts.services.rate_ends import check_span
+from accounts.services.rate_ends import check_span, decided_already
 from accounts.services.rates import approved, decline_rate
 
 _LONGEST_NAME = 64
@@ -155,6 +155,8 @@ def _check_whole(card: RateCard) -> None:
 def _locked(card: RateCard, *decisions: RateDecision) -> RateCard:
     locked = RateCard.objects.select_for_update(of=("self",)).get(pk=card.pk)
     if locked.decision not in decisions:
+        if locked.decided_by_id is not None:
+            raise decided_already("card", locked)
         raise Conflict(f"This card is {locked.decision} already.")
     return locked
 

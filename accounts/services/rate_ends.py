@@ -6,30 +6,20 @@ Whatever changes which rate holds locks the card first, so that no two do at onc
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from accounts.errors import Conflict, Forbidden, Invalid
-from accounts.models import Rate, RateCard, RateDecision, User
-from accounts.permissions import can
+from accounts.errors import Conflict, Invalid
+from accounts.models import Rate, RateCard, RateDecision, RateEnding, User
 from accounts.services.audit import pictured, record
 
 # Of "from now on": a form takes its time.
 _PAST = timedelta(minutes=5)
 LIST_NAME = "List prices"
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A rate with its end, and whether nothing on its card prices its GPUs from then on."""
-
-    rate: Rate
-    leaves_gap: bool
 
 
 def check_currency(currency: str) -> None:
@@ -142,39 +132,53 @@ def make_room(actor: User, rate: Rate) -> None:
         rate.valid_until = rate.card.valid_until
 
 
-@transaction.atomic
-def end_rate(
-    *, actor: User, rate: Rate, valid_until: datetime | None = None, now: datetime | None = None
-) -> Ended:
-    """Let a rate hold until `valid_until`, now unless it is given: the only thing about a rate that
-    may change once it has begun. Earlier ones that it went before do not come back.
+def check_moment(until: datetime, now: datetime) -> datetime:
+    """The moment something ends, now at the earliest. Raises Invalid for one that has passed."""
+    if until < now - _PAST:
+        raise Invalid(
+            "This moment has passed. End it now or later; for what has passed, propose a price "
+            "that prices the past anew.",
+            field="valid_until",
+        )
+    return max(until, now)
 
-    Raises Forbidden; Conflict for one that is not in force or ends by then anyway; Invalid for a
-    moment that has passed or before the rate begins.
+
+def to_end(rate: Rate, until: datetime) -> list[Rate]:
+    """The rate, and the earlier ones that it went before and that do not come back.
+
+    Raises Conflict for one that is not in force or ends by then anyway, Invalid for a moment before
+    it begins. Call under the card's lock.
     """
-    if not can(actor, "keep_books", None):
-        raise Forbidden("Only those who keep the books may do this. Ask an administrator.")
-    now = now or timezone.now()
-    until = valid_until or now
-    check_span(None, until)
-    lock_card(rate.card_id)
     rate = Rate.objects.select_related("card__team").get(pk=rate.pk)
     if rate.decision != RateDecision.APPROVED:
         raise Conflict(f"This price is {rate.decision}, so there is nothing to end.")
-    if until < now - _PAST:
-        raise Invalid(
-            "This moment has passed. End the price now or later; for what has passed, propose a "
-            "price that prices the past anew.",
-            field="valid_until",
-        )
-    until = max(until, now)
     if until <= rate.valid_from:
         raise Invalid("It must end after it begins.", field="valid_until")
     if rate.valid_until is not None and rate.valid_until <= until:
         raise Conflict(f"This price ends on {rate.valid_until:%Y-%m-%d %H:%M} UTC already.")
-    for one in (rate, *_beside(rate).filter(_goes_on_at(until))):
+    return [rate, *_beside(rate).filter(_goes_on_at(until))]
+
+
+def end_rates(actor: User, rates: Iterable[Rate], until: datetime) -> None:
+    """Let them hold until then: the only thing about a rate that may change once it has begun."""
+    for one in rates:
         _end(actor, one, until)
-    return Ended(rate, leaves_gap=_leaves_gap(rate, until))
+
+
+def decided_already(what: str, row: Rate | RateCard | RateEnding) -> Conflict:
+    """409 for whoever comes second, with the name of who was faster."""
+    who = row.decided_by
+    name = (who.get_full_name() or who.get_username()) if who else "Somebody"
+    at = f" at {row.decided_at:%Y-%m-%d %H:%M} UTC" if row.decided_at else ""
+    facts: dict[str, object] = {
+        "decision": row.decision,
+        "decided_by": who.get_username() if who else "",
+    }
+    return Conflict(
+        f"{name} was faster: this {what} was {row.decision}{at}. Nothing of yours was stored.",
+        code="decided_already",
+        facts=facts,
+    )
 
 
 def _end(actor: User, rate: Rate, until: datetime) -> None:
@@ -182,13 +186,3 @@ def _end(actor: User, rate: Rate, until: datetime) -> None:
     rate.valid_until = until
     rate.save(update_fields=["valid_until"])
     record(actor, "rate.end", rate, before=before, after=pictured(rate, "valid_until"))
-
-
-def _leaves_gap(rate: Rate, until: datetime) -> bool:
-    """Whether nothing on the card prices the same model and kind at a moment."""
-    same = Rate.objects.filter(
-        card=rate.card, decision=RateDecision.APPROVED, valid_from__lte=until
-    ).filter(Q(valid_until=None) | Q(valid_until__gt=until))
-    return not same.filter(
-        device_model__in=("", rate.device_model), kind__in=("", rate.kind)
-    ).exists()

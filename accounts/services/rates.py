@@ -15,6 +15,7 @@ from accounts.services.audit import pictured, record
 from accounts.services.rate_ends import (
     check_currency,
     check_span,
+    decided_already,
     lock_card,
     make_room,
     open_card,
@@ -184,14 +185,15 @@ def decline_rate(*, actor: User, rate: Rate, now: datetime | None = None) -> Rat
 
 def _open_proposal(actor: User, rate: Rate) -> Rate:
     _require_bookkeeper(actor)
+    # The card first, as whoever decides on the card does, then the price itself.
+    card = lock_card(rate.card_id)
     locked = Rate.objects.select_for_update().get(pk=rate.pk)
     if locked.decision == RateDecision.DRAFT:
         raise Conflict("This price is a draft: its card has to be proposed first.")
     if locked.decision != RateDecision.PROPOSED:
-        raise Conflict(f"This price was {locked.decision} already.")
-    if locked.card is not None and locked.card.decision == RateDecision.PROPOSED:
+        raise decided_already("price", locked)
+    if card is not None and card.decision == RateDecision.PROPOSED:
         raise Conflict("This price waits with its card: decide on the card.")
-    lock_card(locked.card_id)
     return locked
 
 

@@ -25,13 +25,12 @@ from accounts.services import (
     create_team,
     decline_card,
     draft_card,
-    end_rate,
     move_team,
     propose_card,
     propose_rate,
 )
 from scheduler.ledger.rating import ChargeKind, Price, PriceList
-from tests.accounts.pricing import HOUR, held, prices
+from tests.accounts.pricing import HOUR, ended, held, prices
 from tests.scenes import NOON, at
 
 pytestmark = pytest.mark.django_db
@@ -75,7 +74,7 @@ class TestTeamCards:
         self.card(root, clerk, below, "6", soon)
         assert [prices(soon, 1, team=one)[0] for one in (team, below, lowest)] == [5, 6, 6]
         rate = Rate.objects.get(card__team=below)
-        end_rate(actor=clerk, rate=rate, valid_until=soon + 2 * HOUR)
+        ended(clerk, root, rate=rate, valid_until=soon + 2 * HOUR)
         assert prices(soon, 1, 2, team=lowest) == [6, 5]
 
     def test_a_card_of_prices_that_follow_each_other_is_approved_whole(

@@ -10,13 +10,25 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from accounts.errors import Conflict, Forbidden, Invalid
-from accounts.models import AuditEvent, Rate
+from accounts.models import AuditEvent, Rate, RateEnding
 from accounts.services import (
     appoint_bookkeeper,
-    end_rate,
+    approve_card,
+    approve_end,
+    approve_rate,
+    create_team,
+    decline_card,
+    decline_end,
+    decline_rate,
+    draft_card,
+    move_team,
+    propose_card,
+    propose_end,
     propose_rate,
+    set_rate,
 )
-from tests.accounts.pricing import HOUR, held, prices
+from tests import factories
+from tests.accounts.pricing import HOUR, ended, held, prices
 
 pytestmark = pytest.mark.django_db
 
@@ -71,28 +83,116 @@ class TestEnds:
         past = {"restate": True, "reason": "first"}
         held(root, clerk, "1", soon - 48 * HOUR, **past)
         rate = held(root, clerk, "2", soon)
-        assert end_rate(actor=clerk, rate=rate, valid_until=soon + 5 * HOUR).leaves_gap
+        done = ended(clerk, root, rate=rate, valid_until=soon + 5 * HOUR)
+        assert "Nothing then prices H100" in done.outcome
         assert prices(soon, -1, 0, 4, 5, 99) == [1, 2, 2, None, None]
         with pytest.raises(Conflict, match="ends on"):
-            end_rate(actor=clerk, rate=rate, valid_until=soon + 6 * HOUR)
+            propose_end(actor=clerk, rate=rate, valid_until=soon + 6 * HOUR)
         held(root, clerk, "9", soon - 48 * HOUR, model="", **past)
-        assert not end_rate(actor=clerk, rate=rate, valid_until=soon + 4 * HOUR).leaves_gap
+        done = ended(clerk, root, rate=rate, valid_until=soon + 4 * HOUR)
+        assert "pays by the list" in done.outcome and "Nothing" not in done.outcome
+        idle = held(root, clerk, "3", soon, kind="reserved-idle")
+        done = ended(clerk, root, rate=idle, valid_until=soon + 4 * HOUR)
+        assert "Nothing then prices H100 (reserved and not used)" in done.outcome
 
     def test_only_an_end_to_come_may_be_set_and_only_by_who_keeps_the_books(
         self, root, clerk, alice, soon
     ):
         rate = held(root, clerk, "1", soon - 48 * HOUR, restate=True, reason="first")
         with pytest.raises(Invalid, match="has passed"):
-            end_rate(actor=clerk, rate=rate, valid_until=soon - 3 * HOUR)
+            propose_end(actor=clerk, rate=rate, valid_until=soon - 3 * HOUR)
         with pytest.raises(Forbidden):
-            end_rate(actor=alice, rate=rate, valid_until=soon)
+            propose_end(actor=alice, rate=rate, valid_until=soon)
         proposal = propose_rate(
             actor=clerk, device_model="A", price_per_gpu_hour=Decimal(1), valid_from=soon
         )
         with pytest.raises(Conflict, match="proposed"):
-            end_rate(actor=clerk, rate=proposal, valid_until=soon + HOUR)
+            propose_end(actor=clerk, rate=proposal, valid_until=soon + HOUR)
+        with pytest.raises(Invalid, match="no end"):
+            propose_end(actor=clerk, card=rate.card)
         rate.refresh_from_db()
         assert rate.valid_until is None
+        assert not RateEnding.objects.exists()
+
+    def test_an_end_needs_a_second_person_and_is_proposed_once(self, root, clerk, alice, soon):
+        rate = held(root, clerk, "1", soon)
+        until = soon + 5 * HOUR
+        ending = propose_end(actor=clerk, rate=rate, valid_until=until)
+        assert prices(soon, 6) == [1]
+        with pytest.raises(Forbidden, match="another person"):
+            approve_end(actor=clerk, ending=ending)
+        with pytest.raises(Forbidden):
+            decline_end(actor=alice, ending=ending)
+        with pytest.raises(Conflict, match="proposed this end already"):
+            propose_end(actor=root, rate=rate, valid_until=until)
+        decline_end(actor=clerk, ending=ending)
+        assert prices(soon, 6) == [1]
+        ended(clerk, root, rate=rate, valid_until=until)
+        assert prices(soon, 4, 5) == [1, None]
+        said = AuditEvent.objects.filter(action__endswith="_end").order_by("id")
+        words = ["propose", "decline", "propose", "approve"]
+        assert [one.action for one in said] == [f"rate.{word}_end" for word in words]
+
+    def test_who_keeps_the_books_alone_ends_at_once(self, root, soon):
+        rate = set_rate(actor=root, device_model="H100", price_per_gpu_hour=Decimal(1))
+        done = propose_end(actor=root, rate=rate)
+        assert (done.decision, done.decided_by) == ("approved", root)
+        assert prices(soon, 0) == [None]
+
+    def test_a_card_ends_whole_and_says_who_pays_by_what(self, root, clerk, team, soon):
+        below = create_team(actor=root, name="Below", slug="below")
+        move_team(actor=root, team=below, parent=team)
+        card = draft_card(actor=clerk, name="Own", team=team)
+        for model, begin in (("H100", 0), ("B200", 0), ("H100", 9)):
+            propose_rate(
+                actor=clerk,
+                device_model=model,
+                price_per_gpu_hour=Decimal(5),
+                valid_from=soon + begin * HOUR,
+                card=card,
+            )
+        approve_card(actor=root, card=propose_card(actor=clerk, card=card))
+        held(root, clerk, "2", soon)
+        ending = propose_end(actor=clerk, card=card, valid_until=soon + 3 * HOUR)
+        assert prices(soon, 2, 3, 10, team=below) == [5, 5, 5]
+        done = approve_end(actor=root, ending=ending)
+        assert f"Team {team.slug}, with below below it, then pays by the list: H100" in done.outcome
+        assert "Nothing then prices B200" in done.outcome
+        for one in (team, below):
+            assert prices(soon, 2, 3, 10, team=one) == [5, 2, 2]
+        card.refresh_from_db()
+        assert card.valid_until == soon + 3 * HOUR
+        assert set(card.rates.values_list("decision", flat=True)) == {"approved", "declined"}
+        with pytest.raises(Conflict, match="ends on"):
+            propose_end(actor=clerk, card=card, valid_until=soon + 4 * HOUR)
+        # From then on the team may have another card.
+        draft_card(actor=clerk, name="Next", team=team, valid_from=soon + 3 * HOUR)
+
+    def test_of_two_who_decide_the_second_is_told_who_was_faster(self, root, clerk, team, soon):
+        """Whatever the second holds in hand was read before the first decided."""
+        third = factories.person("third")
+        appoint_bookkeeper(actor=root, user=third)
+        ask = {"actor": clerk, "device_model": "H100", "price_per_gpu_hour": Decimal(1)}
+        rate = propose_rate(**ask, valid_from=soon)
+        card = draft_card(actor=clerk, name="Own", team=team)
+        propose_rate(**ask, valid_from=soon, card=card)
+        propose_card(actor=clerk, card=card)
+        approve_rate(actor=third, rate=rate)
+        ending = propose_end(actor=clerk, rate=rate, valid_until=soon + HOUR)
+        approve_card(actor=third, card=card)
+        approve_end(actor=third, ending=ending)
+        late = (
+            lambda: approve_rate(actor=root, rate=rate),
+            lambda: decline_rate(actor=root, rate=rate),
+            lambda: decline_card(actor=root, card=card),
+            lambda: decline_end(actor=root, ending=ending),
+        )
+        events = AuditEvent.objects.count()
+        for act in late:
+            with pytest.raises(Conflict, match="was faster") as refused:
+                act()
+            assert refused.value.facts == {"decision": "approved", "decided_by": "third"}
+        assert AuditEvent.objects.count() == events
 
     def test_postgres_holds_no_overlap_whoever_writes_it(self, root, clerk, soon):
         rate = held(root, clerk, "1", soon)

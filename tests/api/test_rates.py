@@ -101,9 +101,19 @@ def test_a_teams_card_is_drafted_approved_seen_by_its_lead_alone_and_ended(
     problem_of(send(lead, f"{rate['id']}/end/"), 404)
     problem_of(send(finance, f"{rate['id']}/end/", {"valid_until": "2020-01-01T00:00:00Z"}), 422)
     later = {"valid_until": "2126-01-01T00:00:00Z"}
-    ended = send(finance, f"{rate['id']}/end/", later).json()
-    assert (ended["valid_until"], ended["leaves_gap"]) == (later["valid_until"], True)
+    ending = send(finance, f"{rate['id']}/end/", later).json()
+    assert (ending["ends_at"], ending["decision"]) == (later["valid_until"], "proposed")
+    assert "Nothing then prices" in ending["outcome"]
     problem_of(send(finance, f"{rate['id']}/end/", later), 409)
+    for person, waiting in ((finance, [ending]), (lead, [])):
+        client.force_login(person)
+        assert client.get("/api/v1/rates/endings/").json()["items"] == waiting
+    problem_of(send(finance, f"endings/{ending['id']}/approve/"), 403)
+    problem_of(send(lead, f"endings/{ending['id']}/approve/"), 404)
+    agreed = send(root, f"endings/{ending['id']}/approve/").json()
+    assert (agreed["decision"], agreed["decided_by"]) == ("approved", "root")
+    late = problem_of(send(finance, f"endings/{ending['id']}/decline/"), 409)
+    assert "was faster" in late["detail"]
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,8 @@ ROWS: tuple[Row, ...] = (
     _post("finance:prices", _KEEPS, price_per_gpu_hour="2.50"),
     _post("finance:price_act", "404 404 404 404 404 404 302", "rate", "decline"),
     _post("finance:price_end", "404 404 404 404 404 404 302", "held_rate"),
+    _post("finance:card_end", "404 404 404 404 404 404 409", "card"),
+    _post("finance:end_act", "404 404 404 404 404 404 302", "ending", "decline"),
     _post("finance:card_new", _KEEPS, team="unpriced", name="Own"),
     _post("finance:card_act", "404 404 404 404 404 404 302", "draft_card", "decline"),
     _get("finance:budgets", _BOOKS),

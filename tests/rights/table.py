@@ -248,6 +248,7 @@ API: Final[dict[str, str]] = {
     "rates/": "everybody",
     "rates/proposals/": "everybody",
     "rates/cards/": "everybody",
+    "rates/endings/": "everybody",
     "finance/periods/": "books",
     "finance/adjustments/": "books",
     "finance/assets/": "books",

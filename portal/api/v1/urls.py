@@ -33,7 +33,7 @@ from portal.api.v1.organisation import (
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
 from portal.api.v1.organisation.services import ServiceEnd, ServiceList, ServiceTokens
 from portal.api.v1.organisation.teams import TeamList, TeamMove
-from portal.api.v1.rates import rates
+from portal.api.v1.rates import endings, rates
 from portal.api.v1.requesting import requests
 from portal.api.v1.requesting import rules as request_rules
 from portal.api.v1.rules import (
@@ -156,7 +156,11 @@ urlpatterns: list[URLPattern] = [
     path("rates/<int:pk>/approve/", rates.RateApprove.as_view(), name="rate_approve"),
     path("rates/<int:pk>/preview/", rates.RatePreview.as_view(), name="rate_preview"),
     path("rates/<int:pk>/decline/", rates.RateDecline.as_view(), name="rate_decline"),
-    path("rates/<int:pk>/end/", rates.RateEnd.as_view(), name="rate_end"),
+    path("rates/<int:pk>/end/", endings.RateEnd.as_view(), name="rate_end"),
+    path("rates/cards/<int:pk>/end/", endings.CardEnd.as_view(), name="card_end"),
+    path("rates/endings/", endings.EndingList.as_view(), name="endings"),
+    path("rates/endings/<int:pk>/approve/", endings.EndingApprove.as_view(), name="end_approve"),
+    path("rates/endings/<int:pk>/decline/", endings.EndingDecline.as_view(), name="end_decline"),
     path("rates/cards/", rates.RateCards.as_view(), name="rate_cards"),
     path("rates/cards/<int:pk>/propose/", rates.CardPropose.as_view(), name="card_propose"),
     path("rates/cards/<int:pk>/approve/", rates.CardApprove.as_view(), name="card_approve"),

@@ -9,15 +9,15 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
-from accounts.errors import Conflict, Forbidden, Invalid
+from accounts.errors import Conflict, Forbidden
 from accounts.models import RateCard, RateDecision, User
 from accounts.permissions import can
+from accounts.selectors.rate_ends import proposed_endings
 from accounts.selectors.rates import (
     current_rates,
     get_card_to_change,
     get_priced_team,
     get_proposed_rate,
-    get_rate,
     proposed_rates,
     rate_cards,
     rate_history,
@@ -28,11 +28,10 @@ from accounts.services import (
     decline_card,
     decline_rate,
     draft_card,
-    end_rate,
     propose_card,
     propose_rate,
 )
-from portal.forms.money.finance import CardForm, EndForm, PriceForm
+from portal.forms.money.finance import CardForm, PriceForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from portal.templatetags.measures import device_short_name
@@ -48,7 +47,7 @@ def price_list(request: HttpRequest) -> HttpResponseBase:
     viewer = viewer_of(request)
     require_reader(viewer)
     if request.method != "POST":
-        return _show(request)
+        return show_prices(request)
 
     def act(cleaned: dict[str, Any]) -> str:
         pk = cleaned.pop("card")
@@ -59,7 +58,7 @@ def price_list(request: HttpRequest) -> HttpResponseBase:
             return "The price is on the card; propose the card once it is whole."
         return "The price is proposed; another person has to approve it."
 
-    return decide_by_form(request, _form(viewer, request.POST), act, _show, "finance:prices")
+    return decide_by_form(request, _form(viewer, request.POST), act, show_prices, "finance:prices")
 
 
 @page("POST")
@@ -83,30 +82,7 @@ def price_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
         decline_rate(actor=viewer, rate=rate)
         return "The price is declined."
 
-    return decide(request, done, _show, "finance:prices")
-
-
-@page("POST")
-def price_end(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """End a price, now or at a moment to come."""
-    viewer = viewer_of(request)
-    rate, form = get_rate(viewer, pk), EndForm(request.POST)
-
-    def done() -> str:
-        if not form.is_valid():
-            raise Invalid(str(next(iter(form.errors.values()))[0]), field="valid_until")
-        ended = end_rate(actor=viewer, rate=rate, valid_until=form.cleaned_data["valid_until"])
-        until = f"{ended.rate.valid_until:%Y-%m-%d %H:%M} UTC"
-        if not ended.leaves_gap:
-            return f"The price ends on {until}."
-        if ended.rate.card is not None and ended.rate.card.team is not None:
-            return f"The price ends on {until}; from then on its team pays what others pay."
-        return (
-            f"The price ends on {until}. From then on nothing prices these GPUs: months with such "
-            "time cannot be closed before there is another."
-        )
-
-    return decide(request, done, _show, "finance:prices")
+    return decide(request, done, show_prices, "finance:prices")
 
 
 @page("POST")
@@ -123,7 +99,7 @@ def card_new(request: HttpRequest) -> HttpResponseBase:
         return "The card is drafted. Put prices on it, then propose it."
 
     def show(request: HttpRequest, *, status: int, form: CardForm) -> HttpResponse:
-        return _show(request, status=status, card_form=form)
+        return show_prices(request, status=status, card_form=form)
 
     return decide_by_form(request, CardForm(request.POST), act, show, "finance:prices")
 
@@ -146,7 +122,7 @@ def card_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
         do(actor=viewer, card=card)
         return words
 
-    return decide(request, done, _show, "finance:prices")
+    return decide(request, done, show_prices, "finance:prices")
 
 
 def _form(viewer: User, data: Any = None, *, cards: Sequence[RateCard] | None = None) -> PriceForm:
@@ -171,13 +147,14 @@ def _cards(viewer: User) -> list[RateCard]:
     return [one for one in rate_cards(viewer).exclude(decision=RateDecision.DECLINED) if one.team]
 
 
-def _show(
+def show_prices(
     request: HttpRequest,
     *,
     status: int = 200,
     form: PriceForm | None = None,
     card_form: CardForm | None = None,
 ) -> HttpResponse:
+    """The page as it is now, with forms as they were sent."""
     viewer, now = viewer_of(request), timezone.now()
     proposed = list(proposed_rates(viewer))
     previews = price_previews(viewer, proposed)
@@ -186,6 +163,7 @@ def _show(
     context = {
         "current": current_rates(now=now),
         "proposed": [(rate, previews.get(rate.pk)) for rate in proposed],
+        "endings": proposed_endings(viewer),
         "history": rate_history(viewer),
         "may_act": can(viewer, "keep_books", None),
         "me": viewer.pk,

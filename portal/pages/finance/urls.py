@@ -5,6 +5,7 @@ from django.urls import path
 from portal.pages.finance import (
     adjustments,
     budgets,
+    endings,
     exports,
     focus,
     periods,
@@ -36,7 +37,9 @@ finance_urls = [
     path("adjustments/", adjustments.adjustment_list, name="adjustments"),
     path("adjustments/<int:pk>/<slug:act>/", adjustments.adjustment_act, name="adjustment_act"),
     path("prices/", prices.price_list, name="prices"),
-    path("prices/<int:pk>/end/", prices.price_end, name="price_end"),
+    path("prices/<int:pk>/end/", endings.price_end, name="price_end"),
+    path("prices/ends/<int:pk>/<slug:act>/", endings.end_act, name="end_act"),
+    path("prices/cards/<int:pk>/end/", endings.card_end, name="card_end"),
     path("prices/cards/", prices.card_new, name="card_new"),
     path("prices/cards/<int:pk>/<slug:act>/", prices.card_act, name="card_act"),
     path("prices/<int:pk>/<slug:act>/", prices.price_act, name="price_act"),

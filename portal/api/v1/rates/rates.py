@@ -15,7 +15,6 @@ from accounts.selectors.rates import (
     get_card_to_change,
     get_priced_team,
     get_proposed_rate,
-    get_rate,
     proposed_rates,
     rate_cards,
     rates_of_cards,
@@ -25,7 +24,6 @@ from accounts.services import (
     decline_card,
     decline_rate,
     draft_card,
-    end_rate,
     propose_card,
     propose_rate,
     set_rate,
@@ -37,8 +35,6 @@ from portal.api.v1.rates.shapes import (
     CardRate,
     Cards,
     CardShape,
-    EndBody,
-    EndedRate,
     PreviewShape,
     ProposalBody,
     ProposedRate,
@@ -143,23 +139,6 @@ class RateDecline(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         viewer = viewer_of(request)
         return Response(_show_rate(decline_rate(actor=viewer, rate=get_proposed_rate(viewer, pk))))
-
-
-class RateEnd(ApiView):
-    """`/rates/<id>/end/`."""
-
-    @operation(
-        "rates_end",
-        "End a price, now or at a moment to come",
-        scope=None,
-        body=EndBody,
-        reply=EndedRate,
-    )
-    def post(self, request: Request, pk: int) -> Response:
-        viewer = viewer_of(request)
-        sent = body_of(request, EndBody)
-        ended = end_rate(actor=viewer, rate=get_rate(viewer, pk), **sent)
-        return Response(_show_rate(ended.rate) | {"leaves_gap": ended.leaves_gap})
 
 
 class RateCards(ApiView):

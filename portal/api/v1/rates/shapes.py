@@ -91,15 +91,33 @@ class ProposalBody(RateBody):
 
 
 class EndBody(serializers.Serializer[Any]):
-    """The moment from which on a price holds no more; now unless it is given."""
+    """The moment from which on it holds no more; when it is approved unless it is given."""
 
     valid_until = serializers.DateTimeField(required=False)
 
 
-class EndedRate(RateShape):
-    """A price with its end; `leaves_gap`: nothing else on its card prices these GPUs then."""
+class EndingShape(serializers.Serializer[Any]):
+    """The end of one price (`rate`) or of a team's `card`, which a second person approves.
 
-    leaves_gap = serializers.BooleanField()
+    `ends_at` null: when it is approved. `outcome`: who pays by what from then on, in words.
+    """
+
+    id = serializers.IntegerField()
+    rate = serializers.IntegerField(source="rate_id", allow_null=True)
+    card = serializers.IntegerField(source="card_id", allow_null=True)
+    ends_at = serializers.DateTimeField(allow_null=True)
+    outcome = serializers.CharField(allow_blank=True)
+    decision = serializers.CharField()
+    proposed_by = serializers.CharField(
+        source="proposed_by.username", default=None, allow_null=True
+    )
+    decided_by = serializers.CharField(source="decided_by.username", default=None, allow_null=True)
+
+
+class Endings(serializers.Serializer[Any]):
+    """Ends that wait for a second person."""
+
+    items = EndingShape(many=True)
 
 
 class CardRate(RateShape):

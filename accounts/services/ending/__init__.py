@@ -1,0 +1,1 @@
+"""Ending prices and cards of teams."""

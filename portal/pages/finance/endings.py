@@ -1,0 +1,62 @@
+"""Ends of prices and cards: proposed, then approved by a second person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponseBase
+
+from accounts.errors import Invalid
+from accounts.models import RateDecision
+from accounts.selectors.rate_ends import get_ending
+from accounts.selectors.rates import get_card_to_change, get_rate
+from accounts.services import approve_end, decline_end, propose_end
+from portal.forms.money.finance import EndForm
+from portal.pages.access import page, viewer_of
+from portal.pages.finance.acting import decide
+from portal.pages.finance.prices import show_prices
+
+
+@page("POST")
+def price_end(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Propose to end a price, now or at a moment to come."""
+    return _propose(request, rate=get_rate(viewer_of(request), pk))
+
+
+@page("POST")
+def card_end(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Propose to end a team's card with all its prices."""
+    return _propose(request, card=get_card_to_change(viewer_of(request), pk))
+
+
+@page("POST")
+def end_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
+    """Approve a proposed end, or decline it."""
+    viewer = viewer_of(request)
+    if act not in ("approve", "decline"):
+        raise Http404
+    ending = get_ending(viewer, pk)
+
+    def done() -> str:
+        if act == "approve":
+            held = approve_end(actor=viewer, ending=ending)
+            return f"It ends on {held.ends_at:%Y-%m-%d %H:%M} UTC. {held.outcome}"
+        decline_end(actor=viewer, ending=ending)
+        return "The end is declined; nothing changes."
+
+    return decide(request, done, show_prices, "finance:prices")
+
+
+def _propose(request: HttpRequest, **what: Any) -> HttpResponseBase:
+    viewer, form = viewer_of(request), EndForm(request.POST)
+
+    def done() -> str:
+        if not form.is_valid():
+            raise Invalid(str(next(iter(form.errors.values()))[0]), field="valid_until")
+        until = form.cleaned_data["valid_until"]
+        ending = propose_end(actor=viewer, valid_until=until, **what)
+        if ending.decision == RateDecision.APPROVED:
+            return f"It ends on {ending.ends_at:%Y-%m-%d %H:%M} UTC. {ending.outcome}"
+        return f"The end is proposed; another person has to approve it. {ending.outcome}"
+
+    return decide(request, done, show_prices, "finance:prices")
