@@ -32,6 +32,7 @@ OPEN = (
     "/teams/vision/",
     "/teams/vision/members/",
     "/teams/vision/quota/",
+    "/teams/vision/prices/",
     "/teams/vision/projects/digits/retention/",
     "/usage/",
     "/requests/",

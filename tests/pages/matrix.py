@@ -103,6 +103,7 @@ ROWS: tuple[Row, ...] = (
         log_days="9",
         file_days="",
     ),
+    _get("teams:prices", "404 404 200 200 404 404 200", "team"),
     _get("teams:quota", _SEES, "team"),
     _post(
         "teams:quota",
@@ -235,9 +236,6 @@ ROWS: tuple[Row, ...] = (
     _get("finance:focus_download", "403 403 403 403 403 403 404", "month", "focus"),
     _get("delegations:list", _ALL),
     _post("delegations:end", "404 302 302 404 404 404 302", "delegation"),
-    _get("approval_rules", "403 403 403 403 200 403 200"),
-    _post("approval_rules", _ADMIN, kind="borrow", sla_hours="5", most_days="9"),
-    _post("approval_rule_end", "403 403 403 403 403 403 409", kind="money"),
     _get("requests:list", _ALL),
     _get("requests:new", _ALL),
     _get("approvals", _ALL),

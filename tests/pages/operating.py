@@ -39,6 +39,11 @@ ROWS: tuple[Row, ...] = (
     _post("nodes:retire", _OPERATES, "node"),
     _post("nodes:place", _OPERATES, "node"),
     _get("health", "403 403 403 403 200 403 200"),
+    _get("approval_rules", "403 403 403 403 200 403 200"),
+    _post(
+        "approval_rules", "403 403 403 403 403 403 302", kind="borrow", sla_hours="5", most_days="9"
+    ),
+    _post("approval_rule_end", "403 403 403 403 403 403 409", kind="money"),
     _get("webhooks:list", "404 404 404 404 404 404 200"),
     _post("webhooks:list", "404 404 404 404 404 404 422"),
     _post("webhooks:act", "404 404 404 404 404 404 302", "webhook", "pause"),

@@ -47,6 +47,11 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "200 200 200 200 404 200 200",
         "404 404 404 200 404 200 200",
     ),
+    # Leads their own and those below, finance and auditors all; nobody else is told of it.
+    "team_costs": (
+        "404 200 200 200 404 200 200",
+        "404 404 404 200 404 200 200",
+    ),
     # Leads their own, operators the cluster's, auditors all of it.
     "audit": (
         "403 200 200 403 200 200 200",
@@ -156,6 +161,7 @@ PAGES: Final[dict[str, str]] = {
     "teams:list": "everybody",
     "teams:board": "team",
     "teams:detail": "team",
+    "teams:prices": "team_costs",
     "teams:quota": "see",
     "teams:retention": "team",
     "teams:services": "team",
@@ -248,6 +254,7 @@ API: Final[dict[str, str]] = {
     "rates/": "everybody",
     "rates/proposals/": "everybody",
     "rates/cards/": "everybody",
+    "teams/<slug:slug>/prices/": "team_costs",
     "rates/endings/": "everybody",
     "finance/periods/": "books",
     "finance/adjustments/": "books",

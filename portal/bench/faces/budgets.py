@@ -106,6 +106,7 @@ BUDGETS: Mapping[str, Budget] = {
     "teams:list": _OF_TEAM,
     "teams:board": _TEAM,
     "teams:detail": _OF_TEAM,
+    "teams:prices": _QUOTA,
     "teams:quota": _QUOTA,
     "teams:services": _OF_TEAM,
     "teams:retention": _OF_TEAM,

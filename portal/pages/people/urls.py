@@ -6,6 +6,7 @@ from portal.pages import teams
 from portal.pages.people import (
     board,
     delegations,
+    prices,
     quota,
     retention,
     roles,
@@ -38,6 +39,7 @@ team_urls = [
     path("<slug:slug>/leave/", teams.team_leave, name="leave"),
     path("<slug:slug>/below/", tree.team_below, name="below"),
     path("<slug:slug>/move/", tree.team_move, name="move"),
+    path("<slug:slug>/prices/", prices.team_prices, name="prices"),
     path("<slug:slug>/quota/", quota.team_quota_page, name="quota"),
     path("<slug:slug>/quota/budget/", quota.team_budget, name="budget"),
     path("<slug:slug>/services/", services.team_services, name="services"),

@@ -1,0 +1,20 @@
+"""What a team pays for a GPU-hour, beside the list."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import render
+from django.utils import timezone
+
+from portal.pages.access import page, viewer_of
+from scheduler.conf import load_conf
+from scheduler.selectors.books.prices.team import prices_of_team
+
+
+@page("GET")
+def team_prices(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """For who sees the team's costs; others are not told that it is there."""
+    now = timezone.now()
+    team, prices = prices_of_team(viewer_of(request), slug, now=now)
+    context = {"team": team, "prices": prices, "currency": load_conf().currency, "now": now}
+    return render(request, "teams/prices.html", context)
