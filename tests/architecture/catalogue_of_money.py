@@ -133,6 +133,10 @@ PROMISED: dict[str, str] = {
     "rates: validity, a second person, purchases written off": "accounts/test_rates::"
     "test_nobody_approves_their_own ledger/test_costs::test_three_years_by_hand "
     "accounts/test_rate_ends::test_the_next_rate_ends_the_last_and_is_ended_by_one_to_come "
+    "accounts/test_rate_ends::test_an_end_needs_a_second_person_and_is_proposed_once "
+    "accounts/test_rate_ends::test_a_card_ends_whole_and_says_who_pays_by_what "
+    "accounts/test_rate_ends::test_of_two_who_decide_the_second_is_told_who_was_faster "
+    "selectors/test_team_prices::test_a_lead_sees_the_teams_prices_and_nobody_elses "
     "accounts/test_rate_cards::test_the_nearest_card_up_the_tree_goes_first_then_the_list "
     "accounts/test_rate_cards::test_a_draft_may_have_gaps_and_a_proposal_may_not "
     "services/test_spending::test_an_asset_is_written_off_month_by_month_on_nobodys_statement",
