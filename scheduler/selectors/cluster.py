@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
+from django.db.models.query_utils import FilteredRelation
 
 from accounts.errors import NotFound
 from accounts.models import User
@@ -165,20 +166,20 @@ def node_view(viewer: User, node: Node) -> NodeView:
 
 
 def _views(viewer: User, nodes: list[Node]) -> list[NodeView]:
-    devices = Device.objects.filter(node__in=nodes, is_present=True, in_service=True)
-    held = {
-        device_id: (job_id, since)
-        for device_id, job_id, since in Allocation.objects.filter(
-            device__node__in=nodes, released_at__isnull=True
-        ).values_list("device_id", "placement__attempt__job_id", "acquired_at")
-    }
-    jobs = visible_jobs(viewer).in_bulk({job_id for job_id, _ in held.values()}) if held else {}
+    # A device has one open allocation at most.
+    now_held = FilteredRelation("allocations", condition=Q(allocations__released_at__isnull=True))
+    devices: list[Any] = list(
+        Device.objects.filter(node__in=nodes, is_present=True, in_service=True)
+        .annotate(held_by=now_held)
+        .annotate(job_=F("held_by__placement__attempt__job_id"), since_=F("held_by__acquired_at"))
+    )
+    held = {device.job_ for device in devices if device.job_ is not None}
+    jobs = visible_jobs(viewer).in_bulk(held) if held else {}
     by_node: dict[int, list[DeviceView]] = {}
     for device in devices:
-        job_id, since = held.get(device.pk, (None, None))
-        job = jobs.get(job_id) if job_id else None
+        is_held, job = device.job_ is not None, jobs.get(device.job_)
         by_node.setdefault(device.node_id, []).append(
-            DeviceView(device, job, job_id is not None, job_id is not None and job is None, since)
+            DeviceView(device, job, is_held, is_held and job is None, device.since_)
         )
     return [NodeView(node, tuple(by_node.get(node.pk, ()))) for node in nodes]
 

@@ -27,7 +27,7 @@ STILL_OVER: dict[str, int] = {
     "jobs:logs": 6,
     "jobs:log_ranks": 6,
     "jobs:change": 31,
-    "nodes:detail": 10,
+    "nodes:detail": 9,
     "bookings:list": 7,
 }
 
