@@ -129,6 +129,23 @@ def rate_history(viewer: User) -> list[Rate]:
     return list(rows.order_by("device_model", "kind", "-valid_from", "-pk")[:500])
 
 
+def proposed_and_decided(viewer: User) -> tuple[list[Rate], list[Rate]]:
+    """`proposed_rates` and `rate_history` in one statement."""
+    if not can(viewer, "read_books", None):
+        return [], []
+    decided = Rate.objects.filter(decision__in=(RateDecision.APPROVED, RateDecision.DECLINED))
+    latest = decided.order_by("device_model", "kind", "-valid_from", "-pk").values("pk")[:500]
+    waiting = proposed_rates(viewer).order_by().values("pk")
+    rows = list(
+        Rate.objects.filter(Q(pk__in=latest) | Q(pk__in=waiting))
+        .select_related("proposed_by", "decided_by", "card__team")
+        .order_by("device_model", "kind", "-valid_from", "-pk")
+    )
+    proposed = [rate for rate in rows if rate.decision == RateDecision.PROPOSED]
+    history = [rate for rate in rows if rate.decision != RateDecision.PROPOSED]
+    return sorted(proposed, key=lambda rate: rate.pk), history
+
+
 def get_proposed_rate(viewer: User, pk: int) -> Rate:
     """A price the viewer may decide on; decided ones are found too and refused by the service."""
     if not can(viewer, "keep_books", None):

@@ -18,9 +18,8 @@ from accounts.selectors.rates import (
     get_card_to_change,
     get_priced_team,
     get_proposed_rate,
-    proposed_rates,
+    proposed_and_decided,
     rate_cards,
-    rate_history,
     rates_of_cards,
 )
 from accounts.services import (
@@ -156,7 +155,7 @@ def show_prices(
 ) -> HttpResponse:
     """The page as it is now, with forms as they were sent."""
     viewer, now = viewer_of(request), timezone.now()
-    proposed = list(proposed_rates(viewer))
+    proposed, history = proposed_and_decided(viewer)
     previews = price_previews(viewer, proposed)
     cards = _cards(viewer)
     rates = rates_of_cards(viewer, cards)
@@ -164,7 +163,7 @@ def show_prices(
         "current": current_rates(now=now),
         "proposed": [(rate, previews.get(rate.pk)) for rate in proposed],
         "endings": proposed_endings(viewer),
-        "history": rate_history(viewer),
+        "history": history,
         "may_act": can(viewer, "keep_books", None),
         "me": viewer.pk,
         "cards": [(card, rates[card.pk]) for card in cards],
