@@ -120,17 +120,8 @@ def proposed_rates(viewer: User) -> QuerySet[Rate]:
     )
 
 
-def rate_history(viewer: User) -> list[Rate]:
-    """Every price ever decided on, by model and kind, the latest first; for who reads the books."""
-    if not can(viewer, "read_books", None):
-        return []
-    decided = Rate.objects.filter(decision__in=(RateDecision.APPROVED, RateDecision.DECLINED))
-    rows = decided.select_related("proposed_by", "decided_by", "card__team")
-    return list(rows.order_by("device_model", "kind", "-valid_from", "-pk")[:500])
-
-
 def proposed_and_decided(viewer: User) -> tuple[list[Rate], list[Rate]]:
-    """`proposed_rates` and `rate_history` in one statement."""
+    """As `proposed_rates`, and every price ever decided on by model and kind, the latest first."""
     if not can(viewer, "read_books", None):
         return [], []
     decided = Rate.objects.filter(decision__in=(RateDecision.APPROVED, RateDecision.DECLINED))
