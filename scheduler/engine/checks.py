@@ -30,6 +30,8 @@ def check_snapshot(snapshot: Snapshot) -> None:
     _need("nodes.state", _rows(nodes.state, len(NODE_STATES)))
     for name in ("cpus_total", "cpus_free", "memory_total_mib", "memory_free_mib"):
         _need(f"nodes.{name}", getattr(nodes, name) >= 0)
+    for name, ids in (("nodes", nodes.id), ("devices", devices.id)):
+        _need(f"{name}.id twice", np.diff(np.sort(ids)) > 0)
     _need("devices.node", _rows(devices.node, len(nodes.id)))
     _need("devices.node order", np.diff(devices.node) >= 0)
     _need("devices.model", _rows(devices.model, len(snapshot.models)))
@@ -49,6 +51,7 @@ def check_snapshot(snapshot: Snapshot) -> None:
     _need("held.until_s", ~np.isnan(held.until_s))
     _need("held.cpus", held.cpus >= 0)
     _need("held.memory_mib", held.memory_mib >= 0)
+    _need("held.scratch_mib", held.scratch_mib >= 0)
     _need("promises.node", _rows(snapshot.promises.node, len(nodes.id)))
     _need("promises.start_s", ~np.isnan(snapshot.promises.start_s))
     if snapshot.prices is not None:
@@ -172,6 +175,7 @@ def _check_lengths(snapshot: Snapshot) -> None:
         snapshot.bookings,
         snapshot.booked_nodes,
         snapshot.headroom,
+        snapshot.promises,
     )
     for table in tables:
         if len(table.lengths()) > 1:

@@ -15,8 +15,10 @@ from scheduler.engine.preempting.resizing import gain_and_cost
 from scheduler.engine.snapshot import Snapshot, ints
 from scheduler.states import Tier
 from tests.builders import draw, job
+from tests.engine.owners import limit
 from tests.engine.shaping import shaped
 from tests.engine.stopping import live, stops
+from tests.engine.test_rearranging_within_limits import owned
 
 POLICY = Policy(preempts=True, resizes=True)
 DAY_S = 86_400
@@ -53,6 +55,22 @@ def test_who_can_shrink_does_before_anybody_is_stopped():
     assert resizes(snapshot, unwilling) == [] and stops(plan_cycle(snapshot, unwilling))
 
 
+@pytest.mark.parametrize("tier", [Tier.NORMAL, Tier.URGENT])
+def test_what_is_lent_comes_back_from_who_can_shrink_first(tier):
+    """Whatever their tier; job 2 is the newest and would be the one to stop."""
+    snapshot = elastic(full(job(9, "1x2"), tier=tier, ran_s=[9_000, 60]), 1)
+    owners = {1: "speech", 2: "speech", 9: "vision"}
+    limits = [limit("vision", guaranteed=4), limit("speech", guaranteed=2)]
+    shared = owned(snapshot, owners, limits)
+    plan = plan_cycle(shared, POLICY)
+    assert [(one.job, one.was, one.nodes, one.beneficiary) for one in plan.resizes] == [
+        (1, 3, 2, 9)
+    ]
+    assert stops(plan) == [] and [start.job for start in plan.starts] == [9]
+    rigid = replace(POLICY, resizes=False)
+    assert resizes(shared, rigid) == [] and stops(plan_cycle(shared, rigid)) == [(2, 9)]
+
+
 def test_it_shrinks_no_further_than_needed_and_only_to_sizes_it_can_use():
     wants = job(9, "1x2", tier=Tier.URGENT)
     assert resizes(elastic(full(wants), 1)) == [(1, 3, 2, 9)]
@@ -74,7 +92,7 @@ def test_nobody_shrinks_for_an_equal_or_before_the_promised_time():
 def test_what_one_gives_nobody_else_has_to_give_again():
     wants = [job(9, "1x2", tier=Tier.URGENT), job(8, "2x1", tier=Tier.URGENT)]
     plan = plan_cycle(elastic(full(*wants), 1), POLICY)
-    assert len({one.job for one in plan.resizes}) == len(plan.resizes)
+    assert plan.resizes and len({one.job for one in plan.resizes}) == len(plan.resizes)
     assert not {one.job for one in plan.resizes} & {victim for victim, _ in stops(plan)}
 
 

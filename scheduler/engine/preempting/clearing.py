@@ -97,19 +97,23 @@ class Clearer:
         tier, targeting = int(waiting.tier[row]), self._targets()
         if not by_tier or not targeting.outranks_somebody(tier):
             return None
-        shrunk = self._shrink(row, sized, tier, beside)
+        below = targeting.below(tier)
+        shrunk = self._shrink(row, sized, below, beside)
         if shrunk is not None:
             return shrunk
-        return self._stop(row, sized, targeting.below(tier), beside, why="tier")
+        return self._stop(row, sized, below, beside, why="tier")
 
     def _take_back(self, row: int, request: Request, beside: Sequence[Kept]) -> Cleared | None:
-        """Stop those who run on what the job's own account lent."""
+        """Shrink those who run on what the job's own account lent, else stop them."""
         account = int(self._board.snapshot.waiting.account[row])
         found = self._claims().find(request, account)
         if found is None:
             return None
         if self._was_tried(found, request):
             return None
+        shrunk = self._shrink(row, request, found.takers, beside)
+        if shrunk is not None:
+            return shrunk
         whose = self._gate.name_of(found.owner)
         cleared = self._stop(row, request, found.takers, beside, why="reclaim", given_back_to=whose)
         if cleared is None:
@@ -144,9 +148,9 @@ class Clearer:
         return Cleared(request, start)
 
     def _shrink(
-        self, row: int, request: Request, tier: int, beside: Sequence[Kept]
+        self, row: int, request: Request, among: Flags, beside: Sequence[Kept]
     ) -> Cleared | None:
-        """Let elastic jobs of lower tiers give nodes back for it, if the policy resizes."""
+        """Let elastic ones of these running rows give nodes back for it, if the policy resizes."""
         board, running = self._board, self._board.snapshot.running
         if running is None or not may_resize(running, self._policy):
             return None
@@ -154,7 +158,7 @@ class Clearer:
             self._elastic = Elastic(board, running, self._policy)
         self._elastic.is_open &= ~self._targets().is_gone
         snapshot, job = board.snapshot, int(board.snapshot.waiting.id[row])
-        found = self._elastic.shrink_for(job, request, tier, beside)
+        found = self._elastic.shrink_for(job, request, among, beside)
         if found is None:
             return None
         self.resizes += found.resizes

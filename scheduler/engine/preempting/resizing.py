@@ -2,8 +2,9 @@
 
 A resize is a restart with another number of nodes: the job goes on from its last checkpoint.
 
-* Shrinking. A job that may stop others of lower tiers asks first whether elastic ones among them
-  can give back enough nodes down to their least, the least work lost for each node first. They are
+* Shrinking. A job that may stop others, of lower tiers or who run on what its account lent, asks
+  first whether elastic ones among them can give back enough nodes down to their least, the least
+  work lost for each node first. They are
   shrunk no further than needed, and only if that makes room for it; they go on where they were.
 * Growing. Where nobody waits for a pool, its elastic jobs may take free nodes. Work spreads evenly,
   so of `left_s` on `n` nodes the `m - n` new ones would do `left_s * n * (m - n) / m` node seconds;
@@ -96,9 +97,11 @@ class Elastic:
         return ints(self.board.snapshot.held.node[self._row_of_held == row])
 
     def shrink_for(
-        self, job: int, request: Request, tier: int, beside: Sequence[Kept]
+        self, job: int, request: Request, among: Flags, beside: Sequence[Kept]
     ) -> Shrinking | None:
-        """Whose nodes make room for the waiting job, which is of this tier; None if not enough."""
+        """Whose nodes, of the running rows `among`, make room for the waiting job; None if not
+        enough.
+        """
         board, snapshot = self.board, self.board.snapshot
         if request.part_gpus or not request.gpus:
             return None
@@ -109,7 +112,7 @@ class Elastic:
         # A node it shares, or that is too small for the newcomer, makes no room.
         able &= ~is_kept & (board.residents == 1)
         offers = []
-        for row in np.flatnonzero(self.is_open & (self.jobs.tier < tier)).tolist():
+        for row in np.flatnonzero(self.is_open & among).tolist():
             spare = int(self.size[row]) - least_size(snapshot, self.request(row))
             useful = min(spare, int(np.count_nonzero(able[self.nodes(row)])))
             if useful > 0:
