@@ -47,11 +47,7 @@ def check_snapshot(snapshot: Snapshot) -> None:
     _need("windows.node", _rows(windows.node, len(nodes.id)))
     _need("windows.from_s", windows.from_s < windows.until_s)
     _check_calendar(snapshot)
-    _need("held.node", _rows(held.node, len(nodes.id)))
-    _need("held.until_s", ~np.isnan(held.until_s))
-    _need("held.cpus", held.cpus >= 0)
-    _need("held.memory_mib", held.memory_mib >= 0)
-    _need("held.scratch_mib", held.scratch_mib >= 0)
+    _check_held(snapshot)
     _need("promises.node", _rows(snapshot.promises.node, len(nodes.id)))
     _need("promises.start_s", ~np.isnan(snapshot.promises.start_s))
     if snapshot.prices is not None:
@@ -73,6 +69,14 @@ def check_snapshot(snapshot: Snapshot) -> None:
     _check_jobs(snapshot, snapshot.waiting)
     if snapshot.running is not None:
         _check_running(snapshot, snapshot.running)
+
+
+def _check_held(snapshot: Snapshot) -> None:
+    held = snapshot.held
+    _need("held.node", _rows(held.node, len(snapshot.nodes.id)))
+    _need("held.until_s", ~np.isnan(held.until_s))
+    for name in ("cpus", "memory_mib", "scratch_mib"):
+        _need(f"held.{name}", getattr(held, name) >= 0)
 
 
 def _check_calendar(snapshot: Snapshot) -> None:
