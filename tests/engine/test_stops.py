@@ -134,3 +134,17 @@ def test_nodes_kept_for_a_head_of_its_own_tier_are_left_alone():
     snapshot = draw("a 1111", "b 2222", jobs=waiting, ends={1: 9000, 2: 9000})
     snapshot = live(snapshot, job(1, "1x4"), job(2, "1x4", tier=URGENT))
     assert plan_cycle(snapshot, TIERS).stops == ()
+
+
+def test_room_that_is_made_is_within_one_of_the_wider_groups() -> None:
+    """No link group holds three; of the NUMA nodes the one that job 1 leaves does, though the
+    largest free group is on the other."""
+    urgent = job(9, "1x3", tier=Tier.URGENT)
+    drawn = draw("a 1 1 1 | ..22", jobs=[urgent])
+    plan = plan_cycle(live(drawn, job(1, "1x3"), job(2, "1x2", tier=Tier.URGENT)), TIERS)
+    (start,) = plan.starts
+    assert stops(plan) == [(1, 9)]
+    assert start.placements[0].devices == (1001, 1002, 1003)
+    flat = draw("a 1 1 1 ..22", jobs=[urgent])
+    plan = plan_cycle(live(flat, job(1, "1x3"), job(2, "1x2", tier=Tier.URGENT)), TIERS)
+    assert plan.starts[0].placements[0].devices == (1001, 1004, 1005)

@@ -138,11 +138,14 @@ def _pick(board: Board, shape: Request, node: int, leaving: Set[int]) -> Ints:
             usable.append((wide[at], groups[at], is_given, here.start + at))
             size[groups[at]] = size.get(groups[at], 0) + 1
             wide_size[wide[at]] = wide_size.get(wide[at], 0) + 1
-    if max(size.values(), default=0) >= shape.gpus:
-        wide_size = dict.fromkeys(wide_size, 0)
-        usable = [(0, *one[1:]) for one in usable]
-        wide_size[0] = 0
-    usable.sort(key=lambda one: (-wide_size[one[0]], one[0], -size[one[1]], *one[1:]))
+    is_close = max(size.values(), default=0) >= shape.gpus
+    usable.sort(
+        key=lambda one: (
+            (0, 0) if is_close else (-wide_size[one[0]], one[0]),
+            -size[one[1]],
+            *one[1:],
+        )
+    )
     return ints(sorted(row for *_, row in usable[: shape.gpus]))
 
 
