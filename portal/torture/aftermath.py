@@ -23,6 +23,10 @@ _TABLES = (
     "logchunk submitkey account quota budget budgethold budgettrueup booking "
     "outboundmail"
 ).split()
+# By the name of the table; what people and teams are is kept elsewhere.
+_SOURCES = {table: f"scheduler_{table}" for table in _TABLES} | {
+    table: f"accounts_{table}" for table in ("team", "project")
+}
 # Wide, and no invariant looks at them.
 _LEFT_OUT = frozenset({"spec", "standing", "code_patch", "triage"})
 _FINAL = ("succeeded", "failed", "cancelled")
@@ -35,8 +39,8 @@ def read_tables(database: str) -> dict[str, list[Row]]:
     with psycopg.connect(database, row_factory=dict_row) as line:
         # All of one moment, also while others write.
         line.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        for table in _TABLES:
-            rows = line.execute(f'SELECT * FROM "scheduler_{table}"')  # noqa: S608
+        for table, source in _SOURCES.items():
+            rows = line.execute(f'SELECT * FROM "{source}"')  # noqa: S608
             found[table] = [_plain(row) for row in rows]
     return found
 

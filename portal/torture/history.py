@@ -16,6 +16,7 @@ overdue   job, state: not over long after the last fault
 peek      job, status: a stranger asked for it
 revoked   token; used: token, status
 verified  ok, words: what `verify_ledger` said
+audit     events, seals, unsealed, broken: what `verify_audit` read once all was sealed
 heard     node, times: when it asked, and when it was answered, in pairs
 restored  starts, clashes, left: after the rows were put back to what they had been before
 """

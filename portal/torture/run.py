@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,8 @@ from portal.torture.faults import FAULTS, Hand
 from portal.torture.faults.storm import Storm
 from portal.torture.history import Diary, Evidence, read_lines
 from portal.torture.invariants import check_all
-from portal.torture.people import Crowd
-from portal.torture.program import PROJECT, make_witness, read_witness
+from portal.torture.people import Crowd, prepare
+from portal.torture.program import make_witness, read_witness
 from portal.torture.proxy import Proxies
 from portal.torture.restoring import restore
 from portal.torture.watching import Watch, rules_of
@@ -82,7 +81,7 @@ def run(choice: Choice) -> dict[str, Any]:
     try:
         with installed(choice, folder) as yard:
             choice.tell(f"{choice.agents} nodes are up after {time.monotonic() - began:.0f} s")
-            _prepare(yard, choice)
+            prepare(yard, choice.seed, choice.sql)
             evidence = _storm(yard, choice, diary, witness)
             yard.is_given_up = evidence is not None
             if evidence is None:
@@ -120,27 +119,6 @@ def installed(choice: Choice, folder: Path) -> Iterator[Yard]:
                 proxies.close()
     except NoPostgres as problem:
         raise StackProblem(f"PostgreSQL is not installed here. Type '{problem}'.") from None
-
-
-def _prepare(yard: Yard, choice: Choice) -> None:
-    """Limits that can be reached, so that somebody watches them; and what a bug asks for."""
-    import psycopg
-
-    headers = {"Authorization": f"Bearer {yard.api_tokens['admin']}"}
-    now = datetime.now(UTC)
-    with httpx.Client(base_url=f"{yard.address}/api/v1", headers=headers, timeout=60) as api:
-        quota = {"owner": PROJECT, "maximum": max(3, 3 * len(yard.nodes))}
-        api.post("/rules/quotas/", json=quota).raise_for_status()
-        budget = {
-            "owner": PROJECT,
-            "gpu_hours": 100_000,
-            "valid_from": (now - timedelta(hours=1)).isoformat(),
-            "valid_until": (now + timedelta(days=2)).isoformat(),
-        }
-        api.post("/rules/budgets/", json=budget).raise_for_status()
-    with psycopg.connect(yard.database, autocommit=True) as line:
-        for statement in choice.sql:
-            line.execute(statement)
 
 
 def _storm(yard: Yard, choice: Choice, diary: Diary, witness: Path) -> Evidence | None:
@@ -200,14 +178,10 @@ def _look(yard: Yard, diary: Diary, witness: Path, choice: Choice) -> Evidence:
         diary.note("left", what=name)
     tables = aftermath.read_tables(yard.database)
     _note_what_is_shown(yard, diary)
-    done = subprocess.run(
-        yard.under(python("-m", "django", "verify_ledger")),
-        cwd=ROOT,
-        env=yard.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    audit = _call(yard, "-m", "portal.torture.auditing")
+    unread = {"events": 0, "seals": 0, "unsealed": 0, "broken": audit.stderr[-500:]}
+    diary.note("audit", **(json.loads(audit.stdout) if audit.returncode == 0 else unread))
+    done = _call(yard, "-m", "django", "verify_ledger")
     diary.note("verified", ok=done.returncode == 0, words=done.stderr[-500:])
     for fact in read_witness(witness):
         diary.note(**dict(fact))
@@ -221,6 +195,18 @@ def _look(yard: Yard, diary: Diary, witness: Path, choice: Choice) -> Evidence:
         choice.tell("the database is put back to an earlier moment")
         diary.note("restored", **restore(yard, witness.parent))
     return Evidence(read_lines(diary.path), tables, pieces, rules)
+
+
+def _call(yard: Yard, *words: str) -> subprocess.CompletedProcess[str]:
+    """A program of the installation, with its settings and its clock, to its end."""
+    return subprocess.run(
+        yard.under(python(*words)),
+        cwd=ROOT,
+        env=yard.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def _note_what_is_shown(yard: Yard, diary: Diary) -> None:

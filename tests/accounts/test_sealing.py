@@ -13,6 +13,7 @@ from accounts.services import sealing
 from accounts.services.audit import Subject, record
 from accounts.services.sealing import seal_audit, verify_audit
 from accounts.trail import seal_state
+from portal.torture.auditing import sealed_and_read
 from scheduler.services.demo.guards import unguarded
 from tests.accounts.settling import NO_MARGIN, sealed_in_the_end
 
@@ -66,6 +67,15 @@ def test_new_events_wait_for_the_next_seal(events, root):
 def test_one_changed_value_is_named(events, unlocked, change):
     AuditEvent.objects.filter(pk=events[6].pk).update(**change)
     assert verify_audit().broken == f"event {events[6].pk} was changed after it was recorded"
+
+
+def test_who_breaks_things_on_purpose_seals_all_of_it_first(events, unlocked, root):
+    record(root, "team.note", Subject("team"))
+    whole = sealed_and_read()
+    assert (whole["broken"], whole["unsealed"]) == ("", 0)
+    assert whole["events"] == AuditEvent.objects.count()
+    AuditEvent.objects.filter(pk=events[6].pk).update(reason="x")
+    assert sealed_and_read()["broken"] == f"event {events[6].pk} was changed after it was recorded"
 
 
 def test_a_removed_event_is_named(events, unlocked):

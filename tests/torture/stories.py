@@ -41,6 +41,7 @@ class Story:
                 "left": [],
             },
             {"kind": "verified", "at": 300.0, "ok": True, "words": ""},
+            {"kind": "audit", "at": 300.0, "events": 9, "seals": 2, "unsealed": 0, "broken": ""},
             self.said("start", 11, 101.0),
             {**self.said("lines", 11, 110.0), "count": 2},
             self.said("start", 12, 131.0),
@@ -64,8 +65,8 @@ class Story:
         return {
             "job": [
                 {"id": 1, "state": "succeeded", "version": 7, "job_set_id": None, "name": "k1",
-                 "array_index": None, "project_id": 5, "ended_at": 201.0, "booked_in_id": None,
-                 "end_facts": {}},
+                 "array_index": None, "project_id": 5, "pool_id": 2, "ended_at": 201.0,
+                 "booked_in_id": None, "end_facts": {}},
             ],
             "attempt": [
                 self.attempt(11, 1, 100.0, 120.0, "node_lost"),
@@ -82,7 +83,9 @@ class Story:
                  "released_at": 200.9},
             ],
             "node": [{"id": 1, "name": "n1"}],
-            "device": [{"id": 3, "uuid": "GPU-3", "health": "healthy"}],
+            "device": [
+                {"id": 3, "uuid": "GPU-3", "health": "healthy", "model": "M", "milli": 1000},
+            ],
             "devicesegment": [
                 {"id": 1, "device_id": 3, "start_s": 50, "end_s": 100},
                 {"id": 2, "device_id": 3, "start_s": 100, "end_s": None},
@@ -111,8 +114,21 @@ class Story:
                 self.entry(2, "accrual", 70),
             ],
             "submitkey": [{"id": 1, "job_id": 1, "key": "k1"}],
-            "account": [{"id": 4, "project_id": 5}],
-            "quota": [{"id": 1, "account_id": 4, "maximum": 1, "held": 0}],
+            "project": [{"id": 5, "team_id": 6}, {"id": 8, "team_id": 7}],
+            "team": [
+                {"id": 6, "parent_id": 9}, {"id": 7, "parent_id": 9}, {"id": 9, "parent_id": None},
+            ],
+            "account": [
+                {"id": 1, "key": "org"}, {"id": 2, "key": "team:9"}, {"id": 3, "key": "team:7"},
+                {"id": 4, "key": "project:5"},
+            ],
+            "quota": [
+                self.quota(1, 4), self.quota(2, 2), self.quota(3, 1),
+                # None of these holds for the job: other models, another pool, another team.
+                {**self.quota(4, 1), "gpu_model": "N", "maximum": 0},
+                {**self.quota(5, 1), "pool_id": 9, "maximum": 0},
+                {**self.quota(6, 3), "maximum": 0},
+            ],
             "budget": [
                 {"id": 6, "enforcement": "reserve", "gpu_seconds": 100, "carried": 40,
                  "committed_s": 0, "spent_s": 90, "money": None},
@@ -148,6 +164,13 @@ class Story:
         return {
             "id": pk, "attempt_id": attempt, "rank": 0, "end_reason": reason,
             "log_expected": expected, "log_size": size,
+        }  # fmt: skip
+
+    @staticmethod
+    def quota(pk, account):
+        return {
+            "id": pk, "account_id": account, "pool_id": None, "gpu_model": "", "maximum": 1,
+            "held": 0, "held_milli": 0,
         }  # fmt: skip
 
     @staticmethod

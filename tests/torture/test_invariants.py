@@ -8,6 +8,7 @@ import pytest
 
 from portal.torture.invariants import INVARIANTS, check_all
 from portal.torture.watching import Watch
+from tests.torture.bent_limits import BUDGETS, QUOTAS
 from tests.torture.stories import NEEDLE, Story, log_bytes
 
 
@@ -81,26 +82,6 @@ def quarantine_left(story):
     story.row("nodeevent", 1)["kind"] = "heard_again"
 
 
-def quota_overdrawn(story):
-    story.row("quota", 1)["maximum"] = 0
-
-
-def quota_miscounted(story):
-    story.row("quota", 1)["held"] = 1
-
-
-def budget_overdrawn(story):
-    story.row("budget", 6)["spent_s"] = 101  # what was carried over is part of the hundred
-
-
-def money_overdrawn(story):
-    story.row("budget", 7)["committed_money"] = 401
-
-
-def hold_unsettled(story):
-    story.row("budgethold", 1)["settled_at"] = None
-
-
 def booking_forgotten(story):
     story.row("booking", 1)["closed_as"] = ""
 
@@ -155,6 +136,14 @@ def secret_shown(story):
 
 def secret_in_event(story):
     story.row("jobevent", 7)["detail"] = {"words": NEEDLE}
+
+
+def audit_broken(story):
+    story.fact("audit")["broken"] = "event 7 was changed after it was recorded"
+
+
+def audit_unsealed(story):
+    story.fact("audit")["unsealed"] = 3
 
 
 def event_missing(story):
@@ -238,8 +227,8 @@ BENT = {
     "I8": [still_running, overdue],
     "I9": [device_left_busy],
     "I10": [quarantine_left],
-    "I11": [quota_overdrawn, quota_miscounted],
-    "I12": [budget_overdrawn, money_overdrawn, hold_unsettled],
+    "I11": QUOTAS,
+    "I12": BUDGETS,
     "I13": [booking_forgotten, began_outside_its_booking],
     "I14": [accepted_and_gone, there_and_unasked],
     "I15": [key_made_two, name_made_two],
@@ -247,7 +236,7 @@ BENT = {
     "I17": [log_hole, log_bytes_changed, log_byte_lost, log_line_lost],
     "I18": [log_of_another],
     "I19": [secret_shown, secret_in_event],
-    "I20": [event_missing],
+    "I20": [event_missing, audit_broken, audit_unsealed],
     "I21": [mail_never_sent, mail_called_sent],
     "I22": [segments_part, charged_twice, never_given_back, books_broken],
     "I23": [shown_otherwise],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from typing import Any
 
 from portal.torture.history import Evidence, Row
 from scheduler.states import END_RULES, EndReason
@@ -11,6 +12,8 @@ from scheduler.states import END_RULES, EndReason
 _CLOSE_S = 0.002
 _BY_RIGHT = frozenset({"resume", "node_returned", "device_returned", "drain", "retire", "silent"})
 _FOREVER = float("inf")
+# A whole card in milli-GPU.
+_CARD = 1000
 
 
 def one_holder_per_device(evidence: Evidence) -> Iterator[str]:
@@ -48,36 +51,67 @@ def quarantine_is_left_by_right(evidence: Evidence) -> Iterator[str]:
 
 
 def limits_hold(evidence: Evidence) -> Iterator[str]:
-    """I11: at no moment do a project's jobs hold more devices than its quota's maximum."""
-    projects = {row["id"]: row["project_id"] for row in evidence.rows("account")}
-    held_by = _held_by_project(evidence)
+    """I11: at no moment is more held below an account than its quota's maximum; each one is right.
+
+    Of the organisation, a team or a project alike. What is counted is cards, in milli-GPU.
+    """
+    accounts, held = evidence.by_id("account"), list(_held(evidence))
     for quota in evidence.rows("quota"):
-        project = projects.get(quota["account_id"])
-        if project is None or quota["maximum"] is None:
-            continue
-        most = _most_at_once(held_by.get(project, []))
-        over = most > quota["maximum"]
-        yield f"project {project} held {most} of {quota['maximum']} devices" if over else ""
-        left = quota["held"] - sum(end is None for _, end in held_by.get(project, []))
-        yield f"the quota of project {project} counts {left} too many" if left else ""
+        key = accounts[quota["account_id"]]["key"]
+        spans = [
+            (one["acquired_at"], one["released_at"], one["milli"])
+            for one in held
+            if key in one["line"]
+            and quota["pool_id"] in (None, one["pool_id"])
+            and quota["gpu_model"] in ("", one["model"])
+        ]
+        if quota["maximum"] is not None:
+            most = _most_at_once(spans)
+            over = most > quota["maximum"] * _CARD
+            words = f"{key} held {most / _CARD:g} of {quota['maximum']} devices"
+            yield words if over else ""
+        still = [milli for _, end, milli in spans if end is None]
+        wrong = (quota["held"], quota["held_milli"]) != (len(still), sum(still))
+        words = f"the quota of {key} counts {quota['held']} devices and not {len(still)}"
+        yield words if wrong else ""
 
 
-def _held_by_project(evidence: Evidence) -> dict[int, list[tuple[float, float | None]]]:
+def _held(evidence: Evidence) -> Iterator[dict[str, Any]]:
+    """Each time a device was held: since when, until when, and for whom."""
     jobs, attempts = evidence.by_id("job"), evidence.by_id("attempt")
-    placements = evidence.by_id("placement")
-    found: dict[int, list[tuple[float, float | None]]] = {}
+    placements, devices = evidence.by_id("placement"), evidence.by_id("device")
+    lines = _lines(evidence)
     for row in evidence.rows("allocation"):
-        job = attempts[placements[row["placement_id"]]["attempt_id"]]["job_id"]
-        span = (row["acquired_at"], row["released_at"])
-        found.setdefault(jobs[job]["project_id"], []).append(span)
-    return found
+        job = jobs[attempts[placements[row["placement_id"]]["attempt_id"]]["job_id"]]
+        project, device = job["project_id"], devices[row["device_id"]]
+        yield {
+            "acquired_at": row["acquired_at"],
+            "released_at": row["released_at"],
+            "line": lines[project],
+            "pool_id": job["pool_id"],
+            "model": device["model"],
+            "milli": device["milli"],
+        }
 
 
-def _most_at_once(spans: Iterable[tuple[float, float | None]]) -> int:
-    """The largest number of spans that share a moment; one that ends makes room first."""
+def _lines(evidence: Evidence) -> dict[int, set[str]]:
+    """The keys of each project's accounts: its own, those of its teams up to the root, the root."""
+    parents = {row["id"]: row["parent_id"] for row in evidence.rows("team")}
+    lines = {}
+    for row in evidence.rows("project"):
+        line, team = {"org", f"project:{row['id']}"}, row["team_id"]
+        while team is not None:
+            line.add(f"team:{team}")
+            team = parents[team]
+        lines[row["id"]] = line
+    return lines
+
+
+def _most_at_once(spans: Iterable[tuple[float, float | None, int]]) -> int:
+    """The most that spans of a moment amount to; one that ends makes room first."""
     steps = []
-    for begin, end in spans:
-        steps += [(begin, 1), (_FOREVER if end is None else min(end, _FOREVER), -1)]
+    for begin, end, amount in spans:
+        steps += [(begin, amount), (_FOREVER if end is None else min(end, _FOREVER), -amount)]
     now = most = 0
     for _, change in sorted(steps, key=lambda step: (step[0], step[1])):
         now += change

@@ -78,7 +78,13 @@ def one_key_one_job(evidence: Evidence) -> Iterator[str]:
 
 
 def every_move_has_its_event(evidence: Evidence) -> Iterator[str]:
-    """I20: a job's version, which counts moves, is one more than its events that move."""
+    """I20: a job's version, which counts moves, is one more than its events that move.
+
+    And the audit is whole: every event of the run is sealed, and the chain of the seals holds.
+    """
+    for audit in evidence.told("audit"):
+        yield f"the audit is broken: {audit['broken']}" if audit["broken"] else ""
+        yield f"{audit['unsealed']} audit events are not sealed" if audit["unsealed"] else ""
     moved: dict[int, int] = {}
     for event in evidence.rows("jobevent"):
         if event["from_state"] and event["from_state"] != event["to_state"]:
