@@ -17,7 +17,7 @@ from scheduler.engine.keeping.calendar import keep_calendar
 from scheduler.engine.keeping.timeline import reservations_of, timeline_of
 from scheduler.engine.ordering import order_waiting
 from scheduler.engine.packing.scoring import packing_for
-from scheduler.engine.plan import Plan, Resize, Stop, Verdict
+from scheduler.engine.plan import Plan, Verdict
 from scheduler.engine.policy import DEFAULT_POLICY, Policy
 from scheduler.engine.preempting.claiming import is_claimant, settle_claims
 from scheduler.engine.preempting.resizing import grow_jobs
@@ -25,7 +25,7 @@ from scheduler.engine.preempting.room import make_room
 from scheduler.engine.reservation import Head
 from scheduler.engine.sharing.fairshare import Line
 from scheduler.engine.sharing.quota import Gate
-from scheduler.engine.snapshot import Classes, Ints, Snapshot, classes_of, flags, ints
+from scheduler.engine.snapshot import Classes, Snapshot, classes_of, flags, ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,17 +87,10 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
     reservations = reservations_of(after, admission.heads.by_pool)
     starts = (*settled.starts, *admission.starts)
     stops = (*room.stops, *admission.clearer.stops)
-    resizes = _resizes(board, policy, admission, left, stops)
+    resizes = (*room.resizes, *admission.clearer.resizes)
+    crowded = flags(np.bincount(after.waiting.pool[left], minlength=len(after.pools)))
+    # Running as before: once room is made, nobody who may be stopped is listed any more.
+    resizes += grow_jobs(board, snapshot.running, policy, crowded, (*stops, *resizes), gate)
     slots = timeline_of(board, admission.starts, admission.started)
     plan = Plan(starts, stops, settled.waits.join(waits), reservations, stood, resizes, slots)
     return Decision(plan, board, classes, ruled_out, admission.heads.by_pool, gate)
-
-
-def _resizes(
-    board: Board, policy: Policy, admission: Admission, left: Ints, stops: Sequence[Stop]
-) -> tuple[Resize, ...]:
-    """Who gives nodes back, and who grows in the pools where nobody is left waiting."""
-    snapshot = board.snapshot
-    crowded = flags(np.bincount(snapshot.waiting.pool[left], minlength=len(snapshot.pools)))
-    leaving = [stop.job for stop in stops] + [resize.job for resize in admission.clearer.resizes]
-    return (*admission.clearer.resizes, *grow_jobs(board, policy, crowded, leaving, admission.gate))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from scheduler.engine.policy import Policy
+from scheduler.engine.policy import Order, Policy
 from scheduler.loop.cycle import Scheduler
 from scheduler.models import Attempt, Claim, Node
 from scheduler.selectors.usage import job_cost
@@ -87,6 +89,19 @@ def test_it_gives_a_node_back_and_goes_on_with_the_other(scheduler, elastic, ali
     assert (places(elastic), places(urgent)) == (["n1"], ["n2"])
     assert not Claim.objects.exists()
     assert (elastic.user_retries_used, elastic.free_retries_used) == (0, 0)
+
+
+@pytest.mark.parametrize("order", [Order.SHORTEST, Order.LAS])
+def test_so_it_does_where_all_who_run_are_chosen_anew(scheduler, elastic, alice, project, order):
+    scheduler.policy = replace(POLICY, order=order)
+    short = submit(alice, project, gpus_per_node=2, time_limit="5m", now=at(90))
+    assert turn(scheduler, 5000).stopped == 1
+    attempt = elastic.attempts.get()
+    assert (attempt.stop_reason, attempt.stopped_for) == (EndReason.RESIZED, short)
+    leaves(elastic, 5010)
+    assert turn(scheduler, 5011).started == 2
+    assert (places(elastic), places(short)) == (["n1"], ["n2"])
+    assert not Claim.objects.exists()
 
 
 def test_everybody_can_read_why_and_only_what_it_held_is_charged(

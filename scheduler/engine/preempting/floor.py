@@ -10,7 +10,17 @@ import numpy as np
 from scheduler.engine.board import Board
 from scheduler.engine.board.kept import Seeker
 from scheduler.engine.placement import is_capable, without_avoided
-from scheduler.engine.snapshot import NONE, Floats, Ints, Request, flags, floats, ints
+from scheduler.engine.snapshot import (
+    NONE,
+    Flags,
+    Floats,
+    Ints,
+    Request,
+    Snapshot,
+    flags,
+    floats,
+    ints,
+)
 
 
 @dataclass(slots=True)
@@ -96,16 +106,29 @@ class Floor:
             for node, gpus in resident.shares
         )
 
+    def gpus_by_pool(self) -> list[int]:
+        """GPUs that are free or held by those on the floor."""
+        board, gpus = self.board, self.gpus.copy()
+        for resident in self.residents.values():
+            for node, count in resident.shares:
+                gpus[node] += count
+        pools, size = board.snapshot.nodes.pool, len(board.snapshot.pools)
+        return [int(count) for count in np.bincount(pools, weights=gpus, minlength=size)]
+
+    def fits(self, shape: Request, rows: Ints, without: Resident | None = None) -> Flags:
+        """Which of these nodes have room for one share now, or once who is there has left."""
+        gpus, cpus, memory_mib = self.gpus[rows], self.cpus[rows], self.memory_mib[rows]
+        if without is not None:
+            gpus = gpus + without.shares[0][1]
+            cpus, memory_mib = cpus + without.cpus, memory_mib + without.memory_mib
+        return flags((gpus >= shape.gpus) & (cpus >= shape.cpus) & (memory_mib >= shape.memory_mib))
+
     def find(self, request: Request, until_s: float) -> list[tuple[int, int]] | None:
         """Where all shares fit now, as (node, GPUs): tightest first, whole nodes last."""
         shares: list[tuple[int, int]] = []
         for shape in request.shapes():
             rows = self.capable(shape, until_s)
-            fits = rows[
-                (self.gpus[rows] >= shape.gpus)
-                & (self.cpus[rows] >= shape.cpus)
-                & (self.memory_mib[rows] >= shape.memory_mib)
-            ]
+            fits = rows[self.fits(shape, rows)]
             if shares:
                 fits = fits[~np.isin(fits, [node for node, _ in shares])]
             if len(fits) < shape.nodes:
@@ -204,3 +227,18 @@ class Floor:
             self.gpus[node] += sign * gpus
             self.cpus[node] += sign * resident.cpus
             self.memory_mib[node] += sign * resident.memory_mib
+
+
+def held_gpus(snapshot: Snapshot, jobs: Ints, first: int) -> dict[int, list[tuple[int, int]]]:
+    """What these running jobs (ids) hold: nodes and how many GPUs of each; their rows begin at
+    `first`.
+    """
+    held, devices = snapshot.held, snapshot.devices
+    row_of = {job: first + at for at, job in enumerate(jobs.tolist())}
+    counted = devices.holder[devices.holder != NONE]
+    gpus = np.bincount(counted, minlength=len(held.job)).tolist()
+    shares: dict[int, list[tuple[int, int]]] = {}
+    for job, node, count in zip(held.job.tolist(), held.node.tolist(), gpus, strict=True):
+        if job in row_of and count:
+            shares.setdefault(row_of[job], []).append((node, count))
+    return shares

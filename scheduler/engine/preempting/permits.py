@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from scheduler.engine.sharing.quota import Gate, worst_case_s
 from scheduler.engine.snapshot import NONE, Classes, Ints, Request, Snapshot, Waiting
@@ -60,17 +60,16 @@ def permits_beside(
     return permits
 
 
-def take_in_order(
-    rows: Sequence[int], gpus: Callable[[int], int], permits: Permits, capacity: int
-) -> list[int]:
+def take_in_order(rows: Sequence[int], gpus: Ints, permits: Permits, capacity: int) -> list[int]:
     """Of these rows, one after the other, those that fit into so many GPUs and may run."""
     taken, left = list[int](), capacity
     for row in rows:
         if left <= 0:
             break
-        if gpus(row) <= left and permits.take(row):
+        need = int(gpus[row])
+        if need <= left and permits.take(row):
             taken.append(row)
-            left -= gpus(row)
+            left -= need
     return taken
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from scheduler.engine.board import Board
 from scheduler.engine.board.kept import Kept
 from scheduler.engine.placement import is_capable, pick_devices
-from scheduler.engine.plan import PlannedPlacement, Resize
+from scheduler.engine.plan import PlannedPlacement, Resize, Stop
 from scheduler.engine.policy import Policy
 from scheduler.engine.preempting.stakes import lost_work_s, may_stop, stop_price
 from scheduler.engine.shaping.nodes import holds_shape, take_nodes
@@ -69,7 +69,7 @@ class Elastic:
         self.jobs = running.jobs
         self.classes: Classes = classes_of(running.jobs)
         self.again_s: Floats = floats(lost_work_s(running) + running.restart_cost_s)
-        self._price = stop_price(running)
+        self.price: Floats = stop_price(running)
         held = board.snapshot.held
         row_of = {job: row for row, job in enumerate(running.jobs.id.tolist())}
         self._row_of_held: Ints = ints([row_of.get(job, NONE) for job in held.job.tolist()])
@@ -81,6 +81,7 @@ class Elastic:
         is_whole = running.jobs.gpu_milli == WHOLE_MILLI
         self.is_open: Flags = flags(
             may_stop(running, policy)
+            & policy.resizes
             & (running.jobs.nodes_min > 0)
             & (self.size > 0)
             & (running.jobs.licences == NONE)
@@ -95,6 +96,10 @@ class Elastic:
     def nodes(self, row: int) -> Ints:
         """The nodes it has, by row."""
         return ints(self.board.snapshot.held.node[self._row_of_held == row])
+
+    def least_of(self, row: int) -> int:
+        """With how few nodes the job can run."""
+        return least_size(self.board.snapshot, self.request(row))
 
     def shrink_for(
         self, job: int, request: Request, among: Flags, beside: Sequence[Kept]
@@ -113,42 +118,48 @@ class Elastic:
         able &= ~is_kept & (board.residents == 1)
         offers = []
         for row in np.flatnonzero(self.is_open & among).tolist():
-            spare = int(self.size[row]) - least_size(snapshot, self.request(row))
+            spare = int(self.size[row]) - self.least_of(row)
             useful = min(spare, int(np.count_nonzero(able[self.nodes(row)])))
             if useful > 0:
-                offers.append((float(self._price[row]) / useful, row, useful))
+                offers.append((float(self.price[row]) / useful, row, useful))
         found, nodes, leaving = list[Resize](), [ints(fit)], list[Ints]()
         for _, row, useful in sorted(offers):
             if missing <= 0:
                 break
-            given, stays = self._give_back(row, min(useful, missing), able)
+            given, stays = self.give_back(row, self.nodes(row), min(useful, missing), able)
             if not len(given):
                 continue
             missing -= int(np.count_nonzero(able[given]))
             nodes.append(ints(given[able[given]]))
-            leaving.append(self._held_rows(row, given))
-            found.append(self._resize(row, stays, beneficiary=job))
+            leaving.append(self.held_rows(row, given))
+            found.append(self.resize(row, stays, beneficiary=job))
         if missing > 0 or not found:
             return None
         self.is_open[[self._row_of(resize) for resize in found]] = False
         chosen = np.sort(np.concatenate(nodes)[: request.nodes])
         return Shrinking(tuple(found), ints(chosen), np.concatenate(leaving))
 
-    def _give_back(self, row: int, wanted: int, able: Flags) -> tuple[Ints, Ints]:
-        """The nodes that a job gives back, at least so many that are `able`, and those it keeps.
+    def give_back(self, row: int, nodes: Ints, wanted: int, able: Flags) -> tuple[Ints, Ints]:
+        """Of its `nodes` those that a job gives back, at least so many that are `able`, and those
+        it keeps.
 
         None if it could not go on with the others.
         """
-        request, nodes = self.request(row), np.sort(self.nodes(row))
+        nodes = ints(np.sort(nodes))
+        stays = self.most_of(row, ints(nodes[np.lexsort((nodes, able[nodes]))]), wanted)
+        return ints(np.setdiff1d(nodes, stays)) if len(stays) else stays, stays
+
+    def most_of(self, row: int, nodes: Ints, wanted: int = 0) -> Ints:
+        """The first of these nodes that a job can go on with, all but `wanted` at most; none if it
+        cannot.
+        """
+        request = self.request(row)
         sizes = sizes_of(self.board.snapshot, request, len(nodes) - wanted)
         if not sizes:
-            return ints([]), ints(nodes)
-        last_able = nodes[np.lexsort((-nodes, ~able[nodes]))]
-        given, stays = last_able[: len(nodes) - sizes[0]], last_able[len(nodes) - sizes[0] :]
+            return ints([])
+        stays = ints(np.sort(nodes[: sizes[0]]))
         sized = replace(request, nodes=len(stays), nodes_min=0, sizes=NONE)
-        if not holds_shape(self.board.snapshot, sized, ints(np.sort(stays))):
-            return ints([]), ints(nodes)
-        return ints(given), ints(np.sort(stays))
+        return stays if holds_shape(self.board.snapshot, sized, stays) else ints([])
 
     def grow(self, crowded: Flags, gate: Gate) -> list[Resize]:
         """Who gets more nodes; `crowded` says by pool whether anybody waits for it."""
@@ -165,7 +176,7 @@ class Elastic:
                 continue
             gain, nodes = best
             taken[np.setdiff1d(nodes, mine)] = True
-            found.append(self._resize(row, nodes, gain_gpu_s=gain))
+            found.append(self.resize(row, nodes, gain_gpu_s=gain))
         return found
 
     def _best_size(
@@ -196,14 +207,15 @@ class Elastic:
     def _row_of(self, resize: Resize) -> int:
         return int(np.flatnonzero(self.jobs.id == resize.job)[0])
 
-    def _held_rows(self, row: int, nodes: Ints) -> Ints:
+    def held_rows(self, row: int, nodes: Ints) -> Ints:
         """The rows of `Held` of a job on these nodes."""
         mine = np.flatnonzero(self._row_of_held == row)
         return ints(mine[np.isin(self.board.snapshot.held.node[mine], nodes)])
 
-    def _resize(
+    def resize(
         self, row: int, nodes: Ints, *, beneficiary: int | None = None, gain_gpu_s: float = 0.0
     ) -> Resize:
+        """The job goes on with these nodes."""
         size = len(nodes)
         again_s = float(self.again_s[row]) * size * max(1, self.request(row).gpus)
         return Resize(
@@ -220,7 +232,7 @@ class Elastic:
         """Where it goes on: with the same devices on nodes that it has already."""
         board, request = self.board, self.request(row)
         snapshot, own = board.snapshot, self.nodes(row)
-        holder, found = self._held_rows(row, own), list[PlannedPlacement]()
+        holder, found = self.held_rows(row, own), list[PlannedPlacement]()
         for rank, node in enumerate(nodes.tolist()):
             rows = pick_devices(board, request, node) if node not in own else None
             if rows is None:
@@ -244,18 +256,24 @@ def may_resize(running: Running, policy: Policy) -> bool:
 
 
 def grow_jobs(
-    board: Board, policy: Policy, crowded: Flags, leaving: Sequence[int], gate: Gate
-) -> list[Resize]:
-    """Who gets more nodes on the board as it is, if the policy resizes; `crowded` by pool.
+    board: Board,
+    running: Running | None,
+    policy: Policy,
+    crowded: Flags,
+    leaving: Sequence[Stop | Resize],
+    gate: Gate,
+) -> tuple[Resize, ...]:
+    """Which of those `running` get more nodes on the board as it is, if the policy resizes.
 
-    The jobs `leaving` are stopped or shrunk in this cycle already. `gate`: what accounts may hold.
+    `crowded`: by pool whether anybody waits. Who is `leaving` is stopped or shrunk in this cycle
+    already; nobody grows beside it. `gate`: what accounts may hold.
     """
-    running = board.snapshot.running
     if running is None or not may_resize(running, policy):
-        return []
+        return ()
+    crowded = crowded.copy()
+    crowded[running.jobs.pool[np.isin(running.jobs.id, [one.job for one in leaving])]] = True
     elastic = Elastic(board, running, policy)
-    elastic.is_open &= ~np.isin(elastic.jobs.id, leaving)
-    return elastic.grow(crowded, gate)
+    return tuple(elastic.grow(crowded, gate))
 
 
 def gain_and_cost(left_s: float, now: int, size: int, again_s: float) -> tuple[float, float]:

@@ -1,15 +1,16 @@
 """Whom to stop, for whom, and where the others move.
 
-Who runs is chosen anew, tier by tier (`selection.py`). What is not chosen stops, what runs and is
-chosen stays where it is, and newcomers are placed, the widest first. Where one fits nowhere though
-enough GPUs are free, smaller jobs move away from the node where that costs least; they are placed
-next, so sizes shrink and it ends. Nobody is stopped for nothing: a job that was to stop and whose
-GPUs nobody took stays.
+Who runs is chosen anew, tier by tier (`selection.py`); who would stop stays if elastic ones can
+shrink instead (`yielding.py`). What is not chosen stops, what runs and is chosen stays where it is,
+and newcomers are placed, the widest first. Where one fits nowhere though enough GPUs are free,
+elastic jobs give nodes back, else smaller jobs move away from the node where that costs least; they
+are placed next, so sizes shrink and it ends. Nobody is stopped for nothing: a job that was to stop
+and whose GPUs nobody took stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
@@ -18,14 +19,16 @@ import numpy as np
 from scheduler.engine.board import Board
 from scheduler.engine.explaining import rule_out
 from scheduler.engine.keeping.calendar import keep_calendar
-from scheduler.engine.plan import Stop
+from scheduler.engine.plan import Resize, Stop
 from scheduler.engine.policy import Order, Policy
-from scheduler.engine.preempting.floor import Floor, Resident
+from scheduler.engine.preempting.floor import Floor, Resident, held_gpus
 from scheduler.engine.preempting.gainers import Gainers
 from scheduler.engine.preempting.leaving import without
-from scheduler.engine.preempting.permits import permits_beside, refused, take_in_order
-from scheduler.engine.preempting.selection import apart, choose_set
+from scheduler.engine.preempting.permits import permits_beside, refused
+from scheduler.engine.preempting.resizing import Elastic, may_resize
+from scheduler.engine.preempting.selection import Needs, apart, choose_runners
 from scheduler.engine.preempting.stakes import lost_work_s, may_stop
+from scheduler.engine.preempting.yielding import Yielding
 from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import (
     NONE,
@@ -51,12 +54,13 @@ _TRIES = 4
 class Room:
     """The cluster as it will be once the stops are over, and who starts where then.
 
-    In `snapshot` the stopped jobs wait, after those that wait already. `placed`: row of a waiting
-    job and its node rows in the order of ranks.
+    In `snapshot` the stopped jobs wait, after those that wait already, and who is resized has given
+    its nodes back. `placed`: row of a waiting job and its node rows in the order of ranks.
     """
 
     snapshot: Snapshot
     stops: tuple[Stop, ...] = ()
+    resizes: tuple[Resize, ...] = ()
     placed: tuple[tuple[int, Ints], ...] = ()
 
 
@@ -69,10 +73,15 @@ def make_room(snapshot: Snapshot, policy: Policy) -> Room:
     others = snapshot.running.take(stays) if stays.any() else None
     running = snapshot.running.take(may_stop(snapshot.running, policy) & ~stays)
     excluded: set[int] = set()
+    yields = may_resize(running, policy)
     for _ in range(_TRIES):
-        rearrangement = _Rearrangement(snapshot, running, policy, orders, excluded, others)
+        rearrangement = _Rearrangement(snapshot, running, policy, orders, excluded, others, yields)
         rearrangement.choose()
         rearrangement.place()
+        if yields and rearrangement.leaves_out():
+            # Counts said that there is room for all beside who shrinks, and there is not.
+            yields = False
+            continue
         room = rearrangement.room()
         barred = rearrangement.refused(room) | rearrangement.stopping_for_nobody(room)
         if not barred:
@@ -95,6 +104,7 @@ class _Rearrangement:
         orders: Sequence[Order | None],
         excluded: set[int],
         others: Running | None,
+        yields: bool,
     ) -> None:
         self.snapshot = snapshot
         self.policy = policy
@@ -111,15 +121,23 @@ class _Rearrangement:
         )
         self.lost_s: Floats = lost_work_s(running)
         self.classes: Classes = classes_of(self.jobs)
-        self.gpus = gpus_of(self.jobs)
+        shares = held_gpus(snapshot, running.jobs.id, self.first_running)
+        self.sized = self._as_they_are(shares)
+        self.gpus = gpus_of(self.sized)
         self.floor = Floor(self.board)
         self.chosen: Flags = flags(np.zeros(len(self.jobs)))
         self.gone: dict[int, Resident] = {}
         self.placed: dict[int, list[tuple[int, int]]] = {}
         self.for_whom: dict[int, int] = {}
+        self.must_shrink = False
         self.has_limits = len(snapshot.accounts) > 0 and not Gate(snapshot).is_open
-        self._settle(running.jobs)
+        for row, owned in shares.items():
+            self.floor.admit(row, self._resident(row, owned))
         self.floor.fixed = {row for row in excluded if row >= self.first_running}
+        self.yielding = Yielding(
+            Elastic(self.board, running, policy), self.floor, self.first_running
+        )
+        self.yields = yields
 
     def choose(self) -> None:
         """Who runs: in each pool tier by tier, higher ones first, within the GPUs left."""
@@ -131,25 +149,21 @@ class _Rearrangement:
             row in self.floor.residents for row in range(self.first_running, len(jobs))
         ]
         may_run &= flags([order is not None for order in self.orders])[jobs.pool]
-        key, value = worth_by_pool(jobs, self.cost_s, self.orders)
+        key, value = worth_by_pool(self.sized, self.cost_s, self.orders)
         is_new = np.arange(len(jobs)) < self.first_running
         order = np.lexsort((jobs.id, jobs.queued_at_s, is_new, key, -jobs.tier, jobs.pool))
-        order = order[may_run[order]]
-        left, permits = self._capacity(), None
+        order = ints(order[may_run[order]])
+        permits = None
         if self.has_limits:
-            movable = {int(self.jobs.id[row]) for row in range(self.first_running, len(jobs))}
-            fixed = without(self.snapshot, movable)
+            fixed = without(self.snapshot, set(jobs.id[self.first_running :].tolist()))
             permits = permits_beside(fixed, jobs, self.classes, self.first_running, order)
-        group = jobs.pool[order] * (jobs.tier.max(initial=0) + 1) - jobs.tier[order]
-        for rows in np.split(order, np.flatnonzero(np.diff(group)) + 1) if len(order) else ():
-            pool = int(jobs.pool[rows[0]])
-            picked = rows[choose_set(self.gpus[rows], value[rows], left[pool])]
-            if permits is not None:
-                # The best set as far as they may, then the others in order.
-                line = [*picked.tolist(), *np.setdiff1d(rows, picked, assume_unique=True).tolist()]
-                picked = ints(take_in_order(line, self._gpus_of, permits, left[pool]))
-            left[pool] -= int(self.gpus[picked].sum())
-            self.chosen[picked] = True
+        spare = self.yielding.spare_gpus(self.gpus * self.yields)
+        needs = Needs(jobs.pool, jobs.tier, self.gpus, spare, value, flags(~is_new))
+        capacity = self.floor.gpus_by_pool()
+        self.chosen[choose_runners(order, needs, capacity, permits)] = True
+        size = len(self.snapshot.pools)
+        wanted = np.bincount(jobs.pool, weights=self.gpus * self.chosen, minlength=size)
+        self.must_shrink = bool((wanted > capacity).any())
 
     def place(self) -> None:
         """Take off who leaves, place the newcomers, keep who left for nothing."""
@@ -157,15 +171,21 @@ class _Rearrangement:
             if not self.chosen[row]:
                 self.gone[row] = self.floor.take_off(row)
         gpus: list[int] = self.gpus.tolist()
-        newcomers = np.flatnonzero(self.chosen[: self.first_running]).tolist()
-        to_place = [(-gpus[row], row) for row in newcomers]
+        to_place = [(-gpus[row], row) for row in self._newcomers()]
         heapify(to_place)
         while to_place:
             for moved in self._place(heappop(to_place)[1]):
                 heappush(to_place, (-gpus[moved], moved))
         for row in sorted(self.gone, key=lambda row: (not self.chosen[row], row)):
-            if row not in self.placed and self.floor.holds(self.gone[row]):
+            if row in self.placed:
+                continue
+            # Where accounts have limits, one could be why a job that was not chosen has to stop.
+            may_remain = bool(self.chosen[row]) or not self.has_limits
+            if self.floor.holds(self.gone[row]):
                 self.floor.put(row, self.gone.pop(row))
+            elif may_remain and self.yielding.remain(row, self.gone[row]):
+                del self.gone[row]
+        self.yielding.take_again()
 
     def room(self) -> Room:
         """What came of it."""
@@ -179,8 +199,12 @@ class _Rearrangement:
         )
         remaining_s = self.jobs.remaining_s[rows] + self.cost_s[rows]
         waiting = replace(self.jobs.take(rows), remaining_s=remaining_s)
-        after = without(self.snapshot, {stop.job for stop in stops})
-        return Room(replace(after, waiting=waiting, running=self.others), stops, placed)
+        shrunk = self.yielding.who_shrank(self.gone.keys() | self.placed.keys())
+        whose = [int(self.jobs.id[self._beneficiary(row, gainers)]) for row in shrunk]
+        resizes = tuple(map(self.yielding.resize, shrunk, whose))
+        given = [(int(self.jobs.id[row]), self.yielding.given(row)) for row in shrunk]
+        after = without(self.snapshot, {stop.job for stop in stops}, given)
+        return Room(replace(after, waiting=waiting, running=self.others), stops, resizes, placed)
 
     def refused(self, room: Room) -> set[int]:
         """Who was placed and may not start after all, because of what accounts may hold."""
@@ -195,22 +219,32 @@ class _Rearrangement:
         """Newcomers whom there was room for by count and on no nodes, if jobs stopped for them that
         nobody else of their tier gains by; else newcomers of lower tiers who took that room.
         """
-        if all(stop.job != stop.beneficiary for stop in room.stops):
+        leaving: list[Stop | Resize] = [*room.stops, *room.resizes]
+        if all(one.job != one.beneficiary for one in leaving):
             return set()
-        newcomers = set(np.flatnonzero(self.chosen[: self.first_running]).tolist())
-        return newcomers - self.placed.keys() or newcomers
+        return self._newcomers() - self.placed.keys() or self._newcomers()
 
-    def _gpus_of(self, row: int) -> int:
-        return int(self.gpus[row])
+    def leaves_out(self) -> bool:
+        """Whether a newcomer found no nodes, where there is no room by count unless some shrink."""
+        return self.must_shrink and bool(self._newcomers() - self.placed.keys())
+
+    def _newcomers(self) -> set[int]:
+        return set(np.flatnonzero(self.chosen[: self.first_running]).tolist())
 
     def _place(self, row: int) -> list[int]:
         """Put the job where it fits, moving smaller ones if need be; returns who was moved."""
         request = self.classes.requests[int(self.classes.of_job[row])]
+        if row >= self.first_running and request.nodes_min:
+            request = replace(request, nodes=int(self.sized.nodes[row]), nodes_min=0, sizes=NONE)
         moved: list[int] = []
-        until_s = self._gone_s(row)
+        until_s, tier = self._gone_s(row), int(self.jobs.tier[row])
         shares = self.floor.find(request, until_s)
+        if shares is None and self.yields:
+            gave = self.yielding.make_room(request, tier, until_s)
+            self.for_whom = dict.fromkeys(gave, row) | self.for_whom
+            shares = self.floor.find(request, until_s) if gave else None
         if shares is None:
-            least, tier = int(self.gpus[row]), int(self.jobs.tier[row])
+            least = int(self.gpus[row])
             moves = self.floor.cheapest_moves(request, least, tier, until_s) or set()
             for job in sorted(moves):
                 self.gone[job] = self.floor.take_off(job)
@@ -219,19 +253,11 @@ class _Rearrangement:
             shares = self.floor.find(request, until_s) if moves else None
         if shares is None:
             return moved
-        resident = Resident(
-            tuple(shares),
-            request.cpus,
-            request.memory_mib,
-            int(self.gpus[row]),
-            self._move_cost(row),
-            int(self.jobs.tier[row]),
-        )
         if row in self.gone and set(self.gone[row].shares) == set(shares):
             del self.gone[row]
         else:
             self.placed[row] = shares
-        self.floor.put(row, resident)
+        self.floor.put(row, self._resident(row, shares))
         return moved
 
     def _gone_s(self, row: int) -> float:
@@ -250,44 +276,24 @@ class _Rearrangement:
         return Stop(int(jobs.id[row]), int(jobs.id[beneficiary]), facts=facts)
 
     def _beneficiary(self, row: int, gainers: Gainers) -> int:
-        """For whom a job stops: who moved it, else who gains by it."""
+        """For whom a job stops or shrinks: who moved it, else who gains by it."""
         if row in self.for_whom:
             return self.for_whom[row]
-        return gainers.of(row, {node for node, _ in self.gone[row].shares})
+        if row in self.gone:
+            return gainers.of(row, {node for node, _ in self.gone[row].shares})
+        return gainers.of(row, self.yielding.given(row))
 
-    def _settle(self, running: Waiting) -> None:
-        """Enter the running jobs with what they hold."""
-        held, devices = self.snapshot.held, self.snapshot.devices
-        row_of = {job: self.first_running + at for at, job in enumerate(running.id.tolist())}
-        counted = devices.holder[devices.holder != NONE]
-        gpus = np.bincount(counted, minlength=len(held.job)).tolist()
-        shares: dict[int, list[tuple[int, int]]] = {}
-        for job, node, count in zip(held.job.tolist(), held.node.tolist(), gpus, strict=True):
-            if job in row_of and count:
-                shares.setdefault(row_of[job], []).append((node, count))
+    def _as_they_are(self, shares: Mapping[int, Sequence[tuple[int, int]]]) -> Waiting:
+        """The jobs; elastic ones that run with the nodes they have, not those they would like."""
+        nodes = self.jobs.nodes.copy()
         for row, owned in shares.items():
-            request = self.classes.requests[int(self.classes.of_job[row])]
-            resident = Resident(
-                tuple(owned),
-                request.cpus,
-                request.memory_mib,
-                int(self.gpus[row]),
-                self._move_cost(row),
-                int(self.jobs.tier[row]),
-            )
-            self.floor.admit(row, resident)
+            if self.jobs.nodes_min[row]:
+                nodes[row] = len(owned)
+        return replace(self.jobs, nodes=nodes)
 
-    def _move_cost(self, row: int) -> float:
-        """GPU seconds lost when the job moves; a newcomer has nothing to lose yet."""
-        return float(self.cost_s[row]) * int(self.gpus[row])
-
-    def _capacity(self) -> list[int]:
-        """By pool: GPUs that are free or held by a job that may be stopped."""
-        pools = self.snapshot.nodes.pool
-        free = np.bincount(
-            pools, weights=self.board.free_gpus[NONE], minlength=len(self.snapshot.pools)
-        )
-        left = [int(count) for count in free]
-        for row, resident in self.floor.residents.items():
-            left[int(self.jobs.pool[row])] += sum(gpus for _, gpus in resident.shares)
-        return left
+    def _resident(self, row: int, shares: Sequence[tuple[int, int]]) -> Resident:
+        request = self.classes.requests[int(self.classes.of_job[row])]
+        gpus, tier = int(self.gpus[row]), int(self.jobs.tier[row])
+        # GPU seconds lost when it moves; a newcomer has nothing to lose yet.
+        cost = float(self.cost_s[row]) * gpus
+        return Resident(tuple(shares), request.cpus, request.memory_mib, gpus, cost, tier)
