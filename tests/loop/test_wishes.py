@@ -102,14 +102,27 @@ def test_labels_and_excluded_nodes_are_kept(scheduler, cluster, root, alice, pro
     assert "where network=eth" in told(nowhere)
 
 
-def test_one_rack_holds_a_gang_or_it_waits(scheduler, cluster, root, alice, project):
-    for number, rack in ((1, "r1"), (2, "r2")):
-        place_node(actor=root, node=cluster.node(number), rack=rack, block="b", now=NOON)
-    apart = submit(alice, project, nodes=2, topology="rack")
+@pytest.mark.parametrize(
+    ("level", "places"),
+    [
+        ("rack", [("r1", "b"), ("r2", "b"), ("r2", "b")]),
+        ("block", [("r1", "b1"), ("r2", "b2"), ("r3", "b2")]),
+    ],
+)
+def test_one_rack_or_block_holds_a_gang_or_it_waits(
+    scheduler, cluster, root, alice, project, level, places
+):
+    def put(name, place):
+        node = Node.objects.get(name=name)
+        place_node(actor=root, node=node, rack=place[0], block=place[1], now=NOON)
+
+    put("n1", places[0])
+    put("n2", places[1])
+    apart = submit(alice, project, nodes=2, topology=level)
     scheduler.run_cycle(at(1))
-    assert "in one rack" in told(apart)
+    assert f"in one {level}" in told(apart)
     add_node(cluster, "n3", 2)
-    place_node(actor=root, node=Node.objects.get(name="n3"), rack="r2", block="b", now=at(2))
+    put("n3", places[2])
     scheduler.run_cycle(at(3))
     assert nodes_of(apart) == ["n2", "n3"]
 
