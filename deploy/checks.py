@@ -217,11 +217,9 @@ def long(report: Report) -> None:
     # Nobody looks into the browser's folder by chance: it needs a process of its own.
     report.run("long browser tests", *pytest("tests/browser", "-q", "-m", "long", *report.words))
     folders = [f"tests/{name}" for name in (*PURE, "agent", "services", "protocol")]
-    report.run(
-        "properties with new examples",
-        *pytest(*folders, "-q", "-m", QUICK, *report.words),
-        TRAINYARD_TESTS_NEW_EXAMPLES="1",
-    )
+    new = {"TRAINYARD_TESTS_NEW_EXAMPLES": "1", "PROTOCOL_EXAMPLES": "200"}
+    words = pytest(*folders, "-q", "-m", QUICK, *report.words)
+    report.run("properties with new examples", *words, **new)
 
 
 def gpu(report: Report) -> None:

@@ -11,6 +11,7 @@ from portal.torture.faults import FAULTS
 from portal.torture.plants import PLANTS
 from portal.torture.proving import found_by
 from portal.torture.run import Choice, run
+from tests.torture.kept import BREAKS
 
 pytestmark = pytest.mark.stack
 
@@ -46,6 +47,18 @@ def test_ten_minutes_of_faults_break_nothing():
     rare = {name: count for name, count in hits.items() if count < 8}
     # Where no small file system can be mounted there is none to fill.
     assert set(rare) <= {"disk-full"}, rare
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    "kept", [kept for kept in BREAKS if kept.seed], ids=lambda kept: kept.cause
+)
+def test_a_seed_that_broke_something_breaks_it_no_more(kept):
+    choice = Choice(minutes=1.0, seed=kept.seed, agents=3, divide=30, first=kept.kinds, tell=print)
+    figures = run(choice)
+    assert figures["breaks"] == []
+    assert figures["faults"] >= len(kept.kinds)
 
 
 @pytest.mark.long

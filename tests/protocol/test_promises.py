@@ -50,6 +50,7 @@ class Healed(Cluster):
         self.no_device_is_used_twice_at_once()
 
 
+EXAMPLES = int(os.environ.get("PROTOCOL_EXAMPLES", "12"))
 # Shrinking takes minutes; who looks for the shortest history of a break asks for it.
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
 if os.environ.get("PROTOCOL_SHRINK"):
@@ -71,6 +72,6 @@ def run(people: tuple[User, User, Project], examples: int) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(600 + 10 * EXAMPLES)
 def test_promises_hold_whatever_happens(root, alice, project):
-    run((root, alice, project), int(os.environ.get("PROTOCOL_EXAMPLES", "12")))
+    run((root, alice, project), EXAMPLES)

@@ -11,7 +11,7 @@ import psycopg
 from portal.torture.program import PROJECT
 from portal.torture.yard import Yard
 
-# From the root down. The seed says which of them binds: those above have room, those below no quota.
+# From the root down. The seed says which binds: those above have room, those below no quota.
 _OWNERS = ("", PROJECT.partition("/")[0], PROJECT)
 
 
