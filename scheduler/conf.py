@@ -112,7 +112,14 @@ class SchedulerConf:
 
     @property
     def lost_after(self) -> timedelta:
-        grace = self.disconnect_grace_s
+        return self.lost_after_grace(0)
+
+    def lost_after_grace(self, asked_s: int) -> timedelta:
+        """`lost_after` where a job asked for this grace; one below the usual shortens nothing.
+
+        The node then stops the program sooner, but an older agent may not know of it.
+        """
+        grace = max(self.disconnect_grace_s, asked_s)
         return timedelta(seconds=grace * 1.01 + self.node_lease_s + self.lost_slack_s)
 
 

@@ -92,6 +92,9 @@ class When:
     min_runtime: Annotated[
         str, typer.Option(help="Not stopped for others before it has run so long.")
     ] = ""
+    disconnect_grace: Annotated[
+        str, typer.Option(help="Runs on so long while its node cannot reach the portal: 1m to 24h.")
+    ] = ""
     hold: Annotated[bool, typer.Option("--hold", help="Keep it from starting.")] = False
 
 

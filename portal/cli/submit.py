@@ -65,7 +65,7 @@ _SAME = (
     "gpu_model", "gpu_models", "fallback_after", "isolation", "share_cards", "exclusive", "cpus",
     "memory", "scratch", "licences", "constraints", "exclude_nodes", "datasets", "topology",
     "array", "booking", "preemptible", "min_runtime", "processes", "retries", "checkpoint_dir",
-    "depends_on", "secrets",
+    "depends_on", "secrets", "disconnect_grace",
 )  # fmt: skip
 
 

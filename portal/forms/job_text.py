@@ -24,11 +24,11 @@ PLAIN = (
     "gpu_milli", "gpu_memory", "gpu_model", "gpu_models", "fallback_after", "isolation", "cpus",
     "memory", "scratch", "licences", "constraints", "exclude_nodes", "datasets", "time_limit",
     "begin", "depends_on", "booking", "preemptible", "min_runtime", "command", "script",
-    "processes", "working_dir", "checkpoint_dir", "retries", "secrets",
+    "processes", "working_dir", "checkpoint_dir", "retries", "secrets", "disconnect_grace",
 )  # fmt: skip
 SWITCHES = ("hold", "share_cards", "exclusive")
 PAIRS = ("env", "labels")
-_DURATIONS = ("time_limit", "fallback_after", "min_runtime")
+_DURATIONS = ("time_limit", "fallback_after", "min_runtime", "disconnect_grace")
 _SIZES = ("memory", "gpu_memory", "scratch")
 
 

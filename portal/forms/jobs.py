@@ -97,6 +97,9 @@ class JobForm(forms.Form):
     secrets = _text("Secrets", "Kept under Settings; files for the job.", placeholder="hub-token")
     signal = forms.ChoiceField(label="Stop signal", choices=[(s, s) for s in STOP_SIGNALS])
     grace = _text("Time to stop", "Before it is killed; at most 10m.")
+    disconnect_grace = _text(
+        "Without the portal", "It runs on so long; empty: as usual here.", placeholder="4h"
+    )
     hold = forms.BooleanField(label="Hold it: do not start until released", required=False)
     begin = _text("Not before", "UTC, or with its offset.", placeholder="2026-12-31 08:00")
     depends_on = _text(

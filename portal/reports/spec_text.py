@@ -74,6 +74,7 @@ _OPTIONS = (
     ("working_dir", "--workdir"),
     ("checkpoint_dir", "--checkpoint-dir"),
     ("secrets", "--secrets"),
+    ("disconnect_grace", "--disconnect-grace"),
 )
 _SWITCHES = ("share_cards", "exclusive", "preemptible")
 

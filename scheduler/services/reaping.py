@@ -5,6 +5,7 @@ Each function costs one query when nothing is due.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -51,6 +52,7 @@ def mark_silent(*, now: datetime) -> int:
 def mark_lost(*, now: datetime) -> int:
     """Silent nodes past the point where their own supervisors have killed everything: LOST.
 
+    A job there may have asked to run on for longer without the server; then they wait for that.
     They have been silent for a lease as well, by this clock alone: a node that calls is so never
     lost because the server that heard it has another clock.
     """
@@ -61,7 +63,12 @@ def mark_lost(*, now: datetime) -> int:
     just_silent = NodeEvent.objects.filter(
         ~CLOCK.older_than("at", conf.node_lease, now=now), node=OuterRef("pk"), kind="silent"
     )
-    for node in Node.objects.filter(unheard, ~Exists(just_silent), state=NodeState.SILENT):
+    due = list(Node.objects.filter(unheard, ~Exists(just_silent), state=NodeState.SILENT))
+    graces = _longest_graces(due)
+    for node in due:
+        after = conf.lost_after_grace(graces.get(node.pk, 0))
+        if node.last_seen_at is None or CLOCK.age(node.last_seen_at, now) <= after:
+            continue
         with transaction.atomic():
             if not transitions.move_node(
                 node, NodeState.LOST, now=now, kind="lost", reason="its lease is long over"
@@ -70,6 +77,17 @@ def mark_lost(*, now: datetime) -> int:
             count += 1
             _give_up_attempts_on(node, now)
     return count
+
+
+def _longest_graces(nodes: Sequence[Node]) -> dict[int, int]:
+    """By node, the longest that a job there asked to run on without the server, in seconds."""
+    if not nodes:
+        return {}
+    open_there = Placement.objects.filter(node__in=nodes, ended_at__isnull=True)
+    found: dict[int, int] = {}
+    for node, asked in open_there.values_list("node_id", "attempt__job__spec__disconnect_grace"):
+        found[node] = max(found.get(node, 0), asked or 0)
+    return found
 
 
 def _give_up_attempts_on(node: Node, now: datetime) -> None:

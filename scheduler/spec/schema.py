@@ -49,6 +49,7 @@ __all__ = [
 API_VERSION: Final = "trainyard/v1"
 MAX_GPUS_PER_NODE = 64
 MAX_TIME_LIMIT_S = 60 * 86400
+MIN_DISCONNECT_GRACE_S = 60
 MAX_SCRIPT_CHARS = 128 * 1024
 MAX_SIZE_MIB = 64 * 1024 * 1024
 Names = tuple[str, ...]
@@ -124,6 +125,7 @@ class JobSpec(Part):
     retries: Annotated[Whole, Field(ge=0, le=20)] = 0
     checkpoint_dir: Path = ""
     stop: StopSpec = StopSpec()
+    disconnect_grace: Annotated[Duration, Field(ge=0, le=86400)] = 0
     session: SessionSpec | None = None
     hold: bool = False
 
@@ -179,7 +181,7 @@ class JobSpec(Part):
         """As `document`, durations and sizes as people write them, defaults left out."""
         shown = self.model_dump(mode="json", exclude_defaults=True)
         shown = {"apiVersion": self.apiVersion, "kind": self.kind, **shown}
-        for field in ("time_limit", "min_runtime", "fallback_after"):
+        for field in ("time_limit", "min_runtime", "fallback_after", "disconnect_grace"):
             if field in shown or field == "time_limit":
                 shown[field] = units.format_duration(getattr(self, field))
         for field in ("memory", "gpu_memory", "scratch"):
@@ -233,6 +235,8 @@ def _contradictions(spec: JobSpec) -> Any:
         yield "topology", "is about several nodes; ask for more nodes or remove it"
     if spec.min_runtime > spec.time_limit:
         yield "min_runtime", "is longer than the time limit; make it shorter"
+    if 0 < spec.disconnect_grace < MIN_DISCONNECT_GRACE_S:
+        yield "disconnect_grace", "is below 1m, the least; leave it out for what is usual here"
     if spec.session:
         one = "a session is one program on one node; remove it or the session"
         several = {"array": spec.array, "nodes": spec.nodes != 1, "retries": spec.retries}

@@ -149,8 +149,7 @@ class HostSample:
 class TroubleReport:
     """What is wrong with a device, or with the node itself if `uuid` is empty.
     `kind` is a word of `scheduler.states.Trouble`, as text so that an older server takes a newer
-    one. `fence` names the attempt that held the device when it began.
-    """
+    one. `fence` names the attempt that held the device when it began."""
 
     kind: str
     uuid: str = ""
@@ -210,7 +209,7 @@ class Code:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """How to run the program on one node: `command`, once for each LOCAL_RANK, or what it starts
-    for a `session`. `secrets` are names; `log_cap_mib` 0: the agent's own cap alone counts."""
+    for a `session`. `secrets` are names. `log_cap_mib`, `disconnect_grace_s` 0: the agent's."""
 
     command: tuple[str, ...]
     env: dict[str, str]
@@ -225,6 +224,7 @@ class Launch:
     stop_grace_s: int
     secrets: tuple[str, ...] = ()
     log_cap_mib: int = 0
+    disconnect_grace_s: int = 0
     session: SessionLaunch | None = None
 
 

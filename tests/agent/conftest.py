@@ -152,6 +152,7 @@ def assignment(script: str = "", **changes: Any) -> Assignment:
         "checkpoint_dir": "",
         "stop_signal": "SIGTERM",
         "stop_grace_s": 5,
+        "disconnect_grace_s": 0,
         "secrets": (),
     }
     whole = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -22,7 +23,8 @@ from tests.agent.portal import Portal
 @pytest.fixture
 def own(agents: Any, request: pytest.FixtureRequest) -> Iterator[Agent]:
     """An agent of this test alone, not started yet."""
-    made: Agent = agents(request.node.name[:60].replace("_", "-"), start=False)
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name)[:60].strip("-")
+    made: Agent = agents(name, start=False)
     yield made
     made.clean_up()
 
@@ -146,11 +148,13 @@ def test_after_a_reboot_nothing_is_adopted_by_its_pid(portal: Portal, own: Agent
     assert "restarted" in report.detail
 
 
-def test_running_goes_on_without_the_server_and_ends_after_the_grace(
-    portal: Portal, own: Agent
+@pytest.mark.parametrize(("usual_s", "asked_s"), [("2", 0), ("900", 2)])
+def test_running_goes_on_without_the_server_until_the_grace(
+    portal: Portal, own: Agent, usual_s: str, asked_s: int
 ) -> None:
-    own.start("--disconnect-grace-s", "2")
-    order = begin(portal, own, "echo one; sleep 300", stop_grace_s=1)
+    """The node's own, or what the job asks for."""
+    own.start("--disconnect-grace-s", usual_s)
+    order = begin(portal, own, "echo one; sleep 300", stop_grace_s=1, disconnect_grace_s=asked_s)
     time.sleep(2.5)
     report = portal.nodes[own.name].reports[order.fence]
     assert report.state == AttemptState.RUNNING, "contact keeps it alive beyond the grace"

@@ -163,10 +163,13 @@ class SimNode:
             if slot.life is None:
                 continue
             limit = slot.life.since + slot.order.launch.time_limit_s
+            # Agents that do not know what a job asks for keep to their own.
+            asked_s = slot.order.launch.disconnect_grace_s if self.row.name != "n1" else 0
+            grace_s = asked_s or self.grace_s
             ends = [
                 (slot.life.since + slot.runs_s, EndReason.EXIT_CODE, slot.exit_code),
                 (limit, EndReason.TIME_LIMIT, None),
-                (max(slot.life.since, self.contact_at + self.grace_s), EndReason.NODE_LOST, None),
+                (max(slot.life.since, self.contact_at + grace_s), EndReason.NODE_LOST, None),
             ]
             if slot.stop_at is not None and slot.stop_reason is not None:
                 ends.append((max(slot.life.since, slot.stop_at), slot.stop_reason, None))

@@ -103,17 +103,18 @@ class Cluster(RuleBasedStateMachine):
         for node in self.nodes:
             self.talk(node)
         for number in range(count):
-            self.submit(number, 1, 1, 0)
+            self.submit(number, 1, 1, 0, 0)
 
     @rule(
         key=st.integers(0, 6),
         nodes=st.sampled_from([1, 1, 2]),
         gpus=st.integers(1, GPUS),
         retries=st.integers(0, 1),
+        grace=st.sampled_from([0, 0, 60, 3600]),
     )
-    def submit(self, key: int, nodes: int, gpus: int, retries: int) -> None:
+    def submit(self, key: int, nodes: int, gpus: int, retries: int, grace: int) -> None:
         """The same key may come again, with the same wish or another."""
-        word = f"{key}-{nodes}-{gpus}-{retries}"
+        word = f"{key}-{nodes}-{gpus}-{retries}-{grace}"
         spec = parse_spec({
             "name": "train",
             "project": self.project.path,
@@ -122,6 +123,7 @@ class Cluster(RuleBasedStateMachine):
             "gpus_per_node": gpus,
             "retries": retries,
             "time_limit": 3600,
+            "disconnect_grace": grace,
         })  # fmt: skip
         done = submit_job(actor=self.alice, spec=spec, idempotency_key=word, now=self.moment())
         assert self.accepted.setdefault(word, done.job.pk) == done.job.pk

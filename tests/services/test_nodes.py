@@ -161,6 +161,25 @@ def test_a_lost_node_gives_its_jobs_back_free_of_charge(cluster, alice, project)
     assert reply.assignments == ()
 
 
+@pytest.mark.parametrize(("asked_s", "counts_s"), [(4 * 3600, 4 * 3600), (60, 900)])
+def test_a_node_is_given_up_once_its_most_patient_job_was_stopped(
+    cluster, alice, project, asked_s, counts_s
+):
+    """A shorter time than usual ends the program sooner, and nothing is given away for it."""
+    node = cluster.node(1)
+    asked = submit(alice, project, disconnect_grace=asked_s)
+    attempts = [start(job, node) for job in (submit(alice, project), asked)]
+    told = sync(node, now=at(0)).assignments
+    assert [order.launch.disconnect_grace_s for order in told] == [0, asked_s]
+    sync(node, *map(running, attempts), now=at(0))
+    reaping.mark_silent(now=NOON + load_conf().node_lease + timedelta(seconds=1))
+    lost_at = NOON + timedelta(seconds=counts_s * 1.01 + load_conf().node_lease_s + 60)
+    for late_s, state in ((-1, "silent"), (1, "lost")):
+        reaping.mark_lost(now=lost_at + timedelta(seconds=late_s))
+        node.refresh_from_db()
+        assert node.state == state
+
+
 def test_half_a_gang_lost_stops_the_other_half(cluster, alice, project):
     job = submit(alice, project, nodes=2)
     attempt = start(job, cluster.node(1), cluster.node(2))

@@ -24,6 +24,7 @@ EVERYTHING = {
     "licences": {"solver": 2, "viewer": 1}, "constraints": ["network=ib", "rack!=r3"],
     "exclude_nodes": "n7, n12", "topology": "rack:preferred", "preemptible": False,
     "min_runtime": "30m", "booking": "exam-week", "begin": "2026-12-31T09:00:00+01:00",
+    "disconnect_grace": "4h",
 }  # fmt: skip
 
 
@@ -118,6 +119,8 @@ def test_a_node_count_is_the_most_and_knows_the_least():
         ({"nodes": "2..8", "node_sizes": [8, 2]}, "node_sizes", "must rise"),
         ({"nodes": 8, "node_sizes": [8]}, "node_sizes", "nodes: 2..8"),
         ({"min_runtime": "2h"}, "min_runtime", "time limit"),
+        ({"disconnect_grace": "59s"}, "disconnect_grace", "least"),
+        ({"disconnect_grace": "25h"}, "disconnect_grace", "86400"),
         ({"licences": {"UPPER": 1}}, "licences", "lower-case"),
         ({"licences": {"solver": 0}}, "licences", "1 to 10000"),
         ({"licences": {"solver": "many"}}, "licences.solver", "whole number"),

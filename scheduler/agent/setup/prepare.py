@@ -213,7 +213,7 @@ def _launch_record(
         time_limit_s=launch.time_limit_s,
         stop_signal=launch.stop_signal,
         stop_grace_s=launch.stop_grace_s,
-        disconnect_grace_s=options.disconnect_grace_s,
+        disconnect_grace_s=launch.disconnect_grace_s or options.disconnect_grace_s,
         last_sync_path=str(ground.last_sync_path),
         hint_address=ground.hint_address,
         # What the server would cut off must not be the tail.

@@ -196,6 +196,7 @@ def _launch(spec: JobSpec, told: _Told) -> Launch:
         stop_grace_s=spec.stop.grace,
         secrets=spec.secrets,
         log_cap_mib=load_conf().log_cap_mib,
+        disconnect_grace_s=spec.disconnect_grace,
         session=SessionLaunch(spec.session.app, path_of(told.job_id)) if spec.session else None,
     )
 
