@@ -17,16 +17,14 @@ from portal.templatetags.states import SIGNS
 from scheduler.models import Attempt, Job
 from scheduler.selectors.checkpoints import Saved
 from scheduler.selectors.jobs import (
-    attempts_of,
     end_sentence_of,
     job_actions,
     may_read_inside,
     shown_state_of,
     wait_sentence_of,
 )
-from scheduler.selectors.machines.emptying import likely_end
 from scheduler.selectors.one_job.header import Header
-from scheduler.selectors.printed.progress import Progress, progress_of
+from scheduler.selectors.one_job.tries import read_devices
 from scheduler.selectors.queues import places_of
 from scheduler.selectors.telemetry import attempt_series, may_read_metrics
 from scheduler.selectors.triage import Diagnosis, diagnosis_of, title_of
@@ -108,9 +106,10 @@ def _sign(job: Job) -> str:
 
 
 def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
-    """The whole overview; `header` with EVENTS_SHOWN events."""
-    job, frame = header.job, job_frame(viewer, header)
-    attempts = list(attempts_of(viewer, job))
+    """The whole overview, but for what its log says; `header` with EVENTS_SHOWN events and with
+    tries."""
+    job, frame, attempts = header.job, job_frame(viewer, header), header.attempts
+    read_devices(attempts)
     series = attempt_series(viewer, job, attempts[-1]) if attempts and frame["may_measure"] else []
     cost = cost_of_attempts(viewer, job, attempts, now=now) if frame["may_see_cost"] else None
     return frame | {
@@ -121,7 +120,6 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
         "gpu_use": mean_use(series),
         "cost": cost,
         "ends_by": _ends_by(job),
-        "pace": _pace(job, attempts, frame["may_read"], now),
         "places": placement_rows(attempts[-1]) if attempts else [],
         "risk": _risk(job, frame["saved"], attempts, cost, now),
         "charts": device_charts(series)[:2],
@@ -140,26 +138,6 @@ def _ends_by(job: Job) -> datetime | None:
     if job.state != JobState.RUNNING or job.started_at is None:
         return None
     return job.started_at + timedelta(seconds=job.time_limit_s)
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How far it is by its own log, if that says so, and when it ends, if anything tells."""
-
-    progress: Progress | None
-    ends_at: datetime | None
-
-
-def _pace(job: Job, attempts: list[Attempt], may_read: bool, now: datetime) -> Pace:
-    """By its log before the runs that were alike: a program knows more of itself."""
-    began = attempts[-1].started_at if attempts else None
-    if job.state != JobState.RUNNING or began is None:
-        return Pace(None, None)
-    first = next((one for one in attempts[-1].placements.all() if one.rank == 0), None)
-    progress = progress_of(first, now=now) if first is not None and may_read else None
-    if progress is not None:
-        return Pace(progress, progress.ends_at)
-    return Pace(None, likely_end(job, began, now=now))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ from portal.pages.job_page import EVENTS_SHOWN, job_frame, overview
 from portal.pages.job_rows import job_rows, rows_and_sets
 from portal.pages.listing.columns import columns_here
 from portal.pages.listing.job_csv import job_csv
-from portal.pages.logs.window import EMBEDDED, LogAsk, LogView, log_view
+from portal.pages.logs.overview import of_log
 from portal.pages.saved.views import around_here, opened_by_default, tabs_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
-from scheduler.models import Attempt, Job
+from scheduler.models import Job
 from scheduler.selectors.jobs import (
     filter_jobs,
     get_visible_job,
@@ -128,31 +128,26 @@ def job_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     part = request.GET.get("part", "")
     if part == "head":
         tab = request.GET.get("tab", "")
-        context = job_frame(viewer, job_with_header(viewer, pk)) | {
+        context = job_frame(viewer, job_with_header(viewer, pk, calls=False)) | {
             "tab": tab if tab in TABS else "",
             "now": now,
             "is_part": True,
         }
         return render(request, "jobs/_head.html", context)
-    header = job_with_header(viewer, pk, events=EVENTS_SHOWN)
+    is_part = part in ("live", "side")
+    header = job_with_header(
+        viewer, pk, events=EVENTS_SHOWN, tries=True, silences=not is_part, calls=not is_part
+    )
     context = overview(viewer, header, now=now)
-    if part in ("live", "side"):
+    context |= of_log(header, now, may_read=context["may_read"], with_log=not is_part)
+    if is_part:
         response = render(request, f"jobs/detail.html#{part}", context)
         latest = context["latest"]
         # Charts and log of the page belong to one attempt; a new one needs a new page.
         if part == "live" and request.GET.get("attempt", "") != str(latest.pk if latest else ""):
             response["HX-Refresh"] = "true"
         return response
-    if context["may_read"]:
-        context["log"] = _log_end(header.job, context["latest"])
     return render(request, "jobs/detail.html", context)
-
-
-def _log_end(job: Job, latest: Attempt | None) -> LogView:
-    """Of the first rank; of an attempt whose reader was checked."""
-    ranks = latest.placements.all() if latest else ()
-    first = next((one for one in ranks if one.rank == 0), None)
-    return log_view(job, first, LogAsk(None, 0, None, EMBEDDED))
 
 
 @page("POST")

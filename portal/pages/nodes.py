@@ -28,6 +28,7 @@ from scheduler.selectors.cluster import (
     nodes_overview,
     pool_summaries,
 )
+from scheduler.selectors.inbox import calls_along, keep_calls
 from scheduler.selectors.machines.emptying import emptying
 from scheduler.selectors.telemetry import node_series
 from scheduler.services.errors import Invalid
@@ -149,14 +150,16 @@ def _totals(summaries: Sequence[object]) -> dict[str, int]:
 def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
     """One machine: devices and who holds them, host facts, history, charts of the last hour."""
     viewer, now = viewer_of(request), timezone.now()
-    node = get_visible_node(viewer, name)
+    part = request.GET.get("part", "")
+    is_part = part in ("head", "live")
+    node = get_visible_node(viewer, name, **({} if is_part else calls_along(viewer)))
+    keep_calls(viewer, node)
     view = node_view(viewer, node)
     series = node_series(viewer, node, since=now - CHART_SPAN)
     asked = request.GET.get("events", "")
     is_hardware = asked == "hardware"
     problems = [] if asked in ("", "hardware") else ["events: choose hardware, or leave it out."]
-    kinds = HARDWARE if is_hardware else ()
-    events = node_events(viewer, node, kinds=kinds, limit=EVENTS_SHOWN)
+    events = node_events(viewer, node, kinds=HARDWARE if is_hardware else (), limit=EVENTS_SHOWN)
     context = {
         "node": node,
         "view": view,
@@ -177,9 +180,7 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
         "drain_form": DrainForm(),
         "now": now,
     }
-    part = request.GET.get("part", "")
-    template = f"nodes/detail.html#{part}" if part in ("head", "live") else "nodes/detail.html"
-    return render(request, template, context)
+    return render(request, f"nodes/detail.html#{part}" if is_part else "nodes/detail.html", context)
 
 
 @page("GET")

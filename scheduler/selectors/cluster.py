@@ -118,10 +118,10 @@ def visible_nodes(viewer: User) -> QuerySet[Node]:
     return Node.objects.exclude(state=NodeState.RETIRED).select_related("pool").order_by("name")
 
 
-def get_visible_node(viewer: User, name: str) -> Node:
-    """Raises NotFound, for names that no database can hold as well."""
-    node = visible_nodes(viewer).filter(name=name).first() if "\x00" not in name else None
-    if node is None:
+def get_visible_node(viewer: User, name: str, **along: Any) -> Node:
+    """`along`: what else comes with it. Raises NotFound, for names no database can hold as well."""
+    rows = visible_nodes(viewer).annotate(**along).filter(name=name)
+    if "\x00" in name or (node := rows.first()) is None:
         raise NotFound()
     return node
 

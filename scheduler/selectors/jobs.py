@@ -161,15 +161,20 @@ def attempts_of(viewer: User, job: Job) -> QuerySet[Attempt]:
 
 
 def _attempts(job: Job) -> QuerySet[Attempt]:
-    allocations = Allocation.objects.select_related("device").order_by("device__index")
     placements = (
         Placement.objects.select_related("node")
         .order_by("rank")
-        .prefetch_related(Prefetch("allocations", queryset=allocations))
+        .prefetch_related(allocations_shown())
     )
     return job.attempts.order_by("number").prefetch_related(
         Prefetch("placements", queryset=placements)
     )
+
+
+def allocations_shown() -> Prefetch:
+    """What placements hold or held, with the devices, by index."""
+    held = Allocation.objects.select_related("device").order_by("device__index")
+    return Prefetch("allocations", queryset=held)
 
 
 def latest_attempt_number(job: Job) -> int | None:

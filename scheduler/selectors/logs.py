@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -116,12 +116,20 @@ def tail_log(
     return read_lines(placement, from_line=first, count=count + 1)
 
 
-def read_lines(placement: Placement, *, from_line: int, count: int) -> LogWindow:
-    """As `read_log`, for a placement whose reader was checked before."""
+def read_lines(
+    placement: Placement,
+    *,
+    from_line: int,
+    count: int,
+    pieces: Sequence[LogChunk] | None = None,
+) -> LogWindow:
+    """As `read_log`, for a placement whose reader was checked before; `pieces`: in order, those of
+    `pieces_of_window` among others, where they were read already."""
     from_line = max(1, from_line)
     count = min(max(1, count), MAX_LINES)
-    pieces = _pieces_from(placement, from_line).filter(first_line__lte=from_line + count)
-    text, arrivals = _bytes_of(pieces)
+    read = None if pieces is None else _window_among(pieces, from_line, count)
+    whole = pieces_of_window(placement, from_line, count) if read is None else read
+    text, arrivals = _bytes_of(whole)
     raw, complete_lines = b"", 0
     if arrivals:
         start = _start_of_line(text, from_line - arrivals[0][0])
@@ -146,6 +154,19 @@ def read_lines(placement: Placement, *, from_line: int, count: int) -> LogWindow
         is_complete=is_complete,
         arrivals=tuple(arrivals),
     )
+
+
+def pieces_of_window(placement: Placement, from_line: int, count: int) -> QuerySet[LogChunk]:
+    """The pieces in which so many lines from `from_line` on lie, in order."""
+    return _pieces_from(placement, from_line).filter(first_line__lte=from_line + count)
+
+
+def _window_among(pieces: Sequence[LogChunk], from_line: int, count: int) -> list[LogChunk]:
+    """The same of more of them, by the same rule."""
+    before = [(one.first_line, one.offset) for one in pieces if one.first_line < from_line]
+    begin = max(before)[1] if before else 0
+    last = from_line + count
+    return [one for one in pieces if one.offset >= begin and one.first_line <= last]
 
 
 def _pieces_from(placement: Placement, line: int) -> QuerySet[LogChunk]:

@@ -25,11 +25,10 @@ from portal.pages.logs.window import WINDOW, read_number
 from portal.reports.log_rows import MergedRow, arrival_of, merged_rows
 from portal.terminal import render_lines
 from portal.terminal.search import Finder, find_lines
-from scheduler.models import Attempt, Job, Placement
-from scheduler.selectors.logs import log_is_complete, stream_lines
+from scheduler.models import Job, Placement
+from scheduler.selectors.logs import check_reader, log_is_complete
 from scheduler.selectors.one_job.header import job_with_header
-from scheduler.selectors.one_job.tries import streams_of
-from scheduler.selectors.printed.merging import Merged, merged_log
+from scheduler.selectors.printed.merging import Merged, every_stream, merged_log
 
 PARAMETERS = ("attempt", "ranks", "before", "q", "mode", "part")
 MOST_FOUND = 10_000
@@ -73,20 +72,21 @@ def job_log_ranks(request: HttpRequest, pk: int) -> HttpResponseBase:
     """`?before=` a moment turns to earlier lines, `?q=` says in which ranks a text is found,
     `?ranks=0,3` puts these side by side."""
     viewer = viewer_of(request)
-    header = job_with_header(viewer, pk)
-    job = header.job
+    is_part = request.GET.get("part") == "rows"
+    header = job_with_header(viewer, pk, tries=True, calls=not is_part)
+    job, attempts = header.job, header.attempts
+    check_reader(viewer, job)
     ask = _read_ask(request)
-    attempts = streams_of(viewer, job)
     attempt = next((one for one in attempts if one.number == ask.attempt), None)
     if ask.attempt and attempt is None:
         raise NotFound("This job has no such attempt.")
     attempt = attempt or (attempts[-1] if attempts else None)
-    placements = _with_attempt(attempt) if attempt else []
+    placements = list(attempt.placements.all()) if attempt else []
     beside = _chosen(ask, placements)
     shown = beside or placements
     merged = merged_log(shown, before=ask.before, count=WINDOW)
     urls, rows = _urls(job, placements), list(_rows(merged, ask.find))
-    part = "#rows" if request.GET.get("part") == "rows" else ""
+    part = "#rows" if is_part else ""
     context = job_frame(viewer, header) | {
         "tab": "logs",
         "now": timezone.now(),
@@ -106,7 +106,7 @@ def job_log_ranks(request: HttpRequest, pk: int) -> HttpResponseBase:
         "q": request.GET.get("q", ""),
         "mode": "regex" if request.GET.get("mode") == "regex" else "",
         # What renews the lines marks them alone; whole logs are searched for the page.
-        "found": list(_found(job, shown, ask.find)) if ask.find and not part else None,
+        "found": _found_in_order(job, shown, ask.find) if ask.find and not part else None,
     }
     return render(request, f"jobs/logs/ranks.html{part}", context)
 
@@ -161,14 +161,6 @@ def _column(placement: Placement, urls: Mapping[int, str], rows: Sequence[Merged
     return Column(placement, urls[placement.rank], merged_rows(own, urls, with_rank=False))
 
 
-def _with_attempt(attempt: Attempt) -> list[Placement]:
-    """Its placements, each of which knows it without another query."""
-    placements = list(attempt.placements.all())
-    for placement in placements:
-        placement.attempt = attempt
-    return placements
-
-
 def _read_moment(text: str) -> datetime | None:
     """Seconds of the epoch as this page's links give them; None for none."""
     try:
@@ -193,12 +185,18 @@ def _rows(merged: Merged, find: Finder | None) -> Iterator[MergedRow]:
             yield MergedRow(at, stretch.placement.rank, line, is_hit)
 
 
+def _found_in_order(job: Job, placements: Sequence[Placement], find: Finder) -> list[FoundIn]:
+    return sorted(_found(job, placements, find), key=lambda one: one.rank)
+
+
 def _found(job: Job, placements: Sequence[Placement], find: Finder) -> Iterator[FoundIn]:
     """Rank by rank while there is time; the log of a rank goes on where this one stops."""
     urls, until = _urls(job, placements), time.monotonic() + LONGEST_S
-    for placement in placements:
+    by_number = {one.pk: one for one in placements}
+    for number, pieces in every_stream(placements):
+        placement = by_number[number]
         found = find_lines(
-            stream_lines(placement, 1),
+            pieces,
             1,
             find,
             most=MOST_FOUND,

@@ -15,9 +15,9 @@ from portal.pages.access import page, viewer_of
 from portal.pages.job_page import job_frame
 from portal.pages.logs.window import WINDOW, LogAsk, log_view, read_ask
 from scheduler.selectors.jobs import get_visible_job
-from scheduler.selectors.logs import get_readable_placement, stream_log
+from scheduler.selectors.logs import check_reader, get_readable_placement, stream_log
 from scheduler.selectors.one_job.header import job_with_header
-from scheduler.selectors.one_job.tries import stream_among, streams_of
+from scheduler.selectors.one_job.tries import stream_among
 
 # `q`, `mode`, `ts` and `wrap` are read by the script.
 PARAMETERS = ("attempt", "rank", "from_line", "count", "q", "mode", "ts", "wrap")
@@ -28,14 +28,14 @@ _KINDS = ("", "raw", "gz")
 def job_logs(request: HttpRequest, pk: int) -> HttpResponseBase:
     """The log on its own page; without a script the pages are turned by links."""
     viewer = viewer_of(request)
-    header = job_with_header(viewer, pk)
-    job = header.job
+    header = job_with_header(viewer, pk, tries=True)
+    job, attempts = header.job, header.attempts
+    check_reader(viewer, job)
     problems = []
     try:
         ask = read_ask(request)
     except Invalid as refused:
         ask, problems = LogAsk(None, 0, None, WINDOW), [refused.detail]
-    attempts = streams_of(viewer, job)
     try:
         placement = stream_among(attempts, ask.attempt, ask.rank)
     except NotFound:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -13,7 +14,7 @@ from django.utils.safestring import SafeString
 from accounts.errors import Invalid
 from portal.reports.log_rows import log_rows
 from portal.terminal import MAX_LINE_CHARS, MAX_WHOLE_CHARS, render_lines
-from scheduler.models import Job, Placement
+from scheduler.models import Job, LogChunk, Placement
 from scheduler.selectors.logs import has_reached_cap, read_lines
 from scheduler.selectors.printed.silences import Silence, silences_of
 from scheduler.states import JobState
@@ -85,16 +86,31 @@ class LogView:
     is_capped: bool = False
 
 
-def log_view(job: Job, placement: Placement | None, ask: LogAsk, *, gaps: bool = True) -> LogView:
+def first_of_last(placement: Placement, count: int) -> int:
+    """The line in which the last `count` begin; one of them may have no line end yet."""
+    return max(1, placement.log_lines - count + 2)
+
+
+def log_view(
+    job: Job,
+    placement: Placement | None,
+    ask: LogAsk,
+    *,
+    gaps: bool = True,
+    silences: Sequence[Silence] | None = None,
+    pieces: Sequence[LogChunk] | None = None,
+) -> LogView:
     """The window that is asked for, of a placement whose reader was checked; without `gaps` for
-    who knows them."""
+    who knows them. `silences` and `pieces` where they were read already."""
     if placement is None:
         return LogView(None)
     error_line = _error_line(placement)
-    first = ask.from_line or max(1, placement.log_lines - ask.count + 2)
+    first = ask.from_line or first_of_last(placement, ask.count)
     if error_line and not ask.from_line and job.state == JobState.FAILED:
         first = max(1, min(first, error_line - CONTEXT))
-    window = read_lines(placement, from_line=first, count=ask.count)
+    window = read_lines(placement, from_line=first, count=ask.count, pieces=pieces)
+    if silences is None:
+        silences = silences_of(placement) if gaps else ()
     most = MAX_WHOLE_CHARS if ask.is_whole else MAX_LINE_CHARS
     # Colours do not carry over from lines that are not in the window.
     lines = render_lines(window.raw, window.first_line, most_chars=most).lines
@@ -121,7 +137,7 @@ def log_view(job: Job, placement: Placement | None, ask: LogAsk, *, gaps: bool =
         url("jobs:logs", from_line=window.next_line) if window.next_line <= total else "",
         error_line,
         int(_begin_of(placement).timestamp()),
-        tuple(silences_of(placement)) if gaps else (),
+        tuple(silences),
         has_reached_cap(placement),
     )
 

@@ -1,7 +1,7 @@
 """What a person was told."""
 
 from scheduler.selectors.inbox.announcements import open_announcements, visible_announcements
-from scheduler.selectors.inbox.calls import Calls, calls_for
+from scheduler.selectors.inbox.calls import Calls, calls_along, calls_for, keep_calls
 from scheduler.selectors.inbox.visible import (
     Choice,
     Group,
@@ -21,11 +21,13 @@ __all__ = [
     "Calls",
     "Choice",
     "Group",
+    "calls_along",
     "calls_for",
     "choices_of",
     "get_visible_delivery",
     "get_visible_webhook",
     "grouped",
+    "keep_calls",
     "latest_deliveries",
     "muted_by",
     "open_announcements",

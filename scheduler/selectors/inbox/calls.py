@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from django.db.models import Count, Value
+from django.db.models import IntegerField, QuerySet, Subquery
 
 from accounts.models import User
-from scheduler.models import Notification
 from scheduler.selectors.inbox.visible import MOST_COUNTED, visible_notifications
 from scheduler.selectors.requesting import waiting_for
-
-_APPROVALS, _UNREAD = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +20,41 @@ class Calls:
     unread: int = 0
 
 
-def calls_for(viewer: User) -> Calls:
-    """Both numbers in one statement; it equals counting each by itself."""
+class _Number(Subquery):
+    """How many rows a statement has."""
+
+    output_field = IntegerField()
+    # Where nothing can wait for somebody, no statement is written.
+    empty_result_set_value = 0
+    template = "(SELECT COUNT(*) FROM (%(subquery)s) AS rows_)"
+
+
+def calls_along(viewer: User) -> dict[str, Subquery]:
+    """Both numbers, to come with the row that a page is about; `keep_calls` takes them from it."""
     new = visible_notifications(viewer).filter(read_at__isnull=True).order_by()[:MOST_COUNTED]
-    unread = Notification.objects.order_by().filter(pk__in=new.values("pk"))
-    both = [
-        rows.order_by().values(what_=Value(what)).annotate(number_=Count("pk"))
-        for what, rows in ((_APPROVALS, waiting_for(viewer)), (_UNREAD, unread))
-    ]
-    found = dict(both[0].union(both[1], all=True).values_list("what_", "number_"))
-    return Calls(found.get(_APPROVALS, 0), found.get(_UNREAD, 0))
+    waiting = waiting_for(viewer).order_by()
+    return {"calls_approvals": _of(waiting), "calls_unread": _of(new)}
+
+
+def keep_calls(viewer: User, row: Any) -> None:
+    """What came with the row, if it did, is the answer to the next `calls_for`, once: the viewer
+    lives as long as one request."""
+    if hasattr(row, "calls_unread"):
+        found = Calls(row.calls_approvals, row.calls_unread)
+        viewer.calls_read = found  # type: ignore[attr-defined]
+
+
+def calls_for(viewer: User) -> Calls:
+    """Both numbers in one statement, or as a row that was read for the same page brought them."""
+    # Not by its dictionary: the user of a request is a stand-in for a lazy one.
+    if hasattr(viewer, "calls_read"):
+        read: Calls = viewer.calls_read
+        del viewer.calls_read
+        return read
+    both = calls_along(viewer).values()
+    rows = User.objects.order_by().values_list(*both)[:1]
+    return Calls(*rows[0]) if rows else Calls()
+
+
+def _of(rows: QuerySet[Any]) -> Subquery:
+    return _Number(rows.values("pk"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db.models import Count, Exists, Subquery
@@ -12,8 +12,11 @@ from accounts.models import User
 from accounts.models.rows import moment_in, rows_in
 from scheduler.models import Attempt, Job, JobEvent, Placement
 from scheduler.selectors.checkpoints import Saved
+from scheduler.selectors.inbox import calls_along, keep_calls
 from scheduler.selectors.jobs import get_visible_job, may_read_inside
 from scheduler.selectors.one_job.carried import carried, document
+from scheduler.selectors.one_job.tries import tries_along, tries_in
+from scheduler.selectors.printed.silences import Silence, silences_along, silences_in
 from scheduler.states import LIVE_JOB_STATES, NodeState
 
 _SILENT = (NodeState.SILENT, NodeState.LOST)
@@ -24,6 +27,8 @@ class Header:
     """`is_unreachable`: it lives on a node that is silent now. `saved`: the last checkpoint.
 
     `events`: the latest of its `events_count`, as many as were asked for, the newest first.
+    `attempts`: those that were placed, oldest first, with placements and nodes, if asked for; of
+    the first rank of the latest the `silences`, if asked for.
     """
 
     job: Job
@@ -31,12 +36,23 @@ class Header:
     saved: Saved | None
     events_count: int
     events: list[JobEvent]
+    attempts: list[Attempt] = field(default_factory=list)
+    silences: list[Silence] = field(default_factory=list)
 
 
-def job_with_header(viewer: User, pk: int, *, events: int = 0) -> Header:
+def job_with_header(
+    viewer: User,
+    pk: int,
+    *,
+    events: int = 0,
+    tries: bool = False,
+    silences: bool = False,
+    calls: bool = True,
+) -> Header:
     """One statement; raises NotFound for a missing and for a foreign job alike.
 
-    It equals `get_visible_job`, then `unreachable_job_ids`, `latest_saved` and `job_events`.
+    It equals `get_visible_job`, then `unreachable_job_ids`, `latest_saved` and `job_events`, and
+    `attempts_of` without devices. `calls`: what calls for the viewer comes along, for whole pages.
     """
     history = JobEvent.objects.filter(job=pk).order_by()
     count = history.values("job").annotate(count_=Count("pk")).values("count_")
@@ -48,13 +64,22 @@ def job_with_header(viewer: User, pk: int, *, events: int = 0) -> Header:
     }
     if events:
         more["events_"] = _latest(history, events)
+    if tries:
+        more["tries_"] = tries_along(pk)
+    if silences:
+        more["silences_"] = silences_along(pk)
+    if calls:
+        more |= calls_along(viewer)
     job: Any = get_visible_job(viewer, pk, **more)
+    keep_calls(viewer, job)
     return Header(
         job,
         job.silent_ and job.state in LIVE_JOB_STATES,
         _saved(viewer, job, job.saved_),
         job.count_,
         _events(job, job.events_) if events else [],
+        tries_in(job, job.tries_) if tries else [],
+        silences_in(job.silences_) if silences else [],
     )
 
 

@@ -1,42 +1,73 @@
-"""The attempts of a job as its tabs name them, without the devices they held."""
+"""The attempts of a job with the nodes they were placed on, as they come with the job's row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db import models
-from django.db.models import QuerySet
+from django.db.models import QuerySet, prefetch_related_objects
+from django.db.models.functions import Left
 
 from accounts.errors import NotFound
 from accounts.models import User
-from scheduler.models import Attempt, Job, Placement
-from scheduler.selectors.jobs import check_visible
-from scheduler.selectors.logs import check_reader
+from accounts.models.rows import AsJson, moment_in, rows_in
+from scheduler.models import Attempt, Job, Node, Placement
+from scheduler.selectors.jobs import allocations_shown, check_visible
+from scheduler.selectors.one_job.carried import carried, document
+
+
+def _columns(model: type[models.Model]) -> dict[str, models.Field[Any, Any]]:
+    return {field.attname: field for field in model._meta.concrete_fields}
+
+
+_SHARE, _TRY = _columns(Placement), _columns(Attempt)
+_NODE = {name: field for name, field in _columns(Node).items() if name in ("id", "name", "pool_id")}
+# Which may be large, and nobody reads more of it here than whether there is any.
+_PATCH = "code_patch"
 
 
 def tries_of(viewer: User, job: Job) -> QuerySet[Attempt]:
     """Oldest first, without their patches, which may be large; one query."""
     check_visible(viewer, job)
-    return job.attempts.order_by("number").defer("code_patch")
+    return job.attempts.order_by("number").defer(_PATCH)
 
 
-def streams_of(viewer: User, job: Job) -> list[Attempt]:
-    """Those that were placed, oldest first, with placements by rank and nodes, in one query;
-    raises Forbidden as a log does."""
-    check_visible(viewer, job)
-    check_reader(viewer, job)
-    rows = Placement.objects.filter(attempt__job=job).select_related("attempt", "node")
+def tries_along(job: int) -> AsJson:
+    """All that were placed, to come with the row of the job; `tries_in` reads them."""
+    return carried(
+        Placement.objects.filter(attempt__job=job).order_by(),
+        *_SHARE,
+        *(Left(f"attempt__{n}", 1) if n == _PATCH else f"attempt__{n}" for n in _TRY),
+        *(f"node__{name}" for name in _NODE),
+    )
+
+
+def tries_in(job: Job, told: str | None) -> list[Attempt]:
+    """Oldest first, with their placements by rank and the names of the nodes; of a patch no more
+    than its first sign."""
     tries: dict[int, tuple[Attempt, list[Placement]]] = {}
-    for placement in rows.defer("attempt__code_patch").order_by("attempt__number", "rank"):
-        attempt, its = tries.setdefault(placement.attempt_id, (placement.attempt, []))
-        placement.attempt = attempt
+    for row in rows_in(told):
+        values = iter(row)
+        placement, attempt, node = (
+            _made(model, fields, values)
+            for model, fields in ((Placement, _SHARE), (Attempt, _TRY), (Node, _NODE))
+        )
+        attempt, its = tries.setdefault(attempt.pk, (attempt, []))
+        placement.attempt, placement.node = attempt, node
         its.append(placement)
-    found = [attempt for attempt, _ in tries.values()]
-    for attempt, its in tries.values():
+    found = sorted((attempt for attempt, _ in tries.values()), key=lambda one: one.number)
+    for attempt in found:
         attempt.job = job
-        hand_over(attempt, "placements", its)
+        by_rank = sorted(tries[attempt.pk][1], key=lambda one: one.rank)
+        hand_over(attempt, "placements", by_rank)
     return found
+
+
+def read_devices(attempts: Iterable[Attempt]) -> None:
+    """Read what their placements held, with the devices, by index; one query."""
+    placements = [one for attempt in attempts for one in attempt.placements.all()]
+    prefetch_related_objects(placements, allocations_shown())
 
 
 def hand_over(owner: models.Model, name: str, rows: list[Any]) -> None:
@@ -47,9 +78,9 @@ def hand_over(owner: models.Model, name: str, rows: list[Any]) -> None:
 
 
 def stream_among(
-    tries: Iterable[Attempt], attempt_number: int | None, rank: int
+    tries: Sequence[Attempt], attempt_number: int | None, rank: int
 ) -> Placement | None:
-    """Equals `get_readable_placement` for tries of `streams_of`, oldest first; raises NotFound."""
+    """Equals `get_readable_placement` for tries of `tries_in`; raises NotFound."""
     found = None
     for attempt in tries:
         if attempt_number in (None, attempt.number):
@@ -57,3 +88,17 @@ def stream_among(
     if found is None and (attempt_number is not None or rank):
         raise NotFound("This job has no such attempt or rank.")
     return found
+
+
+def _made(model: Any, fields: dict[str, models.Field[Any, Any]], values: Any) -> Any:
+    """A row of a table, of JSON as either database writes it."""
+    read = [_read(field, next(values)) for field in fields.values()]
+    return model.from_db("default", list(fields), read)
+
+
+def _read(field: models.Field[Any, Any], value: Any) -> Any:
+    if isinstance(field, models.DateTimeField):
+        return moment_in(value)
+    if isinstance(field, models.JSONField):
+        return document(value)
+    return bool(value) if isinstance(field, models.BooleanField) else value

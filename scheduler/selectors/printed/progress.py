@@ -9,17 +9,19 @@ an earlier attempt did counts as done, and the time that it took does not.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
 from django.core.files.storage import default_storage
+from django.db.models import QuerySet
 
 from scheduler.models import LogChunk, Placement
 
 # So much of the begin and of the end is read.
 READ_BYTES = 48 * 1024
+_MOST_OF_HEAD = 16
 _LONGEST = timedelta(days=400)
 _GAP = rb"(?:\x1b\[[0-9;]*m|[\s:=#\[(]){0,6}"
 _NUMBER = rb"(\d{1,3}(?:,\d{3}){1,4}|\d{1,12})"
@@ -60,14 +62,18 @@ class Report:
     total: int
 
 
-def progress_of(placement: Placement, *, now: datetime) -> Progress | None:
-    """For a running rank whose reader was checked before; two queries and a file or two."""
-    chunks = placement.log_chunks.order_by("offset")
-    tail = list(chunks.filter(offset__gte=max(0, placement.log_size - READ_BYTES)))
+def progress_of(
+    placement: Placement, *, now: datetime, pieces: Sequence[LogChunk] | None = None
+) -> Progress | None:
+    """For a running rank whose reader was checked before; one query, none where the `pieces` of
+    `pieces_telling` were read already, maybe among others; and a file or two."""
+    if pieces is None:
+        pieces = list(pieces_telling(placement).order_by("offset"))
+    tail = [one for one in pieces if one.offset >= _begin_of_tail(placement)]
     last, last_at = _last(tail)
     if last is None or last_at is None:
         return None
-    head = list(chunks.filter(offset__lt=READ_BYTES)[:16])
+    head = [one for one in pieces if one.offset < READ_BYTES][:_MOST_OF_HEAD]
     first, first_at = _first(head, last)
     ends_at = None
     if first is not None and first_at is not None and last.done > first.done:
@@ -75,6 +81,20 @@ def progress_of(placement: Placement, *, now: datetime) -> Progress | None:
         left = min(timedelta(seconds=pace_s * (last.total - last.done)), _LONGEST)
         ends_at = last_at + left if pace_s > 0 and last_at + left >= now else None
     return Progress(last.unit, last.done, last.total, last_at, ends_at)
+
+
+def pieces_telling(placement: Placement, *more: QuerySet[LogChunk]) -> QuerySet[LogChunk]:
+    """The pieces in which a program may say how far it is: those at the end of its log, and the
+    first; together with `more` pieces, each of which is there once."""
+    chunks = placement.log_chunks.order_by()
+    head = chunks.filter(offset__lt=READ_BYTES).order_by("offset").values("pk")[:_MOST_OF_HEAD]
+    parts = (chunks.filter(pk__in=head), *(one.order_by() for one in more))
+    # Not by OR, for which the whole log might be looked through.
+    return chunks.filter(offset__gte=_begin_of_tail(placement)).union(*parts)
+
+
+def _begin_of_tail(placement: Placement) -> int:
+    return max(0, placement.log_size - READ_BYTES)
 
 
 def reports_in(text: bytes) -> list[Report]:
