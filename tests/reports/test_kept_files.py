@@ -20,6 +20,7 @@ from portal.reports.books import making, sending
 from portal.reports.books.making import make_report_files
 from portal.reports.ranges import asked_range
 from scheduler.models import ReportFile
+from scheduler.services.kept import reports as kept
 from scheduler.services.kept.reports import (
     MOST_WAITING,
     ask_report_file,
@@ -126,12 +127,34 @@ def test_what_cannot_be_made_says_why_and_a_lost_maker_is_replaced(root, clerk, 
     assert [row.pk for row in claim_report_files(now=now)] == [lost.pk]
     assert make_report_files(now=now) == 0
     focus = asked(clerk, slug="focus", form="1.3")
-    assert make_report_files(now=now + timedelta(minutes=31)) == 1
+    assert make_report_files(now=now + timedelta(minutes=6)) == 1
     lost.refresh_from_db()
     assert "no such team" in lost.problem and not lost.is_waiting
     focus.refresh_from_db()
     with default_storage.open(focus.path) as file, zipfile.ZipFile(file) as archive:
         assert "manifest.json" in archive.namelist()
+
+
+def test_a_long_file_says_how_far_it_is_and_keeps_its_maker(client, clerk, closed, monkeypatch):
+    row = asked(clerk)
+    monkeypatch.setattr(making, "_TELL_S", 0.0)
+    seen = []
+
+    def told(*args, **known):
+        note_progress(*args, **known)
+        client.force_login(clerk)
+        page = client.get("/finance/exports/").content.decode()
+        far = ReportFile.objects.get(pk=row.pk)
+        # Nobody else takes it over while it is heard of.
+        soon = known["now"] + timedelta(minutes=4)
+        seen.append((far.rows, far.size, "being made, so far" in page))
+        assert list(claim_report_files(now=soon)) == []
+
+    note_progress = kept.note_progress
+    monkeypatch.setattr(kept, "note_progress", told)
+    assert make_report_files(now=timezone.now() - timedelta(hours=1)) == 1
+    row.refresh_from_db()
+    assert seen[-1] == (row.rows, row.size, True) and row.rows == 2
 
 
 def test_a_fault_of_ours_keeps_no_other_file_from_being_made(clerk, closed, monkeypatch):
@@ -190,6 +213,18 @@ def test_wishes_are_refused_with_their_reason(client, root, alice, closed):
     assert client.post("/finance/exports/", narrowed).status_code == 422
     assert client.post("/finance/exports/", {**send, "period": "never"}).status_code == 422
     assert client.post("/finance/exports/", {**send, "slug": "nothing"}).status_code == 404
+    # What would be refused once it is made is refused now, with the same words.
+    for wrong, status, words in (
+        ({"team": "nowhere"}, 404, "no such team"),
+        ({"slug": "focus", "format": "1.2", "period": "2026-10"}, 404, "no books"),
+        ({"sort": "-nothing"}, 422, "ledger"),
+    ):
+        page = client.post("/finance/exports/", {**send, **wrong})
+        assert page.status_code == status and words in page.content.decode(), wrong
+        body = {**send, **{name: wrong[name] for name in wrong.keys() & send.keys()}}
+        body["query"] = {name: wrong[name] for name in wrong.keys() - send.keys()}
+        told = client.post("/api/v1/finance/files/", body, content_type="application/json")
+        assert told.status_code == status and words in told.content.decode(), told.content
     assert ReportFile.objects.count() == 0
     for number in range(MOST_WAITING):
         wish = {**send, "attempt": number + 1}

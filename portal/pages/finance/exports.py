@@ -7,15 +7,15 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from accounts.errors import Conflict, DomainError, Forbidden, NotFound
+from accounts.errors import Conflict, DomainError, Forbidden
 from portal import limits
 from portal.pages.access import page, viewer_of
 from portal.reports.books.asks import FILTERS, parse_wish
-from portal.reports.books.making import send_kept
+from portal.reports.books.making import ask_file, send_kept
 from scheduler.conf import load_conf
 from scheduler.selectors.books.catalogue import REPORTS
 from scheduler.selectors.kept.reports import get_report_file, report_files_of
-from scheduler.services.kept.reports import FOCUS, ask_report_file
+from scheduler.services.kept.reports import FOCUS
 
 
 @page("GET", "POST")
@@ -32,10 +32,8 @@ def export_list(request: HttpRequest) -> HttpResponseBase:
             messages.error(request, "; ".join(f"{name}: {words}." for name, words in wish.problems))
             return _show(request, status=422)
         limits.count(limits.EXPORT, viewer.pk)
-        ask_report_file(
-            actor=viewer, slug=slug, period=wish.ask.period, file_format=form, query=query, now=now
-        )
-    except (NotFound, Forbidden):
+        ask_file(viewer, slug, wish, form, query, now)
+    except Forbidden:
         raise
     except DomainError as refused:
         messages.error(request, refused.detail)

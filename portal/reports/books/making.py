@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import logging
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from time import monotonic
 
 from django.http import HttpRequest, HttpResponseBase
+from django.utils import timezone
 
 from accounts.errors import DomainError
 from accounts.models import User
 from accounts.services.audit import Subject, record
 from portal.reports.books import files
-from portal.reports.books.asks import parse_wish
+from portal.reports.books.asks import Wish, parse_wish
 from portal.reports.books.focus_files import focus_archive
 from portal.reports.ranges import ranged_file
 from scheduler.models import ReportFile
@@ -24,6 +26,28 @@ from scheduler.services.errors import Invalid
 from scheduler.services.kept import reports as kept
 
 logger = logging.getLogger(__name__)
+# So often a long file says how far it is.
+_TELL_S = 5.0
+
+
+def ask_file(
+    viewer: User, slug: str, wish: Wish, file_format: str, query: Mapping[str, str], now: datetime
+) -> ReportFile:
+    """As `ask_report_file`; what making it would refuse, a team or a month that is none, is refused
+    now.
+    """
+    if slug == kept.FOCUS:
+        close_version(viewer, wish.ask.period)
+    else:
+        open_report(viewer, slug, wish.ask)
+    return kept.ask_report_file(
+        actor=viewer,
+        slug=slug,
+        period=wish.ask.period,
+        file_format=file_format,
+        query=query,
+        now=now,
+    )
 
 
 def make_report_files(*, now: datetime) -> int:
@@ -50,9 +74,13 @@ def _make(row: ReportFile, now: datetime) -> None:
     name, version, blocks = _opened(row, tally)
     digest, size = hashlib.sha256(), 0
     with tempfile.TemporaryFile() as file:
+        told_s = monotonic()
         for block in blocks:
             digest.update(block)
             size += file.write(block)
+            if monotonic() - told_s >= _TELL_S:
+                kept.note_progress(row, tally.rows, size, now=timezone.now())
+                told_s = monotonic()
         file.seek(0)
         made = kept.Made(name, version, tally.rows, size, digest.hexdigest())
         kept.keep_report_file(row, file, made, now=now)

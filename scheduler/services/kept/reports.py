@@ -27,8 +27,8 @@ from scheduler.services.errors import Conflict, Forbidden, Invalid
 FOCUS = "focus"
 MOST_WAITING = 10
 FORMATS = ("csv", "xlsx", "parquet")
-# Whoever claimed a file and is silent for so long has died over it.
-_RETRY = timedelta(minutes=30)
+# Whoever claimed a file and says nothing of it for so long has died over it.
+_RETRY = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,12 @@ def claim_report_files(*, now: datetime) -> Iterator[ReportFile]:
             yield ReportFile.objects.select_related("asked_by").get(pk=pk)
 
 
+def note_progress(row: ReportFile, rows: int, size: int, *, now: datetime) -> None:
+    """Say how far a file is, and that who makes it is alive."""
+    being_made = ReportFile.objects.filter(pk=row.pk, made_at=None, problem="")
+    being_made.update(rows=rows, size=size, claimed_at=now)
+
+
 def keep_report_file(row: ReportFile, file: IO[bytes], made: Made, *, now: datetime) -> None:
     """Store the bytes; the row knows of them once they are whole.
 
@@ -135,7 +141,7 @@ def keep_report_file(row: ReportFile, file: IO[bytes], made: Made, *, now: datet
 
 def refuse_report_file(row: ReportFile, problem: str) -> None:
     """Say why there is no file."""
-    ReportFile.objects.filter(pk=row.pk).update(problem=problem[:255])
+    ReportFile.objects.filter(pk=row.pk).update(problem=problem[:255], rows=0, size=0)
 
 
 def read_report_file(row: ReportFile, start: int, end: int) -> Iterator[bytes]:

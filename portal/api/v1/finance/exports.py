@@ -16,13 +16,14 @@ from portal.api.operations import ApiView, Header, body_of, operation, refuse_fa
 from portal.api.shapes import viewer_of
 from portal.api.v1.finance.deciding import MAX_ID
 from portal.reports.books.asks import parse_wish
-from portal.reports.books.making import send_kept
+from portal.reports.books.making import ask_file, send_kept
 from scheduler.selectors.kept.reports import get_report_file, report_files_of
-from scheduler.services.kept.reports import ask_report_file
 
 
 class FileShape(serializers.Serializer[Any]):
-    """`made_at` is null while it is made; `problem` says why it never was."""
+    """`made_at` is null while it is made, `rows` and `bytes` say how far it is; `problem` says why
+    it never was.
+    """
 
     id = serializers.IntegerField()
     slug = serializers.CharField()
@@ -79,14 +80,7 @@ class FileList(ApiView):
             raise BadRequest(f"{detail}.", code="bad_query", errors=wish.problems)
         actor = viewer_of(request)
         refuse_fast(limits.EXPORT, actor.pk)
-        row = ask_report_file(
-            actor=actor,
-            slug=sent["slug"],
-            period=wish.ask.period,
-            file_format=sent["format"],
-            query=query,
-            now=now,
-        )
+        row = ask_file(actor, sent["slug"], wish, sent["format"], query, now)
         return Response(FileShape(row).data, status=202)
 
 
