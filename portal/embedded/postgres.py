@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
@@ -81,6 +81,34 @@ class Cluster:
     def crash(self) -> None:
         """End all its processes at once, without a checkpoint."""
         self._run("pg_ctl", "-D", self._data, "-m", "immediate", "-w", "stop")
+
+    def move_log(self, make_room: Callable[[Path], bool]) -> Path | None:
+        """Put the write-ahead log into a folder of its own, which `make_room` may mount first.
+
+        None, and nothing changed, where that says no. The log is then kept below what fits.
+        """
+        place, log = self.folder / "wal", Path(self._data, "pg_wal")
+        place.mkdir(mode=0o700)
+        if not make_room(place):
+            return None
+        for setting in ("max_wal_size = '64MB'", "min_wal_size = '32MB'"):
+            self._configure(setting)
+        self._run("pg_ctl", "-D", self._data, "-m", "fast", "-w", "stop")
+        shutil.copytree(log, place, dirs_exist_ok=True)
+        shutil.rmtree(log)
+        log.symlink_to(place)
+        if self._user is not None:
+            for path in (place, *place.rglob("*"), log):
+                os.chown(path, self._user.pw_uid, self._user.pw_gid, follow_symlinks=False)
+        place.chmod(0o700)
+        self.start()
+        return place
+
+    def _configure(self, setting: str) -> None:
+        import psycopg
+
+        with psycopg.connect(self.url(), autocommit=True) as line:
+            line.execute(f"ALTER SYSTEM SET {setting}")
 
     @property
     def _data(self) -> str:

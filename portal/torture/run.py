@@ -169,7 +169,13 @@ def _is_enough(choice: Choice, crowd: Crowd, storm: Storm) -> bool:
 
 
 def _can(name: str, yard: Yard) -> bool:
-    return name != "disk-full" or bool(yard.small_node)
+    needs = {
+        "disk-full": yard.small_node,
+        "disk-read-only": yard.small_node,
+        "store-full": "store" in yard.small_disks,
+        "wal-full": "wal" in yard.small_disks,
+    }
+    return bool(needs.get(name, True))
 
 
 def _look(yard: Yard, diary: Diary, witness: Path, choice: Choice) -> Evidence:

@@ -22,7 +22,7 @@ from scheduler.failpoints import VARIABLE
 
 SECOND = f"{SCHEDULER}-2"
 _UIDS, _FIRST_UID = 200, 30_000
-_TMPFS_MIB = 48
+_TMPFS_MIB, _STORE_MIB, _WAL_MIB = 48, 256, 224
 _PATIENCE = 3
 # One file for all programs, and one more for each node's own.
 _EVERYWHERE = "all"
@@ -101,6 +101,8 @@ class Yard(Stack):
         self.proxies = proxies
         self.proxy_of: dict[str, Proxy] = {}
         self.has_small_disk = False
+        # Of the servers: where logs and files are kept, and the database's own log.
+        self.small_disks: dict[str, Path] = {}
         # Nothing of it is looked at any more: it need not end in peace.
         self.is_given_up = False
         self.with_standby = with_standby
@@ -136,6 +138,13 @@ class Yard(Stack):
         self.clocks.mkdir(exist_ok=True)
         for name in (_EVERYWHERE, *self.nodes):
             self.set_clock(name, 0.0)
+        store = self.places.state / "files"
+        store.mkdir(parents=True, exist_ok=True)
+        if _mount(store, _STORE_MIB):
+            self.small_disks["store"] = store
+        wal = self.cluster.move_log(lambda place: _mount(place, _WAL_MIB))
+        if wal is not None:
+            self.small_disks["wal"] = wal
         super().start()
 
     def stop(self) -> None:
@@ -145,8 +154,10 @@ class Yard(Stack):
         super().stop()
         if self.has_small_disk:
             place = str(self.places.node(self.nodes[-1]))
-            subprocess.run(["umount", "-l", place], capture_output=True, check=False)
+            _unmount(place)
             self.has_small_disk = False
+        while self.small_disks:
+            _unmount(str(self.small_disks.popitem()[1]))
 
     def set_clock(self, node: str, ahead_s: float) -> None:
         """This node's clock is so much ahead of the others' from now on."""
@@ -226,10 +237,14 @@ class Yard(Stack):
         place = self.places.node(node.name)
         identity = replace(read_identity(place), server=proxy.address)
         if node.name == self.nodes[-1] and not self.has_small_disk:
-            self.has_small_disk = _mount(place)
+            self.has_small_disk = _mount(place, _TMPFS_MIB)
         if not (place / "boot-id").exists():
             self.new_boot(node.name)
         write_identity(place, identity)
+
+    def pause(self, seconds: float) -> None:
+        """Wait, also when the run is over: until what was done is undone."""
+        time.sleep(seconds)
 
     def pid_of(self, program: str) -> int:
         """Process id of a program, 0 while it is down."""
@@ -243,9 +258,13 @@ class Yard(Stack):
         return next(each.program for each in self.options.nodes if each.name == node)
 
 
-def _mount(place: Path) -> bool:
+def _unmount(place: str) -> None:
+    subprocess.run(["umount", "-l", place], capture_output=True, check=False)
+
+
+def _mount(place: Path, mib: int) -> bool:
     """A small file system of its own in this folder; False where nothing may be mounted."""
-    words = ["mount", "-t", "tmpfs", "-o", f"size={_TMPFS_MIB}m,mode=711", "torture", str(place)]
+    words = ["mount", "-t", "tmpfs", "-o", f"size={mib}m,mode=711", "torture", str(place)]
     try:
         return subprocess.run(words, capture_output=True, check=False).returncode == 0
     except OSError:

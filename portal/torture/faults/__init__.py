@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from portal.torture.faults import network, nodes, servers
+from portal.torture.faults import database, machines, network, nodes, servers
 from portal.torture.faults.hand import Fault, Hand
 
 FAULTS: Mapping[str, Fault] = {
-    fault.name: fault for fault in (*nodes.FAULTS, *network.FAULTS, *servers.FAULTS)
+    fault.name: fault
+    for where in (nodes, machines, network, servers, database)
+    for fault in where.FAULTS
 }
 
 __all__ = ["FAULTS", "Fault", "Hand"]

@@ -1,9 +1,8 @@
-"""Harm to nodes: agents, supervisors, hosts, disks (faults 1 to 4, 13, 14)."""
+"""Harm to nodes: agents, supervisors, hosts, their clocks (faults 1 to 4, 12)."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import time
@@ -123,35 +122,6 @@ def reboot(hand: Hand) -> str:
     return node if reached else ""
 
 
-def fill_disk(hand: Hand) -> str:
-    """13: no byte is left below an agent's state, for some seconds."""
-    node = hand.yard.small_node
-    if not node:
-        return ""
-    path = hand.yard.places.node(node) / "filler"
-    try:
-        with contextlib.suppress(OSError), path.open("wb", buffering=0) as filler:
-            while True:
-                filler.write(bytes(65_536))
-        hand.nap(hand.dice.uniform(2.0, 5.0))
-    finally:
-        path.unlink(missing_ok=True)
-    return node
-
-
-def starve(hand: Hand) -> str:
-    """14: every processor has more to do than it can."""
-    words = ["sh", "-c", "while :; do :; done"]
-    busy = [subprocess.Popen(words) for _ in range(2 * (os.cpu_count() or 1))]
-    try:
-        hand.nap(2.0)
-    finally:
-        for each in busy:
-            each.kill()
-            each.wait()
-    return "the host"
-
-
 def set_clock(hand: Hand) -> str:
     """12: a node's clock is an hour off, and is put right again."""
     node = hand.node()
@@ -174,6 +144,4 @@ FAULTS = (
     Fault("supervisor-stop", 3, stop_supervisor),
     Fault("reboot", 4, reboot),
     Fault("clock-node", 12, set_clock, "clock"),
-    Fault("disk-full", 13, fill_disk, "disk"),
-    Fault("starved", 14, starve, "starve"),
 )

@@ -1,4 +1,4 @@
-"""Harm to the control plane: portal, schedulers, database, broker (faults 7, 8, 10, 11, 17)."""
+"""Harm to the control plane: portal, schedulers, broker (faults 7 to 12, 17)."""
 
 from __future__ import annotations
 
@@ -75,29 +75,6 @@ def _leader(hand: Hand) -> int | None:
     return int(pid) if pid.isdigit() else None
 
 
-def drop_connections(hand: Hand) -> str:
-    """8: every connection to the database is cut, whatever it was doing."""
-    try:
-        with psycopg.connect(hand.yard.database, connect_timeout=3, autocommit=True) as line:
-            line.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE pid <> pg_backend_pid() AND datname = current_database()"
-            )
-    except psycopg.Error:
-        return ""
-    return "the database"
-
-
-def crash_database(hand: Hand) -> str:
-    """8: all its processes die; it is away for a moment and recovers."""
-    hand.yard.cluster.crash()
-    try:
-        hand.nap(hand.dice.uniform(0.0, 3.0))
-    finally:
-        hand.yard.cluster.start()
-    return "the database"
-
-
 def kill_broker(hand: Hand) -> str:
     """17: hints are lost."""
     return _kill(hand, BROKER)
@@ -136,8 +113,6 @@ FAULTS = (
     Fault("scheduler-kill", 11, kill_scheduler),
     Fault("scheduler-point", 11, kill_scheduler_at_a_point, "scheduler-point"),
     Fault("two-leaders", 10, lead_twice, "leader"),
-    Fault("database-dropped", 8, drop_connections),
-    Fault("database-crash", 8, crash_database, "database"),
     Fault("clock-forward", 12, put_clocks_forward, "clock"),
     Fault("broker-kill", 17, kill_broker),
     Fault("broker-stop", 17, stop_broker, "broker"),
