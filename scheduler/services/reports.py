@@ -17,6 +17,7 @@ from scheduler.services import transitions
 from scheduler.services.attempts import keep_report, read_log_sizes, settle
 from scheduler.services.checkpoints.confirming import take_in_checkpoint, tells_news
 from scheduler.services.gathering import gathering
+from scheduler.services.nodes.identity import refuse_attempts_of_others
 from scheduler.services.placing import release_devices
 from scheduler.services.rows.reading import BuiltOnce
 from scheduler.services.rows.updating import update_row
@@ -79,12 +80,15 @@ def report_attempts(
 
     Reports are repeated until forgotten, late, or about attempts that were given up: only news
     about a live attempt on this very node changes anything, and once the end of a program whose
-    node was not heard meanwhile. `clock_ahead_s`: the node's clock less the server's.
+    node was not heard meanwhile. `clock_ahead_s`: the node's clock less the server's. Raises
+    AttemptOfAnother.
     """
     fences = [report.fence for report in reports]
     known = {placement.attempt_id: placement for placement in _KNOWN.read(fences, node.pk)}
     forget = set()
     news = []
+    if unknown := set(fences) - known.keys():
+        refuse_attempts_of_others(unknown)
     for report in reports:
         placement = known.get(report.fence)
         if placement is None or placement.attempt.state == AttemptState.ENDED:

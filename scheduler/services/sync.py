@@ -19,7 +19,12 @@ from scheduler.services.nodes.health import (
     take_checks,
     take_troubles,
 )
-from scheduler.services.nodes.identity import admit_machine, judge_identity
+from scheduler.services.nodes.identity import (
+    AttemptOfAnother,
+    admit_machine,
+    judge_identity,
+    shut_out,
+)
 from scheduler.services.nodes.inventory import store_devices, store_host
 from scheduler.services.nodes.orders import current_reply, known_to, reply_at
 from scheduler.services.reports import report_attempts
@@ -48,25 +53,12 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
             field="protocol",
             code="protocol_unsupported",
         )
-    forget: set[int] = set()
     admit_machine(node, request, now=now)
-    with transaction.atomic():
-        judge_identity(node, request, now=now)
-        _hear(node, request, now)
-        if request.troubles is not None:
-            take_troubles(node, request.troubles, now=now)
-        if request.checks:
-            take_checks(node, request.checks, now=now)
-        _take_inventory(node, request, now)
-        if request.reports:
-            forget = report_attempts(
-                node=node,
-                reports=request.reports,
-                now=now,
-                clock_ahead_s=request.sent_at - now.timestamp(),
-            )
-        ingest_samples(node=node, request=request, now=now)
-        reach("portal.reports-taken")
+    try:
+        forget = _take_in(node, request, now)
+    except AttemptOfAnother as refused:
+        shut_out(node, refused, now)
+        raise
     reach("portal.reports-committed")
     if not forget and request.hold_s > 0 and node.desired_revision == request.seen_revision:
         return None
@@ -74,6 +66,29 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
     is_as_read = request.troubles is None and request.devices is None and not request.checks
     reply = reply_at if is_as_read else current_reply
     return reply(node, forget, known=known_to(request), now=now)
+
+
+@transaction.atomic
+def _take_in(node: Node, request: SyncRequest, now: datetime) -> set[int]:
+    """Steps 1 to 5; the fences that the node may forget."""
+    forget: set[int] = set()
+    judge_identity(node, request, now=now)
+    _hear(node, request, now)
+    if request.troubles is not None:
+        take_troubles(node, request.troubles, now=now)
+    if request.checks:
+        take_checks(node, request.checks, now=now)
+    _take_inventory(node, request, now)
+    if request.reports:
+        forget = report_attempts(
+            node=node,
+            reports=request.reports,
+            now=now,
+            clock_ahead_s=request.sent_at - now.timestamp(),
+        )
+    ingest_samples(node=node, request=request, now=now)
+    reach("portal.reports-taken")
+    return forget
 
 
 def _take_inventory(node: Node, request: SyncRequest, now: datetime) -> None:

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 from django.core.files.storage import default_storage
+from django.utils import timezone
 
-from scheduler.models import Attempt, DeviceSample, Node
+from scheduler.models import Attempt, DeviceSample, JobEvent, Node
 from scheduler.services.nodes import issue_node_token
 from scheduler.states import AttemptState
 from scheduler.wire.codec import decode, encode
@@ -151,15 +152,41 @@ def test_a_sync_answers_with_what_to_run(client, enrolled, alice, project):
     assert again.revision == found.revision
 
 
-def test_reports_of_foreign_attempts_change_nothing(client, enrolled, cluster, alice, project):
-    """B94, B96: another node's attempt, and one that never was."""
-    job = scenes.submit(alice, project)
-    attempt = scenes.start(job, cluster.node(1))
-    for fence in (attempt.pk, 10**12, -5):
-        report = AttemptReport(fence=fence, rank=0, state=AttemptState.ENDED, exit_code=0)
-        reply = call(client, "/sync", replace(REQUEST, reports=(report,)), enrolled[1])
-        assert reply.status_code in (200, 400, 409), reply.content
+def told(client, secret, fence, **facts):
+    """A node's word that this attempt has ended well, and whatever else it says."""
+    report = AttemptReport(fence=fence, rank=0, state=AttemptState.ENDED, exit_code=0)
+    facts |= {"reports": (report,), "sent_at": timezone.now().timestamp()}
+    return call(client, "/sync", replace(REQUEST, **facts), secret)
+
+
+def test_a_node_that_speaks_for_another_is_shut_out(client, enrolled, cluster, alice, project):
+    """B94: with the token of one node, of what runs on another. Nothing of that call is taken."""
+    node, secret = enrolled
+    seen_at = node.last_seen_at
+    attempt = scenes.start(scenes.submit(alice, project), cluster.node(1))
+    for _ in range(2):
+        refusal(told(client, secret, attempt.pk, devices=()), 403, "attempt_of_another_node")
+    node.refresh_from_db()
+    assert (node.state, node.trouble, node.last_seen_at) == ("quarantined", "copied", seen_at)
+    assert node.events.filter(kind="node_quarantined").count() == 1
+    assert f"Attempt {attempt.pk} runs on another node" in node.state_reason
+    assert node.devices.filter(is_present=True).exists()
     assert Attempt.objects.get(pk=attempt.pk).state == AttemptState.ASSIGNED
+
+
+def test_ends_of_what_was_never_assigned_change_nothing(client, enrolled, cluster, alice, project):
+    """B96: the node may drop them, as it has to where a database was put back."""
+    node, secret = enrolled
+    attempt = scenes.start(scenes.submit(alice, project), cluster.node(1))
+    scenes.sync(cluster.node(1), scenes.ended(attempt), now=timezone.now())
+    before = list(Attempt.objects.values()), list(JobEvent.objects.values())
+    for fence in (attempt.pk, attempt.pk + 1, 10**12, -5):
+        reply = told(client, secret, fence)
+        assert reply.status_code == 200, reply.content
+        assert decode(SyncReply, reply.content).forget == (fence,)
+    assert (list(Attempt.objects.values()), list(JobEvent.objects.values())) == before
+    node.refresh_from_db()
+    assert node.state == "ready"
 
 
 def test_odd_samples_are_refused_or_dropped(client, enrolled):

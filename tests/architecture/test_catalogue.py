@@ -19,6 +19,7 @@ SCHEMA, ORDER, YAML = (f"tests/spec/test_{n}.py" for n in ("schema", "order", "d
 TERMINAL, PAGES = "tests/pages/test_terminal.py", "tests/pages/test_matrix.py"
 LOGS, REDACTION = "tests/services/test_logs.py", "tests/agent/test_redaction.py"
 SEARCH = "tests/pages/test_log_search.py"
+DEAF, FLOODS = "tests/live/test_hostile.py", "tests/flows/test_hostile_sockets.py"
 SOCKET, WIRE = "tests/live/test_socket.py", "tests/wire/test_codec.py"
 
 # Entry: what comes in; the tests, as file and function.
@@ -161,9 +162,9 @@ HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
     ),
     80: ("1970", ((CALLERS, "test_a_clock_in_1970_takes_the_node_out_and_changes_no_time"),)),
     93: ("used tokens", ((AGENT, "test_enrolment_is_for_once"),)),
-    94: ("another node's attempt", ((AGENT, "test_reports_of_foreign_attempts_change_nothing"),)),
+    94: ("another node's attempt", ((AGENT, "test_a_node_that_speaks_for_another_is_shut_out"),)),
     95: ("lying inventories", ((AGENT, "test_lying_inventories_are_refused"),)),
-    96: ("ends of no attempt", ((AGENT, "test_reports_of_foreign_attempts_change_nothing"),)),
+    96: ("ends of no attempt", ((AGENT, "test_ends_of_what_was_never_assigned_change_nothing"),)),
     97: ("odd samples", ((AGENT, "test_odd_samples_are_refused_or_dropped"),)),
     98: ("versions", ((AGENT, "test_versions_we_do_not_speak_are_told_so"),)),
     99: ("1000 calls a second", ((LIMITS, "test_a_node_that_calls_all_the_time_is_told_to_wait"),)),
@@ -179,6 +180,9 @@ HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
             (SOCKET, "test_a_flood_of_frames_closes_it"),
             (SOCKET, "test_fifty_topics_in_all_and_not_one_more"),
             (SOCKET, "test_one_person_holds_so_many_sockets_and_no_more"),
+            (DEAF, "test_a_session_that_has_run_out_opens_nothing_and_ends_what_is_open"),
+            (DEAF, "test_who_never_reads_is_hung_up_on_and_no_other_waits"),
+            (FLOODS, "test_floods_of_pings_and_huge_frames_disturb_nobody_else"),
         ),
     ),
 }

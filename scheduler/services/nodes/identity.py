@@ -9,21 +9,25 @@ until an operator resumes it; what runs there goes on and is reported.
 A copy on the same host, in another container or from a snapshot of a running machine, has the same
 boot id. Agents name themselves anew at each start: of one that was started again nothing more is
 heard, so two that speak in turn are two.
+
+Nor does a node speak of what runs on another: who does so has a token that is not its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Q
 
 from scheduler.conf import load_conf
-from scheduler.models import Node
+from scheduler.models import Attempt, Node
 from scheduler.services import transitions
-from scheduler.services.errors import Conflict
+from scheduler.services.errors import Conflict, Forbidden
 from scheduler.services.nodes.health import quarantine_node
-from scheduler.states import NodeState, Trouble
+from scheduler.states import LIVE_ATTEMPT_STATES, NodeState, Trouble
 from scheduler.wire.messages import SyncRequest
 
 # By how much a machine must speak later than the other to be alive beside it: calls may arrive
@@ -72,6 +76,34 @@ def judge_identity(node: Node, request: SyncRequest, *, now: datetime) -> None:
     elif request.sent_at > rival["sent_at"] + _LATER_S:
         detail = f"boots {node.boot_id[:8]} and {rival['boot_id'][:8]}"
         _note_copy(node, rival, detail, now)
+
+
+class AttemptOfAnother(Forbidden):
+    """A node reports an attempt that runs elsewhere: nothing of its call is believed."""
+
+    code = "attempt_of_another_node"
+
+
+def refuse_attempts_of_others(fences: Collection[int]) -> None:
+    """Of these, which this node never had, none may be alive; raises AttemptOfAnother.
+
+    What has ended, and what nobody knows of, it may report: its spool can be older than its name
+    here, and than the database that was put back.
+    """
+    alive = Attempt.objects.filter(pk__in=fences, state__in=LIVE_ATTEMPT_STATES)
+    found = alive.order_by("pk").values_list("pk", flat=True).first()
+    if found is not None:
+        raise AttemptOfAnother(
+            f"Attempt {found} runs on another node. This one is out of service until an operator "
+            "has looked at it: two machines may share its token."
+        )
+
+
+def shut_out(node: Node, refused: AttemptOfAnother, now: datetime) -> None:
+    """Quarantine a node for what it said. Call it once the refused call was rolled back."""
+    with transaction.atomic():
+        node.refresh_from_db()
+        quarantine_node(node, Trouble.COPIED, refused.detail.partition(".")[0], now)
 
 
 def _judge_agents(
