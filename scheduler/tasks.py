@@ -38,7 +38,7 @@ from scheduler.services.mailing import ending, sending
 from scheduler.services.requesting import reminding, whatif
 from scheduler.services.sessions import prune_passes, stop_idle_sessions
 from scheduler.services.simulating import scenarios, waiting
-from scheduler.services.timeline import hours
+from scheduler.services.timeline import days, hours
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.services.timeline.segments import reconcile_segments
 
@@ -60,10 +60,13 @@ _wake = threading.Event()
 
 @shared_task
 def accrue_usage() -> int:
-    """Write the usage rows of full hours, and look whether every device's time is accounted for."""
+    """Write the usage rows of full hours, sum them up by day, and look whether every device's time
+    is accounted for."""
     now = timezone.now()
     reconcile_segments(now=now)
-    return usage.accrue_usage(now=now)
+    rows = usage.accrue_usage(now=now)
+    days.count_days(now=now)
+    return rows
 
 
 @shared_task

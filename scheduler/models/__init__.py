@@ -84,7 +84,7 @@ from scheduler.models.sharing import (
     Threshold,
 )
 from scheduler.models.telemetry import DeviceHour, DeviceSample, HostSample
-from scheduler.models.usage import PastUse, UsageEntry
+from scheduler.models.usage import DayOfUse, DaysCounted, PastUse, UsageEntry
 
 __all__ = [
     "Account",
@@ -106,6 +106,8 @@ __all__ = [
     "CycleRecord",
     "Dataset",
     "DatasetCopy",
+    "DayOfUse",
+    "DaysCounted",
     "Delivery",
     "Dependency",
     "Device",

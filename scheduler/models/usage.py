@@ -51,6 +51,37 @@ class UsageEntry(models.Model):
         ]
 
 
+class DayOfUse(models.Model):
+    """What a person's jobs used of a project on one UTC day at one price: the sum of usage entries
+    that came after the rows before it, up to and with entry `upto`.
+
+    Rows of the same day and price add up; they are put together once nobody reads an older count.
+    """
+
+    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="+")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    day = models.DateTimeField()
+    unit_price = models.DecimalField(max_digits=18, decimal_places=6)
+    gpu_seconds = models.BigIntegerField()
+    upto = models.BigIntegerField(db_index=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "day", "person", "unit_price", "upto"], name="day_of_use_once"
+            )
+        ]
+
+
+class DaysCounted(models.Model):
+    """One row: usage entries up to `upto` are in the days of use, when that was last counted, and
+    up to which entry rows of the same day are put together."""
+
+    upto = models.BigIntegerField(default=0)
+    together = models.BigIntegerField(default=0)
+    at = models.DateTimeField()
+
+
 class PastUse(models.Model):
     """GPU-seconds that a person used for a team, decayed until `counted_until`."""
 

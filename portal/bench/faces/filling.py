@@ -25,6 +25,7 @@ from scheduler.services.bulk import MAX_JOBS, submit_jobs
 from scheduler.services.composing.templates import create_template
 from scheduler.services.jobs import submit_job
 from scheduler.services.nodes import authenticate_node
+from scheduler.services.timeline.days import count_days
 from scheduler.spec import JobSpec, parse_spec
 from scheduler.states import AttemptState
 from scheduler.wire.messages import AttemptReport
@@ -89,6 +90,8 @@ def fill(root: User, jobs: int, pending: int, nodes: int) -> dict[str, Any]:
         times = pending // len(waiting) - 1
         _copy("job", f"id BETWEEN {low} AND {high}", times, ("id",), high - low + 1)
     _cycle(machines)
+    # As the hourly task does.
+    count_days(now=timezone.now())
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     return {"rows": {"jobs": count("job"), "ended": ended, **_counts()}}

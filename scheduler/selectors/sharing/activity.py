@@ -1,4 +1,4 @@
-"""What goes on in a team, in two statements: what was used, what is open or failed, what idles."""
+"""What goes on in a team, in three statements: what was used, is open or failed, what idles."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from django.db.models.functions import Cast
 from accounts.models import User
 from scheduler.models import DeviceSample, Job, UsageEntry
 from scheduler.money import steps_per_s
-from scheduler.selectors.sharing.days import DayStart
-from scheduler.selectors.sharing.reach import of_team
+from scheduler.selectors.sharing.reach import of_team, projects_of
 from scheduler.selectors.sharing.reckoning import LOOK_BACK
+from scheduler.selectors.sharing.use import counted_upto, parts_of_use
 from scheduler.states import LIVE_JOB_STATES, WAITING_JOB_STATES, AttemptState, JobState
 
 # GPUs that did less than this, on average over so long, are named.
@@ -126,31 +126,36 @@ def read_activity(
     team_id: int, *, since: datetime | None, now: datetime, with_idle: bool
 ) -> Activity:
     """Of a team and all below it; use by UTC day since a moment, if one is named."""
-    parts = [_used_by(team_id, now - LOOK_BACK, now), _open(team_id), _failed(team_id, now)]
+    counted, projects = counted_upto(), projects_of(team_id)
+    lately = parts_of_use(
+        projects, since=now - LOOK_BACK, until=now, counted=counted, by_person=True
+    )
+    parts = [_open(team_id), _failed(team_id, now), *map(_used_by, lately)]
     if since is not None:
-        parts.append(_used(team_id, since, now))
+        found = parts_of_use(projects, since=since, until=now, counted=counted)
+        parts.extend(map(_used, found))
     if with_idle:
         parts.append(_doing_little(team_id, now))
     rows = list(parts[0].union(*parts[1:], all=True))
     # Joined to each row above, people would make the databases begin with them.
     people = User.objects.in_bulk({row[_OWNER] for row in rows if row[_OWNER]})
-    found = Activity()
+    activity = Activity()
     for what, state, word, owner, job, count, more, at, price, mean, most in rows:
         who = people.get(owner)
         name = who.get_username() if who else ""
         shown = (who.display_name if who else "") or name
         if what == "use":
-            found.use.seconds[at.date()] += count
-            found.use.money[at.date()] += count * steps_per_s(price)
+            activity.use.seconds[at.date()] += count
+            activity.use.money[at.date()] += count * steps_per_s(price)
         elif what == "user":
-            found.use.of_person[name] += count
-            found.use.names[name] = shown
+            activity.use.of_person[name] += count
+            activity.use.names[name] = shown
         elif what == "job":
-            _add_jobs(found.jobs, name, shown, (state, word, count, more))
+            _add_jobs(activity.jobs, name, shown, (state, word, count, more))
         else:
             email = who.email if who else ""
-            found.idle.append(Idle(job, word, shown, email, count, mean, most, more, at))
-    return found
+            activity.idle.append(Idle(job, word, shown, email, count, mean, most, more, at))
+    return activity
 
 
 def _shaped(
@@ -163,20 +168,14 @@ def _shaped(
     return rows.order_by().annotate(**fixed).values(*fixed).annotate(**sums).values_list(*_COLUMNS)
 
 
-def _used(team_id: int, since: datetime, now: datetime) -> QuerySet[Any]:
-    entries = UsageEntry.objects.filter(
-        of_team(team_id, "project"), period_start__gte=since, period_start__lt=now
-    )
-    keys = {"at_": DayStart("period_start"), "price_": F("unit_price")}
-    return _shaped(entries, "use", keys, {"count_": Sum("gpu_seconds")})
+def _used(part: QuerySet[Any]) -> QuerySet[Any]:
+    keys = {"at_": F("on_day"), "price_": F("unit_price")}
+    return _shaped(part, "use", keys, {"count_": Sum("gpu_seconds")})
 
 
-def _used_by(team_id: int, since: datetime, now: datetime) -> QuerySet[Any]:
+def _used_by(part: QuerySet[Any]) -> QuerySet[Any]:
     """Apart from `_used`: to know whose job it was takes far longer than to add it up."""
-    entries = UsageEntry.objects.filter(
-        of_team(team_id, "project"), period_start__gte=since, period_start__lt=now
-    )
-    return _shaped(entries, "user", {"owner_": F("job__owner_id")}, {"count_": Sum("gpu_seconds")})
+    return _shaped(part, "user", {"owner_": F("whose")}, {"count_": Sum("gpu_seconds")})
 
 
 def _open(team_id: int) -> QuerySet[Any]:

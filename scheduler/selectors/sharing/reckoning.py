@@ -6,18 +6,19 @@ All figures are whole numbers in the budget's own measure: GPU-seconds, or steps
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from django.db.models import IntegerField, OuterRef, QuerySet, Subquery, Sum, Value
 
 from accounts.models.rows import as_rows, moment_in, rows_in
-from scheduler.models import Budget, BudgetHold, BudgetTrueUp, CommitsAt, Enforcement, UsageEntry
+from scheduler.models import Budget, BudgetHold, BudgetTrueUp, CommitsAt, Enforcement
 from scheduler.money import STEPS, from_steps, steps_per_s
-from scheduler.selectors.sharing.days import DayStart
-from scheduler.selectors.sharing.reach import below
+from scheduler.selectors.sharing.reach import projects_below
+from scheduler.selectors.sharing.use import counted_upto, parts_of_use
 
 # What the same weekday of the last four weeks took tells what it will take.
 LOOK_BACK = timedelta(days=28)
@@ -102,7 +103,7 @@ def foresee(
     now: datetime,
     by_day: Mapping[date, int] | None = None,
 ) -> Foresight:
-    """Used so far plus, for each day that is left, the mean of its weekday; one query, unless the
+    """Used so far plus, for each day that is left, the mean of its weekday; two queries, unless the
     caller has what was charged `by_day` of the last weeks.
 
     A day that has begun counts by the part of it that is left. Farther ahead than LOOK_AHEAD the
@@ -132,19 +133,21 @@ def foresee(
 
 
 def daily_use(budget: Budget, *, since: datetime, until: datetime) -> dict[date, int]:
-    """By UTC day what the account was charged; one query, sums of whole numbers."""
+    """By UTC day what the account was charged; two queries, sums of whole numbers."""
     return daily_uses([budget], since=since, until=until)[budget.pk]
 
 
 def daily_uses(
     budgets: Sequence[Budget], *, since: datetime, until: datetime
 ) -> dict[int, dict[date, int]]:
-    """The same for some budgets, by id; one query for all of them."""
+    """The same for some budgets, by id; two queries for all of them."""
     found: dict[int, dict[date, int]] = {budget.pk: {} for budget in budgets}
     if not budgets:
         return found
     measures = {budget.pk: budget.is_money for budget in budgets}
-    first, *more = [_charged(budget, since, until) for budget in budgets]
+    counted = counted_upto()
+    parts = [_charged(budget, since, until, counted) for budget in budgets]
+    first, *more = chain.from_iterable(parts)
     for pk, day, price, seconds in first.union(*more, all=True) if more else first:
         amount = seconds * steps_per_s(price) if measures[pk] else seconds
         on = day.date()
@@ -152,16 +155,14 @@ def daily_uses(
     return found
 
 
-def _charged(budget: Budget, since: datetime, until: datetime) -> QuerySet[Any, Any]:
-    entries = UsageEntry.objects.filter(
-        below(budget.account, "project"), period_start__gte=since, period_start__lt=until
-    )
-    return (
-        entries.order_by()
-        .annotate(whose=Value(budget.pk, IntegerField()), day=DayStart("period_start"))
-        .values_list("whose", "day", "unit_price")
-        .annotate(s=Sum("gpu_seconds"))
-    )
+def _charged(
+    budget: Budget, since: datetime, until: datetime, counted: int
+) -> Iterator[QuerySet[Any, Any]]:
+    projects = projects_below(budget.account)
+    for part in parts_of_use(projects, since=since, until=until, counted=counted):
+        rows = part.order_by().annotate(budget_=Value(budget.pk, IntegerField()))
+        summed = rows.values_list("budget_", "on_day", "unit_price")
+        yield summed.annotate(s=Sum("gpu_seconds"))
 
 
 @dataclass(frozen=True, slots=True)

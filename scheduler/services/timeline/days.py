@@ -1,0 +1,112 @@
+"""Use summed up by day, project, person and price, so that pages need not read every entry.
+
+Entries are only ever added, so a sum holds for all of them up to a number. Whoever reads adds what
+came later (`scheduler/selectors/sharing/use.py`): nothing is wrong where this ran late or never.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import OperationalError, connection, transaction
+from django.db.models import Max, Sum
+
+from scheduler.models import DayOfUse, DaysCounted, UsageEntry
+from scheduler.selectors.sharing.days import DayStart
+
+# So many entries are summed at once, and so long nothing is put together that is being read.
+AT_ONCE = 200_000
+_LEAST_APART = timedelta(seconds=60)
+_KEY = ("project_id", "day", "person_id", "unit_price")
+
+
+def count_days(*, now: datetime) -> int:
+    """Sum up what came since the last count; how many entries. Again at once it does nothing."""
+    upto = _put_together(now)
+    newest = _newest() if upto is not None else None
+    if upto is None or newest is None:
+        return 0
+    begin = upto
+    while upto < newest:
+        until = min(newest, upto + AT_ONCE)
+        if not _count(upto, until, now):
+            break
+        upto = until
+    return upto - begin
+
+
+def _newest() -> int | None:
+    """The highest number below which no entry can come any more; None while others are writing.
+
+    PostgreSQL gives numbers before it shows rows: whoever may write waits until it is known.
+    """
+    if connection.vendor != "postgresql":
+        return _highest()
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL lock_timeout = '2s'")
+            cursor.execute("LOCK TABLE scheduler_usageentry IN SHARE MODE")
+            return _highest()
+    except OperationalError:
+        return None
+
+
+def _highest() -> int:
+    highest: int | None = UsageEntry.objects.aggregate(highest=Max("pk"))["highest"]
+    return highest or 0
+
+
+def _count(upto: int, until: int, now: datetime) -> bool:
+    """The entries behind `upto` up to `until`; whether nobody else was faster."""
+    entries = UsageEntry.objects.filter(pk__gt=upto, pk__lte=until).order_by()
+    sums = list(
+        entries.values_list(
+            "project_id", DayStart("period_start"), "job__owner_id", "unit_price"
+        ).annotate(sum_=Sum("gpu_seconds"))
+    )
+    with transaction.atomic():
+        if not DaysCounted.objects.filter(upto=upto).update(upto=until, at=now):
+            return False
+        _write(((tuple(key), sum_) for *key, sum_ in sums), until)
+    return True
+
+
+@transaction.atomic
+def _put_together(now: datetime) -> int | None:
+    """Of each day and price one row again, as far as was counted; how far that is.
+
+    None if it was counted a moment ago: somebody may be reading rows that stood before that.
+    """
+    state = DaysCounted.objects.select_for_update().order_by("pk").first()
+    if state is None:
+        DaysCounted.objects.get_or_create(pk=1, defaults={"at": now})
+        return 0
+    if state.at <= now < state.at + _LEAST_APART:
+        return None
+    later = DayOfUse.objects.filter(upto__gt=state.together)
+    touched = later.order_by().values("project_id", "day").distinct()
+    days: dict[int, list[datetime]] = defaultdict(list)
+    for row in touched:
+        days[row["project_id"]].append(row["day"])
+    for project, dates in days.items():
+        rows = DayOfUse.objects.filter(project=project, day__in=dates)
+        sums: dict[tuple[Any, ...], int] = defaultdict(int)
+        for *key, seconds in rows.values_list(*_KEY, "gpu_seconds"):
+            sums[tuple(key)] += seconds
+        rows.delete()
+        _write(sums.items(), state.upto)
+    DaysCounted.objects.filter(pk=state.pk).update(together=state.upto)
+    return state.upto
+
+
+def _write(sums: Iterable[tuple[tuple[Any, ...], int]], upto: int) -> None:
+    DayOfUse.objects.bulk_create(
+        (
+            DayOfUse(**dict(zip(_KEY, key, strict=True)), gpu_seconds=seconds, upto=upto)
+            for key, seconds in sums
+        ),
+        batch_size=500,
+    )
