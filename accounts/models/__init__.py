@@ -1,6 +1,7 @@
 """The tables of *who, and on whose bill*."""
 
 from accounts.models.audit import AuditEvent, AuditHead, AuditSeal
+from accounts.models.cost_centres import CostCentre, TeamPast
 from accounts.models.delegations import Delegation, DelegationScope
 from accounts.models.demo import DemoMark
 from accounts.models.grants import (
@@ -21,6 +22,7 @@ __all__ = [
     "AuditEvent",
     "AuditHead",
     "AuditSeal",
+    "CostCentre",
     "Delegation",
     "DelegationScope",
     "DemoMark",
@@ -39,6 +41,7 @@ __all__ = [
     "RoleGrant",
     "Team",
     "TeamGroupObjectPermission",
+    "TeamPast",
     "TeamUserObjectPermission",
     "User",
     "UserKind",

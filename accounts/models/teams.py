@@ -22,6 +22,13 @@ class Team(models.Model):
     parent = models.ForeignKey(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="children"
     )
+    cost_centre = models.ForeignKey(
+        "accounts.CostCentre",
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="teams",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

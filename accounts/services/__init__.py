@@ -41,6 +41,7 @@ from accounts.services.teams import (
     create_team,
     move_team,
     rename_team,
+    set_cost_centre,
 )
 from accounts.services.tokens import SCOPES, authenticate_token, issue_token, revoke_token
 
@@ -92,6 +93,7 @@ __all__ = [
     "revoke_invitation",
     "revoke_service_token",
     "revoke_token",
+    "set_cost_centre",
     "set_rate",
     "take_role",
 ]

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
+
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from accounts import names
 from accounts.errors import Conflict, Forbidden, Invalid
 from accounts.granting import enter_group, grant_project, grant_team
-from accounts.models import Membership, Project, RateCard, RateDecision, Role, Team, User
+from accounts.models import (
+    CostCentre,
+    Membership,
+    Project,
+    RateCard,
+    RateDecision,
+    Role,
+    Team,
+    TeamPast,
+    User,
+)
 from accounts.models.teams import MAX_DEPTH
 from accounts.permissions import can, forget_grants, in_own_right, on_behalf_of
 from accounts.services.audit import pictured, record
 from accounts.trees import height_of, teams_above, teams_below
+
+_CODE = re.compile(r"[A-Z0-9][A-Z0-9._-]{0,31}", re.ASCII)
 
 
 def _named(name: str, slug: str) -> tuple[str, str, str]:
@@ -31,7 +47,8 @@ def _named(name: str, slug: str) -> tuple[str, str, str]:
 def create_team(*, actor: User, name: str, slug: str = "", parent: Team | None = None) -> Team:
     """A new team with the actor as its lead; below a `parent` for who leads that one.
 
-    For administrators and operators, and for leads below their own teams.
+    For administrators and operators, and for leads below their own teams. It begins in the
+    parent's cost centre; from then on each has its own.
     """
     if parent is not None:
         if not in_own_right(actor, "manage_team", parent):
@@ -42,7 +59,13 @@ def create_team(*, actor: User, name: str, slug: str = "", parent: Team | None =
     clean, key, clean_slug = _named(name, slug)
     try:
         with transaction.atomic():
-            team = Team.objects.create(name=clean, name_key=key, slug=clean_slug, parent=parent)
+            team = Team.objects.create(
+                name=clean,
+                name_key=key,
+                slug=clean_slug,
+                parent=parent,
+                cost_centre_id=parent.cost_centre_id if parent else None,
+            )
     except IntegrityError:
         raise Invalid(
             "There is a team with this name, or one that looks alike.", field="name"
@@ -51,6 +74,8 @@ def create_team(*, actor: User, name: str, slug: str = "", parent: Team | None =
     Membership.objects.create(team=team, user=actor, role=Role.LEAD)
     enter_group(actor, team, Role.LEAD)
     after = pictured(team, "name", "slug") | {"parent": parent.slug if parent else ""}
+    if team.cost_centre_id:
+        after["cost_centre"] = team.cost_centre_id
     record(actor, "team.create", team, after=after)
     return team
 
@@ -128,13 +153,17 @@ def _check_depth(*, levels_above: int, levels: int) -> None:
 
 
 @transaction.atomic
-def rename_team(*, actor: User, team: Team, name: str) -> Team:
-    """A new display name; the slug stays, because people and programs refer to it."""
+def rename_team(*, actor: User, team: Team, name: str, now: datetime | None = None) -> Team:
+    """A new display name; the slug stays, because people and programs refer to it. What was
+    before `now` keeps the old name in the files of the books."""
     giver = _require_lead(actor, team)
     clean, key, _ = _named(name, team.slug)
+    team = Team.objects.select_for_update(no_key=True).get(pk=team.pk)
     before = pictured(team, "name")
     try:
         with transaction.atomic():
+            if clean != team.name:
+                _leave_behind(team, now or timezone.now())
             Team.objects.filter(pk=team.pk).update(name=clean, name_key=key)
     except IntegrityError:
         raise Invalid(
@@ -144,6 +173,66 @@ def rename_team(*, actor: User, team: Team, name: str) -> Team:
     after = pictured(team, "name")
     record(actor, "team.rename", team, before=before, after=after, on_behalf_of=giver)
     return team
+
+
+@transaction.atomic
+def set_cost_centre(
+    *, actor: User, team: Team, code: str, name: str = "", now: datetime | None = None
+) -> Team:
+    """Charge a team to a cost centre from `now` on; an empty code: to none.
+
+    For who keeps the books. A code that is new is made, a `name` given is the centre's from then
+    on. The same again changes nothing. Raises Forbidden, and Invalid by field.
+    """
+    if not can(actor, "keep_books", None):
+        raise Forbidden("Only who keeps the books sets cost centres. Ask finance.")
+    centre, called = _centre_of(code, name)
+    team = Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+    before: dict[str, str] = {"cost_centre": team.cost_centre_id or ""}
+    after = {"cost_centre": centre}
+    if centre:
+        row, _ = CostCentre.objects.get_or_create(code=centre)
+        if called and called != row.name:
+            before["centre_name"], after["centre_name"] = row.name, called
+            CostCentre.objects.filter(pk=centre).update(name=called)
+    if before == after:
+        return team
+    if before["cost_centre"] != centre:
+        _leave_behind(team, now or timezone.now())
+        Team.objects.filter(pk=team.pk).update(cost_centre=centre or None)
+    team.refresh_from_db()
+    record(actor, "team.cost_centre", team, before=before, after=after, now=now)
+    return team
+
+
+def _centre_of(code: str, name: str) -> tuple[str, str]:
+    """Clean code and name, empty where there is none; raises Invalid."""
+    centre = code.strip().upper()
+    if centre and not _CODE.fullmatch(centre):
+        raise Invalid(
+            "Use at most 32 letters A-Z, digits, dots, dashes and underscores, a letter or digit "
+            "first.",
+            field="code",
+        )
+    if not name.strip():
+        return centre, ""
+    if not centre:
+        raise Invalid("Give the code of the cost centre that is called so.", field="code")
+    try:
+        return centre, names.clean_name(name)
+    except ValueError as error:
+        raise Invalid(str(error), field="name") from None
+
+
+def _leave_behind(team: Team, now: datetime) -> None:
+    """Keep what the team was until now; never before what is kept already."""
+    last = TeamPast.objects.filter(team=team).order_by("-pk").first()
+    TeamPast.objects.create(
+        team=team,
+        until_at=max(now, last.until_at) if last else now,
+        name=team.name,
+        cost_centre=team.cost_centre_id or "",
+    )
 
 
 @transaction.atomic

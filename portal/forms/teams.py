@@ -53,6 +53,25 @@ class RenameForm(forms.Form):
     name = forms.CharField(label="Name", max_length=128, strip=True)
 
 
+class CostCentreForm(forms.Form):
+    """Where the organisation's own books put what a team costs."""
+
+    code = forms.CharField(
+        label="Code",
+        max_length=32,
+        required=False,
+        strip=True,
+        help_text="As in the organisation's own books, such as CC-4100; empty for none.",
+    )
+    name = forms.CharField(
+        label="What it is called",
+        max_length=128,
+        required=False,
+        strip=True,
+        help_text="May stay empty; for all teams of this cost centre.",
+    )
+
+
 class RoleForm(forms.Form):
     """Another role for a member."""
 

@@ -38,8 +38,10 @@ from accounts.services import (
     remove_member,
     rename_team,
     revoke_invitation,
+    set_cost_centre,
 )
 from portal.forms.teams import (
+    CostCentreForm,
     InviteForm,
     NamedForm,
     ProjectForm,
@@ -119,6 +121,9 @@ def detail_of(request: HttpRequest, team: Team, **extra: Any) -> HttpResponseBas
         "project_form": extra.pop("project_form", None) or ProjectForm(prefix="project"),
         "invite_form": invite_form.offer(roles),
         "rename_form": extra.pop("rename_form", None) or RenameForm({"name": team.name}),
+        "may_charge": can(viewer, "keep_books", None),
+        "centre_form": extra.pop("centre_form", None)
+        or CostCentreForm(initial={"code": team.cost_centre_id}),
     }
     return render(request, "teams/detail.html", context | extra)
 
@@ -146,6 +151,23 @@ def team_rename(request: HttpRequest, slug: str) -> HttpResponseBase:
             messages.success(request, f"The team is called {renamed.name} now.")
             return redirect("teams:detail", slug=team.slug)
     return detail_of(request, team, rename_form=form)
+
+
+@page("POST")
+def team_cost_centre(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """Another cost centre, or none; for who keeps the books."""
+    viewer = viewer_of(request)
+    team = get_visible_team(viewer, slug)
+    form = CostCentreForm(request.POST)
+    if form.is_valid():
+        charged = made_with(
+            form, lambda: set_cost_centre(actor=viewer, team=team, **form.cleaned_data)
+        )
+        if charged is not None:
+            where = charged.cost_centre_id or "no cost centre"
+            messages.success(request, f"{charged.name} is charged to {where} from now on.")
+            return redirect("teams:detail", slug=team.slug)
+    return detail_of(request, team, centre_form=form)
 
 
 @page("POST")

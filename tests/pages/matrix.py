@@ -31,7 +31,6 @@ _ASKER = "     302 403 403 404 403 404 403"
 _PART = "      302 302 302 404 302 404 302"
 _SELF = "      302 302 302 302 302 302 302"
 
-
 _SOON, _LATER = (date.today() + timedelta(days=days) for days in (10, 20))
 
 ROWS: tuple[Row, ...] = (
@@ -86,6 +85,7 @@ ROWS: tuple[Row, ...] = (
     _get("teams:board", _TEAM, "team"),
     _get("teams:detail", _TEAM, "team"),
     _post("teams:rename", _LEADS, "team", name="Seeing"),
+    _post("teams:cost_centre", "403 403 403 403 404 404 302", "team", code="CC-1"),
     _post("teams:project_create", _LEADS, "team", **{"project-name": "Fresh"}),
     _post("teams:project_archive", _LEADS, "team", "project", archived="true"),
     _post(

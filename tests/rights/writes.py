@@ -77,6 +77,11 @@ CLASSES: Final[dict[str, tuple[str, str]]] = {
         "n n n - n - n",
         "n n n - n - n",
     ),
+    # Finance; of others only who sees the team is told that they may not.
+    "books_of_team": (
+        "n n n y - y n",
+        "- - - y - y n",
+    ),
     # A thing of the books: finance; auditors see it and may not.
     "books_thing": (
         "- - - y - y n",
@@ -233,6 +238,7 @@ WRITES: Final[dict[str, str]] = {
     "post roles/confirm/": "nobody_waits",
     "post roles/take/": "admin",
     "post teams/": "lead",
+    "post teams/<slug:slug>/cost-centre/": "books_of_team",
     "post teams/<slug:slug>/move/": "move_team",
     "post teams/<slug:slug>/services/": "lead",
     "post teams/<slug:slug>/services/<str:username>/end/": "lead",

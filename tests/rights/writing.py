@@ -169,6 +169,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post roles/confirm/": ("", {"username": "nobody", "role": "admin"}),
     "post roles/take/": ("", {"username": "finance", "role": "finance"}),
     "post teams/": ("", {"name": "Fresh", "parent": "{team}"}),
+    "post teams/<slug:slug>/cost-centre/": ("team", {"code": "CC-1"}),
     "post teams/<slug:slug>/move/": ("team", {"parent": ""}),
     "post teams/<slug:slug>/services/": ("team", {"name": "nightly"}),
     "post teams/<slug:slug>/services/<str:username>/end/": ("team", {}),

@@ -32,7 +32,7 @@ from portal.api.v1.organisation import (
 )
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
 from portal.api.v1.organisation.services import ServiceEnd, ServiceList, ServiceTokens
-from portal.api.v1.organisation.teams import TeamList, TeamMove
+from portal.api.v1.organisation.teams import TeamCostCentre, TeamList, TeamMove
 from portal.api.v1.rates import endings, rates
 from portal.api.v1.rates.team import TeamPrices
 from portal.api.v1.requesting import requests
@@ -234,6 +234,7 @@ urlpatterns: list[URLPattern] = [
     path("finance/reports/<slug:slug>/file/", reports.ReportFile.as_view(), name="report_file"),
     path("teams/", TeamList.as_view(), name="teams"),
     path("teams/<slug:slug>/prices/", TeamPrices.as_view(), name="team_prices"),
+    path("teams/<slug:slug>/cost-centre/", TeamCostCentre.as_view(), name="team_cost_centre"),
     path("teams/<slug:slug>/move/", TeamMove.as_view(), name="team_move"),
     path("teams/<slug:slug>/services/", ServiceList.as_view(), name="services"),
     path(

@@ -21,6 +21,7 @@ team_urls = [
     path("<slug:slug>/", board.team_board_page, name="board"),
     path("<slug:slug>/members/", teams.team_detail, name="detail"),
     path("<slug:slug>/name/", teams.team_rename, name="rename"),
+    path("<slug:slug>/cost-centre/", teams.team_cost_centre, name="cost_centre"),
     path("<slug:slug>/projects/", teams.team_project_create, name="project_create"),
     path(
         "<slug:slug>/projects/<slug:project>/archive/",

@@ -10,18 +10,19 @@ from rest_framework.response import Response
 
 from accounts.models import Team
 from accounts.selectors import get_visible_team, visible_teams
-from accounts.services import create_team
+from accounts.services import create_team, set_cost_centre
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
 from scheduler.services.teams import move_team
 
 
 class TeamShape(serializers.Serializer[Any]):
-    """A team; `parent` is the team right above, null at the top."""
+    """A team; `parent` is the team right above, null at the top; `cost_centre` a code or null."""
 
     slug = serializers.CharField()
     name = serializers.CharField()
     parent = serializers.CharField(allow_null=True)  # type: ignore[assignment]
+    cost_centre = serializers.CharField(allow_null=True)
 
 
 class Teams(serializers.Serializer[Any]):
@@ -44,9 +45,22 @@ class MoveBody(serializers.Serializer[Any]):
     parent = serializers.CharField(max_length=63, allow_blank=True)  # type: ignore[assignment]
 
 
+class CostCentreBody(serializers.Serializer[Any]):
+    """A cost centre by its code, empty for none; `name` is what people call it, for all its
+    teams; left out, it stays."""
+
+    code = serializers.CharField(max_length=32, allow_blank=True)
+    name = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
+
+
 def _show(team: Team) -> dict[str, Any]:
     parent = team.parent.slug if team.parent else None
-    return {"slug": team.slug, "name": team.name, "parent": parent}
+    return {
+        "slug": team.slug,
+        "name": team.name,
+        "parent": parent,
+        "cost_centre": team.cost_centre_id,
+    }
 
 
 class TeamList(ApiView):
@@ -86,3 +100,19 @@ class TeamMove(ApiView):
         team = get_visible_team(actor, slug)
         parent = get_visible_team(actor, sent["parent"]) if sent["parent"] else None
         return Response(_show(move_team(actor=actor, team=team, parent=parent)))
+
+
+class TeamCostCentre(ApiView):
+    """`/teams/<slug>/cost-centre/`."""
+
+    @operation(
+        "teams_cost_centre",
+        "Charge a team to a cost centre from now on, or to none (finance)",
+        scope=None,
+        body=CostCentreBody,
+        reply=TeamShape,
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        sent, actor = body_of(request, CostCentreBody), viewer_of(request)
+        team = get_visible_team(actor, slug)
+        return Response(_show(set_cost_centre(actor=actor, team=team, **sent)))
