@@ -5,7 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 from scheduler.ledger.exact import times
-from scheduler.ledger.focus.rows import Row, plain_text
+from scheduler.ledger.focus.facts import Row
+from scheduler.ledger.focus.rows import plain_text
 from scheduler.ledger.rating import UsageLine
 
 

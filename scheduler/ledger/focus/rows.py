@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -13,77 +12,12 @@ from functools import lru_cache
 from scheduler.ledger.entries import RECOVERY, ROUNDING, Entry, EntryKind, effect
 from scheduler.ledger.exact import gpu_hours
 from scheduler.ledger.focus.columns import columns_of
+from scheduler.ledger.focus.facts import Allocation, Booked, Issuer, Origin, Owner, Row
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import DAY_S, ChargeKind, UsageLine
 from scheduler.ledger.shares import ratios
 
-Row = dict[str, str | None]
 _SHARES = frozenset({ChargeKind.IDLE_SHARE, ChargeKind.PLATFORM_SHARE})
-
-
-@dataclass(frozen=True, slots=True)
-class Issuer:
-    """Who writes the export, about which month; `status` is its state, `dataset` its close."""
-
-    month: Month
-    currency: str
-    account_id: str
-    account_name: str
-    cluster: str
-    status: str
-    version: str
-    charging: str = "showback"
-    dataset: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The names behind a line's account and attempt; empty where there are none.
-
-    `queued_s`: the wait for the first start, of a job's first attempt alone; `zone`: the rack, if
-    it is one; `reservation`: whose booked nodes it ran on.
-    """
-
-    team_id: str = ""
-    team_name: str = ""
-    project_id: str = ""
-    project_name: str = ""
-    job_id: str = ""
-    job_name: str = ""
-    attempt_number: int = 0
-    pseudonym: str = ""
-    tags: Mapping[str, str] | None = None
-    gpus: int = 0
-    queued_s: int | None = None
-    zone: str = ""
-    reservation: str = ""
-    resource: str = "GPU Job"
-
-
-@dataclass(frozen=True, slots=True)
-class Allocation:
-    """A line's part of a shared charge: whose, how much of 1 in all, the method by kind of line."""
-
-    pool_name: str
-    ratio: Decimal
-    methods: Mapping[ChargeKind, str]
-
-
-# What is shared at a time: holder, pool, flavour, day. Its lines differ by account.
-Origin = tuple[str, str, str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Booked:
-    """Where a line or entry was booked: statement number, entry number and its hash.
-
-    `corrects`: the number of the entry that a correction puts right, where one had been booked.
-    """
-
-    invoice: str = ""
-    entry: int = 0
-    hash: str = ""
-    corrects: int = 0
 
 
 def plain_text(amount: Decimal) -> str:

@@ -15,10 +15,8 @@ from pathlib import Path
 from scheduler.ledger.bills import draw_bills, rounding_entries
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.entries import RECOVERY, ROUNDING, EntryKind, seal, team_of
+from scheduler.ledger.focus.facts import Booked, Issuer, Owner
 from scheduler.ledger.focus.rows import (
-    Booked,
-    Issuer,
-    Owner,
     allocations,
     cells,
     entry_row,

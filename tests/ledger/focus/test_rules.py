@@ -11,7 +11,8 @@ import pytest
 
 from scheduler.ledger.entries import RECOVERY, Entry, EntryKind
 from scheduler.ledger.focus.columns import VERSIONS, columns_of
-from scheduler.ledger.focus.rows import Booked, Owner, cells, entry_row, header
+from scheduler.ledger.focus.facts import Booked, Owner
+from scheduler.ledger.focus.rows import cells, entry_row, header
 from scheduler.ledger.focus.rules import FILE_RULES, HEADER_RULES, ROW_RULES, SINCE, check
 from tests.ledger.focus.month import BAD, ISSUER, SPOILT, Table, good
 

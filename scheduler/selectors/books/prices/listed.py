@@ -9,8 +9,8 @@ from django.db.models import Q
 
 from accounts.models import Rate, RateCard
 from accounts.selectors.rates import approved_rates
+from scheduler.ledger.focus.facts import Row
 from scheduler.ledger.focus.listing import by_the_list
-from scheduler.ledger.focus.rows import Row
 from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import PriceList, UsageLine
 from scheduler.selectors.books.prices.rates import price_of

@@ -11,34 +11,28 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Max, Min, Sum
 
-from accounts.errors import Conflict, Forbidden, NotFound
 from accounts.models import Project, User
-from accounts.permissions import can
 from scheduler.ledger.entries import INTERNAL, RECOVERY, ROUNDING, Entry, EntryKind, team_of
 from scheduler.ledger.exact import ZERO, gpu_hours
 from scheduler.ledger.focus.columns import DEFAULT_VERSION
+from scheduler.ledger.focus.facts import Allocation, Booked, Issuer, Origin, Owner
 from scheduler.ledger.focus.methods import methods_of
 from scheduler.ledger.focus.rows import (
-    Allocation,
-    Booked,
-    Issuer,
-    Origin,
-    Owner,
     allocations,
     cells,
     entry_row,
     header,
     is_share,
     line_row,
-    moment,
     origin_of,
     pseudonym,
 )
-from scheduler.ledger.periods import Month, PeriodState
+from scheduler.ledger.periods import Month
 from scheduler.ledger.rating import ChargeKind, UsageLine
 from scheduler.models import LedgerEntry, Period, PeriodClose, Placement, Pool, Statement
 from scheduler.models import UsageLine as StoredLine
 from scheduler.selectors.books.chain.chained import originals_of
+from scheduler.selectors.books.focus.months import closed_month
 from scheduler.selectors.books.prices.listed import Listings, listings_of
 from scheduler.selectors.books.slugs.lines import in_pages
 
@@ -93,7 +87,7 @@ def focus_rows(
     Lines first, in the order in which they were written, then entries without lines. Raises
     Forbidden, NotFound, Conflict for a month that is not closed, ValueError for a version.
     """
-    row, close = _closed(viewer, period)
+    row, close = closed_month(viewer, period)
     return _rows(row, _load(row, close, issuer, version), header(version))
 
 
@@ -266,35 +260,3 @@ def _entry(row: LedgerEntry) -> Entry:
         reason=row.reason,
         number=row.number,
     )
-
-
-def billing_period(viewer: User, period: str, *, issuer: str = "Trainyard") -> dict[str, str]:
-    """The side file's one row: when a closed month was made and last changed, and how it stands."""
-    row, close = _closed(viewer, period)
-    first = PeriodClose.objects.filter(period=row).order_by("version").first() or close
-    month = Month.parse(row.name)
-    return {
-        "BillingPeriodCreated": moment(int(first.closed_at.timestamp())),
-        "BillingPeriodEnd": moment(month.end_s),
-        "BillingPeriodLastUpdated": moment(int(close.closed_at.timestamp())),
-        "BillingPeriodStart": moment(month.start_s),
-        "BillingPeriodStatus": "Closed" if row.state == PeriodState.CLOSED else "Open",
-        "InvoiceIssuerName": issuer,
-    }
-
-
-def close_version(viewer: User, period: str) -> int:
-    """Which close an export is of. Raises what `focus_rows` does."""
-    return _closed(viewer, period)[1].version
-
-
-def _closed(viewer: User, period: str) -> tuple[Period, PeriodClose]:
-    if not can(viewer, "read_books", None):
-        raise Forbidden("Only those who keep or audit the books export them. Ask an administrator.")
-    row = Period.objects.filter(name=period).first()
-    if row is None:
-        raise NotFound("There are no books for this month.")
-    close = PeriodClose.objects.filter(period=row).order_by("-version").first()
-    if close is None:
-        raise Conflict(f"{period} is not closed yet; close it first.")
-    return row, close
