@@ -9,7 +9,13 @@ from decimal import Decimal
 import pytest
 
 from accounts.errors import Conflict, Forbidden, NotFound
-from accounts.services import appoint_bookkeeper, approve_rate, propose_rate
+from accounts.services import (
+    appoint_bookkeeper,
+    approve_rate,
+    propose_rate,
+    rename_team,
+    set_cost_centre,
+)
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.focus.columns import VERSIONS
 from scheduler.ledger.focus.rules import check
@@ -19,7 +25,7 @@ from scheduler.selectors.books.slugs import lines
 from scheduler.services import books
 from scheduler.states import EndReason
 from tests.scenes import MODEL, NOON, at
-from tests.services.test_books import LATER, clerk, close, yard
+from tests.services.test_books import DECEMBER, LATER, clerk, close, yard
 
 pytestmark = pytest.mark.django_db
 __all__ = ["clerk", "yard"]
@@ -114,7 +120,52 @@ def test_how_long_a_job_waited_is_known_of_its_first_attempt(root, yard, project
     rows = as_rows(list(focus.focus_rows(root, "2026-11")))
     found = {row["x_ProjectId"]: row["x_QueueSeconds"] for row in rows if row["x_JobId"]}
     assert found == {f"project:{project.pk}": "90", f"project:{other_project.pk}": ""}
-    assert {row["x_CostCenterCode"] for row in rows} == {""}
+
+
+def test_a_closed_month_is_the_same_bytes_whatever_its_teams_are_called_later(
+    root, clerk, yard, team, other_team, project
+):
+    """A team changes its name and centre while it runs, and again after the close."""
+    set_cost_centre(actor=root, team=team, code="CC-1", now=at(-3_600))
+    # While its job runs: what counts is when that was given its node.
+    set_cost_centre(actor=root, team=team, code="CC-2", now=at(60))
+    rename_team(actor=root, team=team, name="Seers", now=at(61))
+    adjustment = books.propose_adjustment(
+        actor=clerk, project=project, amount=Decimal("-0.333"), reason="sorry", now=at(5)
+    )
+    books.post_adjustment(actor=root, adjustment=adjustment, now=at(6))
+    close(root)
+    before = list(focus.focus_rows(root, "2026-11"))
+    found = {
+        (row["SubAccountName"], row["x_CostCenterCode"], bool(row["x_JobId"]))
+        for row in as_rows(before)
+    }
+    # Entries name what the month ended in; the other team never had a centre.
+    assert found == {
+        ("Vision", "CC-1", True),
+        ("Seers", "CC-2", False),
+        (other_team.name, "", True),
+    }
+    rename_team(actor=root, team=team, name="Foreseers", now=LATER)
+    rename_team(actor=root, team=other_team, name="Speakers", now=LATER)
+    for one in (team, other_team):
+        set_cost_centre(actor=root, team=one, code="CC-3", name="Elsewhere", now=LATER)
+    assert list(focus.focus_rows(root, "2026-11")) == before
+
+
+def test_a_correction_is_for_the_centre_that_its_month_ended_in(root, yard, team):
+    set_cost_centre(actor=root, team=team, code="CC-1", now=at(60))
+    close(root)
+    set_cost_centre(actor=root, team=team, code="CC-2", now=DECEMBER)
+    Attempt.objects.filter(job__project__team=team).update(end_reason=EndReason.NODE_LOST)
+    books.correct_period(actor=root, period="2026-11", reason="lost", now=LATER)
+    for month in ("2026-12", "2027-01"):
+        close(root, month, now=LATER.replace(month=2))
+    rows = as_rows(list(focus.focus_rows(root, "2027-01")))
+    mine = [row for row in rows if row["SubAccountId"] == f"team:{team.pk}"]
+    assert {(row["ChargeClass"], row["x_CostCenterCode"]) for row in mine} == {
+        ("Correction", "CC-1")
+    }
 
 
 def test_shares_name_the_policy_they_were_made_by(root, clerk, yard):

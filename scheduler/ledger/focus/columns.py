@@ -106,7 +106,6 @@ _CUSTOM = (
     _may("x_ChargeKind"),
     _may("x_CorrectsEntryId", Form.INTEGER),
     _may("x_CorrectsPeriod"),
-    # Nothing here has a cost centre, so it is null.
     _may("x_CostCenterCode"),
     _may("x_DatasetVersion", Form.INTEGER),
     _may("x_GpuCount", Form.INTEGER),

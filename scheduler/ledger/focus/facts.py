@@ -29,7 +29,7 @@ class Issuer:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The names behind a line's account and attempt; empty where there are none.
+    """The names behind a line's account and attempt as of then; empty where there are none.
 
     `queued_s`: the wait for the first start, of a job's first attempt alone; `zone`: the rack, if
     it is one; `reservation`: whose booked nodes it ran on.
@@ -49,6 +49,7 @@ class Owner:
     zone: str = ""
     reservation: str = ""
     resource: str = "GPU Job"
+    cost_centre: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ def _common(issuer: Issuer, cost: Decimal, owner: Owner, booked: Booked) -> Row:
         "SubAccountId": owner.team_id or None,
         "SubAccountName": owner.team_name or None,
         "x_ChargebackMode": issuer.charging,
+        "x_CostCenterCode": owner.cost_centre or None,
         "x_DatasetVersion": str(issuer.dataset),
         "x_LedgerEntryId": str(booked.entry) if booked.entry else None,
         "x_LedgerHash": booked.hash or None,

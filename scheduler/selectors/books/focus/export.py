@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Max, Min, Sum
 
-from accounts.models import Project, User
+from accounts.models import User
 from scheduler.ledger.entries import INTERNAL, RECOVERY, ROUNDING, Entry, EntryKind, team_of
 from scheduler.ledger.exact import ZERO, gpu_hours
 from scheduler.ledger.focus.columns import DEFAULT_VERSION
@@ -33,6 +33,7 @@ from scheduler.models import LedgerEntry, Period, PeriodClose, Placement, Pool, 
 from scheduler.models import UsageLine as StoredLine
 from scheduler.selectors.books.chain.chained import originals_of
 from scheduler.selectors.books.focus.months import closed_month
+from scheduler.selectors.books.focus.owners import Owners, beginning, last_of
 from scheduler.selectors.books.prices.listed import Listings, listings_of
 from scheduler.selectors.books.slugs.lines import in_pages
 
@@ -63,6 +64,7 @@ _LINE_FIELDS = (
     "attempt__job__booked_in__project_id",
     "attempt__job__booked_in__team_id",
     "attempt__job__session__pk",
+    "attempt__assigned_at",
 )
 _ATTEMPT = _LINE_FIELDS.index("attempt_id")
 
@@ -72,7 +74,7 @@ class _Books:
     """What all rows of an export share."""
 
     issuer: Issuer
-    owners: dict[str, Owner]
+    owners: Owners
     booked: dict[tuple[str, str, str], Booked]
     invoices: dict[str, str]
     parts: dict[tuple[Origin, str], Allocation]
@@ -102,7 +104,7 @@ def _rows(row: Period, books: _Books, names: list[str]) -> Iterator[list[str]]:
     for stored in _entries(row).filter(lines=0):
         entry = _entry(stored)
         side = entry.credit if entry.debit in (RECOVERY, ROUNDING) else entry.debit
-        owner = books.owners.get(side, Owner(team_id=team_of(side)))
+        owner = books.owners.at(side, last_of(entry.service_period))
         invoice = books.invoices.get(team_of(side), "")
         of = originals.get((stored.service_period_id, side, stored.sku), {})
         corrects = of.get(stored.rate_id) or min(of.values(), default=0)
@@ -127,16 +129,6 @@ def _load(row: Period, close: PeriodClose, issuer: str, version: str) -> _Books:
         (e.debit, e.sku, str(e.rate_id)): Booked(invoices[team_of(e.debit)], e.number, e.hash)
         for e in _entries(row).exclude(lines=0)
     }
-    owners = {}
-    for project in Project.objects.select_related("team"):
-        team = f"team:{project.team_id}"
-        owners[f"{team}/project:{project.pk}"] = Owner(
-            team_id=team,
-            team_name=project.team.name,
-            project_id=f"project:{project.pk}",
-            project_name=project.name,
-        )
-        owners.setdefault(team, Owner(team_id=team, team_name=project.team.name))
     return _Books(
         issuer=Issuer(
             month=month,
@@ -149,7 +141,7 @@ def _load(row: Period, close: PeriodClose, issuer: str, version: str) -> _Books:
             charging=row.charging,
             dataset=close.version,
         ),
-        owners=owners,
+        owners=Owners(),
         booked=booked,
         invoices=invoices,
         parts=_parts(row, close),
@@ -194,7 +186,7 @@ def _line(
 ) -> tuple[UsageLine, Owner]:
     _, holder, day_s, account, pool, flavour, kind, rate, price, seconds, amount = found[:11]
     number, job, job_name, person, labels, per_node, nodes, queued_at, started_at = found[11:20]
-    _, of_project, of_team, session = found[20:]
+    _, of_project, of_team, session, assigned_at = found[20:]
     line = UsageLine(
         holder=holder,
         day_s=day_s,
@@ -209,7 +201,7 @@ def _line(
         gpu_hours=gpu_hours(seconds),
         amount=amount,
     )
-    owner = books.owners.get(account) or Owner(team_id=account)
+    owner = books.owners.at(account, assigned_at or beginning(day_s))
     if job is not None:
         owner = replace(
             owner,
