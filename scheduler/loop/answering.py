@@ -86,8 +86,9 @@ def ask(job: Job, *, now: datetime) -> JobAnswer | None:
     if job.state != JobState.QUEUED:
         return None
     snapshot, policy = picture(now)
-    blocking = blocking_facts(decide(snapshot, policy), policy, job.pk)
-    answer = what_if(snapshot, policy, job.pk, _elsewhere(job))
+    decision = decide(snapshot, policy)
+    blocking = blocking_facts(decision, policy, job.pk)
+    answer = what_if(snapshot, policy, job.pk, _elsewhere(job), plan=decision.plan)
     if blocking is None or answer is None:
         return None
     return JobAnswer(now, blocking, answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from scheduler.engine.asking import Blocking, blocking_facts, what_if
 from scheduler.engine.asking.counterfactual import _changed, _edits, _shorter
 from scheduler.engine.cycle import decide, plan_cycle
+from scheduler.engine.forecasting import starts
 from scheduler.engine.policy import DEFAULT_POLICY
 from scheduler.engine.snapshot import Snapshot, flags
 from scheduler.states import WaitReason
@@ -138,6 +140,19 @@ def test_the_first_failing_check_is_the_top_reason_and_options_hold(
         plan = plan_cycle(_changed(snapshot, row, edits[option.words]))
         starts = wait.job in {start.job for start in plan.starts}
         assert starts == option.starts_now
+
+
+@settings(max_examples=30)
+@given(snapshots(), st.integers(0, 20))
+def test_lines_that_are_the_same_again_are_laid_out_once(snapshot: Snapshot, place: int) -> None:
+    """What is kept between trials changes no answer, nor does a plan that is known already."""
+    ids = snapshot.waiting.id.tolist()
+    if not ids:
+        return
+    asked = ids[place % len(ids)]
+    kept = what_if(snapshot, DEFAULT_POLICY, asked, plan=plan_cycle(snapshot))
+    with patch.object(starts, "_lay_out", starts._lay_out.__wrapped__):
+        assert kept == what_if(snapshot, DEFAULT_POLICY, asked)
 
 
 def test_the_question_leaves_the_snapshot_as_it_is() -> None:

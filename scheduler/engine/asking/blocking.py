@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
@@ -103,12 +104,15 @@ def _holders(decision: Decision, request: Request) -> tuple[tuple[Holder, ...], 
     usable = board.may_serve(request) & board.in_pool[request.pool][devices.node]
     job_of, until_s = _job_of_device(decision)
     counted = np.flatnonzero(usable & (job_of != NONE))
-    holders = []
-    for job in np.unique(job_of[counted]).tolist():
-        rows = counted[job_of[counted] == job]
-        end_s = float(until_s[rows].max())
-        known = int(-(-end_s // 60) * 60) if np.isfinite(end_s) else None
-        holders.append(Holder(job, len(rows), len(np.unique(devices.node[rows])), known))
+    jobs, which = np.unique(job_of[counted], return_inverse=True)
+    end_s = np.full(len(jobs), -np.inf)
+    np.maximum.at(end_s, which, until_s[counted])
+    shares = np.unique(np.stack([which, devices.node[counted]], axis=1), axis=0)[:, 0]
+    columns = (jobs, np.bincount(which), np.bincount(shares), end_s)
+    holders = [
+        Holder(job, gpus, nodes, int(-(-until // 60) * 60) if isfinite(until) else None)
+        for job, gpus, nodes, until in zip(*(row.tolist() for row in columns), strict=True)
+    ]
     holders.sort(key=lambda one: (one.until_s is None, one.until_s, -one.gpus, one.job))
     return tuple(holders[:MOST_HOLDERS]), len(holders[MOST_HOLDERS:])
 

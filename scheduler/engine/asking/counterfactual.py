@@ -58,19 +58,25 @@ class Answer:
 
 
 def what_if(
-    snapshot: Snapshot, policy: Policy, job: int, elsewhere: Sequence[tuple[int, int]] = ()
+    snapshot: Snapshot,
+    policy: Policy,
+    job: int,
+    elsewhere: Sequence[tuple[int, int]] = (),
+    *,
+    plan: Plan | None = None,
 ) -> Answer | None:
     """The mildest change of each kind with which the waiting job starts now, else a soon one.
 
-    `elsewhere`: rows of other pools and of their queues that the job may go to. None if no such
-    job waits. Nothing is claimed that `plan_cycle` has not said of the changed job among all the
-    others; those that start now come first, then by start.
+    `elsewhere`: rows of other pools and of their queues that the job may go to. `plan`: what
+    `plan_cycle` says of the snapshot, if that is known. None if no such job waits. Nothing is
+    claimed that `plan_cycle` has not said of the changed job among all the others; those that start
+    now come first, then by start.
     """
     rows = np.flatnonzero(snapshot.waiting.id == job)
     if not len(rows):
         return None
     row = int(rows[0])
-    as_is = _start_s(plan_cycle(snapshot, policy), job, snapshot.now_s)
+    as_is = _start_s(plan or plan_cycle(snapshot, policy), job, snapshot.now_s)
     if as_is == snapshot.now_s:
         return Answer(True, snapshot.now_s, (), 1)
     trial = _Trial(snapshot, policy, row, as_is)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from scheduler.engine.board.kept import Seeker
 from scheduler.engine.forecasting.line import Line
 from scheduler.engine.placement import is_capable, without_avoided
 from scheduler.engine.reservation import Head, earliest_start, ready_times
-from scheduler.engine.snapshot import Classes, Floats, Ints, Request, Snapshot, floats, ints
+from scheduler.engine.snapshot import NONE, Classes, Floats, Ints, Request, Snapshot, floats, ints
 from scheduler.engine.worth import gpus_of
 from scheduler.states import WaitReason
 
@@ -67,6 +68,33 @@ def _first_start(board: Board, classes: Classes, row: int, heads: Sequence[Head]
     return np.inf if start is None else start.start_s
 
 
+# Nodes, devices on each, those of a last smaller share, for how long, and which row of `from_s`.
+_Asked = tuple[int, int, int, float, int]
+# Starts, when devices are free on average after that, and how many ever are.
+_LaidOut = tuple[tuple[float, ...], float, int]
+
+
+@lru_cache(maxsize=16)
+def _lay_out(
+    shape: tuple[int, ...], free_s: bytes, from_s: tuple[bytes, ...], asked: tuple[_Asked, ...]
+) -> _LaidOut:
+    """Put jobs into a line one after the other; infinite for never. Arrays come as their bytes.
+
+    Whoever asks what would help a job decides many times, and mostly the line is the same again.
+    """
+    line = Line(np.frombuffer(free_s).reshape(shape))
+    allowed = [np.frombuffer(row) for row in from_s]
+    starts_s = []
+    for nodes, gpus, part_gpus, run_s, which in asked:
+        start_s = float("inf")
+        if which != NONE:
+            start_s = line.take(nodes, gpus, run_s, allowed[which])
+            if part_gpus:
+                start_s = max(start_s, line.take(1, part_gpus, run_s, allowed[which]))
+        starts_s.append(start_s)
+    return tuple(starts_s), *line.mean_free_s()
+
+
 class _PoolLine:
     """The line of one pool: jobs run `share` of what they declare; as learnt if it `learns`."""
 
@@ -78,8 +106,6 @@ class _PoolLine:
         self._share = share
         self._learns = learns
         self._nodes: Ints = ints(np.flatnonzero(board.in_pool[pool]))
-        self._line = Line(self._free_s())
-        self._from_s: dict[int, Floats] = {}
 
     def starts(self, rows: Ints) -> Floats:
         """Of these waiting jobs in order; infinite for never."""
@@ -89,26 +115,28 @@ class _PoolLine:
             learnt_s = np.minimum(waiting.learnt_s[rows], waiting.remaining_s[rows])
             run_s = floats(np.where(np.isfinite(waiting.learnt_s[rows]), learnt_s, run_s))
         starts_s = floats(np.full(len(rows), np.inf))
-        for at, row in enumerate(rows[:LAID_OUT].tolist()):
-            starts_s[at] = self._start(int(self._classes.of_job[row]), float(run_s[at]))
+        laid_s, mean_s, capacity = self._laid_out(rows[:LAID_OUT], run_s[:LAID_OUT])
+        starts_s[:LAID_OUT] = laid_s
         if len(rows) > LAID_OUT:
             work_s = (gpus_of(waiting)[rows] * run_s)[LAID_OUT:]
-            mean_s, capacity = self._line.mean_free_s()
             ahead_s = np.cumsum(work_s) - work_s if np.isfinite(work_s).all() else np.inf
             starts_s[LAID_OUT:] = mean_s + ahead_s / max(1, capacity)
         return starts_s
 
-    def _start(self, class_row: int, run_s: float) -> float:
-        request = self._classes.requests[class_row]
-        if not request.gpus or not len(self._nodes):
-            return float("inf")
-        if class_row not in self._from_s:
-            self._from_s[class_row] = self._allowed_s(request)
-        from_s = self._from_s[class_row]
-        start_s = self._line.take(request.nodes, request.gpus, run_s, from_s)
-        if request.part_gpus:
-            start_s = max(start_s, self._line.take(1, request.part_gpus, run_s, from_s))
-        return start_s
+    def _laid_out(self, rows: Ints, run_s: Floats) -> _LaidOut:
+        allowed: dict[int, int] = {}
+        from_s: list[bytes] = []
+        asked: list[_Asked] = []
+        class_of = self._classes.of_job[rows].tolist()
+        for class_row, its_run_s in zip(class_of, run_s.tolist(), strict=True):
+            request = self._classes.requests[class_row]
+            if class_row not in allowed and request.gpus and len(self._nodes):
+                allowed[class_row] = len(from_s)
+                from_s.append(self._allowed_s(request).tobytes())
+            which = allowed.get(class_row, NONE)
+            asked.append((request.nodes, request.gpus, request.part_gpus, its_run_s, which))
+        free_s = self._free_s()
+        return _lay_out(free_s.shape, free_s.tobytes(), tuple(from_s), tuple(asked))
 
     def _free_s(self) -> Floats:
         """By node of the pool and device: when it is free, in the order of rows."""
