@@ -120,5 +120,7 @@ class Snapshot:
         return table
 
     def only(self, rows: Ints) -> Snapshot:
-        """The same cluster with only these rows of waiting jobs."""
+        """The same cluster with only these rows of waiting jobs, in order, each once."""
+        if len(rows) == len(self.waiting):
+            return self
         return replace(self, waiting=self.waiting.take(rows))
