@@ -22,9 +22,8 @@ PAGES = [row for row in ROWS if row.method == "GET" and row.route not in NOT_PAG
 WHO = ("alice", "operator", "lead", "root")
 # What is still asked beyond the budget, by route. Nothing is added here; what is mended goes.
 STILL_OVER: dict[str, int] = {
-    "jobs:options": 34,
-    "jobs:change": 31,
-    "bookings:list": 7,
+    "jobs:options": 33,
+    "jobs:change": 30,
 }
 
 

@@ -28,6 +28,8 @@ class JobTemplate(models.Model):
     created_by = models.ForeignKey(_PERSON, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField()
     retired_at = models.DateTimeField(null=True, blank=True)
+    # For whom `get_visible_template` has found this very object; no column.
+    seen_by: object = None
 
     class Meta:
         ordering = ["name", "pk"]

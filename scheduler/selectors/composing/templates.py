@@ -35,12 +35,14 @@ def get_visible_template(viewer: User, slug: str) -> JobTemplate:
     found = visible_templates(viewer, with_retired=True).filter(slug=slug).first()
     if found is None:
         raise NotFound("There is no such template for you.")
+    found.seen_by = viewer
     return found
 
 
 def versions_of(viewer: User, template: JobTemplate) -> QuerySet[TemplateVersion]:
-    """The newest first."""
-    get_visible_template(viewer, template.slug)
+    """The newest first; of the very object that was just found for the viewer nothing is asked."""
+    if template.seen_by is not viewer:
+        get_visible_template(viewer, template.slug)
     return template.versions.select_related("written_by", "template").order_by("-number")
 
 

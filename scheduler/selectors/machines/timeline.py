@@ -16,6 +16,7 @@ from accounts.models import User
 from scheduler.models import Allocation, Pool
 from scheduler.selectors.calendar.plans import Plan, may_see, plans_between
 from scheduler.selectors.cluster import visible_nodes
+from scheduler.selectors.inbox import calls_along, keep_calls
 
 MOST_BARS = 2000
 _OF_JOBS = ("past", "running", "planned")
@@ -69,14 +70,17 @@ def timeline(
     pool: Pool | None = None,
     with_past: bool = True,
 ) -> Timeline:
-    """Every bar that meets [start, end), in three statements."""
-    nodes = visible_nodes(viewer)
+    """Every bar that meets [start, end), in three statements; what calls for the viewer comes with
+    the nodes, for the page that shows it."""
+    nodes = visible_nodes(viewer).annotate(**calls_along(viewer))
     nodes = nodes.filter(pool=pool) if pool is not None else nodes
     rows = {node.pk: Row(node.name, node.pool.name) for node in nodes}
     pools = {node.pool_id: node.pool.name for node in nodes}
     places = Allocation.objects.order_by()
     places = places.filter(placement__node__pool=pool) if pool is not None else places
-    found = list(_job_bars(viewer, places, start, end, now, with_past))
+    for node in nodes[:1]:
+        keep_calls(viewer, node)
+    found = list(_job_bars(viewer, places, start, end, now, with_past)) if rows else []
     for node_id, bar in found[:MOST_BARS]:
         if node_id in rows:
             rows[node_id].bars.append(bar)
