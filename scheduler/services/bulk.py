@@ -12,6 +12,7 @@ from django.utils import timezone
 from accounts.models import User
 from scheduler.models import Job, SubmitKey
 from scheduler.services.jobs import MAX_KEY, Submitted, digest_of, submit_job
+from scheduler.services.submitting.ahead import look_ahead
 from scheduler.services.submitting.naming import in_order, with_numbers
 from scheduler.services.submitting.opening import Opening, Target, check_job, write_jobs
 from scheduler.services.submitting.targets import Seen, resolve_target
@@ -63,6 +64,7 @@ def _submit_together(
     has them written first.
     """
     seen = Seen()
+    look_ahead(seen, actor, specs)
     opened: dict[int, tuple[Opening, Job]] = {}
     number_of: dict[str, int] = {}
     checked: dict[int, Opening] = {}

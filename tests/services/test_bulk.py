@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from django.db.models import F
 
+from accounts.services import create_project
 from scheduler.models import Dependency, Job, JobEvent
 from scheduler.services.bulk import submit_jobs
 from scheduler.services.jobs import submit_job
 from scheduler.services.rows.updating import update_row
-from scheduler.services.sharing.limits import set_caps
+from scheduler.services.sharing.limits import set_caps, set_quota
+from scheduler.services.submitting.ceilings import set_ceiling
 from scheduler.spec import SpecInvalid, parse_spec
 from tests import scenes
 from tests.scenes import NOON
@@ -108,6 +110,63 @@ def test_many_are_written_with_as_few_statements_as_one(
     assert [one.job.name for one in done] == [spec.name for spec in sent]
     assert set(Job.objects.values_list("name", "state")) == {(one.name, "queued") for one in sent}
     assert JobEvent.objects.filter(kind="submitted").count() == 100
+
+
+def test_those_of_many_projects_take_no_more_statements_than_those_of_two(
+    cluster, root, alice, team, django_assert_max_num_queries
+):
+    made = [create_project(actor=root, team=team, name=f"P{number}") for number in range(40)]
+    for some in (made[:2], made):
+        sent = [one for project in some for one in specs(project, a=[])]
+        with django_assert_max_num_queries(20):
+            submit_jobs(actor=alice, specs=sent, now=NOON)
+
+
+@pytest.mark.parametrize("where", ["project", "team", "org"])
+@pytest.mark.parametrize(
+    ("rule", "wish"),
+    [
+        ("tier", {"tier": "normal"}),
+        ("room", {}),
+        ("hours", {"time_limit": "2h"}),
+    ],
+)
+def test_what_is_read_ahead_refuses_the_same_as_each_by_itself(
+    cluster, root, alice, team, project, where, rule, wish
+):
+    """A rule on the way up of the second project; the first is of the same team."""
+    free = create_project(actor=root, team=team, name="Free")
+    owner = {"project": project, "team": team, "org": None}[where]
+    if rule == "tier":
+        set_ceiling(actor=root, owner=owner, tier="exploratory")
+    elif rule == "room":
+        set_caps(actor=root, owner=owner, max_pending=0)
+    else:
+        set_quota(actor=root, owner=owner, max_hours=1)
+    sent = [
+        parse_spec({"name": "a", "project": one.path, "script": "true", **wish})
+        for one in (free, project)
+    ]
+    alone = []
+    for row, spec in enumerate(sent):
+        try:
+            submit_job(actor=alice, spec=spec, now=NOON)
+        except SpecInvalid as refused:
+            alone += [(f"jobs[{row}].{one.field}", one.message) for one in refused.problems]
+    with pytest.raises(SpecInvalid) as refused:
+        submit_jobs(actor=alice, specs=sent, now=NOON)
+    together = [(one.field, one.message) for one in refused.value.problems]
+    # All or none: the bulk names the first of them.
+    assert together == alone[:1] and len(alone) == (1 if where == "project" else 2)
+
+
+def test_a_foreign_project_is_one_that_does_not_exist(cluster, alice, project, other_project):
+    for path in (other_project.path, "nobody/nothing", "nothing"):
+        sent = [*specs(project, a=[]), *specs(project, b=[])]
+        sent[1] = sent[1].model_copy(update={"project": path})
+        with pytest.raises(SpecInvalid, match=f"there is no project {path} for you"):
+            submit_jobs(actor=alice, specs=sent, now=NOON)
+    assert not Job.objects.exists()
 
 
 def test_a_bulk_fills_a_waiting_room_to_the_last_place_and_no_further(

@@ -25,7 +25,7 @@ from scheduler.states import Tier
 def ceiling_of(owner: Team | Project | None) -> Tier:
     """The highest tier that a team, a project or (None) anybody else may submit at. One query."""
     lowest = _lowest(keys_of(owner))
-    return _usual() if lowest is None else Tier(_value(lowest))
+    return usual_ceiling() if lowest is None else Tier(_value(lowest))
 
 
 def highest_open_to(projects: Collection[Project]) -> Tier:
@@ -34,7 +34,7 @@ def highest_open_to(projects: Collection[Project]) -> Tier:
     keys = frozenset().union(*lines.values())
     capped = Account.objects.filter(key__in=keys, priority_ceiling__isnull=False)
     ceilings = {account.key: Tier(_value(account)) for account in capped}
-    usual = _usual()
+    usual = usual_ceiling()
     highest = [
         min((ceilings[key] for key in line if key in ceilings), default=usual)
         for line in lines.values()
@@ -45,7 +45,7 @@ def highest_open_to(projects: Collection[Project]) -> Tier:
 def refuse_above_ceiling(project: Project, tier: int) -> None:
     """Raises SpecInvalid if the project may not submit at this tier."""
     lowest = _lowest(keys_of(project))
-    ceiling = _usual() if lowest is None else Tier(_value(lowest))
+    ceiling = usual_ceiling() if lowest is None else Tier(_value(lowest))
     if tier <= ceiling:
         return
     whose = "all whom no operator allowed more"
@@ -93,7 +93,7 @@ def _value(account: Account) -> int:
     return account.priority_ceiling
 
 
-def _usual() -> Tier:
+def usual_ceiling() -> Tier:
     """Of all whom no ceiling concerns: the server's own."""
     return Tier[load_conf().tier_ceiling.upper()]
 

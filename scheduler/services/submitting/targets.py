@@ -34,6 +34,7 @@ class Seen:
     shapes: dict[tuple[int, str, int], Shape] = field(default_factory=dict)
     capped: dict[int, bool] = field(default_factory=dict)
     longest: dict[tuple[int, int], tuple[Quota, int] | None] = field(default_factory=dict)
+    unlimited: set[int] = field(default_factory=set)
     budgets: dict[datetime, tuple[Budget, ...]] = field(default_factory=dict)
     passed: set[tuple[Hashable, ...]] = field(default_factory=set)
 
@@ -57,6 +58,8 @@ class Seen:
 
     def longest_in(self, project: Project, pool: Pool, now: datetime) -> tuple[Quota, int] | None:
         """As `longest_on_the_way`, for the project in this pool."""
+        if project.pk in self.unlimited:
+            return None
         key = (project.pk, pool.pk)
         if key not in self.longest:
             self.longest[key] = longest_on_the_way(project.pk, project.team_id, pool, now=now)
