@@ -12,6 +12,7 @@ from accounts.services.audit import record
 from scheduler import events
 from scheduler.models import Attempt, Job, JobEvent, Node, NodeEvent
 from scheduler.services.gathering import Step, afterwards
+from scheduler.services.rows.adding import add_objects
 
 
 def record_event(
@@ -50,7 +51,7 @@ def audit_act_on(
 
 
 def _write(lines: Sequence[JobEvent]) -> None:
-    JobEvent.objects.bulk_create(lines)
+    add_objects(lines)
 
 
 def record_node_event(

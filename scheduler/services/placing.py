@@ -25,7 +25,7 @@ from scheduler.models import (
 from scheduler.services import transitions
 from scheduler.services.checkpoints.resuming import Offer, resume_offers
 from scheduler.services.gathering import Step, afterwards
-from scheduler.services.rows.adding import add_rows
+from scheduler.services.rows.adding import add_objects, add_rows
 from scheduler.services.rows.reading import BuiltOnce
 from scheduler.services.sharing.guard import LimitReached, charge_starts, release_held
 from scheduler.services.timeline.segments import follow_devices
@@ -101,7 +101,7 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
     numbers = dict(_NUMBERS.rows(ids))
     reach("scheduler.moved")
     offers = _offers(kept, numbers, jobs)
-    attempts = Attempt.objects.bulk_create(
+    attempts = add_objects(
         Attempt(
             job_id=start.job_id,
             **_resume_fields(offers.get(start.job_id)),
@@ -191,7 +191,7 @@ def _place(
         for start, attempt in zip(kept, attempts, strict=True)
         for placed in start.placements
     ]
-    placements = Placement.objects.bulk_create(
+    placements = add_objects(
         Placement(
             attempt=attempt,
             node_id=placed.node_id,
@@ -216,7 +216,7 @@ def _record_starts(
 ) -> None:
     ids = {start.why_here[key] for start in kept if start.why_here for key in _NODES_OF_WHY}
     names = dict(Node.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
-    JobEvent.objects.bulk_create(
+    add_objects(
         JobEvent(
             job_id=start.job_id,
             attempt=attempt,

@@ -13,12 +13,14 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from accounts.selectors.rates import rates_over
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Attempt, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.services.gathering import Step, afterwards
+from scheduler.services.rows.adding import add_rows
 from scheduler.services.rows.reading import BuiltOnce
 
 # What a row of usage needs to know of the allocation it is for.
@@ -31,6 +33,11 @@ _OWED = (
     "placement__attempt__job_id",
     "placement__attempt__job__project_id",
     "placement__attempt__job__project__team_id",
+)
+
+_CHARGED = (
+    *("kind", "allocation", "attempt", "job", "project", "device_model", "period_start"),
+    *("period_end", "gpu_seconds", "unit_price", "currency", "cost", "created_at"),
 )
 
 
@@ -48,30 +55,17 @@ def _accrue(held: Sequence[tuple[Any, ...]], now: datetime) -> int:
         return 0
     rates = rates_over({model for _, _, _, model, *_ in held})
     currency = load_conf().currency
-    full_hour = now.replace(minute=0, second=0, microsecond=0)
+    full_hour, made_at = now.replace(minute=0, second=0, microsecond=0), timezone.now()
     rows = []
     for pk, acquired_at, released_at, model, attempt_id, job_id, project_id, team in held:
         for begin, until in split_by_hour(acquired_at, released_at or full_hour):
             rate = rates.at(model, begin, team)
             seconds = seconds_between(begin, until)
             price = rate.price_per_gpu_hour if rate else Decimal(0)
-            rows.append(
-                UsageEntry(
-                    kind=UsageEntry.Kind.ACCRUAL,
-                    allocation_id=pk,
-                    attempt_id=attempt_id,
-                    job_id=job_id,
-                    project_id=project_id,
-                    device_model=model,
-                    period_start=begin,
-                    period_end=until,
-                    gpu_seconds=seconds,
-                    unit_price=price,
-                    currency=rate.currency if rate else currency,
-                    cost=cost_of(seconds, price),
-                )
-            )
-    UsageEntry.objects.bulk_create(rows, ignore_conflicts=True)
+            held_by = (pk, attempt_id, job_id, project_id, model)
+            paid = (price, rate.currency if rate else currency, cost_of(seconds, price))
+            rows.append((UsageEntry.Kind.ACCRUAL, *held_by, begin, until, seconds, *paid, made_at))
+    add_rows(UsageEntry, _CHARGED, rows, unless_there=True)
     return len(rows)
 
 

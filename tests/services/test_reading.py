@@ -9,10 +9,20 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from scheduler.ledger.segments import Bucket
-from scheduler.models import Allocation, Device, DeviceSegment, Node, Placement
-from scheduler.services.rows.adding import add_rows
+from scheduler.models import (
+    Allocation,
+    Device,
+    DeviceSegment,
+    Job,
+    JobEvent,
+    Node,
+    Placement,
+    UsageEntry,
+)
+from scheduler.services.rows.adding import add_objects, add_rows
 from scheduler.services.rows.reading import AskedOnce, BuiltOnce
 from scheduler.services.timeline.segments import _facts_known, _known_of_devices
+from scheduler.states import AttemptState
 from tests import scenes
 from tests.scenes import NOON, at, start, submit
 
@@ -98,3 +108,29 @@ def test_rows_that_are_added_equal_instances_however_many_statements_they_take(
         add_rows(Allocation, times, [])
     assert len(seen) == 1
     assert Allocation.objects.order_by("pk").values_list(*times).last() == held
+
+
+def test_objects_that_are_added_equal_those_of_django(root, alice, project):
+    cluster = scenes.build_cluster(root, gpus=2)
+    first = submit(alice, project)
+    start(first, cluster.node(1))
+    attempt = first.attempts.get()
+    names = [field.attname for field in Job._meta.concrete_fields if not field.primary_key]
+    plain = {name: getattr(first, name) for name in names}
+    odd = {"wait_facts": {"a": [1, None, "é'\""]}, "name": "x" * 60, "ended_at": at(5)}
+    wanted = [plain, {**plain, **odd}, plain] * 10
+    ours = add_objects(Job(**fields) for fields in wanted)
+    theirs = Job.objects.bulk_create(Job(**fields) for fields in wanted)
+    rows = Job.objects.order_by("pk").values_list(*names)
+    assert list(rows.filter(pk__in=[one.pk for one in ours])) == list(
+        rows.filter(pk__in=[one.pk for one in theirs])
+    )
+    assert [one.pk for one in ours] == sorted(one.pk for one in ours)
+    ours[1].name = "renamed"
+    ours[1].save()
+    assert Job.objects.get(pk=ours[1].pk).name == "renamed"
+    event = JobEvent(job=first, attempt=attempt, at=NOON, kind=AttemptState.RUNNING, detail={})
+    assert JobEvent.objects.get(pk=add_objects([event])[0].pk).kind == "running"
+    assert add_objects([]) == []
+    with pytest.raises(TypeError, match="filled in by itself"):
+        add_objects([UsageEntry()])

@@ -19,6 +19,7 @@ from scheduler.services.history import audit_act_on, tell_of_job
 from scheduler.services.holding.following import followers_of, lock_sets
 from scheduler.services.holding.obstacles import Obstacle, obstacles_of
 from scheduler.services.inbox.jobs import tell_of_ends
+from scheduler.services.rows.adding import add_objects
 from scheduler.services.sharing.keeping.pledging import give_back
 from scheduler.states import (
     AUTOMATIC_HOLDS,
@@ -89,7 +90,7 @@ def move_held(
         locked.filter(wait_reason__in=_NOT_IN_LINE).update(queued_at=now, yielded_from=None)
         events.wake_scheduler_on_commit()
     locked.update(state=to, version=F("version") + 1, **fields)
-    JobEvent.objects.bulk_create(
+    add_objects(
         JobEvent(
             job=job,
             at=now,
@@ -132,7 +133,7 @@ def cancel_waiting(
         end_facts=dict(facts),
         ended_at=now,
     )
-    JobEvent.objects.bulk_create(
+    add_objects(
         JobEvent(
             job=job,
             at=now,

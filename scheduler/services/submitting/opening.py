@@ -13,6 +13,7 @@ from scheduler.models import Booking, Budget, Dependency, Job, JobEvent, JobSet,
 from scheduler.services import transitions
 from scheduler.services.bookings.joining import resolve_booking
 from scheduler.services.holding.obstacles import Obstacle, begin_obstacle, limit_obstacle
+from scheduler.services.rows.adding import add_objects
 from scheduler.services.sessions.limits import refuse_session
 from scheduler.services.sharing.alerts import refuse_blocked
 from scheduler.services.sharing.keeping.pledging import pledge_at_submit
@@ -104,7 +105,7 @@ def write_jobs(openings: Sequence[Opening]) -> list[Job]:
             for one in openings
             for job in ([_open_set(one)] if one.spec.array else write_jobs([one]))
         ]
-    jobs = Job.objects.bulk_create(Job(**one._fields, **_state(one.obstacle)) for one in openings)
+    jobs = add_objects(Job(**one._fields, **_state(one.obstacle)) for one in openings)
     pairs = list(zip(openings, jobs, strict=True))
     Dependency.objects.bulk_create(row for one, job in pairs for row in one.order.rows([job]))
     Session.objects.bulk_create(
@@ -163,7 +164,7 @@ def _open_set(opening: Opening) -> Job:
     # A task's own spec is that of one job: its clone is no array again.
     common = _fields(target, spec.model_copy(update={"array": None}), order)
     free, behind = _state(obstacle), _state(obstacle or limit_obstacle(limit))
-    tasks = Job.objects.bulk_create(
+    tasks = add_objects(
         Job(
             **common,
             **(behind if limit and place >= limit else free),
@@ -180,7 +181,7 @@ def _open_set(opening: Opening) -> Job:
 
 def _record(target: Target, jobs: Sequence[Job]) -> None:
     """The first event of each, a hint for each line, and a wake if any may start."""
-    JobEvent.objects.bulk_create(
+    add_objects(
         JobEvent(job=job, at=target.now, actor=target.actor, kind="submitted", to_state=job.state)
         for job in jobs
     )
