@@ -151,8 +151,8 @@ def test_what_is_read_ahead_refuses_the_same_as_each_by_itself(
     for row, spec in enumerate(sent):
         try:
             submit_job(actor=alice, spec=spec, now=NOON)
-        except SpecInvalid as refused:
-            alone += [(f"jobs[{row}].{one.field}", one.message) for one in refused.problems]
+        except SpecInvalid as no:
+            alone += [(f"jobs[{row}].{one.field}", one.message) for one in no.problems]
     with pytest.raises(SpecInvalid) as refused:
         submit_jobs(actor=alice, specs=sent, now=NOON)
     together = [(one.field, one.message) for one in refused.value.problems]

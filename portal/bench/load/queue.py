@@ -146,7 +146,7 @@ async def _play(
                 return time.monotonic() - began
             if time.monotonic() - began > PATIENCE_S:
                 raise TimeoutError(f"jobs were still unfinished after {PATIENCE_S:.0f} s")
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.5)
 
 
 def _batches(orders: list[Order], within_s: float = 0.1) -> Iterator[list[Order]]:
