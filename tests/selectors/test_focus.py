@@ -19,10 +19,21 @@ from accounts.services import (
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.focus.columns import VERSIONS
 from scheduler.ledger.focus.rules import check
-from scheduler.models import Attempt, Booking, Job, LedgerEntry, Node, Session, Statement
+from scheduler.models import (
+    Attempt,
+    Booking,
+    Device,
+    Job,
+    LedgerEntry,
+    Node,
+    Period,
+    Session,
+    Statement,
+)
 from scheduler.selectors.books import focus
 from scheduler.selectors.books.slugs import lines
 from scheduler.services import books
+from scheduler.services.books.reading import memory_of_models
 from scheduler.states import EndReason
 from tests.scenes import MODEL, NOON, at
 from tests.services.test_books import DECEMBER, LATER, clerk, close, yard
@@ -151,6 +162,20 @@ def test_a_closed_month_is_the_same_bytes_whatever_its_teams_are_called_later(
     for one in (team, other_team):
         set_cost_centre(actor=root, team=one, code="CC-3", name="Elsewhere", now=LATER)
     assert list(focus.focus_rows(root, "2026-11")) == before
+
+
+def test_memory_of_gpus_is_that_of_the_close(root, yard):
+    Device.objects.update(memory_mib=81_559)
+    close(root)
+    table = list(focus.focus_rows(root, "2026-11"))
+    said = [json.loads(row["SkuPriceDetails"]) for row in as_rows(table) if row["SkuPriceDetails"]]
+    assert said and {one["x_GpuMemoryGiB"] for one in said} == {80}
+    assert {one["x_GpuModel"] for one in said} == {MODEL}
+    Device.objects.filter(pk=Device.objects.earliest("pk").pk).update(memory_mib=40_960)
+    assert list(focus.focus_rows(root, "2026-11")) == table
+    # Of a model whose devices differ, a close keeps nothing.
+    assert memory_of_models(Period(pk=0)) == {}
+    assert list(check(table[0], as_rows(table), "1.2")) == []
 
 
 def test_a_correction_is_for_the_centre_that_its_month_ended_in(root, yard, team):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from scheduler.ledger.periods import Month
@@ -14,7 +14,10 @@ Row = dict[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """Who writes the export, about which month; `status` is its state, `dataset` its close."""
+    """Who writes the export, about which month; `status` is its state, `dataset` its close.
+
+    `memory_gib`: of models of GPUs, where it is known and all of a model have as much.
+    """
 
     month: Month
     currency: str
@@ -25,6 +28,7 @@ class Issuer:
     version: str
     charging: str = "showback"
     dataset: int = 1
+    memory_gib: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def pseudonym(secret: str, user_id: int) -> str:
     return hashlib.sha256(f"{secret}:{user_id}".encode()).hexdigest()[:16]
 
 
-def _flat(values: Mapping[str, str]) -> str:
+def _flat(values: Mapping[str, str | int]) -> str:
     return json.dumps(dict(values), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -132,6 +132,13 @@ def _described(line: UsageLine, owner: Owner) -> str:
     return ", ".join([what, line.kind.value, *(f"{word} {name}" for word, name in named if name)])
 
 
+def _priced(line: UsageLine, issuer: Issuer) -> str:
+    details: dict[str, str | int] = {"x_GpuModel": line.flavour, "x_Tier": line.kind.value}
+    if memory := issuer.memory_gib.get(line.flavour):
+        details["x_GpuMemoryGiB"] = memory
+    return _flat(details)
+
+
 def line_row(
     line: UsageLine,
     owner: Owner,
@@ -161,7 +168,7 @@ def line_row(
         "ResourceType": "Idle Capacity" if is_part else owner.resource,
         "SkuId": f"{line.flavour}:{line.kind.value}",
         "SkuMeter": line.kind.value,
-        "SkuPriceDetails": _flat({"x_GpuModel": line.flavour, "x_Tier": line.kind.value}),
+        "SkuPriceDetails": _priced(line, issuer),
         "SkuPriceId": line.rate_id,
         "Tags": _flat(owner.tags) if owner.tags else None,
         "x_AttemptNumber": str(owner.attempt_number) if owner.attempt_number else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -218,17 +219,13 @@ def _fix(row: Period, counted: Counted, by: User | None, now: datetime) -> Perio
         head_number=head.number if head else 0,
         head_hash=head.hash if head else "",
         sealed=seal_of(period, bills, last + 1),
+        gpu_memory_gib=reading.memory_of_models(period),
     )
     _state(close, bills, posted, last + 1)
     transitions.move_period(period, PeriodState.CLOSED, version=close.version)
-    after = {
-        "version": close.version,
-        "control": control,
-        "entries": len(posted),
-        "head_number": close.head_number,
-        "head_hash": close.head_hash,
-        "seal": digest_of(close.sealed or {}),
-    }
+    after: dict[str, Any] = {"version": close.version, "control": control, "entries": len(posted)}
+    after |= {"head_number": close.head_number, "head_hash": close.head_hash}
+    after["seal"] = digest_of(close.sealed or {})
     record(by, "period.close", period, after=after, now=now)
     return close
 

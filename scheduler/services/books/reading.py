@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Exists, Min, OuterRef, Q, QuerySet
+from django.db.models import Exists, Max, Min, OuterRef, Q, QuerySet
 
 from accounts.models import Project, Rate
 from accounts.selectors import every_team
@@ -26,7 +26,7 @@ from scheduler.ledger.rating import BORROWED, Held, PriceList
 from scheduler.ledger.segments import ALLOCATED, Bucket, Segment, proven
 from scheduler.ledger.shares import IdlePolicy
 from scheduler.ledger.tiers import Guarantee, Intervals, guaranteed_seconds, pieces
-from scheduler.models import Allocation, Device, DeviceSegment, LedgerEntry, Period
+from scheduler.models import Allocation, Device, DeviceSegment, LedgerEntry, Period, PeriodClose
 from scheduler.models.money.terms import Unreachable
 from scheduler.selectors.books.prices.rates import price_of
 from scheduler.selectors.books.terms import terms_of
@@ -274,3 +274,22 @@ def booked_for(period: Period) -> dict[BookKey, tuple[int, Decimal, Decimal]]:
             entry.unit_price,
         )
     return found
+
+
+def memory_of_models(period: Period) -> dict[str, int]:
+    """GiB of each model of GPU, to the nearest whole one: as an earlier close of this month kept
+    it, else as its devices have it now. A model whose devices differ is left out."""
+    found = {
+        model: _gib(least)
+        for model, least, most in Device.objects.order_by()
+        .values_list("model")
+        .annotate(Min("memory_mib"), Max("memory_mib"))
+        if _gib(least) == _gib(most) > 0
+    }
+    for kept in PeriodClose.objects.filter(period=period, gpu_memory_gib__isnull=False):
+        found |= kept.gpu_memory_gib or {}
+    return found
+
+
+def _gib(mib: int) -> int:
+    return (mib + 512) // 1024

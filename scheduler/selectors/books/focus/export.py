@@ -140,6 +140,7 @@ def _load(row: Period, close: PeriodClose, issuer: str, version: str) -> _Books:
             version=version,
             charging=row.charging,
             dataset=close.version,
+            memory_gib=close.gpu_memory_gib or {},
         ),
         owners=Owners(),
         booked=booked,
