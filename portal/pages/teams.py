@@ -123,7 +123,7 @@ def detail_of(request: HttpRequest, team: Team, **extra: Any) -> HttpResponseBas
         "rename_form": extra.pop("rename_form", None) or RenameForm({"name": team.name}),
         "may_charge": can(viewer, "keep_books", None),
         "centre_form": extra.pop("centre_form", None)
-        or CostCentreForm(initial={"code": team.cost_centre_id}),
+        or CostCentreForm(prefix="centre", initial={"code": team.cost_centre_id}),
     }
     return render(request, "teams/detail.html", context | extra)
 
@@ -158,7 +158,7 @@ def team_cost_centre(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Another cost centre, or none; for who keeps the books."""
     viewer = viewer_of(request)
     team = get_visible_team(viewer, slug)
-    form = CostCentreForm(request.POST)
+    form = CostCentreForm(request.POST, prefix="centre")
     if form.is_valid():
         charged = made_with(
             form, lambda: set_cost_centre(actor=viewer, team=team, **form.cleaned_data)

@@ -98,11 +98,12 @@ def test_the_database_keeps_what_was(root, team):
 
 def test_page_and_rest_set_it_and_name_what_is_wrong(client, root, team):
     client.force_login(root)
-    page = client.post("/teams/vision/cost-centre/", {"code": "CC 41"}).content.decode()
+    page = client.post("/teams/vision/cost-centre/", {"centre-code": "CC 41"}).content.decode()
     assert "Use at most 32 letters" in page
-    page = client.post("/teams/vision/cost-centre/", {"code": "cc-41"}, follow=True)
-    assert "Vision is charged to CC-41 from now on." in page.content.decode()
-    assert "cost centre CC-41" in page.content.decode()
+    sent = {"centre-code": "cc-41", "centre-name": "Research"}
+    page = client.post("/teams/vision/cost-centre/", sent, follow=True).content.decode()
+    assert "Vision is charged to CC-41 from now on." in page
+    assert "cost centre CC-41" in page and "Research" in page
     address = "/api/v1/teams/vision/cost-centre/"
     refused = client.post(address, {"code": "=x"}, content_type="application/json")
     assert refused.status_code == 422 and "code" in refused.content.decode()

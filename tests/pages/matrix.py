@@ -85,7 +85,7 @@ ROWS: tuple[Row, ...] = (
     _get("teams:board", _TEAM, "team"),
     _get("teams:detail", _TEAM, "team"),
     _post("teams:rename", _LEADS, "team", name="Seeing"),
-    _post("teams:cost_centre", "403 403 403 403 404 404 302", "team", code="CC-1"),
+    _post("teams:cost_centre", "403 403 403 403 404 404 302", "team", **{"centre-code": "CC-1"}),
     _post("teams:project_create", _LEADS, "team", **{"project-name": "Fresh"}),
     _post("teams:project_archive", _LEADS, "team", "project", archived="true"),
     _post(
