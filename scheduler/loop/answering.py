@@ -15,7 +15,7 @@ from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import Snapshot
 from scheduler.loop.loading import lent_rows, load_snapshot
 from scheduler.loop.memories import Memories
-from scheduler.models import Job, Pool, Queue
+from scheduler.models import Job, Pool
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.standing import Precedence, precedence_of, went_before
 from scheduler.services.sharing.policies import policy_in_force
@@ -130,11 +130,12 @@ def places_now(pool: Pool, *, now: datetime) -> dict[int, Standing]:
 def _elsewhere(job: Job) -> list[tuple[int, int]]:
     """Rows of the other pools and of the queue there that is called like the job's, or the first.
 
-    Rows as `load_snapshot` numbers them.
+    Rows as `load_snapshot` numbers them; one query.
     """
-    queues = list(Queue.objects.order_by("pk").values_list("pool_id", "name"))
+    rows = list(Pool.objects.order_by("queues__pk").values_list("queues__pk", "pk", "queues__name"))
+    queues = [(pool, name) for queue, pool, name in rows if queue is not None]
     found = []
-    for row, pool in enumerate(Pool.objects.order_by("pk").values_list("pk", flat=True)):
+    for row, pool in enumerate(sorted({pool for _, pool, _ in rows})):
         of_pool = [at for at, (owner, _) in enumerate(queues) if owner == pool]
         alike = [at for at in of_pool if queues[at][1] == job.queue.name]
         if of_pool and pool != job.pool_id:

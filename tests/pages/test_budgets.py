@@ -22,7 +22,7 @@ PAGES = [row for row in ROWS if row.method == "GET" and row.route not in NOT_PAG
 WHO = ("alice", "operator", "lead", "root")
 # What is still asked beyond the budget, by route. Nothing is added here; what is mended goes.
 STILL_OVER: dict[str, int] = {
-    "jobs:options": 33,
+    "jobs:options": 32,
     "jobs:change": 30,
 }
 

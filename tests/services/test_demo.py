@@ -8,17 +8,19 @@ from io import StringIO
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from accounts.models import AuditEvent, DemoMark, Project, Rate, RateKind, Team, User
 from accounts.services import create_team, rename_team
 from accounts.services.sealing import verify_audit
 from portal.management.demo.people import people
 from portal.management.demo.plan import DAY_S, GPUS, RECENT_DAYS, draw_plan
-from scheduler.models import Device, Job, Period, QuotaRequest
+from scheduler.models import DayOfUse, DaysCounted, Device, Job, Period, QuotaRequest
 from scheduler.selectors.requesting.lists import waiting_for
 from scheduler.services.books import verify_ledger
 from scheduler.services.demo.removing import remove_demo
 from scheduler.services.errors import Conflict, NotFound
+from scheduler.services.timeline.days import count_days
 from tests import scenes
 
 START_S = 1_790_000_000
@@ -159,5 +161,7 @@ def test_the_whole_story_holds(root):
     before = counts()
     seed(jobs=220)
     assert verify_ledger().breaks == ()
+    assert count_days(now=timezone.now()) and DayOfUse.objects.exists()
     remove_demo()
+    DaysCounted.objects.all().delete()
     assert counts() == before
