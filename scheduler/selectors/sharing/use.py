@@ -9,10 +9,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
-from django.db.models import BigIntegerField, ExpressionWrapper, F, QuerySet
+from django.db.models import BigIntegerField, ExpressionWrapper, F, OuterRef, QuerySet, Subquery
 
 from accounts.models import Project
-from scheduler.models import DayOfUse, DaysCounted, UsageEntry
+from scheduler.models import DayOfUse, DaysCounted, Job, UsageEntry
 from scheduler.selectors.sharing.days import DayStart
 
 _DAY = timedelta(days=1)
@@ -59,11 +59,13 @@ def _entries(projects: _Projects, since: datetime, until: datetime) -> QuerySet[
 
 
 def _later(
-    projects: _Projects, since: datetime, until: datetime, counted: int
+    projects: _Projects, first: datetime, last: datetime, counted: int
 ) -> QuerySet[UsageEntry]:
-    """What no sum has yet. By its number alone: by an index over projects a database would go
-    through all of their past."""
-    found = _entries(None, since, until).filter(pk__gt=counted)
+    """What no sum has yet, of the days from `first` to before `last`. Found by its number alone: by
+    an index over projects and times a database would go through all of their past."""
+    day = DayStart("period_start")
+    found = UsageEntry.objects.filter(pk__gt=counted).alias(day=day)
+    found = found.filter(day__gte=first, day__lt=last)
     if projects is None:
         return found
     plain = ExpressionWrapper(F("project_id") + 0, output_field=BigIntegerField())
@@ -72,7 +74,9 @@ def _later(
 
 def _named(entries: QuerySet[UsageEntry], by_person: bool) -> QuerySet[Any]:
     entries = entries.annotate(on_day=DayStart("period_start"))
-    return entries.annotate(whose=F("job__owner_id")) if by_person else entries
+    # Not by a join, which a database might begin with the jobs.
+    owner = Job.objects.filter(pk=OuterRef("job_id")).values("owner_id")
+    return entries.annotate(whose=Subquery(owner)) if by_person else entries
 
 
 def _day_of(moment: datetime) -> datetime:
