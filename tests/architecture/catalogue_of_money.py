@@ -78,6 +78,7 @@ INVARIANTS: dict[str, str] = {
     "services/test_books::test_without_a_price_a_month_stays_open "
     "services/test_books::test_a_gap_in_the_segments_keeps_a_month_open",
     "F27": "reports/test_export_memory::test_more_rows_take_no_more_memory "
+    "reports/test_focus_full_length::test_a_million_rows_take_a_minute_and_little_memory "
     "reports/test_kept_files::test_a_download_that_broke_off_goes_on",
     "F28": "ledger/test_shares::test_a_currency_has_its_own_smallest_coin",
 }

@@ -47,14 +47,15 @@ def _flat(values: Mapping[str, str | int]) -> str:
 
 def _common(issuer: Issuer, cost: Decimal, owner: Owner, booked: Booked) -> Row:
     amount = plain_text(cost)
+    start_s, end_s = _bounds(issuer.month)
     return {
         "AvailabilityZone": owner.zone or None,
         "BilledCost": amount,
         "BillingAccountId": issuer.account_id,
         "BillingAccountName": issuer.account_name,
         "BillingCurrency": issuer.currency,
-        "BillingPeriodEnd": moment(issuer.month.end_s),
-        "BillingPeriodStart": moment(issuer.month.start_s),
+        "BillingPeriodEnd": moment(end_s),
+        "BillingPeriodStart": moment(start_s),
         "CapacityReservationId": owner.reservation or None,
         "CapacityReservationStatus": "Used" if owner.reservation else None,
         "ContractedCost": amount,
@@ -132,11 +133,17 @@ def _described(line: UsageLine, owner: Owner) -> str:
     return ", ".join([what, line.kind.value, *(f"{word} {name}" for word, name in named if name)])
 
 
-def _priced(line: UsageLine, issuer: Issuer) -> str:
-    details: dict[str, str | int] = {"x_GpuModel": line.flavour, "x_Tier": line.kind.value}
-    if memory := issuer.memory_gib.get(line.flavour):
-        details["x_GpuMemoryGiB"] = memory
+@lru_cache(maxsize=1024)
+def _priced(flavour: str, kind: ChargeKind, memory_gib: int | None) -> str:
+    details: dict[str, str | int] = {"x_GpuModel": flavour, "x_Tier": kind.value}
+    if memory_gib:
+        details["x_GpuMemoryGiB"] = memory_gib
     return _flat(details)
+
+
+@lru_cache(maxsize=64)
+def _bounds(month: Month) -> tuple[int, int]:
+    return month.start_s, month.end_s
 
 
 def line_row(
@@ -149,13 +156,14 @@ def line_row(
     """A usage line's row; the day is clipped to the month. `part`: of what is shared."""
     price, hours = plain_text(line.unit_price), plain_text(line.gpu_hours)
     is_part = is_share(line.kind)
+    start_s, end_s = _bounds(issuer.month)
     row = _common(issuer, line.amount, owner, booked)
     row |= {
         "ChargeCategory": "Usage",
         "ChargeDescription": _described(line, owner),
         "ChargeFrequency": "Usage-Based",
-        "ChargePeriodEnd": moment(min(line.day_s + DAY_S, issuer.month.end_s)),
-        "ChargePeriodStart": moment(max(line.day_s, issuer.month.start_s)),
+        "ChargePeriodEnd": moment(min(line.day_s + DAY_S, end_s)),
+        "ChargePeriodStart": moment(max(line.day_s, start_s)),
         "ConsumedQuantity": str(line.gpu_seconds),
         "ConsumedUnit": "GPU-Seconds",
         "ContractedUnitPrice": price,
@@ -168,7 +176,7 @@ def line_row(
         "ResourceType": "Idle Capacity" if is_part else owner.resource,
         "SkuId": f"{line.flavour}:{line.kind.value}",
         "SkuMeter": line.kind.value,
-        "SkuPriceDetails": _priced(line, issuer),
+        "SkuPriceDetails": _priced(line.flavour, line.kind, issuer.memory_gib.get(line.flavour)),
         "SkuPriceId": line.rate_id,
         "Tags": _flat(owner.tags) if owner.tags else None,
         "x_AttemptNumber": str(owner.attempt_number) if owner.attempt_number else None,
