@@ -270,15 +270,14 @@ def own_jobs(viewer: User) -> QuerySet[Job]:
 
 
 def unreachable_job_ids(jobs: list[Job]) -> set[int]:
-    """Which of these live jobs sit on a node that is silent now; one query."""
+    """Which of these live jobs sit on a node that is silent now; one query, none without any."""
     live = [job.pk for job in jobs if job.state in LIVE_JOB_STATES]
-    return set(
-        Placement.objects.filter(
-            attempt__job__in=live,
-            ended_at__isnull=True,
-            node__state__in=(NodeState.SILENT, NodeState.LOST),
-        ).values_list("attempt__job_id", flat=True)
+    silent = Placement.objects.filter(
+        attempt__job__in=live,
+        ended_at__isnull=True,
+        node__state__in=(NodeState.SILENT, NodeState.LOST),
     )
+    return set(silent.values_list("attempt__job_id", flat=True)) if live else set()
 
 
 def shown_state_of(job: Job, unreachable: set[int] | frozenset[int] = frozenset()) -> str:

@@ -26,6 +26,7 @@ from scheduler.services.holding.following import followers_of, lock_sets
 from scheduler.services.holding.moves import move_held, reconsider
 from scheduler.services.holding.obstacles import Obstacle, obstacles_of
 from scheduler.services.stopping import request_stop
+from scheduler.services.submitting.ahead import look_ahead
 from scheduler.services.submitting.opening import Target, check_job, write_jobs
 from scheduler.services.submitting.targets import Seen, resolve_target
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem
@@ -74,11 +75,13 @@ def submit_job(
     digest = digest_of(spec)
     if idempotency_key and (known := _known(actor, idempotency_key, digest, now)):
         return Submitted(known, is_new=False)
-    seen = seen or Seen()
+    is_first, seen = seen is None, seen or Seen()
     project, queue = resolve_target(actor, spec, now, seen)
     target = Target(actor, project, queue, now, cloned_from, rerun_of)
     try:
         with transaction.atomic():
+            if is_first:
+                look_ahead(seen, actor, [spec])
             [job] = write_jobs([check_job(target, spec, seen)])
             if idempotency_key:
                 SubmitKey.objects.create(

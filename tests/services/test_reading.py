@@ -88,6 +88,18 @@ def test_a_query_without_ids_gives_values_as_python_has_them(root):
     assert AskedOnce(_heard).read(NOON) == []
 
 
+def _named(name, before):
+    return Node.objects.filter(name=name, last_seen_at__lt=before).select_related("pool")
+
+
+def test_texts_are_values_like_others(root):
+    scenes.build_cluster(root, nodes=2)
+    named = AskedOnce(_named)
+    for name in ("n1", "n2", "n' OR 1=1", "%"):
+        found = [(node.name, node.pool.name) for node in named.read(name, at(5))]
+        assert found == ([(name, "default")] if name in ("n1", "n2") else [])
+
+
 def test_rows_that_are_added_equal_instances_however_many_statements_they_take(
     root, alice, project
 ):

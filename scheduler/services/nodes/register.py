@@ -7,6 +7,7 @@ import secrets
 from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts.models import User
@@ -19,6 +20,7 @@ from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.nodes.inventory import store_devices, store_host
+from scheduler.services.rows.reading import AskedOnce
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.segments import follow_node
 from scheduler.states import EndReason, NodeState, Trouble
@@ -146,12 +148,17 @@ def _new_or_returning(request: EnrolRequest, pool: Pool, secret: str, now: datet
 
 def authenticate_node(secret: str) -> Node | None:
     """The node a token belongs to; retired nodes are nobody."""
-    return (
-        Node.objects.select_related("pool")
-        .filter(token_hash=hash_secret(secret))
-        .exclude(state=NodeState.RETIRED)
-        .first()
-    )
+    found: list[Node] = _WITH_TOKEN.read(hash_secret(secret))
+    return found[0] if found else None
+
+
+def _with_token(token_hash: str) -> QuerySet[Node]:
+    here = Node.objects.select_related("pool").filter(token_hash=token_hash)
+    return here.exclude(state=NodeState.RETIRED).order_by()
+
+
+# Asked with each call of a node.
+_WITH_TOKEN = AskedOnce(_with_token)
 
 
 @transaction.atomic

@@ -17,13 +17,14 @@ from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.query import ModelIterable
 
-# Ids, where it takes some, and then single values: keys and moments.
+# Ids, where it takes some, and then single values: keys, moments and texts.
 Build = Callable[..., QuerySet[Any, Any]]
-Value = int | datetime
+Value = int | datetime | str
 # Stand-ins, told from real values by where they turn up: two of each kind, because a value that
 # the query works out from its arguments must not be taken for a constant.
 _IDS = (-(2**40), -(2**41))
 _KEYS = (-(2**42), -(2**43))
+_TEXTS = ("\x01 the first stand-in", "\x02 the second stand-in")
 _MOMENTS = (datetime(1901, 2, 3, 4, 5, 6, tzinfo=UTC), datetime(1907, 8, 9, 10, 11, 12, tzinfo=UTC))
 
 
@@ -125,23 +126,32 @@ def _told(value: Value) -> Any:
 
 
 def _built_for(build: Build, size: int | None, values: Sequence[Value]) -> _Built:
-    return _built(connection.vendor, build, size, tuple(type(value) is int for value in values))
+    return _built(connection.vendor, build, size, tuple(map(_kind_of, values)))
+
+
+def _kind_of(value: Value) -> type[Value]:
+    return next(kind for kind in (datetime, int, str) if isinstance(value, kind))
 
 
 @lru_cache(maxsize=512)
-def _built(_vendor: str, build: Build, size: int | None, are_keys: tuple[bool, ...]) -> _Built:
-    found = [_marked(build, size, are_keys, which) for which in (0, 1)]
+def _built(_vendor: str, build: Build, size: int | None, kinds: tuple[type[Value], ...]) -> _Built:
+    found = [_marked(build, size, kinds, which) for which in (0, 1)]
     if (found[0].sql, found[0].places) != (found[1].sql, found[1].places):
         raise ValueError("the query works values out from its arguments; it cannot be built once")
     return found[0]
 
 
-def _marked(build: Build, size: int | None, are_keys: Sequence[bool], which: int) -> _Built:
+def _stand_in(kind: type[Value], which: int, place: int) -> Value:
+    if kind is str:
+        return f"{_TEXTS[which]} {place}"
+    if kind is int:
+        return _KEYS[which] - place
+    return _MOMENTS[which] + timedelta(days=place)
+
+
+def _marked(build: Build, size: int | None, kinds: Sequence[type[Value]], which: int) -> _Built:
     ids = [_IDS[which] - place for place in range(size or 0)]
-    values: list[Value] = [
-        _KEYS[which] - place if is_key else _MOMENTS[which] + timedelta(days=place)
-        for place, is_key in enumerate(are_keys)
-    ]
+    values = [_stand_in(kind, which, place) for place, kind in enumerate(kinds)]
     query = build(*([ids] if size else []), *values)
     compiler = query.query.get_compiler(query.db)
     sql, params = compiler.as_sql()

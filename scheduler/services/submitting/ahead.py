@@ -1,4 +1,4 @@
-"""Many jobs of many projects at once: what each project is asked for alone is read in one go."""
+"""Of the projects of one submit: what each would be asked for alone is read in one go."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ def look_ahead(seen: Seen, actor: User, specs: Sequence[JobSpec]) -> None:
     """Note what no rule concerns: projects without a ceiling, a cap or a longest time on their way
     up. Equals asking for each when its turn comes, which is what happens to all others.
 
-    Four queries for any number; none for jobs of one project.
+    Three queries for any number, and one for projects that were not looked up before.
     """
-    paths = {spec.project for spec in specs}
-    if len(paths) < 2:
-        return
-    teams, slugs = zip(*(path.partition("/")[::2] for path in paths), strict=True)
-    found = visible_projects(actor).filter(team__slug__in=teams, slug__in=slugs)
-    named = {f"{project.team.slug}/{project.slug}": project for project in found}
-    seen.projects |= {path: named[path] for path in paths & named.keys()}
+    paths = {spec.project for spec in specs} - seen.projects.keys()
+    if paths:
+        teams, slugs = zip(*(path.partition("/")[::2] for path in paths), strict=True)
+        found = visible_projects(actor).filter(team__slug__in=teams, slug__in=slugs)
+        named = {f"{project.team.slug}/{project.slug}": project for project in found}
+        seen.projects |= {path: named[path] for path in paths & named.keys()}
     projects = list(seen.projects.values())
     ways = lines_of({(project.pk, project.team_id) for project in projects})
     keys = frozenset[str]().union(*ways.values())
