@@ -43,6 +43,8 @@ WORDS: Mapping[str, str] = {
     "silent": "Fell silent",
     "heard_again": "Heard again",
     "lost": "Given up as lost",
+    "said_off": "Said to be without power",
+    "powered_off": "Given up: two people know that it has no power",
     "node_quarantined": "Taken out of service",
     "node_returned": "Back in service",
     "device_quarantined": "GPU taken out of service",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -71,6 +72,8 @@ class Node(models.Model):
     trouble = models.CharField(max_length=24, blank=True)
     # Another machine that spoke as this node: its boot id, when, and whether it is a copy.
     rival = models.JSONField(null=True, blank=True)
+    # Who says that it has no power, by whom, when and why: counts while nothing was heard since.
+    said_off = models.JSONField(null=True, blank=True)
     # Some device here waits for a check; spares every sync a query.
     has_checks = models.BooleanField(default=False)
     # What its agent says of data sets that lie there: `sets`, pairs of name and MiB, and `problem`.
@@ -87,6 +90,15 @@ class Node(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def off_by_one(self) -> dict[str, Any] | None:
+        """What one operator says of a silent node's power, for another to confirm."""
+        said = self.said_off
+        if said is None or self.state != NodeState.SILENT:
+            return None
+        heard = self.last_seen_at
+        return said if heard is None or said["at"] > heard.timestamp() else None
 
 
 class Device(models.Model):

@@ -75,7 +75,7 @@ def mark_lost(*, now: datetime) -> int:
             ):
                 continue
             count += 1
-            _give_up_attempts_on(node, now)
+            give_up_attempts_on(node, now)
     return count
 
 
@@ -90,7 +90,8 @@ def _longest_graces(nodes: Sequence[Node]) -> dict[int, int]:
     return found
 
 
-def _give_up_attempts_on(node: Node, now: datetime) -> None:
+def give_up_attempts_on(node: Node, now: datetime) -> None:
+    """What ran on a lost node ends there; call it in the transaction that lost it."""
     open_on_node = Placement.objects.filter(node=node, ended_at__isnull=True)
     for attempt_id in open_on_node.order_by("attempt_id").values_list("attempt_id", flat=True):
         attempt = locked_live_attempt(attempt_id)

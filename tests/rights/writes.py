@@ -173,6 +173,7 @@ WRITES: Final[dict[str, str]] = {
     "post nodes/<str:name>/drain/": "operate",
     "post nodes/<str:name>/resume/": "operate",
     "post nodes/<str:name>/retire/": "operate",
+    "post nodes/<str:name>/off/": "operate",
     "post nodes/<str:name>/place/": "operate",
     "post nodes/<str:name>/labels/": "operate",
     "post windows/": "operate",

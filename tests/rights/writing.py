@@ -16,12 +16,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.services import (
-    delegate,
-    issue_service_token,
-    issue_token,
-    make_service_account,
-)
+from accounts.services import delegate, issue_service_token, issue_token, make_service_account
 from scheduler.models import MaintenanceWindow
 from scheduler.services import books
 from scheduler.services.books.costs.retiring import retire_asset
@@ -104,6 +99,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post nodes/<str:name>/drain/": ("node", {"reason": "fan"}),
     "post nodes/<str:name>/resume/": ("node", {}),
     "post nodes/<str:name>/retire/": ("node", {}),
+    "post nodes/<str:name>/off/": ("node", {"reason": "unplugged"}),
     "post nodes/<str:name>/place/": ("node", {"rack": "r1"}),
     "post nodes/<str:name>/labels/": ("node", {"labels": {"disk": "fast"}}),
     "post windows/": ("", _WINDOW),

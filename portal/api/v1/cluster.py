@@ -23,6 +23,7 @@ from portal.api.v1.cluster_shapes import (
     NodeShape,
     NodeTokenBody,
     NodeTokenShape,
+    OffBody,
     OrderBody,
     PlaceBody,
     PoolBody,
@@ -43,6 +44,7 @@ from scheduler.services import queues as queue_services
 from scheduler.services.changing.turns import order_jobs
 from scheduler.services.errors import NotFound
 from scheduler.services.nodes.health import act_on_device, require_isolation
+from scheduler.services.nodes.power import say_node_is_off
 from scheduler.services.sites.places import label_node, place_node
 
 
@@ -142,6 +144,9 @@ def _node_action(
 NodeDrain = _node_action("drain", "Let running jobs end, take none", services.drain_node, DrainBody)
 NodeResume = _node_action("resume", "Take jobs again", services.resume_node)
 NodeRetire = _node_action("retire", "Take it out for good", services.retire_node)
+NodeOff = _node_action(
+    "off", "Say that a silent node has no power; a second person confirms", say_node_is_off, OffBody
+)
 NodePlace = _node_action("place", "Say in which rack and block it stands", place_node, PlaceBody)
 NodeLabels = _node_action("label", "Give it exactly these labels", label_node, LabelsBody)
 

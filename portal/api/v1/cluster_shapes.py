@@ -116,6 +116,12 @@ class DrainBody(serializers.Serializer[Any]):
     stop_jobs = serializers.BooleanField(required=False)
 
 
+class OffBody(serializers.Serializer[Any]):
+    """How somebody knows that a silent node has no power."""
+
+    reason = serializers.CharField(max_length=200)
+
+
 class DeviceBody(serializers.Serializer[Any]):
     """What is to become of a GPU, and why; `quarantine` needs a reason.
 

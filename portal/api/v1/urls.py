@@ -131,6 +131,7 @@ urlpatterns: list[URLPattern] = [
     path("nodes/<str:name>/drain/", cluster.NodeDrain.as_view(), name="node_drain"),
     path("nodes/<str:name>/resume/", cluster.NodeResume.as_view(), name="node_resume"),
     path("nodes/<str:name>/retire/", cluster.NodeRetire.as_view(), name="node_retire"),
+    path("nodes/<str:name>/off/", cluster.NodeOff.as_view(), name="node_off"),
     path("nodes/<str:name>/place/", cluster.NodePlace.as_view(), name="node_place"),
     path("nodes/<str:name>/labels/", cluster.NodeLabels.as_view(), name="node_labels"),
     path("windows/", windows.WindowList.as_view(), name="windows"),
