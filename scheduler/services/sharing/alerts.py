@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from django.db.models import Case, Exists, F, OuterRef, Q, When
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, When
 
 from accounts.models import Project
 from scheduler.models import AlertAction, Budget, BudgetAlert, CommitsAt, Enforcement
+from scheduler.services.rows.reading import AskedOnce
 from scheduler.services.sharing.committing import in_force
 from scheduler.services.sharing.tree import line_of, whose_account
 from scheduler.spec import SpecInvalid, SpecProblem
@@ -29,6 +30,10 @@ def alerted(action: AlertAction, now: datetime) -> dict[str, Budget]:
 def asked_at_submit(now: datetime) -> tuple[Budget, ...]:
     """Budgets in force that a submit has to look at, from the root down, with their accounts: those
     that commit then, and (`is_blocked`) those whose alert refuses it. One query."""
+    return tuple(_ASKED.read(now))
+
+
+def _asked(now: datetime) -> QuerySet[Budget]:
     fired = BudgetAlert.objects.filter(
         budget=OuterRef("pk"),
         version=OuterRef("version"),
@@ -38,7 +43,10 @@ def asked_at_submit(now: datetime) -> tuple[Budget, ...]:
     budgets = in_force(now).annotate(is_blocked=Case(When(blocks, then=True), default=False))
     commits = Q(commits_at=CommitsAt.SUBMIT, enforcement=Enforcement.RESERVE)
     asked = budgets.filter(commits | Q(is_blocked=True))
-    return tuple(asked.select_related("account__team", "account__project"))
+    return asked.select_related("account__team", "account__project")
+
+
+_ASKED = AskedOnce(_asked)
 
 
 def refuse_blocked(project: Project, budgets: Iterable[Budget]) -> None:
