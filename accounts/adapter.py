@@ -8,6 +8,7 @@ Django's `get_user` does.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
@@ -26,7 +27,8 @@ from django.utils.crypto import constant_time_compare
 from django.utils.functional import SimpleLazyObject
 
 from accounts.models import User
-from accounts.permissions import with_rights
+from accounts.statements import AskedOnce
+from accounts.trees import people_with_rights, with_rights
 
 # In no text that Django signs.
 _MARK = "|"
@@ -79,11 +81,11 @@ class SessionStore(DatabaseStore):
     def load(self) -> dict[str, Any]:
         """As Django's; the person is kept for `person_of`."""
         key = self.session_key or ""
-        person = with_rights(_number(key), session_read=_text(key))
-        if person is None:
+        found = _WITH_SESSION.read(key, timezone.now())
+        if not found:
             return super().load()
-        self._person = person
-        return self.decode(person.session_read)  # type: ignore[attr-defined]
+        self._person = found[0]
+        return self.decode(found[0].session_read)
 
     def take_person(self) -> User | None:
         """Who was read with the session, once: whoever asks again asks the database."""
@@ -118,16 +120,13 @@ def person_of(request: HttpRequest) -> User | AnonymousUser:
     return get_user(request)
 
 
-def _text(key: str) -> Subquery:
-    return Subquery(_alive(key).values("session_data"))
-
-
-def _number(key: str) -> Subquery:
+def _with_session(key: str, now: datetime) -> QuerySet[User]:
+    alive = Session.objects.filter(session_key=key, expire_date__gt=now).order_by()
     marked = When(mark_=_MARK, then=Cast(Substr("session_data", 1, _DIGITS), BigIntegerField()))
     number = Case(marked, default=Value(0), output_field=BigIntegerField())
-    rows = _alive(key).annotate(mark_=Substr("session_data", _DIGITS + 1, 1), number_=number)
-    return Subquery(rows.values("number_"))
+    numbers = alive.annotate(mark_=Substr("session_data", _DIGITS + 1, 1), number_=number)
+    text = Subquery(alive.values("session_data"))
+    return people_with_rights(Subquery(numbers.values("number_"))).annotate(session_read=text)
 
 
-def _alive(key: str) -> QuerySet[Session]:
-    return Session.objects.filter(session_key=key, expire_date__gt=timezone.now()).order_by()
+_WITH_SESSION = AskedOnce(_with_session)

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.contrib.auth.models import AnonymousUser
-from django.db.models import Q, QuerySet, Subquery
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from accounts.models import (
@@ -45,14 +45,12 @@ from accounts.trees import (
     TEAM_RIGHT,
     below,
     leads_above,
-    rights_as_json,
-    rights_of,
+    read_rights,
     rights_of_groups,
 )
 
 # Whoever may act for somebody, ever, is in this group, so that nobody else pays a query for it.
 DEPUTIES = "deputies"
-_IN_LEAD = Q(group__name__startswith=TEAM, group__name__endswith=f":{Role.LEAD}")
 _LEADS = re.compile(rf"{TEAM}[0-9]+:{Role.LEAD}", re.ASCII)
 
 
@@ -239,17 +237,11 @@ def _grants(user: User) -> _Grants:
     return cached
 
 
-def with_rights(pk: int | Subquery, **more: Subquery) -> User | None:
-    """The person, with all that `can` asks about them and what else comes along; one statement."""
-    rights = rights_as_json(pk, _IN_LEAD)
-    return User.objects.filter(pk=pk).annotate(rights_read=rights, **more).first()
-
-
 def _rights(user: User) -> Iterable[tuple[str, int, str, int]]:
     """What came with the row, once; else what the database says now."""
     # Not by its dictionary: the user of a request is a stand-in for a lazy one.
     if not hasattr(user, "rights_read"):
-        return rights_of(user.pk, _IN_LEAD)
+        return read_rights(user.pk)
     read = rows_in(user.rights_read)
     del user.rights_read
     return read

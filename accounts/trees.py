@@ -31,10 +31,13 @@ from accounts.models import (
 )
 from accounts.models.rows import AsJson, rows_in
 from accounts.models.teams import MAX_DEPTH
+from accounts.policy import TEAM
+from accounts.statements import AskedOnce
 
 _WHOLE, _TEXT = BigIntegerField(), CharField(max_length=150)
 # From a team to the one above it, the one above that, and so on.
 WAYS_UP = tuple(("parent__" * steps).removesuffix("__") for steps in range(1, MAX_DEPTH))
+_IN_LEAD = Q(group__name__startswith=TEAM, group__name__endswith=f":{Role.LEAD}")
 GROUP, PROJECT, TEAM_RIGHT, BELOW = "group", "project", "team", "below"
 
 
@@ -143,11 +146,11 @@ def rights_of_groups(names: frozenset[str]) -> Iterable[tuple[str, int, str, int
     return [*found, *((BELOW, pk, "", parent) for pk, parent in tree)]
 
 
-def rights_of(user: int | Subquery, leads: Q) -> QuerySet[Any, tuple[str, int, str, int]]:
+def rights_of(user: int | Subquery) -> QuerySet[Any, tuple[str, int, str, int]]:
     """What, number, word, parent: names of groups; rights on projects and teams by their numbers;
-    and, for who is in one of the groups `leads`, every team below another with the one above it."""
+    and, for who leads a team, every team below another with the one above it."""
     groups = User.groups.through.objects.filter(user=user).order_by()
-    lead = groups.filter(leads)
+    lead = groups.filter(_IN_LEAD)
     rows = _tagged(groups, GROUP, 0, "group__name")
     of_it = (
         (PROJECT, ProjectGroupObjectPermission.objects.filter(group__user=user)),
@@ -162,9 +165,27 @@ def rights_of(user: int | Subquery, leads: Q) -> QuerySet[Any, tuple[str, int, s
     return rows.union(*more, all=True)
 
 
-def rights_as_json(user: int | Subquery, leads: Q) -> AsJson:
-    """The same rows as a column of another statement."""
-    return AsJson(rights_of(user, leads), columns="tag_, number_, word_, parent_")
+_RIGHTS = AskedOnce(rights_of)
+
+
+def read_rights(user: int) -> list[tuple[str, int, str, int]]:
+    """The rows of `rights_of`; one statement."""
+    return _RIGHTS.read(user)
+
+
+def people_with_rights(user: int | Subquery) -> QuerySet[User]:
+    """The person as a query, to read more along with it; `rights_read` has the rows."""
+    rights = AsJson(rights_of(user), columns="tag_, number_, word_, parent_")
+    return User.objects.filter(pk=user).annotate(rights_read=rights)
+
+
+_PEOPLE = AskedOnce(people_with_rights)
+
+
+def with_rights(user: int) -> User | None:
+    """The person, with all that `can` asks about them; one statement."""
+    found: list[User] = _PEOPLE.read(user)
+    return found[0] if found else None
 
 
 def _tagged(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts import names
@@ -14,6 +15,7 @@ from accounts.errors import Invalid, NotFound
 from accounts.models import ApiToken, User
 from accounts.secrets import hash_secret
 from accounts.services.audit import pictured, record
+from accounts.statements import AskedOnce
 
 SCOPES = (
     "jobs:read",
@@ -108,16 +110,18 @@ def revoke_token(*, actor: User, token: ApiToken, now: datetime | None = None) -
 def authenticate_token(secret: str, *, now: datetime | None = None) -> ApiToken | None:
     """The live token with this secret, its user loaded; None for anything else."""
     now = now or timezone.now()
-    token = (
-        ApiToken.objects.select_related("user")
-        .filter(
-            token_hash=hash_secret(secret),
-            revoked_at__isnull=True,
-            expires_at__gt=now,
-            user__is_active=True,
-        )
-        .first()
-    )
+    found: list[ApiToken] = _LIVE.read(hash_secret(secret), now)
+    token = found[0] if found else None
     if token and (token.last_used_at is None or token.last_used_at < now - _TOUCH_EVERY):
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
+
+
+def _live(token_hash: str, now: datetime) -> QuerySet[ApiToken]:
+    alive = ApiToken.objects.filter(revoked_at__isnull=True, expires_at__gt=now)
+    whose = alive.filter(token_hash=token_hash, user__is_active=True)
+    return whose.select_related("user").order_by()
+
+
+# Asked with each call of a program.
+_LIVE = AskedOnce(_live)

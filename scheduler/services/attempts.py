@@ -9,12 +9,12 @@ from typing import Any
 
 from django.db.models import Prefetch, QuerySet
 
+from accounts.statements import BuiltOnce
 from scheduler.models import Attempt, Job, Placement
 from scheduler.services import transitions, usage
 from scheduler.services.checkpoints.losses import lost_work
 from scheduler.services.gathering import Step, afterwards
 from scheduler.services.placing import release_devices
-from scheduler.services.rows.reading import BuiltOnce
 from scheduler.services.rows.updating import update_row
 from scheduler.services.sharing.committing import settle_all
 from scheduler.services.stopping import request_stop

@@ -10,6 +10,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Max, QuerySet
 
+from accounts.statements import BuiltOnce
 from scheduler import events
 from scheduler.failpoints import reach
 from scheduler.models import (
@@ -26,7 +27,6 @@ from scheduler.services import transitions
 from scheduler.services.checkpoints.resuming import Offer, resume_offers
 from scheduler.services.gathering import Step, afterwards
 from scheduler.services.rows.adding import add_objects, add_rows
-from scheduler.services.rows.reading import BuiltOnce
 from scheduler.services.sharing.guard import LimitReached, charge_starts, release_held
 from scheduler.services.timeline.segments import follow_devices
 from scheduler.spec import units

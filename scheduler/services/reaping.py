@@ -12,13 +12,13 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
+from accounts.statements import AskedOnce
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Node, NodeEvent, Placement
 from scheduler.services import transitions
 from scheduler.services.attempts import abandon_placements, end_attempt, locked_live_attempt
 from scheduler.services.holding.following import forgotten, overdue
 from scheduler.services.holding.moves import reconsider
-from scheduler.services.rows.reading import AskedOnce
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.clock import CLOCK
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState, EndReason, NodeState, Trouble

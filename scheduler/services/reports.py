@@ -10,6 +10,7 @@ from django.db.models import QuerySet, Value
 from django.db.models.functions import Coalesce
 
 from accounts.services.audit import record
+from accounts.statements import BuiltOnce
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job, Node, Placement
 from scheduler.models.attempts import NODE_FAULTS
@@ -19,7 +20,6 @@ from scheduler.services.checkpoints.confirming import take_in_checkpoint, tells_
 from scheduler.services.gathering import gathering
 from scheduler.services.nodes.identity import refuse_attempts_of_others
 from scheduler.services.placing import release_devices
-from scheduler.services.rows.reading import BuiltOnce
 from scheduler.services.rows.updating import update_row
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import AttemptReport

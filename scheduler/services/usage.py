@@ -16,12 +16,12 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts.selectors.rates import rates_over
+from accounts.statements import BuiltOnce
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Attempt, UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.services.gathering import Step, afterwards
 from scheduler.services.rows.adding import add_rows
-from scheduler.services.rows.reading import BuiltOnce
 
 # What a row of usage needs to know of the allocation it is for.
 _OWED = (

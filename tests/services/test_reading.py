@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from accounts.statements import AskedOnce, BuiltOnce
 from scheduler.ledger.segments import Bucket
 from scheduler.models import (
     Allocation,
@@ -20,7 +21,6 @@ from scheduler.models import (
     UsageEntry,
 )
 from scheduler.services.rows.adding import add_objects, add_rows
-from scheduler.services.rows.reading import AskedOnce, BuiltOnce
 from scheduler.services.timeline.segments import _facts_known, _known_of_devices
 from scheduler.states import AttemptState
 from tests import scenes

@@ -9,10 +9,10 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import BookedNodes, Bookings, Windows, floats, ints
 from scheduler.loop.loading.columns import Columns, ModelRows
 from scheduler.models import Booking, Job, MaintenanceWindow, Node
-from scheduler.services.rows.reading import AskedOnce
 from scheduler.states import FINAL_JOB_STATES
 
 

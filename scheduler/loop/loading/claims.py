@@ -9,10 +9,10 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import NONE, Claims, Devices, floats, ints
 from scheduler.engine.snapshot.claims import no_claims
 from scheduler.models import Claim
-from scheduler.services.rows.reading import AskedOnce
 
 
 def with_claims(

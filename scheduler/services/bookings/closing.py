@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.services.audit import record
+from accounts.statements import AskedOnce
 from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.models import Attempt, Booking, Job
@@ -19,7 +20,6 @@ from scheduler.services.bookings.fitting import open_bookings
 from scheduler.services.bookings.planning import locked, owner_of, refuse_if_over, require_booker
 from scheduler.services.holding.following import followers_of
 from scheduler.services.holding.moves import cancel_waiting, reconsider
-from scheduler.services.rows.reading import AskedOnce
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.segments import follow_node
 from scheduler.states import (

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from accounts.statements import AskedOnce, BuiltOnce
 from scheduler.models import Dependency, Job, JobSet
 from scheduler.services.holding.obstacles import active_tasks
-from scheduler.services.rows.reading import AskedOnce, BuiltOnce
 from scheduler.states import FINAL_JOB_STATES, JobState, WaitReason
 
 # So many are let go with one look; the next second brings the next.

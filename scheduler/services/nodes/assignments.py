@@ -11,9 +11,9 @@ from typing import Any
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
+from accounts.statements import BuiltOnce
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Attempt, Placement
-from scheduler.services.rows.reading import BuiltOnce
 from scheduler.spec import JobSpec
 from scheduler.spec.values import WHOLE_MILLI
 from scheduler.states import LIVE_ATTEMPT_STATES, PAUSES, AttemptState, EndReason

@@ -13,10 +13,10 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from accounts.statements import BuiltOnce
 from scheduler.models import Node, Placement
 from scheduler.services.nodes.assignments import assignments_of, open_placements
 from scheduler.services.nodes.health import due_checks
-from scheduler.services.rows.reading import BuiltOnce
 from scheduler.states import AttemptState, NodeState
 from scheduler.wire.messages import (
     PROTOCOL,

@@ -14,13 +14,13 @@ from accounts.models import User
 from accounts.permissions import can
 from accounts.secrets import hash_secret
 from accounts.services.audit import Subject, record
+from accounts.statements import AskedOnce
 from scheduler import events
 from scheduler.models import Node, NodeToken, Placement, Pool, Queue
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.services.nodes.inventory import store_devices, store_host
-from scheduler.services.rows.reading import AskedOnce
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.segments import follow_node
 from scheduler.states import EndReason, NodeState, Trouble

@@ -8,10 +8,10 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from accounts.statements import AskedOnce
 from scheduler import events
 from scheduler.models import Claim, Job
 from scheduler.services import transitions
-from scheduler.services.rows.reading import AskedOnce
 from scheduler.services.timeline.segments import follow_devices
 from scheduler.states import DeviceHealth, JobState, NodeState
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db.models import F, Q, QuerySet, Sum
 
+from accounts.statements import BuiltOnce
 from scheduler.models import (
     Account,
     Attempt,
@@ -28,7 +29,6 @@ from scheduler.models import (
 )
 from scheduler.money import MOST_AT_ONCE, MOST_COUNTED, steps_per_s
 from scheduler.services.rows.counters import raised
-from scheduler.services.rows.reading import BuiltOnce
 from scheduler.services.sharing.prices import dearest_steps
 from scheduler.services.sharing.tree import below
 from scheduler.states import LIVE_ATTEMPT_STATES

@@ -8,9 +8,9 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from accounts.statements import AskedOnce
 from scheduler.models import MaintenanceWindow, Node
 from scheduler.services import transitions
-from scheduler.services.rows.reading import AskedOnce
 from scheduler.states import NodeState
 
 _OUT = (NodeState.DRAINING, NodeState.DRAINED)

@@ -15,11 +15,11 @@ from django.db import connection, transaction
 from django.db.models import Exists, F, FilteredRelation, Q, QuerySet
 from django.db.models.functions import Greatest
 
+from accounts.statements import BuiltOnce
 from scheduler.ledger.segments import ALLOCATED, Bucket, Facts, bucket_of
 from scheduler.models import Device, DeviceSegment
 from scheduler.selectors.calendar.reserved import active_bookings, reserved_devices
 from scheduler.services.rows.adding import add_rows
-from scheduler.services.rows.reading import BuiltOnce
 from scheduler.states import AttemptState, DeviceHealth, NodeState
 
 logger = logging.getLogger(__name__)

@@ -9,13 +9,13 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import NODE_STATES, Ints, Nodes, flags, ints
 from scheduler.loop.loading.cluster.labels import places_of
 from scheduler.loop.loading.cluster.shares import Share
 from scheduler.loop.loading.columns import Columns, columns_of
 from scheduler.models import Node, Placement
 from scheduler.models.attempts import NODE_FAULTS
-from scheduler.services.rows.reading import AskedOnce
 from scheduler.states import NodeState
 
 _OUT = (NodeState.DRAINING, NodeState.DRAINED)

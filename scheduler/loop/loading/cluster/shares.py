@@ -8,10 +8,10 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import NONE, Held, flags, floats, ints
 from scheduler.loop.loading.accounts import Owners
 from scheduler.models import Allocation, Placement
-from scheduler.services.rows.reading import AskedOnce
 from scheduler.states import LIVE_ATTEMPT_STATES
 
 
