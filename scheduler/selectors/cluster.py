@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.db.models.query_utils import FilteredRelation
 
@@ -21,26 +21,7 @@ from accounts.models.rows import AsJson, as_rows, rows_in
 from scheduler.models import Allocation, Device, Job, Node, NodeEvent, Pool, Queue
 from scheduler.models.cluster import slot_model
 from scheduler.selectors.jobs import visible_jobs
-from scheduler.spec.values import WHOLE_MILLI, is_mig_profile
 from scheduler.states import DeviceHealth, JobState, NodeState
-
-_GONE = (NodeState.RETIRED, NodeState.LOST)
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The most one node of a pool can hold; `counts` are devices per node, largest first."""
-
-    nodes: int
-    gpus_per_node: int
-    cpus: int
-    memory_mib: int
-    models: tuple[str, ...]
-    counts: tuple[int, ...]
-
-    def nodes_with(self, gpus: int) -> int:
-        """How many nodes have at least so many devices; 0 counts those without any too."""
-        return sum(count >= gpus for count in self.counts) if gpus else self.nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,38 +173,6 @@ def node_events(
         return NodeEvent.objects.none()
     events = node.events.filter(kind__in=kinds) if kinds else node.events.all()
     return events.select_related("actor").order_by("-id")[:limit]
-
-
-def serving(devices: QuerySet[Device], gpu_model: str, milli: int) -> QuerySet[Device]:
-    """Of the devices those that one GPU of a job may be: whole cards, parts that are large enough,
-    or just what the model names."""
-    if milli < WHOLE_MILLI:
-        devices = devices.filter(parent__isnull=False, milli__gte=milli)
-        named = Q(model=gpu_model) | Q(parent__model=gpu_model)
-        return devices.filter(named) if gpu_model else devices
-    if is_mig_profile(gpu_model):
-        return devices.filter(model__endswith=f" MIG {gpu_model}")
-    return devices.filter(Q(model=gpu_model) if gpu_model else Q(parent__isnull=True))
-
-
-def largest_shape(pool: Pool, gpu_model: str = "", milli: int = WHOLE_MILLI) -> Shape:
-    """What the pool's nodes, whatever their state, offer at most; for refusing the impossible."""
-    nodes = Node.objects.filter(pool=pool).exclude(state__in=_GONE)
-    totals = nodes.aggregate(count=Count("pk"), cpus=Max("cpus"), memory=Max("memory_mib"))
-    present = Device.objects.filter(node__in=nodes, is_present=True, in_service=True)
-    models = tuple(present.order_by("model").values_list("model", flat=True).distinct())
-    present = serving(present, gpu_model, milli)
-    counts = tuple(
-        present.values("node").annotate(n=Count("pk")).order_by("-n").values_list("n", flat=True)
-    )
-    return Shape(
-        nodes=totals["count"],
-        gpus_per_node=counts[0] if counts else 0,
-        cpus=totals["cpus"] or 0,
-        memory_mib=totals["memory"] or 0,
-        models=models,
-        counts=counts,
-    )
 
 
 def models_to_price(viewer: User) -> list[str]:

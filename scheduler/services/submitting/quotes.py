@@ -14,7 +14,8 @@ from accounts.selectors.rates import rates_over
 from scheduler.conf import load_conf
 from scheduler.models import Device, Job
 from scheduler.money import cost_of
-from scheduler.selectors.cluster import pool_summaries, serving
+from scheduler.selectors.cluster import pool_summaries
+from scheduler.selectors.machines.shapes import serving
 from scheduler.selectors.sharing.after import BudgetAfter, LimitAfter
 from scheduler.services.submitting.opening import Opening, Target, check_job
 from scheduler.services.submitting.targets import Seen, resolve_target

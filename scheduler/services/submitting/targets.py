@@ -10,8 +10,8 @@ from accounts.models import Project, User
 from accounts.permissions import can
 from accounts.selectors import get_visible_project
 from scheduler.models import Budget, Pool, Queue, Quota
-from scheduler.selectors.cluster import Shape, largest_shape
 from scheduler.selectors.machines.datasets import dataset_names
+from scheduler.selectors.machines.shapes import Shape, largest_shape
 from scheduler.selectors.sharing.licences import licence_totals
 from scheduler.services.errors import NotFound
 from scheduler.services.secrets import secret_problems

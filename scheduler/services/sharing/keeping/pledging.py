@@ -23,7 +23,7 @@ from scheduler.models import (
     Job,
 )
 from scheduler.money import from_steps
-from scheduler.selectors.cluster import serving
+from scheduler.selectors.machines.shapes import serving
 from scheduler.services.sharing.committing import BudgetReached, in_force, lock_budgets, take
 from scheduler.services.sharing.prices import dearest_steps
 from scheduler.services.sharing.tree import lines_of, whose_account
