@@ -7,8 +7,9 @@ from decimal import Decimal
 import pytest
 
 from scheduler.models import Allocation, Attempt, UsageEntry
+from scheduler.services.nodes.identity import AttemptOfAnother
 from scheduler.services.placing import LeaseLost, PlacedOn, Start, start_attempts
-from scheduler.states import AttemptState, EndReason, JobState
+from scheduler.states import AttemptState, EndReason, JobState, NodeState
 from scheduler.wire.messages import AttemptReport
 from tests import scenes
 from tests.scenes import TOKEN, at, ended, running, start, submit, sync
@@ -79,10 +80,12 @@ def test_repeated_and_late_reports_change_nothing_and_are_forgotten(cluster, ali
 def test_a_node_cannot_speak_for_another_nodes_attempt(cluster, alice, project):
     job = submit(alice, project)
     attempt = start(job, cluster.node(1))
-    reply = sync(cluster.node(2), ended(attempt))
+    with pytest.raises(AttemptOfAnother):
+        sync(cluster.node(2), ended(attempt))
     job.refresh_from_db()
     assert job.state == JobState.STARTING
-    assert reply.forget == (attempt.pk,)
+    cluster.node(2).refresh_from_db()
+    assert cluster.node(2).state == NodeState.QUARANTINED
 
 
 def test_ranks_of_a_gang_wait_for_the_port_of_rank_0(cluster, alice, project):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.services.nodes.identity import AttemptOfAnother
 from scheduler.services.stopping import request_stop
 from scheduler.states import AttemptState, EndReason, end_sentence
 from scheduler.wire.messages import Checkpoint
@@ -92,7 +93,8 @@ def test_a_repeated_report_writes_nothing(
 
 def test_a_stale_fence_and_a_strange_node_are_not_believed(cluster, alice, project):
     _, first = run(cluster, alice, project)
-    sync(cluster.node(2), replace(running(first), checkpoint=saved(5, 1)), now=at(5))
+    with pytest.raises(AttemptOfAnother):
+        sync(cluster.node(2), replace(running(first), checkpoint=saved(5, 1)), now=at(5))
     first.refresh_from_db()
     assert first.checkpoint_at is None
     reply = preempt(cluster, first, now=10)
