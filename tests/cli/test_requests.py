@@ -65,6 +65,26 @@ def test_what_nobody_limits_need_not_be_asked_for(terminal_of):
         assert words in " ".join(err.split())
 
 
+def test_who_decides_is_laid_down_and_ended(terminal_of):
+    admin, alice = terminal_of("admin"), terminal_of("alice")
+    out, _ = admin.run("requests", "rules")
+    assert "as usual" in out
+    alice.run("requests", "rules", code=4)
+    alice.run("requests", "rules", "set", "budget", "--always-admin", code=4)
+    admin.run("requests", "rules", "set", "nothing", "--always-admin", code=2)
+    admin.run("requests", "rules", "set", "budget", "--money-limit", "1,5", code=2)
+    made = admin.json("requests", "rules", "set", "budget", "--always-admin", "--hours", "24")
+    assert (made["kind"], made["always_admin"], made["sla_hours"]) == ("budget", True, 24)
+    try:
+        out, _ = admin.run("requests", "rules")
+        told = {one["kind"]: one for one in admin.json("requests", "rules")["items"]}
+        assert told["budget"]["rule"] == "own" and f"rule {told['budget']['policy']}" in out
+    finally:
+        out, _ = admin.run("requests", "rules", "end", "budget")
+    assert "has ended" in out
+    admin.run("requests", "rules", "end", "budget", code=5)
+
+
 def test_teams_are_a_tree_that_can_be_changed(terminal_of):
     admin, alice = terminal_of("admin"), terminal_of("alice")
     made = admin.json("teams", "create", "Robots", "--below", "vision")
