@@ -19,8 +19,6 @@ from scheduler.services.rows.updating import Saver
 
 # Where the database sets no limit of its own.
 _MOST_VALUES = 20_000
-
-
 _Row = TypeVar("_Row", bound=Model)
 
 
@@ -37,8 +35,7 @@ def add_rows(
     and the new keys are not read back. `unless_there`: what a constraint forbids is left out. Takes
     no expressions.
     """
-    for _ in _add(model, fields, rows, "ON CONFLICT DO NOTHING" if unless_there else ""):
-        pass
+    _add(model, fields, rows, "ON CONFLICT DO NOTHING" if unless_there else "")
 
 
 def add_objects(objects: Iterable[_Row]) -> list[_Row]:
@@ -61,10 +58,10 @@ def add_objects(objects: Iterable[_Row]) -> list[_Row]:
 
 def _add(
     model: type[Model], fields: tuple[str, ...], rows: Sequence[Sequence[Any]], ending: str
-) -> Iterator[tuple[Any, ...]]:
-    """Add the rows, all before the first answer; gives what they return."""
+) -> list[tuple[Any, ...]]:
+    """Add the rows; what they return, if `ending` asks for it."""
     if not rows:
-        return
+        return []
     table, savers = _table(connection.vendor, model, fields)
     columns = zip(savers, zip(*rows, strict=True), strict=True)
     ready = list(zip(*(map(_Saving(save), column) for save, column in columns), strict=True))
@@ -75,7 +72,7 @@ def _add(
             given = [value for row in part for value in row]
             cursor.execute(f"{table} VALUES {values} {ending}", given)
             told += cursor.fetchall() if ending.startswith("RETURNING") else []
-    yield from told
+    return told
 
 
 class _Saving:
