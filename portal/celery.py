@@ -43,6 +43,7 @@ EVERY_S = {
     "scheduler.tasks.prune_kept": 3600,
     "scheduler.tasks.prune_notifications": 3600,
     "scheduler.tasks.close_months": 3600,
+    "scheduler.tasks.count_months": 5,
     "scheduler.tasks.reconcile_books": 86_400,
     "portal.celery.mail_reports": 900,
     "portal.celery.make_files": 10,

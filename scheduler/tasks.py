@@ -127,6 +127,12 @@ def close_months() -> int:
 
 
 @shared_task
+def count_months() -> int:
+    """Count the large months that people asked for."""
+    return books.do_countings()
+
+
+@shared_task
 def reconcile_books() -> bool:
     """Nightly: what nodes told late is booked and budgets count what the ledger says; then, whether
     what was measured, booked, billed and shown still ties together."""

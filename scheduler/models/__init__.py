@@ -50,6 +50,7 @@ from scheduler.models.jobs import Dependency, Job, Secret, SubmitKey
 from scheduler.models.money.checks import Reconciliation
 from scheduler.models.money.commitments import BudgetAlert, BudgetHold, BudgetPledge
 from scheduler.models.money.costs import Asset, CostKind, PoolCost
+from scheduler.models.money.countings import Counting, CountingAct
 from scheduler.models.money.disputes import StatementEvent
 from scheduler.models.money.files import ReportFile
 from scheduler.models.money.previews import PricePreview
@@ -103,6 +104,8 @@ __all__ = [
     "Claim",
     "CommitsAt",
     "CostKind",
+    "Counting",
+    "CountingAct",
     "CycleRecord",
     "Dataset",
     "DatasetCopy",

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from scheduler.models import LedgerEntry, Period
+from scheduler.services.books import do_countings
 from tests.api.conftest import problem_of
 from tests.services.test_books import DECEMBER as _DECEMBER
 from tests.services.test_books import clerk, yard
@@ -98,3 +99,21 @@ def test_bad_input_is_named_and_nothing_is_written(send, root, project, path, bo
     assert field in answer.content.decode()
     assert not LedgerEntry.objects.exists()
     assert not Period.objects.exclude(state="open").exists()
+
+
+def test_a_large_month_is_counted_in_the_background(send, client, root, clerk, monkeypatch):
+    monkeypatch.setattr("django.utils.timezone.now", lambda: _DECEMBER)
+    monkeypatch.setattr("scheduler.services.books.counting.AT_ONCE", 0)
+    asked = send(clerk, "periods/2026-11/close/", {"seen": "open.0.0"})
+    assert asked.status_code == 202
+    assert asked.json()["counting"]["ended_at"] is None
+    assert asked.json()["counting"]["asked_by"] == clerk.username
+    twice = send(root, "periods/2026-11/correct/", {"reason": "late"})
+    assert problem_of(twice, 409)["code"] == "conflict"
+    assert do_countings() == 1
+    month = month_seen(client, root)
+    assert (month["state"], month["counting"]["is_refused"]) == ("closed", False)
+    corrected = send(clerk, "periods/2026-11/correct/", {"reason": "late"})
+    assert corrected.status_code == 202
+    do_countings()
+    assert month_seen(client, root)["counting"]["says"] == "Nothing differs."

@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.models import Rate
 from accounts.services import propose_rate
 from scheduler.models import Adjustment, Budget, LedgerEntry, Period
-from scheduler.services.books import propose_adjustment
+from scheduler.services.books import do_countings, propose_adjustment
 from tests.factories import person
 from tests.scenes import build_cluster, submit
 
@@ -57,6 +57,26 @@ class TestMonths:
         assert reply.status_code == 409
         assert "What keeps it from being closed" in said(reply)
         assert "it is not over before" in said(reply)
+
+    def test_a_large_month_is_counted_behind_the_page(self, as_, root, project, monkeypatch):
+        monkeypatch.setattr("scheduler.services.books.counting.is_much", lambda months: True)
+        Period.objects.create(name="2026-01", currency="EUR")
+        client, at = as_(root), "/finance/periods/"
+        asked = client.post(f"{at}2026-01/check/", follow=True)
+        assert "2026-01 is being counted" in said(asked)
+        part = said(client.get(at, {"part": "months"}))
+        assert 'hx-trigger="live"' in part
+        assert "Close 2026-01" not in part
+        assert "To be counted for the check" in part
+        assert client.post(f"{at}2026-01/close/", {"seen": "open.0.0"}).status_code == 409
+        do_countings()
+        page = said(client.get(at))
+        assert "Nothing is in the way of closing it." in page
+        client.post(f"{at}2026-01/close/", {"seen": "open.0.0"})
+        do_countings()
+        page = said(client.get(at))
+        assert "2026-01 is closed as version 1." in page
+        assert 'hx-trigger="live"' not in page.partition('id="months"')[2]
 
     def test_two_people_reopen(self, as_, root, second):
         Period.objects.create(name="2026-01", currency="EUR")

@@ -109,3 +109,17 @@ def test_page_rest_and_command_show_the_same(client, root, clerk, restated, proj
     client.post(f"/finance/prices/{restated.pk}/approve/", {"seen": seen.pk})
     restated.refresh_from_db()
     assert restated.decision == "approved" and json.dumps(seen.moves)
+
+
+def test_what_a_price_moves_in_large_months_is_counted_behind(client, root, restated, monkeypatch):
+    monkeypatch.setattr("scheduler.services.books.counting.AT_ONCE", 0)
+    client.force_login(root)
+    asked = client.post(f"/api/v1/rates/{restated.pk}/preview/", "{}", "application/json")
+    assert asked.status_code == 202
+    assert asked.json()["counting"]["act"] == "preview"
+    part = client.get("/finance/prices/", {"part": "proposed"}).content.decode()
+    assert "To be counted for the preview" in part and "Show what it moves" not in part
+    books.do_countings()
+    mine = client.get("/api/v1/rates/proposals/").json()["items"][0]
+    assert mine["preview"]["moves"] and mine["counting"]["ended_at"]
+    assert ">Approve<" in client.get("/finance/prices/").content.decode()

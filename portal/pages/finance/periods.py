@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.errors import Invalid
+from accounts.errors import Conflict, Invalid
 from accounts.models import User
 from accounts.permissions import can
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide
 from scheduler.ledger.findings import Finding, Trouble
+from scheduler.models import Counting, CountingAct
 from scheduler.selectors.books.desk import month_desks
 from scheduler.services.books import (
     CloseBlocked,
     Trial,
     close_period,
     correct_period,
+    count_behind,
     reopen_period,
     soft_close_period,
     try_period,
@@ -30,6 +33,12 @@ from scheduler.services.books.posting import stamp_of
 
 ACTS = ("soft-close", "close", "reopen", "correct")
 CHECK = "check"
+_COUNTED = {
+    "soft-close": CountingAct.SOFT_CLOSE,
+    "close": CountingAct.CLOSE,
+    "correct": CountingAct.CORRECT,
+}
+_BEHIND = "{} is being counted; this page says what comes of it."
 # Where each kind of finding is mended.
 _MENDED_AT = {
     Trouble.NO_RATE: ("finance:prices", "Set a price"),
@@ -71,16 +80,26 @@ def period_act(request: HttpRequest, month: str, act: str) -> HttpResponseBase:
     return decide(request, done, _show, "finance:periods", blocked=blocked)
 
 
-def _tried(request: HttpRequest, viewer: User, month: str) -> HttpResponse:
+def _tried(request: HttpRequest, viewer: User, month: str) -> HttpResponseBase:
     try:
-        return _show(request, trial=try_period(actor=viewer, period=month))
+        is_behind = count_behind(actor=viewer, act=CountingAct.CHECK, period=month) is not None
+        trial = None if is_behind else try_period(actor=viewer, period=month)
     except Invalid:
         raise Http404 from None
+    except Conflict as refused:
+        messages.warning(request, refused.detail)
+        return _show(request, status=409)
+    if trial is None:
+        messages.success(request, _BEHIND.format(month))
+        return redirect("finance:periods")
+    return _show(request, trial=trial)
 
 
 def _done(viewer: User, month: str, act: str, request: HttpRequest) -> str:
     asked: dict[str, Any] = {"actor": viewer, "period": month}
     seen, reason = request.POST.get("seen", ""), request.POST.get("reason", "")
+    if act in _COUNTED and count_behind(**asked, act=_COUNTED[act], seen=seen, reason=reason):
+        return _BEHIND.format(month)
     if act == "soft-close":
         soft_close_period(**asked, seen=seen)
         return f"{month} is soft closed: late usage still counts, nobody posts by hand."
@@ -106,7 +125,8 @@ def _show(
     viewer, now = viewer_of(request), timezone.now()
     months = month_desks(viewer, now=now)
     context = {
-        "months": [(desk, stamp_of(desk.period)) for desk in months],
+        "months": [(desk, stamp_of(desk.period), _told(desk.counting)) for desk in months],
+        "is_counting": any(desk.is_counting for desk in months),
         "may_act": can(viewer, "keep_books", None),
         "me": viewer.pk,
         "blocked": [
@@ -115,7 +135,15 @@ def _show(
         "trial": trial,
         "now": now,
     }
-    return render(request, "finance/periods.html", context, status=status)
+    is_part = request.GET.get("part") == "months"
+    template = "finance/months/_months.html" if is_part else "finance/months/periods.html"
+    return render(request, template, context, status=status)
+
+
+def _told(counting: Counting | None) -> list[tuple[Finding, str, str]]:
+    found = counting.found.get("findings", ()) if counting is not None else ()
+    findings = [Finding(Trouble(f["trouble"]), f["subject"], f["words"]) for f in found]
+    return [(finding, *_mended(finding)) for finding in findings]
 
 
 def _mended(finding: Finding) -> tuple[str, str]:

@@ -35,9 +35,10 @@ from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from portal.templatetags.measures import device_short_name
 from scheduler.conf import load_conf
-from scheduler.selectors.books.desk import price_previews, require_reader
+from scheduler.models import CountingAct
+from scheduler.selectors.books.desk import price_countings, price_previews, require_reader
 from scheduler.selectors.cluster import models_to_price
-from scheduler.services.books import approve_price, preview_price
+from scheduler.services.books import approve_price, count_behind, preview_price
 
 
 @page("GET", "POST")
@@ -70,6 +71,8 @@ def price_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
 
     def done() -> str:
         if act == "preview":
+            if count_behind(actor=viewer, act=CountingAct.PREVIEW, rate=rate):
+                return "What the price moves is being counted; this page shows it when it is known."
             preview_price(actor=viewer, rate=rate)
             return "What the price moves stands beside it; nothing is posted."
         if act == "approve":
@@ -157,11 +160,13 @@ def show_prices(
     viewer, now = viewer_of(request), timezone.now()
     proposed, history = proposed_and_decided(viewer)
     previews = price_previews(viewer, proposed)
+    countings = price_countings(viewer, proposed, now=now)
     cards = _cards(viewer)
     rates = rates_of_cards(viewer, cards)
     context = {
         "current": current_rates(now=now),
-        "proposed": [(rate, previews.get(rate.pk)) for rate in proposed],
+        "proposed": [(rate, previews.get(rate.pk), countings.get(rate.pk)) for rate in proposed],
+        "is_counting": any(row.is_waiting for row in countings.values()),
         "endings": proposed_endings(viewer),
         "history": history,
         "may_act": can(viewer, "keep_books", None),
@@ -171,4 +176,6 @@ def show_prices(
         "card_form": card_form or CardForm(),
         "now": now,
     }
-    return render(request, "finance/prices.html", context, status=status)
+    is_part = request.GET.get("part") == "proposed"
+    template = "finance/months/_proposed_prices.html" if is_part else "finance/months/prices.html"
+    return render(request, template, context, status=status)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
+
+from django.db.models import Q, QuerySet
 
 from accounts.errors import Forbidden, NotFound
 from accounts.models import Rate, User
@@ -13,10 +15,18 @@ from accounts.permissions import can
 from scheduler.conf import load_conf
 from scheduler.ledger.currencies import from_minor
 from scheduler.ledger.periods import Month, PeriodState
-from scheduler.models import Adjustment, DeviceSegment, Period, PeriodClose, PricePreview
+from scheduler.models import (
+    Adjustment,
+    Counting,
+    DeviceSegment,
+    Period,
+    PeriodClose,
+    PricePreview,
+)
 
 _MONTHS = 36
 _SHOWN = 200
+_TOLD = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +48,14 @@ class MonthDesk:
     """A month and what can be done with it; `period` is not saved for one nobody has touched.
 
     `is_over`: it lies before now. `closes`: the latest first. `closes_at`: when it closes by
-    itself, None where it does not.
+    itself, None where it does not. `counting`: the latest that is asked for or ended within a day.
     """
 
     period: Period
     is_over: bool
     closes: tuple[Close, ...]
     closes_at: datetime | None
+    counting: Counting | None = None
 
     @property
     def is_open(self) -> bool:
@@ -53,6 +64,11 @@ class MonthDesk:
     @property
     def is_closed(self) -> bool:
         return self.period.state == PeriodState.CLOSED
+
+    @property
+    def is_counting(self) -> bool:
+        """Whether it waits to be counted; nothing else is done with it meanwhile."""
+        return self.counting is not None and self.counting.is_waiting
 
     @property
     def may_close(self) -> bool:
@@ -67,7 +83,7 @@ def require_reader(viewer: User) -> None:
 
 
 def month_desks(viewer: User, *, now: datetime) -> list[MonthDesk]:
-    """Every month from the first segment until now, the latest first; three queries."""
+    """Every month from the first segment until now, the latest first; four queries."""
     require_reader(viewer)
     here = Month.of(int(now.timestamp()))
     first = DeviceSegment.objects.order_by("pk").values_list("start_s", flat=True).first()
@@ -82,16 +98,29 @@ def month_desks(viewer: User, *, now: datetime) -> list[MonthDesk]:
     while month < here and len(names) < _MONTHS:
         names.add(str(month))
         month = month.following
+    countings = {row.month: row for row in _countings(now).exclude(month="")}
     return [
-        _desk(rows.get(name) or _blank(name), closes, here) for name in sorted(names, reverse=True)
+        _desk(rows.get(name) or _blank(name), closes, here, countings.get(name))
+        for name in sorted(names, reverse=True)
     ]
+
+
+def _countings(now: datetime) -> QuerySet[Counting]:
+    """Those that wait or ended within a day, the latest last."""
+    is_new = Q(ended_at=None) | Q(ended_at__gt=now - _TOLD)
+    return Counting.objects.filter(is_new).select_related("asked_by").order_by("pk")
 
 
 def _blank(name: str) -> Period:
     return Period(name=name, state=PeriodState.OPEN, currency=load_conf().currency)
 
 
-def _desk(period: Period, closes: dict[int, list[PeriodClose]], here: Month) -> MonthDesk:
+def _desk(
+    period: Period,
+    closes: dict[int, list[PeriodClose]],
+    here: Month,
+    counting: Counting | None,
+) -> MonthDesk:
     shown = tuple(
         Close(
             version=close.version,
@@ -107,7 +136,7 @@ def _desk(period: Period, closes: dict[int, list[PeriodClose]], here: Month) -> 
     )
     month = Month.parse(period.name)
     ahead = load_conf().closing.ahead(month, PeriodState(period.state))
-    return MonthDesk(period, month < here, shown, ahead)
+    return MonthDesk(period, month < here, shown, ahead, counting)
 
 
 def adjustments_for(viewer: User) -> Sequence[Adjustment]:
@@ -135,3 +164,11 @@ def price_previews(viewer: User, rates: Sequence[Rate]) -> dict[int, PricePrevie
     asked = [rate.pk for rate in rates if rate.is_restatement]
     rows = PricePreview.objects.filter(rate__in=asked).order_by("pk") if asked else ()
     return {row.rate_id: row for row in rows}
+
+
+def price_countings(viewer: User, rates: Sequence[Rate], *, now: datetime) -> dict[int, Counting]:
+    """By rate, what it would move as it is being counted; one query, none without such a rate."""
+    require_reader(viewer)
+    asked = [rate.pk for rate in rates if rate.is_restatement]
+    rows = _countings(now).filter(rate__in=asked) if asked else ()
+    return {row.rate_id: row for row in rows if row.rate_id is not None}

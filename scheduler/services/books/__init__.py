@@ -23,6 +23,7 @@ from scheduler.services.books.costs.spending import (
     propose_asset,
     propose_cost,
 )
+from scheduler.services.books.months.behind import count_behind, do_countings
 from scheduler.services.books.months.restating import approve_price, preview_price
 from scheduler.services.books.policies import (
     approve_terms,
@@ -46,10 +47,12 @@ __all__ = [
     "approve_terms",
     "close_period",
     "correct_period",
+    "count_behind",
     "decline_adjustment",
     "decline_retirement",
     "decline_spending",
     "decline_terms",
+    "do_countings",
     "post_adjustment",
     "preview_price",
     "propose_adjustment",

@@ -102,15 +102,31 @@ def close_period(
     return close_month(actor, month_of(period), seen, now or timezone.now())
 
 
-def close_month(by: User | None, month: Month, seen: str, now: datetime) -> PeriodClose:
-    """As `close_period`, for callers that have looked who may; None is the system."""
+def month_as_seen(name: str, seen: str) -> tuple[Month, Period]:
+    """Raises Invalid, Conflict if it has changed since it was seen."""
+    month = month_of(name)
     row = period_named(str(month))
     require_unchanged(row, seen)
+    return month, row
+
+
+def month_to_close(name: str, seen: str, now: datetime) -> tuple[Month, Period]:
+    """A month that may be closed as far as can be told without counting it.
+
+    Raises Invalid, Conflict if it has changed since it was seen, CloseBlocked.
+    """
+    month, row = month_as_seen(name, seen)
     state = PeriodState(row.state)
     _refuse(
         month,
         obstacles(month, state, now_s=int(now.timestamp()), earlier_open=first_open_before(month)),
     )
+    return month, row
+
+
+def close_month(by: User | None, month: Month, seen: str, now: datetime) -> PeriodClose:
+    """As `close_period`, for callers that have looked who may; None is the system."""
+    month, row = month_to_close(str(month), seen, now)
     row = soft_close_month(by, month, "", now)
     is_first = row.version == 0
     claim_close(row)
@@ -136,11 +152,19 @@ def correct_period(
     return correct_month(actor, month_of(period), reason.strip(), now or timezone.now())
 
 
-def correct_month(by: User | None, month: Month, reason: str, now: datetime) -> list[LedgerEntry]:
-    """As `correct_period`, for callers that have looked who may; None is the system."""
-    here, row = Month.of(int(now.timestamp())), period_named(str(month))
+def month_to_correct(name: str) -> tuple[Month, Period]:
+    """A month that is closed; raises Invalid, Conflict."""
+    month = month_of(name)
+    row = period_named(str(month))
     if row.state != PeriodState.CLOSED:
         raise Conflict(f"{month} is not closed; what is known now counts when it is.")
+    return month, row
+
+
+def correct_month(by: User | None, month: Month, reason: str, now: datetime) -> list[LedgerEntry]:
+    """As `correct_period`, for callers that have looked who may; None is the system."""
+    month, row = month_to_correct(str(month))
+    here = Month.of(int(now.timestamp()))
     counted = count_month(month, row)
     _refuse(month, blocking(counted.findings))
     with transaction.atomic():

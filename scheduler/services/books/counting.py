@@ -22,6 +22,9 @@ from scheduler.services.books.costs.refunds import credit_preempted
 from scheduler.services.books.guarantees import borrowed_in, guarantees_in
 from scheduler.services.books.lines import LineWriter
 
+# A million segments take a minute, so these take about a second: as long as a page may.
+AT_ONCE = 20_000
+
 
 @dataclass(frozen=True, slots=True)
 class Counted:
@@ -52,6 +55,16 @@ def count_month(
         shares=notes,
         recovery=recovery,
     )
+
+
+def is_much(months: Iterable[Month]) -> bool:
+    """Whether counting them takes longer than a page may; looks at AT_ONCE segments at most."""
+    left = AT_ONCE
+    for month in months:
+        left -= reading.segments_within(month)[: left + 1].count()
+        if left < 0:
+            return True
+    return False
 
 
 def rate_so_far(

@@ -62,7 +62,8 @@ def share_policies(month: Month, guarantees: Sequence[Guarantee]) -> dict[str, S
     }
 
 
-def _within(month: Month) -> QuerySet[DeviceSegment]:
+def segments_within(month: Month) -> QuerySet[DeviceSegment]:
+    """The segments that reach into a month, in no order."""
     is_over = Q(end_s__gt=month.start_s) | Q(end_s__isnull=True)
     return DeviceSegment.objects.filter(is_over, start_s__lt=month.end_s).order_by()
 
@@ -87,7 +88,7 @@ def streams(month: Month, spares: Spares) -> Iterator[Segment]:
     fields = ("device_id", "start_s", "end_s", "bucket", "pool_id", "flavour")
     for first in range(0, len(ids), _DEVICES_AT_ONCE):
         devices = ids[first : first + _DEVICES_AT_ONCE]
-        rows = _within(month).filter(device_id__in=devices)
+        rows = segments_within(month).filter(device_id__in=devices)
         for device, start_s, end_s, bucket, pool, flavour in (
             rows.order_by("device_id", "start_s", "id").values_list(*fields).iterator(PAGE)
         ):
@@ -110,7 +111,7 @@ def held_in(
         pk: project_account(str(team), str(pk))
         for pk, team in Project.objects.order_by().values_list("pk", "team_id")
     }
-    rows = _within(month).filter(bucket__in=[str(b) for b in ALLOCATED])
+    rows = segments_within(month).filter(bucket__in=[str(b) for b in ALLOCATED])
     if attempts is not None:
         for first in range(0, len(attempts), _ATTEMPTS_AT_ONCE):
             some = attempts[first : first + _ATTEMPTS_AT_ONCE]
@@ -197,7 +198,7 @@ def nobodys(month: Month) -> list[str]:
     """Segments that say a card was held or kept, and not for whom: nobody would pay for them."""
     unheld = Q(bucket__in=[str(b) for b in ALLOCATED], attempt__isnull=True)
     unkept = Q(bucket=str(Bucket.RESERVED_IDLE), project__isnull=True, team__isnull=True)
-    rows = _within(month).filter(unheld | unkept).order_by("id")
+    rows = segments_within(month).filter(unheld | unkept).order_by("id")
     fields = ("device_id", "bucket", "start_s", "end_s")
     return [
         f"device {device} is {bucket} from second {start_s} to "
@@ -210,7 +211,7 @@ def reserved_in(month: Month) -> Iterator[Held]:
     """The month's segments kept for somebody and not used: by project, or by team."""
     teams = dict(Project.objects.order_by().values_list("pk", "team_id"))
     rows = (
-        _within(month)
+        segments_within(month)
         .filter(bucket=str(Bucket.RESERVED_IDLE))
         .order_by("project_id", "team_id", "id")
     )

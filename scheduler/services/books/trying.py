@@ -13,7 +13,7 @@ from accounts.models import User
 from accounts.permissions import can
 from scheduler.conf import load_conf
 from scheduler.ledger.findings import Finding, blocking
-from scheduler.ledger.periods import PeriodState, obstacles
+from scheduler.ledger.periods import Month, PeriodState, obstacles
 from scheduler.models import Adjustment, Period
 from scheduler.services.books.closing import first_open_before, month_of
 from scheduler.services.books.counting import count_month
@@ -36,14 +36,19 @@ class Trial:
     waiting: int
 
 
+def require_trier(actor: User, period: str) -> Month:
+    """The month; raises Forbidden for who may not read the books, Invalid for what is no month."""
+    if not can(actor, "read_books", None):
+        raise Forbidden("Only those who keep or audit the books may try to close a month.")
+    return month_of(period)
+
+
 def try_period(*, actor: User, period: str, now: datetime | None = None) -> Trial:
     """Count a month as `close_period` does and say what it would refuse; writes nothing.
 
     For everybody who may read the books. Raises Forbidden, Invalid for what is no month.
     """
-    if not can(actor, "read_books", None):
-        raise Forbidden("Only those who keep or audit the books may try to close a month.")
-    month = month_of(period)
+    month = require_trier(actor, period)
     row = Period.objects.filter(name=str(month)).first()
     # A month nobody has touched has no row; the number of none stands for it where rows are read.
     row = row or Period(0, str(month), currency=load_conf().currency, state=PeriodState.OPEN)

@@ -13,7 +13,9 @@ from rest_framework.response import Response
 from accounts.selectors import get_visible_project
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
+from portal.api.v1.finance.countings import CountingShape
 from portal.api.v1.finance.deciding import decided
+from scheduler.models import CountingAct
 from scheduler.selectors.books.desk import MonthDesk, adjustments_for, get_adjustment, month_desks
 from scheduler.services import books
 from scheduler.services.books.posting import require_bookkeeper, stamp_of
@@ -35,7 +37,10 @@ class CloseShape(serializers.Serializer[Any]):
 
 
 class MonthShape(serializers.Serializer[Any]):
-    """A month, its closes from the latest on; `seen` is what a decision on it was made upon."""
+    """A month, its closes from the latest on; `seen` is what a decision on it was made upon.
+
+    `counting`: what was asked for in the background and waits, or ended within a day.
+    """
 
     month = serializers.CharField(source="period.name")
     state = serializers.CharField(source="period.state")
@@ -45,6 +50,7 @@ class MonthShape(serializers.Serializer[Any]):
     is_over = serializers.BooleanField()
     seen = serializers.SerializerMethodField()
     closes = CloseShape(many=True)
+    counting = CountingShape(allow_null=True)
 
     def get_seen(self, desk: MonthDesk) -> str:
         """State, version and who proposed to reopen it, as one word."""
@@ -113,19 +119,30 @@ class AdjustmentBody(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=255)
 
 
+_BEHIND = {202: MonthShape}
+
+
 def _acted(
     request: Request,
     month: str,
     act: Callable[..., Any],
     body: type[serializers.Serializer[Any]],
+    behind: CountingAct | None = None,
 ) -> Response:
-    """Do it and show the month as it is now."""
-    act(actor=viewer_of(request), period=month, **body_of(request, body))
+    """Do it, or have it done, and show the month as it is now."""
+    asked = {"actor": viewer_of(request), "period": month, **body_of(request, body)}
+    if behind is None or books.count_behind(act=behind, **asked) is None:
+        act(**asked)
+        behind = None
+    return _shown(request, month, status=202 if behind else 200)
+
+
+def _shown(request: Request, month: str, *, status: int) -> Response:
     desks = month_desks(viewer_of(request), now=timezone.now())
     found = next((desk for desk in desks if desk.period.name == month), None)
     if found is None:
         raise NotFound("There are no books for this month.")
-    return Response(MonthShape(found).data)
+    return Response(MonthShape(found).data, status=status)
 
 
 class MonthList(ApiView):
@@ -146,9 +163,11 @@ class MonthSoftClose(ApiView):
         scope=None,
         body=MonthBody,
         reply=MonthShape,
+        replies=_BEHIND,
     )
     def post(self, request: Request, month: str) -> Response:
-        return _acted(request, month, books.soft_close_period, MonthBody)
+        """Of a large month budgets are counted in the background: 202, as for a close."""
+        return _acted(request, month, books.soft_close_period, MonthBody, CountingAct.SOFT_CLOSE)
 
 
 class MonthClose(ApiView):
@@ -160,9 +179,11 @@ class MonthClose(ApiView):
         scope=None,
         body=MonthBody,
         reply=MonthShape,
+        replies=_BEHIND,
     )
     def post(self, request: Request, month: str) -> Response:
-        return _acted(request, month, books.close_period, MonthBody)
+        """A large month is counted in the background: 202, and `counting` says what came of it."""
+        return _acted(request, month, books.close_period, MonthBody, CountingAct.CLOSE)
 
 
 class MonthReopen(ApiView):
@@ -188,10 +209,14 @@ class MonthCorrect(ApiView):
         scope=None,
         body=CorrectionBody,
         reply=CorrectionShape,
+        replies=_BEHIND,
     )
     def post(self, request: Request, month: str) -> Response:
-        sent = body_of(request, CorrectionBody)
-        entries = books.correct_period(actor=viewer_of(request), period=month, **sent)
+        """A large month is counted in the background: 202, as for a close."""
+        asked = {"actor": viewer_of(request), "period": month, **body_of(request, CorrectionBody)}
+        if books.count_behind(act=CountingAct.CORRECT, **asked):
+            return _shown(request, month, status=202)
+        entries = books.correct_period(**asked)
         return Response({"month": month, "entries": len(entries)})
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.errors import Forbidden
-from accounts.models import Rate
+from accounts.models import Rate, User
 from accounts.permissions import can
 from accounts.selectors.rates import (
     current_rates,
@@ -44,7 +45,17 @@ from portal.api.v1.rates.shapes import (
     RateShape,
 )
 from scheduler.conf import load_conf
-from scheduler.services.books import approve_price, preview_price
+from scheduler.models import CountingAct
+from scheduler.selectors.books.desk import price_countings, price_previews
+from scheduler.services.books import approve_price, count_behind, preview_price
+
+
+def _found(viewer: User, rates: list[Rate]) -> dict[str, Any]:
+    """What is known of what prices for the past would move; nobody else sees prices here."""
+    if not rates:
+        return {}
+    countings = price_countings(viewer, rates, now=timezone.now())
+    return {"previews": price_previews(viewer, rates), "countings": countings}
 
 
 class RateList(ApiView):
@@ -85,7 +96,8 @@ class RateProposals(ApiView):
         reply=ProposedRates,
     )
     def get(self, request: Request) -> Response:
-        return Response(ProposedRates({"items": proposed_rates(viewer_of(request))}).data)
+        viewer, rates = viewer_of(request), list(proposed_rates(viewer_of(request)))
+        return Response(ProposedRates({"items": rates}, context=_found(viewer, rates)).data)
 
     @operation(
         "rates_propose",
@@ -125,11 +137,16 @@ class RatePreview(ApiView):
         "What a price for time that has passed would move in closed months; posts nothing",
         scope=None,
         reply=PreviewShape,
+        replies={202: ProposedRate},
     )
     def post(self, request: Request, pk: int) -> Response:
+        """Large months are counted in the background: 202; ask the proposals until it is there."""
         viewer = viewer_of(request)
-        found = preview_price(actor=viewer, rate=get_proposed_rate(viewer, pk))
-        return Response(dict(PreviewShape(found).data))
+        rate = get_proposed_rate(viewer, pk)
+        if count_behind(actor=viewer, act=CountingAct.PREVIEW, rate=rate):
+            shown = ProposedRate(rate, context=_found(viewer, [rate]))
+            return Response(dict(shown.data), status=202)
+        return Response(dict(PreviewShape(preview_price(actor=viewer, rate=rate)).data))
 
 
 class RateDecline(ApiView):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+
+from accounts.models import Rate
+from portal.api.v1.finance.countings import CountingShape
 
 
 class RateShape(serializers.Serializer[Any]):
@@ -21,21 +25,6 @@ class RateShape(serializers.Serializer[Any]):
     valid_until = serializers.DateTimeField(allow_null=True)
     priority = serializers.IntegerField()
     decision = serializers.CharField()
-
-
-class ProposedRate(RateShape):
-    """A price that waits for a second person; `id` names it in the decision."""
-
-    kind = serializers.CharField(allow_blank=True)
-    card = serializers.IntegerField(source="card_id", allow_null=True)
-    reason = serializers.CharField(allow_blank=True)
-    proposed_by = serializers.CharField(source="proposed_by.username", allow_null=True)
-
-
-class ProposedRates(serializers.Serializer[Any]):
-    """What waits for a second person."""
-
-    items = ProposedRate(many=True)
 
 
 class MoveShape(serializers.Serializer[Any]):
@@ -56,6 +45,39 @@ class PreviewShape(serializers.Serializer[Any]):
     currency = serializers.CharField()
     trouble = serializers.CharField(allow_blank=True)
     moves = MoveShape(many=True)
+
+
+class ProposedRate(RateShape):
+    """A price that waits for a second person; `id` names it in the decision.
+
+    Of one for the past, `preview`: what was last found that it moves; `counting`: that it is being
+    counted, or has been within a day.
+    """
+
+    kind = serializers.CharField(allow_blank=True)
+    card = serializers.IntegerField(source="card_id", allow_null=True)
+    reason = serializers.CharField(allow_blank=True)
+    proposed_by = serializers.CharField(source="proposed_by.username", allow_null=True)
+    preview = serializers.SerializerMethodField()
+    counting = serializers.SerializerMethodField()
+
+    @extend_schema_field(PreviewShape(allow_null=True))
+    def get_preview(self, rate: Rate) -> dict[str, Any] | None:
+        """From the context, where the rates are read."""
+        found = self.context.get("previews", {}).get(rate.pk)
+        return dict(PreviewShape(found).data) if found else None
+
+    @extend_schema_field(CountingShape(allow_null=True))
+    def get_counting(self, rate: Rate) -> dict[str, Any] | None:
+        """From the context, where the rates are read."""
+        found = self.context.get("countings", {}).get(rate.pk)
+        return dict(CountingShape(found).data) if found else None
+
+
+class ProposedRates(serializers.Serializer[Any]):
+    """What waits for a second person."""
+
+    items = ProposedRate(many=True)
 
 
 class Rates(serializers.Serializer[Any]):

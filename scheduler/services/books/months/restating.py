@@ -27,7 +27,7 @@ from scheduler.ledger.periods import Month
 from scheduler.models import LedgerHead, Period, PricePreview
 from scheduler.selectors.books.scope import scope_of
 from scheduler.services.books import reading
-from scheduler.services.books.counting import Counted, count_month
+from scheduler.services.books.counting import Counted, count_month, is_much
 from scheduler.services.books.posting import (
     CloseBlocked,
     locked_head,
@@ -60,9 +60,7 @@ def preview_price(*, actor: User, rate: Rate, now: datetime | None = None) -> Pr
     Forbidden, Conflict for a price that was decided on.
     """
     require_bookkeeper(actor)
-    rate.refresh_from_db()
-    if rate.decision != RateDecision.PROPOSED:
-        raise Conflict(f"This price was {rate.decision} already.")
+    _require_proposed(rate)
     found = _counted(actor, rate, now or timezone.now())
     with transaction.atomic():
         found.save()
@@ -70,32 +68,47 @@ def preview_price(*, actor: User, rate: Rate, now: datetime | None = None) -> Pr
     return found
 
 
+def months_moved(rate: Rate) -> list[Month]:
+    """The months that are counted to say what a proposed price moves; raises Conflict."""
+    _require_proposed(rate)
+    return [month for month, _ in _reached(rate)]
+
+
 def approve_price(
     *, actor: User, rate: Rate, seen: int | None = None, now: datetime | None = None
 ) -> Rate:
     """Approve it; what it moves is stored with the decision.
 
-    `seen`: the preview it is decided upon; without it what it moves is counted now. Raises as
-    `approve_rate`, and Conflict where the books or prices have changed since that preview.
+    `seen`: the preview it is decided upon; without it what it moves is counted now, or the latest
+    preview counts where that would take long. Raises as `approve_rate`, and Conflict where the
+    books or prices have changed since that preview, or there is none.
     """
     require_bookkeeper(actor)
     now = now or timezone.now()
     if not rate.is_restatement or not _may_hold(actor, rate):
         return approve_rate(actor=actor, rate=rate, now=now)
-    looked = (
-        _counted(actor, rate, now)
-        if seen is None
-        else PricePreview.objects.filter(pk=seen, rate=rate).first()
-    )
+    if seen is None and not is_much(months_moved(rate)):
+        looked: PricePreview | None = _counted(actor, rate, now)
+    else:
+        previews = PricePreview.objects.filter(rate=rate).order_by("-pk")
+        looked = previews.filter(**({} if seen is None else {"pk": seen})).first()
     with transaction.atomic():
         # Nobody posts between the comparison and the approval.
         locked_head()
-        if looked is None or looked.stamp != _stamp():
+        if looked is None:
+            raise Conflict("Look first at what this price moves, then approve it.")
+        if looked.stamp != _stamp():
             raise Conflict("The books have changed since you looked; look at what it moves again.")
         approved = approve_rate(actor=actor, rate=rate, now=now)
         looked.decided_at = now
         looked.save()
     return approved
+
+
+def _require_proposed(rate: Rate) -> None:
+    rate.refresh_from_db()
+    if rate.decision != RateDecision.PROPOSED:
+        raise Conflict(f"This price was {rate.decision} already.")
 
 
 def _may_hold(actor: User, rate: Rate) -> bool:
@@ -134,17 +147,21 @@ def _exact(amount: Decimal) -> str:
 
 
 def _moves(rate: Rate) -> Iterator[Move]:
-    if not rate.is_restatement:
-        return
-    from_s = int(rate.valid_from.timestamp())
-    for period in Period.objects.exclude(version=0).order_by("name"):
-        month = Month.parse(period.name)
-        if month.end_s <= from_s:
-            continue
+    for month, period in _reached(rate):
         counted = count_month(month, period, also=rate)
         if found := blocking(counted.findings):
             raise CloseBlocked(period.name, found)
         yield from _changes(period, reading.booked_for(period), counted)
+
+
+def _reached(rate: Rate) -> list[tuple[Month, Period]]:
+    """Months that were closed at least once and that the price holds in."""
+    if not rate.is_restatement:
+        return []
+    from_s = int(rate.valid_from.timestamp())
+    rows = Period.objects.exclude(version=0).order_by("name")
+    found = [(Month.parse(period.name), period) for period in rows]
+    return [(month, period) for month, period in found if month.end_s > from_s]
 
 
 def _changes(
