@@ -124,7 +124,8 @@ class PeriodClose(models.Model):
 
     `control` is the control total in the currency's smallest unit, `head_*` the chain after it.
     `sealed`: totals by account and SKU, entries, SHA-256 of the statements; none in old closes.
-    `gpu_memory_gib` of each model, as files of the month say it; none in old closes.
+    `gpu_memory_gib` of each model and `racks` by node, as files of the month say them; none in old
+    closes.
     """
 
     period = models.ForeignKey(Period, on_delete=models.PROTECT, related_name="closes")
@@ -141,6 +142,7 @@ class PeriodClose(models.Model):
     head_hash = models.CharField(max_length=64)
     sealed = models.JSONField(null=True)
     gpu_memory_gib = models.JSONField(null=True)
+    racks = models.JSONField(null=True)
 
     class Meta:
         ordering = ["period_id", "version"]

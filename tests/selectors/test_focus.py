@@ -33,7 +33,7 @@ from scheduler.models import (
 from scheduler.selectors.books import focus
 from scheduler.selectors.books.slugs import lines
 from scheduler.services import books
-from scheduler.services.books.reading import memory_of_models
+from scheduler.services.books.reading import memory_of_models, racks_of_nodes
 from scheduler.states import EndReason
 from tests.scenes import MODEL, NOON, at
 from tests.services.test_books import DECEMBER, LATER, clerk, close, yard
@@ -176,6 +176,23 @@ def test_memory_of_gpus_is_that_of_the_close(root, yard):
     # Of a model whose devices differ, a close keeps nothing.
     assert memory_of_models(Period(pk=0)) == {}
     assert list(check(table[0], as_rows(table), "1.2")) == []
+
+
+def test_racks_are_those_of_the_close(root, yard, team):
+    node = yard.node(1)
+    Node.objects.filter(pk=node.pk).update(rack="r7")
+    first = close(root)
+    table = list(focus.focus_rows(root, "2026-11"))
+    zones = {row["AvailabilityZone"] for row in as_rows(table) if row["x_JobId"]}
+    assert zones == {"r7", ""}
+    Node.objects.update(rack="r8")
+    assert list(focus.focus_rows(root, "2026-11")) == table
+    # What the first close kept, the next one keeps.
+    assert racks_of_nodes(first.period) == first.racks
+    # Closes of before racks were kept are read with those of today.
+    type(first).objects.update(racks=None)
+    zones = {row["AvailabilityZone"] for row in as_rows(list(focus.focus_rows(root, "2026-11")))}
+    assert "r8" in zones and "r7" not in zones
 
 
 def test_a_correction_is_for_the_centre_that_its_month_ended_in(root, yard, team):

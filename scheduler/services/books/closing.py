@@ -244,6 +244,7 @@ def _fix(row: Period, counted: Counted, by: User | None, now: datetime) -> Perio
         head_hash=head.hash if head else "",
         sealed=seal_of(period, bills, last + 1),
         gpu_memory_gib=reading.memory_of_models(period),
+        racks=reading.racks_of_nodes(period),
     )
     _state(close, bills, posted, last + 1)
     transitions.move_period(period, PeriodState.CLOSED, version=close.version)

@@ -26,7 +26,15 @@ from scheduler.ledger.rating import BORROWED, Held, PriceList
 from scheduler.ledger.segments import ALLOCATED, Bucket, Segment, proven
 from scheduler.ledger.shares import IdlePolicy
 from scheduler.ledger.tiers import Guarantee, Intervals, guaranteed_seconds, pieces
-from scheduler.models import Allocation, Device, DeviceSegment, LedgerEntry, Period, PeriodClose
+from scheduler.models import (
+    Allocation,
+    Device,
+    DeviceSegment,
+    LedgerEntry,
+    Node,
+    Period,
+    PeriodClose,
+)
 from scheduler.models.money.terms import Unreachable
 from scheduler.selectors.books.prices.rates import price_of
 from scheduler.selectors.books.terms import terms_of
@@ -289,6 +297,15 @@ def memory_of_models(period: Period) -> dict[str, int]:
     }
     for kept in PeriodClose.objects.filter(period=period, gpu_memory_gib__isnull=False):
         found |= kept.gpu_memory_gib or {}
+    return found
+
+
+def racks_of_nodes(period: Period) -> dict[str, str]:
+    """By node, empty where it stands in none: as an earlier close of this month kept it, else as it
+    is now."""
+    found = {str(node): rack for node, rack in Node.objects.order_by().values_list("pk", "rack")}
+    for kept in PeriodClose.objects.filter(period=period, racks__isnull=False):
+        found |= kept.racks or {}
     return found
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Max, Min, Sum
+from django.db.models import Sum
 
 from accounts.models import User
 from scheduler.ledger.entries import INTERNAL, RECOVERY, ROUNDING, Entry, EntryKind, team_of
@@ -79,6 +79,7 @@ class _Books:
     invoices: dict[str, str]
     parts: dict[tuple[Origin, str], Allocation]
     listings: Listings
+    racks: Mapping[str, str] | None
 
 
 def focus_rows(
@@ -147,6 +148,7 @@ def _load(row: Period, close: PeriodClose, issuer: str, version: str) -> _Books:
         invoices=invoices,
         parts=_parts(row, close),
         listings=listings_of(month, as_of=close.closed_at),
+        racks=close.racks,
     )
 
 
@@ -170,16 +172,19 @@ def _lines(row: Period, books: _Books) -> Iterator[tuple[UsageLine, Owner]]:
     """Lines in the order in which they were written."""
     found = in_pages(StoredLine.objects.filter(period=row), 0, *_LINE_FIELDS)
     while some := list(islice(found, _AT_ONCE)):
-        racks = _racks({one[_ATTEMPT] for one in some})
+        racks = _racks({one[_ATTEMPT] for one in some}, books.racks)
         for one in some:
             yield _line(row.currency, one, books, racks.get(one[_ATTEMPT], ""))
 
 
-def _racks(attempts: set[int | None]) -> dict[int, str]:
-    """The rack of each attempt whose nodes are all in one; one statement."""
+def _racks(attempts: set[int | None], kept: Mapping[str, str] | None) -> dict[int, str]:
+    """The rack of each attempt whose nodes are all in one; one statement. `kept`: racks as of the
+    close, none where it is an old one."""
     placed = Placement.objects.filter(attempt__in=attempts - {None}).order_by()
-    sums = placed.values_list("attempt_id").annotate(Min("node__rack"), Max("node__rack"))
-    return {attempt: first for attempt, first, last in sums if first and first == last}
+    found: dict[int, set[str]] = {}
+    for attempt, node, rack in placed.values_list("attempt_id", "node_id", "node__rack"):
+        found.setdefault(attempt, set()).add(rack if kept is None else kept.get(str(node), ""))
+    return {attempt: one for attempt, (one, *others) in found.items() if one and not others}
 
 
 def _line(
