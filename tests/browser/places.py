@@ -70,6 +70,7 @@ MONEY = (
     "/finance/budgets/",
     "/finance/terms/",
     "/finance/assets/",
+    "/finance/centres/",
     "/finance/costs/",
 )
 

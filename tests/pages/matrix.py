@@ -1,7 +1,7 @@
 """Who gets what from every page: the table that `test_matrix.py` walks.
 
-A route without a row, or a row without its route, fails there. The columns: the owner, a member,
-lead and finance of the owner's team; an operator and a member of another team; the administrator.
+A route without a row, or a row without its route, fails there. Columns: the owner; a member, lead
+and finance of that team; an operator and a member of another; the administrator.
 """
 
 from __future__ import annotations
@@ -209,6 +209,7 @@ ROWS: tuple[Row, ...] = (
         on="2126-02-01",
         reason="water",
     ),
+    _get("finance:centres", _BOOKS),
     _get("finance:costs", _BOOKS),
     _post(
         "finance:costs",
@@ -288,8 +289,6 @@ ROWS: tuple[Row, ...] = (
     _post("scope", _SELF, scope="", next="/jobs/"),
     _get("search", _ALL, q="train"),
     _get("jobs:compare", _ALL, id="1,2"),
-    _get("cluster_map", _ALL, metric="use"),
-    _get("cluster_timeline", _ALL, span="7d"),
     _get("help", _ALL),
     _get("welcome", "404 404 404 404 200 404 200"),
     _post("welcome", "404 404 404 404 403 404 302", price_per_gpu_hour="2.90"),

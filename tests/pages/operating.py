@@ -18,6 +18,8 @@ _ALL = "       200 200 200 200 200 200 200"
 _OPERATES = "  403 403 403 403 302 403 302"
 
 ROWS: tuple[Row, ...] = (
+    _get("cluster_map", _ALL, metric="use"),
+    _get("cluster_timeline", _ALL, span="7d"),
     _get("nodes:list", _ALL),
     _get("nodes:enrol", "403 403 403 403 200 403 200"),
     _get("simulator:list", "403 403 403 403 200 403 200"),

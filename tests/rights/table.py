@@ -1,9 +1,7 @@
 """The matrix of rights: for every GET page, GET of the API and topic, who gets what.
 
-A row names its class; a class says what the seven kinds of people get from what is their own
-team's and from what is another's. A route without a row fails, and so does a row without its route.
-The service account never opens a page; over the API it gets what a member of its team gets as far
-as its scopes go.
+A class says what seven kinds of people get from their own team's and from another's. No route
+without a row, no row without a route. The service account is a member, within its scopes.
 """
 
 from __future__ import annotations
@@ -176,6 +174,7 @@ PAGES: Final[dict[str, str]] = {
     "finance:terms": "books",
     "finance:assets": "books",
     "finance:asset_retire": "books_thing",
+    "finance:centres": "books",
     "finance:costs": "books",
     "finance:budgets": "books",
     "finance:report": "report",
@@ -259,6 +258,7 @@ API: Final[dict[str, str]] = {
     "finance/periods/": "books",
     "finance/adjustments/": "books",
     "finance/assets/": "books",
+    "finance/cost-centres/": "books",
     "finance/costs/": "books",
     "finance/recovery/": "books",
     "finance/terms/": "books",
@@ -288,7 +288,7 @@ API: Final[dict[str, str]] = {
     "schema/": "everybody",
 }
 
-# Topics of the socket: member lead above finance operator admin auditor service.
+# Of the socket: member lead above finance operator admin auditor service.
 TOPICS: Final[dict[str, tuple[str, str]]] = {
     "job": ("yes yes yes yes yes yes yes yes", "no no no yes yes yes yes no"),
     "project": ("yes yes yes yes no yes yes yes", "no no no yes no yes yes no"),

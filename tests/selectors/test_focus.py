@@ -31,9 +31,9 @@ from scheduler.models import (
     Statement,
 )
 from scheduler.selectors.books import focus
+from scheduler.selectors.books.focus.kept import memory_of_models, racks_of_nodes
 from scheduler.selectors.books.slugs import lines
 from scheduler.services import books
-from scheduler.services.books.reading import memory_of_models, racks_of_nodes
 from scheduler.states import EndReason
 from tests.scenes import MODEL, NOON, at
 from tests.services.test_books import DECEMBER, LATER, clerk, close, yard

@@ -88,6 +88,8 @@ class TestSeeding:
         assert Device.objects.count() == 64
         assert Period.objects.filter(state="closed").count() == 2
         assert QuotaRequest.objects.count() == 3
+        centres = Team.objects.filter(parent=None).values_list("cost_centre", flat=True)
+        assert len(set(centres)) == 4 and None in centres
         self.look_at_inboxes(client)
         assert set(Rate.objects.values_list("kind", flat=True)) == set(RateKind.values)
         assert verify_ledger().breaks == ()
@@ -95,7 +97,7 @@ class TestSeeding:
         assert verify_audit().broken == ""
         for username, pages in (
             ("demo-elif", ("/", "/jobs/", "/teams/demo-perception/", "/audit/")),
-            ("demo-ada", ("/usage/", "/finance/")),
+            ("demo-ada", ("/usage/", "/finance/", "/finance/centres/")),
             ("demo-cleo", ("/cluster/nodes/", "/cluster/nodes/demo-03/")),
             ("demo-dario", ("/audit/",)),
         ):

@@ -32,7 +32,12 @@ from portal.api.v1.organisation import (
 )
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
 from portal.api.v1.organisation.services import ServiceEnd, ServiceList, ServiceTokens
-from portal.api.v1.organisation.teams import TeamCostCentre, TeamList, TeamMove
+from portal.api.v1.organisation.teams import (
+    CostCentreList,
+    TeamCostCentre,
+    TeamList,
+    TeamMove,
+)
 from portal.api.v1.rates import endings, rates
 from portal.api.v1.rates.team import TeamPrices
 from portal.api.v1.requesting import requests
@@ -191,6 +196,7 @@ urlpatterns: list[URLPattern] = [
         months.AdjustmentDecline.as_view(),
         name="adjustment_decline",
     ),
+    path("finance/cost-centres/", CostCentreList.as_view(), name="cost_centres"),
     path("finance/assets/", spending.AssetList.as_view(), name="assets"),
     path("finance/assets/<int:pk>/approve/", spending.AssetApprove.as_view(), name="asset_approve"),
     path("finance/assets/<int:pk>/decline/", spending.AssetDecline.as_view(), name="asset_decline"),

@@ -135,6 +135,7 @@ BUDGETS: Mapping[str, Budget] = {
     "finance:terms": _LEDGER,
     "finance:assets": _LEDGER,
     "finance:asset_retire": _LEDGER,
+    "finance:centres": _LEDGER,
     "finance:costs": _LEDGER,
     "finance:focus": _LEDGER,
     "finance:exports": _LEDGER,

@@ -14,6 +14,13 @@ TEAMS: tuple[tuple[str, str, tuple[str, ...], int], ...] = (
 )
 # shown name, slug, number of the team above, projects
 SUB_TEAM = ("Manipulation", "demo-manipulation", 4, ("Tactile",))
+# code, name; in the order of the teams
+COST_CENTRES = (
+    ("DEMO-410", "Products (demo)"),
+    ("DEMO-410", "Products (demo)"),
+    ("DEMO-520", "Life sciences (demo)"),
+    ("DEMO-530", "Earth (demo)"),
+)
 _FIRST = (
     "Ada Ben Cleo Dario Elif Femi Greta Hugo Ines Jonas Kaya Levi Mara Nils Oana Pavel Qiu Rosa "
     "Sven Tara Umar Vera Wim Xenia Yusuf Zoe Amara Bruno Chiara Dmitri Esra Farid Gloria Henrik "

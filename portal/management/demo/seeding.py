@@ -10,7 +10,7 @@ from random import Random
 
 from django.db.models import Model
 
-from accounts.models import Project, RateKind, Role, Team, User
+from accounts.models import CostCentre, Project, RateKind, Role, Team, User
 from accounts.services import (
     add_member,
     approve_rate,
@@ -20,9 +20,10 @@ from accounts.services import (
     give_role,
     leave_team,
     propose_rate,
+    set_cost_centre,
 )
 from portal.management.demo.history import MODEL, Told, Yard, enrol_nodes, moment
-from portal.management.demo.people import SUB_TEAM, TEAMS, Person, people
+from portal.management.demo.people import COST_CENTRES, SUB_TEAM, TEAMS, Person, people
 from portal.management.demo.plan import DAY_S, draw_plan
 from portal.management.seeding import NewAccount, new_password
 from scheduler.conf import load_conf
@@ -62,6 +63,7 @@ class Demo:
     accounts: list[NewAccount]
     nodes: list[Node] = field(default_factory=list)
     below: list[Team] = field(default_factory=list)
+    centres: list[CostCentre] = field(default_factory=list)
     moments: int = 0
 
     def roots(self) -> list[Model]:
@@ -70,6 +72,7 @@ class Demo:
             *self.users,
             *self.teams,
             *self.below,
+            *self.centres,
             *self.projects,
             self.pool,
             *self.nodes,
@@ -95,6 +98,7 @@ def seed(
     demo = _organisation(actor, seed)
     by_role = _officers(actor, demo)
     _prices(by_role["finance"], moment(start_s) - timedelta(days=1))
+    _cost_centres(by_role["finance"][0], demo, moment(start_s))
     tell("nodes and quotas")
     operator = by_role["operator"][0]
     demo.nodes = enrol_nodes(operator, demo.pool, moment(start_s))
@@ -117,6 +121,15 @@ def seed(
     _budgets(by_role, demo, months[2], now)
     _requests(demo, owners, now)
     return demo
+
+
+def _cost_centres(finance: User, demo: Demo, now: datetime) -> None:
+    """Two teams share one; the last one has none yet."""
+    for team, (code, name) in zip(demo.teams, COST_CENTRES, strict=False):
+        charged = set_cost_centre(actor=finance, team=team, code=code, name=name, now=now)
+        centre = charged.cost_centre
+        if centre is not None and centre not in demo.centres:
+            demo.centres.append(centre)
 
 
 def _months(now: datetime) -> list[Month]:

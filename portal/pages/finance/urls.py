@@ -5,17 +5,16 @@ from django.urls import path
 from portal.pages.finance import (
     adjustments,
     budgets,
+    centres,
     endings,
-    exports,
-    focus,
     periods,
     prices,
     reports,
-    schedules,
     spending,
     statements,
     terms,
 )
+from portal.pages.finance.files import exports, focus, schedules
 
 finance_urls = [
     path("", reports.index, name="index"),
@@ -43,6 +42,7 @@ finance_urls = [
     path("prices/cards/", prices.card_new, name="card_new"),
     path("prices/cards/<int:pk>/<slug:act>/", prices.card_act, name="card_act"),
     path("prices/<int:pk>/<slug:act>/", prices.price_act, name="price_act"),
+    path("centres/", centres.centre_list, name="centres"),
     path("terms/", terms.terms_list, name="terms"),
     path("terms/<int:pk>/<slug:act>/", terms.terms_act, name="terms_act"),
     path("assets/", spending.asset_list, name="assets"),

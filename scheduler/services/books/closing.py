@@ -26,6 +26,7 @@ from scheduler.models import (
     UsageLine,
 )
 from scheduler.selectors.books.chain import chained
+from scheduler.selectors.books.focus.kept import memory_of_models, racks_of_nodes
 from scheduler.services import transitions
 from scheduler.services.books import reading
 from scheduler.services.books.budgets.truing import true_up_after
@@ -243,8 +244,8 @@ def _fix(row: Period, counted: Counted, by: User | None, now: datetime) -> Perio
         head_number=head.number if head else 0,
         head_hash=head.hash if head else "",
         sealed=seal_of(period, bills, last + 1),
-        gpu_memory_gib=reading.memory_of_models(period),
-        racks=reading.racks_of_nodes(period),
+        gpu_memory_gib=memory_of_models(period),
+        racks=racks_of_nodes(period),
     )
     _state(close, bills, posted, last + 1)
     transitions.move_period(period, PeriodState.CLOSED, version=close.version)

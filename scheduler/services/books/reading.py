@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Exists, Max, Min, OuterRef, Q, QuerySet
+from django.db.models import Exists, Min, OuterRef, Q, QuerySet
 
 from accounts.models import Project, Rate
 from accounts.selectors import every_team
@@ -31,9 +31,7 @@ from scheduler.models import (
     Device,
     DeviceSegment,
     LedgerEntry,
-    Node,
     Period,
-    PeriodClose,
 )
 from scheduler.models.money.terms import Unreachable
 from scheduler.selectors.books.prices.rates import price_of
@@ -283,31 +281,3 @@ def booked_for(period: Period) -> dict[BookKey, tuple[int, Decimal, Decimal]]:
             entry.unit_price,
         )
     return found
-
-
-def memory_of_models(period: Period) -> dict[str, int]:
-    """GiB of each model of GPU, to the nearest whole one: as an earlier close of this month kept
-    it, else as its devices have it now. A model whose devices differ is left out."""
-    found = {
-        model: _gib(least)
-        for model, least, most in Device.objects.order_by()
-        .values_list("model")
-        .annotate(Min("memory_mib"), Max("memory_mib"))
-        if _gib(least) == _gib(most) > 0
-    }
-    for kept in PeriodClose.objects.filter(period=period, gpu_memory_gib__isnull=False):
-        found |= kept.gpu_memory_gib or {}
-    return found
-
-
-def racks_of_nodes(period: Period) -> dict[str, str]:
-    """By node, empty where it stands in none: as an earlier close of this month kept it, else as it
-    is now."""
-    found = {str(node): rack for node, rack in Node.objects.order_by().values_list("pk", "rack")}
-    for kept in PeriodClose.objects.filter(period=period, racks__isnull=False):
-        found |= kept.racks or {}
-    return found
-
-
-def _gib(mib: int) -> int:
-    return (mib + 512) // 1024

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from accounts.models import Team
 from accounts.selectors import get_visible_team, visible_teams
+from accounts.selectors.cost_centres import cost_centres
 from accounts.services import create_team, set_cost_centre
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
@@ -116,3 +117,35 @@ class TeamCostCentre(ApiView):
         sent, actor = body_of(request, CostCentreBody), viewer_of(request)
         team = get_visible_team(actor, slug)
         return Response(_show(set_cost_centre(actor=actor, team=team, **sent)))
+
+
+class ChargedShape(serializers.Serializer[Any]):
+    """`since`: when the team came to the centre; null where it never was elsewhere."""
+
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    since = serializers.DateTimeField(allow_null=True)
+
+
+class CentreShape(serializers.Serializer[Any]):
+    """A cost centre and its teams of now; the one without a code has the teams of none."""
+
+    code = serializers.CharField(allow_blank=True)
+    name = serializers.CharField(allow_blank=True)
+    teams = ChargedShape(many=True)
+
+
+class Centres(serializers.Serializer[Any]):
+    """By code, those without one last."""
+
+    items = CentreShape(many=True)
+
+
+class CostCentreList(ApiView):
+    """`/finance/cost-centres/`."""
+
+    @operation(
+        "cost_centres_list", "Cost centres and their teams", scope="costs:read", reply=Centres
+    )
+    def get(self, request: Request) -> Response:
+        return Response(Centres({"items": cost_centres(viewer_of(request))}).data)

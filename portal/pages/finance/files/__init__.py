@@ -1,0 +1,1 @@
+"""Files of reports and of the whole month: asked for, kept, sent regularly."""
