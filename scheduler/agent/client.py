@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from scheduler.agent.runtime.connections import Answer, Connections, NoAnswer
+from scheduler.agent.runtime.connections import Answer, Connections, NoAnswer, NobodyListens
 from scheduler.wire.codec import WireError, decode, encode
 from scheduler.wire.messages import (
     AGENT_VERSION,
@@ -27,11 +27,17 @@ Reply = TypeVar("Reply")
 _CONNECT_S = 5.0
 _ANSWER_S = 15.0
 _SHOWN_BODY = 200
+# To be refused costs a server that is down nothing; once it is up, all come within this time.
+_DOWN_S = 2.0
 _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
 class ServerAway(Exception):
     """No usable answer: unreachable, timed out, 5xx, or not our protocol. Try again later."""
+
+
+class ServerDown(ServerAway):
+    """Nothing listens at the server's address: it is being started again, or its host is new."""
 
 
 class Refused(Exception):
@@ -51,8 +57,10 @@ class Backoff:
         self.cap_s = cap_s
         self._bound_s = self.first_s
 
-    def next_s(self) -> float:
-        """How long to wait before the next try."""
+    def next_s(self, problem: Exception | None = None) -> float:
+        """How long to wait before the next try; a short while after ServerDown."""
+        if isinstance(problem, ServerDown):
+            self._bound_s = min(self._bound_s, _DOWN_S)
         wait_s = random.uniform(self.first_s / 2, self._bound_s)
         self._bound_s = min(self.cap_s, self._bound_s * 2)
         return wait_s
@@ -133,7 +141,9 @@ class Client:
                 "POST", f"{self._root}{place}", body, headers, _ANSWER_S + extra_s
             )
         except NoAnswer as problem:
-            raise ServerAway(f"{self.server}{place}: {problem}") from None
+            is_down = isinstance(problem, NobodyListens)
+            kind_of = ServerDown if is_down else ServerAway
+            raise kind_of(f"{self.server}{place}: {problem}") from None
         if answer.status >= 500 or answer.status in _TRY_AGAIN:
             raise ServerAway(f"{self.server}{place} answered {answer.status}")
         if answer.status >= 400:

@@ -10,7 +10,6 @@ A stopped or killed agent leaves its attempts running; the next one adopts them 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import selectors
@@ -30,7 +29,7 @@ from scheduler.agent.config import (
 )
 from scheduler.agent.converge import Roster
 from scheduler.agent.gpus import Gpus
-from scheduler.agent.news import News
+from scheduler.agent.news import News, hint_address
 from scheduler.agent.node import host
 from scheduler.agent.node.data import DataFolders
 from scheduler.agent.node.isolation import Keeping
@@ -83,6 +82,8 @@ class Daemon:
         self._heard, self._told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._stopping = threading.Event()
         self._introduced = False
+        # Why the last call brought nothing; both threads call the same server.
+        self._away: ServerAway | None = None
         self._news = News()
         make_work_folder(options.work)
         self.watch = TroubleWatch(
@@ -147,7 +148,7 @@ class Daemon:
             if self._sync(self.options.hold_s):
                 backoff.reset()
             else:
-                self._stopping.wait(backoff.next_s())
+                self._stopping.wait(backoff.next_s(self._away))
 
     def _pulse(self) -> None:
         """Observe, and say what changed at once."""
@@ -170,7 +171,7 @@ class Daemon:
                     not_before = 0.0
                     self._stopping.wait(min(_MAX_REST_S, time.monotonic() - began))
                 else:
-                    not_before = time.monotonic() + backoff.next_s()
+                    not_before = time.monotonic() + backoff.next_s(self._away)
 
     def _nap_s(self, not_before: float) -> float:
         due = self.readings.taken_at + self._sample_every_s()
@@ -208,11 +209,13 @@ class Daemon:
         try:
             reply = self.client.sync(request)
         except ServerAway as problem:
+            self._away = problem
             self.readings.give_back(request.samples)
             if not self._stopping.is_set():
                 logger.warning("the server is away, attempts go on: %s", problem)
             return False
         except Refused as problem:
+            self._away = None
             self._heed(problem)
             return False
         reach("agent.answered")
@@ -292,9 +295,3 @@ class Daemon:
         self.client.use_token(fresh.node_token)
         self._introduced = False
         return True
-
-
-def hint_address(options: Options) -> str:
-    """The socket on which supervisors wake the agent; the same after every restart."""
-    mark = hashlib.sha256(os.fsencode(options.state.resolve())).hexdigest()[:24]
-    return f"trainyard-agent-{mark}"

@@ -67,7 +67,7 @@ class LogShipper:
             ack = self.client.send_log(self.fence, self.rank, self.offset, chunk)
         except ServerAway as problem:
             logger.debug("log of attempt %d: %s", self.fence, problem)
-            return self._backoff.next_s()
+            return self._backoff.next_s(problem)
         except Refused as problem:
             return self._heed(problem)
         reach("agent.log-acknowledged")

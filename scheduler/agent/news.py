@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from scheduler.agent.config import Options
 from scheduler.wire.messages import AttemptReport
 
 # That an attempt has begun is nothing to hurry for: a moment later there is more to say.
@@ -105,3 +107,9 @@ def _telling(report: AttemptReport) -> AttemptReport:
     """What is worth a call of its own; a growing log is not, it has its own way."""
     log_size = report.log_size if report.end_reason else 0
     return replace(report, code_patch="", log_size=log_size)
+
+
+def hint_address(options: Options) -> str:
+    """The socket on which supervisors wake the agent; the same after every restart."""
+    mark = hashlib.sha256(os.fsencode(options.state.resolve())).hexdigest()[:24]
+    return f"trainyard-agent-{mark}"

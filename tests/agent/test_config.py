@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import stat
 from pathlib import Path
 
 import pytest
 
-from scheduler.agent.client import Backoff
+from scheduler.agent.client import Backoff, Client, ServerDown
 from scheduler.agent.config import (
     ConfigProblem,
     NodeIdentity,
@@ -62,5 +63,15 @@ def test_waits_grow_to_the_cap_and_begin_again_after_success() -> None:
     waits = [backoff.next_s() for _ in range(50)]
     assert all(0.1 < wait <= 4.0 for wait in waits)
     assert waits[0] <= 0.25 and max(waits[10:]) > 1.0
+    # A server that is down costs nothing by being asked, and is soon up again.
+    assert all(backoff.next_s(ServerDown()) <= 2.0 for _ in range(50))
     backoff.reset()
     assert backoff.next_s() <= 0.25
+
+
+def test_a_refused_connection_is_told_from_an_answer_that_did_not_come() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        client = Client(f"http://127.0.0.1:{held.getsockname()[1]}")
+    with pytest.raises(ServerDown, match="refused"):
+        client.secrets(1)
+    client.close()

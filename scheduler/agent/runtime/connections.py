@@ -31,6 +31,10 @@ class NoAnswer(Exception):
     """The server was not reached, or the connection ended before its answer was whole."""
 
 
+class NobodyListens(NoAnswer):
+    """The host refused the connection: the server is down, and was not asked anything."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What came back; `date` is the server's header of that name."""
@@ -114,7 +118,10 @@ class Connections:
             connection.sock.settimeout(timeout_s)
         except _BROKEN as problem:
             connection.close()
-            raise NoAnswer(f"{problem}" or type(problem).__name__) from None
+            is_refused = isinstance(problem, ConnectionRefusedError)
+            raise (NobodyListens if is_refused else NoAnswer)(
+                f"{problem}" or type(problem).__name__
+            ) from None
         with self._lock:
             self._lent.add(connection)
             if not self._closed:
