@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 import threading
 import time
 from pathlib import Path
@@ -28,6 +26,7 @@ from scheduler.collecting import settle
 from scheduler.events import SCHEDULING
 from scheduler.hearing import call_at_hints
 from scheduler.loop.cycle import Scheduler
+from scheduler.loop.lease import own_name
 from scheduler.services import books, jobs, telemetry, usage
 from scheduler.services.books.months import calendar
 from scheduler.services.budgets.telling import tell_alerts
@@ -182,7 +181,7 @@ class LoopThread(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(name="scheduling-loop", daemon=True)
-        self._scheduler = Scheduler(holder=f"{socket.gethostname()}:{os.getpid()}")
+        self._scheduler = Scheduler(holder=own_name())
         self._stopping = threading.Event()
         self._rest = REST
 

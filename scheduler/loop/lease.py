@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
+from scheduler.agent.runtime.processes import boot_id, is_alive, start_ticks
 from scheduler.models import SchedulerLease
 
 NAME = "scheduler"
-# A holder that dies without a word is replaced after this time.
+# A holder that dies without a word on another host is replaced after this time.
 LEASE_S = 6
 # Renewed once this much of it is gone, so that a quiet cycle writes nothing.
 RENEW_AFTER_S = 2
+_SHOWN = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +31,21 @@ class Lease:
 
 
 def acquire_lease(holder: str, *, now: datetime) -> Lease | None:
-    """Take the lease if nobody holds it. A token is used once, so a late holder is found out."""
+    """Take the lease if nobody holds it. A token is used once, so a late holder is found out.
+
+    Of a holder on this host that has ended it is taken before it expires.
+    """
     expires_at = now + timedelta(seconds=LEASE_S)
+    is_free = Q(expires_at__lte=now)
     # Looked at first, so that those who wait for the lease write nothing.
-    if SchedulerLease.objects.filter(name=NAME, expires_at__gt=now).exists():
-        return None
+    held = SchedulerLease.objects.filter(name=NAME, expires_at__gt=now)
+    for other, others_token in held.values_list("holder", "token"):
+        if not has_ended(other):
+            return None
+        is_free |= Q(holder=other, token=others_token)
     with transaction.atomic():
         SchedulerLease.objects.get_or_create(name=NAME, defaults={"expires_at": now})
-        taken = SchedulerLease.objects.filter(name=NAME, expires_at__lte=now).update(
+        taken = SchedulerLease.objects.filter(is_free, name=NAME).update(
             holder=holder, token=F("token") + 1, expires_at=expires_at
         )
         if not taken:
@@ -57,3 +68,35 @@ def renew_lease(lease: Lease, *, now: datetime) -> Lease | None:
 def release_lease(lease: Lease, *, now: datetime) -> None:
     """Let the next one in at once; harmless if another has taken it already."""
     SchedulerLease.objects.filter(name=NAME, token=lease.token).update(holder="", expires_at=now)
+
+
+def own_name() -> str:
+    """What this process is called as a holder: `HOST:PID MARK:TICKS`, at most 128 characters.
+
+    Others on the same host see by it when the process has ended.
+    """
+    pid = os.getpid()
+    return f"{socket.gethostname()[:_SHOWN]}:{pid} {_mark()}:{start_ticks(pid) or 0}"
+
+
+def has_ended(name: str) -> bool:
+    """Whether the process that called itself so is known to be gone.
+
+    Only what is certain counts: a process of this boot, this namespace of processes and this user,
+    whose files below `/proc` nobody can hide from us. Of all others the lease runs out.
+    """
+    who, _, identity = name.rpartition(" ")
+    mark, _, ticks = identity.rpartition(":")
+    _, _, pid = who.rpartition(":")
+    if mark != _mark() or not (pid.isdecimal() and ticks.isdecimal()):
+        return False
+    return not is_alive(int(pid), int(ticks))
+
+
+def _mark() -> str:
+    """Where a process id means the same process, and its files are ours to read."""
+    try:
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return ""
+    return f"{boot_id()[:8]}-{namespace}-{os.geteuid()}"

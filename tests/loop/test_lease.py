@@ -1,8 +1,18 @@
 """One scheduler at a time."""
 
+import os
+import subprocess
+
 import pytest
 
-from scheduler.loop.lease import LEASE_S, acquire_lease, release_lease, renew_lease
+from scheduler.loop.lease import (
+    LEASE_S,
+    acquire_lease,
+    has_ended,
+    own_name,
+    release_lease,
+    renew_lease,
+)
 from scheduler.models import SchedulerLease
 from tests.scenes import NOON, at
 
@@ -52,3 +62,20 @@ def test_releasing_what_another_has_taken_changes_nothing():
     release_lease(old, now=at(LEASE_S + 1))
     row = SchedulerLease.objects.get()
     assert (row.holder, row.token, row.expires_at) == ("b", new.token, new.expires_at)
+
+
+def test_of_a_holder_that_has_ended_here_it_is_taken_at_once_and_of_no_other():
+    gone = subprocess.Popen(["true"])
+    mine = own_name()
+    host, _, mark = mine.partition(f":{os.getpid()} ")
+    ended = f"{host}:{gone.pid} {mark}"
+    # Gone by its start, too: that of another process, or of one that nobody has waited for.
+    assert has_ended(ended) and not has_ended(mine)
+    gone.wait()
+    first = acquire_lease(mine, now=NOON)
+    assert acquire_lease("b", now=at(1)) is None
+    SchedulerLease.objects.update(holder=ended)
+    second = acquire_lease("b", now=at(1))
+    assert second.token == first.token + 1 and renew_lease(first, now=at(5)) is None
+    for stranger in (ended.replace(" ", " other"), "b", "", f"{host}:0 x:y"):
+        assert not has_ended(stranger)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from argparse import ArgumentParser
 from typing import Any
@@ -12,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from scheduler.loop.cycle import Scheduler
+from scheduler.loop.lease import own_name
 from scheduler.models import SchedulerLease
 
 TICK_S = 1.0
@@ -34,7 +33,7 @@ class Command(BaseCommand):
         seconds = options["seconds"] or 0.0
         if seconds < 0:
             raise CommandError("--seconds must be zero or more")
-        scheduler = Scheduler(holder=f"run_scheduler {socket.gethostname()}:{os.getpid()}")
+        scheduler = Scheduler(holder=own_name())
         deadline = time.monotonic() + seconds
         try:
             self._cycle(scheduler, always_print=True)
