@@ -146,6 +146,8 @@ class Stack:
             "TRAINYARD_STATE_DIR": str(self.places.state),
             "TRAINYARD_RUN_DIR": str(self.places.run),
             "PYTHONUNBUFFERED": "1",
+            # Six programs would compile the whole portal anew at every start.
+            "PYTHONDONTWRITEBYTECODE": "",
         }
 
     def _start_broker(self) -> None:
