@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from html import escape
 from itertools import groupby
 
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from accounts.permissions import can
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
+from portal.reports.links import links_to
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.machines.gpu_map import MapGpu, MapNode, Reading, gpu_map
 
@@ -25,6 +25,8 @@ NODES_A_RACK = 8
 SHOWN = 9
 PARAMETERS = ("pool", "metric", "view", "part")
 SERIES = 7
+# What is out of service looks so, whatever is asked for.
+OUT = "dnb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ def _legend(metric: str, teams: dict[str, int]) -> list[tuple[str, str]]:
     if metric in METRICS:
         return METRICS[metric].legend
     if metric == "health":
-        return [("free", "healthy"), ("u3", "suspect"), ("dnb", "out of service")]
+        return [("free", "healthy"), ("u3", "suspect"), (OUT, "out of service")]
     if metric == "team":
         named = [(f"c{n}", team) for team, n in teams.items() if n < SERIES]
         rest = [("c7", "other teams")] if len(teams) > SERIES else []
@@ -151,14 +153,15 @@ def _legend(metric: str, teams: dict[str, int]) -> list[tuple[str, str]]:
 
 def _racks(nodes: list[MapNode], metric: str, teams: dict[str, int]) -> Iterator[Rack]:
     """Racks as operators named them; nodes without one by pool, eight together."""
+    link = links_to("nodes:detail")
     for (block, rack, pool), group in groupby(sorted(nodes, key=_place), key=_place):
         members = list(group)
         if rack:
-            yield Rack(rack, block, len(members), _draw(members, metric, teams))
+            yield Rack(rack, block, len(members), _draw(members, metric, teams, link))
             continue
         for first in range(0, len(members), NODES_A_RACK):
             some = members[first : first + NODES_A_RACK]
-            yield Rack(pool, "", len(some), _draw(some, metric, teams))
+            yield Rack(pool, "", len(some), _draw(some, metric, teams, link))
 
 
 def _place(node: MapNode) -> tuple[str, str, str]:
@@ -166,56 +169,51 @@ def _place(node: MapNode) -> tuple[str, str, str]:
     return where.block, where.rack, "" if where.rack else where.pool.name
 
 
-def _draw(nodes: list[MapNode], metric: str, teams: dict[str, int]) -> SafeString:
+def _draw(
+    nodes: list[MapNode], metric: str, teams: dict[str, int], link: Callable[[str], str]
+) -> SafeString:
     width = LABEL + PITCH * max((len(node.gpus) for node in nodes), default=0)
-    rows = format_html_join(
-        "", "{}", ((_draw_node(node, row, metric, teams),) for row, node in enumerate(nodes))
-    )
-    return format_html(
-        '<svg class="rack" viewBox="0 0 {} {}" role="group" aria-label="{} to {}">{}</svg>',
-        width,
-        PITCH * len(nodes),
-        nodes[0].node.name,
-        nodes[-1].node.name,
-        rows,
+    rows = [_draw_node(node, row, metric, teams, link) for row, node in enumerate(nodes)]
+    return SafeString(
+        f'<svg class="rack" viewBox="0 0 {width} {PITCH * len(nodes)}" role="group" '
+        f'aria-label="{escape(nodes[0].node.name)} to {escape(nodes[-1].node.name)}">'
+        f"{''.join(rows)}</svg>"
     )
 
 
-def _draw_node(node: MapNode, row: int, metric: str, teams: dict[str, int]) -> SafeString:
+def _draw_node(
+    node: MapNode, row: int, metric: str, teams: dict[str, int], link: Callable[[str], str]
+) -> str:
     name, y = node.node.name, row * PITCH
-    squares = (_square(node, gpu, place, y, metric, teams) for place, gpu in enumerate(node.gpus))
-    url = reverse("nodes:detail", args=[name])
-    said = f"{name}: {node.node.state}, {node.held} of {len(node.gpus)} GPUs held"
+    squares = [_square(node, gpu, place, y, metric, teams) for place, gpu in enumerate(node.gpus)]
+    url = escape(link(name))
+    said = escape(f"{name}: {node.node.state}, {node.held} of {len(node.gpus)} GPUs held")
     # The squares lead there, too, but are read out by nobody: the table has their numbers.
-    return format_html(
-        '<a href="{}" aria-label="{}"><text x="0" y="{}">{}</text></a>'
-        '<a href="{}" tabindex="-1" aria-hidden="true">{}</a>',
-        url, said, y + 10, name[-SHOWN:], url,
-        format_html_join("", "{}", ((square,) for square in squares)),
-    )  # fmt: skip
+    return (
+        f'<a href="{url}" aria-label="{said}"><text x="0" y="{y + 10}">{escape(name[-SHOWN:])}'
+        f'</text></a><a href="{url}" tabindex="-1" aria-hidden="true">{"".join(squares)}</a>'
+    )
 
 
 def _square(
     node: MapNode, gpu: MapGpu, place: int, y: int, metric: str, teams: dict[str, int]
-) -> SafeString:
+) -> str:
     x = LABEL + place * PITCH
-    is_out = node.is_out or gpu.is_out
     css = _shade(node, gpu, metric, teams)
     mark = ""
-    if is_out:
-        mark = format_html('<path class="dn" d="M{} {}l7 7m0-7l-7 7"/>', x + 3, y + 3)
+    if css == OUT:
+        mark = f'<path class="dn" d="M{x + 3} {y + 3}l7 7m0-7l-7 7"/>'
     elif node.is_booked and not gpu.held:
-        mark = format_html('<circle class="bk" cx="{}" cy="{}" r="2"/>', x + 6, y + 6)
-    return format_html(
-        '<rect class="sq {}" x="{}" y="{}" width="{}" height="{}" rx="2"><title>{}</title></rect>'
-        "{}",
-        css, x, y, SIDE, SIDE, _words(node, gpu), mark,
-    )  # fmt: skip
+        mark = f'<circle class="bk" cx="{x + 6}" cy="{y + 6}" r="2"/>'
+    return (
+        f'<rect class="sq {css}" x="{x}" y="{y}" width="{SIDE}" height="{SIDE}" rx="2"><title>'
+        f"{escape(_words(node, gpu))}</title></rect>{mark}"
+    )
 
 
 def _shade(node: MapNode, gpu: MapGpu, metric: str, teams: dict[str, int]) -> str:
     if node.is_out or gpu.is_out:
-        return "dnb"
+        return OUT
     if metric == "health":
         return "u3" if str(gpu.health) == "suspect" else "free"
     if metric in METRICS:
