@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
+from heapq import heappop, heappush
+from html import escape
 
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
+from portal.reports.links import links_to
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.machines.timeline import Bar, Row, by_team, timeline
 
@@ -33,6 +36,7 @@ SPANS = {
 # Minutes between two lines of time.
 STEPS = {"1h": 10, "6h": 60, "24h": 120, "7d": 1440, "30d": 4320}
 ROWS = ("node", "team")
+NOT_SEEN = escape("another team's job")
 # So much of the picture is past, the rest is to come.
 PAST_SHARE = 0.4
 FARTHEST = timedelta(days=730)
@@ -123,7 +127,8 @@ def _read_moment(text: str, now: datetime) -> datetime:
 
 def draw(rows: list[Row], scale: Scale, now: datetime, step_min: int) -> SafeString:
     """The whole chart as one picture; a bar of one's own is a link to its job."""
-    pieces: list[SafeString] = []
+    pieces: list[str] = []
+    pen = _Pen(scale, links_to("nodes:detail"), links_to("jobs:detail"))
     y, pool = HEAD, ""
     for row in rows:
         if row.pool != pool:
@@ -131,8 +136,8 @@ def draw(rows: list[Row], scale: Scale, now: datetime, step_min: int) -> SafeStr
             pieces.append(_pool_line(pool, y))
             y += LANE
         lanes = _lanes(row.bars)
-        pieces.append(_row_label(row, y))
-        pieces += [_bar(bar, scale, y + lane * LANE, now) for lane, bar in lanes]
+        pieces.append(_row_label(row, y, pen))
+        pieces += [_bar(bar, pen, y + lane * LANE) for lane, bar in lanes]
         y += LANE * max((lane for lane, _ in lanes), default=0) + LANE
     ticks = format_html_join("", "{}", ((tick,) for tick in _ticks(scale, step_min, y, now)))
     line = ""
@@ -144,62 +149,67 @@ def draw(rows: list[Row], scale: Scale, now: datetime, step_min: int) -> SafeStr
     return format_html(
         '<svg class="gantt" viewBox="0 0 {} {}" role="group" aria-label="Timeline of {} rows">'
         "{}{}{}</svg>",
-        WIDTH, y + 2, len(rows), ticks, format_html_join("", "{}", ((p,) for p in pieces)), line,
+        WIDTH, y + 2, len(rows), ticks, SafeString("".join(pieces)), line,
     )  # fmt: skip
 
 
 def _lanes(bars: list[Bar]) -> list[tuple[int, Bar]]:
     """Each bar in the first lane that is free from its start on; `bars` by start."""
-    ends: list[datetime] = []
+    taken: list[tuple[datetime, int]] = []
+    free: list[int] = []
     placed = []
     for bar in bars:
-        lane = next((n for n, end in enumerate(ends) if end <= bar.start), len(ends))
-        if lane == len(ends):
-            ends.append(bar.end)
-        ends[lane] = bar.end
+        while taken and taken[0][0] <= bar.start:
+            heappush(free, heappop(taken)[1])
+        lane = heappop(free) if free else len(taken)
+        heappush(taken, (bar.end, lane))
         placed.append((lane, bar))
     return placed
 
 
-def _pool_line(pool: str, y: int) -> SafeString:
-    return format_html(
-        '<rect class="gp" x="0" y="{}" width="{}" height="{}"/><text class="gpt" x="6" y="{}">{}'
-        "</text>", y, WIDTH, LANE, y + 14, pool,
-    )  # fmt: skip
+class _Pen:
+    """What all bars of one picture are drawn with; many of them begin or end at one moment."""
+
+    def __init__(
+        self, scale: Scale, node: Callable[[object], str], job: Callable[[object], str]
+    ) -> None:
+        self.x, self.node, self.job = cache(scale.x), node, job
+        zone = timezone.get_current_timezone()
+        self.clock = cache(lambda at: f"{at.astimezone(zone):%d %b %H:%M}")
 
 
-def _row_label(row: Row, y: int) -> SafeString:
-    short = row.name if len(row.name) <= 15 else f"{row.name[:14]}…"
-    if not row.is_node:
-        css = "gl" if row.is_team else "gl mu"
-        return format_html('<text class="{}" x="6" y="{}">{}</text>', css, y + 14, short)
-    url = reverse("nodes:detail", args=[row.name])
-    return format_html(
-        '<a href="{}"><text class="gl" x="6" y="{}">{}</text></a>', url, y + 14, short
+# Thousands of bars are joined as text: whatever somebody named is escaped where it is put in.
+def _pool_line(pool: str, y: int) -> str:
+    return (
+        f'<rect class="gp" x="0" y="{y}" width="{WIDTH}" height="{LANE}"/>'
+        f'<text class="gpt" x="6" y="{y + 14}">{escape(pool)}</text>'
     )
 
 
-def _bar(bar: Bar, scale: Scale, y: int, now: datetime) -> SafeString:
-    left, right = scale.x(bar.start), scale.x(bar.end)
+def _row_label(row: Row, y: int, pen: _Pen) -> str:
+    short = escape(row.name if len(row.name) <= 15 else f"{row.name[:14]}…")
+    if not row.is_node:
+        return f'<text class="{"gl" if row.is_team else "gl mu"}" x="6" y="{y + 14}">{short}</text>'
+    url = escape(pen.node(row.name))
+    return f'<a href="{url}"><text class="gl" x="6" y="{y + 14}">{short}</text></a>'
+
+
+def _bar(bar: Bar, pen: _Pen, y: int) -> str:
+    left, right = pen.x(bar.start), pen.x(bar.end)
     width = max(right - left, 2)
-    parts = [bar.words or "another team's job"]
     count = f" ×{bar.gpus}" if bar.gpus else ""
-    span = f"{_clock(bar.start)} to {_clock(bar.end)}"
-    title = f"{bar.kind}: {parts[0]}{count}, {span}"
-    text = f"{bar.words}{count}" if width > 30 and bar.words else ""
-    drawn = format_html(
-        '<svg x="{}" y="{}" width="{}" height="{}"><rect class="gb {}" x=".5" y="1.5" width="{}" '
-        'height="{}" rx="3"/><text class="gt" x="5" y="13">{}</text><title>{}</title></svg>',
-        left, y, width, LANE - 2, bar.kind, max(width - 1, 1), LANE - 5, text, title,
-    )  # fmt: skip
+    span = f"{pen.clock(bar.start)} to {pen.clock(bar.end)}"
+    words = escape(bar.words)
+    title = f"{bar.kind}: {words or NOT_SEEN}{count}, {span}"
+    text = f"{words}{count}" if width > 30 and words else ""
+    drawn = (
+        f'<svg x="{left}" y="{y}" width="{width}" height="{LANE - 2}"><rect class="gb {bar.kind}" '
+        f'x=".5" y="1.5" width="{max(width - 1, 1)}" height="{LANE - 5}" rx="3"/>'
+        f'<text class="gt" x="5" y="13">{text}</text><title>{title}</title></svg>'
+    )
     if not bar.job:
         return drawn
-    url = reverse("jobs:detail", args=[bar.job])
-    return format_html('<a href="{}" aria-label="{}">{}</a>', url, title, drawn)
-
-
-def _clock(at: datetime) -> str:
-    return f"{timezone.localtime(at):%d %b %H:%M}"
+    return f'<a href="{pen.job(bar.job)}" aria-label="{title}">{drawn}</a>'
 
 
 def _ticks(scale: Scale, step_min: int, bottom: int, now: datetime) -> Iterator[SafeString]:

@@ -72,7 +72,7 @@ def timeline(
 ) -> Timeline:
     """Every bar that meets [start, end), in three statements; what calls for the viewer comes with
     the nodes, for the page that shows it."""
-    nodes = visible_nodes(viewer).annotate(**calls_along(viewer))
+    nodes = visible_nodes(viewer).only("name", "pool__name").annotate(**calls_along(viewer))
     nodes = nodes.filter(pool=pool) if pool is not None else nodes
     rows = {node.pk: Row(node.name, node.pool.name) for node in nodes}
     pools = {node.pool_id: node.pool.name for node in nodes}
@@ -140,7 +140,7 @@ def _job_bars(
     met = places.filter(released_at__isnull=True).values("pk")
     if with_past:
         # Not by OR, for which SQLite reads the whole table, years of it.
-        met = met.union(places.filter(released_at__gt=start).values("pk"))
+        met = met.union(places.filter(released_at__gt=start).values("pk"), all=True)
     held = places.filter(pk__in=met, acquired_at__lt=end)
     # Which are drawn is settled before anything is joined.
     begun = held.values("placement").annotate(since=Min("acquired_at"))
