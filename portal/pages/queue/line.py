@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
@@ -11,70 +10,16 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.models import User
 from accounts.permissions import can
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.queue.rows import draw_rows, lines_of, with_turns
 from portal.pages.queue.week import LEGEND, week_picture, week_table
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from scheduler.selectors.cluster import get_visible_pool, pool_summaries
-from scheduler.selectors.queues import QueueRow, queue_rows, queues_of
+from scheduler.selectors.queues import queue_rows, queues_of
 from scheduler.selectors.waits.hours import DAYS, wait_history
 from scheduler.services.queues import pause_queue, resume_queue
-from scheduler.states import Tier
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A row of the page: one job that may be named, or a run of others of one tier.
-
-    Of one's own jobs `has_earlier` and `has_later` say whether others of one's own stand there.
-    """
-
-    first: int
-    last: int
-    row: QueueRow
-    tier: str
-    jobs: int
-    gpus: int
-    teams: frozenset[int] = frozenset()
-    has_earlier: bool = False
-    has_later: bool = False
-
-
-def lines_of(rows: Iterable[QueueRow]) -> list[Line]:
-    """Neighbouring jobs of other teams in the same tier become one line."""
-    lines: list[Line] = []
-    for row in rows:
-        tier = Tier(row.tier).name.lower()
-        last = lines[-1] if lines else None
-        if row.job is None and last and last.row.job is None and last.tier == tier:
-            lines[-1] = Line(
-                last.first,
-                row.position,
-                last.row,
-                tier,
-                last.jobs + 1,
-                last.gpus + row.gpus,
-                last.teams | {row.team},
-            )
-        else:
-            at = row.position
-            lines.append(Line(at, at, row, tier, 1, row.gpus, frozenset({row.team})))
-    return lines
-
-
-def with_turns(lines: list[Line], viewer: User) -> list[Line]:
-    """The same, saying of one's own jobs which of them could go before which."""
-    mine: dict[str, list[int]] = {}
-    for at, line in enumerate(lines):
-        if line.row.job is not None and line.row.job.owner_id == viewer.pk:
-            mine.setdefault(line.tier, []).append(at)
-    found = list(lines)
-    for places in mine.values():
-        for at in places:
-            found[at] = replace(lines[at], has_earlier=at != places[0], has_later=at != places[-1])
-    return found
 
 
 @page("GET")
@@ -96,17 +41,19 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
         hidden = [row.job is not None and not scope.covers(row.job.project) for row in rows]
         rows = [replace(r, job=None) if h else r for r, h in zip(rows, hidden, strict=True)]
     mine = [row.job for row in rows if row.job is not None and row.job.owner_id == viewer.pk]
+    lines, now = with_turns(lines_of(rows), viewer), timezone.now()
     context: dict[str, Any] = {
         "summaries": summaries,
         "chosen": chosen,
-        "lines": with_turns(lines_of(rows), viewer),
+        "lines": lines,
+        "drawn": draw_rows(lines, now, with_turns=len(mine) > 1, outside=scope.name),
         "shown": len(rows),
         "mine": mine,
         "have_yielded": any(job.yielded_from for job in mine),
         "may_operate": can(viewer, "operate", None),
         "problems": problems,
         "unknown": unknown_parameters(request.GET, ("pool", "part", "scope")),
-        "now": timezone.now(),
+        "now": now,
     }
     if request.GET.get("part") == "line":
         return render(request, "queue/list.html#line", context)
