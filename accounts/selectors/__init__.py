@@ -24,6 +24,7 @@ from accounts.models import (
 from accounts.models.rows import as_rows
 from accounts.permissions import can, in_own_right, projects_visible_to, teams_visible_to
 from accounts.secrets import hash_secret
+from accounts.statements import AskedOnce
 from accounts.trees import WAYS_UP, Around, around, levels
 
 
@@ -43,19 +44,29 @@ def get_visible_team(viewer: User, slug: str) -> Team:
 def every_project() -> list[tuple[int, int, str]]:
     """Id, team id and `team/project` of all projects, for the scheduler, which serves everybody;
     no page may use it."""
-    rows = Project.objects.order_by("pk").values_list("pk", "team_id", "team__slug", "slug")
-    return [(pk, team_id, f"{team}/{slug}") for pk, team_id, team, slug in rows]
+    return [(pk, team_id, f"{team}/{slug}") for pk, team_id, team, slug in PROJECTS.read()]
 
 
 def every_team() -> list[tuple[int, str, int | None]]:
     """Id, slug and parent's id of all teams, each after its parent, for the scheduler."""
-    rows = list(Team.objects.order_by("pk").values_list("pk", "slug", "parent_id"))
+    rows = TEAMS.read()
     found: list[tuple[int, str, int | None]] = []
     level: set[int | None] = {None}
     while layer := [row for row in rows if row[2] in level]:
         found += layer
         level = {pk for pk, _, _ in layer}
     return found
+
+
+def _projects() -> QuerySet[Project, tuple[Any, ...]]:
+    return Project.objects.order_by("pk").values_list("pk", "team_id", "team__slug", "slug")
+
+
+def _teams() -> QuerySet[Team, tuple[Any, ...]]:
+    return Team.objects.order_by("pk").values_list("pk", "slug", "parent_id")
+
+
+PROJECTS, TEAMS = AskedOnce(_projects), AskedOnce(_teams)
 
 
 def visible_projects(viewer: User) -> QuerySet[Project]:

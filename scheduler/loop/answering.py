@@ -7,13 +7,17 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from django.db.models import QuerySet
+
 from accounts.models import User
+from accounts.statements import AskedOnce
 from scheduler.engine.asking import Answer, Blocking, blocking_facts, what_if
 from scheduler.engine.cycle import decide
 from scheduler.engine.explaining.standing import Standing, line_now, standing_now
 from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import Snapshot
 from scheduler.loop.loading import lent_rows, load_snapshot
+from scheduler.loop.loading.together import read_together
 from scheduler.loop.memories import Memories
 from scheduler.models import Job, Pool
 from scheduler.selectors.jobs import visible_jobs
@@ -71,6 +75,11 @@ class JobAnswer:
 
 def picture(now: datetime) -> tuple[Snapshot, Policy]:
     """What a cycle would decide on now, and by which policy."""
+    with read_together(now):
+        return _picture(now)
+
+
+def _picture(now: datetime) -> tuple[Snapshot, Policy]:
     policy = policy_in_force()
     with lent_rows() as kept:
         loaded = load_snapshot(now, half_life_s=policy.memory_s, kept=kept)
@@ -85,10 +94,12 @@ def ask(job: Job, *, now: datetime) -> JobAnswer | None:
     """
     if job.state != JobState.QUEUED:
         return None
-    snapshot, policy = picture(now)
+    with read_together(now, (LINES, ())):
+        snapshot, policy = _picture(now)
+        elsewhere = _elsewhere(job)
     decision = decide(snapshot, policy)
     blocking = blocking_facts(decision, policy, job.pk)
-    answer = what_if(snapshot, policy, job.pk, _elsewhere(job), plan=decision.plan)
+    answer = what_if(snapshot, policy, job.pk, elsewhere, plan=decision.plan)
     if blocking is None or answer is None:
         return None
     return JobAnswer(now, blocking, answer)
@@ -132,7 +143,7 @@ def _elsewhere(job: Job) -> list[tuple[int, int]]:
 
     Rows as `load_snapshot` numbers them; one query.
     """
-    rows = list(Pool.objects.order_by("queues__pk").values_list("queues__pk", "pk", "queues__name"))
+    rows = LINES.read()
     queues = [(pool, name) for queue, pool, name in rows if queue is not None]
     found = []
     for row, pool in enumerate(sorted({pool for _, pool, _ in rows})):
@@ -141,6 +152,13 @@ def _elsewhere(job: Job) -> list[tuple[int, int]]:
         if of_pool and pool != job.pool_id:
             found.append((row, (alike or of_pool)[0]))
     return found
+
+
+def _lines() -> QuerySet[Pool, tuple[Any, ...]]:
+    return Pool.objects.order_by("queues__pk").values_list("queues__pk", "pk", "queues__name")
+
+
+LINES = AskedOnce(_lines)
 
 
 def _moment(epoch_s: float) -> datetime:

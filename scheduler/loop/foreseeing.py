@@ -16,6 +16,7 @@ from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.plan import Plan
 from scheduler.engine.snapshot import Snapshot
 from scheduler.loop.loading import lent_rows, load_snapshot
+from scheduler.loop.loading.together import read_together
 from scheduler.loop.making_room import split_starts
 from scheduler.loop.memories import Memories
 from scheduler.models import Attempt
@@ -94,8 +95,8 @@ class Starts:
 def starts_of(opening: Opening, now: datetime) -> Starts:
     """Decide one cycle with a job that was checked."""
     drafts = opening.drafts(_FIRST, MOST_TASKS)
-    policy = policy_in_force()
-    with lent_rows() as kept:
+    with read_together(now), lent_rows() as kept:
+        policy = policy_in_force()
         loaded = load_snapshot(now, half_life_s=policy.memory_s, also=drafts, kept=kept)
     if loaded.may_stop_or_resize(policy):
         loaded = loaded.with_running(rest_s=policy.rest_s, now=now)

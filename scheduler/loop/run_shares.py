@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from statistics import median
+from typing import Any
 
+from django.db.models import QuerySet
+
+from accounts.statements import AskedOnce, asked_together
 from scheduler.engine.snapshot import Snapshot, floats
-from scheduler.models import Job, Pool
+from scheduler.loop.loading.whole import POOLS
+from scheduler.models import Job
 from scheduler.states import FINAL_JOB_STATES
 
 # The last so many jobs of a pool tell; with fewer than the least, limits are taken at their word.
@@ -34,19 +39,26 @@ class RunShareMemory:
 
 
 def _count() -> dict[str, float]:
-    """By pool with enough ended jobs; one statement a pool."""
-    found = {}
-    for pk, name in Pool.objects.values_list("pk", "name"):
-        ended = Job.objects.filter(
-            pool=pk,
-            state__in=FINAL_JOB_STATES,
-            started_at__isnull=False,
-            ended_at__isnull=False,
-        ).order_by("-ended_at")
-        rows = ended.values_list("started_at", "ended_at", "time_limit_s")[:LEARN_FROM]
-        shares = [
-            (end - start).total_seconds() / limit_s for start, end, limit_s in rows if start and end
-        ]
-        if len(shares) >= LEARN_LEAST:
-            found[name] = min(1.0, max(_LEAST_SHARE, median(shares)))
+    """By pool with enough ended jobs; two statements, one where the pools are known already."""
+    found, pools = {}, POOLS.read()
+    with asked_together([(ENDED, (pk,)) for pk, _ in pools]):
+        for pk, name in pools:
+            shares = [
+                (end - start).total_seconds() / limit_s for start, end, limit_s in ENDED.read(pk)
+            ]
+            if len(shares) >= LEARN_LEAST:
+                found[name] = min(1.0, max(_LEAST_SHARE, median(shares)))
     return found
+
+
+def _ended(pool: int) -> QuerySet[Job, tuple[Any, ...]]:
+    ended = Job.objects.filter(
+        pool=pool,
+        state__in=FINAL_JOB_STATES,
+        started_at__isnull=False,
+        ended_at__isnull=False,
+    ).order_by("-ended_at")
+    return ended.values_list("started_at", "ended_at", "time_limit_s")[:LEARN_FROM]
+
+
+ENDED = AskedOnce(_ended)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from django.db.models import Max
+from django.db.models import F, Subquery
 
 from accounts.errors import NotFound
 from accounts.models import User
@@ -66,10 +66,10 @@ def went_before(
     get_visible_job(viewer, job.pk)
     ours = job.attempts.order_by("number").first()
     until = {} if ours is None else {"assigned_at__lt": ours.assigned_at}
-    newest = Attempt.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    newest = Attempt.objects.order_by("-pk").values(looked=F("pk") - LOOKED_AT)[:1]
     found = (
         Attempt.objects.filter(
-            pk__gt=newest - LOOKED_AT,
+            pk__gt=Subquery(newest),
             number=1,
             job__pool=job.pool_id,
             assigned_at__gte=job.waits_since,

@@ -8,8 +8,10 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from django.db.models import QuerySet
 
 from accounts.selectors import every_project, every_team
+from accounts.statements import AskedOnce
 from scheduler.conf import load_conf
 from scheduler.engine.snapshot import NONE, Accounts, Ints, Limits, floats, ints
 from scheduler.loop.loading.columns import looked_up
@@ -99,14 +101,13 @@ def _with_rules(
     weight = np.ones(size)
     left_s, left_money = np.full(size, np.inf), np.full(size, np.inf)
     most_gpus, most_running = np.full(size, NONE), np.full(size, NONE)
-    names = ("key", "weight", "max_gpus_per_job", "max_running")
-    rules = list(Account.objects.values_list(*names))
+    rules = RULES.read()
     for key, share, gpus, running in rules:
         if (row := row_of.get(key)) is not None:
             weight[row] = share
             most_gpus[row] = NONE if gpus is None else gpus
             most_running[row] = NONE if running is None else running
-    budgets = list(in_force(now).select_related("account")) if rules else []
+    budgets = BUDGETS.read(now) if rules else []
     for budget in budgets:
         row, left = row_of.get(budget.account.key), _left(budget)
         if row is None or left is None:
@@ -187,11 +188,11 @@ def load_limits(
     """
     quotas = [
         quota
-        for quota in (Quota.objects.select_related("account__project") if owners.has_rules else ())
+        for quota in (QUOTAS.read() if owners.has_rules else ())
         if quota.account.key in owners.row_of
         and (not quota.gpu_model or quota.gpu_model in model_row)
     ]
-    found = effective_of(quotas, now=now)
+    found = effective_of(quotas, now=now, whole=True)
     without = alerted(AlertAction.BORROWED_ONLY, now) if quotas else {}
     for quota in quotas if without else ():
         way = owners.way_up(quota.account.key)
@@ -211,3 +212,18 @@ def load_limits(
         lend_limit=column("lend_limit"),
         maximum=column("maximum"),
     )
+
+
+def _account_rules() -> QuerySet[Account, tuple[Any, ...]]:
+    return Account.objects.values_list("key", "weight", "max_gpus_per_job", "max_running")
+
+
+def _budgets(now: datetime) -> QuerySet[Budget]:
+    return in_force(now).select_related("account")
+
+
+def _quotas() -> QuerySet[Quota]:
+    return Quota.objects.select_related("account__project")
+
+
+RULES, BUDGETS, QUOTAS = AskedOnce(_account_rules), AskedOnce(_budgets), AskedOnce(_quotas)

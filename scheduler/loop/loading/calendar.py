@@ -54,7 +54,7 @@ def _in_maintenance(drained: Iterable[int]) -> frozenset[int]:
 
 def _load_windows(nodes: Columns, now: datetime) -> tuple[Windows, list[int]]:
     """One row per window that is not over and node of it; and whom they took out of service."""
-    planned = _WINDOWS.read(now)
+    planned = WINDOWS.read(now)
     rows = [
         (pk, row, from_at.timestamp(), until_at.timestamp())
         for pk, pool, named, from_at, until_at, _ in planned
@@ -76,7 +76,7 @@ def _load_bookings(
     node_row = {pk: row for row, pk in enumerate(nodes["pk"])}
     rows = [
         (pk, pool_row[pool], models.wanted(model), count, gpus, *_span(span), where)
-        for pk, pool, model, count, gpus, where, *span in _BOOKINGS.read(now)
+        for pk, pool, model, count, gpus, where, *span in BOOKINGS.read(now)
     ]
     number, pool, model, count, gpus, begin, end, where = list(zip(*rows, strict=True)) or [()] * 8
     known = [
@@ -110,7 +110,7 @@ def _bookings_after(now: datetime) -> QuerySet[Booking, tuple[Any, ...]]:
     return found.order_by("pk").values_list(*what, "from_at", "until_at", "closed_at")
 
 
-_WINDOWS, _BOOKINGS = AskedOnce(_windows_after), AskedOnce(_bookings_after)
+WINDOWS, BOOKINGS = AskedOnce(_windows_after), AskedOnce(_bookings_after)
 
 
 def _span(span: list[datetime | None]) -> tuple[float, float]:

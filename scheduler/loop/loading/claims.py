@@ -22,7 +22,7 @@ def with_claims(
 
     A room of which a node is gone is left out whole; the reaper gives it back in a moment.
     """
-    kept = _KEPT.read(now)
+    kept = KEPT.read(now)
     if not kept:
         return no_claims(), devices
     broken = {job for job, _, node, *_ in kept if node not in node_row}
@@ -59,4 +59,4 @@ def _kept_at(now: datetime) -> QuerySet[Claim, tuple[Any, ...]]:
     )
 
 
-_KEPT = AskedOnce(_kept_at)
+KEPT = AskedOnce(_kept_at)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
+from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import NONE, Headroom, Ints, Snapshot, flags, ints
 from scheduler.models import Headroom as HeadroomRow
 from scheduler.models import Job
@@ -20,9 +22,7 @@ def with_headroom(snapshot: Snapshot, pool_row: dict[int, int]) -> Snapshot:
     """
     rows = [
         (pk, pool_row[pool], snapshot.models.index(model) if model else NONE, gpus)
-        for pk, pool, model, gpus in HeadroomRow.objects.order_by("pk").values_list(
-            "pk", "pool_id", "gpu_model", "gpus"
-        )
+        for pk, pool, model, gpus in HEADROOM.read()
         if not model or model in snapshot.models
     ]
     if not rows:
@@ -42,3 +42,10 @@ def with_headroom(snapshot: Snapshot, pool_row: dict[int, int]) -> Snapshot:
         waiting=replace(waiting, uses_headroom=flags(uses(waiting.id))),
         held=replace(held, uses_headroom=flags(uses(held.job))),
     )
+
+
+def _headroom() -> QuerySet[HeadroomRow, tuple[Any, ...]]:
+    return HeadroomRow.objects.order_by("pk").values_list("pk", "pool_id", "gpu_model", "gpus")
+
+
+HEADROOM = AskedOnce(_headroom)

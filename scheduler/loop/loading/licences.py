@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from django.db.models import QuerySet
+
+from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import Tokens, floats, ints
 from scheduler.loop.loading.wishes import Wishes
 from scheduler.models import Attempt, Licence
@@ -17,7 +20,7 @@ def load_licences(wishes: Wishes) -> dict[str, Any]:
     Tokens are held by live attempts, as their jobs ask. A name that jobs ask for and nobody keeps
     any more has no tokens.
     """
-    totals = dict(Licence.objects.values_list("name", "total"))
+    totals = dict(LICENCES.read())
     if not totals and not wishes.licence_sets.rows:
         return {}
     asked = [name for members in wishes.licence_sets.rows for name, _ in members]
@@ -47,3 +50,10 @@ def _as_tokens(rows: Iterable[tuple[int, int, int, float]]) -> Tokens:
     return Tokens(
         job=ints(jobs), licence=ints(licences), count=ints(counts), until_s=floats(ends_s)
     )
+
+
+def _licences() -> QuerySet[Licence, tuple[Any, ...]]:
+    return Licence.objects.values_list("name", "total")
+
+
+LICENCES = AskedOnce(_licences)

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import QuerySet
+
+from accounts.statements import AskedOnce
 from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import NONE, Snapshot, flags, ints
 from scheduler.loop.loading.accounts import NOBODY, Owners, load_limits, load_owners, load_prices
@@ -157,8 +160,7 @@ def load_snapshot(
 
 def _load_lines() -> tuple[dict[str, Any], dict[int, int], dict[int, int]]:
     """Pools and queues as tables of the snapshot, and the rows of both by id."""
-    pools = list(Pool.objects.order_by("pk").values_list("pk", "name"))
-    queues = list(Queue.objects.order_by("pk").values_list("pk", "name", "is_paused"))
+    pools, queues = POOLS.read(), QUEUES.read()
     tables: dict[str, Any] = {
         "pools": tuple(name for _, name in pools),
         "queues": tuple(name for _, name, _ in queues),
@@ -166,6 +168,17 @@ def _load_lines() -> tuple[dict[str, Any], dict[int, int], dict[int, int]]:
     }
     pool_row = {pk: row for row, (pk, _) in enumerate(pools)}
     return tables, pool_row, {pk: row for row, (pk, _, _) in enumerate(queues)}
+
+
+def _pools() -> QuerySet[Pool, tuple[Any, ...]]:
+    return Pool.objects.order_by("pk").values_list("pk", "name")
+
+
+def _queues() -> QuerySet[Queue, tuple[Any, ...]]:
+    return Queue.objects.order_by("pk").values_list("pk", "name", "is_paused")
+
+
+POOLS, QUEUES = AskedOnce(_pools), AskedOnce(_queues)
 
 
 def _rules(

@@ -8,6 +8,9 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
+from django.db.models import QuerySet
+
+from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import (
     ISOLATIONS,
     SPREADS,
@@ -49,6 +52,7 @@ _FIELDS = (
     "topology_mode",
     "booked_in_id",
 )
+_NAMES = ("state", *_FIELDS)
 _ISOLATION_ROW = {"any": 0, "timeslice": 0} | {name: row for row, name in enumerate(ISOLATIONS)}
 
 
@@ -92,11 +96,8 @@ def load_wishes(
     """One query for the queued jobs that have any, and for those at work that may change their
     size; those of `also` are no rows. Call it before the models are counted."""
     wishes = Wishes()
-    states = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
-    asking = Job.objects.filter(state__in=states, is_shaped=True).order_by("pk")
-    names = ("state", *_FIELDS)
-    shaped = (fields_of(job, names) for job in also if job.is_shaped)
-    for state, *values in chain(asking.values_list(*names), shaped):
+    shaped = (fields_of(job, _NAMES) for job in also if job.is_shaped)
+    for state, *values in chain(SHAPED.read(), shaped):
         job = dict(zip(_FIELDS, values, strict=True))
         if state != JobState.QUEUED and job["nodes_min"] >= job["nodes"]:
             continue
@@ -105,6 +106,15 @@ def load_wishes(
         if job["booked_in_id"] in booking_row:
             wishes.put("booking", job["pk"], booking_row[job["booked_in_id"]])
     return wishes
+
+
+def _shaped() -> QuerySet[Job, tuple[Any, ...]]:
+    states = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
+    asking = Job.objects.filter(state__in=states, is_shaped=True)
+    return asking.order_by("pk").values_list(*_NAMES)
+
+
+SHAPED = AskedOnce(_shaped)
 
 
 def _read_models(

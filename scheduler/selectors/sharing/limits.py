@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from accounts.errors import NotFound
 from accounts.models import Project, Team, User
 from accounts.permissions import can, teams_visible_to
 from accounts.selectors import get_visible_project, get_visible_team
+from accounts.statements import AskedOnce
 from scheduler.models import Budget, Grant, Pool, PoolRule, Quota, SchedulingRule
 
 
@@ -26,6 +27,19 @@ def visible_budgets(viewer: User) -> Sequence[Budget]:
     """Past ones and those to come included."""
     budgets = Budget.objects.filter(mine(viewer))
     return list(budgets.select_related("account__team", "account__project__team"))
+
+
+def _newest_rule() -> QuerySet[SchedulingRule]:
+    return SchedulingRule.objects.all()[:1]
+
+
+def _pool_rules() -> QuerySet[PoolRule]:
+    in_force = PoolRule.objects.filter(ended_at=None)
+    return in_force.select_related("pool").order_by("pool__name")
+
+
+# What a policy is made of now, for the scheduler.
+NEWEST_RULE, POOL_RULES = AskedOnce(_newest_rule), AskedOnce(_pool_rules)
 
 
 def rules_so_far(viewer: User) -> Sequence[SchedulingRule]:

@@ -17,14 +17,20 @@ from scheduler.spec import SpecInvalid, SpecProblem
 
 def alerted(action: AlertAction, now: datetime) -> dict[str, Budget]:
     """By account key: budgets in force whose alert takes this action now; one query."""
-    alerts = BudgetAlert.objects.filter(
+    return {alert.budget.account.key: alert.budget for alert in ALERTED.read(str(action), now)}
+
+
+def _alerted(action: str, now: datetime) -> QuerySet[BudgetAlert]:
+    return BudgetAlert.objects.filter(
         budget__action=action,
         budget__action_at=F("threshold"),
         budget__version=F("version"),
         budget__valid_from__lte=now,
         budget__valid_until__gt=now,
     ).select_related("budget__account")
-    return {alert.budget.account.key: alert.budget for alert in alerts}
+
+
+ALERTED = AskedOnce(_alerted)
 
 
 def asked_at_submit(now: datetime) -> tuple[Budget, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import OuterRef, QuerySet
 
 from accounts.models.rows import as_rows, rows_in
+from accounts.statements import AskedOnce
 from scheduler.models import Grant, Quota
 
 _ADDED = ("guaranteed", "borrow_limit", "maximum", "max_hours")
@@ -32,13 +33,27 @@ def active_grants(now: datetime) -> QuerySet[Grant]:
     return Grant.objects.filter(valid_from__lte=now, valid_until__gt=now, revoked_at__isnull=True)
 
 
-def effective_of(quotas: Iterable[Quota], *, now: datetime) -> dict[int, Effective]:
-    """By id: the quota plus its active grants, in one query."""
+def effective_of(
+    quotas: Iterable[Quota], *, now: datetime, whole: bool = False
+) -> dict[int, Effective]:
+    """By id: the quota plus its active grants, in one query. `whole`: they are about all there are,
+    so that nobody has to be told which."""
     found = {quota.pk: _own(quota) for quota in quotas}
-    grants = active_grants(now).filter(quota_id__in=found)
-    for pk, *grant in grants.values_list("quota_id", *_ADDED):
-        found[pk] = _plus(found[pk], *grant)
+    if not found:
+        return found
+    of_these = active_grants(now).filter(quota_id__in=found)
+    grants = GRANTS.read(now) if whole else of_these.values_list("quota_id", *_ADDED)
+    for pk, *grant in grants:
+        if pk in found:
+            found[pk] = _plus(found[pk], *grant)
     return found
+
+
+def _grants(now: datetime) -> QuerySet[Grant, tuple[Any, ...]]:
+    return active_grants(now).values_list("quota_id", *_ADDED)
+
+
+GRANTS = AskedOnce(_grants)
 
 
 def quotas_in_force(quotas: QuerySet[Quota], *, now: datetime) -> Sequence[tuple[Quota, Effective]]:

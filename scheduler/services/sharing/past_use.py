@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
+from accounts.statements import AskedOnce
 from scheduler.models import PastUse, UsageEntry
 
 # No transaction that charges is open longer than this.
@@ -61,11 +64,17 @@ def _write(sums: Iterable[tuple[tuple[int, int], float]], until: datetime) -> No
 
 def decayed_use(now: datetime, half_life_s: float) -> dict[tuple[int, int], float]:
     """By team and person: GPU-seconds as they count now. One query."""
-    rows = PastUse.objects.values_list("team_id", "user_id", "gpu_seconds", "counted_until")
     return {
         (team, user): seconds * _left(counted, now, half_life_s)
-        for team, user, seconds, counted in rows
+        for team, user, seconds, counted in PAST_USE.read()
     }
+
+
+def _past_use() -> QuerySet[PastUse, tuple[Any, ...]]:
+    return PastUse.objects.values_list("team_id", "user_id", "gpu_seconds", "counted_until")
+
+
+PAST_USE = AskedOnce(_past_use)
 
 
 def _left(then: datetime, now: datetime, half_life_s: float) -> float:

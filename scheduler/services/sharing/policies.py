@@ -18,6 +18,7 @@ from scheduler import events
 from scheduler.conf import load_conf
 from scheduler.engine.policy import Order, PlacementRule, Policy, PoolPolicy
 from scheduler.models import Headroom, Pool, PoolRule, SchedulingRule
+from scheduler.selectors.sharing.limits import NEWEST_RULE, POOL_RULES
 from scheduler.services.errors import Invalid
 from scheduler.services.sharing.rights import require_operator
 
@@ -29,9 +30,9 @@ _OF_POOL = ("name", "head_patience_s", "placement", "preempts")
 
 def policy_in_force() -> Policy:
     """The newest rule as the engine takes it, and those of pools. Two queries."""
-    rule = SchedulingRule.objects.first()
+    rule = next(iter(NEWEST_RULE.read()), None)
     policy = _of_cluster(rule)
-    rules = PoolRule.objects.filter(ended_at=None).select_related("pool").order_by("pool__name")
+    rules = POOL_RULES.read()
     return replace(policy, pools=tuple(_of_pool(policy, rule, one) for one in rules))
 
 

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.db.models import QuerySet
+
+from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import ISOLATIONS, NONE, Devices, flags, ints
 from scheduler.loop.loading.cluster.parts import Parts
 from scheduler.loop.loading.columns import ModelRows, columns_of
@@ -64,15 +67,24 @@ class DeviceMemory:
 
         `holder`: the row of who holds it, by device id. Two queries.
         """
-        present = Device.objects.filter(is_present=True, in_service=True)
-        parts = present.filter(parent__isnull=False).order_by()
-        cards = dict(parts.values_list("pk", "parent__model"))
-        source = text_of(present, _FIELDS), cards, dict(node_row)
+        source = text_of(_present(), _FIELDS), dict(PARTS.read()), dict(node_row)
         if self._made is None or source != self._from:
             self._from, self._made = source, _make(*source)
         made = self._made
         held = ints([holder.get(pk, NONE) for pk in made.devices.id.tolist()])
         return replace(made.devices, holder=held), ModelRows(made.models), made.parts
+
+
+def _present() -> QuerySet[Device]:
+    return Device.objects.filter(is_present=True, in_service=True)
+
+
+def _parts() -> QuerySet[Device, tuple[Any, ...]]:
+    parts = _present().filter(parent__isnull=False).order_by()
+    return parts.values_list("pk", "parent__model")
+
+
+PARTS = AskedOnce(_parts)
 
 
 def _make(text: str, cards: Mapping[int, str], node_row: Mapping[int, int]) -> _Made:

@@ -37,7 +37,7 @@ _NODE_FIELDS = (
 
 def load_nodes() -> Columns:
     """Every node that is not retired, by field."""
-    return columns_of(_PRESENT.read(), _NODE_FIELDS)
+    return columns_of(PRESENT.read(), _NODE_FIELDS)
 
 
 def _present() -> QuerySet[Node, tuple[Any, ...]]:
@@ -47,7 +47,7 @@ def _present() -> QuerySet[Node, tuple[Any, ...]]:
 
 def load_failures(since: datetime) -> Counter[int]:
     """By node (its id), how often something of its own ended a rank since then."""
-    return Counter(node for (node,) in _FAILED.read(since))
+    return Counter(node for (node,) in FAILED.read(since))
 
 
 def _failed(since: datetime) -> QuerySet[Placement, tuple[Any, ...]]:
@@ -55,7 +55,7 @@ def _failed(since: datetime) -> QuerySet[Placement, tuple[Any, ...]]:
     return failed.order_by().values_list("node_id")
 
 
-_PRESENT, _FAILED = AskedOnce(_present), AskedOnce(_failed)
+PRESENT, FAILED = AskedOnce(_present), AskedOnce(_failed)
 
 
 def as_nodes(

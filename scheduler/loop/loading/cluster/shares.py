@@ -63,8 +63,8 @@ def load_shares(node_row: dict[int, int]) -> tuple[list[Share], dict[int, int]]:
     Two queries, because a share of eight devices would be read eight times in one. What ends
     between them holds nothing.
     """
-    held = _HELD.read()
-    fields_of = {pk: fields for pk, *fields in _HOLDERS.read()}
+    held = HELD.read()
+    fields_of = {pk: fields for pk, *fields in HOLDERS.read()}
     shares: list[Share] = []
     row_of: dict[int, int] = {}
     # Shares are numbered in the order of their devices.
@@ -100,13 +100,13 @@ def _without_devices() -> QuerySet[Placement, tuple[Any, ...]]:
     return held.order_by().values_list("attempt_id", "rank", *_SHARE_FIELDS)
 
 
-_HELD, _HOLDERS, _BARE = AskedOnce(_held), AskedOnce(_holders), AskedOnce(_without_devices)
+HELD, HOLDERS, BARE = AskedOnce(_held), AskedOnce(_holders), AskedOnce(_without_devices)
 
 
 def _shares_without_devices(node_row: dict[int, int]) -> list[Share]:
     """Running ranks of jobs that asked for no GPU: they hold CPUs and memory all the same."""
     # Sorted here: for an order SQLite would go through all ranks that ever ran.
-    rows = sorted(_BARE.read())
+    rows = sorted(BARE.read())
     return [_share(row, node_row) for _, _, *row in rows if row[1] in node_row]
 
 

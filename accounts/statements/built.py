@@ -7,6 +7,7 @@ node's call or a scheduling cycle asks the same few every time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -43,7 +44,10 @@ class BuiltOnce:
 
     def read(self, ids: Sequence[int], *values: Value) -> list[Any]:
         """What the query gives for these ids: objects, or tuples of `values_list`."""
-        return _read(_built_for(self._build, _size(ids), values), ids, values) if ids else []
+        if not ids:
+            return []
+        built = _built_for(self._build, _size(ids), values)
+        return _made(built, _answer(built, ids, values))
 
 
 class AskedOnce:
@@ -54,11 +58,23 @@ class AskedOnce:
 
     def read(self, *values: Value) -> list[Any]:
         """What the query gives: objects, or tuples of `values_list`."""
-        return _read(_built_for(self._build, None, values), (), values)
+        built, found = self.built(values), FOUND.get()
+        rows = found.get((self, values)) if found else None
+        return _made(built, _answer(built, (), values) if rows is None else rows)
+
+    def built(self, values: Sequence[Value]) -> Built:
+        """Its statement for values of these types."""
+        return _built_for(self._build, None, values)
+
+
+# What was read before anybody asked, by query and values: see `together.py`.
+FOUND: ContextVar[dict[tuple[AskedOnce, tuple[Value, ...]], list[tuple[Any, ...]]] | None] = (
+    ContextVar("found", default=None)
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Built:
+class Built:
     """A statement; for each of its values the place of its id or argument (-1, -2, …), or None:
     itself; and the query with what made the statement."""
 
@@ -73,20 +89,24 @@ def _size(ids: Sequence[int]) -> int:
     return 1 << max(0, len(ids) - 1).bit_length()
 
 
-def _answer(built: _Built, ids: Sequence[int], values: Sequence[Value]) -> list[tuple[Any, ...]]:
-    told = [_told(value) for value in values]
-    last = len(ids) - 1
-    given = [
-        value if of is None else told[-of - 1] if of < 0 else ids[min(of, last)]
-        for of, value in built.places
-    ]
+def _answer(built: Built, ids: Sequence[int], values: Sequence[Value]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(built.sql, given)
+        cursor.execute(built.sql, given_to(built, values, ids))
         return list(cursor.fetchall())
 
 
-def _read(built: _Built, ids: Sequence[int], values: Sequence[Value]) -> list[Any]:
-    answered = _Answered(built.compiler, _answer(built, ids, values))
+def given_to(built: Built, values: Sequence[Value], ids: Sequence[int] = ()) -> list[Any]:
+    """The parameters of its statement."""
+    told = [_told(value) for value in values]
+    last = len(ids) - 1
+    return [
+        value if of is None else told[-of - 1] if of < 0 else ids[min(of, last)]
+        for of, value in built.places
+    ]
+
+
+def _made(built: Built, rows: list[tuple[Any, ...]]) -> list[Any]:
+    answered = _Answered(built.compiler, rows)
     if built.query._iterable_class is not ModelIterable:
         return list(answered.results_iter(tuple_expected=True))
     query: Any = SimpleNamespace(
@@ -125,7 +145,7 @@ def _told(value: Value) -> Any:
     return value
 
 
-def _built_for(build: Build, size: int | None, values: Sequence[Value]) -> _Built:
+def _built_for(build: Build, size: int | None, values: Sequence[Value]) -> Built:
     return _built(connection.vendor, build, size, tuple(map(_kind_of, values)))
 
 
@@ -134,7 +154,7 @@ def _kind_of(value: Value) -> type[Value]:
 
 
 @lru_cache(maxsize=512)
-def _built(_vendor: str, build: Build, size: int | None, kinds: tuple[type[Value], ...]) -> _Built:
+def _built(_vendor: str, build: Build, size: int | None, kinds: tuple[type[Value], ...]) -> Built:
     found = [_marked(build, size, kinds, which) for which in (0, 1)]
     if (found[0].sql, found[0].places) != (found[1].sql, found[1].places):
         raise ValueError("the query works values out from its arguments; it cannot be built once")
@@ -149,7 +169,7 @@ def _stand_in(kind: type[Value], which: int, place: int) -> Value:
     return _MOMENTS[which] + timedelta(days=place)
 
 
-def _marked(build: Build, size: int | None, kinds: Sequence[type[Value]], which: int) -> _Built:
+def _marked(build: Build, size: int | None, kinds: Sequence[type[Value]], which: int) -> Built:
     ids = [_IDS[which] - place for place in range(size or 0)]
     values = [_stand_in(kind, which, place) for place, kind in enumerate(kinds)]
     query = build(*([ids] if size else []), *values)
@@ -163,4 +183,4 @@ def _marked(build: Build, size: int | None, kinds: Sequence[type[Value]], which:
         (of[value], None) if type(value) in is_told and value in of else (None, value)
         for value in params
     ]
-    return _Built(str(sql), places, query, compiler)
+    return Built(str(sql), places, query, compiler)
