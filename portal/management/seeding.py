@@ -14,7 +14,7 @@ from pathlib import Path
 from django.conf import settings
 
 from accounts.errors import DomainError
-from accounts.models import Role, Team, User
+from accounts.models import OrganisationRole, Role, Team, User
 from accounts.selectors import (
     has_administrator,
     members_of,
@@ -29,6 +29,7 @@ from accounts.services import (
     create_project,
     create_team,
     create_user,
+    give_role,
     leave_team,
     price_reserved_alike,
     set_rate,
@@ -54,6 +55,11 @@ PEOPLE: tuple[tuple[str, str, str, dict[str, str]], ...] = (
     ("carol", "Carol Santos", "leads Speech", {"speech": Role.LEAD}),
     ("finn", "Finn Larsen", "finance", dict.fromkeys(("vision", "language", "speech"), "finance")),
     ("olga", "Olga Petrova", "operator of the cluster", {"vision": Role.OPERATOR}),
+)
+# username, shown name, what they are, role of the organisation
+OFFICERS: tuple[tuple[str, str, str, str], ...] = (
+    ("frida", "Frida Holm", "keeps the books", OrganisationRole.FINANCE),
+    ("amir", "Amir Haddad", "audits, changes nothing", OrganisationRole.AUDITOR),
 )
 # model ("" is every other one), price per GPU-hour
 RATES = (("NVIDIA H100 80GB HBM3", "2.9500"), ("NVIDIA H200", "3.6000"), ("", "1.2000"))
@@ -86,7 +92,10 @@ def ensure_pool(actor: User, name: str) -> Pool:
 
 
 def seed_demo(actor: User) -> list[NewAccount]:
-    """Three teams with projects, people in every role, prices, the pool `default`."""
+    """Three teams with projects, people in every role, prices, the pool `default`.
+
+    Roles of the organisation go to who is made here; one that was taken since is not given again.
+    """
     ensure_pool(actor, "default")
     known = {rate.device_model for rate in current_rates()}
     for model, price in RATES:
@@ -103,6 +112,12 @@ def seed_demo(actor: User) -> list[NewAccount]:
     for username, shown, words, roles in PEOPLE:
         made += _ensure_person(actor, username, shown, words)
         _ensure_roles(actor, username, roles, teams)
+    for username, shown, words, role in OFFICERS:
+        new = _ensure_person(actor, username, shown, words)
+        user = person_named(username)
+        if new and user is not None:
+            give_role(actor=actor, user=user, role=role)
+        made += new
     for team in teams.values():
         # The administrator opened the team and leaves it to its own lead.
         if members_of(actor, team).filter(user=actor).exists():

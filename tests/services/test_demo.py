@@ -10,9 +10,20 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from accounts.models import AuditEvent, DemoMark, Project, Rate, RateKind, Team, User
-from accounts.services import create_team, rename_team
+from accounts.models import (
+    AuditEvent,
+    DemoMark,
+    OrganisationRole,
+    Project,
+    Rate,
+    RateKind,
+    RoleGrant,
+    Team,
+    User,
+)
+from accounts.services import create_team, rename_team, take_role
 from accounts.services.sealing import verify_audit
+from portal.management import seeding
 from portal.management.demo.people import people
 from portal.management.demo.plan import DAY_S, GPUS, RECENT_DAYS, draw_plan
 from scheduler.models import DayOfUse, DaysCounted, Device, Job, Period, QuotaRequest
@@ -155,6 +166,19 @@ class TestSeeding:
         seed(jobs=0)
         with pytest.raises(CommandError, match="already"):
             seed()
+
+
+@pytest.mark.django_db
+def test_the_small_world_has_somebody_for_the_books_and_an_auditor(root, client):
+    made = {account.username: account.words for account in seeding.seed_demo(root)}
+    assert made["frida"] == "keeps the books" and "audits" in made["amir"]
+    for name, audit, books in (("frida", 403, 200), ("amir", 200, 200), ("alice", 403, 403)):
+        client.force_login(User.objects.get(username=name))
+        answers = [client.get(path).status_code for path in ("/audit/", "/finance/prices/")]
+        assert answers == [audit, books]
+    take_role(actor=root, user=User.objects.get(username="frida"), role=OrganisationRole.FINANCE)
+    assert seeding.seed_demo(root) == []
+    assert not RoleGrant.objects.filter(user__username="frida").exists()
 
 
 @pytest.mark.long
