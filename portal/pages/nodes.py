@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
@@ -17,10 +16,9 @@ from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.event_lines import event_line
 from portal.pages.job_tabs import read_since
 from portal.reports.charts import device_charts, device_points, latest
+from portal.reports.squares import map_rows
 from scheduler.conf import load_conf
 from scheduler.selectors.cluster import (
-    DeviceView,
-    NodeView,
     get_visible_device,
     get_visible_node,
     node_events,
@@ -35,11 +33,10 @@ from scheduler.services.errors import Invalid
 from scheduler.services.nodes import drain_node, resume_node, retire_node
 from scheduler.services.nodes.health import act_on_device
 from scheduler.services.sites.places import label_node, place_node
-from scheduler.states import DeviceHealth, NodeState
+from scheduler.states import NodeState
 
 EVENTS_SHOWN = 50
 CHART_SPAN = timedelta(hours=1)
-SQUARE, GAP = 14, 4
 PAGE_SIZE = 100
 PARAMETERS = ("pool", "after", "part")
 # What may be asked of a node in each state, and of a GPU; the services decide again.
@@ -56,56 +53,6 @@ HARDWARE = (
     "node_quarantined", "node_returned",
 )  # fmt: skip
 DRAINABLE = (NodeState.READY, NodeState.SILENT, NodeState.QUARANTINED, NodeState.LOST)
-
-
-@dataclass(frozen=True, slots=True)
-class Square:
-    """One GPU of the map: where it is drawn, its class, and what it says to those who ask."""
-
-    view: DeviceView
-    x: int
-    css: str
-    is_down: bool
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class MapRow:
-    """One node of the map."""
-
-    view: NodeView
-    squares: tuple[Square, ...]
-    width: int
-
-
-def map_row(view: NodeView) -> MapRow:
-    """The node's GPUs as squares in the order of their indexes."""
-    squares = tuple(_square(view, device, number) for number, device in enumerate(view.devices))
-    return MapRow(view, squares, max(1, len(squares)) * (SQUARE + GAP))
-
-
-def _square(node: NodeView, device: DeviceView, number: int) -> Square:
-    is_down = node.node.state in (NodeState.SILENT, NodeState.LOST) or device.device.health not in (
-        DeviceHealth.HEALTHY,
-        DeviceHealth.SUSPECT,
-    )
-    if device.job is not None:
-        css, words = "u5", f"held by job #{device.job.pk}"
-    elif device.is_foreign:
-        css, words = "u2", "held by another team"
-    elif is_down:
-        css, words = "dnb", "not available"
-    elif node.node.state != NodeState.READY:
-        css, words = "dr", str(node.node.state)
-    else:
-        css, words = "free", "free"
-    return Square(
-        device,
-        number * (SQUARE + GAP) + 1,
-        css,
-        is_down and css == "dnb",
-        f"{node.node.name} GPU {device.device.label}: {words}",
-    )
 
 
 @page("GET")
@@ -127,7 +74,7 @@ def node_list(request: HttpRequest) -> HttpResponseBase:
         "summaries": summaries,
         "chosen": chosen,
         "shown": shown,
-        "rows": [map_row(view) for view in views[:PAGE_SIZE]],
+        "rows": map_rows(views[:PAGE_SIZE]),
         "after": after,
         "following": views[PAGE_SIZE - 1].node.name if len(views) > PAGE_SIZE else "",
         "totals": _totals(shown),
@@ -163,7 +110,7 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
     context = {
         "node": node,
         "view": view,
-        "row": map_row(view),
+        "row": map_rows([view])[0],
         "charts": device_charts(series)[:2],
         "since": latest(series),
         "events": [event_line(event) for event in events],

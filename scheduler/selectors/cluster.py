@@ -155,7 +155,9 @@ def _views(viewer: User, nodes: list[Node]) -> list[NodeView]:
         .annotate(job_=F("held_by__placement__attempt__job_id"), since_=F("held_by__acquired_at"))
     )
     held = {device.job_ for device in devices if device.job_ is not None}
-    jobs = visible_jobs(viewer).in_bulk(held) if held else {}
+    # Only their numbers and names are shown.
+    seen = visible_jobs(viewer).select_related(None).only("name")
+    jobs = seen.in_bulk(held) if held else {}
     by_node: dict[int, list[DeviceView]] = {}
     for device in devices:
         is_held, job = device.job_ is not None, jobs.get(device.job_)
