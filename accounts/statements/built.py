@@ -47,7 +47,7 @@ class BuiltOnce:
         if not ids:
             return []
         built = _built_for(self._build, _size(ids), values)
-        return _made(built, _answer(built, ids, values))
+        return made_of(built, _answer(built, ids, values))
 
 
 class AskedOnce:
@@ -60,7 +60,7 @@ class AskedOnce:
         """What the query gives: objects, or tuples of `values_list`."""
         built, found = self.built(values), FOUND.get()
         rows = found.get((self, values)) if found else None
-        return _made(built, _answer(built, (), values) if rows is None else rows)
+        return made_of(built, _answer(built, (), values) if rows is None else rows)
 
     def built(self, values: Sequence[Value]) -> Built:
         """Its statement for values of these types."""
@@ -105,7 +105,8 @@ def given_to(built: Built, values: Sequence[Value], ids: Sequence[int] = ()) -> 
     ]
 
 
-def _made(built: Built, rows: list[tuple[Any, ...]]) -> list[Any]:
+def made_of(built: Built, rows: list[tuple[Any, ...]]) -> list[Any]:
+    """Of rows of the database what the query gives."""
     answered = _Answered(built.compiler, rows)
     if built.query._iterable_class is not ModelIterable:
         return list(answered.results_iter(tuple_expected=True))

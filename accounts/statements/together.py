@@ -11,10 +11,11 @@ their order, and as of one moment, which one by one they are not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import (
     BooleanField,
@@ -25,10 +26,11 @@ from django.db.models import (
     ForeignKey,
     IntegerField,
     JSONField,
+    QuerySet,
     TextField,
 )
 
-from accounts.statements.built import FOUND, AskedOnce, Built, Value, given_to
+from accounts.statements.built import FOUND, AskedOnce, Built, Value, given_to, made_of
 
 Asked = tuple[AskedOnce, tuple[Value, ...]]
 # PostgreSQL wants one type for what stands one below another: text, taken apart again by these.
@@ -59,24 +61,53 @@ def asked_together(asked: Sequence[Asked]) -> Iterator[None]:
 
 
 def _rows_of(asked: Sequence[Asked]) -> dict[Asked, list[tuple[Any, ...]]]:
-    if not asked:
-        return {}
     built = [one.built(values) for one, values in asked]
+    rows = _answered(
+        built, [given_to(one, its) for one, (_, its) in zip(built, asked, strict=True)]
+    )
+    return dict(zip(asked, rows, strict=True))
+
+
+def read_together(*queries: QuerySet[Any, Any]) -> list[list[Any]]:
+    """What each of these gives, objects or tuples of `values_list`, in one statement.
+
+    They are built anew each time. Raises TypeError as `asked_together`.
+    """
+    built: dict[int, Built] = {}
+    params = []
+    for place, query in enumerate(queries):
+        compiler: Any = query.query.get_compiler(query.db)
+        # A query that Django sees is about nothing has no statement.
+        with suppress(EmptyResultSet):
+            sql, given = compiler.as_sql()
+            built[place] = Built(str(sql), [], query, compiler)
+            params.append(list(given))
+    rows = dict(zip(built, _answered(list(built.values()), params), strict=True))
+    return [
+        made_of(built[place], rows[place]) if place in built else []
+        for place in range(len(queries))
+    ]
+
+
+def _answered(
+    built: Sequence[Built], params: Sequence[Sequence[Any]]
+) -> list[list[tuple[Any, ...]]]:
+    if not built:
+        return []
     readers = [_readers(one) for one in built]
     width = max(map(len, readers))
-    parts, params = [], []
+    parts = []
     if connection.vendor == "sqlite":
         # SQLite would read the types of a first part into the columns of all; this one has none.
         parts.append(f"SELECT -1{', NULL' * width} WHERE 0")
-    for number, (one, (_, values)) in enumerate(zip(built, asked, strict=True)):
+    for number, one in enumerate(built):
         parts.append(_part(number, one, len(readers[number]), width))
-        params += given_to(one, values)
-    found: list[list[tuple[Any, ...]]] = [[] for _ in asked]
+    found: list[list[tuple[Any, ...]]] = [[] for _ in built]
     with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join(parts), params)
+        cursor.execute(" UNION ALL ".join(parts), [one for given in params for one in given])
         for number, *row in cursor.fetchall():
             found[number].append(_row(row, readers[number]))
-    return dict(zip(asked, found, strict=True))
+    return found
 
 
 # Nothing but what Django made of queries is put together here; values go beside.

@@ -4,7 +4,7 @@ nodes from it, planned maintenance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -14,9 +14,10 @@ from django.db.models import Count, Q, QuerySet
 from accounts.errors import NotFound
 from accounts.models import Project, User
 from accounts.permissions import can
+from accounts.statements import read_together
 from scheduler.engine.explaining.standing import Standing
 from scheduler.models import Job, MaintenanceWindow, Pool, Queue
-from scheduler.selectors.calendar.bookings import names_of
+from scheduler.selectors.calendar.bookings import BookingView, booking_rows, names_of, views_of_rows
 from scheduler.states import JobState, WaitReason, wait_sentence
 
 _FIRST, _LAST = -(2**62), 2**62
@@ -180,19 +181,39 @@ class WindowView:
     nodes: tuple[str, ...]
 
 
-def window_views(
-    viewer: User, *, now: datetime, names: Mapping[int, str] | None = None
-) -> list[WindowView]:
+def window_views(viewer: User, *, now: datetime) -> list[WindowView]:
     """Those that are not over or cancelled; everybody who is signed in may see them. Two queries
-    at most, one where the `names` of their nodes are known."""
-    windows = list(
-        MaintenanceWindow.objects.filter(until_at__gt=now, cancelled_at=None).select_related("pool")
-    )
+    at most."""
+    return views_of_windows(list(window_rows(now)))
+
+
+def window_rows(now: datetime) -> QuerySet[MaintenanceWindow]:
+    """Of `window_views`."""
+    open_ones = MaintenanceWindow.objects.filter(until_at__gt=now, cancelled_at=None)
+    return open_ones.select_related("pool")
+
+
+def views_of_windows(
+    windows: Sequence[MaintenanceWindow], names: Mapping[int, str] | None = None
+) -> list[WindowView]:
+    """With their nodes by name; no query where the `names` are known."""
     names = names_of((pk for window in windows for pk in window.nodes), names)
     return [
         WindowView(window, tuple(sorted(names[pk] for pk in window.nodes if pk in names)))
         for window in windows
     ]
+
+
+def planned_views(
+    viewer: User, *, now: datetime, names: Mapping[int, str]
+) -> tuple[list[BookingView], list[WindowView]]:
+    """All that is planned or active, and one's own bookings of the last days; one query where the
+    `names` of the nodes are known, two more where some are not."""
+    bookings, windows = read_together(
+        booking_rows(viewer, now=now, with_past=True), window_rows(now)
+    )
+    views = views_of_rows(viewer, bookings, now=now, names=names)
+    return views, views_of_windows(windows, names)
 
 
 def get_visible_window(viewer: User, pk: int) -> MaintenanceWindow:

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Rate, Team, User
 from accounts.services import create_team, set_cost_centre
-from accounts.statements import AskedOnce, asked_together
+from accounts.statements import AskedOnce, asked_together, read_together
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -65,6 +65,20 @@ def test_rows_and_objects_are_those_of_each_alone(root, alice, carol, team, othe
             assert NOBODY.read(alice.username) == [(alice.pk,)]
         assert PEOPLE.read(LONG_AGO) == people
     assert len(seen) == 4
+
+
+def test_queries_made_on_the_spot_and_those_that_are_about_nothing(root, alice, team):
+    nothing, people = Team.objects.filter(pk__in=[]), User.objects.order_by("-username")
+    with CaptureQueriesContext(connection) as seen:
+        found = read_together(nothing, _teams(), people.filter(pk__in=[alice.pk, root.pk]))
+        assert [[str(one) for one in rows] for rows in found] == [
+            [],
+            [str(team)],
+            [str(root), str(alice)],
+        ]
+    assert len(seen) == 1
+    assert read_together(nothing) == [[]]
+    assert read_together() == []
 
 
 def test_nothing_asked_is_no_statement_and_an_exception_leaves_nothing(team):

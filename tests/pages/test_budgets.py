@@ -42,6 +42,8 @@ def test_every_page_has_a_budget():
         ("requests:detail", "root"),
         ("teams:detail", "lead"),
         ("home", "root"),
+        ("bookings:list", "lead"),
+        ("bookings:list", "root"),
     ],
 )
 def test_who_decides_and_who_leads_stay_within_the_budget(client, people, things, route, who):

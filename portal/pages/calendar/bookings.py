@@ -16,14 +16,14 @@ from accounts.permissions import can
 from portal.forms.cluster.bookings import BookingForm, WindowForm, next_hours
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.calendar.week import week_shown
+from scheduler.models import Pool
 from scheduler.selectors.calendar.bookings import (
     bookable_owners,
-    booking_views,
     get_visible_booking,
 )
-from scheduler.selectors.cluster import visible_nodes, visible_pools
+from scheduler.selectors.cluster import visible_nodes
 from scheduler.selectors.machines.emptying import Holder, emptying
-from scheduler.selectors.queues import get_visible_window, window_views
+from scheduler.selectors.queues import get_visible_window, planned_views
 from scheduler.services.bookings import cancel_booking, plan_booking
 from scheduler.services.bookings.checking import check_booking
 from scheduler.services.sites.windows import cancel_window, plan_window
@@ -44,9 +44,8 @@ def booking_list(request: HttpRequest) -> HttpResponseBase:
     A POST with `check` says which nodes it would be and what is in the way, and books nothing.
     """
     viewer, now = viewer_of(request), timezone.now()
-    owners = {_path(owner): owner for owner in bookable_owners(viewer)}
     # Who books for nobody is shown no form.
-    pools = {pool.name: pool for pool in visible_pools(viewer)} if owners else {}
+    owners, pools = _offered(viewer)
     sent = request.POST if request.method == "POST" else None
     if sent is not None and not owners:
         raise Forbidden(
@@ -75,14 +74,18 @@ def booking_list(request: HttpRequest) -> HttpResponseBase:
     return _render(request, viewer, form, window_form, fit=fit, may_book=bool(owners and pools))
 
 
+def _offered(viewer: User) -> tuple[dict[str, Project | Team], dict[str, Pool]]:
+    owners, pools = bookable_owners(viewer)
+    return {_path(owner): owner for owner in owners}, {pool.name: pool for pool in pools}
+
+
 @page("POST")
 def window_plan(request: HttpRequest) -> HttpResponseBase:
     """Plan maintenance; what it meets is said beside the form."""
     viewer, now = viewer_of(request), timezone.now()
     if not can(viewer, "operate", None):
         raise Forbidden("Only operators plan maintenance. Ask one of them.")
-    owners = {_path(owner): owner for owner in bookable_owners(viewer)}
-    pools = {pool.name: pool for pool in visible_pools(viewer)}
+    owners, pools = _offered(viewer)
     window_form = WindowForm(request.POST, pools=pools)
     if window_form.is_valid():
         said = dict(window_form.cleaned_data)
@@ -126,7 +129,7 @@ def _render(
 ) -> HttpResponseBase:
     now, problems = timezone.now(), list[str]()
     week = week_shown(request, viewer, problems, now=now)
-    names = week["node_names"]
+    views, windows = planned_views(viewer, now=now, names=week["node_names"])
     context = week | {
         "problems": problems,
         "form": form,
@@ -134,8 +137,8 @@ def _render(
         "fit": fit,
         "may_book": may_book,
         "may_operate": can(viewer, "operate", None),
-        "views": booking_views(viewer, now=now, with_past=True, names=names),
-        "windows": window_views(viewer, now=now, names=names),
+        "views": views,
+        "windows": windows,
         "now": now,
     }
     return render(request, "bookings/list.html", context)

@@ -13,7 +13,8 @@ from django.db.models.functions import Coalesce
 from accounts.errors import NotFound
 from accounts.models import Project, Team, User
 from accounts.permissions import can, is_operator, projects_visible_to, teams_visible_to
-from scheduler.models import Booking, Job, Node
+from accounts.statements import read_together
+from scheduler.models import Booking, Job, Node, Pool
 from scheduler.states import FINAL_JOB_STATES, BookingState
 
 # How long those that are over are still shown.
@@ -61,24 +62,22 @@ def find_open_booking(viewer: User, named: str, *, now: datetime) -> Booking | N
     return bookings.filter(name=named).order_by("from_at").first()
 
 
-def booking_views(
-    viewer: User,
-    *,
-    now: datetime,
-    with_past: bool = False,
-    names: Mapping[int, str] | None = None,
-) -> list[BookingView]:
-    """All that are planned or active, and one's own of the last days; two queries at most, one
-    where the `names` of their nodes are known.
+def booking_views(viewer: User, *, now: datetime) -> list[BookingView]:
+    """All that are planned or active; two queries at most.
 
     Everybody who is signed in sees when how much of a pool is booked.
     """
+    return views_of_rows(viewer, list(booking_rows(viewer, now=now)), now=now)
+
+
+def booking_rows(viewer: User, *, now: datetime, with_past: bool = False) -> QuerySet[Booking]:
+    """Of `booking_views`, and one's own of the last days if asked."""
     is_open = Q(until_at__gt=now, closed_as="")
     own = visible_bookings(viewer).order_by()
     lately = Q(pk__in=own.values("pk"), until_at__gt=now - LATELY) if with_past else Q(pk__in=[])
     inside = Job.objects.filter(booked_in=OuterRef("pk")).exclude(state__in=FINAL_JOB_STATES)
     counted = inside.order_by().values("booked_in").annotate(count_=Count("pk")).values("count_")
-    found: list[Any] = list(
+    return (
         Booking.objects.filter(is_open | lately)
         .select_related("pool", "project__team", "team", "created_by")
         .annotate(
@@ -86,6 +85,16 @@ def booking_views(
             is_own_=Exists(own.filter(pk=OuterRef("pk"))),
         )
     )
+
+
+def views_of_rows(
+    viewer: User,
+    found: Sequence[Any],
+    *,
+    now: datetime,
+    names: Mapping[int, str] | None = None,
+) -> list[BookingView]:
+    """Rows of `booking_rows` as the viewer may see them."""
     return _views(
         viewer,
         found,
@@ -146,12 +155,16 @@ def may_book(viewer: User, owner: Project | Team | None) -> bool:
     return can(viewer, action, owner) or can(viewer, "operate", None)
 
 
-def bookable_owners(viewer: User) -> list[Project | Team]:
-    """For whom the viewer may book: teams first, then projects."""
+def bookable_owners(viewer: User) -> tuple[list[Project | Team], list[Pool]]:
+    """For whom the viewer may book, teams first, then projects; and where, nowhere for nobody. One
+    query."""
     if can(viewer, "operate", None):
         teams, projects = Team.objects.all(), Project.objects.select_related("team")
     else:
         teams = teams_visible_to(viewer, "manage_team")
         projects = projects_visible_to(viewer, "manage_project")
     live = projects.filter(is_archived=False).order_by("team__slug", "slug")
-    return [*teams.order_by("slug"), *live]
+    pools = Pool.objects.order_by("name")
+    found_teams, found_projects, found_pools = read_together(teams.order_by("slug"), live, pools)
+    owners = [*found_teams, *found_projects]
+    return owners, found_pools if owners else []
