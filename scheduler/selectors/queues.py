@@ -27,7 +27,11 @@ _SHOWN = (
     "wait_reason", "wait_facts", "pool_id", "owner__username", "owner__display_name",
     "project__slug", "project__team__slug",
 )  # fmt: skip
-_NEVER = (WaitReason.INFEASIBLE_EVER, WaitReason.POOL_CLOSED)
+# Who waits for one of these stands outside the line: the scheduler counts nobody ahead of them.
+_OUTSIDE = (
+    WaitReason.INFEASIBLE_EVER, WaitReason.BUDGET_EXHAUSTED, WaitReason.QUOTA_HARD,
+    WaitReason.QUOTA_BORROW_LIMIT, WaitReason.POOL_CLOSED, WaitReason.NODES_UNHEALTHY,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +105,9 @@ def _place(job: Job, standing: Standing | None) -> tuple[int, int]:
     return -job.tier, place_in_line(job) or _LAST
 
 
-def _is_never(job: Job) -> bool:
-    """Who cannot start at all stands behind who can, as its reason counts nobody ahead."""
-    return job.wait_reason in _NEVER
+def _is_outside(job: Job) -> bool:
+    """Who cannot start, whatever becomes free, stands behind who can."""
+    return job.wait_reason in _OUTSIDE
 
 
 def _in_own_turns(ordered: list[Job]) -> list[Job]:
@@ -115,7 +119,7 @@ def _in_own_turns(ordered: list[Job]) -> list[Job]:
         return ordered
     turns: dict[tuple[int, int], list[Job]] = {}
     for job in ordered:
-        if (job.owner_id, job.tier) in chose and not _is_never(job):
+        if (job.owner_id, job.tier) in chose and not _is_outside(job):
             turns.setdefault((job.owner_id, job.tier), []).append(job)
     left = {
         whose: iter(sorted(jobs, key=lambda job: (job.queued_at, job.pk)))
@@ -123,7 +127,7 @@ def _in_own_turns(ordered: list[Job]) -> list[Job]:
     }
     return [
         next(left[job.owner_id, job.tier])
-        if (job.owner_id, job.tier) in left and not _is_never(job)
+        if (job.owner_id, job.tier) in left and not _is_outside(job)
         else job
         for job in ordered
     ]
@@ -132,7 +136,7 @@ def _in_own_turns(ordered: list[Job]) -> list[Job]:
 def place_in_line(job: Job) -> int | None:
     """Its place in its pool's line from 1, as the last look found it; None where nobody knows."""
     ahead = job.wait_facts.get("ahead")
-    known = job.state == JobState.QUEUED and isinstance(ahead, int) and not _is_never(job)
+    known = job.state == JobState.QUEUED and isinstance(ahead, int) and not _is_outside(job)
     return ahead + 1 if known else None
 
 
@@ -155,8 +159,8 @@ def places_of(job: Job) -> dict[str, int | None]:
         return {"position": found["all"] + 1, "place_in_team": found["team"] + 1}
     waiting = Job.objects.filter(in_team, pool=job.pool_id, state=JobState.QUEUED)
     before = Q(tier__gt=job.tier) | Q(tier=job.tier, wait_facts__ahead__lt=place - 1)
-    # Who cannot start at all counts nobody ahead and is not before anybody.
-    ours = waiting.exclude(wait_reason__in=_NEVER).filter(before).count()
+    # Who stands outside the line is not before anybody.
+    ours = waiting.exclude(wait_reason__in=_OUTSIDE).filter(before).count()
     return {"position": place, "place_in_team": ours + 1}
 
 

@@ -36,3 +36,12 @@ def test_what_the_last_look_found_goes_before_the_time(
         assert position_in_queue(job) == place == JobRow(job, False, None, None, "").position
     # Whoever cannot start at all has nobody ahead, and is not next in line.
     assert places_of(never)["position"] == 4
+
+
+@pytest.mark.parametrize("reason", [WaitReason.QUOTA_HARD, WaitReason.NODES_UNHEALTHY])
+def test_who_is_kept_back_is_not_first_for_having_nobody_ahead(alice, project, cluster, reason):
+    early, late, kept = (submit(alice, project, now=at(n)) for n in range(3))
+    told(early, 0), told(late, 1), told(kept, 0, reason)
+    assert [places_of(job)["position"] for job in (early, late, kept)] == [1, 2, 3]
+    assert places_of(late)["place_in_team"] == 2
+    assert [row.job for row in queue_rows(alice, early.pool)][:3] == [early, late, kept]

@@ -10,7 +10,7 @@ from django.db import connection
 from accounts.models import User
 
 _QUERIES: Mapping[str, str] = {
-    "search": "q=train&part=palette",
+    "search": "q=train&part=results",
     "cluster_map": "metric=use",
     "cluster_timeline": "span=7d",
     "jobs:change": "time_limit=2h",
