@@ -105,9 +105,12 @@ def _answered(
     found: list[list[tuple[Any, ...]]] = [[] for _ in built]
     with connection.cursor() as cursor:
         cursor.execute(" UNION ALL ".join(parts), [one for given in params for one in given])
-        for number, *row in cursor.fetchall():
-            found[number].append(_row(row, readers[number]))
-    return found
+        for row in cursor.fetchall():
+            found[row[0]].append(row[1 : 1 + len(readers[row[0]])])
+    if connection.vendor == "sqlite":
+        # As it is stored; Django's own readers make moments, flags and JSON of it.
+        return found
+    return [[_row(row, its) for row in rows] for rows, its in zip(found, readers, strict=True)]
 
 
 # Nothing but what Django made of queries is put together here; values go beside.
@@ -138,9 +141,6 @@ def _reader(field: Field[Any, Any]) -> Callable[[str], Any]:
 
 
 def _row(row: Sequence[Any], readers: Sequence[Callable[[str], Any]]) -> tuple[Any, ...]:
-    if connection.vendor == "sqlite":
-        # As it is stored; Django's own readers make moments, flags and JSON of it.
-        return tuple(row[: len(readers)])
     return tuple(
-        None if text is None else read(text) for text, read in zip(row, readers, strict=False)
+        None if text is None else read(text) for text, read in zip(row, readers, strict=True)
     )

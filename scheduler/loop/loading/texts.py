@@ -45,6 +45,15 @@ def texts_of(rows: QuerySet[Any], fields: Sequence[str]) -> dict[int, str]:
     return dict(chunks.annotate(text=RowsText(*fields)).values_list("chunk", "text"))
 
 
+def chunked(
+    rows: QuerySet[Any], by: str, size: int, fields: Sequence[str]
+) -> QuerySet[Any, tuple[Any, ...]]:
+    """Texts as a query that is still to be asked: one for each `size` numbers of the field `by`, in
+    the order of these."""
+    chunks = rows.order_by().annotate(chunk=F(by) / size).values("chunk").order_by("chunk")
+    return chunks.annotate(text=RowsText(*fields)).values_list("text")
+
+
 def rows_of(text: str) -> list[list[Any]]:
     """The rows again, by the first field."""
     return sorted(json.loads(text), key=lambda row: row[0])

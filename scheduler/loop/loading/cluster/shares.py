@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import NONE, Held, flags, floats, ints
 from scheduler.loop.loading.accounts import Owners
+from scheduler.loop.loading.texts import chunked, rows_of
 from scheduler.models import Allocation, Placement
 from scheduler.states import LIVE_ATTEMPT_STATES
 
@@ -32,6 +33,8 @@ class Share:
     booking: int | None
 
 
+# Devices of one text.
+_MANY = 1 << 20
 _JOB = "attempt__job__"
 _SHARE_FIELDS = (
     "attempt__job_id",
@@ -63,7 +66,7 @@ def load_shares(node_row: dict[int, int]) -> tuple[list[Share], dict[int, int]]:
     Two queries, because a share of eight devices would be read eight times in one. What ends
     between them holds nothing.
     """
-    held = HELD.read()
+    held = [(device, placement) for (text,) in HELD.read() for device, placement in rows_of(text)]
     fields_of = {pk: fields for pk, *fields in HOLDERS.read()}
     shares: list[Share] = []
     row_of: dict[int, int] = {}
@@ -83,7 +86,8 @@ def _unreleased() -> QuerySet[Allocation]:
 
 
 def _held() -> QuerySet[Allocation, tuple[Any, ...]]:
-    return _unreleased().values_list("device_id", "placement_id")
+    """As texts: they are short and many, and are read beside rows that are few and long."""
+    return chunked(_unreleased(), "device_id", _MANY, ("device_id", "placement_id"))
 
 
 def _holders() -> QuerySet[Placement, tuple[Any, ...]]:
