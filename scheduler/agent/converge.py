@@ -213,12 +213,12 @@ class Roster:
                 room = min(free_mib(self.options.state), free_mib(self.options.work))
                 if room < self.options.min_free_mib and assignment.stop is None:
                     raise OSError(f"the disk is full: {room} MiB are left on the node")
-                slots.append(self.spool.write(assignment))
+                slots.append(self.spool.open(assignment))
             except OSError as problem:
                 self._refuse(assignment, problem)
         try:
             if slots:
-                self.spool.sync(slots)
+                self.spool.accept(slots)
         except OSError as problem:
             for slot in slots:
                 self._refuse(slot.entry.assignment, problem)

@@ -147,19 +147,17 @@ class Spool:
                 found.append(Slot(path, entry))
         return found
 
-    def write(self, assignment: Assignment) -> Slot:
-        """Write the entry; it counts once `sync` has returned."""
+    def open(self, assignment: Assignment) -> Slot:
+        """Make the folder; the attempt is accepted once `accept` has returned."""
         path = self.root / str(assignment.fence)
         path.mkdir(mode=0o700)
-        entry = EntryRecord(processes.boot_id(), time.time(), assignment)
-        write_record(path / records.ENTRY, entry)
-        return Slot(path, entry)
+        return Slot(path, EntryRecord(processes.boot_id(), time.time(), assignment))
 
-    def sync(self, slots: Sequence[Slot]) -> None:
-        """Make these entries durable; only then may anything of the attempts happen.
+    def accept(self, slots: Sequence[Slot]) -> None:
+        """Make their entries durable; only then may anything of the attempts happen.
 
-        All of them once more in one file: flushing takes as long for eight as for one. Equals
-        flushing each entry and its folder, which are restored from here after a power loss.
+        All of them in one file: flushing takes as long for eight as for one. Equals writing and
+        flushing each entry and its folder, which the next agent makes of it.
         """
         fences = {slot.entry.assignment.fence for slot in slots}
         path = self.root / f"{_ACCEPTED}{max(fences)}"
@@ -206,11 +204,10 @@ class Spool:
         return {fence: one for fence, one in entries.items() if fence not in self._forgotten}
 
     def _restore(self, entries: dict[int, EntryRecord]) -> None:
-        """Write again what a power loss took of entries that had been accepted."""
+        """Write each entry that was accepted into its own folder, unless an earlier agent did."""
         for fence, entry in entries.items():
             path = self.root / str(fence)
             if read_record(EntryRecord, path / records.ENTRY) is None:
-                logger.warning("attempt %d was accepted and is written down again", fence)
                 path.mkdir(mode=0o700, exist_ok=True)
                 write_record(path / records.ENTRY, entry)
 

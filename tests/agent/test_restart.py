@@ -122,7 +122,8 @@ def test_what_was_accepted_but_never_launched_is_not_started_later(
     portal: Portal, own: Agent
 ) -> None:
     order = assignment("echo never")
-    Spool(own.state / "spool").write(order)
+    spool = Spool(own.state / "spool")
+    spool.accept([spool.open(order)])
     portal.assign(own.name, order)
     own.start()
     report = portal.ended(own.name, order.fence)

@@ -21,7 +21,7 @@ from tests.agent.test_checkpoint_notes import leave
 @pytest.fixture
 def slot(tmp_path: Path) -> Slot:
     (tmp_path / "saved").mkdir()
-    slot = Spool(tmp_path / "spool").write(assignment("true"))
+    slot = Spool(tmp_path / "spool").open(assignment("true"))
     env = {"TRAINYARD_CHECKPOINT_DIR": str(tmp_path / "saved")}
     blank: dict[str, Any] = {
         "working_dir": "/",

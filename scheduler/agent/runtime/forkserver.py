@@ -23,7 +23,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from scheduler.agent.runtime import checkpoints, kernel, processes, records
+from scheduler.agent.runtime import checkpoints, kernel, limits, processes, records
 from scheduler.agent.runtime.checkpoints import CheckRequest, Finding
 from scheduler.agent.runtime.children import drop_to
 from scheduler.agent.runtime.records import LaunchRecord, StopRecord
@@ -149,6 +149,7 @@ def _rehearse() -> None:
     """
     processes.boot_id()
     processes.start_ticks(os.getpid())
+    limits.host_trees()
     Redactor(())
     decode(StopRecord, encode(StopRecord(EndReason.COMPLETED, 0)))
     with selectors.DefaultSelector() as selector:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from scheduler.agent.runtime import processes
@@ -41,7 +42,7 @@ class Limits:
     def join(self) -> None:
         """Put the calling process under the limits; its children follow."""
         for group in self.groups:
-            (group / "cgroup.procs").write_text("0")
+            _put(group, "cgroup.procs", 0)
 
     def breach(self, root: int) -> str:
         """Evidence that the memory limit was crossed below process `root`, else empty."""
@@ -95,7 +96,7 @@ def set_limits(name: str, *, memory_mib: int, cpus: int, with_groups: bool = Tru
     limits = Limits(memory_mib)
     if not with_groups:
         return limits
-    for tree in sorted(trees(), key=lambda tree: -tree.version):
+    for tree in host_trees():
         wanted = ("memory", "cpu") if tree.version == 2 else tuple(tree.controllers)
         missing_memory = limits.memory_group is None and "memory" in wanted
         if not (missing_memory or "cpu" in wanted or tree.version == 2):
@@ -110,6 +111,12 @@ def set_limits(name: str, *, memory_mib: int, cpus: int, with_groups: bool = Tru
         if tree.version == 2 and (group / "cgroup.kill").exists():
             limits.kill_group = group
     return limits
+
+
+@cache
+def host_trees() -> tuple[Tree, ...]:
+    """This host's, version 2 first, as they were when this process first asked."""
+    return tuple(sorted(trees(), key=lambda tree: -tree.version))
 
 
 def trees(
@@ -165,16 +172,17 @@ def _open_ours(tree: Tree) -> None:
 
 
 def _limit_memory(group: Path, version: int, memory_mib: int) -> bool:
+    size = memory_mib * _MIB
     try:
         if version == 2:
-            (group / "memory.max").write_text(str(memory_mib * _MIB))
+            _put(group, "memory.max", size)
             with contextlib.suppress(OSError):
-                (group / "memory.swap.max").write_text("0")
-            (group / "memory.oom.group").write_text("1")
+                _put(group, "memory.swap.max", 0)
+            _put(group, "memory.oom.group", 1)
         else:
-            (group / "memory.limit_in_bytes").write_text(str(memory_mib * _MIB))
+            _put(group, "memory.limit_in_bytes", size)
             with contextlib.suppress(OSError):
-                (group / "memory.memsw.limit_in_bytes").write_text(str(memory_mib * _MIB))
+                _put(group, "memory.memsw.limit_in_bytes", size)
     except OSError:
         return False
     return True
@@ -183,10 +191,19 @@ def _limit_memory(group: Path, version: int, memory_mib: int) -> bool:
 def _limit_cpus(group: Path, version: int, cpus: int) -> None:
     with contextlib.suppress(OSError):
         if version == 2:
-            (group / "cpu.max").write_text(f"{cpus * _PERIOD_US} {_PERIOD_US}")
+            _put(group, "cpu.max", f"{cpus * _PERIOD_US} {_PERIOD_US}")
         elif (group / "cpu.cfs_quota_us").exists():
-            (group / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
-            (group / "cpu.cfs_quota_us").write_text(str(cpus * _PERIOD_US))
+            _put(group, "cpu.cfs_period_us", _PERIOD_US)
+            _put(group, "cpu.cfs_quota_us", cpus * _PERIOD_US)
+
+
+def _put(group: Path, name: str, value: object) -> None:
+    # In a fork of a warm process a stream of Python's costs more pages than the file has.
+    target = os.open(f"{group}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(target, str(value).encode())
+    finally:
+        os.close(target)
 
 
 def _oom_kills(group: Path) -> int:

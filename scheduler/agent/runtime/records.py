@@ -1,9 +1,10 @@
 """What an attempt leaves on the node's disk; agent and supervisor meet only in these files.
 
-entry.json       the assignment; durable in the spool before anything else happens
+entry.json       the assignment; durable in `accepted-*` of the spool before anything else happens,
+                 and written here by the first agent that adopts the attempt
 launch.json      everything the supervisor needs to start the program
 supervisor.json  who supervises it; created exclusively, so an attempt starts at most once
-started.json     the program runs
+started.json     the program runs; missing where it ended within a moment
 stop.json        it shall stop
 limit.json       it may run for another time than the launch says
 exit.json        how it ended, written durably before anybody is told

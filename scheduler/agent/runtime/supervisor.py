@@ -1,8 +1,8 @@
 """Guards one attempt from start to end; outlives the agent that asked for it.
 
 1. Claim the attempt: whoever creates `supervisor.json` owns it, so it starts at most once.
-2. Set limits, start the local processes, say so.
-3. Watch: log, exits, stop orders, time limit, memory, contact with the server.
+2. Set limits, start the local processes.
+3. Say so, unless they end at once. Watch: log, exits, stop orders, time limit, memory, contact.
 4. Stop: signal, grace, kill. The first non-zero exit stops the others.
 5. Kill everything left behind, drain the log, write the exit record durably, then say so.
 """
@@ -14,6 +14,7 @@ import selectors
 import signal
 import socket
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from scheduler.agent.runtime import kernel, killing, limits, notices, processes, records
@@ -22,10 +23,7 @@ from scheduler.agent.runtime.children import StartProblem, as_user, exit_code, s
 from scheduler.agent.runtime.records import (
     ExitRecord,
     LaunchRecord,
-    LimitRecord,
-    StartedRecord,
     StopRecord,
-    SupervisorRecord,
 )
 from scheduler.agent.runtime.redaction import secrets_of
 from scheduler.agent.runtime.space import memory
@@ -37,6 +35,8 @@ _LOOK_S = 0.1
 _KILLING_S = 0.02
 _BREATH_S = 0.005
 _UNKILLABLE_S = 60.0
+# A program that ends sooner is told of once, with its end.
+_BRIEF_S = 0.03
 
 
 class Supervisor:
@@ -60,11 +60,8 @@ class Supervisor:
         self.notes: list[str] = []
         self.began = time.monotonic()
         self.started_at: float | None = None
+        self.told_start = False
         self.wakeup, self.waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-
-    def _capture(self) -> LogCapture:
-        secrets = secrets_of(self.launch)
-        return LogCapture(self.spool / records.LOG, self.launch.log_cap_mib, secrets)
 
     def supervise(self) -> None:
         """Carry the attempt to its end; returns once the exit record is durable."""
@@ -80,7 +77,8 @@ class Supervisor:
         try:
             if not self._claim():
                 return
-            with self._capture() as log:
+            secrets = secrets_of(self.launch)
+            with LogCapture(self.spool / records.LOG, self.launch.log_cap_mib, secrets) as log:
                 try:
                     self._start(log)
                     self._watch(log)
@@ -106,7 +104,7 @@ class Supervisor:
             self.host_stops = True
 
     def _claim(self) -> bool:
-        me = SupervisorRecord(
+        me = records.SupervisorRecord(
             self.launch.fence,
             processes.boot_id(),
             os.getpid(),
@@ -133,15 +131,21 @@ class Supervisor:
         reach("supervisor.started")
         self.began = time.monotonic()
         self.started_at = time.time()
-        started = StartedRecord(self.started_at, tuple(self.mains))
-        records.write_record(self.spool / records.STARTED, started)
-        self._hint()
+
+    def _tell_of_start(self) -> None:
+        """Say that the program runs, once, unless it was a matter of a moment."""
+        if not self.told_start and time.monotonic() >= self.began + _BRIEF_S:
+            self.told_start = True
+            started = records.StartedRecord(self.started_at or time.time(), tuple(self.mains))
+            records.write_record(self.spool / records.STARTED, started)
+            self._hint()
 
     def _watch(self, log: LogCapture) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(self.wakeup, selectors.EVENT_READ)
             selector.register(log.read_end, selectors.EVENT_READ)
             while None in self.mains.values() and not self._is_unkillable():
+                self._tell_of_start()
                 ready = {key.fd for key, _ in selector.select(self._patience())}
                 if log.read_end in ready and not log.take():
                     selector.unregister(log.read_end)
@@ -161,6 +165,8 @@ class Supervisor:
         self._press()
 
     def _patience(self) -> float:
+        if not self.told_start:
+            return _BRIEF_S
         if self.kill_at is None:
             return _TICK_S
         if self.killed_at is not None:
@@ -197,7 +203,7 @@ class Supervisor:
         now = time.monotonic()
         limit_s, grace_s = self.launch.time_limit_s, self.launch.stop_grace_s
         if self.stop is None and 0 < limit_s <= now - self.began:
-            told = records.read_record(LimitRecord, self.spool / records.LIMIT)
+            told = records.read_record(records.LimitRecord, self.spool / records.LIMIT)
             limit_s = told.time_limit_s if told else limit_s
         if self.stop is None and 0 < limit_s <= now - self.began:
             self._begin_stop(StopRecord(EndReason.TIME_LIMIT, grace_s))
@@ -271,17 +277,15 @@ class Supervisor:
         self._kill_everything(log)
         size = log.settle()
         detail = " ".join(part for part in (end.detail, *self.notes) if part)
-        final = ExitRecord(
-            end.end_reason, end.ended_at, end.started_at, end.exit_code, detail, size
-        )
+        final = replace(end, detail=detail, log_size=size)
         while True:
             try:
                 records.write_record(self.spool / records.EXIT, final, durable=True)
-                reach("supervisor.ended")
                 break
             except OSError:
                 # A full disk: without this record the end would be unknown, so wait for room.
                 time.sleep(1)
+        reach("supervisor.ended")
         self._hint()
 
     def _kill_everything(self, log: LogCapture) -> None:
