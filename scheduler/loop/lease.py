@@ -71,12 +71,12 @@ def release_lease(lease: Lease, *, now: datetime) -> None:
 
 
 def own_name() -> str:
-    """What this process is called as a holder: `HOST:PID MARK:TICKS`, at most 128 characters.
+    """What this process is called as a holder: `HOST MARK/TICKS:PID`, at most 128 characters.
 
     Others on the same host see by it when the process has ended.
     """
     pid = os.getpid()
-    return f"{socket.gethostname()[:_SHOWN]}:{pid} {_mark()}:{start_ticks(pid) or 0}"
+    return f"{socket.gethostname()[:_SHOWN]} {_mark()}/{start_ticks(pid) or 0}:{pid}"
 
 
 def has_ended(name: str) -> bool:
@@ -85,9 +85,8 @@ def has_ended(name: str) -> bool:
     Only what is certain counts: a process of this boot, this namespace of processes and this user,
     whose files below `/proc` nobody can hide from us. Of all others the lease runs out.
     """
-    who, _, identity = name.rpartition(" ")
-    mark, _, ticks = identity.rpartition(":")
-    _, _, pid = who.rpartition(":")
+    who, _, pid = name.rpartition(":")
+    mark, _, ticks = who.rpartition(" ")[2].rpartition("/")
     if mark != _mark() or not (pid.isdecimal() and ticks.isdecimal()):
         return False
     return not is_alive(int(pid), int(ticks))

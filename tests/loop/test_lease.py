@@ -67,8 +67,7 @@ def test_releasing_what_another_has_taken_changes_nothing():
 def test_of_a_holder_that_has_ended_here_it_is_taken_at_once_and_of_no_other():
     gone = subprocess.Popen(["true"])
     mine = own_name()
-    host, _, mark = mine.partition(f":{os.getpid()} ")
-    ended = f"{host}:{gone.pid} {mark}"
+    ended = f"{mine.removesuffix(str(os.getpid()))}{gone.pid}"
     # Gone by its start, too: that of another process, or of one that nobody has waited for.
     assert has_ended(ended) and not has_ended(mine)
     gone.wait()
@@ -77,5 +76,5 @@ def test_of_a_holder_that_has_ended_here_it_is_taken_at_once_and_of_no_other():
     SchedulerLease.objects.update(holder=ended)
     second = acquire_lease("b", now=at(1))
     assert second.token == first.token + 1 and renew_lease(first, now=at(5)) is None
-    for stranger in (ended.replace(" ", " other"), "b", "", f"{host}:0 x:y"):
+    for stranger in (ended.replace(" ", " other"), "b", "", f"b x/y:{gone.pid}"):
         assert not has_ended(stranger)
