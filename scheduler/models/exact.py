@@ -72,6 +72,24 @@ class ExactSum(models.Aggregate):
         return " || ' ' || ".join(sums), list(params) * times
 
 
+class ChargeSum(ExactSum):
+    """The exact sum of a decimal column of ten places, where SQLite keeps and adds floats.
+
+    A single charge of at most 15 digits is what was written; it becomes a whole number of its last
+    place, and these are added.
+    """
+
+    name = "ChargeSum"
+
+    def as_sqlite(self, compiler: Any, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        """As `ExactSum`."""
+        inner, params = compiler.compile(self.source_expressions[0])
+        places = f"CAST(ROUND({inner} * 10000000000.0) AS INTEGER)"
+        units, rest = f"SUM({places} / 10000000000)", f"SUM({places} %% 10000000000)"
+        # What stands behind the point, moved up to the places that `_SumField` reads.
+        return f"{units} || ' 0 ' || {rest} * 100000", list(params) * 2
+
+
 class _SumField(ExactAmount):
     """Reads what `ExactSum` gives on either database."""
 

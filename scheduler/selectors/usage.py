@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import Count, DecimalField, Sum, Value, prefetch_related_objects
-from django.db.models.functions import Coalesce
+from django.db.models import Count, Sum, prefetch_related_objects
 
 from accounts.errors import Forbidden, Invalid
 from accounts.models import Rate, User
@@ -17,6 +16,7 @@ from accounts.permissions import can, projects_visible_to
 from accounts.selectors.rates import RateTable, rates_over
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Attempt, Job, JobSet, UsageEntry
+from scheduler.models.exact import ChargeSum
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.selectors.saved.scopes import EVERYTHING, Scope
 from scheduler.states import FINAL_JOB_STATES
@@ -180,7 +180,6 @@ def costs_by(
     if start >= end:
         raise Invalid("The period must begin before it ends.", field="from")
     fields = GROUPS[by]
-    zero = Value(Decimal(0), output_field=DecimalField(max_digits=20, decimal_places=10))
     grouped = (
         UsageEntry.objects.filter(
             project__in=projects_visible_to(viewer, "view_costs").filter(within.part_of()),
@@ -191,7 +190,7 @@ def costs_by(
         .values(*fields)
         .annotate(
             seconds=Sum("gpu_seconds"),
-            total=Coalesce(Sum("cost"), zero),
+            total=ChargeSum("cost"),
             jobs=Count("job", distinct=True),
         )
     )
@@ -199,7 +198,7 @@ def costs_by(
         CostRow(
             key="/".join(str(row[name]) for name in fields),
             gpu_seconds=row["seconds"],
-            cost=row["total"],
+            cost=row["total"] or Decimal(0),
             jobs=row["jobs"],
         )
         for row in grouped

@@ -100,6 +100,18 @@ class TestAccrual:
             assert total.cost == sum(r.cost for r in rows) == Decimal("7.2")
             assert costs_by(carol, by, **period)[0] == []
 
+    def test_no_float_adds_charges(self, cluster, root, alice, project):
+        """A sum of so many digits is no float's."""
+        attempt = start(submit(alice, project), cluster.node(1), now=at(0))
+        sync(cluster.node(1), ended(attempt), now=at(3600))
+        (charged,) = UsageEntry.objects.all()
+        more = [Decimal("89999.1234567891"), Decimal("-0.0000000003"), Decimal("0.1")] * 700
+        same = {f.attname: getattr(charged, f.attname) for f in charged._meta.fields}
+        same |= {"id": None, "kind": UsageEntry.Kind.ADJUSTMENT}
+        UsageEntry.objects.bulk_create(UsageEntry(**same | {"cost": cost}) for cost in more)
+        _, total = costs_by(root, "team", start=at(-86400), end=at(86400))
+        assert total.cost == charged.cost + sum(more) == Decimal("62999460.0197521600")
+
 
 def test_a_period_cut_at_midnight_keeps_its_seconds():
     late = datetime(2026, 11, 20, 23, 59, 59, tzinfo=UTC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -80,12 +81,15 @@ class Crew:
     """All nodes of a benchmark, from `async with` to its end."""
 
     def __init__(self, address: str, tokens: dict[str, str], seen: Seen) -> None:
-        self._http = httpx.AsyncClient(
-            base_url=f"{address}/api/agent/v1",
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-            timeout=60,
-        )
-        self._nodes = [_Node(self._http, *named, seen) for named in tokens.items()]
+        # Each has connections of its own, as nodes have: a pool looks at all of them on every call.
+        # What is made of certificates, which nobody asks for here, takes long: one for all.
+        context = ssl.create_default_context()
+        base = f"{address}/api/agent/v1"
+        self._https = [httpx.AsyncClient(base_url=base, timeout=60, verify=context) for _ in tokens]
+        self._nodes = [
+            _Node(http, *named, seen)
+            for http, named in zip(self._https, tokens.items(), strict=True)
+        ]
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Crew:
@@ -98,7 +102,7 @@ class Crew:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._http.aclose()
+        await asyncio.gather(*(http.aclose() for http in self._https))
 
 
 class _Node:
