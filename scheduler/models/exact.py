@@ -86,8 +86,9 @@ class ChargeSum(ExactSum):
         inner, params = compiler.compile(self.source_expressions[0])
         places = f"CAST(ROUND({inner} * 10000000000.0) AS INTEGER)"
         units, rest = f"SUM({places} / 10000000000)", f"SUM({places} %% 10000000000)"
-        # What stands behind the point, moved up to the places that `_SumField` reads.
-        return f"{units} || ' 0 ' || {rest} * 100000", list(params) * 2
+        # Eight places behind the point, then two, moved up to the seven that `_SumField` reads.
+        parts = (units, f"{rest} / 100", f"{rest} %% 100 * 100000")
+        return " || ' ' || ".join(f"({part})" for part in parts), list(params) * 3
 
 
 class _SumField(ExactAmount):
