@@ -73,3 +73,22 @@ def test_ask_simulate_approve_and_a_waiting_job_starts(stack, visit):
         stack.wait_for(job["id"])
     with stack.api("admin") as admin:
         assert admin.delete(f"/rules/quotas/{quota.json()['id']}/").status_code == 204
+
+
+def test_ask_and_decide_without_javascript(stack, visit):
+    with stack.api("admin") as admin:
+        quota = admin.post("/rules/quotas/", json={"owner": "vision", "maximum": 1})
+    alice = visit("alice", java_script_enabled=False)
+    ask(alice)
+    for name in ("lena", "admin"):
+        page = visit(name, java_script_enabled=False)
+        page.goto("/approvals/?state=mine")
+        page.get_by_role("link", name=re.compile("A higher maximum")).click()
+        page.get_by_role("button", name=re.compile("Simulate it|Look again")).click()
+        expect(page.get_by_label("Approve as asked")).to_be_checked()
+        page.get_by_role("button", name=re.compile("Decide on version")).click()
+        expect(page.locator(".messages")).to_be_visible()
+    alice.reload()
+    expect(alice.locator("h1 + .pill")).to_contain_text("approved")
+    with stack.api("admin") as admin:
+        assert admin.delete(f"/rules/quotas/{quota.json()['id']}/").status_code == 204
