@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import Count, Sum, prefetch_related_objects
+from django.db.models import Count, QuerySet, Sum, prefetch_related_objects
 
 from accounts.errors import Forbidden, Invalid
-from accounts.models import Rate, User
+from accounts.models import Project, Rate, User
 from accounts.permissions import can, projects_visible_to
 from accounts.selectors.rates import RateTable, rates_over
 from scheduler.conf import load_conf
@@ -19,14 +19,18 @@ from scheduler.models import Allocation, Attempt, Job, JobSet, UsageEntry
 from scheduler.models.exact import ChargeSum
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.selectors.saved.scopes import EVERYTHING, Scope
+from scheduler.selectors.sharing.use import counted_upto, parts_of_use
 from scheduler.states import FINAL_JOB_STATES
 
+MODEL = "device_model"
 GROUPS = {
     "team": ("project__team__slug",),
     "project": ("project__team__slug", "project__slug"),
     "user": ("job__owner__username",),
-    "device_model": ("device_model",),
+    MODEL: (MODEL,),
 }
+# What tells groups apart where use is summed; a team is its projects.
+_NUMBERS = {"team": "project_id", "project": "project_id", "user": "job__owner_id"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,30 +183,9 @@ def costs_by(
         raise Invalid(f"Group by one of {', '.join(GROUPS)}.", field="by")
     if start >= end:
         raise Invalid("The period must begin before it ends.", field="from")
-    fields = GROUPS[by]
-    grouped = (
-        UsageEntry.objects.filter(
-            project__in=projects_visible_to(viewer, "view_costs").filter(within.part_of()),
-            period_start__gte=start,
-            period_start__lt=end,
-        )
-        .order_by()
-        .values(*fields)
-        .annotate(
-            seconds=Sum("gpu_seconds"),
-            total=ChargeSum("cost"),
-            jobs=Count("job", distinct=True),
-        )
-    )
-    rows = [
-        CostRow(
-            key="/".join(str(row[name]) for name in fields),
-            gpu_seconds=row["seconds"],
-            cost=row["total"] or Decimal(0),
-            jobs=row["jobs"],
-        )
-        for row in grouped
-    ]
+    projects = projects_visible_to(viewer, "view_costs").filter(within.part_of())
+    is_by_model = by == MODEL
+    rows = _by_model(projects, start, end) if is_by_model else _by_owner(projects, by, start, end)
     rows.sort(key=lambda row: (-row.cost, row.key))
     total = CostRow(
         key="total",
@@ -211,3 +194,47 @@ def costs_by(
         jobs=sum(row.jobs for row in rows),
     )
     return rows, total
+
+
+def _entries(projects: QuerySet[Project], start: datetime, end: datetime) -> QuerySet[UsageEntry]:
+    return UsageEntry.objects.filter(
+        project__in=projects, period_start__gte=start, period_start__lt=end
+    ).order_by()
+
+
+def _by_model(projects: QuerySet[Project], start: datetime, end: datetime) -> list[CostRow]:
+    """Of every entry: sums of days know no models."""
+    found = _entries(projects, start, end).values(MODEL)
+    sums = found.annotate(
+        seconds=Sum("gpu_seconds"), total=ChargeSum("cost"), jobs=Count("job", distinct=True)
+    )
+    return [CostRow(row[MODEL], row["seconds"], row["total"], row["jobs"]) for row in sums]
+
+
+def _by_owner(
+    projects: QuerySet[Project], by: str, start: datetime, end: datetime
+) -> list[CostRow]:
+    """By team, project or person, from sums of days; only the jobs are counted from the entries."""
+    number = _NUMBERS[by]
+    used: dict[int, tuple[int, Decimal]] = {}
+    parts = parts_of_use(
+        projects, since=start, until=end, counted=counted_upto(), by_person=by == "user"
+    )
+    whose = "whose" if by == "user" else "project_id"
+    first, *others = [
+        part.order_by().values_list(whose, "unit_price").annotate(seconds=Sum("gpu_seconds"))
+        for part in parts
+    ]
+    for pk, price, seconds in first.union(*others, all=True) if others else first:
+        so_far = used.get(pk, (0, Decimal(0)))
+        used[pk] = so_far[0] + seconds, so_far[1] + cost_of(seconds, price)
+    rows: dict[str, CostRow] = {}
+    counted = _entries(projects, start, end).values(number, *GROUPS[by])
+    for row in counted.annotate(jobs=Count("job", distinct=True)):
+        key = "/".join(str(row[name]) for name in GROUPS[by])
+        seconds, cost = used.get(row[number], (0, Decimal(0)))
+        known = rows.get(key, CostRow(key, 0, Decimal(0), 0))
+        rows[key] = CostRow(
+            key, known.gpu_seconds + seconds, known.cost + cost, known.jobs + row["jobs"]
+        )
+    return list(rows.values())

@@ -15,6 +15,7 @@ from scheduler.models import UsageEntry
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.selectors.tables.so_far import so_far
 from scheduler.selectors.usage import costs_by, job_cost
+from scheduler.services.timeline.days import count_days
 from scheduler.services.usage import accrue_usage
 from tests import scenes
 from tests.scenes import MODEL, at, ended, running, start, submit, sync
@@ -100,6 +101,25 @@ class TestAccrual:
             assert total.cost == sum(r.cost for r in rows) == Decimal("7.2")
             assert costs_by(carol, by, **period)[0] == []
 
+    def test_sums_of_days_and_every_entry_say_the_same(
+        self, cluster, root, alice, bob, project, other_project, carol
+    ):
+        ran = ((alice, project, 30), (bob, project, 1), (carol, other_project, 2))
+        for person, place, hours in ran:
+            attempt = start(submit(person, place), cluster.node(1), now=at(0))
+            sync(cluster.node(1), running(attempt), now=at(0))
+            accrue_usage(now=at(3600 * hours))
+            sync(cluster.node(1), ended(attempt), now=at(3600 * hours))
+        period = {"start": at(-86400), "end": at(3 * 86400)}
+        by_model = costs_by(root, "device_model", **period)[1]
+        for counted in (False, True):
+            if counted:
+                count_days(now=at(4 * 86400))
+            for by in ("team", "project", "user"):
+                rows, total = costs_by(root, by, **period)
+                assert (total.gpu_seconds, total.cost) == (by_model.gpu_seconds, by_model.cost)
+                assert [row.jobs for row in rows] == ([1, 1, 1] if by == "user" else [2, 1])
+
     def test_no_float_adds_charges(self, cluster, root, alice, project):
         """A sum of so many digits is no float's."""
         attempt = start(submit(alice, project), cluster.node(1), now=at(0))
@@ -109,7 +129,7 @@ class TestAccrual:
         same = {f.attname: getattr(charged, f.attname) for f in charged._meta.fields}
         same |= {"id": None, "kind": UsageEntry.Kind.ADJUSTMENT}
         UsageEntry.objects.bulk_create(UsageEntry(**same | {"cost": cost}) for cost in more)
-        _, total = costs_by(root, "team", start=at(-86400), end=at(86400))
+        _, total = costs_by(root, "device_model", start=at(-86400), end=at(86400))
         assert total.cost == charged.cost + sum(more) == Decimal("126000134.4395043200")
 
 
