@@ -13,7 +13,7 @@ from accounts.errors import NotFound
 from accounts.models import User
 from scheduler.engine.explaining.standing import Standing, why_before
 from scheduler.models import Attempt, Job
-from scheduler.selectors.jobs import MAX_PK, get_visible_job, visible_jobs
+from scheduler.selectors.jobs import MAX_PK, check_visible, get_visible_job, visible_jobs
 from scheduler.states import JobState
 
 # Of all attempts, so that a pool in which little starts is not searched back to its first day.
@@ -63,7 +63,7 @@ def went_before(
     viewer may know it, and why it went before. Two queries and two for what the viewer sees; looks
     at the latest LOOKED_AT attempts at most.
     """
-    get_visible_job(viewer, job.pk)
+    check_visible(viewer, job)
     ours = job.attempts.order_by("number").first()
     until = {} if ours is None else {"assigned_at__lt": ours.assigned_at}
     newest = Attempt.objects.order_by("-pk").values(looked=F("pk") - LOOKED_AT)[:1]

@@ -12,6 +12,8 @@ from django.urls import reverse
 
 from portal.bench.faces.budgets import BUDGETS, NOT_PAGES
 from portal.bench.faces.visits import noted
+from scheduler.loop.cycle import Scheduler
+from scheduler.models import SchedulerLease
 from tests import scenes
 from tests.pages.matrix import ROWS
 from tests.pages.test_matrix import address, people, things
@@ -83,10 +85,13 @@ def test_pages_of_a_job_that_waits_for_others_stay_within_theirs(
     client, root, alice, bob, project, route
 ):
     """Each decides a cycle, or says who was started instead."""
-    cluster = scenes.build_cluster(root, nodes=2)
-    waits = scenes.submit(alice, project, nodes=2, gpus_per_node=2, now=scenes.at(0))
-    later = scenes.submit(bob, project, now=scenes.at(1))
-    scenes.start(later, cluster.node(1), now=scenes.at(2))
+    scenes.build_cluster(root, nodes=2)
+    SchedulerLease.objects.update(expires_at=scenes.NOON)
+    scenes.submit(bob, project, time_limit="2h", now=scenes.at(0))
+    waits = scenes.submit(alice, project, nodes=2, gpus_per_node=2, now=scenes.at(1))
+    scenes.submit(bob, project, now=scenes.at(2))
+    # Only a cycle notes how those stood whom it starts, which "before" compares with the line now.
+    assert Scheduler(holder="test").run_cycle(scenes.at(3)).started == 2
     client.force_login(alice)
     asked = {"time_limit": "9h"} if route == "change" else {}
     with statements() as seen:
