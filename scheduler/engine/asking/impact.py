@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isnan
 
 import numpy as np
 
@@ -43,7 +44,11 @@ class Impact:
 def impact_of(before: Snapshot, after: Snapshot, policy: Policy, job: int) -> Impact:
     """Compares two decisions on the same cluster; who loses or gains most comes first."""
     was, then = _starts(before, policy), _starts(after, policy)
-    found = [Start(one, was_s, then.get(one)) for one, was_s in was.items()]
+    found = [
+        Start(one, was_s, then.get(one))
+        for one, was_s in was.items()
+        if one == job or was_s != then.get(one)
+    ]
     own = next((one for one in found if one.job == job), None)
     delayed = [one for one in found if one.job != job and one.delay_s >= LEAST_DELAY_S]
     sooner = [one for one in found if one.job != job and one.delay_s <= -LEAST_DELAY_S]
@@ -105,7 +110,7 @@ def _starts(snapshot: Snapshot, policy: Policy) -> dict[int, float | None]:
     waits = plan.waits
     known = waits.forecast.p90_s
     starts: dict[int, float | None] = {
-        int(job): None if np.isnan(at_s) else float(at_s)
+        int(job): None if isnan(at_s) else at_s
         for job, at_s in zip(waits.job.tolist(), known.tolist(), strict=True)
     }
     return starts | {start.job: float(snapshot.now_s) for start in plan.starts}
