@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
 
 from scheduler.models import Attempt, DeviceSegment, LedgerHead, UsageLine
 from scheduler.services import books
@@ -16,6 +15,7 @@ from scheduler.states import AttemptState
 from tests import scenes
 from tests.scenes import at
 from tests.services.test_books import DECEMBER, clerk, close, yard
+from tests.services.unlocking import spoil
 
 pytestmark = pytest.mark.django_db
 __all__ = ["clerk", "yard"]
@@ -67,15 +67,6 @@ def test_a_tail_that_was_cut_off_is_found(root, yard):
     close(root)
     LedgerHead.objects.update(hash="f" * 64)
     assert books.verify_ledger().breaks[0].endswith("are missing")
-
-
-def spoil(statement: str) -> None:
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-            for table in ("ledgerentry", "usageline"):
-                cursor.execute(f"ALTER TABLE scheduler_{table} DISABLE TRIGGER USER")
-        cursor.execute(statement)
 
 
 def test_amounts_keep_all_their_digits(root, yard, clerk, project):

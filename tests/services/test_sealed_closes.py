@@ -12,8 +12,8 @@ from scheduler.services.books import sealing, verifying
 from scheduler.services.books.sealing import check_seals
 from scheduler.states import EndReason
 from tests.services.test_books import DECEMBER, LATER, clerk, close, yard
-from tests.services.test_books_hold import SPOILS, spoil
-from tests.services.test_reconciling import unlock
+from tests.services.test_books_hold import SPOILS
+from tests.services.unlocking import spoil, unlocked
 
 pytestmark = pytest.mark.django_db
 __all__ = ["clerk", "yard"]
@@ -51,11 +51,11 @@ def test_the_first_total_that_differs_is_named(root, yard):
 def test_statements_changed_so_that_they_still_add_up_are_found(root, yard):
     """A coin goes from one team to the other, in parts, sums and roundings alike."""
     period = close(root).period
-    unlock()
     one, other = Statement.objects.order_by("number")
-    for statement, coin in ((one, -1), (other, 1)):
-        StatementLine.objects.filter(statement=statement).update(units=statement.units + coin)
-        Statement.objects.filter(pk=statement.pk).update(units=statement.units + coin)
+    with unlocked():
+        for statement, coin in ((one, -1), (other, 1)):
+            StatementLine.objects.filter(statement=statement).update(units=statement.units + coin)
+            Statement.objects.filter(pk=statement.pk).update(units=statement.units + coin)
     assert check_seals(period) == [
         "the close of 2026-11, version 1, sealed other statements than there are"
     ]
@@ -65,15 +65,16 @@ def test_statements_changed_so_that_they_still_add_up_are_found(root, yard):
 
 def test_a_close_of_before_has_no_seal(root, yard, monkeypatch):
     period = close(root).period
-    unlock()
-    PeriodClose.objects.update(sealed=None)
+    with unlocked():
+        PeriodClose.objects.update(sealed=None)
     monkeypatch.setattr(sealing, "_noted", lambda period: {})
     assert check_seals(period) == []
     (told,) = (c for c in books.reconcile_books(now=DECEMBER).checks if c["slug"] == "seals")
     assert told["holds"] and told["what"].endswith("; closes from before seals: 1")
     later = close(root, "2026-12", now=LATER)
     for broken in ({}, 7, [], {"entries": 0, "statements": "", "totals": [["team:1"]]}):
-        PeriodClose.objects.filter(pk=later.pk).update(sealed=broken)
+        with unlocked():
+            PeriodClose.objects.filter(pk=later.pk).update(sealed=broken)
         assert [*check_seals(period), *check_seals(later.period)] == [
             "the close of 2026-12, version 1, has a seal that says too little"
         ]
@@ -84,8 +85,8 @@ def test_a_seal_that_is_gone_is_missed(root, yard, is_noted, monkeypatch):
     """By the audit; without its word by the seals of earlier closes."""
     close(root)
     period = close(root, "2026-12", now=LATER).period
-    unlock()
-    PeriodClose.objects.filter(period=period).update(sealed=None)
+    with unlocked():
+        PeriodClose.objects.filter(period=period).update(sealed=None)
     if not is_noted:
         monkeypatch.setattr(sealing, "_noted", lambda period: {})
     assert check_seals(period) == ["the close of 2026-12, version 1, has lost its seal"]
@@ -93,8 +94,8 @@ def test_a_seal_that_is_gone_is_missed(root, yard, is_noted, monkeypatch):
 
 def test_a_seal_that_was_made_to_fit_is_not_what_the_audit_noted(root, yard):
     period = close(root).period
-    unlock()
-    PeriodClose.objects.update(sealed={"entries": 0, "totals": [], "statements": ""})
+    with unlocked():
+        PeriodClose.objects.update(sealed={"entries": 0, "totals": [], "statements": ""})
     assert check_seals(period) == [
         "the close of 2026-11, version 1, has another seal than the audit noted"
     ]
