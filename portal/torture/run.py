@@ -53,7 +53,7 @@ class Choice:
     seed: int = 1
     agents: int = 8
     divide: int = 20
-    pause_s: float = 1.2
+    pause_s: float = 0.6
     settle_s: float = 60.0
     restores: bool = False
     watch: Sequence[str] = ()

@@ -56,7 +56,15 @@ def test_ten_minutes_of_faults_break_nothing():
     "kept", [kept for kept in BREAKS if kept.seed], ids=lambda kept: kept.cause
 )
 def test_a_seed_that_broke_something_breaks_it_no_more(kept):
-    choice = Choice(minutes=1.0, seed=kept.seed, agents=3, divide=30, first=kept.kinds, tell=print)
+    choice = Choice(
+        minutes=1.0,
+        seed=kept.seed,
+        agents=3,
+        divide=30,
+        pause_s=1.2,
+        first=kept.kinds,
+        tell=print,
+    )
     figures = run(choice)
     assert figures["breaks"] == []
     assert figures["faults"] >= len(kept.kinds)

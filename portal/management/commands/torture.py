@@ -36,7 +36,7 @@ class Command(BaseCommand):
         add("--seed", type=int, default=1, help="of the dice; default %(default)s")
         add("--agents", type=int, default=8, help="nodes; default %(default)s")
         add("--divide", type=int, help=f"the usual timers by; default 20, {DIVIDE} to reconnect")
-        add("--pause", type=float, default=1.2, help="seconds between faults; default %(default)s")
+        add("--pause", type=float, default=0.6, help="seconds between faults; default %(default)s")
         add("--fault", action="append", default=[], choices=sorted(FAULTS), help="only these")
         add("--plant", choices=sorted(PLANTS), default="", help="put this bug into the product")
         add("--prove", action="store_true", help="find every planted bug, one after another")
