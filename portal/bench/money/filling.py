@@ -18,7 +18,6 @@ from accounts.services import (
     create_project,
     create_team,
     propose_rate,
-    set_rate,
 )
 from portal.bench.figures import tell
 from portal.bench.money.month import GPUS, Stay, month, nodes_for
@@ -44,7 +43,7 @@ def fill(root: User, last: Month, segments: int, seed: int) -> dict[str, Any]:
     tell(f"enrolling {nodes_for(segments)} nodes")
     devices = _cluster(root, segments, before)
     _prices(root, before)
-    jobs = _jobs(root, len(devices) // (2 * _TEAMS), before)
+    jobs = _jobs(root, max(1, len(devices) // (2 * _TEAMS)), before)
     tell("writing attempts and segments")
     stays = [stay for gang in month(segments, last.start_s, last.end_s, seed) for stay in gang]
     stays.sort(key=lambda stay: stay.start_s)
@@ -97,30 +96,30 @@ def enrol(root: User, pool: Pool, number: int, model: str, now: datetime) -> Enr
 
 
 def _prices(root: User, before: datetime) -> None:
-    """A general price for each flavour, another one from the 15th on, and shares of idle time."""
-    mid_month = datetime.fromtimestamp(before.timestamp() + 15 * 86_400, UTC)
-    for number, model in enumerate(FLAVOURS):
-        for price, moment in ((f"{number + 1}.37", before), (f"{number + 1}.49", mid_month)):
-            set_rate(
-                actor=root,
-                device_model=model,
-                price_per_gpu_hour=Decimal(price),
-                valid_from=moment,
-                restated_for="It began so.",
-            )
+    """A general price for each flavour, another one from the 15th on, and shares of idle time.
+
+    Two people keep the books: one proposes, the other approves.
+    """
     clerk = person_named("alice")
     assert clerk is not None
     appoint_bookkeeper(actor=root, user=clerk)
-    share = propose_rate(
-        actor=clerk,
-        device_model="",
-        kind="idle-share",
-        price_per_gpu_hour=Decimal("0.11"),
-        valid_from=before,
-        restate=True,
-        reason="shares begin",
-    )
-    approve_rate(actor=root, rate=share)
+    mid_month = datetime.fromtimestamp(before.timestamp() + 15 * 86_400, UTC)
+    general = [
+        (model, "", f"{number + 1}.{cents}", moment)
+        for number, model in enumerate(FLAVOURS)
+        for cents, moment in (("37", before), ("49", mid_month))
+    ]
+    for model, kind, price, moment in (*general, ("", "idle-share", "0.11", before)):
+        rate = propose_rate(
+            actor=clerk,
+            device_model=model,
+            kind=kind,
+            price_per_gpu_hour=Decimal(price),
+            valid_from=moment,
+            restate=True,
+            reason="It began so.",
+        )
+        approve_rate(actor=root, rate=rate)
 
 
 def _jobs(root: User, guaranteed: int, before: datetime) -> list[Job]:
