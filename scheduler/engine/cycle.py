@@ -23,7 +23,7 @@ from scheduler.engine.preempting.claiming import is_claimant, settle_claims
 from scheduler.engine.preempting.resizing import grow_jobs
 from scheduler.engine.preempting.room import make_room
 from scheduler.engine.reservation import Head
-from scheduler.engine.sharing.fairshare import Line
+from scheduler.engine.sharing.fairshare import Line, LineUps
 from scheduler.engine.sharing.quota import Gate
 from scheduler.engine.snapshot import Classes, Snapshot, classes_of, flags, ints
 
@@ -40,13 +40,17 @@ class Decision:
     gate: Gate
 
 
-def plan_cycle(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Plan:
+def plan_cycle(
+    snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, known: LineUps | None = None
+) -> Plan:
     """Say of every waiting job where it starts or why it waits. Raises SnapshotInvalid."""
-    return decide(snapshot, policy).plan
+    return decide(snapshot, policy, known).plan
 
 
-def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
-    """The plan and its grounds. Raises SnapshotInvalid.
+def decide(
+    snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, known: LineUps | None = None
+) -> Decision:
+    """The plan and its grounds; `known` is of others on this cluster. Raises SnapshotInvalid.
 
     1. Refuse a snapshot that contradicts itself.
     2. Set aside the jobs that others are making room for: they start there or wait for just that.
@@ -60,20 +64,18 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
     8. Give each of the others its one reason.
     9. If the policy resizes: where nobody waits, let elastic jobs have more nodes if that pays.
     """
-    check_snapshot(snapshot)
+    _check(snapshot, known)
     snapshot = within_bookings(snapshot, policy.backfill_slack_s)
     claimed = is_claimant(snapshot.waiting, snapshot.claims.job)
     claimants, snapshot = snapshot.waiting.take(claimed), snapshot.only(np.flatnonzero(~claimed))
     room = make_room(snapshot, policy)
     after = room.snapshot
-    board = Board(after)
-    board.keeping.slack_s = policy.backfill_slack_s
-    keep_calendar(board)
+    board = _board_of(after, policy)
     settled = settle_claims(board, claimants)
     board.packers |= packing_for(policy, board)
     classes = classes_of(after.waiting)
     ruled_out = rule_out(board, classes)
-    line = Line(after, policy, order_waiting(after, policy))
+    line = Line(after, policy, order_waiting(after, policy), known)
     gate = Gate(after)
     gate.keep_for(claimants)
     admission = Admission(board, classes, line, gate, policy)
@@ -84,13 +86,27 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY) -> Decision:
     left = left[left < len(snapshot.waiting)]
     waits = explain_waits(board, classes, left, ruled_out, admission.heads.by_pool, gate)
     stood = standings(after, classes, policy, line.order, admission.is_started, ruled_out)
-    reservations = reservations_of(after, admission.heads.by_pool)
+    kept = reservations_of(after, admission.heads.by_pool)
     starts = (*settled.starts, *admission.starts)
-    stops = (*room.stops, *admission.clearer.stops)
-    resizes = (*room.resizes, *admission.clearer.resizes)
+    cleared = admission.clearer
+    stops, resizes = (*room.stops, *cleared.stops), (*room.resizes, *cleared.resizes)
     crowded = flags(np.bincount(after.waiting.pool[left], minlength=len(after.pools)))
     # Running as before: once room is made, nobody who may be stopped is listed any more.
     resizes += grow_jobs(board, snapshot.running, policy, crowded, (*stops, *resizes), gate)
     slots = timeline_of(board, admission.starts, admission.started)
-    plan = Plan(starts, stops, settled.waits.join(waits), reservations, stood, resizes, slots)
+    plan = Plan(starts, stops, settled.waits.join(waits), kept, stood, resizes, slots)
     return Decision(plan, board, classes, ruled_out, admission.heads.by_pool, gate)
+
+
+def _check(snapshot: Snapshot, known: LineUps | None) -> None:
+    if known is None or not known.is_sound:
+        check_snapshot(snapshot)
+    if known is not None:
+        known.is_sound = True
+
+
+def _board_of(snapshot: Snapshot, policy: Policy) -> Board:
+    board = Board(snapshot)
+    board.keeping.slack_s = policy.backfill_slack_s
+    keep_calendar(board)
+    return board

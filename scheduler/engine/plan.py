@@ -141,8 +141,14 @@ class Forecast:
     honest figure exists.
     """
 
-    def __init__(self, work_out: Callable[[], tuple[Floats, Floats]], now_s: float) -> None:
+    def __init__(
+        self,
+        work_out: Callable[[], tuple[Floats, Floats]],
+        work_out_one: Callable[[int], tuple[float, float]],
+        now_s: float,
+    ) -> None:
         self._work_out = work_out
+        self._work_out_one = work_out_one
         self._now_s = now_s
 
     @cached_property
@@ -150,6 +156,14 @@ class Forecast:
         """p50 and p90."""
         p50_s, p90_s = self._work_out()
         return self._rounded(p50_s), self._rounded(p90_s)
+
+    def of(self, row: int) -> tuple[float, float]:
+        """p50 and p90 of one row: the same as in `columns`, for less where only few are asked."""
+        if "columns" in self.__dict__:
+            p50_s, p90_s = self.columns
+            return float(p50_s[row]), float(p90_s[row])
+        p50_s, p90_s = self._rounded(floats(self._work_out_one(row))).tolist()
+        return p50_s, p90_s
 
     @property
     def p50_s(self) -> Floats:
@@ -164,10 +178,14 @@ class Forecast:
     @classmethod
     def unknown(cls, size: int) -> Forecast:
         """Of so many jobs whose start nobody can tell."""
-        return cls(lambda: (floats(np.full(size, np.nan)), floats(np.full(size, np.nan))), 0.0)
+        return cls(
+            lambda: (floats(np.full(size, np.nan)), floats(np.full(size, np.nan))),
+            lambda row: (np.nan, np.nan),
+            0.0,
+        )
 
-    def join(self, other: Forecast) -> Forecast:
-        """These rows, then those of the other; nothing is worked out by it."""
+    def join(self, other: Forecast, size: int) -> Forecast:
+        """These rows, `size` of them, then those of the other; nothing is worked out by it."""
 
         def work_out() -> tuple[Floats, Floats]:
             mine, others = self.columns, other.columns
@@ -176,7 +194,10 @@ class Forecast:
                 floats(np.concatenate([mine[1], others[1]])),
             )
 
-        return Forecast(work_out, np.inf)
+        def work_out_one(row: int) -> tuple[float, float]:
+            return self.of(row) if row < size else other.of(row - size)
+
+        return Forecast(work_out, work_out_one, np.inf)
 
     def _rounded(self, start_s: Floats) -> Floats:
         ahead_s = start_s - self._now_s
@@ -205,7 +226,7 @@ class Waits:
         verdict = self.verdicts[int(self.verdict[row])]
         facts = dict(verdict.facts)
         facts["ahead"] = int(self.ahead[row])
-        p50_s, p90_s = float(self.forecast.p50_s[row]), float(self.forecast.p90_s[row])
+        p50_s, p90_s = self.forecast.of(row)
         if np.isnan(p90_s):
             facts["start_p50_at"] = facts["start_p90_at"] = None
             facts["start_why"] = why_no_forecast(verdict.reason)
@@ -220,10 +241,12 @@ class Waits:
             np.concatenate([self.verdict, other.verdict + len(self.verdicts)]),
             np.concatenate([self.ahead, other.ahead]),
             self.verdicts + other.verdicts,
-            self.forecast.join(other.forecast),
+            self.forecast.join(other.forecast, len(self)),
         )
 
     def __iter__(self) -> Iterator[Wait]:
+        # All at once cost less than one after the other.
+        _ = self.forecast.columns
         return (self[row] for row in range(len(self)))
 
 

@@ -15,6 +15,7 @@ from scheduler.engine.asking import Answer, Blocking, blocking_facts, what_if
 from scheduler.engine.cycle import decide
 from scheduler.engine.explaining.standing import Standing, line_now, standing_now
 from scheduler.engine.policy import Policy
+from scheduler.engine.sharing.fairshare import LineUps
 from scheduler.engine.snapshot import Snapshot
 from scheduler.loop.loading import lent_rows, load_snapshot
 from scheduler.loop.loading.together import read_together
@@ -97,9 +98,10 @@ def ask(job: Job, *, now: datetime) -> JobAnswer | None:
     with read_together(now, (LINES, ())):
         snapshot, policy = _picture(now)
         elsewhere = _elsewhere(job)
-    decision = decide(snapshot, policy)
+    known = LineUps()
+    decision = decide(snapshot, policy, known)
     blocking = blocking_facts(decision, policy, job.pk)
-    answer = what_if(snapshot, policy, job.pk, elsewhere, plan=decision.plan)
+    answer = what_if(snapshot, policy, job.pk, elsewhere, plan=decision.plan, known=known)
     if blocking is None or answer is None:
         return None
     return JobAnswer(now, blocking, answer)

@@ -131,11 +131,10 @@ def _foreseen(plan: Plan, job: int) -> Span:
     at = np.flatnonzero(plan.waits.job == job)
     if not len(at):
         return _UNKNOWN
-    row = int(at[0])
-    p50_s, p90_s = plan.waits.forecast.p50_s[row], plan.waits.forecast.p90_s[row]
+    p50_s, p90_s = plan.waits.forecast.of(int(at[0]))
     if np.isnan(p50_s) or np.isnan(p90_s):
         return _UNKNOWN
-    return _moment(float(p50_s)), _moment(float(p90_s))
+    return _moment(p50_s), _moment(p90_s)
 
 
 def _why(plan: Plan, job: int) -> str:

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from scheduler.engine.asking import Blocking, blocking_facts, what_if
 from scheduler.engine.asking.counterfactual import _changed, _edits, _shorter
+from scheduler.engine.checks import check_snapshot
 from scheduler.engine.cycle import decide, plan_cycle
 from scheduler.engine.forecasting import starts
 from scheduler.engine.policy import DEFAULT_POLICY
+from scheduler.engine.sharing.fairshare import LineUps
 from scheduler.engine.snapshot import Snapshot, flags
 from scheduler.states import WaitReason
 from tests.builders import NOW_S, draw, job
@@ -136,6 +138,9 @@ def test_the_first_failing_check_is_the_top_reason_and_options_hold(
     assert answer is not None
     row = int(np.flatnonzero(snapshot.waiting.id == wait.job)[0])
     edits = {edit.words: edit for edit in (*_shorter(snapshot, row), *_edits(snapshot, row, ()))}
+    for edit in edits.values():
+        # They are tried on a cluster that was looked at before.
+        check_snapshot(_changed(snapshot, row, edit))
     for option in answer.options:
         plan = plan_cycle(_changed(snapshot, row, edits[option.words]))
         starts = wait.job in {start.job for start in plan.starts}
@@ -151,7 +156,10 @@ def test_lines_that_are_the_same_again_are_laid_out_once(snapshot: Snapshot, pla
         return
     asked = ids[place % len(ids)]
     kept = what_if(snapshot, DEFAULT_POLICY, asked, plan=plan_cycle(snapshot))
-    with patch.object(starts, "_lay_out", starts._lay_out.__wrapped__):
+    with (
+        patch.object(starts, "_lay_out", starts._lay_out.__wrapped__),
+        patch.object(LineUps, "line_up", lambda _, shares, *columns: shares.line_up(*columns)),
+    ):
         assert kept == what_if(snapshot, DEFAULT_POLICY, asked)
 
 

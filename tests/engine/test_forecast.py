@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 
 from scheduler.engine.cycle import plan_cycle
-from scheduler.engine.forecasting import FORECAST_REASONS
+from scheduler.engine.forecasting import FORECAST_REASONS, starts
 from scheduler.engine.forecasting.line import Line
 from scheduler.engine.forecasting.starts import LAID_OUT
 from scheduler.engine.snapshot import Snapshot, floats
@@ -92,3 +94,17 @@ def test_every_job_that_waits_for_room_is_told_or_its_pool_has_no_end_in_sight(
         else:
             assert np.isnan(p50_s[row])
             assert wait.facts["start_why"] != "What it waits for has no end in sight."
+
+
+@pytest.mark.parametrize("laid_out", [LAID_OUT, 1])
+@settings(max_examples=40)
+@given(snapshots())
+def test_one_asked_alone_is_told_the_same(laid_out: int, snapshot: Snapshot) -> None:
+    """Those after it are not laid out then, nor other pools."""
+    learnt_s = np.where(snapshot.waiting.id % 3 == 0, 120.0, np.inf)
+    snapshot = replace(snapshot, waiting=replace(snapshot.waiting, learnt_s=floats(learnt_s)))
+    with patch.object(starts, "LAID_OUT", laid_out):
+        alone = plan_cycle(snapshot).waits
+        found = [alone.forecast.of(row) for row in range(len(alone))]
+        columns = plan_cycle(snapshot).waits.forecast.columns
+    np.testing.assert_array_equal(np.array(found).reshape(-1, 2).T, np.stack(columns))

@@ -11,6 +11,7 @@ from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.explaining.words import span_words
 from scheduler.engine.plan import Plan
 from scheduler.engine.policy import Policy
+from scheduler.engine.sharing.fairshare import LineUps
 from scheduler.engine.snapshot import NONE, SPREADS, TOPOLOGIES, Ints, Snapshot, ints
 
 HOUR_S = 3600
@@ -64,13 +65,14 @@ def what_if(
     elsewhere: Sequence[tuple[int, int]] = (),
     *,
     plan: Plan | None = None,
+    known: LineUps | None = None,
 ) -> Answer | None:
     """The mildest change of each kind with which the waiting job starts now, else a soon one.
 
     `elsewhere`: rows of other pools and of their queues that the job may go to. `plan`: what
-    `plan_cycle` says of the snapshot, if that is known. None if no such job waits. Nothing is
-    claimed that `plan_cycle` has not said of the changed job among all the others; those that start
-    now come first, then by start.
+    `plan_cycle` says of the snapshot, if that is known, and `known` the turns of it. None if no
+    such job waits. Nothing is claimed that `plan_cycle` has not said of the changed job among all
+    the others; those that start now come first, then by start.
     """
     rows = np.flatnonzero(snapshot.waiting.id == job)
     if not len(rows):
@@ -79,7 +81,7 @@ def what_if(
     as_is = _start_s(plan or plan_cycle(snapshot, policy), job, snapshot.now_s)
     if as_is == snapshot.now_s:
         return Answer(True, snapshot.now_s, (), 1)
-    trial = _Trial(snapshot, policy, row, as_is)
+    trial = _Trial(snapshot, policy, row, as_is, known or LineUps())
     trial.search(list(_shorter(snapshot, row)))
     for edit in _edits(snapshot, row, elsewhere):
         if edit.kind not in trial.best or not trial.best[edit.kind].starts_now:
@@ -92,19 +94,23 @@ def what_if(
 class _Trial:
     """Decides with one change after the other; `best` has what helps most of each kind."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy, row: int, as_is_s: float) -> None:
+    def __init__(
+        self, snapshot: Snapshot, policy: Policy, row: int, as_is_s: float, known: LineUps
+    ) -> None:
         self.best: dict[str, Option] = {}
         self.tried = 0
         self._snapshot = snapshot
         self._policy = policy
         self._row = row
         self._as_is_s = as_is_s
+        # Most changes leave everybody's turn as it is.
+        self._known = known
 
     def try_out(self, edit: Edit) -> bool:
         """Whether the job starts now with it."""
         self.tried += 1
         now_s, job = self._snapshot.now_s, int(self._snapshot.waiting.id[self._row])
-        plan = plan_cycle(_changed(self._snapshot, self._row, edit), self._policy)
+        plan = plan_cycle(_changed(self._snapshot, self._row, edit), self._policy, self._known)
         start_s = _start_s(plan, job, now_s)
         known = self.best.get(edit.kind)
         is_best = known is None or start_s < known.start_s or start_s == now_s
@@ -132,7 +138,7 @@ def _start_s(plan: Plan, job: int, now_s: float) -> float:
     if any(start.job == job for start in plan.starts):
         return now_s
     at = np.flatnonzero(plan.waits.job == job)
-    p50_s = float(plan.waits.forecast.p50_s[at[0]]) if len(at) else np.nan
+    p50_s = plan.waits.forecast.of(int(at[0]))[0] if len(at) else np.nan
     return float("inf") if np.isnan(p50_s) else max(p50_s, now_s + 1)
 
 

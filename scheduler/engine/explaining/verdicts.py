@@ -10,7 +10,7 @@ import numpy as np
 from scheduler.engine.board import Board
 from scheduler.engine.explaining.case import Case, Check, Finding
 from scheduler.engine.explaining.precedence import CHECKS
-from scheduler.engine.forecasting import FORECAST_REASONS, forecast_starts
+from scheduler.engine.forecasting import FORECAST_REASONS, forecast_start, forecast_starts
 from scheduler.engine.grouping import group_rows
 from scheduler.engine.ordering import count_ahead
 from scheduler.engine.plan import Forecast, Verdict, Waits
@@ -115,13 +115,20 @@ def _forecast(
     """The starts of those who wait for room, worked out when somebody asks for one."""
     for_room = [row for row, v in enumerate(verdicts) if v.reason in FORECAST_REASONS]
     at = np.flatnonzero(np.isin(verdict_of, for_room))
+    rows = ints(left[at])
 
     def work_out() -> tuple[Floats, Floats]:
         table = np.full((2, len(left)), np.nan)
-        table[:, at] = forecast_starts(board, classes, ints(left[at]), heads)
+        table[:, at] = forecast_starts(board, classes, rows, heads)
         return floats(table[0]), floats(table[1])
 
-    return Forecast(work_out, board.snapshot.now_s)
+    def work_out_one(row: int) -> tuple[float, float]:
+        place = int(np.searchsorted(at, row))
+        if place == len(at) or at[place] != row:
+            return np.nan, np.nan
+        return forecast_start(board, classes, rows, heads, place)
+
+    return Forecast(work_out, work_out_one, board.snapshot.now_s)
 
 
 class _Told:

@@ -4,6 +4,6 @@
 waiting job of a pool, once as declared and once as learnt.
 """
 
-from scheduler.engine.forecasting.starts import FORECAST_REASONS, forecast_starts
+from scheduler.engine.forecasting.starts import FORECAST_REASONS, forecast_start, forecast_starts
 
-__all__ = ["FORECAST_REASONS", "forecast_starts"]
+__all__ = ["FORECAST_REASONS", "forecast_start", "forecast_starts"]

@@ -42,14 +42,39 @@ def forecast_starts(
     pools = board.snapshot.waiting.pool[rows]
     for pool in np.unique(pools).tolist():
         at = np.flatnonzero(pools == pool)
-        share = _usual_share(board.snapshot, pool)
-        late_s = _PoolLine(board, classes, pool, 1.0, learns=False).starts(rows[at])
-        late_s[:1] = _first_start(board, classes, int(rows[at[0]]), heads.get(pool, ()))
-        learns = share != 1.0 or bool(np.isfinite(board.snapshot.waiting.learnt_s[rows[at]]).any())
-        soon_s = late_s
-        if learns:
-            soon_s = _PoolLine(board, classes, pool, share, learns=True).starts(rows[at])
-        p50_s[at], p90_s[at] = np.minimum(soon_s, late_s), late_s
+        p50_s[at], p90_s[at] = _of_pool(board, classes, rows[at], heads.get(pool, ()), len(at))
+    return _known(p50_s, p90_s)
+
+
+def forecast_start(
+    board: Board, classes: Classes, rows: Ints, heads: Mapping[int, Sequence[Head]], at: int
+) -> tuple[float, float]:
+    """What `forecast_starts` says of `rows[at]`: only who is before it in its pool is laid out."""
+    pool = int(board.snapshot.waiting.pool[rows[at]])
+    mine = np.flatnonzero(board.snapshot.waiting.pool[rows] == pool)
+    place = int(np.searchsorted(mine, at))
+    found = _of_pool(board, classes, rows[mine], heads.get(pool, ()), place + 1)
+    p50_s, p90_s = _known(*(floats(column[place:]) for column in found))
+    return float(p50_s[0]), float(p90_s[0])
+
+
+def _of_pool(
+    board: Board, classes: Classes, rows: Ints, heads: Sequence[Head], first: int
+) -> tuple[Floats, Floats]:
+    """Of the `first` ones of a pool's rows, which are in order: infinite for never."""
+    pool = int(board.snapshot.waiting.pool[rows[0]])
+    share = _usual_share(board.snapshot, pool)
+    learns = share != 1.0 or bool(np.isfinite(board.snapshot.waiting.learnt_s[rows]).any())
+    asked = rows[:first]
+    late_s = _PoolLine(board, classes, pool, 1.0, learns=False).starts(asked)
+    late_s[:1] = _first_start(board, classes, int(rows[0]), heads)
+    soon_s = late_s
+    if learns:
+        soon_s = _PoolLine(board, classes, pool, share, learns=True).starts(asked)
+    return floats(np.minimum(soon_s, late_s)), late_s
+
+
+def _known(p50_s: Floats, p90_s: Floats) -> tuple[Floats, Floats]:
     p50_s[~np.isfinite(p90_s)] = p90_s[~np.isfinite(p90_s)] = np.nan
     return p50_s, p90_s
 

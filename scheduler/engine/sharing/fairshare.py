@@ -126,16 +126,41 @@ class Shares:
         return floats(np.where(account == NONE, -1.0, tags))
 
 
+class LineUps:
+    """Turns that were worked out, for whoever decides many times about one cluster.
+
+    Kept by all that they follow from but the accounts, which have to be the same each time.
+    `is_sound`: the cluster was looked at, and changes do not spoil it.
+    """
+
+    def __init__(self) -> None:
+        self.is_sound = False
+        self._known: dict[object, Ints] = {}
+
+    def line_up(
+        self, shares: Shares, group: Ints, sharers: Ints, needs: Ints, by_age: Flags
+    ) -> Ints:
+        """Equals `shares.line_up`."""
+        columns = tuple(column.tobytes() for column in (group, sharers, needs, by_age))
+        key = (*columns, tuple(map(tuple, shares.taken)))
+        if key not in self._known:
+            self._known[key] = shares.line_up(group, sharers, needs, by_age)
+        return self._known[key]
+
+
 class Line:
     """The waiting jobs in `order`, and whose turn it is as jobs are admitted.
 
     A *place* is a position in `order`. `group`: by place, which tier it is in and who of that goes
     first by age alone, or has a pool of another order, as a number that grows; turns compare within
-    a group. `shares`: None if no pool asks for them.
+    a group. `shares`: None if no pool asks for them. `known`: turns of earlier decisions.
     """
 
-    def __init__(self, snapshot: Snapshot, policy: Policy, order: Ints) -> None:
+    def __init__(
+        self, snapshot: Snapshot, policy: Policy, order: Ints, known: LineUps | None = None
+    ) -> None:
         self.snapshot = snapshot
+        self._known = known
         self.order = order
         self.sharers = sharers_of(snapshot.waiting)
         has_shares = Order.FAIR in orders_of(snapshot, policy) and len(snapshot.accounts) > 0
@@ -159,8 +184,10 @@ class Line:
             return places
         needs = needs_of(self.snapshot, self.order[places])
         whose, by_age = self.sharers[self.order[places]], self._is_by_age[places]
-        found = self.shares.line_up(self.group[places], whose, needs, by_age)
-        return ints(places[found])
+        group = self.group[places]
+        if self._known is None:
+            return ints(places[self.shares.line_up(group, whose, needs, by_age)])
+        return ints(places[self._known.line_up(self.shares, group, whose, needs, by_age)])
 
     def _groups(self, policy: Policy) -> tuple[Ints, Flags]:
         """By place: the group, and whether its share is not asked for: it waited too long, or its
