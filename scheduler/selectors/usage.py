@@ -3,12 +3,13 @@ second hand of a device that is still held, which uses the very function of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
-from django.db.models import Count, QuerySet, Sum, prefetch_related_objects
+from django.db.models import Count, OuterRef, QuerySet, Subquery, Sum, prefetch_related_objects
 
 from accounts.errors import Forbidden, Invalid
 from accounts.models import Project, Rate, User
@@ -23,14 +24,13 @@ from scheduler.selectors.sharing.use import counted_upto, parts_of_use
 from scheduler.states import FINAL_JOB_STATES
 
 MODEL = "device_model"
+# What names a group: of a project, of a person, of an entry.
 GROUPS = {
-    "team": ("project__team__slug",),
-    "project": ("project__team__slug", "project__slug"),
-    "user": ("job__owner__username",),
+    "team": ("team__slug",),
+    "project": ("team__slug", "slug"),
+    "user": ("username",),
     MODEL: (MODEL,),
 }
-# What tells groups apart where use is summed; a team is its projects.
-_NUMBERS = {"team": "project_id", "project": "project_id", "user": "job__owner_id"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,6 @@ def _by_owner(
     projects: QuerySet[Project], by: str, start: datetime, end: datetime
 ) -> list[CostRow]:
     """By team, project or person, from sums of days; only the jobs are counted from the entries."""
-    number = _NUMBERS[by]
     used: dict[int, tuple[int, Decimal]] = {}
     parts = parts_of_use(
         projects, since=start, until=end, counted=counted_upto(), by_person=by == "user"
@@ -229,12 +228,26 @@ def _by_owner(
         so_far = used.get(pk, (0, Decimal(0)))
         used[pk] = so_far[0] + seconds, so_far[1] + cost_of(seconds, price)
     rows: dict[str, CostRow] = {}
-    counted = _entries(projects, start, end).values(number, *GROUPS[by])
-    for row in counted.annotate(jobs=Count("job", distinct=True)):
-        key = "/".join(str(row[name]) for name in GROUPS[by])
-        seconds, cost = used.get(row[number], (0, Decimal(0)))
+    for pk, *names, jobs in _jobs_of(projects, by, start, end):
+        key = "/".join(names)
+        seconds, cost = used.get(pk, (0, Decimal(0)))
         known = rows.get(key, CostRow(key, 0, Decimal(0), 0))
-        rows[key] = CostRow(
-            key, known.gpu_seconds + seconds, known.cost + cost, known.jobs + row["jobs"]
-        )
+        rows[key] = CostRow(key, known.gpu_seconds + seconds, known.cost + cost, known.jobs + jobs)
     return list(rows.values())
+
+
+def _jobs_of(
+    projects: QuerySet[Project], by: str, start: datetime, end: datetime
+) -> Iterable[tuple[Any, ...]]:
+    """Whose (a team is its projects), the names of it, and how many jobs were charged.
+
+    Names come beside the counts: with one in every entry, the entries would be sorted by it.
+    """
+    entries = _entries(projects, start, end)
+    if by == "user":
+        jobs = Job.objects.filter(pk__in=entries.values("job")).order_by()
+        return jobs.values_list("owner_id", "owner__username").annotate(jobs=Count("pk"))
+    own = entries.filter(project=OuterRef("pk")).values("project")
+    charged = Subquery(own.annotate(charged=Count("job", distinct=True)).values("charged"))
+    counted = projects.order_by().annotate(charged=charged)
+    return [row for row in counted.values_list("pk", *GROUPS[by], "charged") if row[-1]]

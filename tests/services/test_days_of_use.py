@@ -10,6 +10,7 @@ from itertools import chain
 
 import pytest
 from django.db import transaction
+from django.db.models import Sum
 
 from accounts.models import Project
 from scheduler.models import Allocation, DayOfUse, DaysCounted, UsageEntry
@@ -134,3 +135,18 @@ def test_a_count_is_not_repeated_nor_made_twice_at_once(root, alice, project):
     assert DaysCounted.objects.get().upto == state.upto
     assert count_days(now=NOON + timedelta(hours=1)) > 0
     assert count_days(now=NOON + timedelta(hours=2)) == 0
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("by_person", [False, True])
+def test_what_is_not_counted_is_found_by_number_however_it_is_summed(project, by_person):
+    """Not along an index in the order of the sums: that goes through all that ever was."""
+    whose = Project.objects.filter(pk=project.pk)
+    span = {"since": at(-6 * DAY_S), "until": at(6 * DAY_S), "counted": 7, "by_person": by_person}
+    found = []
+    for part in parts_of_use(whose, **span):
+        sums = part.order_by().values("whose" if by_person else "project_id", "unit_price")
+        found.append(sums.annotate(seconds=Sum("gpu_seconds")).explain())
+    (later,) = (plan for plan in found if "PRIMARY KEY (rowid>" in plan)
+    assert "scheduler_usageentry USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)" in later
+    assert not any("SCAN scheduler_usageentry" in plan for plan in found)

@@ -16,6 +16,8 @@ from scheduler.models import DayOfUse, DaysCounted, Job, UsageEntry
 from scheduler.selectors.sharing.days import DayStart
 
 _DAY = timedelta(days=1)
+# Beyond the number of any entry.
+_NO_ENTRY = 2**62
 _Projects = QuerySet[Project] | None
 
 
@@ -64,7 +66,8 @@ def _later(
     """What no sum has yet, of the days from `first` to before `last`. Found by its number alone: by
     an index over projects and times a database would go through all of their past."""
     day = DayStart("period_start")
-    found = UsageEntry.objects.filter(pk__gt=counted).alias(day=day)
+    # From both sides: with one end open SQLite would rather sum along an index of all the past.
+    found = UsageEntry.objects.filter(pk__gt=counted, pk__lte=_NO_ENTRY).alias(day=day)
     found = found.filter(day__gte=first, day__lt=last)
     if projects is None:
         return found
