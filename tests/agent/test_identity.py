@@ -124,9 +124,9 @@ def test_closed_parents_are_found(tmp_path: Path) -> None:
     inner.mkdir(parents=True)
     for folder in (inner, inner.parent, *tmp_path.parents[:-1], tmp_path):
         if not folder.stat().st_mode & 1:
-            assert mounts.closed_parent(inner) is not None
+            assert mounts.closed_parent(str(inner)) is not None
             return
-    assert mounts.closed_parent(inner) is None
+    assert mounts.closed_parent(str(inner)) is None
 
 
 def test_ids_are_taken_once_and_given_back() -> None:

@@ -20,6 +20,11 @@ from scheduler.agent.runtime.space import mounts, sandbox
 _MAX_PROCESSES = 16_384
 _OOM_SCORE_ADJUST = 500
 _NODES_FAULT = "the node could not"
+# Python ignores the first two for itself, and a supervisor hears or ignores the others.
+_RESTORED = tuple(
+    int(getattr(signal, f"SIG{name}"))
+    for name in ("PIPE", "XFSZ", "TERM", "INT", "HUP", "CHLD", "USR1")
+)
 
 
 class StartProblem(Exception):
@@ -50,8 +55,10 @@ def start_process(launch: LaunchRecord, env: Mapping[str, str], output: int, lim
             os._exit(127)  # whatever went wrong, this copy must never go on as the supervisor
     os.close(told)
     os.close(status)
-    with open(heard, "rb") as source:
-        problem = source.read().decode("utf-8", "replace")
+    try:
+        problem = kernel.read_to_end(heard).decode("utf-8", "replace")
+    finally:
+        os.close(heard)
     if launch.sandbox is None or problem:
         os.close(news)
     elif trouble := sandbox.wait_for_program(pid, news):
@@ -164,12 +171,7 @@ def _try_out(program: Path) -> None:
 
 def _restore_signals() -> None:
     signal.set_wakeup_fd(-1)
-    # Python ignores these two for itself; a program expects the system's defaults.
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    kernel.restore_signals(_RESTORED)
 
 
 def _wire_streams(output: int) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
+from collections.abc import Iterable
 from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
@@ -12,6 +14,11 @@ _PR_SET_NO_NEW_PRIVS = 38
 _CLONE_NEWNS = 0x00020000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT = 1, 2, 4, 32
 _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
+
+_PIECE = 64 * 1024
+# As large as the C library's set of signals; all zero: none.
+_NO_SIGNALS = bytes(128)
+_SIG_SETMASK = int(signal.SIG_SETMASK)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -42,6 +49,36 @@ def set_oom_score(adjustment: int) -> None:
             os.write(target, b"%d" % adjustment)
         finally:
             os.close(target)
+
+
+def read_small(path: str | os.PathLike[str]) -> bytes:
+    """The whole content of a file; raises OSError.
+
+    In a fork of a warm process a stream of Python's costs more pages than a small file has.
+    """
+    source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return read_to_end(source)
+    finally:
+        os.close(source)
+
+
+def read_to_end(source: int) -> bytes:
+    """What comes from a descriptor until its end."""
+    pieces = []
+    while piece := os.read(source, _PIECE):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def restore_signals(numbers: Iterable[int]) -> None:
+    """The system's answer to these signals, and none blocked: for who is about to be a program.
+
+    Python's own calls turn every number into a named one, which copies a hundred pages of a fork.
+    """
+    for number in numbers:
+        _libc.signal(number, None)
+    _libc.sigprocmask(_SIG_SETMASK, _NO_SIGNALS, None)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from scheduler.agent.runtime import processes
+from scheduler.agent.runtime import kernel, processes
 
 _MIB = 1024 * 1024
 _PERIOD_US = 100_000
@@ -154,8 +154,8 @@ def _make_group(tree: Tree, name: str) -> Path | None:
     try:
         if tree.version == 2:
             _open_ours(tree)
-        group.mkdir()
-        os.close(os.open(group / "cgroup.procs", os.O_WRONLY))
+        os.mkdir(group)
+        os.close(os.open(f"{group}/cgroup.procs", os.O_WRONLY))
     except OSError:
         with contextlib.suppress(OSError):
             group.rmdir()
@@ -209,7 +209,7 @@ def _put(group: Path, name: str, value: object) -> None:
 def _oom_kills(group: Path) -> int:
     for name in ("memory.events", "memory.oom_control"):
         with contextlib.suppress(OSError, ValueError):
-            for line in (group / name).read_text().splitlines():
+            for line in kernel.read_small(f"{group}/{name}").decode().splitlines():
                 key, _, count = line.partition(" ")
                 if key == "oom_kill":
                     return int(count)

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from scheduler.agent.runtime import kernel
+
 _PPID, _START_TICKS = 1, 19
 # User and system time, own and of reaped children.
 _TIMES = slice(11, 15)
@@ -24,8 +26,7 @@ def boot_id() -> str:
 def stat_fields(pid: int | str) -> list[str] | None:
     """`/proc/<pid>/stat` from the state letter on; None when the process is gone."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as source:
-            text = source.read().decode("utf-8", "replace")
+        text = kernel.read_small(f"/proc/{pid}/stat").decode("utf-8", "replace")
     except OSError:
         return None
     # The name in parentheses may itself hold spaces and parentheses: count from its end.

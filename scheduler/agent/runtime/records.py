@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from scheduler.agent.runtime import kernel
 from scheduler.states import EndReason
 from scheduler.wire.codec import WireError, decode, encode
 from scheduler.wire.messages import Assignment
@@ -35,8 +36,6 @@ EXIT = "exit.json"
 LOG = "log"
 SHIPPED = "shipped"
 ERRORS = "supervisor.err"
-
-_PIECE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +208,7 @@ def claim_record(path: Path, record: object) -> bool:
 def read_record(kind: type[Record], path: Path) -> Record | None:
     """The record at `path`, None when it is missing or was cut short by a power loss."""
     try:
-        return decode(kind, _read_file(path))
+        return decode(kind, kernel.read_small(path))
     except (OSError, WireError):
         return None
 
@@ -237,18 +236,6 @@ def remove_folder(path: Path) -> None:
         os.rmdir(path)
     except OSError:
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _read_file(path: Path) -> bytes:
-    # In a fork of a warm process a stream of Python's costs more pages than the file has.
-    source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        pieces = []
-        while piece := os.read(source, _PIECE):
-            pieces.append(piece)
-        return b"".join(pieces)
-    finally:
-        os.close(source)
 
 
 def _write_file(path: Path, content: bytes, *, durable: bool) -> None:

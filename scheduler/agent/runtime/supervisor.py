@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import os
-import selectors
+import select
 import signal
 import socket
 import time
@@ -141,21 +141,21 @@ class Supervisor:
             self._hint()
 
     def _watch(self, log: LogCapture) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.wakeup, selectors.EVENT_READ)
-            selector.register(log.read_end, selectors.EVENT_READ)
-            while None in self.mains.values() and not self._is_unkillable():
-                self._tell_of_start()
-                ready = {key.fd for key, _ in selector.select(self._patience())}
-                if log.read_end in ready and not log.take():
-                    selector.unregister(log.read_end)
-                if self.wakeup in ready:
-                    os.read(self.wakeup, 4096)
-                elif time.monotonic() - self.looked_at < _LOOK_S:
-                    # Only output: let a talkative program fill the pipe a little first.
-                    time.sleep(_BREATH_S)
-                    continue
-                self._look()
+        poll = select.poll()
+        poll.register(self.wakeup, select.POLLIN)
+        poll.register(log.read_end, select.POLLIN)
+        while None in self.mains.values() and not self._is_unkillable():
+            self._tell_of_start()
+            ready = {number for number, _ in poll.poll(self._patience() * 1000)}
+            if log.read_end in ready and not log.take():
+                poll.unregister(log.read_end)
+            if self.wakeup in ready:
+                os.read(self.wakeup, 4096)
+            elif time.monotonic() - self.looked_at < _LOOK_S:
+                # Only output: let a talkative program fill the pipe a little first.
+                time.sleep(_BREATH_S)
+                continue
+            self._look()
 
     def _look(self) -> None:
         self.looked_at = time.monotonic()
@@ -224,7 +224,7 @@ class Supervisor:
     def _last_sync(self) -> float:
         """Monotonic time at which the agent last reached the server in this boot; 0 if never."""
         try:
-            boot, _, at = Path(self.launch.last_sync_path).read_text().partition(" ")
+            boot, _, at = kernel.read_small(self.launch.last_sync_path).decode().partition(" ")
             if boot == processes.boot_id():
                 self.last_contact = max(self.last_contact, float(at))
         except (OSError, ValueError):

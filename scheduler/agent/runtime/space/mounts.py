@@ -8,10 +8,8 @@ Nothing else of the closed folder can be seen, and outside the job nothing chang
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from scheduler.agent.runtime import kernel
 
@@ -22,8 +20,8 @@ def expose(paths: Iterable[str]) -> None:
     Where the host forbids new namespaces nothing happens: the start of the program then fails
     with a sentence that names the closed folder. Raises OSError when it fails half-way.
     """
-    wanted: dict[Path, list[Path]] = {}
-    for path in sorted({Path(path) for path in paths if os.path.isdir(path)}):
+    wanted: dict[str, list[str]] = {}
+    for path in sorted({os.path.normpath(path) for path in paths if os.path.isdir(path)}):
         closed = closed_parent(path)
         if closed is not None:
             wanted.setdefault(closed, []).append(path)
@@ -37,28 +35,34 @@ def expose(paths: Iterable[str]) -> None:
         _lay_over(closed, _outermost(shown))
 
 
-def closed_parent(path: Path) -> Path | None:
-    """The first folder above `path` that other users cannot enter."""
-    for folder in reversed(path.parents):
-        with contextlib.suppress(OSError):
-            if not folder.stat().st_mode & 0o001:
+def closed_parent(path: str) -> str | None:
+    """The first folder above the absolute `path` that other users cannot enter."""
+    # Every job's process asks: plain text, for paths as objects copy a hundred pages of a fork.
+    end = 0
+    while end >= 0:
+        folder = path[:end] or "/"
+        try:
+            if not os.stat(folder).st_mode & 0o001:
                 return folder
+        except OSError:
+            pass  # nobody's to enter, then: the start of the program says so
+        end = path.find("/", end + 1)
     return None
 
 
-def _outermost(paths: list[Path]) -> list[Path]:
-    kept: list[Path] = []
+def _outermost(paths: list[str]) -> list[str]:
+    kept: list[str] = []
     for path in paths:
-        if not any(path.is_relative_to(other) for other in kept):
+        if not any(path == other or path.startswith(f"{other}/") for other in kept):
             kept.append(path)
     return kept
 
 
-def _lay_over(closed: Path, shown: list[Path]) -> None:
+def _lay_over(closed: str, shown: list[str]) -> None:
     # Handles first: once the cover is laid, the names below it are gone.
     handles = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in shown]
-    kernel.cover_with_empty_folder(str(closed))
+    kernel.cover_with_empty_folder(closed)
     for path, handle in zip(shown, handles, strict=True):
-        path.mkdir(mode=0o755, parents=True, exist_ok=True)
-        kernel.bind_read_only(f"/proc/self/fd/{handle}", str(path))
+        os.makedirs(path, mode=0o755, exist_ok=True)
+        kernel.bind_read_only(f"/proc/self/fd/{handle}", path)
         os.close(handle)
