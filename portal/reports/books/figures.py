@@ -11,6 +11,7 @@ from portal.templatetags import measures
 from scheduler.selectors.books.frame import Form, Report, Sheet
 
 _MOST_BARS = 20
+_NAMED_DAYS, _DAY_MS = 7, 86_400_000
 _MOST_ROWS = 5_000
 BAR_PX, BAR_FRAME_PX = 32, 80
 # Buckets of a day, from what was used to what was lost; each its own colour of the theme.
@@ -110,12 +111,20 @@ def _capacity(report: Report, sheet: Sheet) -> dict[str, Any] | None:
         ],
         "layout": {
             "barmode": "stack",
-            "xaxis": {"type": "date", "nticks": 6, "tickangle": 0},
+            "xaxis": _days_of(list(days)),
             "yaxis": {"rangemode": "tozero", "nticks": 5},
             "showlegend": len(used) > 1,
             "bargap": 0.2,
         },
     }
+
+
+def _days_of(days: list[str]) -> dict[str, Any]:
+    """An axis of days; where they are few each has its name, and none is cut into hours."""
+    axis = {"type": "date", "tickformat": "%-d %b", "tickangle": 0}
+    if len(days) > _NAMED_DAYS:
+        return {**axis, "nticks": 6}
+    return {**axis, "tick0": days[0], "dtick": _DAY_MS}
 
 
 def _drawn(amount: Decimal) -> float:
