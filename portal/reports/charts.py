@@ -201,7 +201,7 @@ def cost_chart(rows: Sequence[tuple[str, float]], currency: str) -> dict[str, An
         ],
         "layout": {
             "xaxis": {"rangemode": "tozero", "nticks": 6, "tickangle": 0},
-            "yaxis": {"type": "category", "automargin": True},
+            "yaxis": {"type": "category", "automargin": True, "dtick": 1},
             "showlegend": False,
             "bargap": 0.35,
             "height": BAR_FRAME_PX + BAR_PX * len(shown),

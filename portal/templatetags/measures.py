@@ -62,7 +62,7 @@ def money(amount: object, currency: str) -> str:
         return NOTHING
     rounded = number.quantize(_CENT, ROUND_HALF_UP)
     if rounded == 0 and number != 0:
-        return f"{'<' if number > 0 else '−<'} 0.01 {currency}"
+        return f"{'< 0.01' if number > 0 else '> −0.01'} {currency}"
     return f"{rounded:,.2f} {currency}".replace("-", "−")
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser.conftest import find_chromium, launch, sign_in
+from tests.browser.past import Theme, shoot_past
 from tests.browser.places import PUBLIC, addresses
 from tests.browser.showing import show
 from tests.servers import LiveStack, running_stack
 
 FOLDER = Path(__file__).resolve().parents[2] / ".gallery"
 WIDTHS = (1280, 390)
-THEMES = ("light", "dark")
+THEMES: tuple[Theme, ...] = ("light", "dark")
 TEMPLATE = "vision-ddp-on-one-node"
 
 
@@ -157,10 +159,42 @@ def name_of(address: str) -> str:
     return address.strip("/").replace("/", "-").replace("?", "-").replace("=", "-") or "home"
 
 
+def shoot_present(
+    browser: Browser, shots: Sequence[tuple[Theme, int]], wishes: Sequence[str]
+) -> None:
+    """Every page of a stack that runs jobs right now."""
+    with running_stack() as stack:
+        jobs = populate(stack)
+        private = addresses(jobs["done"]) + [
+            f"/jobs/{jobs[one]}/{tab}"
+            for one in ("running", "waiting")
+            for tab in ("", "change/?time_limit=2h")
+        ]
+        private += [f"/requests/{jobs['asked']}/", "/cluster/simulator/1/"]
+        private += [f"/templates/{TEMPLATE}/", f"/jobs/new/?template={TEMPLATE}"]
+        for theme, width in shots:
+            context = browser.new_context(
+                base_url=stack.address,
+                color_scheme=theme,
+                viewport={"width": width, "height": 900},
+            )
+            page = context.new_page()
+            for address in PUBLIC:
+                shoot(page, address, f"{name_of(address)}-{theme}-{width}")
+            sign_in(page, "admin", stack.password("admin"))
+            if (theme, width) == shots[0]:
+                spend(page)
+                replay(page)
+            for address in private:
+                if not wishes or any(wish in address for wish in wishes):
+                    shoot(page, address, f"{name_of(address)}-{theme}-{width}")
+            context.close()
+
+
 def main() -> int:
     """Take all pictures; words on the command line choose addresses that contain one of them.
 
-    The word `readme` alone renews those of the README instead.
+    `past` alone takes those of closed months, `readme` alone renews those of the README instead.
     """
     if find_chromium() is None:
         print("Chromium is missing; sudo apt-get install chromium", file=sys.stderr)
@@ -171,34 +205,13 @@ def main() -> int:
             show(launch(playwright))
         return 0
     FOLDER.mkdir(exist_ok=True)
-    with running_stack() as stack, sync_playwright() as playwright:
-        jobs = populate(stack)
+    shots = [(theme, width) for theme in THEMES for width in WIDTHS]
+    with sync_playwright() as playwright:
         browser = launch(playwright)
-        private = addresses(jobs["done"]) + [
-            f"/jobs/{jobs[one]}/{tab}"
-            for one in ("running", "waiting")
-            for tab in ("", "change/?time_limit=2h")
-        ]
-        private += [f"/requests/{jobs['asked']}/", "/cluster/simulator/1/"]
-        private += [f"/templates/{TEMPLATE}/", f"/jobs/new/?template={TEMPLATE}"]
-        for theme in THEMES:
-            for width in WIDTHS:
-                context = browser.new_context(
-                    base_url=stack.address,
-                    color_scheme=theme,
-                    viewport={"width": width, "height": 900},
-                )
-                page = context.new_page()
-                for address in PUBLIC:
-                    shoot(page, address, f"{name_of(address)}-{theme}-{width}")
-                sign_in(page, "admin", stack.password("admin"))
-                if (theme, width) == (THEMES[0], WIDTHS[0]):
-                    spend(page)
-                    replay(page)
-                for address in private:
-                    if not wishes or any(wish in address for wish in wishes):
-                        shoot(page, address, f"{name_of(address)}-{theme}-{width}")
-                context.close()
+        if wishes != ["past"]:
+            shoot_present(browser, shots, wishes)
+        if not wishes or "past" in wishes:
+            shoot_past(browser, shots, shoot, name_of)
         browser.close()
     print(f"{len(list(FOLDER.glob('*.png')))} pictures in {FOLDER}")
     return 0

@@ -55,7 +55,7 @@ def test_duration(seconds: object, text: str) -> None:
         (Decimal("0.004"), "< 0.01 EUR"),
         (Decimal(0), "0.00 EUR"),
         (Decimal("-12.5"), "−12.50 EUR"),
-        (Decimal("-0.001"), "−< 0.01 EUR"),
+        (Decimal("-0.001"), "> −0.01 EUR"),
         ("12", "12.00 EUR"),
         (None, "–"),
         ("free", "–"),
