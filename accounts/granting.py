@@ -13,6 +13,7 @@ from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import Group, Permission
 from guardian.shortcuts import assign_perm
 
+from accounts.held import DEPUTIES, forget_grants
 from accounts.models import (
     OrganisationRole,
     Project,
@@ -22,7 +23,6 @@ from accounts.models import (
     TeamGroupObjectPermission,
     User,
 )
-from accounts.permissions import DEPUTIES, forget_grants
 from accounts.policy import ORGANISATION, SERVICE_ACCOUNT, TABLE, TEAM, actions_of
 
 # What has a group in every team: the roles of people, and service accounts.

@@ -11,16 +11,12 @@ and the next one sees every change.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from accounts.held import grants_of
 from accounts.models import (
-    Delegation,
     DelegationScope,
     OrganisationRole,
     Project,
@@ -29,41 +25,8 @@ from accounts.models import (
     TeamGroupObjectPermission,
     User,
 )
-from accounts.models.rows import rows_in
-from accounts.policy import (
-    COLUMNS,
-    LEAD,
-    ORGANISATION,
-    SCOPES,
-    TEAM,
-    full_name,
-    roles_for,
-)
-from accounts.trees import (
-    GROUP,
-    PROJECT,
-    TEAM_RIGHT,
-    below,
-    leads_above,
-    read_rights,
-    rights_of_groups,
-)
-
-# Whoever may act for somebody, ever, is in this group, so that nobody else pays a query for it.
-DEPUTIES = "deputies"
-_LEADS = re.compile(rf"{TEAM}[0-9]+:{Role.LEAD}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class _Grants:
-    """What one person has: (object id, action) pairs of own teams, columns that count everywhere,
-    teams below those that the person leads, and for whom the person acts now."""
-
-    projects: frozenset[tuple[int, str]]
-    teams: frozenset[tuple[int, str]]
-    everywhere: frozenset[str]
-    below: frozenset[int]
-    acts_for: tuple[Delegation, ...]
+from accounts.policy import LEAD, ORGANISATION, SCOPES, full_name, roles_for
+from accounts.trees import leads_above
 
 
 def can(user: User | AnonymousUser, action: str, obj: Project | Team | None) -> bool:
@@ -86,7 +49,7 @@ def in_own_right(user: User | AnonymousUser, action: str, obj: Project | Team | 
         return False
     if user.is_superuser:
         return True
-    grants = _grants(user)
+    grants = grants_of(user)
     if roles & grants.everywhere:
         return True
     if obj is None:
@@ -114,7 +77,7 @@ def acting_for(
     now = timezone.now()
     givers = {
         each.giver.username: each.giver
-        for each in _grants(user).acts_for
+        for each in grants_of(user).acts_for
         if wanted in SCOPES[each.scope]
         and each.starts_at <= now < each.ends_at
         and each.team_id in (None, team)
@@ -125,7 +88,7 @@ def acting_for(
 
 def acts_for_anybody(user: User | AnonymousUser) -> bool:
     """Whether anybody lets the user act in their place, at whatever time and in whatever."""
-    return not isinstance(user, AnonymousUser) and bool(_grants(user).acts_for)
+    return not isinstance(user, AnonymousUser) and bool(grants_of(user).acts_for)
 
 
 def can_act_for(
@@ -159,11 +122,11 @@ def projects_visible_to(user: User | AnonymousUser, action: str = "view") -> Que
     needed = full_name("project", action)
     if isinstance(user, AnonymousUser) or not user.is_active:
         return projects.none()
-    if user.is_superuser or roles_for("project", action) & _grants(user).everywhere:
+    if user.is_superuser or roles_for("project", action) & grants_of(user).everywhere:
         return projects
-    mine = Q(pk__in=[pk for pk, right in _grants(user).projects if right == needed])
+    mine = Q(pk__in=[pk for pk, right in grants_of(user).projects if right == needed])
     if LEAD in roles_for("project", action):
-        mine |= Q(team__in=_grants(user).below)
+        mine |= Q(team__in=grants_of(user).below)
     lent = Q(team__in=_teams_lent(user, "project", needed))
     return projects.filter(mine | lent)
 
@@ -176,15 +139,38 @@ def teams_visible_to(user: User | AnonymousUser, action: str = "view") -> QueryS
 
 def team_ids_for(user: User | AnonymousUser, action: str = "view") -> frozenset[int] | None:
     """The same as numbers of teams; None: every team. Asks the database for nothing but rights."""
-    needed = full_name("team", action)
     if isinstance(user, AnonymousUser) or not user.is_active:
         return frozenset()
-    if user.is_superuser or roles_for("team", action) & _grants(user).everywhere:
+    own = _own_team_ids(user, action)
+    return own if own is None else own | _teams_lent(user, "team", full_name("team", action))
+
+
+def team_ids_acted_for(user: User | AnonymousUser, action: str) -> frozenset[int] | None:
+    """The teams for which `acting_for` finds somebody; None: every team."""
+    if isinstance(user, AnonymousUser) or not user.is_active or user.is_service:
+        return frozenset()
+    found: set[int] = set()
+    wanted, now = ("team", full_name("team", action)), timezone.now()
+    for each in grants_of(user).acts_for:
+        if wanted in SCOPES[each.scope] and each.starts_at <= now < each.ends_at:
+            own = _own_team_ids(each.giver, action)
+            if each.team_id is not None:
+                own = frozenset({each.team_id}) & (own if own is not None else {each.team_id})
+            if own is None:
+                return None
+            found |= own
+    return frozenset(found)
+
+
+def _own_team_ids(user: User, action: str) -> frozenset[int] | None:
+    """The teams on which the user may do it in their own right; None: every team."""
+    if user.is_superuser or roles_for("team", action) & grants_of(user).everywhere:
         return None
-    mine = {pk for pk, right in _grants(user).teams if right == needed}
+    needed = full_name("team", action)
+    mine = {pk for pk, right in grants_of(user).teams if right == needed}
     if LEAD in roles_for("team", action):
-        mine |= _grants(user).below
-    return frozenset(mine | _teams_lent(user, "team", needed))
+        mine |= grants_of(user).below
+    return frozenset(mine)
 
 
 def _teams_lent(user: User, kind: str, action: str) -> set[int]:
@@ -193,84 +179,21 @@ def _teams_lent(user: User, kind: str, action: str) -> set[int]:
         return set()
     found: set[int] = set()
     now = timezone.now()
-    for each in _grants(user).acts_for:
+    for each in grants_of(user).acts_for:
         if each.scope == DelegationScope.MANAGE_TEAM and each.starts_at <= now < each.ends_at:
-            theirs = Team.objects.all()
+            of_it = set() if each.team_id is None else {each.team_id}
             if not each.giver.is_superuser:
-                theirs = theirs.filter(pk__in=_led_by(each.giver))
-            if each.team_id is not None:
-                theirs = theirs.filter(pk=each.team_id)
-            found |= set(theirs.values_list("pk", flat=True))
+                led = _led_by(each.giver)
+                found |= led & of_it if of_it else led
+            else:
+                found |= of_it or set(Team.objects.values_list("pk", flat=True))
     return found
 
 
 def _led_by(user: User) -> set[int]:
     """The teams a person leads in their own right, those below included."""
-    grants = _grants(user)
+    grants = grants_of(user)
     return {pk for pk, right in grants.teams if right == "manage_team"} | grants.below
-
-
-def _grants(user: User) -> _Grants:
-    cached: _Grants | None = getattr(user, "_trainyard_grants", None)
-    if cached is None:
-        groups, projects, teams, parents = set[str](), set[tuple[int, str]](), set(), []
-        shown = user.preview_groups
-        rights = rights_of_groups(shown) if shown is not None else _rights(user)
-        for what, number, word, parent in rights:
-            if what == GROUP:
-                groups.add(word)
-            elif what == PROJECT:
-                projects.add((number, word))
-            elif what == TEAM_RIGHT:
-                teams.add((number, word))
-            else:
-                parents.append((number, parent))
-        led = {int(name.split(":")[1]) for name in groups if _LEADS.fullmatch(name)}
-        cached = _Grants(
-            projects=frozenset(projects),
-            teams=frozenset(teams),
-            everywhere=_everywhere(groups),
-            below=frozenset(below(led, parents)) if led else frozenset(),
-            acts_for=_acts_for(user) if DEPUTIES in groups else (),
-        )
-        user._trainyard_grants = cached  # type: ignore[attr-defined]
-    return cached
-
-
-def _rights(user: User) -> Iterable[tuple[str, int, str, int]]:
-    """What came with the row, once; else what the database says now."""
-    # Not by its dictionary: the user of a request is a stand-in for a lazy one.
-    if not hasattr(user, "rights_read"):
-        return read_rights(user.pk)
-    read = rows_in(user.rights_read)
-    del user.rights_read
-    return read
-
-
-def _acts_for(user: User) -> tuple[Delegation, ...]:
-    """Delegations that hold or will; their time is looked at whenever somebody asks."""
-    rows = Delegation.objects.select_related("giver").filter(
-        deputy=user, ended_early_at__isnull=True, ends_at__gt=timezone.now()
-    )
-    return tuple(row for row in rows if row.giver.is_active)
-
-
-def _everywhere(groups: set[str]) -> frozenset[str]:
-    """The columns that count for the whole cluster; operators of a team run all of it."""
-    found = set()
-    for name in groups:
-        if name.startswith(ORGANISATION):
-            found.add(name)
-        elif name.startswith(TEAM) and name.endswith(f":{Role.OPERATOR}"):
-            found.add(ORGANISATION + OrganisationRole.OPERATOR)
-    return frozenset(found & set(COLUMNS))
-
-
-def forget_grants(user: User) -> None:
-    """Read the user's rights anew; for code that changes them and goes on with the same object."""
-    for name in ("rights_read", "_trainyard_grants"):
-        if hasattr(user, name):
-            delattr(user, name)
 
 
 def people_who_can(action: str, obj: Team | None) -> QuerySet[User]:

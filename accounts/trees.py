@@ -165,6 +165,30 @@ def rights_of(user: int | Subquery) -> QuerySet[Any, tuple[str, int, str, int]]:
     return rows.union(*more, all=True)
 
 
+def rights_of_all(users: QuerySet[Any, Any]) -> QuerySet[Any, tuple[str, int, str, int]]:
+    """The same of several people: the number behind a right is whose it is; the tree is told
+    whoever leads."""
+    groups = User.groups.through.objects.filter(user__in=users).order_by()
+    rows = _tagged(groups, GROUP, 0, "group__name", "user_id")
+    of_it = (
+        (PROJECT, ProjectGroupObjectPermission.objects.filter(group__user__in=users)),
+        (TEAM_RIGHT, TeamGroupObjectPermission.objects.filter(group__user__in=users)),
+    )
+    right = "content_object_id", "permission__codename", "group__user"
+    more = [_tagged(found.order_by(), what, *right) for what, found in of_it]
+    tree = Team.objects.filter(parent__isnull=False).order_by()
+    return rows.union(*more, _tagged(tree, BELOW, "pk", "", "parent_id"), all=True)
+
+
+def of_one(rows: Iterable[tuple[str, int, str, int]], user: int) -> list[tuple[str, int, str, int]]:
+    """Of the rows of `rights_of_all` those that `rights_of` gives for this person."""
+    return [
+        (what, number, word, number_of if what == BELOW else 0)
+        for what, number, word, number_of in rows
+        if what == BELOW or number_of == user
+    ]
+
+
 _RIGHTS = AskedOnce(rights_of)
 
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 from accounts import names
 from accounts.errors import Conflict, Forbidden, Invalid
 from accounts.granting import enter_group, grant_project, grant_team
+from accounts.held import forget_grants
 from accounts.models import (
     CostCentre,
     Membership,
@@ -23,7 +24,7 @@ from accounts.models import (
     User,
 )
 from accounts.models.teams import MAX_DEPTH
-from accounts.permissions import can, forget_grants, in_own_right, on_behalf_of
+from accounts.permissions import can, in_own_right, on_behalf_of
 from accounts.services.audit import pictured, record
 from accounts.trees import height_of, teams_above, teams_below
 

@@ -19,7 +19,7 @@ from django.db import connections
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from accounts.permissions import forget_grants
+from accounts.held import forget_grants
 from scheduler import events
 
 MAX_WAIT_S = 60

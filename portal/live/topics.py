@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from accounts.held import forget_grants
 from accounts.models import User
-from accounts.permissions import forget_grants
 from accounts.selectors import visible_projects
 from scheduler.selectors.cluster import visible_nodes, visible_pools
 from scheduler.selectors.jobs import visible_jobs

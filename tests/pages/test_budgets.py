@@ -5,16 +5,20 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.urls import reverse
+from django.utils import timezone
 
+from accounts.models import DelegationScope, Role
+from accounts.services import delegate
 from portal.bench.faces.budgets import BUDGETS, NOT_PAGES
 from portal.bench.faces.visits import noted
 from scheduler.loop.cycle import Scheduler
 from scheduler.models import SchedulerLease
-from tests import scenes
+from tests import factories, scenes
 from tests.pages.matrix import ROWS
 from tests.pages.test_matrix import address, people, things
 
@@ -55,6 +59,29 @@ def test_who_decides_and_who_leads_stay_within_the_budget(client, people, things
         page = client.get(address(row, things))
     assert page.status_code == 200
     assert len(seen) <= BUDGETS[route].statements
+
+
+@pytest.mark.parametrize(
+    "route", ["home", "jobs:list", "jobs:detail", "queue:list", "requests:list", "teams:list"]
+)
+def test_whoever_acts_for_others_costs_one_statement_more(
+    client, root, people, things, team, other_team, route
+):
+    """For however many, and in however much: what they may is read along with who they are."""
+    now, deputy = timezone.now(), people["alice"]
+    other_lead = factories.member("other-lead", other_team, Role.LEAD, by=root)
+    for giver, its in ((people["lead"], team), (other_lead, other_team)):
+        for scope in DelegationScope.values:
+            until = now + timedelta(days=1)
+            delegate(
+                actor=giver, deputy=deputy, scope=scope, team=its, starts_at=now, ends_at=until
+            )
+    client.force_login(deputy)
+    assert other_team.name in client.get(reverse("teams:list")).content.decode()
+    row = next(row for row in PAGES if row.route == route)
+    with statements() as seen:
+        assert client.get(address(row, things)).status_code == 200
+    assert len(seen) <= BUDGETS[route].statements + 1
 
 
 def test_pages_stay_within_their_budgets_however_many_rows(client, people, things, project, alice):

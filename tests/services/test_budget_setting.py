@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
+from accounts.held import forget_grants
 from accounts.models import AuditEvent
-from accounts.permissions import forget_grants
 from accounts.services import appoint_bookkeeper
 from scheduler.models import Budget
 from scheduler.money import from_steps, steps_of

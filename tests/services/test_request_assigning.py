@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from accounts.held import forget_grants
 from accounts.models import AuditEvent
-from accounts.permissions import forget_grants
 from accounts.services import delegate
 from scheduler.models import OutboundMail
 from scheduler.selectors.requesting import inbox_of

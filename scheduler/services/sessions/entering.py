@@ -14,8 +14,9 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from accounts.held import forget_grants
 from accounts.models import User
-from accounts.permissions import can, forget_grants
+from accounts.permissions import can
 from accounts.secrets import hash_secret
 from accounts.services.audit import record
 from scheduler.models import Attempt, Job, Session, SessionPass
