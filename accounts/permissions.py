@@ -86,11 +86,6 @@ def acting_for(
     return tuple(givers[name] for name in sorted(givers))
 
 
-def acts_for_anybody(user: User | AnonymousUser) -> bool:
-    """Whether anybody lets the user act in their place, at whatever time and in whatever."""
-    return not isinstance(user, AnonymousUser) and bool(grants_of(user).acts_for)
-
-
 def can_act_for(
     user: User | AnonymousUser, giver: User, action: str, obj: Project | Team | None
 ) -> bool:

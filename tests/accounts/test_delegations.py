@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import datetime, timedelta
 
 import pytest
 from django.utils import timezone
 
-from accounts.errors import Conflict, Forbidden, Invalid, NotFound
+from accounts.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from accounts.models import AuditEvent, Delegation, User
-from accounts.permissions import acting_for, can, can_act_for, projects_visible_to, teams_visible_to
+from accounts.permissions import (
+    acting_for,
+    can,
+    can_act_for,
+    projects_visible_to,
+    team_ids_acted_for,
+    teams_visible_to,
+)
 from accounts.services import (
     add_member,
     change_role,
     create_project,
+    create_team,
     delegate,
     end_delegation,
     give_role,
@@ -188,3 +197,21 @@ def test_who_acts_for_nobody_pays_no_query_for_it(
         assert not acting_for(free, "approve_requests", team)
     with django_assert_num_queries(2):
         assert not any(acting_for(deputy, "approve_requests", team) for _ in range(5))
+
+
+@pytest.mark.parametrize("scope", ["approve_requests", "manage_team"])
+@pytest.mark.parametrize("is_all", [False, True])
+def test_the_teams_acted_for_are_those_one_acts_for(
+    lead, carol, alice, root, team, other_team, scope, is_all
+):
+    """Told at once as they are told one by one, for givers of every kind."""
+    below = create_team(actor=lead, name="Below", parent=team)
+    for giver in (lead, root, alice):
+        with contextlib.suppress(DomainError):
+            lend(giver, carol, scope, None if is_all else below)
+    deputy = anew(carol)
+    for action in ("approve_requests", "manage_team"):
+        found = team_ids_acted_for(deputy, action)
+        told = {one.pk for one in (team, other_team, below) if acting_for(deputy, action, one)}
+        assert told == ({team.pk, other_team.pk, below.pk} if found is None else found)
+        assert bool(told) == (scope == action)
