@@ -85,7 +85,7 @@ from scheduler.models.sharing import (
     Threshold,
 )
 from scheduler.models.telemetry import DeviceHour, DeviceSample, HostSample
-from scheduler.models.usage import DayOfUse, DaysCounted, PastUse, UsageEntry
+from scheduler.models.usage import DayOfJobs, DayOfUse, DaysCounted, PastUse, UsageEntry
 
 __all__ = [
     "Account",
@@ -109,6 +109,7 @@ __all__ = [
     "CycleRecord",
     "Dataset",
     "DatasetCopy",
+    "DayOfJobs",
     "DayOfUse",
     "DaysCounted",
     "Delivery",

@@ -72,25 +72,6 @@ class ExactSum(models.Aggregate):
         return " || ' ' || ".join(sums), list(params) * times
 
 
-class ChargeSum(ExactSum):
-    """The exact sum of a decimal column of ten places, where SQLite keeps and adds floats.
-
-    A single charge of at most 15 digits is what was written; it becomes a whole number of its last
-    place, and these are added.
-    """
-
-    name = "ChargeSum"
-
-    def as_sqlite(self, compiler: Any, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        """As `ExactSum`."""
-        inner, params = compiler.compile(self.source_expressions[0])
-        places = f"CAST(ROUND({inner} * 10000000000.0) AS INTEGER)"
-        units, rest = f"SUM({places} / 10000000000)", f"SUM({places} %% 10000000000)"
-        # Eight places behind the point, then two, moved up to the seven that `_SumField` reads.
-        parts = (units, f"{rest} / 100", f"{rest} %% 100 * 100000")
-        return " || ' ' || ".join(f"({part})" for part in parts), list(params) * 3
-
-
 class _SumField(ExactAmount):
     """Reads what `ExactSum` gives on either database."""
 

@@ -52,14 +52,16 @@ class UsageEntry(models.Model):
 
 
 class DayOfUse(models.Model):
-    """What a person's jobs used of a project on one UTC day at one price: the sum of usage entries
-    that came after the rows before it, up to and with entry `upto`.
+    """What a person's jobs used of a project on one UTC day, on devices of one model at one price:
+    the sum of usage entries that came after the rows before it, up to and with entry `upto`.
 
-    Rows of the same day and price add up; they are put together once nobody reads an older count.
+    Rows of the same day, model and price add up; they are put together once nobody reads an older
+    count.
     """
 
     project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="+")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    device_model = models.CharField(max_length=96)
     day = models.DateTimeField()
     unit_price = models.DecimalField(max_digits=18, decimal_places=6)
     gpu_seconds = models.BigIntegerField()
@@ -68,9 +70,31 @@ class DayOfUse(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["project", "day", "person", "unit_price", "upto"], name="day_of_use_once"
+                fields=["project", "day", "person", "device_model", "unit_price", "upto"],
+                name="day_of_use_once",
             )
         ]
+
+
+class DayOfJobs(models.Model):
+    """How many of a person's jobs were charged on one UTC day after being charged `before` on
+    another, the last one before it (null: never). On devices of one model, or (empty) of any.
+
+    Of the days of a span each job has one that is the first, the only one whose `before` lies
+    outside: so these rows count every job of the span once. Rows of the same kind add up and may be
+    below nothing, since an entry for a day between two others moves a job from one row to two.
+    """
+
+    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="+")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    device_model = models.CharField(max_length=96, blank=True)
+    day = models.DateTimeField()
+    before = models.DateTimeField(null=True)
+    jobs = models.BigIntegerField()
+    upto = models.BigIntegerField(db_index=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "device_model", "day"], name="jobs_of_days")]
 
 
 class DaysCounted(models.Model):

@@ -3,13 +3,14 @@ second hand of a device that is still held, which uses the very function of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, OuterRef, QuerySet, Subquery, Sum, prefetch_related_objects
+from django.db.models import QuerySet, Sum, prefetch_related_objects
 
 from accounts.errors import Forbidden, Invalid
 from accounts.models import Project, Rate, User
@@ -17,20 +18,17 @@ from accounts.permissions import can, projects_visible_to
 from accounts.selectors.rates import RateTable, rates_over
 from scheduler.conf import load_conf
 from scheduler.models import Allocation, Attempt, Job, JobSet, UsageEntry
-from scheduler.models.exact import ChargeSum
 from scheduler.money import cost_of, seconds_between, split_by_hour
 from scheduler.selectors.saved.scopes import EVERYTHING, Scope
-from scheduler.selectors.sharing.use import counted_upto, parts_of_use
+from scheduler.selectors.sharing.use import (
+    MODEL,
+    NAMES,
+    PERSON,
+    counted_upto,
+    jobs_of_use,
+    parts_of_use,
+)
 from scheduler.states import FINAL_JOB_STATES
-
-MODEL = "device_model"
-# What names a group: of a project, of a person, of an entry.
-GROUPS = {
-    "team": ("team__slug",),
-    "project": ("team__slug", "slug"),
-    "user": ("username",),
-    MODEL: (MODEL,),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,15 +175,14 @@ def costs_by(
 ) -> tuple[list[CostRow], CostRow]:
     """Costs of the projects whose costs the viewer may see, grouped, dearest first; and the total.
 
-    `by` is one of GROUPS. The total is summed from the rows themselves, so it always ties.
+    `by` is one of NAMES. The total is summed from the rows themselves, so it always ties.
     """
-    if by not in GROUPS:
-        raise Invalid(f"Group by one of {', '.join(GROUPS)}.", field="by")
+    if by not in NAMES:
+        raise Invalid(f"Group by one of {', '.join(NAMES)}.", field="by")
     if start >= end:
         raise Invalid("The period must begin before it ends.", field="from")
     projects = projects_visible_to(viewer, "view_costs").filter(within.part_of())
-    is_by_model = by == MODEL
-    rows = _by_model(projects, start, end) if is_by_model else _by_owner(projects, by, start, end)
+    rows = _rows(projects, by, start, end)
     rows.sort(key=lambda row: (-row.cost, row.key))
     total = CostRow(
         key="total",
@@ -196,58 +193,28 @@ def costs_by(
     return rows, total
 
 
-def _entries(projects: QuerySet[Project], start: datetime, end: datetime) -> QuerySet[UsageEntry]:
-    return UsageEntry.objects.filter(
-        project__in=projects, period_start__gte=start, period_start__lt=end
-    ).order_by()
-
-
-def _by_model(projects: QuerySet[Project], start: datetime, end: datetime) -> list[CostRow]:
-    """Of every entry: sums of days know no models."""
-    found = _entries(projects, start, end).values(MODEL)
-    sums = found.annotate(
-        seconds=Sum("gpu_seconds"), total=ChargeSum("cost"), jobs=Count("job", distinct=True)
-    )
-    return [CostRow(row[MODEL], row["seconds"], row["total"], row["jobs"]) for row in sums]
-
-
-def _by_owner(
-    projects: QuerySet[Project], by: str, start: datetime, end: datetime
-) -> list[CostRow]:
-    """By team, project or person, from sums of days; only the jobs are counted from the entries."""
-    used: dict[int, tuple[int, Decimal]] = {}
-    parts = parts_of_use(
-        projects, since=start, until=end, counted=counted_upto(), by_person=by == "user"
-    )
-    whose = "whose" if by == "user" else "project_id"
+def _rows(projects: QuerySet[Project], by: str, start: datetime, end: datetime) -> list[CostRow]:
+    """From sums of days and what came after them; a team is its projects."""
+    counted = counted_upto()
+    span: dict[str, Any] = {"since": start, "until": end, "counted": counted, "by": by}
+    whose = "whose" if by in (PERSON, MODEL) else "project_id"
     first, *others = [
         part.order_by().values_list(whose, "unit_price").annotate(seconds=Sum("gpu_seconds"))
-        for part in parts
+        for part in parts_of_use(projects, **span)
     ]
-    for pk, price, seconds in first.union(*others, all=True) if others else first:
-        so_far = used.get(pk, (0, Decimal(0)))
-        used[pk] = so_far[0] + seconds, so_far[1] + cost_of(seconds, price)
+    used: dict[Any, tuple[int, Decimal]] = {}
+    for key, price, seconds in first.union(*others, all=True) if others else first:
+        so_far = used.get(key, (0, Decimal(0)))
+        used[key] = so_far[0] + seconds, so_far[1] + cost_of(seconds, price)
+    jobs: Counter[tuple[Any, tuple[str, ...]]] = Counter()
+    for key, names, charged in jobs_of_use(projects, **span):
+        jobs[key, names] += charged
     rows: dict[str, CostRow] = {}
-    for pk, *names, jobs in _jobs_of(projects, by, start, end):
-        key = "/".join(names)
-        seconds, cost = used.get(pk, (0, Decimal(0)))
-        known = rows.get(key, CostRow(key, 0, Decimal(0), 0))
-        rows[key] = CostRow(key, known.gpu_seconds + seconds, known.cost + cost, known.jobs + jobs)
+    for (key, names), charged in jobs.items():
+        seconds, cost = used.get(key, (0, Decimal(0)))
+        name = "/".join(names)
+        known = rows.get(name, CostRow(name, 0, Decimal(0), 0))
+        rows[name] = CostRow(
+            name, known.gpu_seconds + seconds, known.cost + cost, known.jobs + charged
+        )
     return list(rows.values())
-
-
-def _jobs_of(
-    projects: QuerySet[Project], by: str, start: datetime, end: datetime
-) -> Iterable[tuple[Any, ...]]:
-    """Whose (a team is its projects), the names of it, and how many jobs were charged.
-
-    Names come beside the counts: with one in every entry, the entries would be sorted by it.
-    """
-    entries = _entries(projects, start, end)
-    if by == "user":
-        jobs = Job.objects.filter(pk__in=entries.values("job")).order_by()
-        return jobs.values_list("owner_id", "owner__username").annotate(jobs=Count("pk"))
-    own = entries.filter(project=OuterRef("pk")).values("project")
-    charged = Subquery(own.annotate(charged=Count("job", distinct=True)).values("charged"))
-    counted = projects.order_by().annotate(charged=charged)
-    return [row for row in counted.values_list("pk", *GROUPS[by], "charged") if row[-1]]

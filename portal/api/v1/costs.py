@@ -12,7 +12,8 @@ from rest_framework.response import Response
 from portal.api.operations import ApiView, Query, choice, moment, operation
 from portal.api.shapes import MONEY, viewer_of
 from scheduler.conf import load_conf
-from scheduler.selectors.usage import GROUPS, costs_by
+from scheduler.selectors.sharing.use import NAMES
+from scheduler.selectors.usage import costs_by
 
 
 class CostRow(serializers.Serializer[Any]):
@@ -27,7 +28,7 @@ class CostRow(serializers.Serializer[Any]):
 class Costs(serializers.Serializer[Any]):
     """Charged so far in a period; `total` is the sum of the rows."""
 
-    by = serializers.ChoiceField(tuple(GROUPS))
+    by = serializers.ChoiceField(tuple(NAMES))
     start = serializers.DateTimeField()
     end = serializers.DateTimeField()
     currency = serializers.CharField()
@@ -43,7 +44,7 @@ class CostList(ApiView):
         "What teams, projects, people or GPU models cost",
         scope="costs:read",
         query=[
-            Query("by", str, "How to group.", choices=tuple(GROUPS)),
+            Query("by", str, "How to group.", choices=tuple(NAMES)),
             Query("from", str, "First moment; the begin of this month by default."),
             Query("to", str, "First moment after it; now by default."),
         ],
@@ -52,7 +53,7 @@ class CostList(ApiView):
     def get(self, request: Request) -> Response:
         now = timezone.now()
         month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-        by = choice(request, "by", tuple(GROUPS), "team")
+        by = choice(request, "by", tuple(NAMES), "team")
         start, end = moment(request, "from", month), moment(request, "to", now)
         rows, total = costs_by(viewer_of(request), by, start=start, end=end)
         shown = {

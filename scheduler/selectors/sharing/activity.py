@@ -30,7 +30,7 @@ from scheduler.models import DeviceSample, Job, UsageEntry
 from scheduler.money import steps_per_s
 from scheduler.selectors.sharing.reach import of_team, projects_of
 from scheduler.selectors.sharing.reckoning import LOOK_BACK
-from scheduler.selectors.sharing.use import counted_upto, parts_of_use
+from scheduler.selectors.sharing.use import PERSON, counted_upto, parts_of_use
 from scheduler.states import LIVE_JOB_STATES, WAITING_JOB_STATES, AttemptState, JobState
 
 # GPUs that did less than this, on average over so long, are named.
@@ -127,9 +127,7 @@ def read_activity(
 ) -> Activity:
     """Of a team and all below it; use by UTC day since a moment, if one is named."""
     counted, projects = counted_upto(), projects_of(team_id)
-    lately = parts_of_use(
-        projects, since=now - LOOK_BACK, until=now, counted=counted, by_person=True
-    )
+    lately = parts_of_use(projects, since=now - LOOK_BACK, until=now, counted=counted, by=PERSON)
     parts = [_open(team_id), _failed(team_id, now), *map(_used_by, lately)]
     if since is not None:
         found = parts_of_use(projects, since=since, until=now, counted=counted)

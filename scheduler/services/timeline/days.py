@@ -1,4 +1,5 @@
-"""Use summed up by day, project, person and price, so that pages need not read every entry.
+"""Use summed up by day, project, person, model and price, and jobs counted by day, so that pages
+need not read every entry.
 
 Entries are only ever added, so a sum holds for all of them up to a number. Whoever reads adds what
 came later (`scheduler/selectors/sharing/use.py`): nothing is wrong where this ran late or never.
@@ -14,13 +15,16 @@ from typing import Any
 from django.db import OperationalError, connection, transaction
 from django.db.models import Max, Sum
 
-from scheduler.models import DayOfUse, DaysCounted, UsageEntry
+from scheduler.models import DayOfJobs, DayOfUse, DaysCounted, UsageEntry
 from scheduler.selectors.sharing.days import DayStart
+from scheduler.services.timeline.first_days import moved_jobs
 
 # So many entries are summed at once, and so long nothing is put together that is being read.
 AT_ONCE = 200_000
 _LEAST_APART = timedelta(seconds=60)
-_KEY = ("project_id", "day", "person_id", "unit_price")
+_USE = ("project_id", "day", "person_id", "device_model", "unit_price")
+_JOBS = ("project_id", "person_id", "device_model", "day", "before")
+_VALUE = {DayOfUse: "gpu_seconds", DayOfJobs: "jobs"}
 
 
 def count_days(*, now: datetime) -> int:
@@ -64,13 +68,15 @@ def _count(upto: int, until: int, now: datetime) -> bool:
     entries = UsageEntry.objects.filter(pk__gt=upto, pk__lte=until).order_by()
     sums = list(
         entries.values_list(
-            "project_id", DayStart("period_start"), "job__owner_id", "unit_price"
+            "project_id", DayStart("period_start"), "job__owner_id", "device_model", "unit_price"
         ).annotate(sum_=Sum("gpu_seconds"))
     )
+    moved = moved_jobs(entries, upto)
     with transaction.atomic():
         if not DaysCounted.objects.filter(upto=upto).update(upto=until, at=now):
             return False
-        _write(((tuple(key), sum_) for *key, sum_ in sums), until)
+        _write(DayOfUse, _USE, ((tuple(key), sum_) for *key, sum_ in sums), until)
+        _write(DayOfJobs, _JOBS, moved.items(), until)
     return True
 
 
@@ -86,27 +92,35 @@ def _put_together(now: datetime) -> int | None:
         return 0
     if state.at <= now < state.at + _LEAST_APART:
         return None
-    later = DayOfUse.objects.filter(upto__gt=state.together)
-    touched = later.order_by().values("project_id", "day").distinct()
-    days: dict[int, list[datetime]] = defaultdict(list)
-    for row in touched:
-        days[row["project_id"]].append(row["day"])
-    for project, dates in days.items():
-        rows = DayOfUse.objects.filter(project=project, day__in=dates)
-        sums: dict[tuple[Any, ...], int] = defaultdict(int)
-        for *key, seconds in rows.values_list(*_KEY, "gpu_seconds"):
-            sums[tuple(key)] += seconds
-        rows.delete()
-        _write(sums.items(), state.upto)
+    for model, key in ((DayOfUse, _USE), (DayOfJobs, _JOBS)):
+        _sum_up(model, key, state)
     DaysCounted.objects.filter(pk=state.pk).update(together=state.upto)
     return state.upto
 
 
-def _write(sums: Iterable[tuple[tuple[Any, ...], int]], upto: int) -> None:
-    DayOfUse.objects.bulk_create(
-        (
-            DayOfUse(**dict(zip(_KEY, key, strict=True)), gpu_seconds=seconds, upto=upto)
-            for key, seconds in sums
-        ),
-        batch_size=500,
+def _sum_up(model: type[DayOfUse | DayOfJobs], names: tuple[str, ...], state: DaysCounted) -> None:
+    """Of all rows that differ in their number alone one, where such came."""
+    later = model.objects.filter(upto__gt=state.together)
+    days: dict[int, list[datetime]] = defaultdict(list)
+    for project, day in later.order_by().values_list("project_id", "day").distinct():
+        days[project].append(day)
+    for project, dates in days.items():
+        rows = model.objects.filter(project=project, day__in=dates)
+        sums: dict[tuple[Any, ...], int] = defaultdict(int)
+        for *key, value in rows.values_list(*names, _VALUE[model]):
+            sums[tuple(key)] += value
+        rows.delete()
+        _write(model, names, ((key, value) for key, value in sums.items() if value), state.upto)
+
+
+def _write(
+    model: type[DayOfUse | DayOfJobs],
+    names: tuple[str, ...],
+    sums: Iterable[tuple[tuple[Any, ...], int]],
+    upto: int,
+) -> None:
+    rows: Iterable[Any] = (
+        model(**dict(zip(names, key, strict=True)), **{_VALUE[model]: value}, upto=upto)
+        for key, value in sums
     )
+    model.objects.bulk_create(rows, batch_size=500)
