@@ -150,6 +150,7 @@ class Forecast:
         self._work_out = work_out
         self._work_out_one = work_out_one
         self._now_s = now_s
+        self._told: dict[int, tuple[float, float]] = {}
 
     @cached_property
     def columns(self) -> tuple[Floats, Floats]:
@@ -162,8 +163,10 @@ class Forecast:
         if "columns" in self.__dict__:
             p50_s, p90_s = self.columns
             return float(p50_s[row]), float(p90_s[row])
-        p50_s, p90_s = self._rounded(floats(self._work_out_one(row))).tolist()
-        return p50_s, p90_s
+        if row not in self._told:
+            p50_s, p90_s = self._rounded(floats(self._work_out_one(row))).tolist()
+            self._told[row] = p50_s, p90_s
+        return self._told[row]
 
     @property
     def p50_s(self) -> Floats:
