@@ -115,12 +115,20 @@ def height_of(team: Team) -> int:
     return height
 
 
+def _parents() -> QuerySet[Team, tuple[Any, ...]]:
+    return Team.objects.filter(parent__isnull=False).values_list("pk", "parent_id")
+
+
+# Asked with every start and end of a job.
+_PARENTS = AskedOnce(_parents)
+
+
 def ways_up(teams: Iterable[int] | None = None) -> dict[int, tuple[int, ...]]:
     """For each of these teams (ids) those above it, its parent first; one query.
 
     None: every team that lies below another one.
     """
-    parents = dict(Team.objects.filter(parent__isnull=False).values_list("pk", "parent_id"))
+    parents = dict(_PARENTS.read())
     found: dict[int, tuple[int, ...]] = {}
     for team in parents if teams is None else teams:
         way: list[int] = []

@@ -8,10 +8,12 @@ synchronous work is done by one thread, and by no other request's while it lasts
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django.core.handlers.asgi import ASGIHandler
@@ -21,6 +23,9 @@ from scheduler.collecting import settle
 
 # More are made when more is going on at once, and not kept.
 MOST_KEPT = 32
+# Calls of nodes that are worked on at once: no more than threads that are kept, and so many that
+# some wait for the disk or the database while others compute.
+NODE_CALLS = 8
 # After so many requests the collector sets aside what is loaded: pages and templates load when they
 # are first asked for, and without it each full collection is 0.2 s in the midst of somebody's page.
 SETTLED_AFTER = frozenset({100, 1_000, 10_000})
@@ -47,7 +52,28 @@ class Lanes:
                 executor.shutdown(wait=False)
 
 
+class Turns:
+    """At most so many at once; the others wait in a row without a thread, in the order they came.
+
+    Hundreds of nodes may call in one moment. A thread and a connection for each would stand before
+    the same database, and all of them would have to be opened and closed.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]
+        self._of_loop = WeakKeyDictionary()
+
+    def one(self) -> asyncio.Semaphore:
+        """`async with` it: a turn."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._of_loop:
+            self._of_loop[loop] = asyncio.Semaphore(self._most)
+        return self._of_loop[loop]
+
+
 lanes = Lanes()
+node_turns = Turns(NODE_CALLS)
 
 
 class PortalDoor(ASGIHandler):

@@ -1,6 +1,6 @@
-"""Reads whose statement is built once, and many of them asked as one."""
+"""Reads and changes whose statement is built once, and many of them asked as one."""
 
-from accounts.statements.built import AskedOnce, BuiltOnce
+from accounts.statements.built import AskedOnce, BuiltOnce, ChangedOnce
 from accounts.statements.together import Asked, asked_together, read_together
 
-__all__ = ["Asked", "AskedOnce", "BuiltOnce", "asked_together", "read_together"]
+__all__ = ["Asked", "AskedOnce", "BuiltOnce", "ChangedOnce", "asked_together", "read_together"]

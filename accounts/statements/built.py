@@ -6,7 +6,7 @@ node's call or a scheduling cycle asks the same few every time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,9 +17,10 @@ from typing import Any
 from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.query import ModelIterable
+from django.db.models.sql import UpdateQuery
 
 # Ids, where it takes some, and then single values: keys, moments and texts.
-Build = Callable[..., QuerySet[Any, Any]]
+Build = Callable[..., Any]
 Value = int | datetime | str
 # Stand-ins, told from real values by where they turn up: two of each kind, because a value that
 # the query works out from its arguments must not be taken for a constant.
@@ -65,6 +66,23 @@ class AskedOnce:
     def built(self, values: Sequence[Value]) -> Built:
         """Its statement for values of these types."""
         return _built_for(self._build, None, values)
+
+
+class ChangedOnce:
+    """An UPDATE of rows with `pk__in` or its like: `build` gives them as a query of one table, and
+    the changes by field as `QuerySet.update` takes them."""
+
+    def __init__(self, build: Callable[..., tuple[QuerySet[Any, Any], Mapping[str, Any]]]) -> None:
+        self._build = build
+
+    def change(self, ids: Sequence[int], *values: Value) -> int:
+        """Equals `rows.update(**changes)`; how many rows there were."""
+        if not ids:
+            return 0
+        built = _built_for(self._build, _size(ids), values)
+        with connection.cursor() as cursor:
+            cursor.execute(built.sql, given_to(built, values, ids))
+            return int(cursor.rowcount)
 
 
 # What was read before anybody asked, by query and values: see `together.py`.
@@ -173,8 +191,7 @@ def _stand_in(kind: type[Value], which: int, place: int) -> Value:
 def _marked(build: Build, size: int | None, kinds: Sequence[type[Value]], which: int) -> Built:
     ids = [_IDS[which] - place for place in range(size or 0)]
     values = [_stand_in(kind, which, place) for place, kind in enumerate(kinds)]
-    query = build(*([ids] if size else []), *values)
-    compiler = query.query.get_compiler(query.db)
+    query, compiler = _compiled(build(*([ids] if size else []), *values))
     sql, params = compiler.as_sql()
     of: dict[Any, int] = {value: place for place, value in enumerate(ids)}
     for place, value in enumerate(values):
@@ -185,3 +202,13 @@ def _marked(build: Build, size: int | None, kinds: Sequence[type[Value]], which:
         for value in params
     ]
     return Built(str(sql), places, query, compiler)
+
+
+def _compiled(asked: Any) -> tuple[QuerySet[Any, Any], Any]:
+    """Of a query, or of one with changes to its rows."""
+    if isinstance(asked, QuerySet):
+        return asked, asked.query.get_compiler(asked.db)
+    rows, changes = asked
+    update = rows.order_by().query.chain(UpdateQuery)
+    update.add_update_values(changes)
+    return rows, update.get_compiler(rows.db)

@@ -20,7 +20,7 @@ from django.views.decorators.csrf import csrf_exempt
 from accounts.errors import DomainError
 from portal import limits
 from portal.api.holding import HeldNodes, give_back_connections
-from portal.doors import lanes
+from portal.doors import lanes, node_turns
 from portal.outages import is_database_away, is_disk_full
 from scheduler import events
 from scheduler.hearing import moment
@@ -263,5 +263,6 @@ async def _in_lane(work: Callable[..., Result], *args: object, **kwargs: object)
         finally:
             give_back_connections()
 
-    with lanes.one():
-        return await sync_to_async(once)()
+    async with node_turns.one():
+        with lanes.one():
+            return await sync_to_async(once)()

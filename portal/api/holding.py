@@ -7,6 +7,7 @@ time the whole view runs, so a right that was taken away ends the wait.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -45,6 +46,7 @@ class HeldNodes:
         self._held: Counter[int] = Counter()
         self._revisions: dict[int, int] = {}
         self._read_at = 0.0
+        self._look: asyncio.Future[None] | None = None
 
     @contextmanager
     def one(self, node_id: int) -> Iterator[None]:
@@ -59,11 +61,26 @@ class HeldNodes:
         self, node_id: int, read: Callable[[list[int]], Awaitable[dict[int, int]]]
     ) -> int | None:
         """The node's revision as it was within the last second; None for one that is gone."""
-        if time.monotonic() - self._read_at > _LOOK_EVERY_S or node_id not in self._revisions:
-            began = time.monotonic()
+        if self._is_old(node_id) and self._look is not None:
+            # Whoever asks meanwhile takes what the first one finds.
+            await asyncio.shield(self._look)
+        if self._is_old(node_id):
+            if self._look is None:
+                self._look = asyncio.ensure_future(self._read(read))
+            await asyncio.shield(self._look)
+        return self._revisions.get(node_id)
+
+    def _is_old(self, node_id: int) -> bool:
+        is_old = time.monotonic() - self._read_at > _LOOK_EVERY_S
+        return is_old or node_id not in self._revisions
+
+    async def _read(self, read: Callable[[list[int]], Awaitable[dict[int, int]]]) -> None:
+        began = time.monotonic()
+        try:
             self._revisions = await read(list(self._held))
             self._read_at = began
-        return self._revisions.get(node_id)
+        finally:
+            self._look = None
 
 
 def on_hold(reply: Any, topic: str, timeout_s: float) -> Any:

@@ -14,10 +14,10 @@ from scheduler.models import Attempt, Job, Placement
 from scheduler.services import transitions, usage
 from scheduler.services.checkpoints.losses import lost_work
 from scheduler.services.gathering import Step, afterwards
-from scheduler.services.placing import release_devices
 from scheduler.services.rows.updating import update_row
 from scheduler.services.sharing.committing import settle_all
 from scheduler.services.stopping import request_stop
+from scheduler.services.timeline.releasing import release_devices
 from scheduler.services.verdicts import triage, verdict
 from scheduler.states import (
     END_RULES,

@@ -11,7 +11,6 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max, QuerySet
 
 from accounts.statements import BuiltOnce
-from scheduler import events
 from scheduler.failpoints import reach
 from scheduler.models import (
     Allocation,
@@ -25,9 +24,8 @@ from scheduler.models import (
 )
 from scheduler.services import transitions
 from scheduler.services.checkpoints.resuming import Offer, resume_offers
-from scheduler.services.gathering import Step, afterwards
 from scheduler.services.rows.adding import add_objects, add_rows
-from scheduler.services.sharing.guard import LimitReached, charge_starts, release_held
+from scheduler.services.sharing.guard import LimitReached, charge_starts
 from scheduler.services.timeline.segments import follow_devices
 from scheduler.spec import units
 from scheduler.states import JobState, NodeState, WaitReason
@@ -120,8 +118,18 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
     reach("scheduler.placed")
     _record_starts(kept, attempts, jobs, now)
     reach("scheduler.recorded")
-    transitions.change_desired(p.node_id for start in kept for p in start.placements)
+    _tell_nodes(kept)
     return [start.job_id for start in kept]
+
+
+def _tell_nodes(starts: Sequence[Start]) -> None:
+    """The other ranks of a gang are told of it once the first has a port, and are called then."""
+    places = [place for start in starts for place in start.placements]
+    first = {place.node_id for place in places if place.rank == 0}
+    transitions.change_desired(first)
+    for node in {place.node_id for place in places} - first:
+        # For who looks at it: its devices are held.
+        transitions.tell_of_node(node)
 
 
 def _jobs(ids: Sequence[int]) -> QuerySet[Job]:
@@ -260,32 +268,3 @@ def hold_poisoned(job_ids: Collection[int], *, detail: str, now: datetime) -> in
         )
         for job in Job.objects.filter(pk__in=job_ids, state=JobState.QUEUED).select_related("pool")
     )
-
-
-def release_devices(placement: Placement, *, now: datetime) -> None:
-    """Close the placement's open allocations; who waits for the devices is looked at at once."""
-    afterwards(Step.RELEASE, _release_all, [placement], now=now)
-
-
-def _held_by(placements: Sequence[int]) -> QuerySet[Allocation, tuple[Any, ...]]:
-    held = Allocation.objects.filter(placement_id__in=placements, released_at__isnull=True)
-    return held.order_by().values_list(
-        "placement_id", "device_id", "device__model", "device__milli"
-    )
-
-
-_HELD = BuiltOnce(_held_by)
-
-
-def _release_all(placements: Sequence[Placement], *, now: datetime) -> None:
-    ids = [one.pk for one in placements]
-    models: dict[int, dict[int, tuple[str, int]]] = {}
-    for placement_id, device_id, model, milli in _HELD.rows(ids):
-        models.setdefault(placement_id, {})[device_id] = (model, milli)
-    if not models:
-        return
-    Allocation.objects.filter(placement__in=ids, released_at__isnull=True).update(released_at=now)
-    devices = [device_id for of in models.values() for device_id in of]
-    afterwards(Step.FOLLOW, follow_devices, devices, now=now, cause="released")
-    release_held({pk: list(of.values()) for pk, of in models.items()})
-    events.wake_scheduler_on_commit()

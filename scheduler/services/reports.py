@@ -19,8 +19,8 @@ from scheduler.services.attempts import keep_report, read_log_sizes, settle
 from scheduler.services.checkpoints.confirming import take_in_checkpoint, tells_news
 from scheduler.services.gathering import gathering
 from scheduler.services.nodes.identity import refuse_attempts_of_others
-from scheduler.services.placing import release_devices
 from scheduler.services.rows.updating import update_row
+from scheduler.services.timeline.releasing import release_devices
 from scheduler.states import AttemptState, EndReason
 from scheduler.wire.messages import AttemptReport
 

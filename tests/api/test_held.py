@@ -39,6 +39,60 @@ def test_nodes_share_one_look_a_second(clock):
     assert looks == [[1, 2], [1, 2], [3]]
 
 
+def test_whoever_asks_during_a_look_takes_what_it_finds():
+    held, looks = HeldNodes(), []
+
+    async def read(ids):
+        looks.append(sorted(ids))
+        await asyncio.sleep(0.01)
+        return dict.fromkeys(ids, 7)
+
+    async def play():
+        with held.one(1), held.one(2), held.one(3):
+            return await asyncio.gather(*(held.revision(node, read) for node in (1, 2, 3) * 20))
+
+    assert asyncio.run(play()) == [7] * 60
+    assert looks == [[1, 2, 3]]
+
+
+def test_a_look_that_fails_is_told_to_all_and_made_again():
+    held, looks = HeldNodes(), []
+
+    async def read(ids):
+        looks.append(ids)
+        await asyncio.sleep(0.01)
+        if len(looks) == 1:
+            raise ConnectionError("the database is away")
+        return dict.fromkeys(ids, 7)
+
+    async def play():
+        with held.one(1):
+            asked = (held.revision(1, read) for _ in range(3))
+            failed = await asyncio.gather(*asked, return_exceptions=True)
+            return failed, await held.revision(1, read)
+
+    failed, found = asyncio.run(play())
+    assert [type(one) for one in failed] == [ConnectionError] * 3 and found == 7
+
+
+def test_a_call_that_is_given_up_takes_no_look_from_others():
+    held = HeldNodes()
+
+    async def read(ids):
+        await asyncio.sleep(0.01)
+        return dict.fromkeys(ids, 7)
+
+    async def play():
+        with held.one(1), held.one(2):
+            first = asyncio.ensure_future(held.revision(1, read))
+            second = asyncio.ensure_future(held.revision(2, read))
+            await asyncio.sleep(0)
+            first.cancel()
+            return await second
+
+    assert asyncio.run(play()) == 7
+
+
 def test_a_node_that_is_gone_has_no_revision(clock):
     async def read(_ids):
         return {}

@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db.utils import OperationalError
 
-from portal.doors import MOST_KEPT, Doors, Lanes, NodeDoor, PortalDoor
+from portal.doors import MOST_KEPT, Doors, Lanes, NodeDoor, PortalDoor, Turns
 from portal.embedded.sqlite.base import DatabaseWrapper
 
 # The databases of this file are its own.
@@ -152,6 +152,26 @@ def test_work_at_the_same_time_never_shares_a_thread_and_threads_are_used_again(
 
     asyncio.run(rounds())
     assert len(seen) == 5
+
+
+def test_more_calls_than_have_a_turn_wait_in_the_order_they_came():
+    turns, at_work, most, done = Turns(3), set(), [0], []
+
+    async def call(number: int) -> None:
+        async with turns.one():
+            at_work.add(number)
+            most[0] = max(most[0], len(at_work))
+            await asyncio.sleep(0.001)
+            at_work.discard(number)
+            done.append(number)
+
+    async def many() -> None:
+        await asyncio.gather(*(call(number) for number in range(20)))
+
+    # Another loop begins with all turns free, whatever became of those of the first.
+    for _ in range(2):
+        asyncio.run(many())
+    assert most == [3] and done == [*range(20), *range(20)]
 
 
 def test_more_threads_than_are_kept_are_let_go():

@@ -57,3 +57,21 @@ def test_a_quiet_renewal_takes_as_few_statements_as_it_can(node, alice, project)
         assert len(sync(node, *reports, **quiet).kept) == 8
     words = [query["sql"].split()[0] for query in seen if "SAVEPOINT" not in query["sql"]]
     assert words == ["UPDATE", "SELECT", "INSERT", "SELECT"]
+
+
+def test_other_ranks_are_called_when_there_is_something_to_tell_them(root, alice, project):
+    """Not at the start of the gang: a call that is held would be answered with nothing."""
+    cluster = scenes.build_cluster(root, nodes=3, gpus=1)
+    one, two, free = cluster.nodes
+
+    def revisions():
+        found = dict(Node.objects.values_list("pk", "desired_revision"))
+        return [found[node.pk] for node in (one, two, free)]
+
+    before = revisions()
+    attempt = start(submit(alice, project, nodes=2), one, two)
+    assert revisions() == [before[0] + 1, *before[1:]]
+    assert told(sync(one)) == ([attempt.pk], []) and told(sync(two)) == ([], [])
+    sync(one, running(attempt, master_port=29_500))
+    assert revisions() == [before[0] + 1, before[1] + 1, before[2]]
+    assert told(sync(two)) == ([attempt.pk], [])

@@ -6,9 +6,10 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
-from accounts.statements import AskedOnce, BuiltOnce
+from accounts.statements import AskedOnce, BuiltOnce, ChangedOnce
 from scheduler.ledger.segments import Bucket
 from scheduler.models import (
     Allocation,
@@ -53,6 +54,32 @@ def test_a_query_that_reckons_with_its_arguments_is_refused(root):
     """Its first answer would be frozen into the statement."""
     with pytest.raises(ValueError, match="cannot be built once"):
         BuiltOnce(_heard_since).rows([1], NOON)
+
+
+def _raise_all(ids, by, seen_at):
+    return Node.objects.filter(pk__in=ids), {
+        "desired_revision": F("desired_revision") + by,
+        "last_seen_at": seen_at,
+        "agent_version": "9",
+    }
+
+
+def test_a_change_built_once_is_the_update_it_stands_for(root):
+    nodes = scenes.build_cluster(root, nodes=5, gpus=1).nodes
+    ids = [node.pk for node in nodes]
+    built = ChangedOnce(_raise_all)
+    wanted = {node.pk: node.desired_revision for node in nodes}
+    for chosen, by in ((ids[:1], 2), (ids[:3], 5), (ids[1:4], 7), ([], 11)):
+        with CaptureQueriesContext(connection) as seen:
+            assert built.change(chosen, by, at(by)) == len(chosen)
+        assert len(seen) == bool(chosen)
+        for pk in chosen:
+            wanted[pk] += by
+    told = Node.objects.values_list("pk", "desired_revision", "last_seen_at", "agent_version")
+    by_pk = {pk: more for pk, *more in told}
+    assert {pk: revision for pk, (revision, _, _) in by_pk.items()} == wanted
+    assert by_pk[ids[0]][1:] == [at(5), "9"] and by_pk[ids[3]][1:] == [at(7), "9"]
+    assert by_pk[ids[4]][2] != "9", "who is not named stays as it was"
 
 
 def _of_node(ids, node, before):

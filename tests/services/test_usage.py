@@ -125,12 +125,18 @@ class TestAccrual:
         attempt = start(submit(alice, project), cluster.node(1), now=at(0))
         sync(cluster.node(1), ended(attempt), now=at(3600))
         (charged,) = UsageEntry.objects.all()
-        more = [Decimal("89999.9934567891"), Decimal("-0.0000000003"), Decimal("0.1")] * 1400
+        hours = {Decimal("89999.993457"): 1, Decimal("0.000001"): -3, Decimal("99999.999999"): 3}
         same = {f.attname: getattr(charged, f.attname) for f in charged._meta.fields}
         same |= {"id": None, "kind": UsageEntry.Kind.ADJUSTMENT}
-        UsageEntry.objects.bulk_create(UsageEntry(**same | {"cost": cost}) for cost in more)
-        _, total = costs_by(root, "device_model", start=at(-86400), end=at(86400))
-        assert total.cost == charged.cost + sum(more) == Decimal("126000134.4395043200")
+        more = [
+            same | {"unit_price": price, "gpu_seconds": 3600 * count, "cost": price * count}
+            for price, count in hours.items()
+        ]
+        UsageEntry.objects.bulk_create(UsageEntry(**one) for one in more * 1400)
+        wanted = charged.cost + 1400 * sum(price * count for price, count in hours.items())
+        for by in ("device_model", "team"):
+            _, total = costs_by(root, by, start=at(-86400), end=at(86400))
+            assert total.cost == wanted == Decimal("545999994.4314")
 
 
 def test_a_period_cut_at_midnight_keeps_its_seconds():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,11 +19,13 @@ from portal.bench.load.effort import Effort
 from portal.bench.load.mixes import CONFIGS, QUOTA, Config, Order, plan
 from portal.embedded.stack import Stack
 from portal.embedded.temporary import temporary_stack
+from scheduler.agent.client import Backoff
 
 MOST = {"seed": 2**31, "rack_nodes": 1000}
 BULK = 100
 SUBMITTERS = 2
 PATIENCE_S = 3600.0
+BUSY_CAP_S = 5.0
 UNFINISHED = "held,queued,starting,running,stopping"
 
 
@@ -166,8 +169,18 @@ async def _send(
 ) -> None:
     while (batch := await waiting.get()) is not None:
         jobs = [_job(config, order) for order in batch]
-        reply = await asyncio.to_thread(api.post, "/jobs/bulk/", json={"jobs": jobs})
-        reply.raise_for_status()
+        await asyncio.to_thread(_bring, api, jobs)
+
+
+def _bring(api: httpx.Client, jobs: list[dict[str, Any]]) -> None:
+    """As the command line does: an answer that the portal is busy is no answer, the key holds."""
+    key, backoff = uuid.uuid4().hex, Backoff(BUSY_CAP_S)
+    while True:
+        reply = api.post("/jobs/bulk/", json={"jobs": jobs}, headers={"Idempotency-Key": key})
+        if reply.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+            reply.raise_for_status()
+            return
+        time.sleep(backoff.next_s())
 
 
 def _job(config: Config, order: Order) -> dict[str, Any]:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Count, F, Sum
+from django.db.models import Count, F, QuerySet, Sum
+from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Coalesce
 
+from accounts.statements import AskedOnce, BuiltOnce, ChangedOnce
 from scheduler.models import (
     Account,
     Allocation,
@@ -24,7 +27,14 @@ from scheduler.models import (
 )
 from scheduler.services.sharing.committing import BudgetReached, WorstCase, commit_budgets
 from scheduler.services.sharing.effective import Effective, effective_of
-from scheduler.services.sharing.tree import ROOT_KEY, below, lines_of, locked, on_the_way
+from scheduler.services.sharing.tree import (
+    ROOT_KEY,
+    below,
+    lines_of,
+    locked,
+    on_the_way,
+    owners_over,
+)
 from scheduler.spec.values import WHOLE_MILLI
 from scheduler.states import LIVE_ATTEMPT_STATES
 
@@ -149,14 +159,13 @@ def release_held(models: Mapping[int, Sequence[Kind]]) -> None:
 
     The caller has just closed their allocations. Each quota is lowered once, from the root down.
     """
-    if not models or not Quota.objects.exists():
+    if not models or not _ANY_QUOTA.read():
         return
-    holders = Placement.objects.filter(pk__in=list(models)).order_by()
-    rows = list(holders.values_list("pk", *(f"attempt__job__{name}" for name in _HOLDER)))
-    lines = lines_of({(project, team) for _, _, project, team in rows})
-    keys = frozenset[str]().union(*lines.values())
-    quotas = Quota.objects.filter(account__key__in=keys).order_by("account__depth", "pk")
-    for quota, key, pool, model in quotas.values_list("pk", "account__key", "pool", "gpu_model"):
+    rows = _HOLDERS.rows(list(models))
+    projects = {project: team for _, _, project, team in rows}
+    quotas = _QUOTAS.rows(list(projects))
+    lines = lines_of(projects.items()) if quotas else {}
+    for quota, key, pool, model in quotas:
         freed = [
             milli
             for pk, of_pool, project, _ in rows
@@ -165,9 +174,33 @@ def release_held(models: Mapping[int, Sequence[Kind]]) -> None:
             if model in ("", kind)
         ]
         if freed:
-            Quota.objects.filter(pk=quota).update(
-                held=F("held") - len(freed), held_milli=F("held_milli") - sum(freed)
-            )
+            _LOWERED.change([quota], len(freed), sum(freed))
+
+
+def _any_quota() -> QuerySet[Quota, tuple[Any, ...]]:
+    return Quota.objects.order_by().values_list("pk")[:1]
+
+
+def _holders(placements: Sequence[int]) -> QuerySet[Placement, tuple[Any, ...]]:
+    holders = Placement.objects.filter(pk__in=placements).order_by()
+    return holders.values_list("pk", *(f"attempt__job__{name}" for name in _HOLDER))
+
+
+def _quotas_over(projects: Sequence[int]) -> QuerySet[Quota, tuple[Any, ...]]:
+    quotas = Quota.objects.filter(owners_over(projects, "account__"))
+    quotas = quotas.order_by("account__depth", "pk")
+    return quotas.values_list("pk", "account__key", "pool_id", "gpu_model")
+
+
+def _lower(
+    quotas: Sequence[int], count: int, milli: int
+) -> tuple[QuerySet[Quota], dict[str, CombinedExpression]]:
+    changes = {"held": F("held") - count, "held_milli": F("held_milli") - milli}
+    return Quota.objects.filter(pk__in=quotas), changes
+
+
+_ANY_QUOTA, _HOLDERS = AskedOnce(_any_quota), BuiltOnce(_holders)
+_QUOTAS, _LOWERED = BuiltOnce(_quotas_over), ChangedOnce(_lower)
 
 
 def held_now(quota: Quota) -> int:

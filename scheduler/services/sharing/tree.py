@@ -5,7 +5,7 @@ The organisation is the root, teams lie below it or below another team, projects
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from django.db.models import Q, QuerySet
 
@@ -63,6 +63,17 @@ def keys_of(owner: Team | Project | None) -> frozenset[str]:
     return frozenset(
         {ROOT_KEY} | {f"team:{pk}" for pk in (owner.pk, *ways_up([owner.pk])[owner.pk])}
     )
+
+
+def owners_over(projects: Sequence[int], path: str = "") -> Q:
+    """The accounts that `lines_of` names for these projects (ids); `path` leads to the account."""
+    found = Q(**{f"{path}key": ROOT_KEY}) | Q(**{f"{path}project_id__in": projects})
+    way = "projects"
+    for _ in range(MAX_DEPTH):
+        teams = Team.objects.filter(**{f"{way}__in": projects}).order_by().values("pk")
+        found |= Q(**{f"{path}team_id__in": teams})
+        way = f"children__{way}"
+    return found
 
 
 def on_the_way(projects: Iterable[tuple[int, int]]) -> Q:

@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from django.db.models import Exists, F, FilteredRelation, Q, QuerySet
 from django.db.models.functions import Greatest
 
-from accounts.statements import BuiltOnce
+from accounts.statements import BuiltOnce, ChangedOnce
 from scheduler.ledger.segments import ALLOCATED, Bucket, Facts, bucket_of
 from scheduler.models import Device, DeviceSegment
 from scheduler.selectors.calendar.reserved import active_bookings, reserved_devices
@@ -125,10 +125,7 @@ def _follow(found: Iterable[tuple[Any, ...]], now: datetime, cause: str) -> int:
             begun.append(segment)
             if row["open"] is not None:
                 ended.append(row["open"])
-    if ended:
-        DeviceSegment.objects.filter(pk__in=ended, end_s__isnull=True).update(
-            end_s=Greatest(F("start_s"), now_s)
-        )
+    _ENDED.change(ended, now_s)
     add_rows(DeviceSegment, _Begun._fields, begun)
     return len(begun)
 
@@ -157,7 +154,13 @@ def _known_of_attempts(ids: Sequence[int], now: datetime) -> QuerySet[Any, tuple
     return _facts_known(_held_by(ids), now)
 
 
+def _end(segments: Sequence[int], at_s: int) -> tuple[QuerySet[DeviceSegment], dict[str, Any]]:
+    still = DeviceSegment.objects.filter(pk__in=segments, end_s__isnull=True)
+    return still, {"end_s": Greatest(F("start_s"), at_s)}
+
+
 _OF_DEVICES, _OF_ATTEMPTS = BuiltOnce(_known_of_devices), BuiltOnce(_known_of_attempts)
+_ENDED = ChangedOnce(_end)
 
 
 def _rows(found: Iterable[tuple[Any, ...]], now: datetime) -> Iterator[dict[str, Any]]:
