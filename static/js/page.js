@@ -121,7 +121,7 @@
   });
 
   window.trainyard = Object.assign(window.trainyard ?? {}, { copy, durationText, toast });
-  document.getElementById("form-errors")?.focus();
+  document.querySelector(":not([data-example]) > #form-errors")?.focus();
   openScrollers();
   /* A picture of time that is wider than the screen begins a little before now. */
   for (const box of document.querySelectorAll(".ganttbox")) {
