@@ -28,6 +28,8 @@ class Drawn:
     """A burn-down as lines in a box of WIDTH x HEIGHT, and its figures in hours or money."""
 
     of: BurnDown
+    begin: datetime
+    end: datetime
     past: str
     ahead: str
     now_x: str
@@ -86,6 +88,8 @@ def draw(one: BurnDown, now: datetime) -> Drawn:
         to = (x(at(ahead.out_on) - timedelta(hours=12)), y(0))
     return Drawn(
         of=one,
+        begin=begin,
+        end=end,
         past=_line(past),
         ahead=_line([past[-1], to]),
         now_x=f"{x(now):.1f}",
