@@ -11,6 +11,7 @@ from django.utils import timezone
 from accounts.errors import NotFound
 from accounts.models import Rate, RateCard, RateDecision, RateKind, Team, User
 from accounts.permissions import can, teams_visible_to
+from accounts.statements import AskedOnce
 from accounts.trees import ways_up
 
 _LIST = 0
@@ -81,13 +82,25 @@ def _holds(rate: Rate, moment: datetime) -> bool:
 
 
 def rates_over(models: Iterable[str]) -> RateTable:
-    """All general prices of these models, and the fallback's, over all time, of every card."""
-    return _table(general_rates().filter(device_model__in={*models, ""}))
+    """All general prices of these models, and the fallback's, over all time, of every card; one
+    query."""
+    asked = {*models, ""}
+    if len(asked) <= 2:
+        # As nearly always; its statement is built once.
+        return _table(_OF_ONE.read(max(asked)))
+    return _table(_of_models(*asked))
 
 
-def _table(rates: QuerySet[Rate]) -> RateTable:
-    """One query: each rate comes with its card."""
-    rows = list(rates.select_related("card"))
+def _of_models(*models: str) -> QuerySet[Rate]:
+    """Each comes with its card."""
+    return general_rates().filter(device_model__in=[*models, ""]).select_related("card")
+
+
+_OF_ONE = AskedOnce(_of_models)
+
+
+def _table(rates: Iterable[Rate]) -> RateTable:
+    rows = list(rates)
     return RateTable(rows, {r.card.pk: r.card.team_id for r in rows if r.card and r.card.team_id})
 
 
@@ -215,7 +228,7 @@ def rate_at(device_model: str, at: datetime, team: Team | None = None) -> Rate |
 def current_rates(*, now: datetime | None = None, team: Team | None = None) -> list[Rate]:
     """The price of each model now, on the list or for a team; the list's are no secret."""
     moment = now or timezone.now()
-    table = _table(general_rates())
+    table = _table(general_rates().select_related("card"))
     pk = team.pk if team else None
     found = (table.at(model, moment, pk) for model in sorted(table.models()))
     return list(dict.fromkeys(rate for rate in found if rate is not None))

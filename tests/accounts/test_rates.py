@@ -212,3 +212,14 @@ def test_the_list_has_a_price_where_a_look_up_finds_one(root):
     assert [list_rates_at(at(second)).exists() for second in (49, 50)] == [False, True]
     for second in (49, 50):
         assert list_rates_at(at(second)).exists() == bool(current_rates(now=at(second)))
+
+
+def test_prices_of_one_model_are_those_of_the_same_among_many(root, django_assert_num_queries):
+    for number, model in enumerate(("", "H100", "B200")):
+        _set(root, model, str(number + 1))
+    for model in ("H100", "B200", "L4", ""):
+        with django_assert_num_queries(1):
+            alone = rates_over([model])
+        among = rates_over([model, "H100", "B200"])
+        found = [table.at(model, NOON).price_per_gpu_hour for table in (alone, among)]
+        assert found[0] == found[1] == {"H100": 2, "B200": 3}.get(model, 1)

@@ -23,13 +23,7 @@ def followers_of(jobs: Sequence[Job]) -> list[int]:
     over = {(job.owner_id, job.name) for job in jobs if job.state in FINAL_JOB_STATES}
     if over:
         # More than asked for, by one statement; which of them fit is seen here.
-        singletons = Job.objects.filter(
-            state=JobState.HELD,
-            is_singleton=True,
-            owner__in={owner for owner, _ in over},
-            name__in={name for _, name in over},
-        )
-        rows = singletons.values_list("pk", "owner_id", "name")
+        rows = _SINGLETONS.rows(sorted({owner for owner, _ in over}))
         found.update(pk for pk, owner, name in rows if (owner, name) in over)
     gone = [job for job in jobs if job.state in FINAL_JOB_STATES or job.state == JobState.HELD]
     sets = {job.job_set_id for job in gone if job.job_set_id}
@@ -44,7 +38,12 @@ def _waiting_for(jobs: Sequence[int]) -> QuerySet[Dependency, tuple[Any, ...]]:
     return waits.order_by().values_list("job_id")
 
 
-_WAITING_FOR = BuiltOnce(_waiting_for)
+def _singletons_of(owners: Sequence[int]) -> QuerySet[Job, tuple[Any, ...]]:
+    held = Job.objects.filter(state=JobState.HELD, is_singleton=True, owner_id__in=owners)
+    return held.order_by().values_list("pk", "owner_id", "name")
+
+
+_WAITING_FOR, _SINGLETONS = BuiltOnce(_waiting_for), BuiltOnce(_singletons_of)
 
 
 def lock_sets(job_ids: Iterable[int]) -> None:
@@ -52,13 +51,17 @@ def lock_sets(job_ids: Iterable[int]) -> None:
 
     Sets are always locked before the held tasks that are let go.
     """
-    sets = set(
-        Job.objects.filter(pk__in=list(job_ids), job_set__max_parallel__gt=0)
-        .order_by()
-        .values_list("job_set", flat=True)
-    )
+    sets = {number for (number,) in _THROTTLED_SETS.rows(list(job_ids))}
     if sets:
         list(JobSet.objects.select_for_update().filter(pk__in=sets).order_by("pk"))
+
+
+def _throttled_sets_of(jobs: Sequence[int]) -> QuerySet[Job, tuple[Any, ...]]:
+    tasks = Job.objects.filter(pk__in=jobs, job_set__max_parallel__gt=0)
+    return tasks.order_by().values_list("job_set_id")
+
+
+_THROTTLED_SETS = BuiltOnce(_throttled_sets_of)
 
 
 def _next_tasks(number: int) -> list[int]:

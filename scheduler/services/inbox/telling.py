@@ -13,7 +13,10 @@ from datetime import datetime
 
 from scheduler import events
 from scheduler.models import Notification
+from scheduler.services.rows.adding import add_rows
 from scheduler.states import NoticeKind
+
+_TOLD = ("person", "kind", "subject", "title", "text", "path", "key", "at", "mailed_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +36,19 @@ class News:
 def tell(news: Iterable[News], *, now: datetime) -> None:
     """Tell them, each once; call it in the transaction of the change."""
     rows = [
-        Notification(
-            person_id=one.person_id,
-            kind=one.kind,
-            subject=one.subject[:40],
-            title=one.title[:200],
-            text=one.text[:400],
-            path=one.path[:200],
-            key=one.key[:128],
-            at=now,
-            mailed_at=now if one.is_mailed else None,
+        (
+            one.person_id,
+            one.kind,
+            one.subject[:40],
+            one.title[:200],
+            one.text[:400],
+            one.path[:200],
+            one.key[:128],
+            now,
+            now if one.is_mailed else None,
         )
         for one in news
     ]
-    if not rows:
-        return
-    Notification.objects.bulk_create(rows, ignore_conflicts=True)
-    for person in {row.person_id for row in rows}:
+    add_rows(Notification, _TOLD, rows, unless_there=True)
+    for person in {row[0] for row in rows}:
         events.publish_on_commit(f"user:{person}", "told")
