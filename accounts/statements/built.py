@@ -198,7 +198,7 @@ def _marked(build: Build, size: int | None, kinds: Sequence[type[Value]], which:
         of[value] = of[_told(value)] = -1 - place
     is_told = (int, *{type(_told(value)) for value in values}, datetime)
     places: list[tuple[int | None, Any]] = [
-        (of[value], None) if type(value) in is_told and value in of else (None, value)
+        (of[value], None) if isinstance(value, is_told) and value in of else (None, value)
         for value in params
     ]
     return Built(str(sql), places, query, compiler)
