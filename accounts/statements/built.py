@@ -20,7 +20,9 @@ from django.db.models.query import ModelIterable
 from django.db.models.sql import UpdateQuery
 
 # Ids, where it takes some, and then single values: keys, moments and texts.
-Build = Callable[..., Any]
+Build = Callable[..., QuerySet[Any, Any]]
+# Its rows, and what to write to them.
+Change = Callable[..., tuple[QuerySet[Any, Any], Mapping[str, Any]]]
 Value = int | datetime | str
 # Stand-ins, told from real values by where they turn up: two of each kind, because a value that
 # the query works out from its arguments must not be taken for a constant.
@@ -72,7 +74,7 @@ class ChangedOnce:
     """An UPDATE of rows with `pk__in` or its like: `build` gives them as a query of one table, and
     the changes by field as `QuerySet.update` takes them."""
 
-    def __init__(self, build: Callable[..., tuple[QuerySet[Any, Any], Mapping[str, Any]]]) -> None:
+    def __init__(self, build: Change) -> None:
         self._build = build
 
     def change(self, ids: Sequence[int], *values: Value) -> int:
@@ -164,7 +166,7 @@ def _told(value: Value) -> Any:
     return value
 
 
-def _built_for(build: Build, size: int | None, values: Sequence[Value]) -> Built:
+def _built_for(build: Build | Change, size: int | None, values: Sequence[Value]) -> Built:
     return _built(connection.vendor, build, size, tuple(map(_kind_of, values)))
 
 
@@ -173,7 +175,9 @@ def _kind_of(value: Value) -> type[Value]:
 
 
 @lru_cache(maxsize=512)
-def _built(_vendor: str, build: Build, size: int | None, kinds: tuple[type[Value], ...]) -> Built:
+def _built(
+    _vendor: str, build: Build | Change, size: int | None, kinds: tuple[type[Value], ...]
+) -> Built:
     found = [_marked(build, size, kinds, which) for which in (0, 1)]
     if (found[0].sql, found[0].places) != (found[1].sql, found[1].places):
         raise ValueError("the query works values out from its arguments; it cannot be built once")
@@ -188,7 +192,9 @@ def _stand_in(kind: type[Value], which: int, place: int) -> Value:
     return _MOMENTS[which] + timedelta(days=place)
 
 
-def _marked(build: Build, size: int | None, kinds: Sequence[type[Value]], which: int) -> Built:
+def _marked(
+    build: Build | Change, size: int | None, kinds: Sequence[type[Value]], which: int
+) -> Built:
     ids = [_IDS[which] - place for place in range(size or 0)]
     values = [_stand_in(kind, which, place) for place, kind in enumerate(kinds)]
     query, compiler = _compiled(build(*([ids] if size else []), *values))
@@ -204,11 +210,13 @@ def _marked(build: Build, size: int | None, kinds: Sequence[type[Value]], which:
     return Built(str(sql), places, query, compiler)
 
 
-def _compiled(asked: Any) -> tuple[QuerySet[Any, Any], Any]:
+def _compiled(
+    asked: QuerySet[Any, Any] | tuple[QuerySet[Any, Any], Mapping[str, Any]],
+) -> tuple[QuerySet[Any, Any], Any]:
     """Of a query, or of one with changes to its rows."""
     if isinstance(asked, QuerySet):
         return asked, asked.query.get_compiler(asked.db)
     rows, changes = asked
-    update = rows.order_by().query.chain(UpdateQuery)
+    update: Any = rows.order_by().query.chain(UpdateQuery)
     update.add_update_values(changes)
     return rows, update.get_compiler(rows.db)

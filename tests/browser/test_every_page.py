@@ -43,18 +43,20 @@ def test_public_pages_are_accessible(visit, theme):
 
 def test_pages_complain_about_nothing_and_fit(finished_job, visit):
     """Console, content policy and other hosts are watched by the fixture; each page is loaded as
-    on a desk and then made as narrow and as wide as screens are."""
+    on a desk, begins at its top, and is then made as narrow and as wide as screens are."""
     page = visit("admin")
-    too_wide = []
+    too_wide, scrolled = [], []
     for address in addresses(finished_job):
         page.set_viewport_size({"width": 1280, "height": 900})
         page.goto(address)
         page.wait_for_load_state("load")
+        if page.evaluate("scrollY"):
+            scrolled.append(address)
         for width in (1280, 320, 2560):
             page.set_viewport_size({"width": width, "height": 900})
             if not fits(page):
                 too_wide.append((address, width))
-    assert not too_wide
+    assert not too_wide and not scrolled
 
 
 FITS = """document.documentElement.scrollWidth <= innerWidth

@@ -174,10 +174,11 @@ async def _send(
 
 def _bring(api: httpx.Client, jobs: list[dict[str, Any]]) -> None:
     """As the command line does: an answer that the portal is busy is no answer, the key holds."""
-    key, backoff = uuid.uuid4().hex, Backoff(BUSY_CAP_S)
+    key, backoff, until = uuid.uuid4().hex, Backoff(BUSY_CAP_S), time.monotonic() + PATIENCE_S
     while True:
         reply = api.post("/jobs/bulk/", json={"jobs": jobs}, headers={"Idempotency-Key": key})
-        if reply.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+        is_busy = reply.status_code == httpx.codes.SERVICE_UNAVAILABLE
+        if not is_busy or time.monotonic() > until:
             reply.raise_for_status()
             return
         time.sleep(backoff.next_s())

@@ -37,13 +37,14 @@ _Projects = QuerySet[Project] | None
 # Not a column that an index begins with.
 _PLAIN = ExpressionWrapper(F("project_id") + 0, output_field=BigIntegerField())
 PERSON, MODEL = "user", "device_model"
-# What names a group of use, from its rows.
+# What names a group of use, from an entry, and from a day of jobs.
 NAMES = {
     "team": ("project__team__slug",),
     "project": ("project__team__slug", "project__slug"),
-    PERSON: ("username",),
+    PERSON: ("job__owner__username",),
     MODEL: (MODEL,),
 }
+_NAMES_OF_DAYS = NAMES | {PERSON: ("person__username",)}
 _WHOSE = {"team": "project_id", "project": "project_id", PERSON: "person_id", MODEL: MODEL}
 
 
@@ -114,16 +115,14 @@ def _counted(
     days = days.filter(day__gte=first, day__lt=last).order_by()
     # Of the days of a job the first one in the span, as `DayOfJobs` says.
     days = days.filter(Q(before__isnull=True) | Q(before__lt=first))
-    names = ("person__username",) if by == PERSON else NAMES[by]
     days = days.annotate(whose=F(_WHOSE[by]), no_job=Value(0, BigIntegerField()))
-    return days.values_list("whose", *names, "no_job").annotate(jobs_=Sum("jobs"))
+    return days.values_list("whose", *_NAMES_OF_DAYS[by], "no_job").annotate(jobs_=Sum("jobs"))
 
 
 def _jobs(entries: QuerySet[UsageEntry], by: str) -> QuerySet[Any, Any]:
-    names = ("job__owner__username",) if by == PERSON else NAMES[by]
     entries = _named(entries, by).order_by().annotate(one=Value(1, BigIntegerField()))
     whose = "whose" if by in (PERSON, MODEL) else "project_id"
-    return entries.values_list(whose, *names, "job_id", "one")
+    return entries.values_list(whose, *NAMES[by], "job_id", "one")
 
 
 def _whole_days(since: datetime, until: datetime) -> tuple[datetime, datetime]:
