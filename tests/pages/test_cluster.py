@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.models import Allocation, Device, DeviceSample, Job, MaintenanceWindow, Node
+from scheduler.selectors.machines.gpu_map import _read
 from scheduler.states import DeviceHealth
 from tests import scenes
 from tests.pages.yard import build_yard
@@ -64,6 +65,13 @@ def test_measured_values_choose_the_shade_and_fill_the_table(client, alice, yard
     assert "70 %, 320 W, 65 °C" in text
     table = client.get(reverse(MAP), {"metric": "power", "view": "table"}).content.decode()
     assert "320 W" in table and not squares(table)
+
+
+@pytest.mark.once
+def test_the_map_reads_no_more_of_the_past_than_it_shows():
+    """All that is kept of a day would be millions of rows, each at every look."""
+    plan = _read(timezone.now()).explain()
+    assert "scheduler_devicesample_at" in plan and "(at>?)" in plan, plan
 
 
 def test_broken_drained_and_silent_look_different(client, alice, yard):

@@ -8,11 +8,13 @@ from decimal import Decimal
 
 import pytest
 from django.db import connection
+from django.db.models import Avg
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.pages.people.board import HEIGHT, WIDTH, draw
 from scheduler.models import Attempt, Budget, DeviceSample, Job, UsageEntry
+from scheduler.selectors.sharing.activity import IDLE_OVER, LOW_PERCENT, _doing_little
 from scheduler.selectors.sharing.board import team_board
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.limits import set_quota
@@ -102,6 +104,39 @@ def test_the_lead_sees_what_idles_with_its_evidence_and_stops_it(
     assert client.post(f"/jobs/{sleepy.pk}/cancel/").status_code == 302
     sleepy.refresh_from_db()
     assert sleepy.state == "stopping"
+
+
+def test_a_job_that_works_again_is_no_longer_named(client, board_scene, lead, now):
+    """However little it did before: the mean of the half hour alone would name it."""
+    attempt = Attempt.objects.get(job__name="sleepy")
+    device = attempt.placements.get().allocations.get().device
+    DeviceSample.objects.bulk_create(
+        DeviceSample(
+            device=device,
+            attempt=attempt,
+            at=now - timedelta(seconds=seconds),
+            gpu_percent=90,
+            memory_used_mib=1000,
+            power_watts=100,
+            temperature_c=50,
+        )
+        for seconds in (1, 11, 21)
+    )
+    samples = DeviceSample.objects.filter(attempt=attempt, at__gte=now - IDLE_OVER)
+    assert samples.aggregate(mean=Avg("gpu_percent"))["mean"] < LOW_PERCENT
+    client.force_login(lead)
+    page = client.get(URL).content.decode()
+    assert "sleepy" not in page
+    assert "mean of the last 30 minutes below 20 %" in page
+
+
+@pytest.mark.once
+def test_readings_of_others_are_not_gone_through(board_scene, team, now):
+    """With hours of them from thousands of GPUs a team's page would take seconds."""
+    plan = _doing_little(team.pk, now).explain()
+    lines = [line for line in plan.splitlines() if "devicesample" in line or "sample_by" in line]
+    assert len(lines) == 2
+    assert all("sample_by_attempt (attempt_id=? AND at>?" in line for line in lines), plan
 
 
 def test_others_see_no_more_than_their_role_shows(client, board_scene, alice, finance, carol):

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from accounts.models import Project, User
 from accounts.selectors import person_named, visible_projects
+from portal.bench.faces.particulars import one_of_each, replay_waiting
 from portal.bench.figures import POOL, tell
 from portal.bench.loop_cycles import call_of
 from portal.bench.money.filling import FLAVOURS, enrol
@@ -22,8 +23,6 @@ from scheduler.loop.cycle import Scheduler
 from scheduler.models import Node
 from scheduler.selectors.cluster import get_visible_pool
 from scheduler.services.bulk import MAX_JOBS, submit_jobs
-from scheduler.services.composing.templates import create_template
-from scheduler.services.jobs import submit_job
 from scheduler.services.nodes import authenticate_node
 from scheduler.services.timeline.days import count_days
 from scheduler.spec import JobSpec, parse_spec
@@ -32,7 +31,6 @@ from scheduler.wire.messages import AttemptReport
 
 # What submits through the services before it is repeated, too.
 _PATTERNS = 300
-SAMPLE_EVERY_S, SAMPLED_S = 2, 60
 _SIZES = (1, 2, 4, 8, 8, 8)
 # Table, which of its rows are repeated, and which other columns grow with the copies. Of what a job
 # held and used only the beginning: the jobs are many and short.
@@ -81,7 +79,7 @@ def fill(root: User, jobs: int, pending: int, nodes: int) -> dict[str, Any]:
     now = timezone.now()
     pool = get_visible_pool(root, POOL)
     machines = [_known(enrol(root, pool, n, FLAVOURS[0], now).node_token) for n in range(nodes)]
-    _particulars(root, *people[0])
+    one_of_each(root, pool, *people[0])
     _fill_nodes(people, machines)
     tell(f"{pending} jobs more, which wait")
     waiting = _submit(people, min(_PATTERNS, pending))
@@ -90,6 +88,7 @@ def fill(root: User, jobs: int, pending: int, nodes: int) -> dict[str, Any]:
         times = pending // len(waiting) - 1
         _copy("job", f"id BETWEEN {low} AND {high}", times, ("id",), high - low + 1)
     _cycle(machines)
+    replay_waiting()
     # As two runs of the hourly task do: the second puts together what the first wrote in parts.
     for run in range(2):
         count_days(now=timezone.now() + run * timedelta(hours=1))
@@ -210,22 +209,6 @@ def _spec(project: Project, number: int) -> JobSpec:
     )
 
 
-def _particulars(root: User, user: User, project: Project) -> None:
-    """One of each kind of thing that has a page: an array, a session, a template."""
-    plain = {"project": project.path, "pool": POOL, "memory": "1GiB", "time_limit": "2h"}
-    array = {"name": "sweep", "script": "sleep 9\n", "array": "1-100", **plain}
-    shell = {"name": "look", "session": {"app": "shell"}, **plain}
-    for document in (array, shell):
-        submit_job(actor=user, spec=parse_spec(document))
-    create_template(
-        actor=root,
-        team=project.team,
-        name="One node",
-        document={"script": "python train.py\n", "gpus_per_node": 8},
-        rules={"script": "locked"},
-    )
-
-
 def _known(token: str) -> Node:
     node = authenticate_node(token)
     assert node is not None
@@ -263,19 +246,3 @@ def _cycle(machines: list[Node]) -> None:
         if not outcome.started:
             break
     scheduler.release(timezone.now())
-
-
-def sample() -> None:
-    """Readings of the last minute of every device that is held, as nodes send them."""
-    now = timezone.now()
-    moments = [now - timedelta(seconds=s) for s in range(0, SAMPLED_S, SAMPLE_EVERY_S)]
-    with transaction.atomic(), connection.cursor() as cursor:
-        for moment in moments:
-            cursor.execute(
-                "INSERT INTO scheduler_devicesample (device_id, attempt_id, at, gpu_percent, "
-                "memory_used_mib, power_watts, temperature_c) "
-                "SELECT a.device_id, p.attempt_id, %s, 70 + a.device_id %% 30, 60000, 500, 55 "
-                "FROM scheduler_allocation a JOIN scheduler_placement p ON p.id = a.placement_id "
-                "WHERE a.released_at IS NULL",
-                [moment],
-            )

@@ -18,8 +18,10 @@ from django.urls import NoReverseMatch, reverse
 from accounts.models import User
 from accounts.selectors import person_named
 from portal.bench.faces.budgets import BUDGETS, Budget
-from portal.bench.faces.filling import fill, researcher, sample
+from portal.bench.faces.filling import fill, researcher
+from portal.bench.faces.particulars import invited
 from portal.bench.faces.places import numbers_for, query_for
+from portal.bench.faces.readings import read_devices
 from portal.bench.figures import percentile, tell
 from scheduler.collecting import settle
 
@@ -39,13 +41,15 @@ def main() -> None:
 
 def _visit_all(people: Mapping[str, User], visits: int) -> dict[str, Any]:
     """Every page as each of the people who may open it; the map first, while readings are new."""
-    sample()
+    secret, read_at = invited(people["administrator"]), None
     found: dict[str, dict[str, Any]] = {}
     for who, person in people.items():
+        read_at = read_devices(read_at)
         client = Client(headers={"host": "localhost"})
         client.force_login(person)
         routes = sorted(BUDGETS, key=lambda one: (not one.startswith("cluster"), one))
         addresses = {route: address for route in routes if (address := _address(route, person))}
+        addresses["invitation"] = reverse("invitation", kwargs={"secret": secret})
         for address in addresses.values():
             client.get(address)
         # As the server does once its pages are loaded.

@@ -39,7 +39,7 @@ class Metric:
     of: Callable[[MapGpu, Reading], float]
 
     def value(self, gpu: MapGpu) -> float | None:
-        """Of a GPU that was read in the last minute, else None."""
+        """Of a GPU that was read in the last half minute, else None."""
         return self.of(gpu, gpu.reading) if gpu.reading is not None else None
 
     @property

@@ -26,15 +26,15 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast
 
 from accounts.models import User
-from scheduler.models import DeviceSample, Job, UsageEntry
+from scheduler.models import Attempt, DeviceSample, Job, UsageEntry
 from scheduler.money import steps_per_s
 from scheduler.selectors.sharing.reach import of_team, projects_of
 from scheduler.selectors.sharing.reckoning import LOOK_BACK
 from scheduler.selectors.sharing.use import PERSON, counted_upto, parts_of_use
 from scheduler.states import LIVE_JOB_STATES, WAITING_JOB_STATES, AttemptState, JobState
 
-# GPUs that did less than this, on average over so long, are named.
-IDLE_OVER = timedelta(minutes=30)
+# GPUs that did less than this, on average over so long and lately, are named.
+IDLE_OVER, _STILL = timedelta(minutes=30), timedelta(minutes=2)
 IDLE_PERCENT, LOW_PERCENT = 5.0, 20.0
 # Fewer readings of a job tell nothing.
 _LEAST_READINGS = 10
@@ -193,12 +193,26 @@ def _jobs(jobs: QuerySet[Job]) -> QuerySet[Any]:
 
 
 def _doing_little(team_id: int, now: datetime) -> QuerySet[Any]:
+    """Attempts that did little over the whole time and still do.
+
+    First by a few of their readings, then those that are left by all: of a busy cluster hardly any
+    reading is touched. The attempts are a list and no join, from which SQLite would begin with all
+    that was read of anybody.
+    """
     job = "attempt__job"
+    live = Job.objects.filter(of_team(team_id, "project"), state__in=LIVE_JOB_STATES).order_by()
+    running = Attempt.objects.filter(job__in=live.values("pk"), state=AttemptState.RUNNING)
+    still = (
+        DeviceSample.objects.filter(
+            attempt__in=running.order_by().values("pk"), at__gte=now - _STILL
+        )
+        .order_by()
+        .values("attempt")
+        .annotate(lately=Avg("gpu_percent"))
+        .filter(lately__lt=LOW_PERCENT)
+    )
     samples = DeviceSample.objects.filter(
-        of_team(team_id, f"{job}__project"),
-        attempt__state=AttemptState.RUNNING,
-        at__gte=now - IDLE_OVER,
-        at__lte=now,
+        attempt__in=still.values("attempt"), at__gte=now - IDLE_OVER, at__lte=now
     )
     keys = {
         "job_": F(f"{job}_id"),

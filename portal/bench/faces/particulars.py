@@ -1,0 +1,57 @@
+"""One of each kind of thing that has a page of its own."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from django.utils import timezone
+
+from accounts.models import Project, User
+from accounts.selectors import visible_teams
+from accounts.services import invite
+from portal.bench.figures import POOL, tell
+from scheduler.models import Pool
+from scheduler.services.books import propose_asset
+from scheduler.services.composing.templates import create_template
+from scheduler.services.jobs import submit_job
+from scheduler.services.simulating.scenarios import ask_scenario, simulate_scenarios
+from scheduler.spec import parse_spec
+
+_REPLAYED_HOURS = 24
+
+
+def one_of_each(root: User, pool: Pool, user: User, project: Project) -> None:
+    """An array, a session, a template, a purchase and a scenario that waits for its replay."""
+    plain = {"project": project.path, "pool": POOL, "memory": "1GiB", "time_limit": "2h"}
+    array = {"name": "sweep", "script": "sleep 9\n", "array": "1-100", **plain}
+    shell = {"name": "look", "session": {"app": "shell"}, **plain}
+    for document in (array, shell):
+        submit_job(actor=user, spec=parse_spec(document))
+    create_template(
+        actor=root,
+        team=project.team,
+        name="One node",
+        document={"script": "python train.py\n", "gpus_per_node": 8},
+        rules={"script": "locked"},
+    )
+    propose_asset(
+        actor=root,
+        pool=pool,
+        name="Eight nodes",
+        paid=Decimal(2_000_000),
+        since=timezone.localdate(),
+        months=48,
+    )
+    ask_scenario(actor=root, pool=pool, hours=_REPLAYED_HOURS, changes=["policy=shortest"])
+
+
+def replay_waiting() -> None:
+    """As the task does."""
+    tell(f"replaying the last {_REPLAYED_HOURS} h: {simulate_scenarios()} scenario")
+
+
+def invited(root: User) -> str:
+    """The secret of an invitation; only the mail has it, so it is made where it is used."""
+    team = visible_teams(root).order_by("pk")[0]
+    _, secret = invite(actor=root, team=team, email="new@example.org")
+    return secret
