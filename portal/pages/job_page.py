@@ -110,7 +110,8 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
     tries."""
     job, frame, attempts = header.job, job_frame(viewer, header), header.attempts
     read_devices(attempts)
-    series = attempt_series(viewer, job, attempts[-1]) if attempts and frame["may_measure"] else []
+    may_measure = bool(attempts) and frame["may_measure"]
+    series = attempt_series(viewer, job, attempts[-1], now=now) if may_measure else []
     cost = cost_of_attempts(viewer, job, attempts, now=now) if frame["may_see_cost"] else None
     return frame | {
         "now": now,

@@ -102,7 +102,8 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
     node = get_visible_node(viewer, name, **({} if is_part else calls_along(viewer)))
     keep_calls(viewer, node)
     view = node_view(viewer, node)
-    series = node_series(viewer, node, since=now - CHART_SPAN)
+    # The charts are outside the parts that are fetched again.
+    series = [] if is_part else node_series(viewer, node, since=now - CHART_SPAN, now=now)
     asked = request.GET.get("events", "")
     is_hardware = asked == "hardware"
     problems = [] if asked in ("", "hardware") else ["events: choose hardware, or leave it out."]

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 from portal.templatetags import measures
-from scheduler.selectors.telemetry import DeviceSeries
+from scheduler.selectors.telemetry import FULL, DeviceSeries
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-MAX_TRACES = 8
+MAX_TRACES = FULL
+LATELY = timedelta(minutes=1)
 # With more, the legend would take the room of the chart; hovering and the table name each line.
 LEGEND_AT_MOST = 2
 # A pause this long is drawn as a gap; a straight line over it would claim readings.
@@ -96,10 +97,19 @@ def latest(series: Sequence[DeviceSeries]) -> datetime | None:
     return max((one.at[-1] for one in series if one.at), default=None)
 
 
-def mean_use(series: Sequence[DeviceSeries], last: int = 30) -> float | None:
-    """Mean GPU use over the last readings of all devices, in per cent; None without readings."""
-    readings = [value for one in series for value in one.gpu_percent[-last:]]
-    return sum(readings) / len(readings) if readings else None
+def mean_use(series: Sequence[DeviceSeries]) -> float | None:
+    """GPU use in the last minute of the readings, the mean of all devices, in per cent; None
+    without readings.
+    """
+    newest = latest(series)
+    if newest is None:
+        return None
+    means = []
+    for one in series:
+        pairs = zip(reversed(one.at), reversed(one.gpu_percent), strict=True)
+        if lately := [value for _, value in takewhile(lambda x: newest - x[0] < LATELY, pairs)]:
+            means.append(sum(lately) / len(lately))
+    return sum(means) / len(means)
 
 
 def _chart(measure: Measure, series: Sequence[DeviceSeries]) -> Chart:

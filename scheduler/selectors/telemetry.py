@@ -1,23 +1,31 @@
-"""Readings of a job's or a node's devices, thinned for a chart."""
+"""Readings of a job's or a node's devices: of a long time so many as a chart shows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any, cast
 
-from django.db import connections
 from django.db.models import QuerySet, Value
+from django.utils import timezone
 
 from accounts.errors import Forbidden
 from accounts.models import User
 from accounts.permissions import can
-from scheduler.models import Attempt, DeviceHour, DeviceSample, Job, Node
+from scheduler.models import Attempt, Device, DeviceHour, DeviceSample, Job, Node
 from scheduler.selectors.jobs import check_visible
+from scheduler.selectors.kept.picked import Picked, moments_between
 
-MAX_POINTS = 1000
-MAX_ROWS = 200_000
+# Of a device at most so many points: for programs, in a chart of its own, in one among others.
+MAX_POINTS, CHART_POINTS, GLANCE_POINTS = 1000, 240, 120
+# So many devices have them all; of many more each has at least so many.
+FULL, _FEWEST = 8, 12
+MAX_ROWS = 20_000
+# Of a shorter span than so long for each point all is read: nodes read every 2 s.
+_READ_EVERY = timedelta(seconds=2)
+_LATELY, _HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
 @dataclass(slots=True)
@@ -44,9 +52,14 @@ def may_read_metrics(viewer: User, job: Job) -> bool:
 
 
 def job_series(
-    viewer: User, job: Job, *, attempt_number: int | None = None, since: datetime | None = None
+    viewer: User,
+    job: Job,
+    *,
+    attempt_number: int | None = None,
+    since: datetime | None = None,
+    now: datetime | None = None,
 ) -> list[DeviceSeries]:
-    """The devices of one attempt, the latest by default.
+    """The devices of one attempt, the latest by default, at most MAX_POINTS of each.
 
     Raises NotFound for a foreign job, Forbidden for a role that sees jobs but not what they do.
     """
@@ -56,24 +69,34 @@ def job_series(
     if attempt_number is not None:
         attempts = attempts.filter(number=attempt_number)
     attempt = attempts.first()
-    return series_of(viewer, job, attempt, since=since) if attempt is not None else []
+    if attempt is None:
+        return []
+    return series_of(viewer, job, attempt, since=since, most=MAX_POINTS, now=now)
 
 
 def series_of(
-    viewer: User, job: Job, attempt: Attempt, *, since: datetime | None = None
+    viewer: User,
+    job: Job,
+    attempt: Attempt,
+    *,
+    since: datetime | None = None,
+    most: int = CHART_POINTS,
+    now: datetime | None = None,
 ) -> list[DeviceSeries]:
     """The same of an attempt of the job that was found before."""
     _check_measures(viewer, job)
     ranks = dict(attempt.placements.values_list("allocations__device_id", "rank").order_by("rank"))
-    return _of_attempt(attempt, ranks, since)
+    return _of_attempt(attempt, ranks, since, most, now or timezone.now())
 
 
-def attempt_series(viewer: User, job: Job, attempt: Attempt) -> list[DeviceSeries]:
+def attempt_series(
+    viewer: User, job: Job, attempt: Attempt, *, now: datetime
+) -> list[DeviceSeries]:
     """The same of an attempt that is there, with its placements and their allocations."""
     _check_measures(viewer, job)
     placements = attempt.placements.all()
     ranks = {held.device_id: one.rank for one in placements for held in one.allocations.all()}
-    return _of_attempt(attempt, ranks, None)
+    return _of_attempt(attempt, ranks, None, GLANCE_POINTS, now)
 
 
 def _check_measures(viewer: User, job: Job) -> None:
@@ -82,40 +105,90 @@ def _check_measures(viewer: User, job: Job) -> None:
 
 
 def _of_attempt(
-    attempt: Attempt, ranks: dict[int, int], since: datetime | None
+    attempt: Attempt, ranks: dict[int, int], since: datetime | None, most: int, now: datetime
 ) -> list[DeviceSeries]:
-    raw = DeviceSample.objects.filter(attempt=attempt)
-    series = _series(raw, DeviceHour.objects.filter(attempt=attempt), since, ranks)
-    return sorted(series, key=lambda one: (one.rank or 0, one.index))
+    ordered = sorted(ranks, key=lambda device: (ranks[device], device))
+    parts = [(_among(ordered[:FULL]), most)]
+    if rest := ordered[FULL:]:
+        parts.append((_among(rest), max(_FEWEST, most * FULL // len(ordered))))
+    began = attempt.assigned_at - _LATELY
+    wish = _Wish(
+        DeviceSample.objects.filter(attempt=attempt),
+        DeviceHour.objects.filter(attempt=attempt, hour__gt=since or began - _HOUR),
+        max(since, began) if since else began,
+        attempt.ended_at or now,
+        tuple(parts),
+    )
+    return sorted(_series(wish, ranks), key=lambda one: (one.rank or 0, one.index))
 
 
-def node_series(viewer: User, node: Node, *, since: datetime | None = None) -> list[DeviceSeries]:
+def _among(devices: Sequence[int]) -> QuerySet[Device]:
+    return Device.objects.filter(pk__in=devices)
+
+
+def node_series(
+    viewer: User, node: Node, *, since: datetime, now: datetime | None = None
+) -> list[DeviceSeries]:
     """All devices of a node."""
     if not viewer.is_authenticated:
         return []
-    raw = DeviceSample.objects.filter(device__node=node)
-    series = _series(raw, DeviceHour.objects.none(), since, {})
-    return sorted(series, key=lambda one: one.index)
+    wish = _Wish(
+        DeviceSample.objects.filter(device__node=node),
+        DeviceHour.objects.none(),
+        since,
+        now or timezone.now(),
+        ((Device.objects.filter(node=node), GLANCE_POINTS),),
+    )
+    return sorted(_series(wish, {}), key=lambda one: one.index)
 
 
-def _series(
-    samples: QuerySet[DeviceSample],
-    hours: QuerySet[DeviceHour],
-    since: datetime | None,
-    ranks: dict[int, int],
-) -> list[DeviceSeries]:
-    """Old readings as the hours they were rolled up to, then the raw ones."""
-    if since is not None:
-        samples, hours = samples.filter(at__gt=since), hours.filter(hour__gt=since)
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What is to be read: after `since` up to `until`, of these devices so many points each. The
+    first devices are those that are drawn."""
+
+    samples: QuerySet[DeviceSample]
+    hours: QuerySet[DeviceHour]
+    since: datetime
+    until: datetime
+    devices: tuple[tuple[QuerySet[Device], int], ...]
+
+    def parts(self) -> Iterator[tuple[int, str, QuerySet[Any]]]:
+        """1 and `at` for raw readings, 0 and `hour` for those that were rolled up.
+
+        A short span is read as it is. Of a long one some moments, and of what is drawn the last
+        minute whole: it says what goes on now.
+        """
+        recent, length = self.samples.filter(at__gt=self.since), self.until - self.since
+        if length <= self.devices[0][1] * _READ_EVERY:
+            yield 1, "at", recent.filter(pk__in=recent.order_by("-at").values("pk")[:MAX_ROWS])
+            yield 0, "hour", self.hours
+            return
+        drawn, _ = self.devices[0]
+        yield 1, "at", recent.filter(at__gt=self.until - _LATELY, device__in=drawn.values("pk"))
+        for devices, most in self.devices:
+            moments = moments_between(self.since, self.until, most)
+            readings = DeviceSample.objects.filter(at__gt=self.since)
+            yield 1, "at", recent.filter(pk__in=Picked(readings, devices, moments))
+            if not self.hours.query.is_empty():
+                picked = Picked(self.hours, devices, moments, at="hour")
+                yield 0, "hour", self.hours.filter(pk__in=picked)
+
+
+def _series(wish: _Wish, ranks: dict[int, int]) -> list[DeviceSeries]:
+    """Old readings as the hours they were rolled up to, then the raw ones; in one statement."""
     columns = (
         "gpu_percent", "memory_used_mib", "power_watts", "temperature_c",
         "device__uuid", "device__index", "device__node__name", "device__model",
         "device__memory_mib", "device__is_simulated",
     )  # fmt: skip
-    recent = _latest(samples, "at").values_list(Value(1), "device_id", "at", *columns)
-    old = _latest(hours, "hour").values_list(Value(0), "device_id", "hour", *columns)
-    rows = sorted(recent.union(old, all=True), key=itemgetter(0, 2))
+    parts = [
+        rows.order_by().values_list(Value(kind), "device_id", at, *columns)
+        for kind, at, rows in wish.parts()
+    ]
     by_device: dict[int, DeviceSeries] = {}
+    # Parts overlap: what was picked may be of the last minute.
+    rows = sorted(set(parts[0].union(*parts[1:], all=True)), key=itemgetter(0, 2))
     for _, device_id, at, gpu, memory, power, temperature, *about in rows:
         one = by_device.get(device_id)
         if one is None:
@@ -128,25 +201,4 @@ def _series(
         one.memory_used_mib.append(memory)
         one.power_watts.append(power)
         one.temperature_c.append(temperature)
-    for one in by_device.values():
-        _thin(one)
     return list(by_device.values())
-
-
-def _latest(readings: QuerySet[Any], at: str) -> QuerySet[Any]:
-    """At most MAX_ROWS, in a form that may stand in a union."""
-    latest = readings.order_by(f"-{at}")[:MAX_ROWS]
-    if connections[readings.db].features.supports_slicing_ordering_in_compound:
-        return latest
-    return readings.model._base_manager.filter(pk__in=latest.values("pk"))
-
-
-def _thin(one: DeviceSeries) -> None:
-    """Keep every n-th point, always the last one, so that a chart stays light."""
-    step = -(-len(one.at) // MAX_POINTS)
-    if step <= 1:
-        return
-    keep = [i for i in range(len(one.at)) if i % step == 0 or i == len(one.at) - 1]
-    for name in ("at", "gpu_percent", "memory_used_mib", "power_watts", "temperature_c"):
-        values = getattr(one, name)
-        setattr(one, name, [values[i] for i in keep])
