@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts.models import AuditEvent
 from scheduler.models import Attempt, Job, Node
 from scheduler.selectors.machines.emptying import emptying
-from scheduler.states import AttemptState, EndReason, NodeState
+from scheduler.states import AttemptState, EndReason, JobState, NodeState
 from tests import scenes
 from tests.pages.yard import build_yard
 
@@ -42,6 +42,8 @@ def test_a_node_is_empty_at_the_limit_and_likely_when_those_alike_ended(
             assigned_at=now - timedelta(hours=2), started_at=now - timedelta(hours=2),
             ended_at=now - timedelta(minutes=90), released_at=now - timedelta(minutes=90),
         )  # fmt: skip
+        over = {"state": JobState.SUCCEEDED, "ended_at": now - timedelta(minutes=90)}
+        Job.objects.filter(pk=job.pk).update(**over)
     mine, theirs = (emptying(who, [node], now=now)[node.pk] for who in (alice, carol))
     assert mine.likely == theirs.likely == now + timedelta(minutes=20)
     assert (mine.last.job, theirs.last.job, theirs.last.name) == (yard.running.pk, 0, "")

@@ -19,7 +19,7 @@ from accounts.models import User
 from scheduler.engine.learning import Kind, RunTimes, kind_of
 from scheduler.models import Allocation, Attempt, Job, Node
 from scheduler.selectors.calendar.plans import may_see
-from scheduler.states import AttemptState, EndReason
+from scheduler.states import AttemptState, EndReason, JobState
 
 # The latest so many runs of the projects that hold the nodes tell.
 LEARN_FROM = 400
@@ -122,16 +122,21 @@ def likely_end(job: Job, began: datetime, *, now: datetime) -> datetime | None:
 
 
 def _runs(projects: set[int]) -> list[tuple[Kind, float]]:
-    """The latest runs of these projects that ended well."""
+    """The latest runs of these projects that ended well.
+
+    By their jobs, which an index has by project and end: looked for among attempts from the newest
+    back, the few of a small project lie anywhere among all there ever were.
+    """
+    succeeded = Job.objects.filter(project__in=projects, state=JobState.SUCCEEDED)
     ended = Attempt.objects.filter(
         state=AttemptState.ENDED,
         end_reason=EndReason.COMPLETED,
         started_at__isnull=False,
         ended_at__isnull=False,
-        job__project__in=projects,
-    ).order_by("-pk")
+        job__in=succeeded.order_by("-ended_at").values("pk")[:LEARN_FROM],
+    ).order_by()
     names = [f"job__{name}" for name in _KIND]
-    rows = ended.values_list("started_at", "ended_at", *names)[:LEARN_FROM]
+    rows = ended.values_list("started_at", "ended_at", *names)
     return [
         (kind_of(*kind), max(1.0, (over - began).total_seconds())) for began, over, *kind in rows
     ]
