@@ -23,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--pending", type=int, default=10_000, help="that wait; default %(default)s"
     )
     parser.add_argument("--nodes", type=int, default=512, help="of 8 GPUs; default %(default)s")
-    parser.add_argument("--visits", type=int, default=20, help="of each page; default %(default)s")
+    parser.add_argument("--visits", type=int, default=40, help="of each page; default %(default)s")
     add_database(parser)
 
 
