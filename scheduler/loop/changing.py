@@ -16,7 +16,7 @@ from scheduler.loop.answering import picture
 from scheduler.models import Job
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.usage import job_cost, may_see_cost
-from scheduler.services.changing.limits import set_time_limit
+from scheduler.services.changing.limits import refuse_senseless, set_time_limit
 from scheduler.services.changing.sizes import set_nodes
 from scheduler.services.changing.tiers import set_tier
 from scheduler.services.errors import Forbidden, Invalid
@@ -66,7 +66,10 @@ def preview(viewer: User, job: Job, change: Change, *, now: datetime) -> dict[st
 
     `consent` says whose word it takes: "" for the owner's own, "lead" if other jobs of the team
     start later, "operator" if jobs of other teams do. `may` says whether the viewer may then.
+    Raises Invalid for a limit that no job may have.
     """
+    if change.time_limit_s is not None:
+        refuse_senseless(job, change.time_limit_s)
     impact = _impact(job, change, now)
     delayed = [one.job for one in impact.delayed]
     teams = Job.objects.filter(pk__in=delayed).values_list("project__team_id", flat=True)

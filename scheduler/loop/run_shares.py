@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from statistics import median
-from typing import Any
 
 from django.db.models import QuerySet
 
 from accounts.statements import AskedOnce, asked_together
 from scheduler.engine.snapshot import Snapshot, floats
+from scheduler.loop.loading.columns import seconds_of
+from scheduler.loop.loading.texts import as_text, rows_of
 from scheduler.loop.loading.whole import POOLS
 from scheduler.models import Job
 from scheduler.states import FINAL_JOB_STATES
@@ -43,22 +45,31 @@ def _count() -> dict[str, float]:
     found, pools = {}, POOLS.read()
     with asked_together([(ENDED, (pk,)) for pk, _ in pools]):
         for pk, name in pools:
-            shares = [
-                (end - start).total_seconds() / limit_s for start, end, limit_s in ENDED.read(pk)
-            ]
-            if len(shares) >= LEARN_LEAST:
-                found[name] = min(1.0, max(_LEAST_SHARE, median(shares)))
+            usual = _usual(ENDED.read(pk)[0][0])
+            if usual is not None:
+                found[name] = usual
     return found
 
 
-def _ended(pool: int) -> QuerySet[Job, tuple[Any, ...]]:
+# Who asks again and again is mostly told the same.
+@lru_cache(maxsize=64)
+def _usual(text: str | None) -> float | None:
+    """The median of the jobs of this text; None of too few."""
+    shares = [
+        (seconds_of(end) - seconds_of(start)) / limit_s for start, end, limit_s in rows_of(text)
+    ]
+    return min(1.0, max(_LEAST_SHARE, median(shares))) if len(shares) >= LEARN_LEAST else None
+
+
+def _ended(pool: int) -> QuerySet[Job, tuple[str | None]]:
     ended = Job.objects.filter(
         pool=pool,
         state__in=FINAL_JOB_STATES,
         started_at__isnull=False,
         ended_at__isnull=False,
     ).order_by("-ended_at")
-    return ended.values_list("started_at", "ended_at", "time_limit_s")[:LEARN_FROM]
+    last = Job.objects.filter(pk__in=ended.values("pk")[:LEARN_FROM])
+    return as_text(last, ("started_at", "ended_at", "time_limit_s"))
 
 
 ENDED = AskedOnce(_ended)

@@ -127,6 +127,9 @@ def test_a_waiting_job_moves_to_another_tier_and_limit(busy, alice, bob, project
     for wrong in (("soon", ""), ("", "best")):
         with pytest.raises(Invalid):
             read_change(*wrong)
+    for limit in ("0h", "61d"):
+        with pytest.raises(Invalid, match=r"choose 1s to 60d"):
+            preview(alice, low, read_change(limit, ""), now=at(9))
 
 
 def test_of_two_changes_both_are_made_or_neither(busy, alice):

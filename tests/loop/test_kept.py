@@ -5,12 +5,15 @@ import random
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from accounts.services import set_rate
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.recording.coding import encode
+from scheduler.engine.snapshot import ints
 from scheduler.loop.loading import Kept, lent_rows, load_snapshot
-from scheduler.loop.loading.columns import seconds_of
+from scheduler.loop.loading.columns import rows_of_ids, seconds_of
 from scheduler.models import Allocation, Attempt, Device, Job, Node
 from scheduler.models.cluster import slot_model
 from scheduler.services.nodes import drain_node, resume_node, retire_node
@@ -170,3 +173,20 @@ def test_moments_are_read_as_each_database_writes_them():
     assert seconds_of("2026-11-20T13:00:00+01:00") == noon
     with pytest.raises(ValueError, match="a moment that is none: 'soon'"):
         seconds_of("soon")
+
+
+_ids = st.integers(1, 9) | st.integers(2**40, 2**40 + 3)
+
+
+@given(st.lists(st.tuples(_ids, _ids), max_size=40))
+def test_ids_are_looked_up_once_each_in_the_order_they_come(pairs: list[tuple[int, int]]) -> None:
+    rows: dict[tuple[int, ...], int] = {}
+
+    def row_of(*key: int) -> int:
+        assert key not in rows
+        return rows.setdefault(key, len(rows))
+
+    columns = [ints([pair[place] for pair in pairs]) for place in (0, 1)]
+    simple: dict[tuple[int, int], int] = {}
+    wanted = [simple.setdefault(pair, len(simple)) for pair in pairs]
+    assert rows_of_ids(row_of, *columns).tolist() == wanted

@@ -44,6 +44,12 @@ def test_before_a_pause_or_another_size_stands_what_it_does(client, alice, proje
     for wrong in ("0", "-1", "x", "9" * 30, "4"):
         refused = client.post(url, {"time_limit": "1h", "nodes": wrong})
         assert refused.status_code == 422 and "nodes: " in refused.content.decode()
+    for wrong in ("0h", "0", "100000d"):
+        told = client.get(url, {"time_limit": wrong})
+        assert told.status_code == 200 and "time_limit: choose" in told.content.decode()
+        body = {"time_limit": wrong, "dry_run": True}
+        api = client.post(f"/api/v1/jobs/{wide.pk}/change/", body, content_type="application/json")
+        assert api.status_code == 422 and "time_limit: choose" in api.content.decode()
     client.post(url, {"time_limit": "1h", "nodes": "2"})
     wide.refresh_from_db()
     assert (wide.nodes_min, wide.nodes, wide.spec["nodes"]) == (1, 2, "1..3")

@@ -9,7 +9,8 @@ import numpy as np
 
 from scheduler.engine.cycle import plan_cycle
 from scheduler.engine.policy import Policy
-from scheduler.engine.snapshot import NONE, Snapshot
+from scheduler.engine.sharing.fairshare import LineUps
+from scheduler.engine.snapshot import NONE, Floats, Ints, Snapshot, floats, ints
 
 # Forecasts are rounded to the minute: less is no delay.
 LEAST_DELAY_S = 60
@@ -43,11 +44,14 @@ class Impact:
 
 def impact_of(before: Snapshot, after: Snapshot, policy: Policy, job: int) -> Impact:
     """Compares two decisions on the same cluster; who loses or gains most comes first."""
-    was, then = _starts(before, policy), _starts(after, policy)
+    # Both decide on the same accounts, most of whose turns no change touches.
+    known = LineUps()
+    jobs, was = _starts(before, policy, known)
+    then_s = _looked_up(*_starts(after, policy, known), jobs)
+    is_told = (was != then_s) & ~(np.isnan(was) & np.isnan(then_s)) | (jobs == job)
     found = [
-        Start(one, was_s, then.get(one))
-        for one, was_s in was.items()
-        if one == job or was_s != then.get(one)
+        Start(int(jobs[row]), _known(was[row]), _known(then_s[row]))
+        for row in np.flatnonzero(is_told).tolist()
     ]
     own = next((one for one in found if one.job == job), None)
     delayed = [one for one in found if one.job != job and one.delay_s >= LEAST_DELAY_S]
@@ -105,12 +109,23 @@ def with_tier(snapshot: Snapshot, job: int, tier: int) -> Snapshot:
     return replace(snapshot, waiting=replace(waiting, tier=tiers))
 
 
-def _starts(snapshot: Snapshot, policy: Policy) -> dict[int, float | None]:
-    plan = plan_cycle(snapshot, policy)
-    waits = plan.waits
-    known = waits.forecast.p90_s
-    starts: dict[int, float | None] = {
-        int(job): None if isnan(at_s) else at_s
-        for job, at_s in zip(waits.job.tolist(), known.tolist(), strict=True)
-    }
-    return starts | {start.job: float(snapshot.now_s) for start in plan.starts}
+def _starts(snapshot: Snapshot, policy: Policy, known: LineUps) -> tuple[Ints, Floats]:
+    """The waiting jobs by number, and when each starts at the latest; NaN where nobody knows."""
+    plan = plan_cycle(snapshot, policy, known)
+    starts = ints([start.job for start in plan.starts])
+    jobs = np.concatenate([plan.waits.job, starts])
+    at_s = np.concatenate([plan.waits.forecast.p90_s, np.full(len(starts), snapshot.now_s)])
+    order = np.argsort(jobs, kind="stable")
+    return ints(jobs[order]), floats(at_s[order])
+
+
+def _looked_up(known: Ints, at_s: Floats, jobs: Ints) -> Floats:
+    """By job what `at_s` says of it; NaN for those that are not among the `known`, which grow."""
+    if not len(known):
+        return floats(np.full(len(jobs), np.nan))
+    rows = np.minimum(np.searchsorted(known, jobs), len(known) - 1)
+    return floats(np.where(known[rows] == jobs, at_s[rows], np.nan))
+
+
+def _known(at_s: float) -> float | None:
+    return None if isnan(at_s) else float(at_s)

@@ -14,7 +14,7 @@ from accounts.selectors import every_project, every_team
 from accounts.statements import AskedOnce
 from scheduler.conf import load_conf
 from scheduler.engine.snapshot import NONE, Accounts, Ints, Limits, floats, ints
-from scheduler.loop.loading.columns import looked_up
+from scheduler.loop.loading.columns import rows_of_ids
 from scheduler.models import Account, AlertAction, Budget, CommitsAt, Enforcement, Quota
 from scheduler.money import STEPS
 from scheduler.services.sharing.alerts import alerted
@@ -41,9 +41,9 @@ class Owners:
     team_of: dict[int, int]
     has_rules: bool
 
-    def of(self, projects: Iterable[int]) -> Ints:
+    def of(self, projects: Ints) -> Ints:
         """By job the row of its project; `projects` are ids."""
-        return looked_up(list(projects), lambda pk: self.row_of.get(f"project:{pk}", NONE))
+        return rows_of_ids(lambda pk: self.row_of.get(f"project:{pk}", NONE), projects)
 
     def way_up(self, key: str) -> list[str]:
         """The keys of the accounts above this one, the next one first."""
@@ -53,10 +53,9 @@ class Owners:
             found.append(keys[row])
         return found
 
-    def sharers(self, projects: Iterable[int], people: Iterable[int]) -> Ints:
+    def sharers(self, projects: Ints, people: Ints) -> Ints:
         """By job the row of its owner in the team that pays for it."""
-        pairs = list(zip(projects, people, strict=True))
-        return looked_up(pairs, lambda pair: self._person(*pair))
+        return rows_of_ids(self._person, projects, people)
 
     def _person(self, project: int, person: int) -> int:
         return self.row_of.get(_PERSON.format(self.team_of.get(project), person), NONE)

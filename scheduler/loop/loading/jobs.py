@@ -10,7 +10,14 @@ import numpy as np
 
 from scheduler.engine.snapshot import NONE, Waiting, floats, ints
 from scheduler.loop.loading.accounts import Owners
-from scheduler.loop.loading.columns import Columns, ModelRows, columns_of, looked_up, seconds_of
+from scheduler.loop.loading.columns import (
+    Columns,
+    ModelRows,
+    columns_of,
+    looked_up,
+    rows_of_ids,
+    seconds_of,
+)
 from scheduler.loop.loading.texts import rows_of, texts_of
 from scheduler.models import Job, Placement
 from scheduler.states import END_RULES, FailureClass, JobState
@@ -122,14 +129,14 @@ class Rows:
 def as_waiting(jobs: Columns, rows: Rows) -> Waiting:
     """Jobs in the order of ids, by `JOB_FIELDS` with `queued_at` in seconds, as the engine sees
     them, what `wishes.py` reads aside."""
-    ids = ints(jobs["pk"])
+    ids, projects = ints(jobs["pk"]), ints(jobs["project_id"])
     avoid = ints(np.full(len(ids), NONE))
     for job, node in rows.avoided.items():
         avoid[ids == job] = node
     return Waiting.of(
         id=ids,
-        pool=looked_up(jobs["pool_id"], rows.pools.__getitem__),
-        queue=looked_up(jobs["queue_id"], rows.queues.__getitem__),
+        pool=rows_of_ids(rows.pools.__getitem__, ints(jobs["pool_id"])),
+        queue=rows_of_ids(rows.queues.__getitem__, ints(jobs["queue_id"])),
         tier=ints(jobs["tier"]),
         queued_at_s=floats(jobs["queued_at"]),
         nodes=ints(jobs["nodes"]),
@@ -140,7 +147,7 @@ def as_waiting(jobs: Columns, rows: Rows) -> Waiting:
         time_limit_s=ints(jobs["time_limit_s"]),
         avoid_node=avoid,
         remaining_s=floats(jobs["time_limit_s"]),
-        tenant=looked_up(jobs["project_id"], lambda key: rows.team_of.get(key, NONE)),
-        account=rows.owners.of(jobs["project_id"]),
-        sharer=rows.owners.sharers(jobs["project_id"], jobs["owner_id"]),
+        tenant=rows_of_ids(lambda key: rows.team_of.get(key, NONE), projects),
+        account=rows.owners.of(projects),
+        sharer=rows.owners.sharers(projects, ints(jobs["owner_id"])),
     )

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import Aggregate, F, QuerySet, TextField
+from django.db.models import Aggregate, F, QuerySet, TextField, Value
 
 # Rows of one text: its numbers share all but the last digits of their ids.
 CHUNK = 256
@@ -33,27 +33,20 @@ class RowsText(Aggregate):
         return super().as_sql(compiler, connection, template=template, **context)
 
 
-def text_of(rows: QuerySet[Any], fields: Sequence[str]) -> str:
-    """All of them as one text. One query."""
-    found = rows.order_by().aggregate(text=RowsText(*fields))["text"]
-    return str(found) if found else "[]"
-
-
 def texts_of(rows: QuerySet[Any], fields: Sequence[str]) -> dict[int, str]:
     """A text for each chunk of ids that has some. One query."""
     chunks = rows.order_by().annotate(chunk=F("pk") / CHUNK).values("chunk")
     return dict(chunks.annotate(text=RowsText(*fields)).values_list("chunk", "text"))
 
 
-def chunked(
-    rows: QuerySet[Any], by: str, size: int, fields: Sequence[str]
-) -> QuerySet[Any, tuple[Any, ...]]:
-    """Texts as a query that is still to be asked: one for each `size` numbers of the field `by`, in
-    the order of these."""
-    chunks = rows.order_by().annotate(chunk=F(by) / size).values("chunk").order_by("chunk")
-    return chunks.annotate(text=RowsText(*fields)).values_list("text")
+def as_text(rows: QuerySet[Any], fields: Sequence[str]) -> QuerySet[Any, tuple[str | None]]:
+    """All of them as one text, as a query that is still to be asked; PostgreSQL says NULL where
+    there are none."""
+    # A constant beside it, so that nothing is grouped by: one row whatever there is.
+    alone = rows.order_by().annotate(alone=Value(1)).values("alone")
+    return alone.annotate(text=RowsText(*fields)).values_list("text")
 
 
-def rows_of(text: str) -> list[list[Any]]:
+def rows_of(text: str | None) -> list[list[Any]]:
     """The rows again, by the first field."""
-    return sorted(json.loads(text), key=lambda row: row[0])
+    return sorted(json.loads(text or "[]"), key=lambda row: row[0])

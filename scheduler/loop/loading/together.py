@@ -27,7 +27,8 @@ def read_together(now: datetime, *more: Asked) -> AbstractContextManager[None]:
     alert = str(AlertAction.BORROWED_ONLY)
     always = (
         (NEWEST_RULE, POOL_RULES),
-        (whole.POOLS, whole.QUEUES, nodes.PRESENT, devices.PARTS),
+        (whole.POOLS, whole.QUEUES, nodes.PRESENT),
+        (devices.DEVICES, devices.PARTS),
         (shares.HELD, shares.HOLDERS, shares.BARE),
         (PROJECTS, TEAMS, PAST_USE, accounts.RULES, accounts.QUOTAS),
         (wishes.SHAPED, licences.LICENCES, headroom.HEADROOM),

@@ -23,7 +23,7 @@ from scheduler.loop.loading.cluster.devices import DeviceMemory
 from scheduler.loop.loading.cluster.labels import labels_of
 from scheduler.loop.loading.cluster.nodes import as_nodes, load_failures, load_nodes
 from scheduler.loop.loading.cluster.parts import Parts, models_now, with_whole_cards
-from scheduler.loop.loading.cluster.shares import Share, as_held, load_shares
+from scheduler.loop.loading.cluster.shares import Share, ShareMemory, as_held
 from scheduler.loop.loading.columns import Columns, ModelRows
 from scheduler.loop.loading.data import load_missing
 from scheduler.loop.loading.headroom import with_headroom
@@ -104,6 +104,7 @@ class Kept:
 
     devices: DeviceMemory = field(default_factory=DeviceMemory)
     jobs: JobMemory = field(default_factory=JobMemory)
+    shares: ShareMemory = field(default_factory=ShareMemory)
 
 
 def load_snapshot(
@@ -127,8 +128,8 @@ def load_snapshot(
     lines, pool_row, queue_row = _load_lines()
     node_rows = load_nodes()
     node_row = {pk: row for row, pk in enumerate(node_rows["pk"])}
-    shares, holder = load_shares(node_row)
-    job_rows = (kept := kept or Kept()).jobs.load(also)
+    shares, holder = (kept := kept or Kept()).shares.load(node_row)
+    job_rows = kept.jobs.load(also)
     devices, models, parts = kept.devices.load(node_row, holder)
     claims, devices = with_claims(devices, node_row, now)
     owners = load_owners(_owners(job_rows, shares), now=now, half_life_s=half_life_s)

@@ -84,11 +84,16 @@ def adjust_pledges(job: Job) -> None:
         ) from None
 
 
-def _check_value(job: Job, time_limit_s: int, now: datetime) -> None:
+def refuse_senseless(job: Job, time_limit_s: int) -> None:
+    """Whatever the rules are, no job may have this limit; raises Invalid."""
     shortest = max(1, int(job.spec.get("min_runtime") or 0))
     if not shortest <= time_limit_s <= MAX_TIME_LIMIT_S:
         span = f"{format_duration(shortest)} to {format_duration(MAX_TIME_LIMIT_S)}"
         raise Invalid(f"time_limit: choose {span}.", field="time_limit")
+
+
+def _check_value(job: Job, time_limit_s: int, now: datetime) -> None:
+    refuse_senseless(job, time_limit_s)
     if time_limit_s < job.time_limit_s:
         return
     longest = longest_on_the_way(job.project_id, job.project.team_id, job.pool, now=now)

@@ -12,7 +12,7 @@ from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import ISOLATIONS, NONE, Devices, flags, ints
 from scheduler.loop.loading.cluster.parts import Parts
 from scheduler.loop.loading.columns import ModelRows, columns_of
-from scheduler.loop.loading.texts import rows_of, text_of
+from scheduler.loop.loading.texts import as_text, rows_of
 from scheduler.models import Device
 from scheduler.states import DeviceHealth
 
@@ -57,7 +57,7 @@ class _Made:
 class DeviceMemory:
     """What the devices were made of last, and what was made of that."""
 
-    _from: tuple[str, Mapping[int, str], Mapping[int, int]] | None = None
+    _from: tuple[str | None, Mapping[int, str], Mapping[int, int]] | None = None
     _made: _Made | None = None
 
     def load(
@@ -67,7 +67,7 @@ class DeviceMemory:
 
         `holder`: the row of who holds it, by device id. Two queries.
         """
-        source = text_of(_present(), _FIELDS), dict(PARTS.read()), dict(node_row)
+        source = DEVICES.read()[0][0], dict(PARTS.read()), dict(node_row)
         if self._made is None or source != self._from:
             self._from, self._made = source, _make(*source)
         made = self._made
@@ -84,10 +84,14 @@ def _parts() -> QuerySet[Device, tuple[Any, ...]]:
     return parts.values_list("pk", "parent__model")
 
 
-PARTS = AskedOnce(_parts)
+def _devices() -> QuerySet[Device, tuple[str | None]]:
+    return as_text(_present(), _FIELDS)
 
 
-def _make(text: str, cards: Mapping[int, str], node_row: Mapping[int, int]) -> _Made:
+DEVICES, PARTS = AskedOnce(_devices), AskedOnce(_parts)
+
+
+def _make(text: str | None, cards: Mapping[int, str], node_row: Mapping[int, int]) -> _Made:
     """`cards`: the model of the card by each device that is a part of one."""
     models, parts = ModelRows(), Parts()
     rows = [row for row in rows_of(text) if row[1] in node_row]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from django.db.models import QuerySet
 
 from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import NONE, Held, flags, floats, ints
 from scheduler.loop.loading.accounts import Owners
-from scheduler.loop.loading.texts import chunked, rows_of
+from scheduler.loop.loading.columns import seconds_of
+from scheduler.loop.loading.texts import as_text, rows_of
 from scheduler.models import Allocation, Placement
 from scheduler.states import LIVE_ATTEMPT_STATES
 
@@ -33,8 +34,6 @@ class Share:
     booking: int | None
 
 
-# Devices of one text.
-_MANY = 1 << 20
 _JOB = "attempt__job__"
 _SHARE_FIELDS = (
     "attempt__job_id",
@@ -53,21 +52,40 @@ _SHARE_FIELDS = (
 )
 
 
-def _share(row: Sequence[Any], node_row: dict[int, int]) -> Share:
+def _share(row: Sequence[Any], node_row: Mapping[int, int]) -> Share:
     """Of the values of `_SHARE_FIELDS`."""
     job, node, cpus, memory_mib, started, assigned, limit_s, *limits = row
-    until_s = (started or assigned).timestamp() + limit_s
+    until_s = seconds_of(started or assigned) + limit_s
     return Share(job, node_row[node], cpus, memory_mib, until_s, *limits)
 
 
-def load_shares(node_row: dict[int, int]) -> tuple[list[Share], dict[int, int]]:
-    """What holds a part of a node now, and the row of the holder by device id.
+Shares: TypeAlias = tuple[list[Share], dict[int, int]]
 
-    Two queries, because a share of eight devices would be read eight times in one. What ends
-    between them holds nothing.
-    """
-    held = [(device, placement) for (text,) in HELD.read() for device, placement in rows_of(text)]
-    fields_of = {pk: fields for pk, *fields in HOLDERS.read()}
+
+@dataclass(slots=True)
+class ShareMemory:
+    """What the shares were made of last, and what was made of that."""
+
+    _from: tuple[str | None, ...] = ()
+    _of_nodes: Mapping[int, int] = field(default_factory=dict)
+    _made: Shares = field(default_factory=lambda: ([], {}))
+
+    def load(self, node_row: Mapping[int, int]) -> Shares:
+        """What holds a part of a node now, and the row of the holder by device id; only to be read.
+
+        Three queries: in one a share of eight devices would be read eight times, and one without
+        any not at all. What ends between them holds nothing.
+        """
+        source = tuple(one.read()[0][0] for one in (HELD, HOLDERS, BARE))
+        if source != self._from or node_row != self._of_nodes:
+            self._made = _make(source, node_row)
+            self._from, self._of_nodes = source, node_row
+        return self._made
+
+
+def _make(texts: tuple[str | None, ...], node_row: Mapping[int, int]) -> Shares:
+    held, holders, bare = map(rows_of, texts)
+    fields_of = {pk: fields for pk, *fields in holders}
     shares: list[Share] = []
     row_of: dict[int, int] = {}
     # Shares are numbered in the order of their devices.
@@ -77,7 +95,9 @@ def load_shares(node_row: dict[int, int]) -> tuple[list[Share], dict[int, int]]:
             row_of[placement] = len(shares)
             shares.append(_share(fields, node_row))
     holder = {device: row_of[placement] for device, placement in held if placement in row_of}
-    shares += _shares_without_devices(node_row)
+    # Running ranks of jobs that asked for no GPU: they hold CPUs and memory all the same.
+    bare.sort(key=lambda row: row[:2])
+    shares += [_share(row, node_row) for _, _, *row in bare if row[1] in node_row]
     return shares, holder
 
 
@@ -85,14 +105,14 @@ def _unreleased() -> QuerySet[Allocation]:
     return Allocation.objects.filter(released_at__isnull=True)
 
 
+# As texts: those of devices are short and many, and all are compared before they are taken apart.
 def _held() -> QuerySet[Allocation, tuple[Any, ...]]:
-    """As texts: they are short and many, and are read beside rows that are few and long."""
-    return chunked(_unreleased(), "device_id", _MANY, ("device_id", "placement_id"))
+    return as_text(_unreleased(), ("device_id", "placement_id"))
 
 
 def _holders() -> QuerySet[Placement, tuple[Any, ...]]:
-    known = Placement.objects.filter(pk__in=_unreleased().values("placement_id")).order_by()
-    return known.values_list("pk", *_SHARE_FIELDS)
+    known = Placement.objects.filter(pk__in=_unreleased().values("placement_id"))
+    return as_text(known, ("pk", *_SHARE_FIELDS))
 
 
 def _without_devices() -> QuerySet[Placement, tuple[Any, ...]]:
@@ -101,17 +121,10 @@ def _without_devices() -> QuerySet[Placement, tuple[Any, ...]]:
         attempt__state__in=LIVE_ATTEMPT_STATES,
         attempt__job__gpus_per_node=0,
     )
-    return held.order_by().values_list("attempt_id", "rank", *_SHARE_FIELDS)
+    return as_text(held, ("attempt_id", "rank", *_SHARE_FIELDS))
 
 
 HELD, HOLDERS, BARE = AskedOnce(_held), AskedOnce(_holders), AskedOnce(_without_devices)
-
-
-def _shares_without_devices(node_row: dict[int, int]) -> list[Share]:
-    """Running ranks of jobs that asked for no GPU: they hold CPUs and memory all the same."""
-    # Sorted here: for an order SQLite would go through all ranks that ever ran.
-    rows = sorted(BARE.read())
-    return [_share(row, node_row) for _, _, *row in rows if row[1] in node_row]
 
 
 def as_held(
@@ -120,7 +133,8 @@ def as_held(
     owners: Owners,
     booking_row: Mapping[int, int],
 ) -> Held:
-    """The placements of `load_shares` as the engine sees them; `team_of` by project."""
+    """The placements of `ShareMemory` as the engine sees them; `team_of` by project."""
+    projects = ints([share.project for share in shares])
     return Held.of(
         job=ints([share.job for share in shares]),
         node=ints([share.node for share in shares]),
@@ -131,9 +145,7 @@ def as_held(
         tenant=ints([team_of.get(share.project, NONE) for share in shares]),
         shares_cards=flags([share.shares_cards for share in shares]),
         is_exclusive=flags([share.is_exclusive for share in shares]),
-        account=owners.of(share.project for share in shares),
-        sharer=owners.sharers(
-            (share.project for share in shares), (share.owner for share in shares)
-        ),
+        account=owners.of(projects),
+        sharer=owners.sharers(projects, ints([share.owner for share in shares])),
         booking=ints([booking_row.get(share.booking or 0, NONE) for share in shares]),
     )
