@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db.models import QuerySet, Subquery, TextField
+from django.db import DEFAULT_DB_ALIAS
+from django.db.models import Model, QuerySet, Subquery, TextField
+
+Row = TypeVar("Row", bound=Model)
 
 
 class AsJson(Subquery):
@@ -37,6 +40,13 @@ def as_rows(rows: QuerySet[Any, Any], *names: str) -> AsJson:
     groups comes grouped already."""
     chosen = rows if rows.query.group_by else rows.values_list(*names)
     return AsJson(chosen, columns=", ".join(f'rows_."{name}"' for name in names))
+
+
+def partly_read(model: type[Row], **columns: Any) -> Row:
+    """An object of which only these columns were read, its key among them; others are when somebody
+    asks. For one that many rows of a statement name: `select_related` makes as many objects."""
+    names = [one.attname for one in model._meta.concrete_fields if one.attname in columns]
+    return model.from_db(DEFAULT_DB_ALIAS, names, [columns[one] for one in names])
 
 
 def rows_in(text: str | None) -> list[Any]:

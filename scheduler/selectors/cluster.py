@@ -11,13 +11,24 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import (
+    BooleanField,
+    Count,
+    Exists,
+    ExpressionWrapper,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+)
 from django.db.models.functions import Coalesce
 from django.db.models.query_utils import FilteredRelation
 
 from accounts.errors import NotFound
 from accounts.models import User
 from accounts.models.rows import AsJson, as_rows, rows_in
+from accounts.statements import AskedOnce
 from scheduler.models import Allocation, Device, Job, Node, NodeEvent, Pool, Queue
 from scheduler.models.cluster import slot_model
 from scheduler.selectors.jobs import visible_jobs
@@ -194,58 +205,54 @@ def with_usual_slots(found: Iterable[tuple[str, bool]]) -> list[str]:
 
 def pool_summaries(viewer: User, *, only: Iterable[str] | None = None) -> list[PoolSummary]:
     """How full each pool is, in one query."""
-    nodes = visible_nodes(viewer).filter(pool=OuterRef("pk"))
+    if not viewer.is_authenticated:
+        return []
+    found = SUMMED.read() if only is None else _summed().filter(name__in=list(only))
+    summaries = []
+    for pool in found:
+        row = PoolSummary(pool, pool.nodes_in_all, queued=pool.queued, is_paused=pool.is_paused)
+        for model, simulated, usable, held, devices in rows_in(pool.devices_):
+            row.total += devices
+            row.allocated += devices if held else 0
+            row.down += 0 if held or usable else devices
+            row.has_simulated |= bool(simulated)
+            row.models.add(model)
+        summaries.append(row)
+    return summaries
+
+
+def _summed() -> QuerySet[Any]:
+    nodes = Node.objects.filter(pool=OuterRef("pk")).exclude(state=NodeState.RETIRED)
     waiting = Job.objects.filter(pool=OuterRef("pk"), state=JobState.QUEUED)
-    pools = visible_pools(viewer).annotate(
+    return Pool.objects.annotate(
         is_paused=Exists(Queue.objects.filter(pool=OuterRef("pk"), is_paused=True)),
         nodes_in_all=_count_of(nodes),
         queued=_count_of(waiting),
         devices_=_counted_devices(),
     )
-    if only is not None:
-        pools = pools.filter(name__in=list(only))
-    found = list(pools)
-    told = {pool.pk: pool.devices_ for pool in found}
-    rows = {
-        pool.pk: PoolSummary(
-            pool=pool, is_paused=pool.is_paused, nodes=pool.nodes_in_all, queued=pool.queued
-        )
-        for pool in found
-    }
-    for pool_id, counts in told.items():
-        row = rows[pool_id]
-        for model, total, held, down, simulated in rows_in(counts):
-            row.total, row.allocated, row.down = (
-                row.total + total,
-                row.allocated + held,
-                row.down + down,
-            )
-            row.has_simulated |= bool(simulated)
-            row.models.add(model)
-    return list(rows.values())
 
 
 def _counted_devices() -> AsJson:
-    """Of a pool, by model: all, held, out of service, simulated."""
+    """Of a pool, how many there are by model, simulated, in service and held."""
     usable = Q(node__state=NodeState.READY, health=DeviceHealth.HEALTHY)
     # Not by a join: a device has a row for every job it ever served.
     held = Exists(Allocation.objects.filter(device=OuterRef("pk"), released_at__isnull=True))
+    kinds = ("model", "is_simulated", "usable_", "held_")
     rows = (
         Device.objects.filter(node__pool=OuterRef("pk"), is_present=True, in_service=True)
         .exclude(node__state=NodeState.RETIRED)
         .order_by()
-        .values_list("model")
-        .annotate(
-            total_=Count("pk"),
-            held_=Count("pk", filter=held),
-            down_=Count("pk", filter=Q(~usable, ~held)),
-            simulated_=Count("pk", filter=Q(is_simulated=True)),
-        )
+        .annotate(usable_=ExpressionWrapper(usable, output_field=BooleanField()), held_=held)
+        .values_list(*kinds)
+        .annotate(devices_=Count("pk"))
     )
-    return as_rows(rows, "model", "total_", "held_", "down_", "simulated_")
+    return as_rows(rows, *kinds, "devices_")
 
 
 def _count_of(rows: QuerySet[Any]) -> Coalesce:
     """How many rows there are of those that name one pool."""
     counted = rows.order_by().values("pool").annotate(count=Count("pk")).values("count")
     return Coalesce(Subquery(counted), 0)
+
+
+SUMMED = AskedOnce(_summed)

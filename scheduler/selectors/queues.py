@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from typing import Any
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 
 from accounts.errors import NotFound
-from accounts.models import Project, User
+from accounts.models import Project, Team, User
+from accounts.models.rows import partly_read
 from accounts.permissions import can
 from accounts.statements import read_together
 from scheduler.engine.explaining.standing import Standing
@@ -24,9 +26,16 @@ _FIRST, _LAST = -(2**62), 2**62
 # What a row says and is ordered by; jobs and people have many columns more.
 _SHOWN = (
     "name", "state", "tier", "nodes", "gpus_per_node", "gpu_model", "queued_at", "yielded_from",
-    "wait_reason", "wait_facts", "pool_id", "owner__username", "owner__display_name",
-    "project__slug", "project__team__slug",
+    "wait_reason", "wait_facts", "pool_id", "owner_id", "project_id",
 )  # fmt: skip
+# Whose they are, beside each row: objects are made once of each person and project.
+_WHOSE = {
+    "username_": F("owner__username"),
+    "display_name_": F("owner__display_name"),
+    "slug_": F("project__slug"),
+    "team_": F("project__team_id"),
+    "team_slug_": F("project__team__slug"),
+}
 # Who waits for one of these stands outside the line: the scheduler counts nobody ahead of them.
 _OUTSIDE = (
     WaitReason.INFEASIBLE_EVER, WaitReason.BUDGET_EXHAUSTED, WaitReason.QUOTA_HARD,
@@ -62,12 +71,7 @@ def queue_rows(
 
     `places`: by job where it stands now, if that was worked out; it decides then.
     """
-    queued = (
-        Job.objects.filter(pool=pool, state=JobState.QUEUED)
-        .select_related("project__team", "owner")
-        .only(*_SHOWN)
-        .order_by("-tier", "queued_at", "id")[:limit]
-    )
+    queued = _queued(pool, limit)
     places = places or {}
     ordered = sorted(queued, key=lambda job: _place(job, places.get(job.pk)))
     if not places:
@@ -96,6 +100,26 @@ def queue_rows(
             )
         )
     return rows
+
+
+def _queued(pool: Pool, limit: int) -> list[Job]:
+    jobs = Job.objects.filter(pool=pool, state=JobState.QUEUED).only(*_SHOWN).annotate(**_WHOSE)
+
+    @cache
+    def person(pk: int, username: str, display_name: str) -> User:
+        return partly_read(User, id=pk, username=username, display_name=display_name)
+
+    @cache
+    def project(pk: int, slug: str, team: int, team_slug: str) -> Project:
+        found = partly_read(Project, id=pk, slug=slug, team_id=team)
+        found.team = partly_read(Team, id=team, slug=team_slug)
+        return found
+
+    found: list[Any] = list(jobs.order_by("-tier", "queued_at", "id")[:limit])
+    for job in found:
+        job.owner = person(job.owner_id, job.username_, job.display_name_)
+        job.project = project(job.project_id, job.slug_, job.team_, job.team_slug_)
+    return found
 
 
 def _place(job: Job, standing: Standing | None) -> tuple[int, int]:
