@@ -23,6 +23,7 @@ from django.db.models import (
 from django.db.models.functions import Cast, Concat
 
 from accounts.models import User
+from accounts.models.rows import moment_in
 from accounts.permissions import can
 from accounts.selectors import visible_projects
 from scheduler.models import Booking, Job, MaintenanceWindow
@@ -30,6 +31,8 @@ from scheduler.selectors.calendar.bookings import visible_bookings
 from scheduler.states import JobState
 
 MOST_JOBS = 2000
+# As texts: of thousands of jobs none has one, and Django would read a moment of each.
+_SPAN = (Cast("from_at", TextField()), Cast("until_at", TextField()))
 _WINDOW, _BOOKING, _PLANNED = "maintenance", "booking", "planned"
 
 
@@ -65,26 +68,23 @@ def plans_between(viewer: User, start: datetime, end: datetime) -> Iterator[Plan
     rows = _windows(start, end).union(_bookings(viewer, start, end), _planned(viewer), all=True)
     for kind, number, pool, begins, until, gpus, limit_s, words, whose, more in rows:
         told = json.loads(more)
-        if kind == _WINDOW:
-            said, nodes = words or "maintenance", tuple(told)
-        elif kind == _BOOKING:
-            said, nodes = f"{words or 'booking'} · {whose}" if whose else "booked", tuple(told)
-        else:
-            at = told.get("start_p50_at")
-            if not isinstance(at, int):
-                continue
-            begins = datetime.fromtimestamp(at, start.tzinfo)
-            if begins >= end:
-                continue
-            until = begins + timedelta(seconds=limit_s)
-            said, nodes = words, ()
-        yield Plan(kind, number, pool, begins, until, gpus, said, whose, nodes)
+        if kind != _PLANNED:
+            said = words or "maintenance"
+            if kind == _BOOKING:
+                said = f"{words or 'booking'} · {whose}" if whose else "booked"
+            span = moment_in(begins), moment_in(until)
+            yield Plan(kind, number, pool, *span, gpus, said, whose, tuple(told))
+        elif isinstance(at := told.get("start_p50_at"), int):
+            starts = datetime.fromtimestamp(at, start.tzinfo)
+            if starts < end:
+                ends = starts + timedelta(seconds=limit_s)
+                yield Plan(kind, number, pool, starts, ends, gpus, words, whose, ())
 
 
 def _windows(start: datetime, end: datetime) -> QuerySet[MaintenanceWindow, Any]:
     rows = MaintenanceWindow.objects.filter(from_at__lt=end, until_at__gt=start, cancelled_at=None)
     return rows.order_by().values_list(
-        Value(_WINDOW), "pk", "pool", "from_at", "until_at", Value(0), Value(0), "reason",
+        Value(_WINDOW), "pk", "pool", *_SPAN, Value(0), Value(0), "reason",
         Value(""), Cast("nodes", TextField()),
     )  # fmt: skip
 
@@ -98,7 +98,7 @@ def _bookings(viewer: User, start: datetime, end: datetime) -> QuerySet[Booking,
     )
     whose = Case(When(own, then=owner), default=Value(""), output_field=CharField())
     return rows.order_by().values_list(
-        Value(_BOOKING), "pk", "pool", "from_at", "until_at", "gpus_per_node", Value(0), "name",
+        Value(_BOOKING), "pk", "pool", *_SPAN, "gpus_per_node", Value(0), "name",
         whose, Cast("node_ids", TextField()),
     )  # fmt: skip
 
@@ -106,9 +106,9 @@ def _bookings(viewer: User, start: datetime, end: datetime) -> QuerySet[Booking,
 def _planned(viewer: User) -> QuerySet[Job, Any]:
     waiting = Job.objects.filter(may_see(viewer, "project"), state=JobState.QUEUED)
     newest = waiting.order_by("-pk").values("pk")[:MOST_JOBS]
-    # Their times are reckoned from what they were told; the columns are there for the others.
+    # Their times are reckoned from what they were told.
     return Job.objects.filter(pk__in=newest).order_by().values_list(
-        Value(_PLANNED), "pk", "pool", "submitted_at", "submitted_at",
+        Value(_PLANNED), "pk", "pool", Value(""), Value(""),
         F("nodes") * F("gpus_per_node"), "time_limit_s", "name",
         "project__team__slug", Cast("wait_facts", TextField()),
     )  # fmt: skip

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Max, Min, Q, QuerySet
+from django.db.models import Count, F, Max, Min, Q, QuerySet, TextField
+from django.db.models.functions import Cast
 
 from accounts.models import User
+from accounts.models.rows import moment_in
 from scheduler.models import Allocation, Pool
 from scheduler.selectors.calendar.plans import Plan, may_see, plans_between
 from scheduler.selectors.cluster import visible_nodes
@@ -136,34 +138,56 @@ def _job_bars(
     with_past: bool,
 ) -> Iterator[tuple[int, Bar]]:
     """One bar for each placement, newest first, one more than are drawn at most."""
-    job = "placement__attempt__job"
-    met = places.filter(released_at__isnull=True).values("pk")
-    if with_past:
-        # Not by OR, for which SQLite reads the whole table, years of it.
-        met = met.union(places.filter(released_at__gt=start).values("pk"), all=True)
-    held = places.filter(pk__in=met, acquired_at__lt=end)
-    # Which are drawn is settled before anything is joined.
-    begun = held.values("placement").annotate(since=Min("acquired_at"))
-    newest = begun.order_by("-since", "-placement").values("placement")[: MOST_BARS + 1]
-    rows = (
-        held.filter(placement__in=newest)
-        .annotate(may_see_=may_see(viewer, f"{job}__project"))
-        .values_list("placement", "placement__node", job, f"{job}__name",
-                     f"{job}__project__team__slug", f"{job}__time_limit_s",
-                     "placement__attempt__started_at", "may_see_")
-        .annotate(since=Min("acquired_at"), until=Max("released_at"), gpus=Count("id"),
-                  left=Count("id", filter=Q(released_at__isnull=True)))
-        .order_by("-since", "-placement")
-    )  # fmt: skip
-    for _, node, number, name, team, limit_s, began, is_seen, since, until, gpus, left in rows:
+    rows = [
+        (moment_in(since), placement, *row)
+        for placement, since, *row in _rows_of(viewer, places, start, end, with_past)
+    ]
+    rows.sort(key=lambda row: row[:2], reverse=True)
+    for since, _, until, node, number, name, team, limit_s, started, is_seen, gpus, left in rows:
         seen: dict[str, Any] = {}
         if is_seen:
             seen = {"job": number, "words": name, "team": team}
         if left:
-            planned = max((began or since) + timedelta(seconds=limit_s or 0), now)
+            planned = max((moment_in(started) or since) + timedelta(seconds=limit_s or 0), now)
             yield node, Bar("running", since, planned if limit_s else end, gpus, **seen)
         else:
-            yield node, Bar("past", since, until, gpus, **seen)
+            yield node, Bar("past", since, moment_in(until), gpus, **seen)
+
+
+def _rows_of(
+    viewer: User, places: QuerySet[Allocation], start: datetime, end: datetime, with_past: bool
+) -> QuerySet[Allocation, Any]:
+    """Of the newest placements: number, since and until when it holds devices (texts), and what
+    else a bar says."""
+    met, meets = places.filter(released_at__isnull=True).values("pk"), Q(released_at__isnull=True)
+    if with_past:
+        # Not by OR, for which SQLite reads the whole table, years of it.
+        met = met.union(places.filter(released_at__gt=start).values("pk"), all=True)
+        meets |= Q(released_at__gt=start)
+    # Which are drawn is settled before anything is joined.
+    begun = places.filter(pk__in=met, acquired_at__lt=end).values("placement")
+    newest = begun.annotate(since=Min("acquired_at")).order_by("-since", "-placement")
+    # Met again as they are counted: as a condition SQLite would look for all of them once more.
+    meets &= Q(acquired_at__lt=end)
+    left = Count("id", filter=Q(released_at__isnull=True, acquired_at__lt=end))
+    attempt, job = "placement__attempt", "placement__attempt__job"
+    says = ("placement", "placement__node", job, f"{job}__name", f"{job}__project__team__slug",
+            f"{job}__time_limit_s", "started", "may_see_")  # fmt: skip
+    return (
+        places.filter(placement__in=newest.values("placement")[: MOST_BARS + 1])
+        .annotate(started=_text(F(f"{attempt}__started_at")),
+                  may_see_=may_see(viewer, f"{job}__project"))
+        .values(*says)
+        .annotate(since=_text(Min("acquired_at", filter=meets)),
+                  until=_text(Max("released_at", filter=meets)),
+                  gpus=Count("id", filter=meets), left=left)
+        .values_list("placement", "since", "until", *says[1:], "gpus", "left")
+    )  # fmt: skip
+
+
+def _text(moment: Any) -> Cast:
+    """As the database writes it: there are thousands, and Django takes its time over each."""
+    return Cast(moment, TextField())
 
 
 def _nodes_of(plan: Plan, rows: dict[int, Row], pools: dict[int, str]) -> list[int]:
