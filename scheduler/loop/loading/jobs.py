@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from django.db.models import QuerySet
 
+from accounts.statements import AskedOnce
 from scheduler.engine.snapshot import NONE, Waiting, floats, ints
 from scheduler.loop.loading.accounts import Owners
 from scheduler.loop.loading.columns import (
@@ -18,7 +20,7 @@ from scheduler.loop.loading.columns import (
     rows_of_ids,
     seconds_of,
 )
-from scheduler.loop.loading.texts import rows_of, texts_of
+from scheduler.loop.loading.texts import as_lines, rows_of_lines
 from scheduler.models import Job, Placement
 from scheduler.states import END_RULES, FailureClass, JobState
 
@@ -54,23 +56,42 @@ _MANY = 2000
 
 @dataclass(slots=True)
 class JobMemory:
-    """Columns of queued jobs by chunk of ids, each beside the text that it was made of."""
+    """Columns of queued jobs in the order of ids, and the row of each line they were made of."""
 
-    _made: dict[int, tuple[str, Columns]] = field(default_factory=dict)
+    _lines: list[str] = field(default_factory=list)
+    _row_of: dict[str, int] = field(default_factory=dict)
+    _made: Columns = field(default_factory=lambda: _columns([]))
 
     def load(self, also: Sequence[Job] = ()) -> Columns:
         """Every queued job in the order of ids, by field, then those of `also`, which are no rows;
         `queued_at` in seconds. One query."""
-        before, self._made = self._made, {}
-        queued = Job.objects.filter(state=JobState.QUEUED)
-        for chunk, text in sorted(texts_of(queued, JOB_FIELDS).items()):
-            known = before.get(chunk)
-            is_same = known is not None and known[0] == text
-            self._made[chunk] = known if known and is_same else (text, _columns(text))
-        chunks = [columns for _, columns in self._made.values()]
-        if also or not chunks:
-            chunks.append(_drafts(also))
-        return {name: np.concatenate([one[name] for one in chunks]) for name in JOB_FIELDS}
+        lines = (WAITING.read()[0][0] or "").split("\n")
+        self._take(lines if lines != [""] else [])
+        more = _drafts(also)
+        return {name: np.concatenate([self._made[name], more[name]]) for name in JOB_FIELDS}
+
+    def _take(self, lines: list[str]) -> None:
+        """Make the columns of these lines; only new ones are taken apart."""
+        if lines == self._lines:
+            return
+        rows = ints([self._row_of.get(line, NONE) for line in lines])
+        are_new = np.flatnonzero(rows == NONE)
+        rows[are_new] = np.arange(len(are_new)) + len(self._lines)
+        new = _columns([lines[at] for at in are_new.tolist()])
+        both = {name: np.concatenate([self._made[name], new[name]]) for name in JOB_FIELDS}
+        by_id = np.argsort(both["pk"][rows], kind="stable")
+        self._made = {name: column[rows[by_id]] for name, column in both.items()}
+        self._lines = lines
+        self._row_of = dict(
+            zip([lines[at] for at in by_id.tolist()], range(len(lines)), strict=True)
+        )
+
+
+def _waiting() -> QuerySet[Job, tuple[str | None]]:
+    return as_lines(Job.objects.filter(state=JobState.QUEUED), JOB_FIELDS)
+
+
+WAITING = AskedOnce(_waiting)
 
 
 def fields_of(job: Job, names: Sequence[str]) -> tuple[Any, ...]:
@@ -83,8 +104,8 @@ def _drafts(jobs: Sequence[Job]) -> Columns:
     return _typed(columns, [moment.timestamp() for moment in columns["queued_at"]])
 
 
-def _columns(text: str) -> Columns:
-    columns: Columns = columns_of(rows_of(text), JOB_FIELDS)
+def _columns(lines: Sequence[str]) -> Columns:
+    columns: Columns = columns_of(rows_of_lines(lines), JOB_FIELDS)
     return _typed(columns, list(map(seconds_of, columns["queued_at"])))
 
 

@@ -12,7 +12,16 @@ from datetime import datetime
 
 from accounts.selectors import PROJECTS, TEAMS
 from accounts.statements import Asked, asked_together
-from scheduler.loop.loading import accounts, calendar, claims, headroom, licences, whole, wishes
+from scheduler.loop.loading import (
+    accounts,
+    calendar,
+    claims,
+    headroom,
+    jobs,
+    licences,
+    whole,
+    wishes,
+)
 from scheduler.loop.loading.cluster import devices, nodes, shares
 from scheduler.models import AlertAction
 from scheduler.selectors.sharing.limits import NEWEST_RULE, POOL_RULES
@@ -28,7 +37,7 @@ def read_together(now: datetime, *more: Asked) -> AbstractContextManager[None]:
     always = (
         (NEWEST_RULE, POOL_RULES),
         (whole.POOLS, whole.QUEUES, nodes.PRESENT),
-        (devices.DEVICES, devices.PARTS),
+        (jobs.WAITING, devices.DEVICES, devices.PARTS),
         (shares.HELD, shares.HOLDERS, shares.BARE),
         (PROJECTS, TEAMS, PAST_USE, accounts.RULES, accounts.QUOTAS),
         (wishes.SHAPED, licences.LICENCES, headroom.HEADROOM),
