@@ -39,7 +39,7 @@ class Metric:
     of: Callable[[MapGpu, Reading], float]
 
     def value(self, gpu: MapGpu) -> float | None:
-        """Of a GPU that was read in the last half minute, else None."""
+        """Of a GPU that was read in the last 20 seconds, else None."""
         return self.of(gpu, gpu.reading) if gpu.reading is not None else None
 
     @property
@@ -235,8 +235,8 @@ def _words(node: MapNode, gpu: MapGpu) -> str:
     if gpu.is_out or str(gpu.health) == "suspect":
         parts.append(str(gpu.health))
     if gpu.holding is not None:
-        parts.append(f"#{gpu.holding.job} {gpu.holding.name}")
-        parts.append(f"{gpu.holding.team}/{gpu.holding.project}")
+        whose = gpu.holding
+        parts.append(f"#{whose.job} {whose.name} · {whose.team}/{whose.project}")
     elif gpu.held:
         parts.append("held by another team")
     elif not (node.is_out or node.is_drained or gpu.is_out):
