@@ -152,8 +152,8 @@ def as_waiting(jobs: Columns, rows: Rows) -> Waiting:
     them, what `wishes.py` reads aside."""
     ids, projects = ints(jobs["pk"]), ints(jobs["project_id"])
     avoid = ints(np.full(len(ids), NONE))
-    for job, node in rows.avoided.items():
-        avoid[ids == job] = node
+    tried = np.flatnonzero(np.isin(ids, list(rows.avoided)))
+    avoid[tried] = [rows.avoided[pk] for pk in ids[tried].tolist()]
     return Waiting.of(
         id=ids,
         pool=rows_of_ids(rows.pools.__getitem__, ints(jobs["pool_id"])),
