@@ -8,8 +8,10 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from scheduler.conf import load_conf
 from scheduler.spec import JobSpec, units
 from scheduler.spec.lines import in_one_line
+from scheduler.spec.parts import SessionSpec
 from scheduler.spec.values import format_milli
 
 # By part of the spec: its fields, and the form fields that hold them.
@@ -18,6 +20,7 @@ GROUPED: Mapping[str, Mapping[str, str]] = {
     "stop": {"signal": "signal", "grace": "grace"},
     "topology": {"level": "topology_level", "mode": "topology_mode"},
     "array": {"range": "array_range", "max_parallel": "array_parallel"},
+    "session": {"app": "session_app", "idle_stop": "session_idle"},
 }
 PLAIN = (
     "name", "description", "project", "pool", "tier", "nodes", "node_sizes", "gpus_per_node",
@@ -83,7 +86,22 @@ def blank_initial() -> dict[str, Any]:
         "grace": units.format_duration(stop.grace),
         "topology_level": topology.level,
         "topology_mode": topology.mode,
+        "session_app": "",
+        "session_idle": units.format_duration(SessionSpec.model_fields["idle_stop"].default),
         "nonce": uuid.uuid4().hex,
+    }
+
+
+def blank_session() -> dict[str, Any]:
+    """What an empty form of a session shows, where that differs: a shell, as the CLI starts it."""
+    conf = load_conf()
+    return {
+        "session_app": "shell",
+        "session_idle": units.format_duration(min(1800, conf.session_idle_s)),
+        "name": "shell",
+        "cpus": 2,
+        "memory": "4GiB",
+        "time_limit": units.format_duration(min(7200, conf.session_longest_s)),
     }
 
 
@@ -96,8 +114,9 @@ def initial_from(document: Mapping[str, Any]) -> dict[str, Any]:
     for part, fields in GROUPED.items():
         held = document.get(part) or {}
         initial |= {fields[name]: value for name, value in held.items() if name in fields}
-    if isinstance(initial["grace"], int):
-        initial["grace"] = units.format_duration(initial["grace"])
+    for field in ("grace", "session_idle"):
+        if isinstance(initial[field], int):
+            initial[field] = units.format_duration(initial[field])
     initial |= {field: bool(document.get(field)) for field in SWITCHES}
     return initial | {field: write_pairs(document.get(field) or {}) for field in PAIRS}
 

@@ -38,6 +38,12 @@ TOPOLOGY_MODES = (
     ("preferred", "If it costs no time"),
     ("balanced", "Evenly over several"),
 )
+KINDS = (
+    ("", "Job: on one node, as a gang or as an array, until its program ends"),
+    ("shell", "Session: a shell in the browser"),
+    ("jupyter", "Session: Jupyter Lab"),
+    ("command", "Session: a program of mine that serves pages"),
+)
 PREEMPTIBLE = (("", "As its tier says"), ("true", "May be stopped"), ("false", "Never stopped"))
 # Where the name of a spec field is not the name of the form field that holds it.
 FIELD_OF_PATH = {part: next(iter(fields.values())) for part, fields in GROUPED.items()} | {
@@ -72,11 +78,17 @@ def _lines(label: str, hint: str = "", rows: int = 3, placeholder: str = "") -> 
 class JobForm(forms.Form):
     """A job as asked for. After `is_valid`, `spec` is the checked JobSpec."""
 
+    session_app = forms.ChoiceField(
+        label="Kind", choices=KINDS, required=False, widget=forms.RadioSelect
+    )
+    session_idle = _text("Stop when idle for", "Nobody uses it, and its GPUs rest. Like 30m.")
     name = _text("Name", required=True, maxlength=128, placeholder="digits-baseline")
     project = forms.ChoiceField(label="Project", choices=())
     description = _text("Description", "What it is for; shown on the job's page.")
-    command = _lines("Command", "Split like a shell does, but no shell runs it.", rows=2)
-    script = _lines("Script", "Instead of a command: run by its first line (#!) or by sh.", rows=6)
+    command = _lines("Command", "Split as a shell does; no shell runs it.", 2, "python train.py")
+    script = _lines(
+        "Script", "Instead of a command: run by its first line (#!) or by sh.", 6, "#!/bin/sh"
+    )
     folder = _text("Code folder", "On the node; run in place.", placeholder="/data/vision/digits")
     git_url = _text("Git URL", "Fetched by the node over https.", placeholder="https://…")
     git_ref = _text("Git ref", "Branch, tag or commit.", placeholder="main")
@@ -152,6 +164,8 @@ class JobForm(forms.Form):
         self._offer_tiers(highest_tier)
         self._offer("pool", pools)
         self._offer("gpu_model", [("", "Any model"), *models])
+        # A session is called after what it is.
+        self.fields["name"].required = not self["session_app"].value()
 
     def _offer_tiers(self, highest: Tier) -> None:
         """Up to this one; one above that was sent or cloned stays, and is refused with its why."""
@@ -170,8 +184,12 @@ class JobForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
+        app = cleaned.get("session_app", "")
+        if app and not self.has_error("name"):
+            cleaned["name"] = cleaned.get("name") or app
         document = self.document(cleaned)
-        if not {"command", "script"} & document.keys() and not self.has_error("command"):
+        has_program = bool({"command", "script"} & document.keys())
+        if app in ("", "command") and not has_program and not self.has_error("command"):
             self.add_error("command", "Give a command, or a script below.")
         try:
             self.spec = parse_spec(document)
@@ -192,7 +210,8 @@ class JobForm(forms.Form):
                 for name, held in fields.items()
                 if str(cleaned.get(held, "")).strip()
             }
-            if group:
+            # How long a session may rest says nothing of a job that is none.
+            if group and (part != "session" or "app" in group):
                 document[part] = group
         for field in PAIRS:
             try:

@@ -16,7 +16,7 @@ from accounts.models import User
 from portal import limits
 from portal.forms.composing.held import hold_to
 from portal.forms.filters import unknown_parameters
-from portal.forms.job_text import blank_initial, initial_from
+from portal.forms.job_text import blank_initial, blank_session, initial_from
 from portal.forms.jobs import JobForm
 from portal.pages.access import page, viewer_of
 from portal.pages.composing.alternatives import alternatives
@@ -55,9 +55,7 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
             form.add_error(None, f"You submit too fast. Try again in {wait_s} s.")
         elif not wants_check and form.is_valid() and (job := _submitted(viewer, form, version)):
             drop_draft(actor=viewer, key=form.cleaned_data["nonce"])
-            if job.job_set_id:
-                return redirect("sets:detail", job.job_set_id)
-            return redirect("jobs:detail", job.pk)
+            return _on_to(job, form)
         if wants_check:
             context |= _checked(viewer, form, version)
             if "whatif" in request.POST and "quote" in context:
@@ -70,13 +68,9 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
         context = {"version": version, "drafts": drafts_of(viewer)[:MOST_DRAFTS_SHOWN]}
         if version is not None:
             hold_to(form, version.rules)
-    context |= {
-        "form": form,
+    context |= _around(viewer, offer, form) | {
         "is_prefilled": bool({"clone", "from", "template", "draft"} & request.GET.keys()),
-        "may_make_templates": leads_any(viewer),
-        "projects": offer.projects,
         "unknown": unknown_parameters(request.GET, PARAMETERS),
-        "now": timezone.now(),
     }
     if request.GET.get("part") == "summary" and request.method == "POST":
         return render(request, "jobs/submit.html#summary", context)
@@ -84,6 +78,46 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
     if wait_s:
         answer["Retry-After"] = str(wait_s)
     return answer
+
+
+@page("GET")
+def session_new(request: HttpRequest) -> HttpResponseBase:
+    """The same form, as a session begins; `?again=` prefills from an earlier one."""
+    viewer = viewer_of(request)
+    offer = offer_for(viewer)
+    initial, version = blank_initial() | blank_session() | offer.chosen(request), None
+    if again := request.GET.get("again"):
+        job = _cloned(viewer, again)
+        if job is not None and job.spec.get("session"):
+            initial, version = _cloned_initial(viewer, job)
+        else:
+            messages.warning(request, "There is no such session; this is a new one.")
+    form = offer.form(initial=initial)
+    if version is not None:
+        hold_to(form, version.rules)
+    context = _around(viewer, offer, form) | {
+        "version": version,
+        "is_prefilled": True,
+        "unknown": unknown_parameters(request.GET, ("again", "project", "pool")),
+    }
+    return render(request, "jobs/submit.html", context)
+
+
+def _around(viewer: User, offer: Offer, form: JobForm) -> dict[str, Any]:
+    """What the page says beside its fields, whatever it begins with."""
+    return {
+        "form": form,
+        "may_make_templates": leads_any(viewer),
+        "projects": offer.projects,
+        "now": timezone.now(),
+    }
+
+
+def _on_to(job: Job, form: JobForm) -> HttpResponseBase:
+    """To the page of what was submitted."""
+    if job.job_set_id:
+        return redirect("sets:detail", job.job_set_id)
+    return redirect("sessions:detail" if form.spec.session else "jobs:detail", job.pk)
 
 
 def _wants_check(request: HttpRequest) -> bool:
@@ -116,11 +150,7 @@ def _initial(
     if sent.get("clone"):
         job = _cloned(viewer, sent["clone"])
         if job is not None:
-            version = version_of_job(viewer, job)
-            if version is not None and version.template.retired_at is not None:
-                version = None
-            held = {"cloned_from": job.pk, "template": version.reference if version else ""}
-            return initial_from(clone_document(viewer, job)) | held, version
+            return _cloned_initial(viewer, job)
         messages.warning(request, "There is no such job to clone; this is an empty form.")
     elif sent.get("template"):
         try:
@@ -140,6 +170,14 @@ def _initial(
     elif sent.get("from"):
         messages.warning(request, "There is no such sample; this is an empty form.")
     return blank_initial() | chosen, None
+
+
+def _cloned_initial(viewer: User, job: Job) -> tuple[dict[str, Any], TemplateVersion | None]:
+    version = version_of_job(viewer, job)
+    if version is not None and version.template.retired_at is not None:
+        version = None
+    held = {"cloned_from": job.pk, "template": version.reference if version else ""}
+    return initial_from(clone_document(viewer, job)) | held, version
 
 
 def _of_version(version: TemplateVersion) -> dict[str, Any]:

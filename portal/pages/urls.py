@@ -94,7 +94,7 @@ template_urls = [
 
 session_urls = [
     path("", session_lists.session_list, name="list"),
-    path("new/", session_lists.session_new, name="new"),
+    path("new/", compose.session_new, name="new"),
     path("<int:pk>/", session_pages.session_detail, name="detail"),
     path("<int:pk>/connect/", session_pages.session_connect, name="connect"),
     path("<int:pk>/keep/", session_pages.session_keep, name="keep"),

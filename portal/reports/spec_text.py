@@ -83,6 +83,8 @@ def command_line_of(spec: JobSpec, template: str = "") -> str:
     """The `trainyard submit` that asks for the same; what no option can say goes by the file."""
     held = f" --template {template}" if template else ""
     shown = spec.readable()
+    if "session" in shown:
+        return (not template and _session_line(spec)) or f"trainyard submit{held} job.yaml"
     if any(shown.get(field) for field in ("script", "labels", "description", "stop")) or any(
         "\n" in value for value in spec.env.values()
     ):
@@ -109,3 +111,25 @@ def command_line_of(spec: JobSpec, template: str = "") -> str:
     ]
     lines += ["--hold"] if spec.hold else []
     return LINE_END.join([*lines, f"-- {shlex.join(spec.command)}"])
+
+
+# What `trainyard session start` has options for.
+_OF_SESSIONS = frozenset(
+    {"apiVersion", "kind", "name", "project", "pool", "gpus_per_node", "cpus", "memory"}
+    | {"time_limit", "session", "command"}
+)
+
+
+def _session_line(spec: JobSpec) -> str:
+    """The line that starts this session; empty if its options do not say all of it."""
+    shown = spec.readable()
+    if spec.session is None or shown.keys() - _OF_SESSIONS:
+        return ""
+    pool = f"--pool {spec.pool} " if spec.pool else ""
+    lines = [
+        f"trainyard session start {spec.session.app}",
+        f"--project {spec.project} --name {shlex.quote(spec.name)}",
+        f"{pool}--gpus {spec.gpus_per_node} --cpus {spec.cpus} --memory {shown['memory']}",
+        f"--time {shown['time_limit']} --idle-stop {shown['session']['idle_stop']}",
+    ]
+    return LINE_END.join([*lines, f"-- {shlex.join(spec.command)}"] if spec.command else lines)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scheduler.spec.parts import SESSION_APPS
 from scheduler.spec.problems import SpecInvalid, SpecProblem
 from scheduler.spec.schema import JobSpec, parse_spec
 
@@ -50,6 +51,11 @@ def read_partial(sent: Mapping[str, Any]) -> Partial:
 def completed(left: Mapping[str, Any]) -> dict[str, Any]:
     """A document with stand-ins for what a job must have and it lacks."""
     missing = dict(_STAND_INS)
-    if left.get("command") or "script" in left:
+    if left.get("command") or "script" in left or _brings_its_program(left.get("session")):
         del missing["script"]
     return {**missing, **left}
+
+
+def _brings_its_program(session: object) -> bool:
+    app = session.get("app") if isinstance(session, Mapping) else session
+    return isinstance(app, str) and app.strip() in SESSION_APPS and app.strip() != "command"

@@ -65,7 +65,6 @@ ROWS: tuple[Row, ...] = (
     *operating.ROWS,
     _get("sessions:list", _ALL),
     _get("sessions:new", _ALL),
-    _post("sessions:new", _ALL),
     _get("sessions:detail", _SEES, "session"),
     _post("sessions:connect", "302 403 403 403 403 404 403", "session"),
     _post("sessions:keep", "302 403 403 403 403 404 403", "session"),

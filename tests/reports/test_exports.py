@@ -140,3 +140,25 @@ def test_the_command_line_says_what_differs_from_the_defaults():
         "trainyard submit --project vision/digits --name 'n 1' --nodes 1 --gpus 1 --time 1h "
         "--tier urgent --memory 16GiB --env 'LR=1 e' --hold -- python 'a b.py'"
     )
+
+
+SESSIONS = [
+    ({"session": "shell"}, "session start shell --project v/d --name lab --gpus 1"),
+    (
+        {"session": {"app": "command"}, "command": ["serve", "a b"], "pool": "big"},
+        "session start command --project v/d --name lab --pool big --gpus 1",
+    ),
+    # What `session start` has no option for goes by the file.
+    ({"session": "shell", "tier": "urgent"}, "submit job.yaml"),
+]
+
+
+@pytest.mark.parametrize(("fields", "words"), SESSIONS, ids=range(len(SESSIONS)))
+def test_the_command_line_of_a_session_starts_the_same(fields, words):
+    spec = parse_spec({"name": "lab", "project": "v/d", **fields})
+    assert parse_spec(read_document(yaml_of(spec))) == spec
+    line = command_line_of(spec).replace(" \\\n ", "")
+    assert line.startswith(f"trainyard {words}")
+    if spec.command:
+        assert line.endswith("--idle-stop 30m -- serve 'a b'")
+    assert command_line_of(spec, "lab@1") == "trainyard submit --template lab@1 job.yaml"

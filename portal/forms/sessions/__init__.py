@@ -1,1 +1,0 @@
-"""The forms of interactive sessions."""
