@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -55,6 +55,22 @@ def add_database(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--database", choices=["sqlite", "postgres"], default="sqlite", help="default %(default)s"
     )
+
+
+def add_strict(parser: ArgumentParser) -> None:
+    """`--strict`: what is beyond its budget fails the command, so that a build can stop at it."""
+    parser.add_argument(
+        "--strict", action="store_true", help="exit 1 when something is over its budget"
+    )
+
+
+def breaches(figures: Mapping[str, Any]) -> list[str]:
+    """What is over its budget, and pages that nobody could open, one sentence each."""
+    over = [
+        f"{one['page']}: {one['measure']} is {one['value']}, {one['budget']} allowed"
+        for one in figures.get("over_budget", ())
+    ]
+    return over + [f"{page}: was not opened" for page in figures.get("not_opened", ())]
 
 
 def percentile(values: Sequence[float], share: float) -> float:

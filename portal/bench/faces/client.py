@@ -9,7 +9,7 @@ from typing import Any
 
 from portal.bench.faces.chromium import Browser, chromium
 from portal.bench.faces.staying import stay_open
-from portal.bench.figures import client, machine, nodes_of, percentile, spec, tell
+from portal.bench.figures import add_strict, client, machine, nodes_of, percentile, spec, tell
 from portal.bench.logs import signed_in
 from portal.embedded.stack import Stack
 from portal.embedded.temporary import temporary_stack
@@ -47,6 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         default=1,
         help="how long a running job's page stays open; default %(default)s",
     )
+    add_strict(parser)
 
 
 def run(options: dict[str, Any]) -> dict[str, Any]:

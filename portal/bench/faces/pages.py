@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from portal.bench.apart import apart, python
-from portal.bench.figures import add_database, machine
+from portal.bench.figures import add_database, add_strict, machine
 
 # Django is set up before anything that needs it is imported.
 _INSIDE = "import django; django.setup(); from portal.bench.faces.visits import main; main()"
@@ -25,6 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, default=512, help="of 8 GPUs; default %(default)s")
     parser.add_argument("--visits", type=int, default=40, help="of each page; default %(default)s")
     add_database(parser)
+    add_strict(parser)
 
 
 def run(options: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
@@ -13,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from portal.bench import kill, latency, logs, loop, packing, replay, takeover
 from portal.bench.deciding import cycle, gang, topology
 from portal.bench.faces import client, pages
-from portal.bench.figures import MOST
+from portal.bench.figures import MOST, breaches
 from portal.bench.load import agents, queue, restart, throughput
 from portal.bench.money import ledger, reports
 from portal.embedded.places import StackProblem
@@ -61,7 +62,13 @@ class Command(BaseCommand):
             figures = workload.run(options)
         except (StackProblem, TimeoutError) as problem:
             raise CommandError(str(problem)) from None
+        self.answer(figures, is_strict=options.get("strict", False))
+
+    def answer(self, figures: Mapping[str, Any], *, is_strict: bool) -> None:
+        """The figures as the last line; where asked for, what is over its budget is a failure."""
         self.stdout.write(json.dumps(figures))
+        if is_strict and (over := breaches(figures)):
+            raise CommandError("\n".join(["over budget:", *over]))
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
