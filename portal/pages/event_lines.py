@@ -15,6 +15,7 @@ WORDS: Mapping[str, str] = {
     "stop_requested": "Asked to stop",
     "checkpoint": "Checkpoint confirmed",
     "checkpoint_unread": "The last checkpoint could not be read in time",
+    "log_incomplete": "The end of a log did not arrive",
     "resumed": "Resumed from a checkpoint",
     "starts_anew": "Starts anew",
     "paused": "Paused",

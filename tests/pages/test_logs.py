@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.models import Attempt, LogChunk, NodeEvent
+from scheduler.services import reaping
 from scheduler.services.logs import append_log
 from scheduler.states import EndReason
 from tests import scenes
@@ -225,3 +226,31 @@ def test_groups_and_long_lines_can_be_opened(client, alice, yard, long_log):
     assert text.count("y" * 8192) == 1 and 'class="lnk whole"' in text
     whole = client.get(url, {"from_line": 1254, "whole": 1}).content.decode()
     assert "y" * 20_000 in whole and "whole" not in whole
+
+
+def test_the_end_that_never_came_is_told_of(client, alice, yard, project):
+    """A node whose disk stayed full counts what it could not write."""
+    job = scenes.submit(alice, project, name="cut")
+    node = yard.cluster.node(1)
+    attempt = scenes.start(job, node)
+    scenes.write_log(node, attempt, b"one\n")
+    now = timezone.now()
+    scenes.sync(node, scenes.ended(attempt, log_size=1004), now=now)
+    client.force_login(alice)
+    url = reverse("jobs:logs", args=[job.pk])
+    assert "did not arrive" not in client.get(url).content.decode()  # it may still be on its way
+    reaping.finish_undrained(now=now + timedelta(hours=1))
+    assert "The last 1000 bytes of this log did not arrive." in client.get(url).content.decode()
+    text = client.get(reverse("jobs:events", args=[job.pk])).content.decode()
+    assert "The end of a log did not arrive" in text
+
+
+def test_of_a_log_that_came_whole_nothing_is_missing(client, alice, yard, project):
+    job = scenes.submit(alice, project, name="whole")
+    node = yard.cluster.node(1)
+    attempt = scenes.start(job, node)
+    scenes.write_log(node, attempt, b"one\n")
+    scenes.sync(node, scenes.ended(attempt, log_size=4))
+    client.force_login(alice)
+    text = client.get(reverse("jobs:logs", args=[job.pk])).content.decode()
+    assert "did not arrive" not in text

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import pytest
 
 from portal.torture.invariants import INVARIANTS, check_all
 from portal.torture.watching import Watch
 from tests.torture.bent_limits import BUDGETS, QUOTAS
+from tests.torture.bent_logs import LOGS, rewrite
 from tests.torture.stories import NEEDLE, Story, log_bytes
-
-
-def rewrite(story, path, pk, body):
-    """Other bytes, with a digest that fits."""
-    story.pieces[path] = body
-    digest = hashlib.sha256(body).hexdigest()
-    story.row("logchunk", pk).update(size=len(body), digest=digest)
-    placement = story.row("logchunk", pk)["placement_id"]
-    story.row("placement", placement).update(log_size=len(body), log_expected=len(body))
 
 
 def started_early(story):
@@ -108,22 +98,6 @@ def cancel_took_long(story):
 
 def process_left(story):
     story.facts.append({"kind": "left", "at": 300.0, "what": "job-1-0"})
-
-
-def log_hole(story):
-    story.row("logchunk", 2)["offset"] = 1
-
-
-def log_bytes_changed(story):
-    story.pieces["b"] = b"x" + story.pieces["b"][1:]
-
-
-def log_byte_lost(story):
-    rewrite(story, "b", 2, log_bytes(1, 12, 0, 3)[:10] + log_bytes(1, 12, 0, 3)[11:])
-
-
-def log_line_lost(story):
-    rewrite(story, "b", 2, log_bytes(1, 12, 0, 2))
 
 
 def log_of_another(story):
@@ -233,7 +207,7 @@ BENT = {
     "I14": [accepted_and_gone, there_and_unasked],
     "I15": [key_made_two, name_made_two],
     "I16": [cancel_took_long, process_left],
-    "I17": [log_hole, log_bytes_changed, log_byte_lost, log_line_lost],
+    "I17": LOGS,
     "I18": [log_of_another],
     "I19": [secret_shown, secret_in_event],
     "I20": [event_missing, audit_broken, audit_unsealed],

@@ -17,7 +17,7 @@ from portal.terminal import MAX_LINE_CHARS, MAX_WHOLE_CHARS, render_lines
 from scheduler.models import Job, LogChunk, Placement
 from scheduler.selectors.logs import has_reached_cap, read_lines
 from scheduler.selectors.printed.silences import Silence, silences_of
-from scheduler.states import JobState
+from scheduler.states import AttemptState, JobState
 
 WINDOW = 500
 EMBEDDED = 60
@@ -84,6 +84,7 @@ class LogView:
     begins: int = 0
     silences: tuple[Silence, ...] = ()
     is_capped: bool = False
+    missing: int = 0
 
 
 def first_of_last(placement: Placement, count: int) -> int:
@@ -139,7 +140,15 @@ def log_view(
         int(_begin_of(placement).timestamp()),
         tuple(silences),
         has_reached_cap(placement),
+        _bytes_missing(placement),
     )
+
+
+def _bytes_missing(placement: Placement) -> int:
+    """How much of the end of an ended attempt's log never came: its node said how much there is."""
+    if placement.attempt.state != AttemptState.ENDED or placement.log_pruned_at is not None:
+        return 0
+    return max(0, (placement.log_expected or 0) - placement.log_size)
 
 
 def _error_line(placement: Placement) -> int:

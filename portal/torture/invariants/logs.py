@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 
 from portal.torture.history import Evidence, Row
+from scheduler.agent.runtime.capture import CUT, LEFT_OUT
 
-# What a supervisor writes where the disk is full or the cap is reached: a gap that is shown.
-_CUT = "[trainyard] The log ends here"
+# What a supervisor writes between the lines where the disk is full or the cap is reached. Only
+# the second tells of a gap; the first may stand in the middle of a line that goes on behind it.
+_CUT = re.compile(r"\n" + re.escape(CUT) + r"[^\n]*\n")
+_GAP = re.compile(r"\n\[trainyard\] \d+" + re.escape(LEFT_OUT) + r"\n")
 
 
 def line_of(job: int, fence: int, rank: int, number: int) -> str:
@@ -20,7 +24,7 @@ def line_of(job: int, fence: int, rank: int, number: int) -> str:
 def logs_are_whole(evidence: Evidence) -> Iterator[str]:
     """I17: pieces touch, are what was sent, and together are what the program printed.
 
-    A log that came in full is all of it; one cut short, visibly, is its beginning.
+    A log that came in full is all of it; one with a gap, visibly, is its beginning and its end.
     """
     chunks = evidence.grouped("logchunk", "placement_id")
     counts = {(said["fence"], said["rank"]): said["count"] for said in evidence.told("lines")}
@@ -30,12 +34,13 @@ def logs_are_whole(evidence: Evidence) -> Iterator[str]:
         place = f"rank {placement['rank']} of attempt {placement['attempt_id']}"
         yield _joined(place, placement, pieces, evidence)
         text = _text(pieces, evidence)
-        own = [line for line in text.split("\n") if line.startswith("L ")]
-        job = attempts[placement["attempt_id"]]["job_id"]
-        fence, rank = placement["attempt_id"], placement["rank"]
-        count = counts.get((fence, rank))
-        is_full = _is_called_whole(placement) and _CUT not in text
-        yield _sequence(place, own, (job, fence, rank), count if is_full else None)
+        owner = (attempts[placement["attempt_id"]]["job_id"], placement["attempt_id"])
+        count = counts.get((placement["attempt_id"], placement["rank"]))
+        count = count if _is_called_whole(placement) else None
+        head, *tails = _GAP.split(_CUT.sub("", text))
+        yield _sequence(place, _lines(head), (*owner, placement["rank"]), None if tails else count)
+        for tail in tails:
+            yield _tail(place, _lines(tail), (*owner, placement["rank"]), count)
 
 
 def _is_called_whole(placement: Row) -> bool:
@@ -62,6 +67,10 @@ def _text(pieces: list[Row], evidence: Evidence) -> str:
     return whole.decode("utf-8", "replace")
 
 
+def _lines(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line.startswith("L ")]
+
+
 def _sequence(place: str, lines: list[str], owner: tuple[int, int, int], count: int | None) -> str:
     """The lines are those of their owner from 1 on; `count`: how many there must be at least."""
     for number, line in enumerate(lines, 1):
@@ -71,6 +80,18 @@ def _sequence(place: str, lines: list[str], owner: tuple[int, int, int], count: 
             return f"{place}: line {number} is {line!r}"
     if count is not None and len(lines) < count:
         return f"{place}: {len(lines)} of {count} lines are there though it is called whole"
+    return ""
+
+
+def _tail(place: str, lines: list[str], owner: tuple[int, int, int], count: int | None) -> str:
+    """Behind a gap whole lines follow, one after another, up to the last."""
+    number = int(lines[0].rpartition(" ")[2]) if lines else count
+    for line in lines:
+        if line != line_of(*owner, number or 0):
+            return f"{place}: behind its gap stands {line!r}, not line {number}"
+        number = (number or 0) + 1
+    if lines and count is not None and (number or 0) <= count:
+        return f"{place}: behind its gap line {number} of {count} is not there"
     return ""
 
 

@@ -18,13 +18,17 @@ _CHUNKS_A_TURN = 8
 _MAX_TAIL = 4 * _MIB
 # Room for the two lines that tell of the gap.
 _NOTES = 512
+# What those lines say, for who reads logs: where the head ends, and that something is missing.
+CUT = "[trainyard] The log is cut here: "
+LEFT_OUT = " bytes of output are left out here."
 
 
 class LogCapture:
     """The log of an attempt. Of one that outgrows `cap_mib` the head and the tail are kept.
 
     Output is always taken, so that no program waits for its log. The tail waits in memory for the
-    end; between both the log says how much is left out. A full disk ends the head early.
+    end; between both the log says how much is left out. A full disk ends the head early, and what
+    it refused is owed: `settle` writes it once there is room.
     """
 
     def __init__(self, path: Path, cap_mib: int, secrets: Iterable[str] = ()) -> None:
@@ -34,6 +38,7 @@ class LogCapture:
         self.head_room = cap_mib * _MIB - self.tail_room - _NOTES
         self.tail: deque[bytes] = deque()
         self.tail_size = self.left_out = 0
+        self.owed = b""
         self.path, self.file = path, -1
         self.size = path.stat().st_size if path.exists() else 0
         self.lost = ""
@@ -74,8 +79,11 @@ class LogCapture:
             self._keep(self.redactor.feed(chunk))
         return True
 
-    def settle(self) -> int:
-        """Take the rest and make the file durable; returns its final size in bytes."""
+    def settle(self) -> None:
+        """Take the rest and make the file durable; `size` is final then.
+
+        Raises OSError where the disk has no room. Nothing is lost by that: call again.
+        """
         self.close_write_end()
         while True:
             try:
@@ -86,12 +94,11 @@ class LogCapture:
                 break
             self._keep(self.redactor.feed(chunk))
         self._keep(self.redactor.finish())
-        if self.lost:
-            self._append_tail()
+        self._owe_tail()
+        self._pay()
         if self.file >= 0:  # of nothing there is nothing to lose
             with contextlib.suppress(OSError):
                 os.fsync(self.file)
-        return self.size
 
     def _keep(self, chunk: bytes) -> None:
         if self.lost:
@@ -131,26 +138,30 @@ class LogCapture:
             gone = min(over, len(first))
             self.tail_size, self.left_out = self.tail_size - gone, self.left_out + gone
 
-    def _append_tail(self) -> None:
-        """Write what was held back: a line that shows the gap, then the last whole lines."""
+    def _owe_tail(self) -> None:
+        """Add what was held back: a line that shows the gap, then the last whole lines."""
         last = b"".join(self.tail)
+        self.tail.clear()
+        self.tail_size = 0
         if self.left_out:
             begin = last.find(b"\n") + 1
-            last, self.left_out = last[begin:], self.left_out + begin
-            note = f"\n[trainyard] {self.left_out} bytes of output are left out here.\n"
-            last = note.encode() + last
-        with contextlib.suppress(OSError):
-            while last:
-                written = self._write(last)
-                self.size += written
-                last = last[written:]
+            last, left_out = last[begin:], self.left_out + begin
+            last = f"\n[trainyard] {left_out}{LEFT_OUT}\n".encode() + last
+            self.left_out = 0
+        self.owed += last
+
+    def _pay(self) -> None:
+        while self.owed:
+            written = self._write(self.owed)
+            self.size += written
+            self.owed = self.owed[written:]
 
     def _say_lost(self, problem: str) -> None:
         self.lost = problem
         kept = self.tail_room // 1024
-        line = (
-            f"\n[trainyard] The log is cut here: {problem}. The program goes on; of its further "
+        self.owed = (
+            f"\n{CUT}{problem}. The program goes on; of its further "
             f"output the last {kept} KiB follow at the end.\n"
         ).encode()
         with contextlib.suppress(OSError):
-            self.size += self._write(line)
+            self._pay()

@@ -20,6 +20,7 @@ from pathlib import Path
 from scheduler.agent.runtime import kernel, killing, limits, notices, processes, records
 from scheduler.agent.runtime.capture import LogCapture
 from scheduler.agent.runtime.children import StartProblem, as_user, exit_code, start_process
+from scheduler.agent.runtime.ending import record_end
 from scheduler.agent.runtime.records import (
     ExitRecord,
     LaunchRecord,
@@ -275,16 +276,8 @@ class Supervisor:
 
     def _finish(self, log: LogCapture, end: ExitRecord) -> None:
         self._kill_everything(log)
-        size = log.settle()
         detail = " ".join(part for part in (end.detail, *self.notes) if part)
-        final = replace(end, detail=detail, log_size=size)
-        while True:
-            try:
-                records.write_record(self.spool / records.EXIT, final, durable=True)
-                break
-            except OSError:
-                # A full disk: without this record the end would be unknown, so wait for room.
-                time.sleep(1)
+        record_end(self.spool, log, replace(end, detail=detail), lambda: self.host_stops)
         reach("supervisor.ended")
         self._hint()
 
