@@ -39,7 +39,7 @@ def prepare(plant: str, boot_file: str, clocks: str = _NONE) -> None:
             "from portal.torture.under import prepare;"
             f"prepare({plant!r}, {boot_file!r}, {clocks!r});"
         )
-        rest = "from scheduler.agent.runtime.forkserver import serve; serve(int(sys.argv[2]))"
+        rest = "from scheduler.agent.runtime.warm_server import serve; serve(int(sys.argv[2]))"
         forkserver._BOOTSTRAP = line + rest
     if plant != _NONE:
         from portal.torture.plants import PLANTS
