@@ -22,7 +22,8 @@ _LOOK_EVERY_S = 0.02
 
 def prepare(plant: str, boot_file: str, clocks: str = _NONE) -> None:
     """Put all of it into this process, and the same into the supervisors that it will start."""
-    from scheduler.agent.runtime import forkserver, processes
+    from scheduler.agent.runtime import processes
+    from scheduler.agent.runtime.forking import forkserver
 
     if clocks != _NONE:
         _set_clock([Path(each) for each in clocks.split(":")], is_server=boot_file == _NONE)
@@ -39,7 +40,9 @@ def prepare(plant: str, boot_file: str, clocks: str = _NONE) -> None:
             "from portal.torture.under import prepare;"
             f"prepare({plant!r}, {boot_file!r}, {clocks!r});"
         )
-        rest = "from scheduler.agent.runtime.warm_server import serve; serve(int(sys.argv[2]))"
+        rest = (
+            "from scheduler.agent.runtime.forking.warm_server import serve; serve(int(sys.argv[2]))"
+        )
         forkserver._BOOTSTRAP = line + rest
     if plant != _NONE:
         from portal.torture.plants import PLANTS

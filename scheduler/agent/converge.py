@@ -22,7 +22,7 @@ from scheduler.agent.node.troubles import TroubleWatch
 from scheduler.agent.outputs import OutputDesk
 from scheduler.agent.runner import Attempt, refusal
 from scheduler.agent.runtime import processes
-from scheduler.agent.runtime.forkserver import Forkserver
+from scheduler.agent.runtime.forking.forkserver import Forkserver
 from scheduler.agent.setup.identities import UidBook
 from scheduler.agent.setup.ports import NoFreePort
 from scheduler.agent.setup.prepare import Ground

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from scheduler.agent.runtime import killing, processes
-from scheduler.agent.runtime.forkserver import Forkserver
+from scheduler.agent.runtime.forking.forkserver import Forkserver
 from scheduler.agent.runtime.records import (
     ExitRecord,
     LaunchRecord,

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 
 from scheduler.agent.runtime import records
-from scheduler.agent.runtime.forkserver import Forkserver
+from scheduler.agent.runtime.forking.forkserver import Forkserver
 
 COUNT = 100
 

@@ -28,6 +28,7 @@ from scheduler.agent.runtime.records import (
 )
 from scheduler.agent.runtime.redaction import secrets_of
 from scheduler.agent.runtime.space import memory
+from scheduler.agent.runtime.wakeups import Wakeups
 from scheduler.failpoints import reach
 from scheduler.states import EndReason
 
@@ -55,19 +56,18 @@ class Supervisor:
         self.stop: StopRecord | None = None
         self.kill_at: float | None = None
         self.killed_at: float | None = None
-        self.host_stops = False
         self.last_contact = 0.0
         self.looked_at = 0.0
         self.notes: list[str] = []
         self.began = time.monotonic()
         self.started_at: float | None = None
         self.told_start = False
-        self.wakeup, self.waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.wakeups = Wakeups()
 
     def supervise(self) -> None:
         """Carry the attempt to its end; returns once the exit record is durable."""
         kernel.become_subreaper()
-        self._listen_to_signals()
+        self.wakeups.listen()
         name = f"trainyard-{self.launch.fence}-{os.getpid()}"
         self.limits = limits.set_limits(
             name,
@@ -92,17 +92,11 @@ class Supervisor:
         finally:
             self.limits.remove()
             memory.remove_memory_folder(self.launch.memory_folder)
+            self.wakeups.close()
 
-    def _listen_to_signals(self) -> None:
-        for number in (signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM):
-            signal.signal(number, self._note_signal)
-        for number in (signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        signal.set_wakeup_fd(self.waker, warn_on_full_buffer=False)
-
-    def _note_signal(self, number: int, frame: object) -> None:
-        if number == signal.SIGTERM:
-            self.host_stops = True
+    def is_reusable(self) -> bool:
+        """Whether nothing of the attempt is left in this process or below it."""
+        return not self.notes and not self.wakeups.host_stops
 
     def _claim(self) -> bool:
         me = records.SupervisorRecord(
@@ -143,15 +137,15 @@ class Supervisor:
 
     def _watch(self, log: LogCapture) -> None:
         poll = select.poll()
-        poll.register(self.wakeup, select.POLLIN)
+        poll.register(self.wakeups.read_end, select.POLLIN)
         poll.register(log.read_end, select.POLLIN)
         while None in self.mains.values() and not self._is_unkillable():
             self._tell_of_start()
             ready = {number for number, _ in poll.poll(self._patience() * 1000)}
             if log.read_end in ready and not log.take():
                 poll.unregister(log.read_end)
-            if self.wakeup in ready:
-                os.read(self.wakeup, 4096)
+            if self.wakeups.read_end in ready:
+                self.wakeups.take()
             elif time.monotonic() - self.looked_at < _LOOK_S:
                 # Only output: let a talkative program fill the pipe a little first.
                 time.sleep(_BREATH_S)
@@ -196,7 +190,7 @@ class Supervisor:
         order = records.read_record(StopRecord, self.spool / records.STOP)
         if order is not None:
             self._begin_stop(order)
-        elif self.host_stops and self.stop is None:
+        elif self.wakeups.host_stops and self.stop is None:
             detail = "the node is shutting down"
             self._begin_stop(StopRecord(EndReason.NODE_LOST, self.launch.stop_grace_s, detail))
 

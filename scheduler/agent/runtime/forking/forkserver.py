@@ -19,13 +19,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scheduler.agent.runtime.checkpoints import CheckRequest, Finding
-from scheduler.agent.runtime.warm_server import LOOK_AT_MOST_S, MAX_MESSAGE
+from scheduler.agent.runtime.forking.warm_server import LOOK_AT_MOST_S, MAX_MESSAGE
 from scheduler.wire.codec import WireError, decode, encode
 
 _PATIENCE_S = 0.2
 _BOOTSTRAP = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
-    "from scheduler.agent.runtime.warm_server import serve; serve(int(sys.argv[2]))"
+    "from scheduler.agent.runtime.forking.warm_server import serve; serve(int(sys.argv[2]))"
 )
 
 
@@ -43,7 +43,7 @@ class Forkserver:
             return
         self.close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        root = str(Path(__file__).resolve().parents[3])
+        root = str(Path(__file__).resolve().parents[4])
         with theirs:
             self._server = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, root, str(theirs.fileno())],

@@ -1,0 +1,1 @@
+"""How supervisors come to be: the agent asks, a warm process forks."""
