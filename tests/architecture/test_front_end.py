@@ -208,6 +208,31 @@ def test_text_is_readable(side: int) -> None:
 
 
 @pytest.mark.parametrize("side", [0, 1], ids=["light", "dark"])
+def test_numbers_on_the_heat_ramp_are_readable_and_its_steps_differ(side: int) -> None:
+    token = tokens(side)
+    label = {f"h{n}": token["h-weak" if n < 4 else "h-strong"] for n in range(6)}
+    low = {step: contrast(token[step], words) for step, words in label.items()}
+    assert {step: round(ratio, 2) for step, ratio in low.items() if ratio < 4.5} == {}
+    light = [luminance(token[f"h{n}"]) for n in range(6)]
+    assert light == sorted(light, reverse=side == 0), "the busier, the farther from the ground"
+    # What has no shade of its own, an idle square, is told from the ground by its outline.
+    assert contrast(token["control"], token["bg"]) >= 3
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["light", "dark"])
+def test_series_of_charts_are_seen_on_what_they_are_drawn_on(side: int) -> None:
+    """WCAG 2.2, 1.4.11: 3 for what has to be seen to understand a picture."""
+    token = tokens(side)
+    low = {
+        (f"c{n}", ground): round(contrast(token[f"c{n}"], token[ground]), 2)
+        for n in range(1, 9)
+        for ground in ("bg", "s1")
+        if contrast(token[f"c{n}"], token[ground]) < 3
+    }
+    assert low == {}
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["light", "dark"])
 def test_terminal_text_is_readable_on_terminal_backgrounds(side: int) -> None:
     """The sixteen backgrounds are tints, so the theme's own text stays at 4.5 on each."""
     token = tokens(side)
