@@ -69,6 +69,30 @@
     }
   }
 
+  /* The GPU map is one stop of the tab key; arrows lead up and down, and to the rack beside. */
+  const nodesOf = (box) => [...box.querySelectorAll(".rack [aria-label]")];
+
+  function rove() {
+    const all = nodesOf(document);
+    const at = Math.max(0, all.indexOf(document.activeElement));
+    all.forEach((node, number) => { node.tabIndex = number === at ? 0 : -1; });
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const all = nodesOf(document);
+    const at = all.indexOf(event.target);
+    if (at < 0) return;
+    const rack = event.target.closest("figure");
+    const beside = { ArrowLeft: rack.previousElementSibling, ArrowRight: rack.nextElementSibling }[event.key];
+    const to = beside
+      ? nodesOf(beside)[nodesOf(rack).indexOf(event.target)] ?? nodesOf(beside).at(-1)
+      : all[at + { ArrowUp: -1, ArrowDown: 1 }[event.key]];
+    if (!to) return;
+    event.preventDefault();
+    to.focus();
+    rove();
+  });
+
   document.addEventListener("click", (event) => {
     const copied = event.target.closest("[data-copy]");
     if (copied) copy(copied.dataset.copy);
@@ -116,6 +140,7 @@
 
   document.addEventListener("htmx:afterSettle", () => {
     openScrollers();
+    rove();
     for (const note of document.querySelectorAll("[data-toast='']")) expire(note);
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
   });
@@ -123,6 +148,7 @@
   window.trainyard = Object.assign(window.trainyard ?? {}, { copy, durationText, toast });
   document.querySelector(":not([data-example]) > #form-errors")?.focus();
   openScrollers();
+  rove();
   /* A picture of time that is wider than the screen begins a little before now. */
   for (const box of document.querySelectorAll(".ganttbox")) {
     const now = box.querySelector(".now")?.getBoundingClientRect().left;

@@ -77,3 +77,23 @@ def test_keys_go_places_until_they_are_off(visit):
     page.keyboard.press("Control+k")
     expect(page.locator("#palette")).to_be_visible()
     assert page.url.endswith("/settings/profile/")
+
+
+def test_the_gpu_map_is_one_stop_and_arrows_lead_from_node_to_node(visit):
+    page = by_keys(visit("alice", bypass_csp=True))
+    page.goto("/cluster/?metric=temperature&numbers=yes")
+    nodes = page.locator(".rack a[aria-label]")
+    expect(nodes).to_have_count(2)
+    expect(page.locator(".rack a[tabindex='0']")).to_have_count(1)
+    assert accessibility_breaches(page) == []
+    tab_to(nodes.first)
+    page.keyboard.press("ArrowDown")
+    expect(nodes.nth(1)).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(nodes.nth(1)).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    expect(page.locator(".rack :focus")).to_have_count(0)
+    page.keyboard.press("Tab")
+    expect(nodes.nth(1)).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/cluster/nodes/"))

@@ -26,8 +26,13 @@ def yard(root, alice, project):
 
 
 def squares(text: str) -> list[str]:
-    rack = re.findall(r'<svg class="rack".*?</svg>', text, re.DOTALL)
-    return re.findall(r'<rect class="sq (\w+)"', "".join(rack))
+    rack = re.findall(r'<svg class="rack.*?</svg>', text, re.DOTALL)
+    drawn = re.findall(r'<path class="sq (\w+)" d="([^"]*)"', "".join(rack))
+    return [css for css, places in drawn for _ in range(places.count("M"))]
+
+
+def elements(text: str) -> int:
+    return len(re.findall(r"<[a-z]", text))
 
 
 def test_every_gpu_is_drawn_once_and_counted_once(client, alice, yard):
@@ -54,7 +59,7 @@ def test_measured_values_choose_the_shade_and_fill_the_table(client, alice, yard
     DeviceSample.objects.all().delete()
     held = Allocation.objects.filter(released_at__isnull=True).select_related("device")
     device, now = held[0].device, timezone.now()
-    for seconds, use in ((5, 60), (15, 80)):
+    for seconds, use in ((1, 60), (2, 80)):
         DeviceSample.objects.create(
             device=device, at=now - timedelta(seconds=seconds), gpu_percent=use,
             memory_used_mib=device.memory_mib // 2, power_watts=320, temperature_c=65,
@@ -113,6 +118,7 @@ def test_the_timeline_shows_past_running_planned_and_maintenance(client, alice, 
     [
         (MAP, {"metric": "mood"}, "metric: is one of"),
         (MAP, {"pool": "<b>x</b>"}, "there is no pool"),
+        (MAP, {"view": "table", "after": "nowhere"}, "after: there is no node"),
         (LINE, {"span": "9y"}, "span: is one of"),
         (LINE, {"rows": "moons"}, "rows: is one of"),
         (LINE, {"at": "yesterday"}, "is no moment"),
@@ -149,18 +155,94 @@ def test_statements_do_not_grow_with_nodes(
         client.get(reverse(route))
 
 
-def test_four_thousand_gpus_stay_under_120_kilobytes(client, alice, yard):
-    pool = yard.cluster.pool
+def reference_nodes(pool) -> list[Node]:
+    """512 nodes of eight GPUs, each with a reading of its own."""
     nodes = Node.objects.bulk_create(
         Node(pool=pool, name=f"rack{number // 8:02}-n{number % 8}", token_hash=f"x{number}")
         for number in range(512)
     )
-    Device.objects.bulk_create(
+    devices = Device.objects.bulk_create(
         Device(node=node, uuid=f"GPU-{node.pk}-{index}", index=index, model="H100", memory_mib=1)
         for node in nodes
         for index in range(8)
     )
+    now = timezone.now()
+    DeviceSample.objects.bulk_create(
+        DeviceSample(
+            device=device, at=now, gpu_percent=device.pk * 37 % 101, memory_used_mib=1,
+            power_watts=device.pk * 100 % 799, temperature_c=30 + device.pk * 7 % 60,
+        )
+        for device in devices
+    )  # fmt: skip
+    return nodes
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"metric": "use"},
+        # The most that is ever drawn: eight shades a node, a number on each.
+        {"metric": "temperature", "numbers": "yes"},
+        {"view": "table", "metric": "power"},
+        {"view": "table", "after": "rack31-n7"},
+    ],
+)
+def test_four_thousand_gpus_stay_under_120_kilobytes_and_8000_elements(client, root, yard, query):
+    nodes = reference_nodes(yard.cluster.pool)
+    Node.objects.filter(pk__in=[node.pk for node in nodes[::9]]).update(state="silent")
+    Device.objects.filter(node__in=nodes, index=3).update(health=DeviceHealth.QUARANTINED)
+    client.force_login(root)
+    page = client.get(reverse(MAP), query)
+    text = page.content.decode()
+    if "view" not in query:
+        assert len(squares(text)) == 4096 + 4
+    assert len(gzip.compress(page.content)) < 120 * 1024
+    assert elements(text) < 8000
+
+
+def test_numbers_are_what_was_measured_each_in_its_square(client, alice, yard):
+    node = Node.objects.create(pool=yard.cluster.pool, name="counted", token_hash="x")
+    now = timezone.now()
+    for index, celsius in enumerate((31, 85, None, 104)):
+        device = Device.objects.create(
+            node=node, uuid=f"GPU-{index}", index=index, model="H100", memory_mib=1
+        )
+        if celsius is not None:
+            DeviceSample.objects.create(
+                device=device, at=now, gpu_percent=5, memory_used_mib=1, power_watts=90,
+                temperature_c=celsius,
+            )  # fmt: skip
+    client.force_login(alice)
+    hot = {"metric": "temperature", "numbers": "yes"}
+    text = client.get(reverse(MAP), hot).content.decode()
+    its = re.search(r"<title>counted: .*?</a>", text, re.DOTALL)[0]
+    assert re.findall(r'class="nm( hi)?".*?>([^<]*)<', its) == [
+        ("", " 31             "), (" hi", "     85     104 "),
+    ]  # fmt: skip
+    assert "numbers=yes" not in client.get(reverse(MAP)).content.decode(), "nothing is measured"
+
+
+def test_what_is_out_of_order_is_listed_with_its_reason_the_worst_first(client, alice, yard):
+    Device.objects.filter(node__name="n2", index=1).update(
+        health=DeviceHealth.QUARANTINED, health_reason="Xid 79, fell off the bus"
+    )
+    Node.objects.filter(name="n1").update(state="silent", state_reason="not heard for 2 min")
     client.force_login(alice)
     page = client.get(reverse(MAP))
-    assert len(squares(page.content.decode())) == 4096 + 4
-    assert len(gzip.compress(page.content)) < 120 * 1024
+    assert [(one.state, one.node, one.gpus, one.reason) for one in page.context["alarms"]] == [
+        ("silent", "n1", "", "not heard for 2 min"),
+        ("quarantined", "n2", "1", "Xid 79, fell off the bus"),
+    ]
+    (pool,) = page.context["fills"]
+    assert (pool.held, pool.out, pool.free, pool.total) == (1, 2, 1, 4)
+    assert "Xid 79, fell off the bus" in page.content.decode()
+
+
+def test_operators_choose_nodes_to_drain_on_the_map_and_nobody_else(client, root, alice, yard):
+    for viewer, may in ((root, True), (alice, False)):
+        client.force_login(viewer)
+        table = client.get(reverse(MAP), {"view": "table"}).content.decode()
+        assert (f'action="{reverse("nodes:several")}"' in table) is may
+        assert ('name="node" value="n1" form="several"' in table) is may
+        assert ("Drain nodes" in client.get(reverse(MAP)).content.decode()) is may

@@ -64,7 +64,7 @@ class Reading:
 @dataclass(slots=True)
 class MapGpu:
     """One GPU, or one slot of it: `3`, `3.1`. `held`: by somebody; `holding`: by what, only if the
-    viewer may see the job."""
+    viewer may see the job. `reason`: of its health."""
 
     index: str
     model: str
@@ -73,6 +73,7 @@ class MapGpu:
     held: bool
     holding: Holding | None
     reading: Reading | None
+    reason: str = ""
 
     @property
     def is_out(self) -> bool:
@@ -103,7 +104,9 @@ class MapNode:
 
 def gpu_map(viewer: User, *, now: datetime, pool: Pool | None = None) -> list[MapNode]:
     """All nodes by block, rack and name, in three statements."""
-    nodes = visible_nodes(viewer).only("name", "state", "block", "rack", "pool__name")
+    nodes = visible_nodes(viewer).only(
+        "name", "state", "state_reason", "block", "rack", "pool__name"
+    )
     nodes = nodes.filter(pool=pool) if pool is not None else nodes
     found = {node.pk: MapNode(node) for node in nodes}
     if not found:
@@ -114,13 +117,14 @@ def gpu_map(viewer: User, *, now: datetime, pool: Pool | None = None) -> list[Ma
             found[booked].is_booked = True
     holdings, readings = marks.holdings, marks.readings
     devices = Device.objects.filter(is_present=True, in_service=True)
-    fields = ("pk", "node", "index", "slot", "model", "memory_mib", "health")
+    fields = ("pk", "node", "index", "slot", "model", "memory_mib", "health",
+              "health_reason")  # fmt: skip
     rows = devices.order_by("node", "index", "slot", "pk").values_list(*fields)
-    for pk, node_id, index, slot, model, memory, health in rows:
+    for pk, node_id, index, slot, model, memory, health, reason in rows:
         if node_id in found:
             label = str(index) if slot is None else f"{index}.{slot + 1}"
             held, seen = pk in holdings, readings.get(pk)
-            gpu = MapGpu(label, model, memory, health, held, holdings.get(pk), seen)
+            gpu = MapGpu(label, model, memory, health, held, holdings.get(pk), seen, reason)
             found[node_id].gpus.append(gpu)
     return sorted(
         found.values(), key=lambda each: (each.node.block, each.node.rack, each.node.name)
