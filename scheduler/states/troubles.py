@@ -59,10 +59,11 @@ TROUBLE_RULES: Mapping[Trouble, TroubleRule] = {
         "fell off the bus", True, True, "Reboot the node; reseat the card if it happens again."
     ),
     Trouble.NOT_RELEASED: TroubleRule(
-        "a process uses it though no job holds it",
+        "in use though no job holds it",
         False,
         False,
-        "End the process named here, or reboot the node if it cannot be killed.",
+        "End the process named here; where none is, or it cannot be killed, reset the GPU or the "
+        "node.",
     ),
     Trouble.CHECK_FAILED: TroubleRule(
         "did not pass its check", False, True, "Reset the GPU or reboot the node, then check it."

@@ -1,5 +1,6 @@
 /* A stand-in for libnvidia-ml.so.1: two cards whose faults stand in the file $NVML_STUB_FAULTS,
-   one a line: "INDEX lost|hot|ecc|process N" or "INDEX xid CODE", which is told once a library. */
+   one a line: "INDEX lost|hot|ecc|process|screen|memory N" (memory in MiB; 256 more are reserved for
+   the driver) or "INDEX xid CODE", which is told once a library. The second card's driver is old. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 enum { OK = 0, NOT_SUPPORTED = 3, SIZE = 7, TIMEOUT = 10, LOST = 15 };
 typedef struct { int index; } card;
 typedef struct { card *device; unsigned long long type, data; unsigned gi, ci; } event;
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory;
 typedef struct { unsigned pid; unsigned long long used; unsigned gi, ci; } process;
 
 static card cards[2] = {{0}, {1}};
@@ -36,7 +38,18 @@ int nvmlDeviceGetUUID(card *c, char *s, unsigned n) {
 int nvmlDeviceGetName(card *c, char *s, unsigned n) { (void)c; snprintf(s, n, "Stub 1"); return OK; }
 int nvmlDeviceGetMemoryInfo(card *c, unsigned long long *m) {
     if (fault(c, "lost")) return LOST;
-    m[0] = 8ULL << 30; m[2] = 1ULL << 28; m[1] = m[0] - m[2];
+    m[0] = 8ULL << 30;
+    m[2] = ((unsigned long long)fault(c, "memory") << 20) + (c->index == 0 ? 1ULL << 28 : 0);
+    m[1] = m[0] - m[2];
+    return OK;
+}
+int nvmlDeviceGetMemoryInfo_v2(card *c, memory *m) {
+    if (c->index == 1 || m->version != 0x02000028) return NOT_SUPPORTED;
+    if (fault(c, "lost")) return LOST;
+    m->total = 8ULL << 30;
+    m->reserved = 1ULL << 28;
+    m->used = (unsigned long long)fault(c, "memory") << 20;
+    m->free = m->total - m->reserved - m->used;
     return OK;
 }
 int nvmlDeviceGetUtilizationRates(card *c, unsigned *u) { u[0] = 37; u[1] = 5; return fault(c, "lost") ? LOST : OK; }
@@ -56,8 +69,8 @@ int nvmlDeviceGetTotalEccErrors(card *c, unsigned type, unsigned counter, unsign
     *n = type == 1 && counter == 0 ? (unsigned long long)fault(c, "ecc") : 0;
     return OK;
 }
-int nvmlDeviceGetComputeRunningProcesses_v3(card *c, unsigned *n, process *p) {
-    long pid = fault(c, "process");
+static int processes(card *c, const char *kind, unsigned *n, process *p) {
+    long pid = fault(c, kind);
     if (!pid) { *n = 0; return OK; }
     if (!p) { *n = 1; return SIZE; }
     *n = 1;
@@ -65,6 +78,8 @@ int nvmlDeviceGetComputeRunningProcesses_v3(card *c, unsigned *n, process *p) {
     p->pid = (unsigned)pid;
     return OK;
 }
+int nvmlDeviceGetComputeRunningProcesses_v3(card *c, unsigned *n, process *p) { return processes(c, "process", n, p); }
+int nvmlDeviceGetGraphicsRunningProcesses_v3(card *c, unsigned *n, process *p) { return processes(c, "screen", n, p); }
 int nvmlEventSetCreate(void **set) { *set = told; return OK; }
 int nvmlDeviceRegisterEvents(card *c, unsigned long long types, void *set) { (void)c; (void)set; return types == 8 ? OK : NOT_SUPPORTED; }
 int nvmlEventSetWait_v2(void *set, event *e, unsigned ms) {

@@ -75,6 +75,8 @@ def test_sound_cards_have_no_faults(library: Path, tmp_path: Path) -> None:
         ("0 hot 93", "hot", "93 C, and it slows down from 90 C"),
         ("0 ecc 2", "ecc", "2 since the driver was loaded"),
         ("0 process 4711", "not_released", "such as 4711"),
+        ("0 memory 700", "not_released", "700 MiB of its memory are taken and no process"),
+        ("0 process 4711\n0 memory 700", "not_released", "such as 4711"),
     ],
 )
 def test_each_fault_is_seen(
@@ -104,3 +106,27 @@ def test_processes_of_the_job_that_holds_the_card_are_no_fault(
 ) -> None:
     said = ask(library, tmp_path, ("0 process 4711", ["GPU-00000000"]))
     assert said["turns"][0][0] == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "held"),
+    [
+        ("0 memory 700", ["GPU-00000000"]),  # its job's own
+        ("0 memory 100", []),  # what a driver keeps of an idle card
+        ("0 memory 700\n0 screen 99", []),  # of a screen's program
+    ],
+)
+def test_memory_that_somebody_may_hold_is_no_fault(
+    library: Path, tmp_path: Path, fault: str, held: list[str]
+) -> None:
+    said = ask(library, tmp_path, (fault, held))
+    assert said["turns"][0][0] == []
+
+
+def test_memory_is_seen_with_an_old_driver_and_forgotten_once_it_is_free(
+    library: Path, tmp_path: Path
+) -> None:
+    said = ask(library, tmp_path, ("1 memory 4000", []), ("", []))
+    [[uuid, kind, words]] = said["turns"][0][0]
+    assert (uuid, kind) == ("GPU-00000001", "not_released") and "4000 MiB" in words
+    assert said["turns"][1][0] == []

@@ -74,6 +74,40 @@ def test_a_passed_check_clears_and_is_told_until_nobody_asks(tmp_path: Path) -> 
     assert [c.uuid for c in checks.results()] == uuids[:1]
 
 
+def test_memory_that_leaked_counts_once_nobody_holds_the_card(tmp_path: Path) -> None:
+    watch, faults, uuids = make(tmp_path)
+    faults.write_text('{"0": {"leaked_mib": 2048}}')
+    watch.look({uuids[0]: 5})
+    assert watch.all() == () and not watch.is_in_use(uuids)
+    watch.look({})
+    assert [(t.kind, t.uuid) for t in watch.all()] == [("not_released", uuids[0])]
+    assert "2048 MiB" in watch.all()[0].detail and watch.is_in_use(uuids[:1])
+    read = SimulatedGpus("n", 2, "NVIDIA L4", faults).sample({})
+    assert read[0].memory_used_mib - read[1].memory_used_mib == 2048
+    faults.unlink()
+    watch.look({})
+    assert watch.all() == ()
+
+
+def test_a_leak_is_told_with_the_end_of_its_job_and_returns_after_a_check(
+    portal: Portal, agent: Agent
+) -> None:
+    uuids = [device.uuid for device in SimulatedGpus("alpha", 2, "NVIDIA L4").inventory()]
+    faults = agent.state / "simulated-faults.json"
+    faults.write_text('{"0": {"leaked_mib": 2048}}')
+    try:
+        order = assignment("exit 0", device_uuids=tuple(uuids[:1]))
+        report, _ = portal.outcome("alpha", order)
+        assert report.end_reason == EndReason.COMPLETED  # not its fault, and it breaks nobody
+        told = portal.nodes["alpha"].troubles
+        assert [(t.kind, t.uuid, t.fence) for t in told] == [("not_released", uuids[0], None)]
+    finally:
+        faults.unlink()
+    wait_until(lambda: portal.nodes["alpha"].troubles == ())
+    portal.ask_check("alpha", uuids[0])
+    wait_until(lambda: uuids[0] in portal.nodes["alpha"].checked)
+
+
 def test_a_program_that_dies_of_its_card_is_not_to_blame(portal: Portal, agent: Agent) -> None:
     uuids = [device.uuid for device in SimulatedGpus("alpha", 2, "NVIDIA L4").inventory()]
     faults = agent.state / "simulated-faults.json"

@@ -54,7 +54,7 @@ class Gpus(Protocol):
         """One reading of each device; `holders` maps device UUIDs to who has them."""
 
     def faults(self, held: Collection[str]) -> tuple[Fault, ...]:
-        """What is wrong now; processes on a device not in `held` are a fault too."""
+        """What is wrong now; what is left on a device not in `held` is a fault too."""
 
     def device_files(self, uuids: Collection[str]) -> tuple[str, ...]:
         """The files below /dev that a program needs for these devices, and no others."""

@@ -17,6 +17,8 @@ from scheduler.wire.messages import DeviceFacts, DeviceSample
 _MIB = 1024 * 1024
 _MAX_EVENTS = 64
 _NAMED_PROCESSES = 4
+# A driver keeps some memory of an idle card for itself: tens of MiB, a context takes hundreds.
+_LEFT_MIB = 256
 _CONTROL_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 
 
@@ -172,12 +174,29 @@ class NvmlGpus:
             yield from self._left_behind(uuid, device)
 
     def _left_behind(self, uuid: str, device: Any) -> Iterator[Fault]:
-        """Processes on a device, or an instance, that no job holds."""
+        """What is on a device, or an instance, that no job holds: processes, else memory.
+
+        Memory without a process is a leak of the driver's, or of a process that cannot die. A
+        screen's program is listed apart; what it takes is not held against the card.
+        """
         running = self._ask(self._nvml.nvmlDeviceGetComputeRunningProcesses_v3, device)
         pids = [one.pid for one in running or ()]
         if pids:
             names = ", ".join(str(pid) for pid in pids[:_NAMED_PROCESSES])
             yield Fault(uuid, Trouble.NOT_RELEASED, f"{len(pids)} processes, such as {names}")
+            return
+        left_mib = self._used_mib(device)
+        if left_mib > _LEFT_MIB and not self._ask(
+            self._nvml.nvmlDeviceGetGraphicsRunningProcesses_v3, device
+        ):
+            words = f"{left_mib} MiB of its memory are taken and no process is listed"
+            yield Fault(uuid, Trouble.NOT_RELEASED, words)
+
+    def _used_mib(self, device: Any) -> int:
+        """Memory in use; without what the driver reserves, which drivers before 510 never count."""
+        ask = self._nvml.nvmlDeviceGetMemoryInfo
+        told = self._ask(ask, device, self._nvml.nvmlMemory_v2) or self._ask(ask, device)
+        return int(told.used) // _MIB if told else 0
 
     def _ask(self, question: Any, *arguments: Any) -> Any:
         """The answer; None from a device that has none."""

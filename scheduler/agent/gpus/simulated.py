@@ -14,7 +14,7 @@ from typing import Any
 
 from scheduler.agent.gpus.face import Fault, GpuProblem, Holding
 from scheduler.agent.gpus.mig import mig_model, part_of
-from scheduler.states import trouble_of
+from scheduler.states import Trouble, trouble_of
 from scheduler.wire.messages import DeviceFacts, DeviceSample
 
 _AMBIENT_C = 31.0
@@ -56,21 +56,29 @@ class SimulatedGpus:
 
     def sample(self, holders: Mapping[str, Holding]) -> tuple[DeviceSample, ...]:
         """Readings as a card would show them under the load its holder's processors have."""
-        now = time.time()
-        return tuple(self._reading(facts, holders.get(facts.uuid), now) for facts in self._facts)
+        now, told = time.time(), _told(self._fault_file)
+        return tuple(
+            self._reading(facts, holders.get(facts.uuid), now, told) for facts in self._facts
+        )
 
     def faults(self, held: Collection[str]) -> tuple[Fault, ...]:
-        """What the file of simulated faults says, `{"0": {"kind": "hot", "detail": "95 C"}}`."""
+        """What the file of simulated faults says, `{"0": {"kind": "hot", "detail": "95 C"}}`.
+
+        Memory that leaked, `{"0": {"leaked_mib": 2048}}`, is one once nobody holds the card.
+        """
         told = _told(self._fault_file)
-        wrong = [
-            (facts.uuid, told[str(facts.index)])
-            for facts in self._facts
-            if str(facts.index) in told and not facts.parent
-        ]
-        return tuple(
-            Fault(uuid, trouble_of(fault.get("kind", "")), f"{fault.get('detail', '')} (simulated)")
-            for uuid, fault in wrong
-        )
+        found = []
+        for facts in self._facts:
+            fault = told.get(str(facts.index))
+            if fault is None or facts.parent:
+                continue
+            kind, words = trouble_of(fault.get("kind", "")), fault.get("detail", "")
+            if leaked_mib := fault.get("leaked_mib"):
+                if facts.uuid in held:
+                    continue
+                kind, words = Trouble.NOT_RELEASED, f"{leaked_mib} MiB of its memory are taken"
+            found.append(Fault(facts.uuid, kind, f"{words} (simulated)"))
+        return tuple(found)
 
     def device_files(self, uuids: Collection[str]) -> tuple[str, ...]:
         """None: there is no card behind them."""
@@ -80,17 +88,20 @@ class SimulatedGpus:
         """Ends well unless the file of simulated faults names the device."""
         return ("false",) if any(fault.uuid == uuid for fault in self.faults(())) else ("true",)
 
-    def _reading(self, facts: DeviceFacts, holder: Holding | None, now: float) -> DeviceSample:
+    def _reading(
+        self, facts: DeviceFacts, holder: Holding | None, now: float, told: Mapping[str, Any]
+    ) -> DeviceSample:
         load = warmth = 0.0
         if holder is not None:
             load = min(1.0, holder.busy_cores) * (0.94 + 0.05 * math.sin(now / 7 + facts.index))
             warmth = 1 - math.exp(-holder.held_s / _WARMING_S)
         used = 0.005 + (0.1 + 0.55 * warmth if holder else 0.0)
+        leaked = told.get(str(facts.index), {}).get("leaked_mib", 0)
         return DeviceSample(
             uuid=facts.uuid,
             at=now,
             gpu_percent=round(100 * load, 1),
-            memory_used_mib=int(facts.memory_mib * used),
+            memory_used_mib=min(facts.memory_mib, int(facts.memory_mib * used) + leaked),
             power_watts=round(self._board_watts * (0.1 + 0.8 * load), 1),
             temperature_c=round(_AMBIENT_C + 38 * load * warmth, 1),
             fence=holder.fence if holder else None,

@@ -78,7 +78,7 @@ class TroubleWatch:
         return ""
 
     def is_in_use(self, uuids: Collection[str]) -> bool:
-        """Whether any of these devices has processes though nobody holds it."""
+        """Whether any of these devices has processes or memory though nobody holds it."""
         with self._lock:
             return any((uuid, Trouble.NOT_RELEASED) in self._found for uuid in uuids)
 
