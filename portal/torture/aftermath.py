@@ -145,6 +145,6 @@ def recovery_by_kind(facts: Iterable[Row], tables: Mapping[str, list[Row]]) -> d
         if following is not None:
             took.setdefault(fault["name"], []).append(following - fault["until"])
     return {
-        name: {"p50_s": percentile(each, 0.5), "max_s": round(max(each), 1)}
+        name: {"p50": percentile(each, 0.5), "max": round(max(each), 1)}
         for name, each in sorted(took.items())
     }

@@ -74,5 +74,5 @@ def found_by(choice: Choice, name: str, *, times: int = 1) -> list[str]:
         pause_s=_PAUSE_S,
     )
     figures = run(with_plant(short, name))
-    broken = {words.partition(":")[0] for words in figures["breaks"]}
+    broken = {words.partition(":")[0] for words in figures["broken"]}
     return sorted(broken & set(plant.shows))

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -250,11 +250,18 @@ def _figures(choice: Choice, evidence: Evidence) -> dict[str, Any]:
         "ends": dict(Counter(each["end_reason"] for each in evidence.rows("attempt"))),
         "looked_at": {name: finding.looked_at for name, finding in found.items()},
         "not_looked_at": [name for name, finding in found.items() if not finding.looked_at],
-        "invariant_breaks": len(breaks),
-        "breaks": breaks[:_MAX_SHOWN],
-        "recovery": aftermath.recovery_by_kind(evidence.facts, evidence.tables),  # type: ignore[arg-type]
+        "breaks": len(breaks),
+        "broken": breaks[:_MAX_SHOWN],
+        "planted": int(bool(choice.plant)),
+        "planted_found": int(bool(choice.plant) and _is_shown(breaks, choice.watch)),
+        "recovery_s": aftermath.recovery_by_kind(evidence.facts, evidence.tables),  # type: ignore[arg-type]
         **machine(),
     }
+
+
+def _is_shown(breaks: Iterable[str], shows: Sequence[str]) -> bool:
+    """Whether one of the invariants that have to show a planted bug is among the broken."""
+    return any(words.partition(":")[0] in shows for words in breaks)
 
 
 def _own_errors(evidence: Evidence) -> dict[str, int]:

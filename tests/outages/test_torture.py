@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -26,12 +27,17 @@ def _needs_postgres():
 
 @pytest.mark.timeout(1200)
 def test_a_minute_of_faults_breaks_nothing():
-    """With the start, on a machine at rest. How much happens in it is the machine's affair."""
+    """Always the same dice; how much happens in it is the machine's affair. The least that was
+    ever seen, at load 15 to 40, were 23 faults and 14 jobs."""
     first = ("clock-node", "clock-forward")
-    choice = Choice(minutes=0.75, seed=1, agents=3, divide=60, pause_s=2.5, first=first, tell=print)
+    choice = Choice(minutes=1.0, seed=1, agents=3, divide=60, pause_s=2.5, first=first, tell=print)
     figures = run(choice)
-    assert figures["breaks"] == []
-    assert figures["faults"] >= 5 and figures["jobs"] >= 3 and figures["attempts"] >= 3
+    print(json.dumps(figures))
+    assert (figures["breaks"], figures["broken"], figures["planted_found"]) == (0, [], 0)
+    assert figures["faults"] >= 15 and figures["jobs"] >= 10 and figures["attempts"] >= 10
+    assert sum(figures["faults_by_kind"].values()) == figures["faults"]
+    assert {*first} <= figures["faults_by_kind"].keys() and len(figures["faults_by_kind"]) >= 10
+    assert figures["recovery_s"]
     # What nothing happened to has shown nothing. Databases are put back in long runs (I27); a busy
     # machine sees no node leave its quarantine (I10) and no token used after its end (I25).
     assert set(figures["not_looked_at"]) <= {"I10", "I25", "I27"}
@@ -41,7 +47,7 @@ def test_a_minute_of_faults_breaks_nothing():
 @pytest.mark.timeout(2400)
 def test_ten_minutes_of_faults_break_nothing():
     figures = run(Choice(minutes=10.0, seed=int(time.time()), tell=print))
-    assert figures["breaks"] == [], figures["seed"]
+    assert figures["broken"] == [], figures["seed"]
     assert figures["faults"] >= 300 and figures["jobs"] >= 500
     hits = {name: figures["faults_by_kind"].get(name, 0) for name in FAULTS}
     rare = {name: count for name, count in hits.items() if count < 8}
@@ -66,7 +72,7 @@ def test_a_seed_that_broke_something_breaks_it_no_more(kept):
         tell=print,
     )
     figures = run(choice)
-    assert figures["breaks"] == []
+    assert figures["broken"] == []
     assert figures["faults"] >= len(kept.kinds)
 
 

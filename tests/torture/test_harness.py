@@ -108,8 +108,8 @@ def test_recovery_is_the_time_to_the_next_start_where_it_hurt():
         {"kind": "fault", "name": "cancel", "target": "3", "at": 9, "until": None},
     ]
     assert recovery_by_kind([*starts, *faults], tables) == {
-        "agent-kill": {"p50_s": 5, "max_s": 5},
-        "web-kill": {"p50_s": 3, "max_s": 3},
+        "agent-kill": {"p50": 5, "max": 5},
+        "web-kill": {"p50": 3, "max": 3},
     }
 
 

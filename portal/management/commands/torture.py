@@ -73,8 +73,8 @@ class Command(BaseCommand):
         except (StackProblem, TimeoutError) as problem:
             raise CommandError(str(problem)) from None
         self.stdout.write(json.dumps(figures))
-        if figures["invariant_breaks"]:
-            raise CommandError(f"{figures['invariant_breaks']} invariants were broken.")
+        if figures["breaks"]:
+            raise CommandError(f"Invariants were broken {figures['breaks']} times.")
 
     def _reconnect(self, choice: Choice, agents: int) -> None:
         """Nobody who lived may be given up, and everybody comes back."""
