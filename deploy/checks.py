@@ -47,6 +47,7 @@ class Report:
     left_out: list[tuple[str, str]] = field(default_factory=list)
     unsteady: list[str] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
     notes: Path = Path(os.devnull)
     output: IO[str] | None = None
 
@@ -232,6 +233,11 @@ def gallery(report: Report) -> None:
     report.run("gallery", sys.executable, "-m", "tests.browser.gallery", *report.words)
 
 
+def weaknesses(report: Report) -> None:
+    """Known weaknesses of the locked packages; left out where the service does not answer."""
+    report.run("weaknesses", sys.executable, "deploy/weaknesses.py", "--or-leave-out")
+
+
 def others(report: Report) -> None:
     """What this run never does, and who does it."""
     report.left_out.append(("tests that take minutes", "make test-long"))
@@ -241,20 +247,12 @@ def others(report: Report) -> None:
 
 Stage = Callable[[Report], None]
 WAYS: dict[str, tuple[Stage, ...]] = {
-    "all": (static, pure, sqlite, postgres, outages, browser, smoke, others),
+    "all": (static, pure, sqlite, postgres, outages, browser, smoke, weaknesses, others),
     "check": (static, pure, sqlite, outages, smoke),
-    "lint": (lint,),
-    "types": (types,),
-    "arch": (arch,),
-    "pure": (pure,),
-    "long": (long,),
-    "gpu": (gpu,),
-    "gallery": (gallery,),
-    "outages": (outages,),
-    "browser": (browser,),
-    "postgres": (postgres,),
-    "sqlite": (sqlite,),
 }
+_ALONE = (lint, types, arch, pure, sqlite, postgres, outages, browser)
+_ASIDE = (long, gpu, gallery, weaknesses)
+WAYS |= {stage.__name__: (stage,) for stage in (*_ALONE, *_ASIDE)}
 
 
 def main() -> int:
@@ -273,6 +271,7 @@ def main() -> int:
             stage(report)
         noted = [line.split("\t", 2) for line in report.notes.read_text("utf-8").splitlines()]
     report.failed = [(name, words) for what, name, words in noted if what == "failed"]
+    report.told = [words for what, _, words in noted if what == "told"]
     skipped = {name: words for what, name, words in noted if what == "left out"}
     summarise(report, skipped, time.monotonic() - began)
     return 0 if all(passed for _, passed, _ in report.stages) else 1
@@ -285,6 +284,7 @@ def summarise(report: Report, skipped: dict[str, str], took_s: float) -> None:
         print(f"{'passed' if passed else 'FAILED'}  {seconds:6.1f} s  {name}")
     left_out = [f"{what}; to add it: {remedy}" for what, remedy in report.left_out]
     for title, lines in (
+        ("told by tests:", report.told),
         ("left out:", left_out + [": ".join(each) for each in sorted(skipped.items())]),
         ("unsteady (failed, then passed alone; mend them):", report.unsteady),
         ("failed:", [": ".join(each) for each in report.failed]),

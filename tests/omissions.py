@@ -1,8 +1,10 @@
-"""Remembers what was left out and what failed; with TRAINYARD_TEST_REQUIRE_ALL=1 leaving out fails.
+"""Remembers what was left out, what failed, and what tests tell (`record_property("told", text)`).
+
+With TRAINYARD_TEST_REQUIRE_ALL=1 leaving out fails.
 
 Not of it: what needs a GPU, and what is marked `foreign`: programs not every machine can have.
 
-`deploy/checks.py` reads both lists from the file that TRAINYARD_TEST_NOTES names and prints them
+`deploy/checks.py` reads the lists from the file that TRAINYARD_TEST_NOTES names and prints them
 at the end.
 """
 
@@ -19,6 +21,7 @@ _REQUIRES_ALL = os.environ.get("TRAINYARD_TEST_REQUIRE_ALL", "") not in ("", "0"
 _MOST_LETTERS = 400
 _seen: dict[str, str] = {}
 _failed: dict[str, str] = {}
+_told: list[str] = []
 
 
 def _reason(report: Any) -> str:
@@ -61,6 +64,10 @@ def pytest_runtest_logreport(report: Any) -> None:
         _seen[report.nodeid] = _reason(report)
     if report.failed:
         _failed[report.nodeid] = _crash(report)
+    if report.when == "call":
+        texts = [text for name, text in report.user_properties if name == "told"]
+        lines = [line for text in texts for line in text.split("\n")]
+        _told.extend(f"told\t{report.nodeid}\t{line}\n" for line in lines)
 
 
 def pytest_collectreport(report: Any) -> None:
@@ -76,3 +83,4 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         with Path(path).open("a", encoding="utf-8") as file:
             for what, found in (("left out", _seen), ("failed", _failed)):
                 file.writelines(f"{what}\t{name}\t{found[name]}\n" for name in sorted(found))
+            file.writelines(_told)

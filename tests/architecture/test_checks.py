@@ -85,6 +85,26 @@ def test_the_closing_table_says_what_failed_and_where(
     assert "test_it.py:2: AssertionError: so it is" in end
 
 
+def test_what_a_test_tells_stands_in_the_closing_table(
+    checks: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Figures that are no failure: pytest shows no output of a test that passed."""
+    test = "def test_it(record_property):\n    record_property('told', 'recall 0.9\\nunknown 3')\n"
+    (tmp_path / "test_it.py").write_text(test)
+    monkeypatch.setattr(checks, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTEST_PLUGINS", "tests.omissions")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    stage = ("stage", *checks.pytest("-q", "test_it.py"))
+    monkeypatch.setitem(checks.WAYS, "pure", (lambda report: report.run(*stage),))
+    monkeypatch.setattr(sys, "argv", ["checks.py", "pure"])
+    assert checks.main() == 0
+    end = capfd.readouterr().out.split("=== summary")[1]
+    assert "told by tests:\n  recall 0.9\n  unknown 3\n" in end
+
+
 def test_many_failures_are_no_accident(
     checks: ModuleType,
     tmp_path: Path,
