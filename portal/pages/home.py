@@ -48,6 +48,7 @@ def home(request: HttpRequest) -> HttpResponseBase:
         "is_new": not jobs.everything and not beside.has_submitted,
         "projects": beside.projects,
         "drafts": beside.drafts,
+        "decided": beside.decided,
         "topics": " ".join(f"project:{project.pk}" for project in beside.projects[:MOST_TOPICS]),
         "now": now,
         "problems": problems,

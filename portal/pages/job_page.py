@@ -29,6 +29,7 @@ from scheduler.selectors.queues import places_of
 from scheduler.selectors.telemetry import attempt_series, may_read_metrics
 from scheduler.selectors.triage import Diagnosis, diagnosis_of, title_of
 from scheduler.selectors.usage import JobCost, cost_of_attempts, may_see_cost
+from scheduler.selectors.waits.deciding import Decided, decided_by
 from scheduler.states import (
     END_RULES,
     FINAL_JOB_STATES,
@@ -130,7 +131,7 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
         "tier": Tier(job.tier).name.lower(),
         "sentence": end_sentence_of(job),
         "triage": _triage(viewer, job, attempts),
-        **why(job),
+        **why(job, decided_by(header.lease_until, now=now)),
     }
 
 
@@ -169,8 +170,8 @@ def _triage(viewer: User, job: Job, attempts: list[Attempt]) -> Diagnosis | None
     return diagnosis_of(viewer, job, ended[-1])
 
 
-def why(job: Job) -> dict[str, Any]:
-    """The why panel: the sentence, the engine's own figures, the place in the line."""
+def why(job: Job, decided: Decided) -> dict[str, Any]:
+    """The why panel: the sentence, the engine's own figures, the place in the line; as of when."""
     if job.state not in WAITING_JOB_STATES:
         return {}
     facts = [
@@ -180,7 +181,8 @@ def why(job: Job) -> dict[str, Any]:
         "why_sentence": wait_sentence_of(job),
         "why_facts": facts,
         **places_of(job),
-        "checked_at": job.wait_checked_at,
+        "so_since": job.wait_checked_at,
+        "decided": decided,
         "start_p50": _moment(job.wait_facts.get("start_p50_at")),
         "start_p90": _moment(job.wait_facts.get("start_p90_at")),
         "start_why": str(job.wait_facts.get("start_why", "")),

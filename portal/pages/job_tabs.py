@@ -25,6 +25,7 @@ from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.one_job.tries import tries_of
 from scheduler.selectors.telemetry import job_series, series_of
 from scheduler.selectors.usage import job_cost
+from scheduler.selectors.waits.deciding import last_decided
 
 EVENTS_AT_MOST = 500
 MAX_ATTEMPT = 10_000
@@ -39,9 +40,10 @@ def _frame(request: HttpRequest, pk: int, tab: str) -> tuple[User, Job, dict[str
 @page("GET")
 def job_why(request: HttpRequest, pk: int) -> HttpResponseBase:
     """The why panel alone, for the places that show it beside other things."""
-    viewer = viewer_of(request)
+    viewer, now = viewer_of(request), timezone.now()
     job = get_visible_job(viewer, pk)
-    return render(request, "jobs/_why.html", {"job": job, "now": timezone.now(), **why(job)})
+    context = {"job": job, "now": now, **why(job, last_decided(viewer, now=now))}
+    return render(request, "jobs/_why.html", context)
 
 
 @page("GET")

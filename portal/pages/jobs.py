@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, F, QuerySet, Sum
@@ -10,11 +12,12 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
+from accounts.models import User
 from portal.forms.filters import read_cursor, unknown_parameters, write_cursor
 from portal.forms.grammar.jobs import EXAMPLES, KEYS, parse_job_query
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.job_page import EVENTS_SHOWN, job_frame, overview
-from portal.pages.job_rows import job_rows, rows_and_sets
+from portal.pages.job_rows import JobRow, job_rows, rows_and_sets
 from portal.pages.listing.columns import columns_here
 from portal.pages.listing.job_csv import job_csv
 from portal.pages.logs.overview import of_log
@@ -28,6 +31,7 @@ from scheduler.selectors.jobs import (
     visible_jobs,
 )
 from scheduler.selectors.one_job.header import job_with_header
+from scheduler.selectors.waits.deciding import decided_by
 from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job
 from scheduler.states import JobState
 
@@ -87,7 +91,7 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         **_totals(found),
         "newer": found.filter(pk__gt=top).count() if top and not before else 0,
         "top": write_cursor(first) if first else "",
-        "topics": " ".join(around_here(request, viewer, "jobs").topics),
+        **_freshness(request, viewer, rows, now),
         "is_empty": not (rows or query.text or problems or before or scope),
         "key": uuid.uuid4().hex,
         "now": now,
@@ -95,6 +99,18 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
     if request.GET.get("part") == "rows":
         return render(request, "jobs/list.html#rows", context)
     return render(request, "jobs/list.html", context | {"views": tabs_of(request, viewer, "jobs")})
+
+
+def _freshness(
+    request: HttpRequest, viewer: User, rows: Iterable[JobRow], now: datetime
+) -> dict[str, Any]:
+    """Topics to follow; whether a row waits, and when the scheduler last decided."""
+    around = around_here(request, viewer, "jobs")
+    return {
+        "topics": " ".join(around.topics),
+        "waits": any(row.job.state == JobState.QUEUED for row in rows),
+        "decided": decided_by(around.lease_until, now=now),
+    }
 
 
 def _per_page(request: HttpRequest, problems: list[str]) -> int:

@@ -16,7 +16,7 @@ from scheduler.engine.plan import Plan, Reservation
 from scheduler.engine.policy import Policy
 from scheduler.engine.snapshot import Snapshot, SnapshotInvalid, ints
 from scheduler.loop.committing import WaitMemory, commit_bookings, commit_starts, commit_waits
-from scheduler.loop.lease import Lease, acquire_lease, release_lease, renew_lease
+from scheduler.loop.lease import Lease, acquire_lease, keep_lease, release_lease, renew_lease
 from scheduler.loop.loading import Kept, load_snapshot
 from scheduler.loop.making_room import commit_rooms, split_starts
 from scheduler.loop.memories import Memories
@@ -74,13 +74,15 @@ class Scheduler:
     """The loop's state between cycles: who it is, its lease, what it wrote and planned last.
 
     `kept`: what heads were promised. A new lease holder starts without; it plans them anew.
-    `rows`: what the last load was made of.
+    `rows`: what the last load was made of. `has_decided`: the last cycle came to its end; the lease
+    is lengthened only then, so that pages can say how old it is what they show.
     Without a `policy` of its own it follows the rule in force.
     """
 
     holder: str
     policy: Policy | None = None
     lease: Lease | None = None
+    has_decided: bool = False
     memory: WaitMemory = field(default_factory=WaitMemory)
     memories: Memories = field(default_factory=Memories)
     reaped_at: datetime | None = None
@@ -91,7 +93,7 @@ class Scheduler:
     rows: Kept = field(default_factory=Kept)
 
     def run_cycle(self, now: datetime) -> CycleOutcome:
-        """One round. An exception leaves the lease as it is; the next round tries again.
+        """One round. An exception leaves the lease to run out; the next round tries again.
 
         1. Lease: take it or keep it; without it, do nothing.
         2. Reap: what time alone has brought about.
@@ -103,7 +105,9 @@ class Scheduler:
         """
         watch = _Watch()
         with connection.execute_wrapper(watch.count):
-            return self._run_cycle(now, watch)
+            outcome = self._run_cycle(now, watch)
+        self.has_decided = outcome.has_lease
+        return outcome
 
     def _run_cycle(self, now: datetime, watch: _Watch) -> CycleOutcome:
         began = time.perf_counter()
@@ -199,7 +203,9 @@ class Scheduler:
 
     def _keep_lease(self, now: datetime) -> bool:
         if self.lease is not None:
-            self.lease = renew_lease(self.lease, now=now)
+            has_decided, self.has_decided = self.has_decided, False
+            held = self.lease
+            self.lease = renew_lease(held, now=now) if has_decided else keep_lease(held)
             if self.lease is None:
                 logger.warning("%s has lost the scheduler lease", self.holder)
                 self._forget_lease()

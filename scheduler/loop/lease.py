@@ -14,8 +14,7 @@ from scheduler.agent.runtime.processes import boot_id, is_alive, start_ticks
 from scheduler.models import SchedulerLease
 
 NAME = "scheduler"
-# A holder that dies without a word on another host is replaced after this time.
-LEASE_S = 6
+LEASE_S = SchedulerLease.LASTS_S
 # Renewed once this much of it is gone, so that a quiet cycle writes nothing.
 RENEW_AFTER_S = 2
 _SHOWN = 64
@@ -63,6 +62,14 @@ def renew_lease(lease: Lease, *, now: datetime) -> Lease | None:
     expires_at = now + timedelta(seconds=LEASE_S)
     kept = SchedulerLease.objects.filter(name=NAME, token=lease.token).update(expires_at=expires_at)
     return Lease(lease.holder, lease.token, expires_at) if kept else None
+
+
+def keep_lease(lease: Lease) -> Lease | None:
+    """The lease as it is, for a holder that could not decide: it runs out, and another may take
+    it; None if one has. Commits stay fenced by its token, so nobody is harmed by going on.
+    """
+    is_ours = SchedulerLease.objects.filter(name=NAME, token=lease.token).exists()
+    return lease if is_ours else None
 
 
 def release_lease(lease: Lease, *, now: datetime) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.conf import settings
 from django.db import models
 
@@ -106,7 +108,13 @@ class CycleRecord(models.Model):
 
 
 class SchedulerLease(models.Model):
-    """One scheduler at a time. `token` rises with every new holder and fences its commits."""
+    """One scheduler at a time. `token` rises with every new holder and fences its commits.
+
+    It lasts LASTS_S and is lengthened by who has decided alone, so its end tells when that was.
+    """
+
+    # A holder that dies without a word on another host is replaced after this time.
+    LASTS_S: ClassVar[int] = 6
 
     name = models.CharField(max_length=32, primary_key=True)
     holder = models.CharField(max_length=128, blank=True)

@@ -9,13 +9,14 @@
   const HIDDEN_GRACE_MS = 30000;
   const COALESCE_MS = 250;
   const POLL_MS = 5000;
+  const EVERY_LOOK_MS = 5000;
   const MOST_TOPICS = 50;
   const SIGNED_OUT = 4401;
   const FORBIDDEN = 4403;
 
   const listeners = new Map(); // topic → Set of {onFrame, request}
   const due = new Set(); // regions to refresh at the end of the present COALESCE_MS
-  const followed = new Map(); // id of a region → when it last followed readings
+  const followed = new Map(); // id of a region → when it last followed readings, or was due
   let watched = new Set(); // what the server knows that we watch
   let socket = null;
   let failures = 0;
@@ -25,6 +26,7 @@
   let refused = false;
   let ended = false;
 
+  const opened = Date.now();
   const chip = document.getElementById("live-chip");
 
   function regions() {
@@ -147,6 +149,17 @@
     return true;
   }
 
+  /* What only time changes, such as how long ago something was looked at, is told by nobody. */
+  function refreshDue() {
+    if (document.hidden || polling || ended) return;
+    for (const region of regions()) {
+      const everyMs = Number(region.dataset.everyS) * 1000;
+      if (!everyMs || Date.now() - (followed.get(region.id) ?? opened) < everyMs) continue;
+      followed.set(region.id, Date.now());
+      refreshSoon(region);
+    }
+  }
+
   /* Tell the server what changed in what this page watches; a log says from which line on. */
   function sync() {
     if (socket?.readyState !== WebSocket.OPEN) return;
@@ -265,5 +278,6 @@
   });
   window.trainyard = Object.assign(window.trainyard ?? {}, { watch });
   keepOpened();
+  setInterval(refreshDue, EVERY_LOOK_MS);
   connect();
 })();

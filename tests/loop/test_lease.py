@@ -5,6 +5,8 @@ import subprocess
 
 import pytest
 
+from scheduler.loop import cycle as loop_cycle
+from scheduler.loop.cycle import Scheduler
 from scheduler.loop.lease import (
     LEASE_S,
     acquire_lease,
@@ -14,7 +16,8 @@ from scheduler.loop.lease import (
     renew_lease,
 )
 from scheduler.models import SchedulerLease
-from tests.scenes import NOON, at
+from scheduler.selectors.waits.deciding import Decided, last_decided
+from tests.scenes import NOON, at, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -78,3 +81,33 @@ def test_of_a_holder_that_has_ended_here_it_is_taken_at_once_and_of_no_other():
     assert second.token == first.token + 1 and renew_lease(first, now=at(5)) is None
     for stranger in (ended.replace(" ", " other"), "b", "", f"b x/y:{gone.pid}"):
         assert not has_ended(stranger)
+
+
+def test_who_cannot_decide_does_not_lengthen_the_lease_and_says_so(
+    scheduler, alice, project, monkeypatch
+):
+    scheduler.run_cycle(at(0))
+    scheduler.run_cycle(at(5))
+    with monkeypatch.context() as patched:
+        patched.setattr(loop_cycle, "load_snapshot", lambda now, **more: 1 / 0)
+        for second in range(6, 30):
+            with pytest.raises(ZeroDivisionError):
+                scheduler.run_cycle(at(second))
+    decided = last_decided(alice, now=at(30))
+    assert at(3) <= decided.at <= at(6) and decided.is_late
+    # It goes on with the same token where nobody came, and is fresh again.
+    submit(alice, project)
+    assert scheduler.run_cycle(at(30)).started == 1
+    scheduler.run_cycle(at(31))
+    assert last_decided(alice, now=at(32)) == Decided(at(31), is_late=False)
+
+
+def test_another_takes_over_from_who_cannot_decide(scheduler, alice, project, monkeypatch):
+    scheduler.run_cycle(at(0))
+    with monkeypatch.context() as patched:
+        patched.setattr(loop_cycle, "load_snapshot", lambda now, **more: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            scheduler.run_cycle(at(5))
+    submit(alice, project)
+    assert Scheduler(holder="other").run_cycle(at(12)).started == 1
+    assert not scheduler.run_cycle(at(13)).has_lease

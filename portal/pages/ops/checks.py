@@ -156,7 +156,8 @@ def _scheduler(seen: Wellbeing, now: datetime) -> Check:
     name = "Scheduler"
     if seen.lease_until is None or seen.lease_until <= now:
         words = "Nobody holds the lease: no job starts."
-        return Check(name, Tone.BAD, words, "Start a worker for the queue scheduling.")
+        remedy = "Start a worker for the queue scheduling. If one runs, its log says why it cannot."
+        return Check(name, Tone.BAD, words, remedy)
     words = f"{seen.lease_holder} schedules."
     if seen.cycle_at is None:
         return Check(name, Tone.GOOD, f"{words} No cycle has had anything to do yet.")

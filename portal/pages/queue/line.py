@@ -18,6 +18,7 @@ from portal.pages.queue.week import LEGEND, week_picture, week_table
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from scheduler.selectors.cluster import get_visible_pool, pool_summaries
 from scheduler.selectors.queues import queue_rows, queues_of
+from scheduler.selectors.waits.deciding import last_decided
 from scheduler.selectors.waits.hours import DAYS, wait_history
 from scheduler.services.queues import pause_queue, resume_queue
 
@@ -54,6 +55,7 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
         "problems": problems,
         "unknown": unknown_parameters(request.GET, ("pool", "part", "scope")),
         "now": now,
+        "decided": last_decided(viewer, now=now),
     }
     if request.GET.get("part") == "line":
         return render(request, "queue/list.html#line", context)

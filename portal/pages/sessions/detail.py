@@ -13,9 +13,10 @@ from portal.pages.access import page, said_and_back, viewer_of
 from scheduler.conf import load_conf
 from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
 from scheduler.selectors.sessions import get_visible_session, session_cards
+from scheduler.selectors.waits.deciding import last_decided
 from scheduler.services.jobs import cancel_job
 from scheduler.services.sessions import issue_ticket, keep_session
-from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES
+from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState
 from scheduler.wire.sessions import path_of
 
 
@@ -31,6 +32,7 @@ def session_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
         "job": job,
         "sentence": end_sentence_of(job) if job.state in FINAL_JOB_STATES else "",
         "waits": wait_sentence_of(job) if job.state in WAITING_JOB_STATES else "",
+        "decided": last_decided(viewer, now=now) if job.state == JobState.QUEUED else None,
         "unknown": unknown_parameters(request.GET, ("part",)),
         "now": now,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, Exists, Subquery
@@ -17,6 +18,7 @@ from scheduler.selectors.jobs import get_visible_job, may_read_inside
 from scheduler.selectors.one_job.carried import carried, document
 from scheduler.selectors.one_job.tries import tries_along, tries_in
 from scheduler.selectors.printed.silences import Silence, silences_along, silences_in
+from scheduler.selectors.waits.deciding import decided_along
 from scheduler.states import LIVE_JOB_STATES, NodeState
 
 _SILENT = (NodeState.SILENT, NodeState.LOST)
@@ -28,7 +30,7 @@ class Header:
 
     `events`: the latest of its `events_count`, as many as were asked for, the newest first.
     `attempts`: those that were placed, oldest first, with placements and nodes, if asked for; of
-    the first rank of the latest the `silences`, if asked for.
+    the first rank of the latest the `silences`, if asked for. `lease_until`: see `decided_by`.
     """
 
     job: Job
@@ -38,6 +40,7 @@ class Header:
     events: list[JobEvent]
     attempts: list[Attempt] = field(default_factory=list)
     silences: list[Silence] = field(default_factory=list)
+    lease_until: datetime | None = None
 
 
 def job_with_header(
@@ -61,6 +64,7 @@ def job_with_header(
         "silent_": Exists(held),
         "saved_": _checkpoint(pk),
         "count_": Coalesce(Subquery(count), 0),
+        "lease_until_": decided_along(),
     }
     if events:
         more["events_"] = _latest(history, events)
@@ -80,6 +84,7 @@ def job_with_header(
         _events(job, job.events_) if events else [],
         tries_in(job, job.tries_) if tries else [],
         silences_in(job.silences_) if silences else [],
+        job.lease_until_,
     )
 
 

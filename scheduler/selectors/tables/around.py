@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import Case, F, Value, When
 
@@ -13,6 +14,7 @@ from accounts.selectors import visible_projects
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.saved import MOST_SHOWN, visible_views
 from scheduler.selectors.tables.together import Part, Small, together
+from scheduler.selectors.waits.deciding import leases
 
 # A socket carries at most fifty topics; who sees more projects than this listens to the pools.
 MOST_TOPICS = 40
@@ -37,11 +39,13 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """Views by name, the viewer's teams as (short, shown) names, topics of the table of jobs."""
+    """Views by name, the viewer's teams as (short, shown) names; of the table of jobs the topics
+    and the end of the scheduler's lease, for `decided_by`."""
 
     views: Sequence[View]
     teams: Sequence[tuple[str, str]]
     topics: Sequence[str]
+    lease_until: datetime | None = None
 
     @property
     def default(self) -> View | None:
@@ -58,6 +62,7 @@ def around_table(viewer: User, table: str) -> Around:
         Part("team", Team.objects.filter(memberships__user=viewer), word="slug", more="name"),
     ]
     if table == "jobs":
+        parts.append(Part("lease", leases(), number="token", at="expires_at"))
         parts.append(
             Part("pool", visible_pools(viewer).order_by("name")[:MOST_TOPICS], word="name")
         )
@@ -71,6 +76,7 @@ def around_table(viewer: User, table: str) -> Around:
         sorted(views, key=lambda view: (view.name, view.pk))[:MOST_SHOWN],
         sorted(((one.word, one.more) for one in found["team"]), key=lambda one: one[1]),
         _topics(found.get("project"), found.get("pool", [])),
+        next((one.at for one in found.get("lease", [])), None),
     )
 
 

@@ -16,6 +16,7 @@ from scheduler.selectors.inbox import open_announcements
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.saved.scopes import Scope
 from scheduler.selectors.tables.together import Part, Small, together
+from scheduler.selectors.waits.deciding import Decided, decided_by, leases
 
 MOST_DRAFTS = 3
 _PATH = Concat("team__slug", Value("/"), "slug", output_field=TextField())
@@ -42,13 +43,15 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Beside:
     """`drafts` have number, name (`word`) and moment (`at`); `demo_since`: since when a
-    demonstration is among what is real; `has_submitted`: any job of their own, however old."""
+    demonstration is among what is real; `has_submitted`: any job of their own, however old;
+    `decided`: when the scheduler last did."""
 
     projects: Sequence[ProjectHere]
     announcements: Sequence[Told]
     drafts: Sequence[Small]
     demo_since: datetime | None
     has_submitted: bool
+    decided: Decided
 
 
 def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
@@ -66,6 +69,7 @@ def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
         Part("draft", drafts_of(viewer)[:MOST_DRAFTS], word="name", at="saved_at"),
         Part("demo", DemoMark.objects.order_by("pk")[:1], at="seeded_at"),
         Part("own", visible_jobs(viewer).filter(owner=viewer).order_by()[:1]),
+        Part("lease", leases(), number="token", at="expires_at"),
     )
     return Beside(
         [ProjectHere(one.number, one.word, one.more) for one in _by_path(found["project"])],
@@ -77,6 +81,7 @@ def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
         sorted(found["draft"], key=lambda one: (one.at or now, one.number), reverse=True),
         next((one.at for one in found["demo"]), None),
         bool(found["own"]),
+        decided_by(next((one.at for one in found["lease"]), None), now=now),
     )
 
 

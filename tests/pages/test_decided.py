@@ -1,0 +1,80 @@
+"""How old it is what pages say of those who wait; with a dead scheduler they say that it is."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from scheduler.models import SchedulerLease
+from tests import scenes
+from tests.pages.yard import build_yard
+
+pytestmark = pytest.mark.django_db
+DEAD = "The scheduler has not decided since"
+
+
+@pytest.fixture
+def yard(root, alice, project):
+    return build_yard(root, alice, project)
+
+
+def _decided(seconds_ago: float) -> None:
+    at = timezone.now() - timedelta(seconds=seconds_ago)
+    until = at + timedelta(seconds=SchedulerLease.LASTS_S)
+    SchedulerLease.objects.update(expires_at=until)
+
+
+def _pages(client, job):
+    for address in (
+        reverse("home"),
+        reverse("home") + "?part=lists",
+        reverse("jobs:list"),
+        reverse("jobs:list") + "?q=state:queued&part=rows",
+        reverse("queue:list"),
+        reverse("queue:list") + "?part=line",
+        reverse("jobs:detail", args=[job.pk]),
+        reverse("jobs:why", args=[job.pk]),
+    ):
+        page = client.get(address)
+        assert page.status_code == 200
+        yield address, page.content.decode()
+
+
+def test_while_it_decides_every_page_says_how_long_ago(client, alice, yard):
+    client.force_login(alice)
+    _decided(4)
+    for address, text in _pages(client, yard.queued):
+        assert "last checked" in text and DEAD not in text, address
+        assert "every second" not in text and "data-every-s" in text, address
+
+
+def test_when_it_is_dead_every_page_says_since_when(client, alice, operator, yard):
+    client.force_login(alice)
+    _decided(3 * 60 + 5)
+    for address, text in _pages(client, yard.queued):
+        assert DEAD in text and "3 min" in text, address
+        assert reverse("health") not in text, address
+    client.force_login(operator)
+    told = client.get(reverse("queue:list") + "?part=line").content.decode()
+    assert DEAD in told and f'href="{reverse("health")}"' in told
+
+
+def test_where_none_was_ever_at_work_that_is_said(client, alice, yard):
+    client.force_login(alice)
+    SchedulerLease.objects.all().delete()
+    for address, text in _pages(client, yard.queued):
+        assert "No scheduler has been at work yet." in text, address
+        assert "last checked" not in text, address
+
+
+def test_who_waits_for_nothing_hears_nothing_of_it(client, alice, bob, yard):
+    _decided(600)
+    client.force_login(alice)
+    for job in (yard.held, yard.running, yard.succeeded):
+        assert DEAD not in client.get(reverse("jobs:detail", args=[job.pk])).content.decode()
+    scenes.submit(bob, yard.queued.project)
+    text = client.get(reverse("jobs:list") + "?q=state:finished").content.decode()
+    assert DEAD not in text and "last checked" not in text
