@@ -271,7 +271,7 @@ class Supervisor:
     def _finish(self, log: LogCapture, end: ExitRecord) -> None:
         self._kill_everything(log)
         detail = " ".join(part for part in (end.detail, *self.notes) if part)
-        record_end(self.spool, log, replace(end, detail=detail), lambda: self.host_stops)
+        record_end(self.spool, log, replace(end, detail=detail), lambda: self.wakeups.host_stops)
         reach("supervisor.ended")
         self._hint()
 
