@@ -39,7 +39,7 @@ def _draw(view: NodeView, link: Callable[[object], str]) -> SafeString:
     squares = [_square(view, one, number, link) for number, one in enumerate(view.devices)]
     width = max(1, len(squares)) * (SQUARE + GAP)
     return SafeString(
-        f'<svg class="gpu-map" viewBox="0 0 {width} 16" width="{width}" height="16" role="img" '
+        f'<svg class="gpu-map" viewBox="0 0 {width} 16" width="{width}" height="16" role="group" '
         f'aria-label="{escape(view.node.name)}: {view.held} of {view.total} GPUs held">'
         f"{''.join(squares)}</svg>"
     )

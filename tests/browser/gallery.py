@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.browser import seeding
 from tests.browser.conftest import find_chromium, launch, sign_in
+from tests.browser.faults import fault_pages
 from tests.browser.past import Theme, shoot_past
-from tests.browser.places import PUBLIC, addresses
+from tests.browser.places import PUBLIC, addresses, places_of
 from tests.browser.showing import show
 from tests.servers import LiveStack, running_stack
 
 FOLDER = Path(__file__).resolve().parents[2] / ".gallery"
 WIDTHS = (1280, 390)
 THEMES: tuple[Theme, ...] = ("light", "dark")
-TEMPLATE = "vision-ddp-on-one-node"
 
 
-def populate(stack: LiveStack) -> dict[str, int]:
+def populate(stack: LiveStack) -> dict[str, int | str]:
     """Jobs in several states, so that pages have something to show."""
     digits = (Path(__file__).parents[2] / "deploy/samples/digits/train.py").read_text("utf-8")
     done = stack.submit(name="digits-baseline", script=digits, env={"EPOCH_S": "0.3"}, cpus=2)
@@ -38,14 +39,22 @@ def populate(stack: LiveStack) -> dict[str, int]:
         project="vision/segmentation",
     )  # fmt: skip
     stack.submit(name="after-review", script=loop, hold=True)
+    session = stack.submit(name="look-around", script="", session={"app": "shell"}, gpus_per_node=0)
+    array = seeding.submit_array(stack)
     limit(stack)
-    share(stack)
     book(stack)
+    stack.wait_for(session["id"], "running")
     return {
-        "done": done["id"],
+        "job": done["id"],
         "running": running["id"],
         "waiting": waiting["id"],
-        "asked": ask_for_quota(stack),
+        "session": session["id"],
+        "set": array,
+        "asked": seeding.ask(stack, "maximum"),
+        "template": seeding.share(stack),
+        "scenario": seeding.replay(stack),
+        "asset": seeding.buy(stack),
+        "secret": seeding.invite(stack),
     }
 
 
@@ -57,49 +66,6 @@ def book(stack: LiveStack) -> None:
     with stack.api("admin") as api:
         made = api.post("/bookings/", json={**asked, **span})
         assert made.status_code == 201, made.text
-
-
-def share(stack: LiveStack) -> None:
-    """A template with locked and bounded fields, in two versions."""
-    spec = {
-        "script": "#!/bin/sh\ntorchrun --nproc-per-node=gpu train.py\n",
-        "gpus_per_node": 4,
-        "cpus": 8,
-        "memory": "64GiB",
-        "time_limit": "6h",
-        "retries": 2,
-    }
-    rules = {"script": "locked", "gpus_per_node": "1..8", "time_limit": "..12h"}
-    told = {
-        "team": "vision",
-        "name": "DDP on one node",
-        "description": "Data parallel on the cards of one node; goes on from its checkpoint.",
-    }
-    with stack.api("admin") as api:
-        made = api.post("/templates/", json={**told, "spec": spec, "rules": rules})
-        assert made.status_code == 201, made.text
-        more = {"spec": {**spec, "retries": 3}, "rules": rules, "note": "One more retry."}
-        api.post(f"/templates/{made.json()['slug']}/versions/", json=more)
-
-
-def ask_for_quota(stack: LiveStack) -> int:
-    """A request of alice with a limit to lift, a comment and a simulation; its number."""
-    with stack.api("admin") as admin, stack.api("alice") as alice:
-        limit = {"owner": "vision", "guaranteed": 4, "maximum": 8, "max_hours": 72}
-        assert admin.post("/rules/quotas/", json=limit).status_code == 200
-        wish = {
-            "owner": "vision",
-            "kind": "maximum",
-            "amount": 8,
-            "justification": "The long-context phase begins on Monday and needs sixteen GPUs "
-            "for three weeks. On eight we wait for most of the day.",
-        }
-        made = alice.post("/requests/", json=wish)
-        assert made.status_code == 201, made.text
-        number: int = made.json()["id"]
-        alice.post(f"/requests/{number}/comment/", json={"text": "Evaluation ends on Friday."})
-        admin.post(f"/requests/{number}/whatif/")
-        return number
 
 
 def limit(stack: LiveStack) -> None:
@@ -136,16 +102,6 @@ def spend(page: Page) -> None:
         page.wait_for_load_state("load")
 
 
-def replay(page: Page) -> None:
-    """A scenario of the simulator, so that its page has an answer."""
-    page.goto("/cluster/simulator/")
-    page.locator("form [name=order]").select_option("las")
-    for name, value in {"nodes": "4", "name": "Twice the nodes"}.items():
-        page.locator(f"form [name={name}]").fill(value)
-    page.get_by_role("button", name="Simulate").click()
-    page.wait_for_load_state("load")
-
-
 def shoot(page: Page, address: str, name: str) -> None:
     """One full page."""
     page.goto(address)
@@ -156,6 +112,8 @@ def shoot(page: Page, address: str, name: str) -> None:
 
 def name_of(address: str) -> str:
     """A file name from an address."""
+    if "/invitations/" in address:
+        return "invitation"
     return address.strip("/").replace("/", "-").replace("?", "-").replace("=", "-") or "home"
 
 
@@ -163,15 +121,17 @@ def shoot_present(
     browser: Browser, shots: Sequence[tuple[Theme, int]], wishes: Sequence[str]
 ) -> None:
     """Every page of a stack that runs jobs right now."""
+
+    def chosen(found: Iterable[str]) -> list[str]:
+        return [one for one in found if not wishes or any(each in one for each in wishes)]
+
     with running_stack() as stack:
-        jobs = populate(stack)
-        private = addresses(jobs["done"]) + [
-            f"/jobs/{jobs[one]}/{tab}"
+        things = populate(stack)
+        private = addresses(things) + [
+            f"/jobs/{things[one]}/{tab}"
             for one in ("running", "waiting")
             for tab in ("", "change/?time_limit=2h")
         ]
-        private += [f"/requests/{jobs['asked']}/", "/cluster/simulator/1/"]
-        private += [f"/templates/{TEMPLATE}/", f"/jobs/new/?template={TEMPLATE}"]
         for theme, width in shots:
             context = browser.new_context(
                 base_url=stack.address,
@@ -179,16 +139,32 @@ def shoot_present(
                 viewport={"width": width, "height": 900},
             )
             page = context.new_page()
-            for address in PUBLIC:
-                shoot(page, address, f"{name_of(address)}-{theme}-{width}")
+            ending = f"{theme}-{width}"
+
+            for address in chosen([*places_of("", things, PUBLIC), *fault_pages(context)]):
+                shoot(page, address, f"{name_of(address)}-{ending}")
             sign_in(page, "admin", stack.password("admin"))
             if (theme, width) == shots[0]:
                 spend(page)
-                replay(page)
-            for address in private:
-                if not wishes or any(wish in address for wish in wishes):
-                    shoot(page, address, f"{name_of(address)}-{theme}-{width}")
+            for address in chosen(private):
+                shoot(page, address, f"{name_of(address)}-{ending}")
+            if chosen(["shell"]):
+                shoot_shell(context, stack, int(things["session"]), f"shell-{ending}")
             context.close()
+
+
+def shoot_shell(context: BrowserContext, stack: LiveStack, session: int, name: str) -> None:
+    """The shell in the browser; only the owner of a session may come in."""
+    with stack.api("alice") as api:
+        ticket = api.post(f"/sessions/{session}/ticket/")
+        assert ticket.status_code == 201, ticket.text
+    page = context.new_page()
+    page.goto(ticket.json()["url"])
+    expect(page.locator("#state")).to_have_text("connected")
+    page.keyboard.type("nvidia-smi -L || ls --color=always /\n")
+    page.wait_for_timeout(1500)
+    page.screenshot(path=str(FOLDER / f"{name}.png"))
+    page.close()
 
 
 def main() -> int:

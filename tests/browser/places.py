@@ -1,81 +1,119 @@
-"""Addresses of every page, for the tests and for the gallery."""
+"""Addresses of every page and whose they are, for the tests and for the gallery.
+
+`architecture/test_places.py` compares them with the budgets, which have a row for every page.
+"""
 
 from __future__ import annotations
 
-PUBLIC = ("/accounts/login/", "/accounts/password/reset/")
-TABS = ("", "change/", "logs/", "logs/ranks/", "files/", "metrics/", "events/", "spec/", "cost/")
-OPEN = (
-    "/",
-    "/jobs/",
-    "/jobs/new/",
-    "/jobs/compare/?id=1,2",
-    "/jobs/new/?from=sample",
-    "/jobs/new/start/",
-    "/templates/",
-    "/templates/new/",
-    "/search/?q=g",
-    "/sessions/",
-    "/sessions/new/",
-    "/queue/",
-    "/bookings/",
-    "/cluster/timeline/?span=6h",
-    "/cluster/?metric=use",
-    "/cluster/",
-    "/cluster/nodes/",
-    "/cluster/enrol/",
-    "/ops/health/",
-    "/cluster/pools/default/",
-    "/cluster/pools/default/?name=las",
-    "/cluster/simulator/",
-    "/cluster/several/?node=alpha",
-    "/teams/",
-    "/teams/vision/",
-    "/teams/vision/members/",
-    "/teams/vision/quota/",
-    "/teams/vision/prices/",
-    "/teams/vision/projects/digits/retention/",
-    "/usage/",
-    "/requests/",
-    "/requests/new/",
-    "/approvals/?state=all",
-    "/approvals/rules/?kind=borrow",
-    "/audit/",
-    "/announcements/",
-    "/ops/webhooks/",
-    "/notifications/",
-    "/settings/notifications/",
-    "/settings/tokens/",
-    "/settings/secrets/",
-    "/settings/profile/",
-    "/settings/preview/",
-    "/settings/scope/",
-    "/settings/roles/",
-    "/settings/delegations/",
-    "/teams/vision/services/",
-    "/help/",
-    "/styleguide/",
-    "/api/docs/",
-)
-MONEY = (
-    "/finance/",
-    "/finance/reports/period-summary/",
-    "/finance/reports/capacity/",
-    "/finance/reports/job-cost/",
-    "/finance/focus/",
-    "/finance/exports/",
-    "/finance/schedules/",
-    "/finance/periods/",
-    "/finance/adjustments/",
-    "/finance/prices/",
-    "/finance/budgets/",
-    "/finance/terms/",
-    "/finance/assets/",
-    "/finance/centres/",
-    "/finance/costs/",
-)
+from collections.abc import Mapping
+
+# For whoever has not signed in.
+PUBLIC = ("/accounts/login/", "/accounts/password/reset/", "/invitations/{secret}/")
+# Tabs of a finished job, and pages of one that waits.
+_TABS = ("", "logs/", "logs/ranks/", "files/", "metrics/", "events/", "spec/", "cost/")
+_WAITING = ("", "why/options/", "why/before/", "change/")
+# By who uses them most; `{job}` and the like are numbers of `seeding.furnish`.
+PLACES: Mapping[str, tuple[str, ...]] = {
+    "alice": (
+        "/",
+        "/jobs/",
+        "/jobs/new/",
+        "/jobs/compare/?id={job},{waiting}",
+        "/jobs/new/?from=sample",
+        "/jobs/new/?template={template}",
+        "/jobs/new/start/",
+        *(f"/jobs/{{job}}/{tab}" for tab in _TABS),
+        *(f"/jobs/{{waiting}}/{tab}" for tab in _WAITING),
+        "/sets/{set}/",
+        "/templates/",
+        "/templates/{template}/",
+        "/search/?q=g",
+        "/sessions/",
+        "/sessions/new/",
+        "/sessions/{session}/",
+        "/queue/",
+        "/bookings/",
+        "/cluster/?metric=use",
+        "/cluster/",
+        "/cluster/timeline/?span=6h",
+        "/usage/",
+        "/requests/",
+        "/requests/new/",
+        "/requests/{asked}/",
+        "/notifications/",
+        "/settings/notifications/",
+        "/settings/tokens/",
+        "/settings/secrets/",
+        "/settings/profile/",
+        "/settings/scope/",
+        "/help/",
+        "/api/docs/",
+    ),
+    "lena": (
+        "/templates/new/",
+        "/templates/{template}/version/",
+        "/teams/",
+        "/teams/vision/",
+        "/teams/vision/members/",
+        "/teams/vision/quota/",
+        "/teams/vision/prices/",
+        "/teams/vision/projects/digits/retention/",
+        "/teams/vision/services/",
+        "/approvals/?state=all",
+        "/settings/delegations/",
+    ),
+    "olga": (
+        "/welcome/",
+        "/cluster/nodes/",
+        "/cluster/nodes/{node}/",
+        "/cluster/enrol/",
+        "/cluster/several/?node={node}",
+        "/cluster/pools/default/",
+        "/cluster/pools/default/?name=las",
+        "/cluster/simulator/",
+        "/cluster/simulator/{scenario}/",
+        "/ops/health/",
+        "/approvals/rules/?kind=borrow",
+        "/audit/",
+        "/announcements/",
+    ),
+    "frida": (
+        "/finance/",
+        "/finance/reports/period-summary/",
+        "/finance/reports/capacity/",
+        "/finance/reports/job-cost/",
+        "/finance/focus/",
+        "/finance/exports/",
+        "/finance/schedules/",
+        "/finance/periods/",
+        "/finance/adjustments/",
+        "/finance/prices/",
+        "/finance/budgets/",
+        "/finance/terms/",
+        "/finance/assets/",
+        "/finance/assets/{asset}/retire/",
+        "/finance/centres/",
+        "/finance/costs/",
+    ),
+    "admin": ("/ops/webhooks/", "/settings/preview/", "/settings/roles/", "/styleguide/"),
+}
+# Where else a page is looked at: it needs a closed month, or is only a part of another one.
+ELSEWHERE: Mapping[str, str] = {
+    "finance:statement": "test_closing.py, past.py",
+    "jobs:why": "a panel, fetched by the page of its job",
+    "jobs:log_lines": "lines of a log, fetched by its page",
+    "jobs:log_find": "hits of a search, fetched by its page",
+}
 
 
-def addresses(job_id: int, node: str = "alpha") -> list[str]:
-    """Pages of somebody signed in; `job_id` is a finished job."""
-    jobs = [f"/jobs/{job_id}/{tab}" for tab in TABS]
-    return [*OPEN, *jobs, f"/cluster/nodes/{node}/", *MONEY]
+def places_of(
+    person: str, things: Mapping[str, int | str], places: tuple[str, ...] | None = None
+) -> list[str]:
+    """Addresses of the pages that are theirs before all others'."""
+    known = {"node": "alpha", **things}
+    return [one.format(**known) for one in (PLACES[person] if places is None else places)]
+
+
+def addresses(things: Mapping[str, int | str]) -> list[str]:
+    """All pages of somebody signed in who may see everything."""
+    return [one for person in PLACES for one in places_of(person, things)]

@@ -3,65 +3,102 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
+from tests.browser import seeding
 from tests.browser.conftest import PATIENCE_MS, accessibility_breaches
-from tests.browser.places import PUBLIC, addresses
+from tests.browser.faults import fault_pages
+from tests.browser.places import PLACES, PUBLIC, places_of
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+THEMES = ("light", "dark")
 
 
 @pytest.fixture(scope="module")
-def finished_job(stack) -> int:
-    """A job with a log, samples and a cost."""
-    script = "for i in 1 2 3 4 5; do echo line $i; sleep 1; done"
-    job = stack.submit(name="a-finished-job", script=script)
-    stack.wait_for(job["id"])
-    return job["id"]
+def things(stack):
+    """One of each kind of thing that has a page of its own."""
+    made = seeding.furnish(stack)
+    yield made
+    seeding.clear(stack, made)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_pages_are_accessible_in_both_themes(finished_job, visit, theme):
-    # axe itself would be refused by the pages' content policy, which the next test keeps on.
-    page = visit("admin", color_scheme=theme, bypass_csp=True)
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("person", PLACES)
+def test_pages_are_accessible_to_whose_they_are(things, visit, person, theme):
+    # axe itself would be refused by the pages' content policy, which another test keeps on.
+    page = visit(person, color_scheme=theme, bypass_csp=True)
     breaches = []
-    for address in addresses(finished_job):
+    for address in places_of(person, things):
         page.goto(address)
         page.wait_for_load_state("load")
         breaches += accessibility_breaches(page)
     assert not breaches
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_public_pages_are_accessible(visit, theme):
+@pytest.mark.parametrize("theme", THEMES)
+def test_public_pages_and_errors_are_accessible(things, visit, theme):
     page = visit(color_scheme=theme, bypass_csp=True)
     breaches = []
-    for address in PUBLIC:
+    for address in (*places_of("", things, PUBLIC), *fault_pages(page.context)):
         page.goto(address)
         breaches += accessibility_breaches(page)
     assert not breaches
 
 
-def test_pages_complain_about_nothing_and_fit(finished_job, visit):
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_shell_in_the_browser_is_accessible(things, visit, theme):
+    page = visit("alice", color_scheme=theme, bypass_csp=True)
+    page.goto(f"/sessions/{things['session']}/")
+    with page.expect_popup() as opened:
+        page.get_by_role("button", name="Connect").click()
+    shell = opened.value
+    expect(shell.locator("#state")).to_have_text("connected")
+    assert not accessibility_breaches(shell)
+    for width in (1280, 390):
+        shell.set_viewport_size({"width": width, "height": 900})
+        box = shell.locator("#terminal").bounding_box()
+        assert box["width"] == width and box["height"] > 800, box
+
+
+@pytest.mark.parametrize("person", PLACES)
+def test_pages_complain_about_nothing_and_fit(things, visit, person):
     """Console, content policy and other hosts are watched by the fixture; each page is loaded as
     on a desk, begins at its top, and is then made as narrow and as wide as screens are."""
-    page = visit("admin")
+    page = visit(person)
     too_wide, scrolled = [], []
-    for address in addresses(finished_job):
+    for address in places_of(person, things):
         page.set_viewport_size({"width": 1280, "height": 900})
-        page.goto(address)
+        answer = page.goto(address)
+        assert answer.status == 200, address
         page.wait_for_load_state("load")
         if page.evaluate("scrollY"):
             scrolled.append(address)
-        for width in (1280, 320, 2560):
-            page.set_viewport_size({"width": width, "height": 900})
-            if not fits(page):
-                too_wide.append((address, width))
+        too_wide += widths_that_break(page)
     assert not too_wide and not scrolled
+
+
+def test_public_pages_and_errors_fit(things, visit):
+    page = visit()
+    too_wide = []
+    for address in (*places_of("", things, PUBLIC), *fault_pages(page.context)):
+        page.goto(address)
+        too_wide += widths_that_break(page)
+    assert not too_wide
 
 
 FITS = """document.documentElement.scrollWidth <= innerWidth
   && [...document.querySelectorAll('.plot')].every(
     (plot) => plot.clientHeight >= (plot.querySelector('svg')?.clientHeight ?? 0))"""
+
+
+def widths_that_break(page) -> list[tuple[str, int]]:
+    """From a small phone to a large desk."""
+    found = []
+    for width in (1280, 320, 2560):
+        page.set_viewport_size({"width": width, "height": 900})
+        if not fits(page):
+            found.append((page.url, width))
+    return found
 
 
 def fits(page) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.browser import seeding
 from tests.browser.conftest import accessibility_breaches
 from tests.browser.places import addresses
 
@@ -18,19 +19,19 @@ LEAST_PAGES = 20
 
 
 @pytest.fixture(scope="module")
-def finished_job(stack) -> int:
-    job = stack.submit(name="seen-by-all", script="for i in 1 2 3; do echo line $i; sleep 1; done")
-    stack.wait_for(job["id"])
-    return job["id"]
+def things(stack):
+    made = seeding.furnish(stack)
+    yield made
+    seeding.clear(stack, made)
 
 
 @pytest.mark.parametrize("person", PEOPLE)
-def test_pages_are_accessible_to_everybody(finished_job, visit, person):
+def test_pages_are_accessible_to_everybody(things, visit, person):
     # Half-way through a change of theme no colour is what it will be.
     page = visit(person, bypass_csp=True, reduced_motion="reduce")
     breaches: set[str] = set()
     looked_at = 0
-    for address in addresses(finished_job):
+    for address in addresses(things):
         # A refusal would be a complaint of the console.
         if page.request.get(address).status >= 400:
             continue

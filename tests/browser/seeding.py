@@ -1,0 +1,150 @@
+"""One of each kind of thing that has a page of its own, in a stack that runs."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from portal.bench.logs import signed_in
+from tests.servers import LiveStack
+
+# Parts of addresses, by the words of `places.py`.
+Things = Mapping[str, int | str]
+_PATIENCE_S = 120
+_LINES = "for i in 1 2 3 4 5; do echo line $i; sleep 1; done"
+_TRAINING = {
+    "script": "#!/bin/sh\ntorchrun --nproc-per-node=gpu train.py\n",
+    "gpus_per_node": 4,
+    "cpus": 8,
+    "memory": "64GiB",
+    "time_limit": "6h",
+    "retries": 2,
+}
+
+
+def furnish(stack: LiveStack) -> dict[str, int | str]:
+    """A finished job, a session that runs, an array, a job that waits, and what surrounds them."""
+    done = stack.submit(name="a-finished-job", script=_LINES)
+    stack.wait_for(done["id"])
+    session = stack.submit(name="look-around", script="", session={"app": "shell"}, cpus=1)
+    stack.wait_for(session["id"], "running")
+    # Whole nodes, one of which the session has a GPU of.
+    waits = stack.submit(name="a-waiting-job", script="sleep 60", nodes=2, gpus_per_node=8)
+    return {
+        "job": done["id"],
+        "session": session["id"],
+        "waiting": waits["id"],
+        "set": submit_array(stack),
+        "asked": ask(stack),
+        "template": share(stack, f"One node {done['id']}"),
+        "scenario": replay(stack),
+        "asset": buy(stack),
+        "secret": invite(stack),
+    }
+
+
+def clear(stack: LiveStack, things: Things) -> None:
+    """End what still runs or waits."""
+    with stack.api("admin") as api:
+        for name in ("waiting", "session"):
+            api.post(f"/jobs/{things[name]}/cancel/")
+        api.post(f"/sets/{things['set']}/cancel/")
+    stack.wait_for(int(things["session"]))
+
+
+def submit_array(stack: LiveStack) -> int:
+    """Tasks of which one failed and some wait; the number of the array."""
+    script = "[ $TRAINYARD_ARRAY_INDEX = 1 ] && exit 3; echo task $TRAINYARD_ARRAY_INDEX; sleep 2"
+    first = stack.submit(name="seed-sweep", script=script, array="0-5%2", gpus_per_node=0)
+    with stack.api("alice") as api:
+        made = api.get(f"/jobs/{first['id']}/").json()
+    number: int = made["set"]
+    return number
+
+
+def share(stack: LiveStack, name: str = "DDP on one node") -> str:
+    """A template with locked and bounded fields, in two versions; its place in addresses."""
+    rules = {"script": "locked", "gpus_per_node": "1..8", "time_limit": "..12h"}
+    told = {
+        "team": "vision",
+        "name": name,
+        "description": "Data parallel on the cards of one node; goes on from its checkpoint.",
+    }
+    made = _made(stack, "admin", "/templates/", {**told, "spec": _TRAINING, "rules": rules})
+    slug: str = made["slug"]
+    more = {"spec": {**_TRAINING, "retries": 3}, "rules": rules, "note": "One more retry."}
+    _made(stack, "admin", f"/templates/{slug}/versions/", more)
+    return slug
+
+
+def ask(stack: LiveStack, kind: str = "guaranteed") -> int:
+    """A request of alice, with a comment and a simulation; its number."""
+    wish = {
+        "owner": "vision",
+        "kind": kind,
+        "amount": 8,
+        "justification": "The long-context phase begins on Monday and needs sixteen GPUs "
+        "for three weeks. On eight we wait for most of the day.",
+    }
+    number: int = _made(stack, "alice", "/requests/", wish)["id"]
+    said = {"text": "Evaluation ends on Friday."}
+    _made(stack, "alice", f"/requests/{number}/comment/", said)
+    _made(stack, "admin", f"/requests/{number}/whatif/", {})
+    return number
+
+
+def replay(stack: LiveStack) -> int:
+    """A scenario of the simulator, once it was answered; its number."""
+    body = {"pool": "default", "hours": 24, "changes": ["policy=las"], "name": "Who ran least"}
+    number: int = _made(stack, "admin", "/simulator/", body)["id"]
+    deadline = time.monotonic() + _PATIENCE_S
+    with stack.api("admin") as api:
+        while api.get(f"/simulator/{number}/").json()["progress"] in ("waiting", "running"):
+            assert time.monotonic() < deadline, "the replay takes too long"
+            time.sleep(0.2)
+    return number
+
+
+def buy(stack: LiveStack) -> int:
+    """Cards in service: proposed by one, approved by another; by forms, for programs may not."""
+    cards = {"pool": "default", "name": "Eight cards", "paid": "218000", "months": "48"}
+    _sent(stack, "frida", "/finance/assets/", {**cards, "since": "2026-01-01"})
+    page = _sent(stack, "admin", "/finance/assets/", {})
+    number = int(_found(r"/finance/assets/(\d+)/approve/", page))
+    _sent(stack, "admin", f"/finance/assets/{number}/approve/", {})
+    return number
+
+
+def invite(stack: LiveStack) -> str:
+    """The secret of an invitation that nobody has accepted; shown once, on the page of its lead."""
+    form = {"invite-email": "new@example.org", "invite-role": "member"}
+    return _found(r"/invitations/([\w-]+)/", _sent(stack, "lena", "/teams/vision/invite/", form))
+
+
+def _found(pattern: str, page: str) -> str:
+    found = re.search(pattern, page)
+    assert found, f"no {pattern} on the page"
+    return found[1]
+
+
+def _sent(stack: LiveStack, username: str, path: str, form: dict[str, str]) -> str:
+    """A form sent as the page sends it; the page that answers."""
+    cookies = dict(pair.split("=", 1) for pair in signed_in(stack, username).split("; "))
+    sent = {**form, "csrfmiddlewaretoken": cookies["csrftoken"]}
+    with httpx.Client(base_url=stack.address, cookies=cookies, timeout=60) as browser:
+        reply = browser.post(
+            path, data=sent, headers={"Referer": f"{stack.address}/"}, follow_redirects=True
+        )
+        assert reply.status_code in (200, 422), f"{path}: {reply.status_code} {reply.text[-2000:]}"
+        return reply.text
+
+
+def _made(stack: LiveStack, username: str, path: str, body: dict[str, Any]) -> Any:
+    with stack.api(username) as api:
+        reply = api.post(path, json=body)
+        assert reply.is_success, f"{path}: {reply.text}"
+        return reply.json()
