@@ -10,10 +10,14 @@ from django import forms
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
+from accounts.models import Project, Team, User
 from portal.reports.charts import Chart, TableRow
 from portal.reports.log_rows import log_rows
 from portal.templatetags.states import LOOKS
 from portal.terminal import render_lines
+from scheduler.models import Job, Session
+from scheduler.selectors.sessions import SessionCard
+from scheduler.states import JobState
 
 _LOG = b"""\x1b[1mepoch 1/10\x1b[0m loss \x1b[33m2.301\x1b[0m accuracy \x1b[32m0.113\x1b[0m
 \x1b[31;1mgradient norm 12.4\x1b[0m, clipped to 1.0
@@ -48,7 +52,34 @@ def showcase() -> dict[str, object]:
         "unknown_words": ["colour"],
         "log_rows": _log_rows(),
         "chart": _chart(moment),
+        "session_card": _session(moment),
+        "now": timezone.now(),
+        "themes": ["light", "dark"],
     }
+
+
+def _session(moment: datetime) -> SessionCard:
+    """A card of a session that idles; never stored."""
+    owner = User(pk=0, username="mara", display_name="Mara")
+    project = Project(pk=0, slug="digits", team=Team(pk=0, slug="vision"))
+    job = Job(
+        pk=0, name="look-around", owner=owner, project=project, state=JobState.RUNNING,
+        nodes=1, gpus_per_node=1, cpus=4, memory_mib=16384,
+    )  # fmt: skip
+    return SessionCard(
+        session=Session(job=job, app="jupyter"),
+        state=job.state,
+        attempt_id=None,
+        node="n011",
+        started_at=moment,
+        ends_at=moment + timedelta(hours=6),
+        idle_since=moment,
+        idle_stop_at=moment + timedelta(hours=1),
+        idle_percent=70,
+        level="soon",
+        gpu_percent=4.0,
+        actions=frozenset({"connect", "keep", "cancel"}),
+    )
 
 
 def _log_rows() -> SafeString:

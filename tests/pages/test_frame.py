@@ -13,9 +13,36 @@ from django.test import Client
 from tests import factories
 
 HOST = "http://testserver"
-PARTS = (Path(__file__).parents[2] / "static/css/components.css").read_text(encoding="utf-8")
-# Marks of scripts: that there is one, that a region waits with its news; and what one did just now.
-SHOWN_ELSEWHERE = {"js", "changed", "has-changed", "messages"}
+SHEETS = sorted((Path(__file__).parents[2] / "static/css").glob("*.css"))
+# What is no part of pages but one page's own, by style sheet: frames, columns, lines of a log, and
+# drawings that a legend beside them explains. Everything else stands in the guide.
+SHOWN_ELSEWHERE = {
+    "base": "clip js mono only-s waittxt",
+    "cluster": "bk booking c0 c1 c2 c4 c5 c6 c7 chips compare differs gantt ganttbox gb gl gmap gp "
+    "gpt gracks gt hi key maintenance mu nm nowt nums planned pre rack running sq tk tkt",
+    # Marks of scripts: that there is one, that a region waits with its news; what one did just now.
+    "components": "changed has-changed messages who-line",
+    "forms": "big blk c2 c4 c6 mono remarks sum",
+    "log": "at beside by2 by3 by4 col dur fold gaps hit l2 le lg no-lines note-line plain ranked "
+    "ranks timed",
+    "pages": "al dn dnb dr fig fix free gpus hd hero k-alloc k-util key map na nd no racks slow "
+    "spark sq u0 u1 u2 u3 u4 u5 weekmap when wind",
+    "palette": "finds grow",
+    "sessions": "kinds of-job of-program of-served of-session session-cards shell-cursor "
+    "shell-head shell-keys shell-page shell-screen shell-view",
+    "shell": "bell card code-no dot hot in-team links plain preview scope scopes split stick titl "
+    "who",
+    "small": "ask1 c-gpu c-job c-prog c-st c-win c2 c4 charts fig fix hero hide-m lists na noprint "
+    "only-s plain racks ranks scope second shell-page split stick",
+    "tables": "area b-free b-tick base big c-gpu c-job c-prog c-st c-win charts f1 f2 f3 f4 f5 f6 "
+    "f7 f8 hi inv key lbl need prog rule slow spark w50 w90 win wl",
+    "work": "cardlist charts checks chips evidence filter-words gpu-map gpu-no in-team inbox keep "
+    "lbl links lk low new newrow own report scope section sq sum views why-cell why-facts",
+}
+# Session, burn-down, three ways to begin, to-do list, attempts.
+PARTS = ('class="panel session"', "panel burn", 'class="trio"', 'class="todo"', 'class="attempts"')
+# Colours of terminals; `test_front_end.py` holds each of them.
+TERMINAL = re.compile(r"t-(fg|bg)\d+|t-(bold|dim|italic|underline|strike|inverse|cut)")
 
 
 @pytest.mark.parametrize("status", [500, 503])
@@ -102,7 +129,18 @@ def test_the_style_guide_is_for_staff_and_whole(client: Client) -> None:
     html = client.get("/styleguide/").content.decode()
     for part in ("st-running", "figure class", "data-log", "form-errors", 'class="pager"'):
         assert part in html, part
+    assert [part for part in PARTS if part not in html] == []
     # Every part that has a style stands there, but for what shows in its own place alone.
     shown = {word for each in re.findall(r'class="([^"]*)"', html) for word in each.split()}
-    styled = set(re.findall(r"\.([a-z][\w-]*)", re.sub(r"\{[^{}]*\}", " ", PARTS)))
-    assert sorted(styled - shown - SHOWN_ELSEWHERE) == []
+    missing = {path.stem: " ".join(sorted(styled_in(path) - shown)) for path in SHEETS}
+    assert {name: words for name, words in missing.items() if words} == {}
+    for theme in ("light", "dark"):
+        assert f'data-bs-theme="{theme}"><h3>' in html
+
+
+def styled_in(path: Path) -> set[str]:
+    """Classes of a style sheet that belong to parts."""
+    text = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    words = re.findall(r"\.([a-z][\w-]*)", re.sub(r"\{[^{}]*\}", " ", text))
+    its_own = SHOWN_ELSEWHERE.get(path.stem, "").split()
+    return {word for word in words if not TERMINAL.fullmatch(word)} - {*its_own}
