@@ -112,3 +112,4 @@ class RetentionForm(forms.Form):
 
     log_days = _days("Logs")
     file_days = _days("Files")
+    sample_days = _days("Readings of GPUs")

@@ -195,11 +195,13 @@ class LogChunk(models.Model):
 
 
 class Retention(models.Model):
-    """How many days a project keeps logs and files after a job's end; None: as the settings say."""
+    """How many days a project keeps what its jobs leave, from their end on; None: as the settings
+    say. Samples are the readings of GPUs, raw and by the hour."""
 
     project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="retention")
     log_days = models.PositiveIntegerField(null=True, blank=True)
     file_days = models.PositiveIntegerField(null=True, blank=True)
+    sample_days = models.PositiveIntegerField(null=True, blank=True)
     version = models.PositiveIntegerField(default=1)
 
     def __str__(self) -> str:

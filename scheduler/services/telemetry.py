@@ -91,7 +91,7 @@ def prune_telemetry(*, now: datetime) -> int:
     """Delete readings and cycle records older than the retention; returns how many went.
 
     Readings of devices are rolled up to hours first, whole hours only: of an hour that is partly
-    older the raw rows stay until all of it is.
+    older the raw rows stay until all of it is. How long hours stay: `kept.pruning`.
     """
     conf = load_conf()
     before = now - timedelta(seconds=conf.sample_retention_s)
@@ -99,9 +99,7 @@ def prune_telemetry(*, now: datetime) -> int:
     devices = _roll_up(hour)
     hosts, _ = HostSample.objects.filter(at__lt=before).delete()
     cycles, _ = CycleRecord.objects.filter(at__lt=before).delete()
-    oldest = now - timedelta(days=conf.keep_hour_days)
-    hours, _ = DeviceHour.objects.filter(hour__lt=oldest).delete()
-    return devices + hosts + cycles + hours
+    return devices + hosts + cycles
 
 
 @transaction.atomic

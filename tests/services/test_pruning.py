@@ -103,9 +103,13 @@ def test_pruning_that_was_cut_short_is_finished_the_next_time(over, monkeypatch)
 def test_the_command_says_what_would_go(over, lead, project, capsys):
     call_command("prune", "--project", project.path, "--by", lead.username, "--file-days", "7")
     assert json.loads(capsys.readouterr().out)["file_days"] == 7
+    words = ("--project", project.path, "--by", lead.username, "--sample-days", "8")
+    call_command("prune", *words)
+    said = json.loads(capsys.readouterr().out)
+    assert (said["sample_days"], said["file_days"]) == (8, None)
     call_command("prune", "--dry-run")
     said = json.loads(capsys.readouterr().out)
-    assert said["dry_run"] is True
+    assert said["dry_run"] is True and said["samples"] == 0
 
 
 def test_readings_become_hours_and_charts_go_on(cluster, alice, project):
@@ -137,8 +141,50 @@ def test_readings_become_hours_and_charts_go_on(cluster, alice, project):
     (series,) = job_series(alice, job)
     assert series.at == [NOON, at(3600), *(at(minute * 60) for minute in range(120, 180, 10))]
     assert series.gpu_percent[:3] == [25.0, 85.0, 120.0]
-    prune_telemetry(now=at(500 * 86_400))
+    assert prune_kept(now=at(500 * 86_400), dry_run=True) == Pruned(samples=2)
+    assert prune_kept(now=at(500 * 86_400)) == Pruned(samples=2)
     assert not DeviceHour.objects.exists()
+
+
+@pytest.fixture
+def read(over):
+    """Two readings of the job's device, one by the hour, and an hour in which nobody had it."""
+    attempt = over.attempts.get()
+    device = attempt.placements.get().allocations.get().device
+    shown = {"gpu_percent": 5, "memory_used_mib": 5, "power_watts": 9, "temperature_c": 40}
+    DeviceSample.objects.create(device=device, attempt=attempt, at=NOON, **shown)
+    DeviceHour.objects.create(device=device, attempt=attempt, hour=NOON, count=9, **shown)
+    DeviceHour.objects.create(device=device, attempt=None, hour=at(3600), count=9, **shown)
+
+
+def test_a_project_keeps_readings_for_fewer_days_or_more(
+    over, read, project, other_project, lead, cluster, alice
+):
+    keeps = {"actor": lead, "project": project, "log_days": 900, "file_days": 900}
+    now = NOON + 3 * DAY
+    would = would_prune(**keeps, sample_days=2, now=now)
+    assert would == Pruned(samples=2) and would.items == 2
+    assert would_prune(**keeps, sample_days=4, now=now) == Pruned()
+    with pytest.raises(Invalid, match="sample_days"):
+        set_retention(**keeps, sample_days=0)
+    set_retention(**keeps, sample_days=2)
+    # What runs keeps its readings, and what nobody held goes by its age alone.
+    live = start(submit(alice, project), cluster.node(2))
+    device = live.placements.get().allocations.get().device
+    shown = {"gpu_percent": 5, "memory_used_mib": 5, "power_watts": 9, "temperature_c": 40}
+    DeviceSample.objects.create(device=device, attempt=live, at=NOON, **shown)
+    assert prune_kept(now=now, dry_run=True) == Pruned(samples=2)
+    assert DeviceSample.objects.count() == 2
+    assert prune_kept(now=now) == Pruned(samples=2)
+    assert prune_kept(now=now) == Pruned()
+    assert DeviceSample.objects.get().attempt_id == live.pk
+    assert DeviceHour.objects.get().attempt_id is None
+
+
+def test_who_wants_more_days_than_the_default_has_them(over, read, project, lead):
+    set_retention(actor=lead, project=project, log_days=900, file_days=900, sample_days=800)
+    assert prune_kept(now=NOON + 700 * DAY) == Pruned(samples=1), "the hour nobody had it"
+    assert prune_kept(now=NOON + 801 * DAY) == Pruned(samples=2)
 
 
 def test_a_lead_sees_what_another_number_would_delete_and_nothing_goes(

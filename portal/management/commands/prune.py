@@ -1,4 +1,4 @@
-"""Delete logs and files whose time is over, or say what would go; set how long a project keeps."""
+"""Delete what was kept for long enough, or say what would go; set how long a project keeps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduler.services.kept.pruning import prune_kept, set_retention
 class Command(BaseCommand):
     """What the task does every hour, now. With `--project` it sets days instead of deleting."""
 
-    help = "Delete logs and files of jobs that are over for longer than their projects keep them."
+    help = "Delete what jobs left that are over for longer than their projects keep it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Nothing: delete; `--dry-run`: only say; `--project`: set."""
@@ -28,6 +28,7 @@ class Command(BaseCommand):
         parser.add_argument("--by", default="", help="user name of a lead of the team")
         parser.add_argument("--log-days", type=int, help="left out: the default of the settings")
         parser.add_argument("--file-days", type=int, help="left out: the default of the settings")
+        parser.add_argument("--sample-days", type=int, help="of GPUs; left out: as with the others")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Prints one JSON line; fails with what is wrong."""
@@ -46,7 +47,7 @@ class Command(BaseCommand):
         project = next((one for one in mine if one.path == options["project"]), None)
         if project is None:
             raise CommandError(f"--project: there is no project {options['project']!r}.")
-        days = {"log_days": options["log_days"], "file_days": options["file_days"]}
+        days = {name: options[name] for name in ("log_days", "file_days", "sample_days")}
         try:
             set_retention(actor=person, project=project, **days)
         except DomainError as refused:

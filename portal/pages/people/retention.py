@@ -1,4 +1,4 @@
-"""How long a project's logs and files are kept: seen by all who see it, set by its leads."""
+"""How long what a project's jobs leave is kept: seen by all who see it, set by its leads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def project_retention(request: HttpRequest, slug: str, project: str) -> HttpResp
         form: RetentionForm | None = None,
         would_go: Pruned | None = None,
     ) -> HttpResponse:
-        days = {"log_days": kept.log_days, "file_days": kept.file_days}
+        days = {name: getattr(kept, name) for name in RetentionForm.base_fields}
         context = {
             "project": found,
             "kept": kept,

@@ -1,4 +1,4 @@
-"""How long a project's logs and files are kept."""
+"""How long what a project's jobs leave is kept."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ class Kept:
 
     log_days: int | None
     file_days: int | None
+    sample_days: int | None
     default_log_days: int
     default_file_days: int
+    default_sample_days: int
     may_set: bool
 
 
@@ -28,7 +30,9 @@ def retention_of(viewer: User, project: Project) -> Kept:
     return Kept(
         own.log_days if own else None,
         own.file_days if own else None,
+        own.sample_days if own else None,
         conf.keep_log_days,
         conf.keep_file_days,
+        conf.keep_hour_days,
         can(viewer, "manage_project", project),
     )

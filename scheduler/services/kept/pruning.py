@@ -1,7 +1,8 @@
-"""How long logs and files are kept, by project, and deleting what is older.
+"""How long logs, files and readings of GPUs are kept, by project, and deleting what is older.
 
 Only jobs that are over are looked at. Nothing that money or the audit needs goes: jobs, attempts,
-events, usage and digests stay; what goes are bytes.
+events, usage and digests stay; what goes are bytes and readings. Hours of readings that no project
+speaks for go by their own age.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.core.files.storage import default_storage
 from django.db import transaction
@@ -19,45 +21,62 @@ from accounts.models import Project, User
 from accounts.permissions import can
 from accounts.services.audit import record
 from scheduler.conf import load_conf
-from scheduler.models import LogChunk, OutputFile, Placement, Retention
+from scheduler.models import (
+    Attempt,
+    DeviceHour,
+    DeviceSample,
+    LogChunk,
+    OutputFile,
+    Placement,
+    Retention,
+)
 from scheduler.services.errors import Forbidden, Invalid, NotFound
 from scheduler.services.kept.outputs import remove_bytes
 from scheduler.services.logs import log_folder
 from scheduler.states import FINAL_JOB_STATES
 
 BATCH = 200
+_ROWS = 5000
 MAX_DAYS = 36_500
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What went, or would go: logs of ranks, files, and the bytes of both."""
+    """What went, or would go: logs of ranks, files, the bytes of both, and readings of GPUs."""
 
     logs: int = 0
     files: int = 0
     bytes: int = 0
+    samples: int = 0
 
     @property
     def items(self) -> int:
-        """Logs and files together."""
-        return self.logs + self.files
+        """All of them together."""
+        return self.logs + self.files + self.samples
 
 
 @transaction.atomic
 def set_retention(
-    *, actor: User, project: Project, log_days: int | None, file_days: int | None
+    *,
+    actor: User,
+    project: Project,
+    log_days: int | None,
+    file_days: int | None,
+    sample_days: int | None = None,
 ) -> Retention:
-    """Keep this project's logs and files for so many days after a job's end; None: the default.
+    """Keep what this project's jobs leave for so many days after a job's end; None: the default.
 
     Raises NotFound for a project that is not the actor's to see, Forbidden for who does not manage
     it, Invalid for a number that cannot be.
     """
-    _check(actor, project, log_days=log_days, file_days=file_days)
+    after = {"log_days": log_days, "file_days": file_days, "sample_days": sample_days}
+    _check(actor, project, **after)
     row, _ = Retention.objects.select_for_update().get_or_create(project=project)
-    before = {"log_days": row.log_days, "file_days": row.file_days}
-    after = {"log_days": log_days, "file_days": file_days}
+    before = {name: getattr(row, name) for name in after}
     if before != after:
-        row.log_days, row.file_days, row.version = log_days, file_days, row.version + 1
+        for name, days in after.items():
+            setattr(row, name, days)
+        row.version += 1
         row.save()
         record(actor, "project.retention", project, before=before, after=after)
     return row
@@ -67,18 +86,19 @@ def _check(actor: User, project: Project, **days: int | None) -> None:
     if not can(actor, "view", project):
         raise NotFound("There is no such project.")
     if not can(actor, "manage_project", project):
-        raise Forbidden("Leads of the team decide how long its logs and files are kept.")
+        raise Forbidden("Leads of the team decide how long what its jobs leave is kept.")
     for field, count in days.items():
         if count is not None and not 1 <= count <= MAX_DAYS:
             raise Invalid(f"{field}: write 1 to {MAX_DAYS} days.", field=field)
 
 
 def prune_kept(*, now: datetime, dry_run: bool = False) -> Pruned:
-    """Delete the logs and files whose time is over, in small batches; `dry_run`: only count."""
+    """Delete what is due in small batches; `dry_run`: only count."""
     logs, files = _due_logs(now), _due_files(now)
+    attempts, hours = _due_attempts(now), _old_hours(now)
     if dry_run:
-        return _count(logs, files)
-    done_logs = done_files = done_bytes = 0
+        return _count(logs, files, attempts, hours.count())
+    done_logs = done_files = done_bytes = done_samples = 0
     while batch := list(logs[:BATCH]):
         done_bytes += _prune_logs(batch, now)
         done_logs += len(batch)
@@ -87,7 +107,11 @@ def prune_kept(*, now: datetime, dry_run: bool = False) -> Pruned:
         # Bytes first: who is killed in between deletes nothing twice and forgets nothing.
         OutputFile.objects.filter(pk__in=[row.pk for row in rows]).update(pruned_at=now, stored=0)
         done_files += len(rows)
-    return Pruned(done_logs, done_files, done_bytes)
+    while ids := list(attempts.values_list("pk", flat=True)[:BATCH]):
+        done_samples += sum(each.delete()[0] for each in _readings_of(ids))
+    while ids := list(hours.values_list("pk", flat=True)[:_ROWS]):
+        done_samples += DeviceHour.objects.filter(pk__in=ids).delete()[0]
+    return Pruned(done_logs, done_files, done_bytes, done_samples)
 
 
 def would_prune(
@@ -96,23 +120,31 @@ def would_prune(
     project: Project,
     log_days: int | None,
     file_days: int | None,
+    sample_days: int | None = None,
     now: datetime,
 ) -> Pruned:
-    """What would go at once if the project kept logs and files for so many days; deletes nothing.
+    """What would go at once if the project kept what is left for so many days; deletes nothing.
 
     Refuses what `set_retention` refuses.
     """
-    _check(actor, project, log_days=log_days, file_days=file_days)
+    _check(actor, project, log_days=log_days, file_days=file_days, sample_days=sample_days)
     conf = load_conf()
     logs = _logs_of(_ended_before("attempt__job__", log_days or conf.keep_log_days, now, project))
     files = _files_of(_ended_before("job__", file_days or conf.keep_file_days, now, project))
-    return _count(logs, files)
+    days = sample_days or conf.keep_hour_days
+    return _count(logs, files, _attempts_of(_ended_before("job__", days, now, project)))
 
 
-def _count(logs: QuerySet[Placement], files: QuerySet[OutputFile]) -> Pruned:
+def _count(
+    logs: QuerySet[Placement],
+    files: QuerySet[OutputFile],
+    attempts: QuerySet[Attempt],
+    samples: int = 0,
+) -> Pruned:
+    samples += sum(each.count() for each in _readings_of(attempts.values("pk")))
     chunks = LogChunk.objects.filter(placement__in=logs).values_list("size", flat=True)
     stored = files.values_list("stored", flat=True)
-    return Pruned(logs.count(), files.count(), sum(chunks) + sum(stored))
+    return Pruned(logs.count(), files.count(), sum(chunks) + sum(stored), samples)
 
 
 def _due_logs(now: datetime) -> QuerySet[Placement]:
@@ -133,11 +165,42 @@ def _files_of(due: Q) -> QuerySet[OutputFile]:
     return OutputFile.objects.filter(due, pruned_at=None, problem="").order_by("pk")
 
 
-def _over(job: str, field: str, default_days: int, now: datetime) -> Q:
-    """Jobs that are over and ended longer ago than their project keeps them."""
-    own = dict(
+def _due_attempts(now: datetime) -> QuerySet[Attempt]:
+    """Of projects that say for how long they keep readings; others' go by the age of the hour."""
+    due = Q(pk__in=[])
+    for project, days in _own_days("sample_days").items():
+        due |= _ended_before("job__", days, now, project)
+    return _attempts_of(due)
+
+
+def _attempts_of(due: Q) -> QuerySet[Attempt]:
+    raw, hours = _readings_of(OuterRef("pk"), "")
+    return Attempt.objects.filter(due).filter(Exists(raw) | Exists(hours)).order_by("pk")
+
+
+def _readings_of(
+    attempts: Any, among: str = "__in"
+) -> tuple[QuerySet[DeviceSample], QuerySet[DeviceHour]]:
+    of = {f"attempt{among}": attempts}
+    return DeviceSample.objects.filter(**of), DeviceHour.objects.filter(**of)
+
+
+def _old_hours(now: datetime) -> QuerySet[DeviceHour]:
+    own = "attempt__job__project__retention__sample_days"
+    before = now - timedelta(days=load_conf().keep_hour_days)
+    return DeviceHour.objects.filter(Q(attempt=None) | Q(**{own: None}), hour__lt=before)
+
+
+def _own_days(field: str) -> dict[int, int]:
+    """By project, where it says so itself."""
+    return dict(
         Retention.objects.filter(**{f"{field}__isnull": False}).values_list("project", field)
     )
+
+
+def _over(job: str, field: str, default_days: int, now: datetime) -> Q:
+    """Jobs that are over and ended longer ago than their project keeps them."""
+    own = _own_days(field)
     due = _ended_before(job, default_days, now) & ~Q(**{f"{job}project__in": list(own)})
     for project, days in own.items():
         due |= _ended_before(job, days, now, project)

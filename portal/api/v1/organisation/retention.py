@@ -1,4 +1,4 @@
-"""`/projects/<team>/<project>/retention/`: how long logs and files are kept."""
+"""`/projects/<team>/<project>/retention/`: how long what jobs leave is kept."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ class RetentionShape(serializers.Serializer[Any]):
     project = serializers.CharField()
     log_days = serializers.IntegerField(allow_null=True)
     file_days = serializers.IntegerField(allow_null=True)
+    sample_days = serializers.IntegerField(allow_null=True)
     default_log_days = serializers.IntegerField()
     default_file_days = serializers.IntegerField()
+    default_sample_days = serializers.IntegerField()
 
 
 class RetentionBody(serializers.Serializer[Any]):
@@ -37,6 +39,9 @@ class RetentionBody(serializers.Serializer[Any]):
     file_days = serializers.IntegerField(
         min_value=1, max_value=MAX_DAYS, required=False, default=None, allow_null=True
     )
+    sample_days = serializers.IntegerField(
+        min_value=1, max_value=MAX_DAYS, required=False, default=None, allow_null=True
+    )
 
 
 class PrunedShape(serializers.Serializer[Any]):
@@ -45,6 +50,7 @@ class PrunedShape(serializers.Serializer[Any]):
     logs = serializers.IntegerField()
     files = serializers.IntegerField()
     bytes = serializers.IntegerField()
+    samples = serializers.IntegerField()
 
 
 class ProjectRetention(ApiView):
@@ -52,7 +58,7 @@ class ProjectRetention(ApiView):
 
     @operation(
         "retention_show",
-        "How long a project's logs and files are kept",
+        "How long a project's logs, files and readings of GPUs are kept",
         scope="jobs:read",
         reply=RetentionShape,
     )
@@ -62,7 +68,7 @@ class ProjectRetention(ApiView):
 
     @operation(
         "retention_set",
-        "Keep logs and files for so many days (leads); what is older goes within the hour",
+        "Keep what jobs leave for so many days (leads); what is older goes within the hour",
         scope="people:write",
         body=RetentionBody,
         reply=RetentionShape,
