@@ -261,7 +261,7 @@
         ? `lines ${this.first().toLocaleString("en")}–${this.last().toLocaleString("en")} of ${this.total.toLocaleString("en")}`
         : "no lines yet";
       const pace = this.pace ? `, ${this.pace.toLocaleString("en")} lines/s` : "";
-      const state = this.complete ? "complete" : this.follow ? `following${pace}` : "not following";
+      const state = this.complete ? this.root.dataset.end || "complete" : this.follow ? `following${pace}` : "not following";
       const text = `${place} · ${state}`;
       if (this.says.textContent !== text) this.says.textContent = text;
     }

@@ -240,7 +240,9 @@ def test_the_end_that_never_came_is_told_of(client, alice, yard, project):
     url = reverse("jobs:logs", args=[job.pk])
     assert "did not arrive" not in client.get(url).content.decode()  # it may still be on its way
     reaping.finish_undrained(now=now + timedelta(hours=1))
-    assert "The last 1000 bytes of this log did not arrive." in client.get(url).content.decode()
+    text = client.get(url).content.decode()
+    assert "The last 1000 bytes of this log did not arrive." in text
+    assert ", its end is missing" in text and ", complete" not in text
     text = client.get(reverse("jobs:events", args=[job.pk])).content.decode()
     assert "The end of a log did not arrive" in text
 
@@ -253,4 +255,4 @@ def test_of_a_log_that_came_whole_nothing_is_missing(client, alice, yard, projec
     scenes.sync(node, scenes.ended(attempt, log_size=4))
     client.force_login(alice)
     text = client.get(reverse("jobs:logs", args=[job.pk])).content.decode()
-    assert "did not arrive" not in text
+    assert "did not arrive" not in text and ", complete" in text
