@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from django.db import models
+from django.db import models, transaction
 from django.utils import timezone
 
 from accounts.errors import Forbidden
@@ -58,6 +58,9 @@ AREAS = {
 HIDDEN = "(not recorded)"
 _SECRET = re.compile(r"password|secret|token_hash|private|credential|api_key", re.IGNORECASE)
 _ACTION = re.compile(r"[a-z_]+\.[a-z_]+", re.ASCII)
+REFUSAL = "job.refuse"
+_SPAN = timedelta(hours=1)
+_MOST_IN_A_SPAN = 10
 _MAX_STATE = 16_384
 _MAX_REASON = 1_000
 _MAX_LABEL = 255
@@ -114,6 +117,28 @@ def record(
         after=written(after),
         reason=_clean(reason)[:_MAX_REASON],
     )
+
+
+@transaction.atomic
+def record_refusal(
+    *, actor: User, fields: Iterable[str], now: datetime | None = None
+) -> AuditEvent | None:
+    """Put on record that `actor` sent these fields of a job; nothing else was changed.
+
+    None where it is no news: the same fields within the hour, or the eleventh refusal in it.
+    """
+    if actor.is_preview:
+        return None
+    now = now or timezone.now()
+    names = sorted({field.rpartition(".")[2] for field in fields})
+    after = {"fields": names}
+    lately = AuditEvent.objects.filter(
+        actor_name=actor.username, action=REFUSAL, at__gt=now - _SPAN
+    ).values_list("after", flat=True)[:_MOST_IN_A_SPAN]
+    if len(lately) == _MOST_IN_A_SPAN or written(after) in lately:
+        return None
+    about = Subject("job", label=f"a job with the fields {', '.join(names)}")
+    return record(actor, REFUSAL, about, after=after, now=now)
 
 
 def subject_of(row: models.Model) -> Subject:

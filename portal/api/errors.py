@@ -15,12 +15,15 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions
 from rest_framework.response import Response
 
 from accounts.errors import DomainError
+from accounts.models import User
+from accounts.services.audit import record_refusal
 from portal.origins import request_id_of
 from portal.outages import is_database_away, is_disk_full
 from scheduler.spec import SpecInvalid
@@ -93,13 +96,20 @@ def problem_response(error: Exception, context: Mapping[str, Any]) -> Response:
 
 
 def _audit_forbidden(error: Exception, context: Mapping[str, Any], request_id: str) -> None:
-    """Somebody tried to write what only the server writes: worth a line that operators find."""
-    if isinstance(error, SpecInvalid):
-        fields = [each.field for each in error.problems if each.code == "forbidden_field"]
-        if fields:
-            user = getattr(context.get("request"), "user", None)
-            who = getattr(user, "username", "")
-            logger.warning("request %s: %s sent the fields %s", request_id, who, ", ".join(fields))
+    """Somebody tried to write what only the server writes: operators find it on record."""
+    if not isinstance(error, SpecInvalid):
+        return
+    fields = [each.field for each in error.problems if each.code == "forbidden_field"]
+    user = getattr(context.get("request"), "user", None)
+    if not fields or not isinstance(user, User):
+        return
+    logger.warning(
+        "request %s: %s sent the fields %s", request_id, user.username, ", ".join(fields)
+    )
+    try:
+        record_refusal(actor=user, fields=fields)
+    except DatabaseError:  # the refusal stands, and the line above is there
+        logger.exception("request %s: it could not be put on record", request_id)
 
 
 @csrf_exempt  # it does nothing, and says so as a problem, whoever asks

@@ -10,6 +10,8 @@ from scheduler.spec.problems import SpecProblem
 FORBIDDEN_FIELDS = frozenset(
     {"owner", "state", "fence", "team_id", "team", "id", "cost", "submitted_at", "owner_id"}
 )
+# Jobs see what their node shows them. Who asks for more is told so, and it is put on record.
+MOUNTS = frozenset({"mounts", "volumes"})
 
 
 def problem_of(item: Any) -> SpecProblem:
@@ -22,6 +24,9 @@ def problem_of(item: Any) -> SpecProblem:
         name = path.rsplit(".", 1)[-1]
         if name in FORBIDDEN_FIELDS:
             words = "is set by Trainyard and must not be sent; remove it"
+            return SpecProblem(path, words, "forbidden_field")
+        if name in MOUNTS:
+            words = "is not for jobs: their node decides what they see; remove it"
             return SpecProblem(path, words, "forbidden_field")
         words = "is not a field of a job; remove it or check the spelling"
         return SpecProblem(path, words, "unknown_field")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import timedelta
 
 import pytest
 
+from accounts.models import AuditEvent
+from accounts.services.audit import record_refusal
 from portal.api.errors import BadRequest
 from portal.api.parsing import read_json
 from scheduler.models import Job
@@ -128,6 +131,27 @@ def test_fields_that_are_not_the_callers_are_listed(program, alice, cluster, spe
     assert fields_of(problem_of(reply, 400, "spec_invalid")) == {field}
     assert not Job.objects.exists()
     assert (f"alice sent the fields {field}" in caplog.text) == (field != "nods")
+    on_record = AuditEvent.objects.filter(action="job.refuse")
+    assert [(one.actor_name, one.after) for one in on_record] == (
+        [("alice", f'{{"fields":["{field}"]}}')] if field != "nods" else []
+    )
+
+
+def test_refusals_are_on_record_once_an_hour_and_never_without_end(program, alice, cluster, spec):
+    """B40, B62."""
+    on_record = AuditEvent.objects.filter(action="job.refuse")
+    caller = program(alice)
+    for _ in range(3):
+        problem_of(caller.post("/jobs/", {**spec, "mounts": ["/proc"], "owner": 1}), 400)
+    (event,) = on_record
+    assert event.after == '{"fields":["mounts","owner"]}' and event.request_id and event.ip
+    record_refusal(actor=alice, fields=["owner", "mounts"], now=event.at + timedelta(minutes=59))
+    assert on_record.all().count() == 1
+    record_refusal(actor=alice, fields=["owner", "mounts"], now=event.at + timedelta(hours=2))
+    assert on_record.all().count() == 2
+    for number in range(30):
+        record_refusal(actor=alice, fields=[f"f{number}"], now=event.at + timedelta(hours=9))
+    assert on_record.all().count() == 12
 
 
 def test_too_many_gpus_names_the_largest_shape(program, alice, cluster, spec):
