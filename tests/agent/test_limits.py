@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,6 +72,27 @@ def test_too_much_memory_is_refused_by_the_kernel(
     assert "the kernel ended a process at the limit of 96 MiB" in report.detail
 
 
+def test_who_forks_without_end_only_fails_itself(group: limits.Limits) -> None:
+    if not group.has_most_processes:
+        pytest.skip("no control group that limits processes can be made here")
+    place = next(Path(one) for one in group.groups if Path(one, "pids.max").exists())
+    assert int((place / "pids.max").read_text()) == limits.most_processes() >= 1024
+    (place / "pids.max").write_text("20")  # a small host
+    bomb = "i=0; while [ $i -lt 50 ]; do sleep 30 & i=$((i+1)); done; echo all"
+    started = subprocess.Popen(
+        ("sh", "-c", bomb), preexec_fn=group.join, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert started.stderr is not None
+        problem = started.stderr.readline()
+        assert b"fork" in problem.lower(), problem
+        assert subprocess.run(["true"], check=False).returncode == 0, "others still fork"
+    finally:
+        for pid in (place / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+        started.wait()
+
+
 def test_groups_are_given_back(portal: Portal, agent: Agent, group: limits.Limits) -> None:
     if not group.groups:
         pytest.skip("no control group can be made here")
@@ -96,6 +120,7 @@ def test_trees_are_found_in_version_2_and_version_1_lines(tmp_path: Any) -> None
         (2, "/sys/fs/cgroup/trainyard"),
         (1, "/old/memory/box/1"),
         (1, "/old/cpu"),
+        (1, "/old/pids"),
     }
 
 

@@ -1,7 +1,7 @@
-"""Memory and processor limits: control groups where they can be written, else by watching.
+"""Limits of memory, processors and processes: control groups where they can be written.
 
-Version 2 of the control groups is tried first, then version 1's memory and cpu trees. What
-neither offers is watched a few times a second by the supervisor.
+Version 2 of the control groups is tried first, then version 1's trees. Memory that neither limits
+is watched a few times a second by the supervisor.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ _MIB = 1024 * 1024
 _PERIOD_US = 100_000
 _REMOVE_TRIES = 20
 _OURS = "trainyard"
+_CONTROLLERS = frozenset({"memory", "cpu", "pids"})
+# Of all processes and threads the host may have, an attempt gets a quarter, but not below and not
+# above these: enough for a node full of ranks with their loaders, too few to starve everybody.
+_PART_OF_PROCESSES = 4
+_FEWEST_PROCESSES, _MOST_PROCESSES = 1024, 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,7 @@ class Limits:
     groups: list[Path] = field(default_factory=list)
     memory_group: Path | None = None
     kill_group: Path | None = None
+    has_most_processes: bool = False
 
     def join(self) -> None:
         """Put the calling process under the limits; its children follow."""
@@ -91,15 +97,26 @@ def kill_groups(paths: tuple[str, ...]) -> None:
             (Path(path) / "cgroup.kill").write_text("1")
 
 
+@cache
+def most_processes() -> int:
+    """How many processes and threads an attempt may have at once, so that others can still fork."""
+    found = _MOST_PROCESSES * _PART_OF_PROCESSES
+    for name in ("pid_max", "threads-max"):
+        with contextlib.suppress(OSError, ValueError):
+            found = min(found, int(kernel.read_small(f"/proc/sys/kernel/{name}")))
+    return max(_FEWEST_PROCESSES, found // _PART_OF_PROCESSES)
+
+
 def set_limits(name: str, *, memory_mib: int, cpus: int, with_groups: bool = True) -> Limits:
     """Make groups called `name` wherever this process may; never fails, see `Limits.groups`."""
     limits = Limits(memory_mib)
     if not with_groups:
         return limits
     for tree in host_trees():
-        wanted = ("memory", "cpu") if tree.version == 2 else tuple(tree.controllers)
+        wanted = _CONTROLLERS if tree.version == 2 else tree.controllers
         missing_memory = limits.memory_group is None and "memory" in wanted
-        if not (missing_memory or "cpu" in wanted or tree.version == 2):
+        missing_processes = not limits.has_most_processes and "pids" in wanted
+        if not (missing_memory or missing_processes or "cpu" in wanted or tree.version == 2):
             continue
         group = _make_group(tree, name)
         if group is None:
@@ -107,6 +124,8 @@ def set_limits(name: str, *, memory_mib: int, cpus: int, with_groups: bool = Tru
         limits.groups.append(group)
         if missing_memory and _limit_memory(group, tree.version, memory_mib):
             limits.memory_group = group
+        if missing_processes:
+            limits.has_most_processes = _limit_processes(group)
         _limit_cpus(group, tree.version, cpus)
         if tree.version == 2 and (group / "cgroup.kill").exists():
             limits.kill_group = group
@@ -139,7 +158,7 @@ def trees(
                 controllers = frozenset(names.split(","))
                 if names and controllers <= set(options.split(",")):
                     found.append(Tree(1, controllers, Path(mount + place.rstrip("/"))))
-    return [tree for tree in found if tree.version == 2 or tree.controllers & {"memory", "cpu"}]
+    return [tree for tree in found if tree.version == 2 or tree.controllers & _CONTROLLERS]
 
 
 def _words(path: Path) -> frozenset[str]:
@@ -165,7 +184,7 @@ def _make_group(tree: Tree, name: str) -> Path | None:
 
 def _open_ours(tree: Tree) -> None:
     tree.own.mkdir(exist_ok=True)
-    for controller in sorted(tree.controllers & {"memory", "cpu"}):
+    for controller in sorted(tree.controllers & _CONTROLLERS):
         for group in (tree.own.parent, tree.own):
             with contextlib.suppress(OSError):
                 (group / "cgroup.subtree_control").write_text(f"+{controller}")
@@ -183,6 +202,15 @@ def _limit_memory(group: Path, version: int, memory_mib: int) -> bool:
             _put(group, "memory.limit_in_bytes", size)
             with contextlib.suppress(OSError):
                 _put(group, "memory.memsw.limit_in_bytes", size)
+    except OSError:
+        return False
+    return True
+
+
+def _limit_processes(group: Path) -> bool:
+    """A fork that fails in there is one that works for everybody else."""
+    try:
+        _put(group, "pids.max", most_processes())
     except OSError:
         return False
     return True
