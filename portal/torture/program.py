@@ -51,8 +51,9 @@ _KINDS: dict[str, tuple[int, str]] = {
 HOSTILE: dict[str, str] = {
     "deaf": "trap '' TERM\n" + _LINES + "end 0",
     "daemon": "line; (setsid sh -c 'trap \"\" TERM; sleep 300' &) ; line; sleep 0.3; end 0",
-    "forks": "line; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do (sleep 300 &) ; done; line; end 0",
-    "noisy": "line; head -c 400000 /dev/zero | tr '\\0' x; echo; line; end 0",
+    "forks": "line; i=0; while [ $i -lt 300 ]; do (sleep 300 &) ; i=$((i+1)); done; line; end 0",
+    # Three times what a log may hold in this installation.
+    "noisy": "line; head -c 3000000 /dev/zero | tr '\\0' x; echo; line; end 0",
     "silent": "line; say lines $n; exec >&- 2>&-; sleep 0.5; say exit 0; exit 0",
 }
 
@@ -106,6 +107,9 @@ def document(
         shape |= {"array": "0-5%3"}
     elif kind == "failing":
         shape |= {"retries": 2}
+    elif kind == "forks":
+        # So that it is not its memory that ends it.
+        shape |= {"memory": "512MiB"}
     elif kind == "secret":
         shape |= {"env": {"API_TOKEN": NEEDLE}}
     return {

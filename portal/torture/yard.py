@@ -119,7 +119,9 @@ class Yard(Stack):
         url = cluster.create_database(f"torture_{secrets.token_hex(4)}")
         self.database = url
         points = {VARIABLE: str(self.points)}
-        return {"DATABASE_URL": url, "REDIS_URL": "", **points, **timers.environment()}
+        # A log that outgrows its cap is made soon.
+        short = {"TRAINYARD_LOG_CAP_MIB": "1"}
+        return {"DATABASE_URL": url, "REDIS_URL": "", **short, **points, **timers.environment()}
 
     @property
     def nodes(self) -> list[str]:
