@@ -94,24 +94,34 @@ def events_for(viewer: User, wanted: Wanted) -> QuerySet[AuditEvent]:
 
 
 def page_of_events(
-    viewer: User, wanted: Wanted, *, after: Key | None = None, size: int = 50
+    viewer: User,
+    wanted: Wanted,
+    *,
+    after: Key | None = None,
+    size: int = 50,
+    oldest_first: bool = False,
 ) -> tuple[list[AuditEvent], Key | None]:
     """One page behind `after` and the key of the next one; one statement, however long the list."""
-    events = events_for(viewer, wanted)
+    events, side = events_for(viewer, wanted), "lt"
+    if oldest_first:
+        events, side = events.order_by("at", "id"), "gt"
     if after is not None:
-        behind = Q(at__lt=after.at) | Q(at=after.at, pk__lt=after.id)
-        events = events.filter(behind, at__lte=after.at)
+        later = Q(**{f"at__{side}": after.at})
+        behind = later | Q(**{"at": after.at, f"pk__{side}": after.id})
+        events = events.filter(behind, **{f"at__{side}e": after.at})
     found = list(events[: size + 1])
     more = len(found) > size
     found = found[:size]
     return found, Key(found[-1].at, found[-1].pk) if more else None
 
 
-def each_event(viewer: User, wanted: Wanted) -> Iterator[AuditEvent]:
+def each_event(viewer: User, wanted: Wanted, *, oldest_first: bool = False) -> Iterator[AuditEvent]:
     """All of them, for an export, page by page: memory does not grow with their number."""
     after: Key | None = None
     while True:
-        page, after = page_of_events(viewer, wanted, after=after, size=_CHUNK)
+        page, after = page_of_events(
+            viewer, wanted, after=after, size=_CHUNK, oldest_first=oldest_first
+        )
         yield from page
         if after is None:
             return

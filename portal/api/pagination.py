@@ -1,4 +1,4 @@
-"""Lists in pages, newest first, by a signed cursor that only its own reader can use.
+"""Lists in pages, newest first or by a column, by a signed cursor that only its own reader can use.
 
 A cursor names the last row seen, so rows that arrive meanwhile neither repeat nor skip any.
 """
@@ -6,7 +6,7 @@ A cursor names the last row seen, so rows that arrive meanwhile neither repeat n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from django.core import signing
@@ -15,9 +15,18 @@ from rest_framework.request import Request
 
 from portal.api.errors import BadRequest
 from portal.api.operations import Query, whole
+from portal.forms.grammar.sorts import Sort, read_place, read_sort, write_place
+from scheduler.selectors.ordered.ordering import (
+    NUMBER,
+    Column,
+    Place,
+    page_in_order,
+    place_of,
+)
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
+NEWEST = Sort("number", NUMBER, falls=True)
 _SALT = "api.cursor"
 
 PAGE_QUERY = (
@@ -29,20 +38,30 @@ Row = TypeVar("Row", bound=Model)
 
 
 def page_of(
-    request: Request, rows: QuerySet[Row], show: Callable[[list[Row]], list[dict[str, Any]]]
+    request: Request,
+    rows: QuerySet[Row],
+    show: Callable[[list[Row]], list[dict[str, Any]]],
+    sort: Sort = NEWEST,
 ) -> dict[str, Any]:
     """`{"items": […], "next_cursor": str | None}`; raises BadRequest for a bad limit or cursor."""
     limit = whole(request, "limit", DEFAULT_LIMIT, low=1, high=MAX_LIMIT)
-    before = _read_cursor(request)
-    rows = rows.order_by("-pk")
-    if before is not None:
-        rows = rows.filter(pk__lt=before)
-    found = list(rows[: limit + 1])
+    after = _read_cursor(request, sort)
+    found = page_in_order(rows, sort.column, falls=sort.falls, after=after, limit=limit + 1)
     page, has_more = found[:limit], len(found) > limit
     return {
         "items": show(page),
-        "next_cursor": _write_cursor(request, page[-1].pk) if has_more else None,
+        "next_cursor": _write_cursor(request, page[-1], sort) if has_more else None,
     }
+
+
+def sort_of(request: Request, columns: Mapping[str, Column], usual: str) -> Sort:
+    """`?sort=` as on the page; raises BadRequest naming it."""
+    problems: list[str] = []
+    sort = read_sort(request.query_params.get("sort", ""), columns, usual, problems)
+    if problems:
+        said = problems[0].removeprefix("sort: ")
+        raise BadRequest(said[0].upper() + said[1:], code="bad_query", errors=[("sort", said)])
+    return sort
 
 
 def _filters(request: Request) -> str:
@@ -55,11 +74,12 @@ def _filters(request: Request) -> str:
     return hashlib.sha256(repr((request.path, sent)).encode()).hexdigest()[:16]
 
 
-def _write_cursor(request: Request, pk: int) -> str:
-    return signing.dumps([request.user.pk, _filters(request), pk], salt=_SALT)
+def _write_cursor(request: Request, row: Any, sort: Sort) -> str:
+    mark = write_place(sort, place_of(row, sort.column))
+    return signing.dumps([request.user.pk, _filters(request), mark], salt=_SALT)
 
 
-def _read_cursor(request: Request) -> int | None:
+def _read_cursor(request: Request, sort: Sort) -> Place | None:
     text = request.query_params.get("cursor", "")
     if not text:
         return None
@@ -69,9 +89,10 @@ def _read_cursor(request: Request) -> int | None:
         errors=[("cursor", "is not valid for this list; start again without one")],
     )
     try:
-        user_pk, filters, pk = signing.loads(text[:1000], salt=_SALT)
+        user_pk, filters, mark = signing.loads(text[:1000], salt=_SALT)
+        place = read_place(mark, sort)
     except (signing.BadSignature, ValueError, TypeError):
         raise refusal from None
-    if user_pk != request.user.pk or filters != _filters(request) or not isinstance(pk, int):
+    if user_pk != request.user.pk or filters != _filters(request) or place is None:
         raise refusal
-    return pk
+    return place

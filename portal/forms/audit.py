@@ -10,7 +10,8 @@ from accounts.errors import Invalid
 from accounts.trail import Key, Wanted
 
 MAX_CHARS = 200
-PARAMETERS = ("actor", "action", "object", "text", "from", "to", "after", "format")
+PARAMETERS = ("actor", "action", "object", "text", "from", "to", "sort", "after", "format")
+ORDERS = ("-at", "at")
 _TEXTS = ("actor", "action", "object", "text")
 
 
@@ -23,6 +24,7 @@ class AuditQuery:
     first: str = ""
     last: str = ""
     after: Key | None = None
+    oldest_first: bool = False
     problems: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -32,7 +34,7 @@ class AuditQuery:
 
 
 def parse_audit_query(given: Mapping[str, str]) -> AuditQuery:
-    """`?actor=&action=&object=&text=&from=&to=&after=`; days are whole ones in UTC."""
+    """`?actor=&action=&object=&text=&from=&to=&sort=&after=`; days are whole ones in UTC."""
     problems: dict[str, str] = {}
     texts = {name: given.get(name, "").strip() for name in _TEXTS}
     for name, text in texts.items():
@@ -49,6 +51,8 @@ def parse_audit_query(given: Mapping[str, str]) -> AuditQuery:
             after = Key.parse(given["after"][:80])
         except Invalid as refused:
             problems["after"] = refused.detail
+    if given.get("sort", "") not in ("", *ORDERS):
+        problems["sort"] = f"There is no order {given['sort'][:40]!r}; choose from -at, at."
     wanted = Wanted(
         **texts,
         since=_midnight(first) if first else None,
@@ -60,6 +64,7 @@ def parse_audit_query(given: Mapping[str, str]) -> AuditQuery:
         first.isoformat() if first else "",
         last.isoformat() if last else "",
         after,
+        given.get("sort") == "at",
         problems,
     )
 

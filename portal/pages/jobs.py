@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, F, QuerySet, Sum
+from django.db.models import Count, F, QuerySet, Subquery, Sum
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
@@ -15,6 +15,7 @@ from django.utils import timezone
 from accounts.models import User
 from portal.forms.filters import read_cursor, unknown_parameters, write_cursor
 from portal.forms.grammar.jobs import EXAMPLES, KEYS, parse_job_query
+from portal.forms.grammar.sorts import Sort, read_place, read_sort, write_place
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.job_page import EVENTS_SHOWN, job_frame, overview
 from portal.pages.job_rows import JobRow, job_rows, rows_and_sets
@@ -31,13 +32,16 @@ from scheduler.selectors.jobs import (
     visible_jobs,
 )
 from scheduler.selectors.one_job.header import job_with_header
+from scheduler.selectors.ordered.columns import JOB_COLUMNS
+from scheduler.selectors.ordered.ordering import Place, page_in_order, place_of
 from scheduler.selectors.waits.deciding import decided_by
 from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job
 from scheduler.states import JobState
 
 PAGE_SIZES = (50, 100, 200)
 COUNTED_AT_MOST = 1000
-LIST_PARAMETERS = ("q", "scope", "cursor", "top", "part", "per", "columns", *KEYS)
+LIST_PARAMETERS = ("q", "scope", "cursor", "top", "part", "per", "columns", "sort", *KEYS)
+USUAL_ORDER = "-submitted"
 TABS = ("logs", "files", "metrics", "events", "spec", "cost")
 PRESETS = (
     ("", "All"),
@@ -57,42 +61,41 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
     query = parse_job_query(_query_text(request), now=now)
     problems = list(query.problems)
     scope = scope_here(request, viewer, problems)
-    before, top = None, None
-    for name in ("cursor", "top"):
-        try:
-            mark = read_cursor(request.GET.get(name, ""))
-        except ValueError as error:
-            problems.append(f"{name}: is {error}; open the list from its beginning.")
-        else:
-            before, top = (mark, top) if name == "cursor" else (before, mark)
+    # An order that is none leaves the table as it is; the filter alone says what is in it.
+    wrong: list[str] = []
+    sort = read_sort(request.GET.get("sort", ""), JOB_COLUMNS, USUAL_ORDER, wrong)
+    after, top = _marks(request, sort, problems)
     every = visible_jobs(viewer).filter(scope.part_of("project"))
     found = filter_jobs(every, query.wanted, viewer) if not problems else every.none()
     if request.GET.get("part") == "csv" and not problems:
-        return job_csv(viewer, found, now=now)
+        return job_csv(viewer, found, sort, now=now)
     found = found if query.wanted.job_set else one_of_each_set(found)
+    problems += wrong
     per = _per_page(request, problems)
-    shown = found.filter(pk__lt=before) if before else found
-    shown = shown.filter(pk__lte=top) if top else shown
-    jobs = list(shown.order_by("-pk")[: per + 1])
+    jobs, first = _page_of(found, sort, after, top, per)
     listed = job_rows if query.wanted.job_set else rows_and_sets
     rows = listed(viewer, jobs[:per], now=now)
-    first = top or (jobs[0].pk if jobs else 0)
     context = {
         "rows": rows,
         "per": per,
         "page_sizes": PAGE_SIZES,
         "query": query,
         "problems": problems,
-        "columns": columns_here(request, viewer, problems),
+        "columns": (columns := columns_here(request, viewer, problems)),
+        "heads": columns.heads(sort),
+        "sort": sort,
+        "is_usual_order": str(sort) == USUAL_ORDER,
         "presets": PRESETS,
         "examples": EXAMPLES.items(),
         "unknown": unknown_parameters(request.GET, LIST_PARAMETERS),
-        "next_cursor": write_cursor(jobs[per - 1].pk) if len(jobs) > per else "",
+        "next_cursor": write_place(sort, place_of(jobs[per - 1], sort.column))
+        if len(jobs) > per
+        else "",
         **_totals(found),
-        "newer": found.filter(pk__gt=top).count() if top and not before else 0,
+        "newer": found.filter(pk__gt=top).count() if top and not after else 0,
         "top": write_cursor(first) if first else "",
         **_freshness(request, viewer, rows, now),
-        "is_empty": not (rows or query.text or problems or before or scope),
+        "is_empty": not (rows or query.text or problems or after or scope),
         "key": uuid.uuid4().hex,
         "now": now,
     }
@@ -111,6 +114,34 @@ def _freshness(
         "waits": any(row.job.state == JobState.QUEUED for row in rows),
         "decided": decided_by(around.lease_until, now=now),
     }
+
+
+def _marks(request: HttpRequest, sort: Sort, problems: list[str]) -> tuple[Place | None, int]:
+    """Where the page begins, and the newest job when its first one was opened; 0 for none."""
+    after, top = None, 0
+    for name in ("cursor", "top"):
+        text = request.GET.get(name, "")
+        try:
+            if name == "cursor":
+                after = read_place(text, sort)
+            else:
+                top = read_cursor(text) or 0
+        except ValueError as error:
+            problems.append(f"{name}: is {error}; open the list from its beginning.")
+    return after, top
+
+
+def _page_of(
+    found: QuerySet[Job], sort: Sort, after: Place | None, top: int, per: int
+) -> tuple[list[Job], int]:
+    """The jobs of a page and one more, if there is one; and which was the newest of all when the
+    first page was opened."""
+    shown = found.filter(pk__lte=top) if top else found
+    if not top and str(sort) != USUAL_ORDER:
+        # In another order it stands somewhere.
+        shown = shown.annotate(newest=Subquery(found.order_by("-pk").values("pk")[:1]))
+    jobs = page_in_order(shown, sort.column, falls=sort.falls, after=after, limit=per + 1)
+    return jobs, top or (getattr(jobs[0], "newest", jobs[0].pk) if jobs else 0)
 
 
 def _per_page(request: HttpRequest, problems: list[str]) -> int:

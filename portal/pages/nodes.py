@@ -12,12 +12,15 @@ from django.utils import timezone
 from accounts.permissions import can
 from portal.forms.cluster.nodes import DrainForm, PlaceForm
 from portal.forms.filters import unknown_parameters
+from portal.forms.grammar.sorts import Sort, read_place, read_sort, write_place
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.event_lines import event_line
 from portal.pages.job_tabs import read_since
+from portal.pages.listing.heads import heads_of
 from portal.reports.charts import device_charts, device_points, latest
 from portal.reports.squares import map_rows
 from scheduler.conf import load_conf
+from scheduler.models import Node
 from scheduler.selectors.cluster import (
     get_visible_device,
     get_visible_node,
@@ -28,6 +31,8 @@ from scheduler.selectors.cluster import (
 )
 from scheduler.selectors.inbox import calls_along, keep_calls
 from scheduler.selectors.machines.emptying import emptying
+from scheduler.selectors.ordered.columns import NODE_COLUMNS
+from scheduler.selectors.ordered.ordering import Place, place_of
 from scheduler.selectors.telemetry import node_series
 from scheduler.services.errors import Invalid
 from scheduler.services.nodes import drain_node, resume_node, retire_node
@@ -38,7 +43,8 @@ from scheduler.states import NodeState
 EVENTS_SHOWN = 50
 CHART_SPAN = timedelta(hours=1)
 PAGE_SIZE = 100
-PARAMETERS = ("pool", "after", "part")
+PARAMETERS = ("pool", "after", "sort", "part")
+USUAL_ORDER = "name"
 # What may be asked of a node in each state, and of a GPU; the services decide again.
 RESUMABLE = (NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
 DEVICE_ACTIONS = {
@@ -58,7 +64,7 @@ DRAINABLE = (NodeState.READY, NodeState.SILENT, NodeState.QUARANTINED, NodeState
 @page("GET")
 def node_list(request: HttpRequest) -> HttpResponseBase:
     """Pools as bars, GPUs as squares, nodes as rows; `?pool=` narrows to one pool, `?after=` is the
-    name behind which a page begins."""
+    name behind which a page begins, or a mark where `?sort=` puts them in another order."""
     viewer = viewer_of(request)
     summaries = pool_summaries(viewer)
     asked = request.GET.get("pool", "")
@@ -68,15 +74,28 @@ def node_list(request: HttpRequest) -> HttpResponseBase:
         problems.append(f"pool: there is no pool {asked[:63]!r}; these are all nodes.")
     after = request.GET.get("after", "").replace("\x00", "")
     pool = chosen.pool if chosen else None
-    views = nodes_overview(viewer, pool=pool, after=after, limit=PAGE_SIZE + 1)
+    sort = read_sort(request.GET.get("sort", ""), NODE_COLUMNS, USUAL_ORDER, problems)
+    place = _place_of(after, sort, problems)
+    views = nodes_overview(
+        viewer,
+        pool=pool,
+        column=sort.column,
+        falls=sort.falls,
+        after=place,
+        limit=PAGE_SIZE + 1,
+    )
+    last = views[PAGE_SIZE - 1].node if len(views) > PAGE_SIZE else None
+    is_by_name = str(sort) == USUAL_ORDER
     shown = [chosen] if chosen else summaries
     context = {
         "summaries": summaries,
         "chosen": chosen,
         "shown": shown,
         "rows": map_rows(views[:PAGE_SIZE]),
-        "after": after,
-        "following": views[PAGE_SIZE - 1].node.name if len(views) > PAGE_SIZE else "",
+        "heads": heads_of(sort, NODE_COLUMNS),
+        "after": after if place else "",
+        "following": "" if last is None else _mark_of(last, sort),
+        "follows": last.name if last and is_by_name else "",
         "totals": _totals(shown),
         "has_simulated": any(one.has_simulated for one in shown),
         "may_operate": can(viewer, "operate", None),
@@ -86,6 +105,21 @@ def node_list(request: HttpRequest) -> HttpResponseBase:
     }
     part = "#live" if request.GET.get("part") == "live" else ""
     return render(request, f"nodes/list.html{part}", context)
+
+
+def _place_of(after: str, sort: Sort, problems: list[str]) -> Place | None:
+    if not after or str(sort) == USUAL_ORDER:
+        return (after, after) if after else None
+    try:
+        return read_place(after, sort)
+    except ValueError as error:
+        problems.append(f"after: is {error}; these are the first nodes.")
+        return None
+
+
+def _mark_of(node: Node, sort: Sort) -> str:
+    """In the usual order a name that people can read and type."""
+    return node.name if str(sort) == USUAL_ORDER else write_place(sort, place_of(node, sort.column))
 
 
 def _totals(summaries: Sequence[object]) -> dict[str, int]:

@@ -122,6 +122,12 @@ class Job(models.Model):
                 condition=models.Q(ended_at__isnull=False),
                 name="job_by_pool_ended",
             ),
+            # The table of jobs in these orders, those without a value as well.
+            models.Index(fields=["started_at", "id"], name="job_by_start"),
+            models.Index(fields=["ended_at", "id"], name="job_by_end"),
+            models.Index(
+                models.F("nodes") * models.F("gpus_per_node"), models.F("id"), name="job_by_gpus"
+            ),
             models.Index(
                 fields=["state"], condition=models.Q(is_shaped=True), name="job_shaped_by_state"
             ),

@@ -32,6 +32,8 @@ from accounts.statements import AskedOnce
 from scheduler.models import Allocation, Device, Job, Node, NodeEvent, Pool, Queue
 from scheduler.models.cluster import slot_model
 from scheduler.selectors.jobs import visible_jobs
+from scheduler.selectors.ordered.columns import NODE_COLUMNS
+from scheduler.selectors.ordered.ordering import Column, Place, in_order, page_in_order
 from scheduler.states import DeviceHealth, JobState, NodeState
 
 
@@ -137,19 +139,21 @@ def nodes_overview(
     *,
     pool: Pool | None = None,
     names: Collection[str] | None = None,
-    after: str = "",
+    column: Column = NODE_COLUMNS["name"],
+    falls: bool = False,
+    after: Place | None = None,
     limit: int | None = None,
 ) -> list[NodeView]:
-    """Nodes by name with their devices and holders, in three queries; all of them, or of a pool,
-    of some names, behind a name, so many."""
+    """Nodes by a column with their devices and holders, in three queries; all of them, or of a
+    pool, of some names, behind a place, so many."""
     nodes = visible_nodes(viewer)
     if pool is not None:
         nodes = nodes.filter(pool=pool)
     if names is not None:
         nodes = nodes.filter(name__in=names)
-    if after:
-        nodes = nodes.filter(name__gt=after)
-    return _views(viewer, list(nodes[:limit]))
+    if limit is None:
+        return _views(viewer, list(in_order(nodes, column, falls=falls)))
+    return _views(viewer, page_in_order(nodes, column, falls=falls, after=after, limit=limit))
 
 
 def node_view(viewer: User, node: Node) -> NodeView:

@@ -26,7 +26,7 @@ from portal.api.operations import (
     refuse_fast,
     whole,
 )
-from portal.api.pagination import PAGE_QUERY, page_of
+from portal.api.pagination import PAGE_QUERY, page_of, sort_of
 from portal.api.parsing import StrictJSONParser, YAMLParser
 from portal.api.shapes import viewer_of
 from portal.api.v1.composing.held import TEMPLATE, spec_within, submitting, template_of
@@ -37,6 +37,7 @@ from scheduler.loop.quoting import quote_job
 from scheduler.models import Job
 from scheduler.selectors import jobs as select
 from scheduler.selectors.jobs import MAX_PK
+from scheduler.selectors.ordered.columns import JOB_COLUMNS
 from scheduler.services import jobs as services
 from scheduler.services.bulk import MAX_JOBS, submit_jobs
 from scheduler.spec import JobSpec, SpecInvalid, SpecProblem, parse_spec
@@ -61,6 +62,7 @@ FILTERS = (
     Query("pool", str, "A pool's name."),
     Query("text", str, "Part of the name, or the job's number."),
     Query("set", int, "The number of an array: its tasks."),
+    Query("sort", str, f"{', '.join(JOB_COLUMNS)}; with a - before it the highest first."),
 )
 
 
@@ -148,7 +150,7 @@ class Jobs(ApiView):
 
     @operation(
         "jobs_list",
-        "Jobs you may see, newest first",
+        "Jobs you may see, newest first or as sort says",
         scope="jobs:read",
         query=[*FILTERS, *PAGE_QUERY],
         reply=JobPage,
@@ -164,9 +166,10 @@ class Jobs(ApiView):
             text=sent.get("text", "").strip(),
             job_set=whole(request, "set", 0, low=1, high=MAX_PK),
         )
+        sort = sort_of(request, JOB_COLUMNS, "-submitted")
         jobs = select.filter_jobs(select.visible_jobs(viewer), wanted, viewer)
         jobs = select.filter_jobs(jobs, _filter_of(sent.get("q", "")), viewer)
-        return Response(page_of(request, jobs, show_rows))
+        return Response(page_of(request, jobs, show_rows, sort))
 
     @operation(
         "jobs_create",

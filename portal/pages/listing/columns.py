@@ -11,7 +11,10 @@ from django.urls import reverse
 
 from accounts.models import User
 from accounts.services import keep_columns
+from portal.forms.grammar.sorts import Sort
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.listing.heads import Head, heads_of
+from scheduler.selectors.ordered.columns import JOB_COLUMNS
 
 # State and name always stand first.
 COLUMNS: Mapping[str, str] = {
@@ -19,11 +22,13 @@ COLUMNS: Mapping[str, str] = {
     "project": "Project",
     "submitted": "Submitted",
     "started": "Started",
+    "ended": "Ended",
     "time": "Time of limit",
     "position": "Place",
     "tier": "Tier",
     "cost": "Cost so far",
 }
+_SET = {"time": "num", "cost": "num", "position": "num", "project": "hide-m", "submitted": "hide-m"}
 USUAL = ("gpus", "project", "submitted", "time", "cost")
 _NOT_KEPT = frozenset({"columns", "cursor", "top", "part"})
 
@@ -37,10 +42,10 @@ class Chosen:
     def __contains__(self, name: object) -> bool:
         return name in self.names
 
-    @property
-    def heads(self) -> list[tuple[str, str]]:
-        """Name and title of each."""
-        return [(name, COLUMNS[name]) for name in self.names]
+    def heads(self, sort: Sort) -> list[tuple[str, str, Head | None]]:
+        """Of each the title, how it is set, and the order it gives, if it gives one."""
+        orders = heads_of(sort, JOB_COLUMNS)
+        return [(COLUMNS[one], _SET.get(one, ""), orders.get(one)) for one in self.names]
 
     @property
     def offers(self) -> list[tuple[str, str, bool]]:

@@ -10,10 +10,12 @@ from django.http import StreamingHttpResponse
 
 from accounts.models import User
 from portal import limits
+from portal.forms.grammar.sorts import Sort
 from portal.pages.job_rows import job_rows
 from portal.reports.exports import csv_lines
 from scheduler.models import Job
 from scheduler.selectors.jobs import shown_state_of
+from scheduler.selectors.ordered.ordering import page_in_order, place_of
 from scheduler.states import Tier
 
 BATCH = 500
@@ -24,11 +26,13 @@ HEADER = (
 )
 
 
-def job_csv(viewer: User, found: QuerySet[Job], *, now: datetime) -> StreamingHttpResponse:
-    """Newest first, tasks of sets one by one; a batch is read at a time."""
+def job_csv(
+    viewer: User, found: QuerySet[Job], sort: Sort, *, now: datetime
+) -> StreamingHttpResponse:
+    """In the order of the table, tasks of sets one by one; a batch is read at a time."""
     limits.count(limits.EXPORT, viewer.pk)
     response = StreamingHttpResponse(
-        csv_lines(HEADER, _rows(viewer, found, now)), content_type="text/csv; charset=utf-8"
+        csv_lines(HEADER, _rows(viewer, found, sort, now)), content_type="text/csv; charset=utf-8"
     )
     response["Content-Disposition"] = f'attachment; filename="jobs-{now:%Y-%m-%d}.csv"'
     response["X-Content-Type-Options"] = "nosniff"
@@ -36,10 +40,12 @@ def job_csv(viewer: User, found: QuerySet[Job], *, now: datetime) -> StreamingHt
     return response
 
 
-def _rows(viewer: User, found: QuerySet[Job], now: datetime) -> Iterator[tuple[object, ...]]:
-    below = None
+def _rows(
+    viewer: User, found: QuerySet[Job], sort: Sort, now: datetime
+) -> Iterator[tuple[object, ...]]:
+    after = None
     while True:
-        jobs = list((found.filter(pk__lt=below) if below else found).order_by("-pk")[:BATCH])
+        jobs = page_in_order(found, sort.column, falls=sort.falls, after=after, limit=BATCH)
         for row in job_rows(viewer, jobs, now=now):
             job = row.job
             yield (
@@ -54,7 +60,7 @@ def _rows(viewer: User, found: QuerySet[Job], now: datetime) -> Iterator[tuple[o
             )
         if len(jobs) < BATCH:
             return
-        below = jobs[-1].pk
+        after = place_of(jobs[-1], sort.column)
 
 
 def _moment(at: datetime | None) -> str:

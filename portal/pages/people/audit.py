@@ -17,6 +17,7 @@ from portal import limits
 from portal.forms.audit import PARAMETERS, AuditQuery, parse_audit_query
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
+from portal.pages.listing.heads import Head
 from portal.pages.saved.views import opened_by_default, tabs_of
 from portal.reports.diffs import changes
 from portal.reports.exports import csv_lines
@@ -32,7 +33,7 @@ COLUMNS = (
 
 @page("GET")
 def audit_list(request: HttpRequest) -> HttpResponseBase:
-    """`?actor=&action=&object=&text=&from=&to=`; `?format=csv` gives all of it as a file."""
+    """`?actor=&action=&object=&text=&from=&to=&sort=`; `?format=csv` gives all of it as a file."""
     viewer, query = viewer_of(request), parse_audit_query(request.GET)
     problems = [f"{name}: {words}" for name, words in query.problems.items()]
     if request.GET.get("format", "") not in ("", "html", "csv"):
@@ -42,7 +43,9 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
         return _csv(viewer, query)
     if opened := opened_by_default(request, viewer, "audit"):
         return opened
-    found, following = page_of_events(viewer, query.wanted, after=query.after, size=PAGE)
+    found, following = page_of_events(
+        viewer, query.wanted, after=query.after, size=PAGE, oldest_first=query.oldest_first
+    )
     shows_ip, state, now = sees_addresses(viewer), seal_state(), timezone.now()
     context = {
         "rows": [
@@ -55,6 +58,7 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
         ],
         "next": str(following) if following else "",
         "query": query,
+        "head": Head("-at", "ascending") if query.oldest_first else Head("at", "descending"),
         "shows_ip": shows_ip,
         "state": state,
         "is_late": state.since is not None and now - state.since > LATE,
@@ -74,7 +78,7 @@ def _csv(viewer: User, query: AuditQuery) -> StreamingHttpResponse:
     record(viewer, "export.audit", Subject("export", "", "the audit"), after=wishes)
 
     def lines() -> Iterator[list[Any]]:
-        for event in each_event(viewer, query.wanted):
+        for event in each_event(viewer, query.wanted, oldest_first=query.oldest_first):
             yield _cells(event, shows_ip)
 
     response = StreamingHttpResponse(

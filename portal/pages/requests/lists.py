@@ -14,23 +14,35 @@ from accounts.errors import DomainError, Forbidden, Invalid, NotFound
 from accounts.models import Project, Team, User
 from accounts.permissions import can
 from accounts.selectors import submittable_projects
+from portal.forms.grammar.sorts import read_sort
 from portal.forms.requests import AskForm
 from portal.pages.access import page, viewer_of
+from portal.pages.listing.heads import heads_of
 from portal.pages.requests.foreseen import foreseen, wish_of
 from scheduler.selectors import requesting as select
+from scheduler.selectors.ordered.columns import REQUEST_COLUMNS
 from scheduler.services.requesting.asking import ask_for_quota
 from scheduler.services.requesting.deciding import decide_request
 from scheduler.services.requesting.standing import offered_to, standing_of
 from scheduler.states import KIND_WORDS, Outcome, RequestState
 
 _MOST_AT_ONCE = 50
+# What one has asked for oneself is not late.
+_MINE = {name: column for name, column in REQUEST_COLUMNS.items() if name != "due"}
 
 
 @page("GET")
 def request_list(request: HttpRequest) -> HttpResponseBase:
-    """The viewer's own, newest first."""
-    rows = select.my_requests(viewer_of(request))
-    return render(request, "requests/list.html", {"rows": rows, "words": KIND_WORDS})
+    """The viewer's own, newest first or by `?sort=`."""
+    problems: list[str] = []
+    sort = read_sort(request.GET.get("sort", ""), _MINE, "-asked", problems)
+    context = {
+        "rows": select.my_requests(viewer_of(request), sort.column, falls=sort.falls),
+        "heads": heads_of(sort, _MINE),
+        "problems": problems,
+        "words": KIND_WORDS,
+    }
+    return render(request, "requests/list.html", context)
 
 
 @page("GET")
@@ -41,9 +53,20 @@ def approvals(request: HttpRequest) -> HttpResponseBase:
     viewer, now = viewer_of(request), timezone.now()
     is_assigned = request.GET.get("assigned") == "me"
     mine_only = is_assigned or request.GET.get("state") != "all"
-    rows = select.inbox_of(viewer, mine_only=mine_only, now=now, is_assigned=is_assigned)
+    problems: list[str] = []
+    sort = read_sort(request.GET.get("sort", ""), REQUEST_COLUMNS, "due", problems)
+    rows = select.inbox_of(
+        viewer,
+        sort.column,
+        mine_only=mine_only,
+        now=now,
+        is_assigned=is_assigned,
+        falls=sort.falls,
+    )
     context = {
         "rows": rows,
+        "heads": heads_of(sort, REQUEST_COLUMNS),
+        "problems": problems,
         "mine_only": mine_only,
         "is_assigned": is_assigned,
         "words": KIND_WORDS,

@@ -37,6 +37,8 @@ from scheduler.models import (
     UsageEntry,
     WhatIf,
 )
+from scheduler.selectors.ordered.columns import REQUEST_COLUMNS
+from scheduler.selectors.ordered.ordering import NUMBER, Column, in_order
 from scheduler.states import GPU_KINDS, OPEN_REQUEST_STATES, REVIEW_STATES, Outcome, RequestState
 
 _MOST = 200
@@ -173,9 +175,12 @@ def read_history(request: QuotaRequest) -> None:
     )
 
 
-def my_requests(viewer: User) -> Sequence[tuple[QuotaRequest, RequestVersion]]:
-    """The viewer's own with the version in force, newest first; one statement."""
-    return _with_versions(visible_requests(viewer).filter(asked_by=viewer))
+def my_requests(
+    viewer: User, column: Column = NUMBER, *, falls: bool = True
+) -> Sequence[tuple[QuotaRequest, RequestVersion]]:
+    """The viewer's own with the version in force, by a column; one statement."""
+    mine = visible_requests(viewer).filter(asked_by=viewer)
+    return _with_versions(in_order(mine, column, falls=falls))
 
 
 def waiting_for(viewer: User) -> QuerySet[QuotaRequest]:
@@ -200,9 +205,15 @@ def waiting_for(viewer: User) -> QuerySet[QuotaRequest]:
 
 
 def inbox_of(
-    viewer: User, *, mine_only: bool, now: datetime, is_assigned: bool = False
+    viewer: User,
+    column: Column = REQUEST_COLUMNS["due"],
+    *,
+    mine_only: bool,
+    now: datetime,
+    is_assigned: bool = False,
+    falls: bool = False,
 ) -> Sequence[InboxRow]:
-    """What waits, the most urgent first: for the viewer, or all the viewer may see.
+    """What waits by a column, the most urgent first: for the viewer, or all the viewer may see.
 
     `is_assigned`: of these only what was handed to the viewer by name.
     """
@@ -215,7 +226,7 @@ def inbox_of(
         rows = rows.annotate(is_mine=Exists(waiting.filter(pk=OuterRef("pk"))))
     if is_assigned:
         rows = rows.filter(assigned_to=viewer)
-    found = _with_versions(rows.order_by("due_at", "id"))
+    found = _with_versions(in_order(rows, column, falls=falls))
     uses, slower = _uses(found), _slower(found)
     return [
         InboxRow(

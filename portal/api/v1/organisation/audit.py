@@ -14,7 +14,7 @@ from accounts.trail import page_of_events, seal_state, sees_addresses
 from portal.api.errors import BadRequest
 from portal.api.operations import ApiView, Query, operation, whole
 from portal.api.shapes import viewer_of
-from portal.forms.audit import parse_audit_query
+from portal.forms.audit import ORDERS, parse_audit_query
 
 MAX_LIMIT = 500
 
@@ -89,6 +89,7 @@ class AuditList(ApiView):
             Query("text", str, "Part of a name, reason or value."),
             Query("from", str, "First day, UTC."),
             Query("to", str, "Last day, UTC."),
+            Query("sort", str, "-at for the newest first, at for the oldest.", ORDERS),
             Query("after", str, "Where to go on: next_after of the page before."),
             Query("limit", int, f"How many, 1 to {MAX_LIMIT}; 50 without."),
         ),
@@ -103,7 +104,13 @@ class AuditList(ApiView):
                 errors=list(query.problems.items()),
             )
         limit = whole(request, "limit", 50, low=1, high=MAX_LIMIT)
-        found, following = page_of_events(viewer, query.wanted, after=query.after, size=limit)
+        found, following = page_of_events(
+            viewer,
+            query.wanted,
+            after=query.after,
+            size=limit,
+            oldest_first=query.oldest_first,
+        )
         state, shows_ip = seal_state(), sees_addresses(viewer)
         items = [_show(event, state.until_id, shows_ip) for event in found]
         seal = {str(name): getattr(state, str(name)) for name in AuditSealShape().fields}

@@ -1,0 +1,1 @@
+"""Tables in the order of a column, page by page."""
