@@ -38,21 +38,26 @@ class JobRow:
     @property
     def start_p50(self) -> datetime | None:
         """When it probably starts; None while it does not wait for its turn, or nobody knows."""
-        return self._told("start_p50_at")
+        return start_window(self.job)[0]
 
     @property
     def start_p90(self) -> datetime | None:
         """When it starts at the latest, as far as that can be known."""
-        return self._told("start_p90_at")
-
-    def _told(self, name: str) -> datetime | None:
-        moment = self.job.wait_facts.get(name) if self.job.state == JobState.QUEUED else None
-        return datetime.fromtimestamp(moment, UTC) if isinstance(moment, int) else None
+        return start_window(self.job)[1]
 
     @property
     def position(self) -> int | None:
         """Its place in the line as the last look found it; None where nobody knows."""
         return place_in_line(self.job)
+
+
+def start_window(job: Job) -> tuple[datetime | None, datetime | None]:
+    """From when it probably starts until when at the latest, as the last look found it; None while
+    it does not wait for its turn, or nobody knows."""
+    facts = job.wait_facts if job.state == JobState.QUEUED else {}
+    told = (facts.get("start_p50_at"), facts.get("start_p90_at"))
+    first, last = (datetime.fromtimestamp(m, UTC) if isinstance(m, int) else None for m in told)
+    return first, last
 
 
 def rows_and_sets(viewer: User, jobs: Iterable[Job], *, now: datetime) -> list[JobRow]:

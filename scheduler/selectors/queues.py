@@ -26,7 +26,7 @@ _FIRST, _LAST = -(2**62), 2**62
 # What a row says and is ordered by; jobs and people have many columns more.
 _SHOWN = (
     "name", "state", "tier", "nodes", "gpus_per_node", "gpu_model", "queued_at", "yielded_from",
-    "wait_reason", "wait_facts", "pool_id", "owner_id", "project_id",
+    "wait_reason", "wait_facts", "wait_checked_at", "pool_id", "owner_id", "project_id",
 )  # fmt: skip
 # Whose they are, beside each row: objects are made once of each person and project.
 _WHOSE = {

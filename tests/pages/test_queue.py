@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from scheduler.models import Queue
+from scheduler.services.waits import record_waits
 from tests import scenes
 from tests.pages.yard import build_yard
 
@@ -25,6 +31,24 @@ def test_owner_sees_the_place_and_the_reason(client, alice, yard):
     assert [line.first for line in page.context["lines"]] == [1]
     part = client.get(reverse("queue:list"), {"pool": "default", "part": "line"})
     assert "<html" not in part.content.decode()
+
+
+def test_own_jobs_say_when_they_start_and_others_do_not(client, alice, bob, yard):
+    """Those of the same project that are not one's own keep their line short."""
+    page = reverse("queue:list")
+    client.force_login(alice)
+    assert "Start unknown" in client.get(page).content.decode()
+    now = timezone.now()
+    start = {f"start_p{n}_at": int(now.timestamp()) + 36 * n for n in (50, 90)}
+    facts = {"need": "1 GPU", "free": 0, "total": 4, "pool": "default", **start}
+    record_waits([(yard.queued.pk, "capacity_busy", facts)], now=now)
+    with CaptureQueriesContext(connection) as seen:
+        text = client.get(page).content.decode()
+    assert re.search(r"Starts <time [^>]+>[^<]+</time> to <time [^>]+>[^<]+</time>, as of ", text)
+    client.force_login(bob)
+    with CaptureQueriesContext(connection) as others:
+        text = client.get(page).content.decode()
+    assert "Starts <time" not in text and len(others) == len(seen)
 
 
 def test_strangers_jobs_are_one_line_without_names(client, carol, alice, project, yard):

@@ -10,12 +10,16 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 
+from accounts.models import User
 from accounts.permissions import can
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.queue import days
+from portal.pages.queue.days import days_picture
 from portal.pages.queue.rows import draw_rows, lines_of, with_turns
 from portal.pages.queue.week import LEGEND, week_picture, week_table
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
+from scheduler.models import Pool
 from scheduler.selectors.cluster import get_visible_pool, pool_summaries
 from scheduler.selectors.queues import queue_rows, queues_of
 from scheduler.selectors.waits.deciding import last_decided
@@ -47,7 +51,9 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
         "summaries": summaries,
         "chosen": chosen,
         "lines": lines,
-        "drawn": draw_rows(lines, now, with_turns=len(mine) > 1, outside=scope.name),
+        "drawn": draw_rows(
+            lines, now, with_turns=len(mine) > 1, outside=scope.name, owner=viewer.pk
+        ),
         "shown": len(rows),
         "mine": mine,
         "have_yielded": any(job.yielded_from for job in mine),
@@ -59,18 +65,27 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
     }
     if request.GET.get("part") == "line":
         return render(request, "queue/list.html#line", context)
-    history = chosen and wait_history(viewer, chosen.pool, zone=timezone.get_current_timezone())
-    if history:
-        context |= {
-            "history": history,
-            "spans": [("Last 24 hours", history.day), ("Last 7 days", history.week)],
-            "picture": week_picture(history),
-            "legend": LEGEND,
-            "days": DAYS,
-            "table": week_table(history),
-            "zone": timezone.get_current_timezone_name(),
-        }
+    if chosen:
+        context |= _waited(viewer, chosen.pool)
     return render(request, "queue/list.html", context)
+
+
+def _waited(viewer: User, pool: Pool) -> dict[str, Any]:
+    """How long people have waited for a pool; empty before its first whole hour."""
+    history = wait_history(viewer, pool, zone=timezone.get_current_timezone())
+    if history is None:
+        return {}
+    return {
+        "history": history,
+        "spans": [("Last 24 hours", history.day), ("Last 7 days", history.week)],
+        "days_picture": days_picture(history),
+        "days_legend": days.LEGEND,
+        "picture": week_picture(history),
+        "legend": LEGEND,
+        "days": DAYS,
+        "table": week_table(history),
+        "zone": timezone.get_current_timezone_name(),
+    }
 
 
 @page("POST")

@@ -15,8 +15,9 @@ from django.template.defaultfilters import pluralize
 from django.utils.safestring import SafeString
 
 from accounts.models import User
+from portal.pages.job_rows import start_window
 from portal.reports.links import links_to
-from portal.templatetags.portal import gpu_count, name, since
+from portal.templatetags.portal import ago, clock, gpu_count, name, since
 from scheduler.models import Job
 from scheduler.selectors.queues import QueueRow
 from scheduler.states import Tier
@@ -84,11 +85,13 @@ def with_turns(lines: list[Line], viewer: User) -> list[Line]:
 @dataclass(frozen=True, slots=True)
 class _Drawing:
     """How rows of one page are drawn. `with_turns`: with the column of one's own order; `outside`:
-    the name of the scope that hides the others, if the page is narrowed."""
+    the name of the scope that hides the others, if the page is narrowed; `owner`: whose jobs say
+    when they start."""
 
     now: datetime
     with_turns: bool
     outside: str
+    owner: int
     job: Callable[[object], str]
     before: Callable[[object], str]
 
@@ -110,9 +113,21 @@ class _Drawing:
             f'<td data-l="tier">{line.tier}</td><td class="nw" data-l="waits">'
             f'{since(line.row.queued_at, self.now)}</td><td class="full left why-cell">'
             f'{escape(line.row.sentence)} <a class="nw" href="{self.before(job.pk)}" '
-            f'aria-label="Who went before #{job.pk}">Who went before</a></td>'
+            f'aria-label="Who went before #{job.pk}">Who went before</a>'
+            f"{self._start(job) if job.owner_id == self.owner else ''}</td>"
             f"{self._turns(line, job) if self.with_turns else ''}</tr>\n"
         )
+
+    def _start(self, job: Job) -> str:
+        """When it starts, and when that was worked out."""
+        p50, p90 = start_window(job)
+        if p90 is None:
+            return '<span class="sub">Start unknown</span>'
+        until = f" to {clock(p90, self.now)}" if p50 != p90 else ""
+        first = clock(p50 or p90, self.now)
+        checked = job.wait_checked_at
+        told = f", as of {ago(checked, self.now)}" if checked else ""
+        return f'<span class="sub">Starts {first}{until}{told}</span>'
 
     def _turns(self, line: Line, job: Job) -> str:
         buttons = [
@@ -143,9 +158,9 @@ class _Drawing:
 
 
 def draw_rows(
-    lines: Iterable[Line], now: datetime, *, with_turns: bool, outside: str
+    lines: Iterable[Line], now: datetime, *, with_turns: bool, outside: str, owner: int
 ) -> SafeString:
     """The rows of a table for one page, as HTML."""
     links = links_to("jobs:detail"), links_to("jobs:before")
-    drawing = _Drawing(now, with_turns, outside, *links)
+    drawing = _Drawing(now, with_turns, outside, owner, *links)
     return SafeString("".join(f"\n{drawing.of(line)}\n" for line in lines))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 
 from accounts.models import User
 from scheduler.models import Pool, PoolHour
@@ -45,7 +45,8 @@ class HourCell:
 class WaitHistory:
     """What the hours of a pool say. `told` started after being told when, of the last 28 days.
 
-    `cells` are in order of day and hour, seven times 24. `until`: the end of the last whole hour.
+    `cells` are in order of day and hour, seven times 24; `by_day` has each day of the window, the
+    oldest first, the last one as far as it goes. `until`: the end of the last whole hour.
     """
 
     until: datetime
@@ -55,6 +56,7 @@ class WaitHistory:
     within_p50: float | None
     within_p90: float | None
     cells: tuple[HourCell, ...]
+    by_day: tuple[tuple[date, Waits], ...] = ()
 
     @property
     def days(self) -> list[tuple[str, tuple[HourCell, ...]]]:
@@ -84,7 +86,15 @@ def wait_history(viewer: User, pool: Pool, *, zone: tzinfo) -> WaitHistory | Non
         sum(row.within_p50 for row in rows) / told if told else None,
         sum(row.within_p90 for row in rows) / told if told else None,
         _cells(rows, zone),
+        _by_day(rows, zone),
     )
+
+
+def _by_day(rows: Sequence[PoolHour], zone: tzinfo) -> tuple[tuple[date, Waits], ...]:
+    days: dict[date, list[PoolHour]] = {}
+    for row in rows:
+        days.setdefault(row.hour.astimezone(zone).date(), []).append(row)
+    return tuple((day, _waits(days[day])) for day in sorted(days))
 
 
 def _waits(rows: Iterable[PoolHour]) -> Waits:
