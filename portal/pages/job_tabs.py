@@ -12,18 +12,16 @@ from django.utils.dateparse import parse_datetime
 
 from accounts.errors import Forbidden
 from accounts.models import User
-from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.event_lines import event_line
 from portal.pages.job_page import job_frame, why
-from portal.reports.charts import device_charts, device_points, latest
+from portal.reports.charts import device_points, latest
 from portal.reports.spec_text import command_line_of, yaml_of
 from scheduler.loop.answering import answer_for, before_answers
 from scheduler.models import Job
 from scheduler.selectors.jobs import get_visible_job, job_events, shown_spec
 from scheduler.selectors.one_job.header import job_with_header
-from scheduler.selectors.one_job.tries import tries_of
-from scheduler.selectors.telemetry import job_series, series_of
+from scheduler.selectors.telemetry import job_series
 from scheduler.selectors.usage import job_cost
 from scheduler.selectors.waits.deciding import last_decided
 
@@ -81,31 +79,6 @@ def read_attempt(request: HttpRequest) -> tuple[int | None, str]:
     if text.isascii() and text.isdigit() and 0 < int(text[:9]) <= MAX_ATTEMPT:
         return int(text[:9]), ""
     return None, f"attempt: {text[:20]!r} is not an attempt number; this is the latest one."
-
-
-@page("GET")
-def job_metrics(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """Charts of every granted GPU, each with its table."""
-    viewer, job, context = _frame(request, pk, "metrics")
-    if not context["may_measure"]:
-        raise Forbidden("Your role may see this job, but not what its GPUs do.")
-    attempt, problem = read_attempt(request)
-    attempts = list(tries_of(viewer, job))
-    if attempt is not None and attempt not in {one.number for one in attempts}:
-        attempt, problem = None, f"attempt: there is no attempt {attempt}; this is the latest one."
-    latest_one = attempts[-1] if attempts else None
-    chosen = next((one for one in attempts if one.number == attempt), latest_one)
-    series = series_of(viewer, job, chosen) if chosen else []
-    context |= {
-        "attempts": attempts,
-        "attempt": attempt or (attempts[-1].number if attempts else None),
-        "charts": device_charts(series),
-        "since": latest(series),
-        "is_simulated": any(one.is_simulated for one in series),
-        "problems": [problem] if problem else [],
-        "unknown": unknown_parameters(request.GET, ("attempt",)),
-    }
-    return render(request, "jobs/metrics.html", context)
 
 
 @page("GET")

@@ -29,6 +29,7 @@ from portal.pages.listing.marked import jobs_marked
 from portal.pages.logs import finding as log_finding
 from portal.pages.logs import reading as logs
 from portal.pages.logs.ranks import job_log_ranks
+from portal.pages.measuring import metrics
 from portal.pages.ops import webhooks
 from portal.pages.ops.health import health
 from portal.pages.people import audit
@@ -65,7 +66,7 @@ job_urls = [
     path("<int:pk>/why/options/", job_tabs.job_options, name="options"),
     path("<int:pk>/why/before/", job_tabs.job_before, name="before"),
     path("<int:pk>/events/", job_tabs.job_events_tab, name="events"),
-    path("<int:pk>/metrics/", job_tabs.job_metrics, name="metrics"),
+    path("<int:pk>/metrics/", metrics.job_metrics, name="metrics"),
     path("<int:pk>/metrics/series/", job_tabs.job_series_points, name="series"),
     path("<int:pk>/spec/", job_tabs.job_spec, name="spec"),
     path("<int:pk>/cost/", job_tabs.job_cost_tab, name="cost"),

@@ -14,6 +14,7 @@ from itertools import pairwise, takewhile
 from typing import Any
 
 from portal.templatetags import measures
+from scheduler.selectors.machines.hosts import HostSeries
 from scheduler.selectors.telemetry import FULL, DeviceSeries
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -60,7 +61,8 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A figure with its words: `summary` for those who do not see it, `rows` for the table."""
+    """A figure with its words: `summary` for those who do not see it, `rows` for the table,
+    each `of` one such thing."""
 
     key: str
     title: str
@@ -68,17 +70,39 @@ class Chart:
     figure: dict[str, Any]
     summary: str
     rows: tuple[TableRow, ...]
+    of: str = "GPU"
+
+
+HOST_MEASURES = (
+    Measure("host_cpu_percent", "CPU use of the node", "%", 100),
+    Measure("host_memory_mib", "Memory used on the node", "GiB"),
+    Measure("host_scratch_mib", "Scratch disk left on the node", "GiB"),
+)
 
 
 def device_name(series: DeviceSeries) -> str:
     """How a trace is called: rank first where there is one."""
-    rank = f"rank {series.rank} · " if series.rank is not None else ""
-    return f"{rank}{series.node} GPU {series.index}"
+    return f"{_rank(series)}{series.node} GPU {series.index}"
+
+
+def _rank(series: DeviceSeries | HostSeries) -> str:
+    return f"rank {series.rank} · " if series.rank is not None else ""
+
+
+def _name(series: DeviceSeries | HostSeries) -> str:
+    if isinstance(series, DeviceSeries):
+        return device_name(series)
+    return f"{_rank(series)}{series.node}"
 
 
 def device_charts(series: Sequence[DeviceSeries]) -> list[Chart]:
     """One chart for each measure, at most eight lines; further devices are in the tables."""
     return [_chart(measure, series) for measure in MEASURES]
+
+
+def host_charts(series: Sequence[HostSeries]) -> list[Chart]:
+    """One chart for each measure of nodes; none without readings."""
+    return [_chart(measure, series, "Node") for measure in HOST_MEASURES] if series else []
 
 
 def device_points(series: Sequence[DeviceSeries]) -> dict[str, dict[str, dict[str, list[Any]]]]:
@@ -112,12 +136,12 @@ def mean_use(series: Sequence[DeviceSeries]) -> float | None:
     return sum(means) / len(means)
 
 
-def _chart(measure: Measure, series: Sequence[DeviceSeries]) -> Chart:
+def _chart(measure: Measure, series: Sequence[DeviceSeries | HostSeries], of: str = "GPU") -> Chart:
     traces = [
         {
             "type": "scatter",
             "mode": "lines",
-            "name": device_name(one),
+            "name": _name(one),
             "uid": one.uuid,
             "meta": one.uuid,
             "line": {"dash": DASHES[number % len(DASHES)], "width": 1.5},
@@ -140,14 +164,13 @@ def _chart(measure: Measure, series: Sequence[DeviceSeries]) -> Chart:
             "hovermode": "x unified",
         },
     }
-    return Chart(
-        measure.key, measure.title, measure.unit, figure, _summary(measure, rows, len(series)), rows
-    )
+    summary = _summary(measure, rows, len(series), of)
+    return Chart(measure.key, measure.title, measure.unit, figure, summary, rows, of)
 
 
-def _values(measure: Measure, one: DeviceSeries) -> list[float]:
+def _values(measure: Measure, one: DeviceSeries | HostSeries) -> list[float]:
     values = getattr(one, measure.key)
-    if measure.key == "memory_used_mib":
+    if measure.unit == "GiB":
         return [round(value / 1024, 2) for value in values]
     return [round(float(value), 1) for value in values]
 
@@ -170,10 +193,10 @@ def _stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _row(measure: Measure, one: DeviceSeries) -> TableRow:
+def _row(measure: Measure, one: DeviceSeries | HostSeries) -> TableRow:
     values = _values(measure, one)
     return TableRow(
-        device_name(one),
+        _name(one),
         one.is_simulated,
         min(values),
         sum(values) / len(values),
@@ -183,7 +206,12 @@ def _row(measure: Measure, one: DeviceSeries) -> TableRow:
     )
 
 
-def _summary(measure: Measure, rows: Sequence[TableRow], devices: int) -> str:
+def _several(of: str, count: int) -> str:
+    word = of if of.isupper() else of.lower()
+    return word if count == 1 else f"{word}s"
+
+
+def _summary(measure: Measure, rows: Sequence[TableRow], devices: int, of: str) -> str:
     if not rows:
         return f"{measure.title}: no readings yet."
     low = min(row.low for row in rows)
@@ -191,7 +219,7 @@ def _summary(measure: Measure, rows: Sequence[TableRow], devices: int) -> str:
     mean = sum(row.mean for row in rows) / len(rows)
     shown = f", {MAX_TRACES} of {devices} drawn" if devices > MAX_TRACES else ""
     return (
-        f"{measure.title} of {len(rows)} {'GPU' if len(rows) == 1 else 'GPUs'}{shown}: between "
+        f"{measure.title} of {len(rows)} {_several(of, len(rows))}{shown}: between "
         f"{low:.0f} and {high:.0f} {measure.unit}, on average {mean:.0f} {measure.unit}."
     )
 

@@ -64,7 +64,7 @@ def job_series(
     Raises NotFound for a foreign job, Forbidden for a role that sees jobs but not what they do.
     """
     check_visible(viewer, job)
-    _check_measures(viewer, job)
+    check_measures(viewer, job)
     attempts = job.attempts.order_by("-number").defer("code_patch")
     if attempt_number is not None:
         attempts = attempts.filter(number=attempt_number)
@@ -84,42 +84,62 @@ def series_of(
     now: datetime | None = None,
 ) -> list[DeviceSeries]:
     """The same of an attempt of the job that was found before."""
-    _check_measures(viewer, job)
+    check_measures(viewer, job)
     ranks = dict(attempt.placements.values_list("allocations__device_id", "rank").order_by("rank"))
     return _of_attempt(attempt, ranks, since, most, now or timezone.now())
 
 
 def attempt_series(
-    viewer: User, job: Job, attempt: Attempt, *, now: datetime
+    viewer: User,
+    job: Job,
+    attempt: Attempt,
+    *,
+    now: datetime,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    most: int = GLANCE_POINTS,
 ) -> list[DeviceSeries]:
     """The same of an attempt that is there, with its placements and their allocations."""
-    _check_measures(viewer, job)
+    check_measures(viewer, job)
     placements = attempt.placements.all()
     ranks = {held.device_id: one.rank for one in placements for held in one.allocations.all()}
-    return _of_attempt(attempt, ranks, None, GLANCE_POINTS, now)
+    return _of_attempt(attempt, ranks, since, most, now, until)
 
 
-def _check_measures(viewer: User, job: Job) -> None:
+def check_measures(viewer: User, job: Job) -> None:
+    """Raises Forbidden for a role that sees jobs but not what they do."""
     if not may_read_metrics(viewer, job):
         raise Forbidden("Your role may see this job, but not what its GPUs do.")
 
 
 def _of_attempt(
-    attempt: Attempt, ranks: dict[int, int], since: datetime | None, most: int, now: datetime
+    attempt: Attempt,
+    ranks: dict[int, int],
+    since: datetime | None,
+    most: int,
+    now: datetime,
+    until: datetime | None = None,
 ) -> list[DeviceSeries]:
     ordered = sorted(ranks, key=lambda device: (ranks[device], device))
     parts = [(_among(ordered[:FULL]), most)]
     if rest := ordered[FULL:]:
         parts.append((_among(rest), max(_FEWEST, most * FULL // len(ordered))))
-    began = attempt.assigned_at - _LATELY
-    wish = _Wish(
-        DeviceSample.objects.filter(attempt=attempt),
-        DeviceHour.objects.filter(attempt=attempt, hour__gt=since or began - _HOUR),
-        max(since, began) if since else began,
-        attempt.ended_at or now,
-        tuple(parts),
-    )
+    begin, end = span_of(attempt, now, since=since, until=until)
+    samples = DeviceSample.objects.filter(attempt=attempt)
+    hours = DeviceHour.objects.filter(attempt=attempt, hour__gt=since or begin - _HOUR)
+    if until:
+        samples, hours = samples.filter(at__lte=end), hours.filter(hour__lte=end)
+    wish = Wish(samples, hours, begin, end, tuple(parts))
     return sorted(_series(wish, ranks), key=lambda one: (one.rank or 0, one.index))
+
+
+def span_of(
+    attempt: Attempt, now: datetime, *, since: datetime | None, until: datetime | None
+) -> tuple[datetime, datetime]:
+    """The part of an attempt's time that is asked for; of none of it an instant at its end."""
+    began, ended = attempt.assigned_at - _LATELY, attempt.ended_at or now
+    end = min(until, ended) if until else ended
+    return min(max(since, began) if since else began, end), end
 
 
 def _among(devices: Sequence[int]) -> QuerySet[Device]:
@@ -132,7 +152,7 @@ def node_series(
     """All devices of a node."""
     if not viewer.is_authenticated:
         return []
-    wish = _Wish(
+    wish = Wish(
         DeviceSample.objects.filter(device__node=node),
         DeviceHour.objects.none(),
         since,
@@ -143,7 +163,7 @@ def node_series(
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class Wish:
     """What is to be read: after `since` up to `until`, of these devices so many points each. The
     first devices are those that are drawn."""
 
@@ -175,7 +195,7 @@ class _Wish:
                 yield 0, "hour", self.hours.filter(pk__in=picked)
 
 
-def _series(wish: _Wish, ranks: dict[int, int]) -> list[DeviceSeries]:
+def _series(wish: Wish, ranks: dict[int, int]) -> list[DeviceSeries]:
     """Old readings as the hours they were rolled up to, then the raw ones; in one statement."""
     columns = (
         "gpu_percent", "memory_used_mib", "power_watts", "temperature_c",

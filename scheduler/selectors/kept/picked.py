@@ -10,7 +10,7 @@ from typing import Any
 from django.db import models
 from django.db.models import BigIntegerField, DateTimeField, Expression, QuerySet
 
-from scheduler.models import Device
+from scheduler.models import Device, Node
 
 _DEVICE, _MOMENT = "device_", "moment_"
 
@@ -29,23 +29,25 @@ class _Column(Expression):
 class Picked(Expression):
     """The keys of, for each device and each moment, the newest of the rows that is not newer.
 
-    For `pk__in`. Equals going through all rows of the devices and keeping those, but for each
-    takes one step down the index that begins with the device and ends with the time. `rows` needs
-    a lower bound, so that no step leads into what is not wanted.
+    For `pk__in`; nodes stand for devices where rows are `by` them. Equals going through all rows of
+    the devices and keeping those, but for each takes one step down the index that begins with the
+    device and ends with the time. `rows` needs a lower bound, so that no step leads into what is
+    not wanted.
     """
 
     def __init__(
         self,
         rows: QuerySet[Any],
-        devices: QuerySet[Device],
+        devices: QuerySet[Device] | QuerySet[Node],
         moments: Sequence[datetime],
         *,
         at: str = "at",
+        by: str = "device_id",
     ) -> None:
         super().__init__(output_field=BigIntegerField())
         device = _Column(f"{_DEVICE}.id", BigIntegerField())
         moment = _Column(f"{_MOMENT}.value", DateTimeField())
-        wanted = rows.filter(device_id=device, **{f"{at}__lte": moment})
+        wanted = rows.filter(**{by: device, f"{at}__lte": moment})
         self.newest = wanted.order_by(f"-{at}").values("pk")[:1]
         self.devices = devices.order_by().values("id")
         self.moments = moments

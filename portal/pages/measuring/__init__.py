@@ -1,0 +1,1 @@
+"""What jobs do on their GPUs and nodes, over time."""
