@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from tests import scenes
-from tests.pages.yard import build_yard
+from tests.pages.yard import add_samples, build_yard
 
 pytestmark = pytest.mark.django_db
 PAGE = "jobs:compare"
@@ -31,6 +34,41 @@ def test_results_and_specs_stand_beside_each_other(client, alice, yard):
     assert 'class="differs"' in page.content.decode()
     only = lines(client.get(reverse(PAGE), {"id": pair, "rows": "differing"}))
     assert "name" in only and all(len(set(values)) == 2 for values in only.values())
+
+
+def test_marked_jobs_are_compared_with_one_press(client, alice, yard):
+    client.force_login(alice)
+    marked = {"act": "compare", "job": [yard.succeeded.pk, yard.running.pk]}
+    page = client.post(reverse("jobs:marked"), marked, follow=True)
+    assert [row.job for row in page.context["rows"]] == [yard.succeeded, yard.running]
+    nothing = client.post(reverse("jobs:marked"), {"act": "compare"}, follow=True)
+    assert "Mark 1 to" in nothing.content.decode()
+    many = {"act": "compare", "job": list(range(1, 12))}
+    assert (
+        "at most 8 jobs" in client.post(reverse("jobs:marked"), many, follow=True).content.decode()
+    )
+
+
+def test_what_their_gpus_did_lies_over_the_time_since_each_began(
+    client, alice, carol, project, yard
+):
+    """Each began at another time of day; the lines begin together."""
+    now = timezone.now()
+    other = scenes.submit(alice, project, name="other", now=now - timedelta(hours=2))
+    attempt = scenes.start(other, yard.cluster.node(2), now=now - timedelta(hours=2))
+    add_samples(attempt, now - timedelta(hours=1))
+    client.force_login(alice)
+    page = client.get(reverse(PAGE), {"id": f"{yard.running.pk},{other.pk},{yard.queued.pk}"})
+    use, memory, *_ = page.context["charts"]
+    first, second = use.figure["data"]
+    assert first["name"] == f"#{yard.running.pk} running"
+    assert 6 < first["x"][0] < 9 and 58 < second["x"][0] < 61
+    assert all(39 < y < 60 for y in first["y"] if y is not None)
+    assert [row.name for row in memory.rows] == [first["name"], second["name"]]
+    text = page.content.decode()
+    assert "GPU use, on average: " in text and '<th scope="col">Job</th>' in text
+    client.force_login(carol)
+    assert client.get(reverse(PAGE), {"id": str(other.pk)}).context["charts"] == []
 
 
 def test_a_foreign_job_is_left_out_like_a_missing_one(client, carol, yard):

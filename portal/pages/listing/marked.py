@@ -23,18 +23,24 @@ WORDS = {
     Act.RELEASE: ("Release", "released"),
     Act.RERUN: ("Run again", "submitted again"),
 }
+COMPARE = "compare"
+# More than the page compares, so that it says so.
+COMPARED_AT_MOST = 20
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 _NOT_KEPT = frozenset({"part", "top"})
 
 
 @page("POST")
 def jobs_marked(request: HttpRequest) -> HttpResponseBase:
-    """`act` on each `job`; above ten a page asks for their number to be typed first."""
+    """`act` on each `job`, or compare them; above ten a page asks for their number first."""
     viewer, sent = viewer_of(request), request.POST
     pairs = parse_qsl(sent.get("query", "")[:4000])
     query = urlencode([pair for pair in pairs if pair[0] not in _NOT_KEPT])
     back = f"{reverse('jobs:list')}?{query or 'q='}"
     numbers = [int(text) for text in dict.fromkeys(sent.getlist("job")) if _NUMBER.fullmatch(text)]
+    if sent.get("act") == COMPARE and numbers:
+        asked = ",".join(map(str, numbers[:COMPARED_AT_MOST]))
+        return redirect(f"{reverse('jobs:compare')}?{urlencode({'id': asked})}")
     if sent.get("act") not in set(Act) or not numbers or len(numbers) > MOST_JOBS:
         messages.error(request, f"Mark 1 to {MOST_JOBS} jobs, then press a button.")
         return redirect(back)

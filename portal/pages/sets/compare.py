@@ -1,4 +1,5 @@
-"""Up to eight jobs side by side: how they ended, what they cost, where their specs differ."""
+"""Up to eight jobs side by side: how they ended, what they cost, what their GPUs did, where their
+specs differ."""
 
 from __future__ import annotations
 
@@ -15,11 +16,14 @@ from accounts.models import User
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.job_rows import JobRow, job_rows
+from portal.reports.overlay import run_charts
 from portal.templatetags import measures
 from portal.templatetags.portal import money
 from scheduler.models import Job
 from scheduler.selectors.jobs import MAX_PK, may_read_inside, shown_spec, visible_jobs
 from scheduler.selectors.machines.measured import measured_means
+from scheduler.selectors.machines.overlaid import run_series
+from scheduler.selectors.telemetry import FULL
 
 MOST = 8
 NOTHING = "–"
@@ -52,11 +56,14 @@ def compare(request: HttpRequest) -> HttpResponseBase:
     jobs = [found[number] for number in wanted if number in found]
     rows = job_rows(viewer, jobs, now=now)
     lines = [*_facts(rows), *_measured(viewer, jobs), *_specs(viewer, jobs)] if jobs else []
+    names = {job.pk: job.name for job in jobs}
     only = request.GET.get("rows") == "differing"
     context = {
         "rows": rows,
         "lines": [line for line in lines if line.differs] if only else lines,
         "only": only,
+        "charts": run_charts(run_series(viewer, jobs, now=now), names),
+        "most_devices": FULL,
         "asked": ", ".join(str(job.pk) for job in jobs),
         "most": MOST,
         "problems": problems,

@@ -1,0 +1,97 @@
+"""Several jobs in one chart: a line for each, over the time since its begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from portal.reports.charts import DASHES, GAP_STEPS, MEASURES, Chart, Measure, TableRow
+from portal.templatetags import measures
+from scheduler.selectors.machines.overlaid import RunSeries
+
+# Of a longer run hours are counted.
+_IN_MINUTES = timedelta(hours=3)
+
+
+def run_charts(series: Sequence[RunSeries], names: Mapping[int, str]) -> list[Chart]:
+    """One chart for each measure; none without readings. `names` by job, as people gave them."""
+    longest = max((one.at[-1] for one in series), default=timedelta())
+    unit = ("minutes", 60) if longest <= _IN_MINUTES else ("hours", 3600)
+    titles = {one.job: f"#{one.job} {measures.plain(names[one.job])}" for one in series}
+    return [_chart(measure, series, titles, unit) for measure in MEASURES] if series else []
+
+
+def _chart(
+    measure: Measure,
+    series: Sequence[RunSeries],
+    titles: Mapping[int, str],
+    unit: tuple[str, int],
+) -> Chart:
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": titles[one.job],
+            "line": {"dash": DASHES[number % len(DASHES)], "width": 1.5},
+            "connectgaps": False,
+            "hovertemplate": f"%{{y:.0f}} {measure.unit}",
+            **_points(measure, one, unit[1]),
+        }
+        for number, one in enumerate(series)
+    ]
+    title = {"text": f"{unit[0]} since it was placed", "font": {"size": 12}}
+    y_axis: dict[str, Any] = {"rangemode": "tozero", "nticks": 5}
+    if measure.top is not None:
+        y_axis["range"] = [0, measure.top]
+    figure = {
+        "data": traces,
+        "layout": {
+            "xaxis": {"rangemode": "tozero", "title": title},
+            "yaxis": y_axis,
+            "showlegend": True,
+            "hovermode": "x unified",
+        },
+    }
+    rows = tuple(_row(measure, one, titles[one.job]) for one in series)
+    return Chart(
+        measure.key, measure.title, measure.unit, figure, _summary(measure, rows), rows, of="Job"
+    )
+
+
+def _values(measure: Measure, one: RunSeries) -> list[float]:
+    scale = 1024 if measure.key == "memory_used_mib" else 1
+    return [round(value / scale, 2) for value in getattr(one, measure.key)]
+
+
+def _points(measure: Measure, one: RunSeries, scale: int) -> dict[str, list[float | None]]:
+    """With a gap wherever some steps have no reading: a line over it would claim some."""
+    x: list[float | None] = []
+    y: list[float | None] = []
+    values = _values(measure, one)
+    usual = sorted(b - a for a, b in pairwise(one.at))
+    pause = GAP_STEPS * max(one.step, usual[len(usual) // 2] if usual else one.step)
+    for number, (at, value) in enumerate(zip(one.at, values, strict=True)):
+        if number and at - one.at[number - 1] > pause:
+            x.append(round(at.total_seconds() / scale, 2))
+            y.append(None)
+        x.append(round(at.total_seconds() / scale, 2))
+        y.append(value)
+    return {"x": x, "y": y}
+
+
+def _row(measure: Measure, one: RunSeries, title: str) -> TableRow:
+    values = _values(measure, one)
+    return TableRow(
+        title, False, min(values), sum(values) / len(values), max(values), values[-1], len(values)
+    )
+
+
+def _summary(measure: Measure, rows: Sequence[TableRow]) -> str:
+    """Which of the jobs did the most and which the least of it, on average."""
+    most, least = max(rows, key=lambda row: row.mean), min(rows, key=lambda row: row.mean)
+    said = f"{measure.title}, on average: {most.name} {most.mean:.0f} {measure.unit}"
+    return (
+        f"{said}." if len(rows) == 1 else f"{said}, {least.name} {least.mean:.0f} {measure.unit}."
+    )
