@@ -41,8 +41,11 @@ def main() -> int:
     )
     model, done = resume(os.environ.get("TRAINYARD_RESUME_FROM", ""))
     device = os.environ.get("CUDA_VISIBLE_DEVICES") or "none"
+    # The page folds what stands between these two marks; the download keeps them.
+    print("::group::what it works with")
     print(f"{BOLD}digits{PLAIN}: {len(train_x)} pictures to learn from, {len(test_x)} to test on")
     print(f"granted device: {device} {DIM}(this small model computes on the CPU){PLAIN}")
+    print("::endgroup::")
     print(f"resumed after epoch {done}" if done else "a fresh start", flush=True)
     accuracy = float(model.score(test_x, test_y)) if done else 0.0
     for epoch in range(done + 1, options.epochs + 1):
