@@ -16,6 +16,8 @@ from django.conf import settings
 logger = logging.getLogger(__name__)
 
 KEY = "trainyard:tasks"
+# What loading the demonstration is at, forgotten by itself when its worker dies.
+PROGRESS, PROGRESS_S = "trainyard:demo", 60
 # Under this name stands when the first note was made, as if it were a task.
 BEGAN = "began"
 TIMEOUT_S = 0.5
@@ -47,6 +49,33 @@ def read_runs() -> dict[str, Run] | None:
     except (redis.RedisError, OSError, ValueError):
         return None
     return {task.decode(): _read(said.decode()) for task, said in noted.items()}
+
+
+def note_progress(words: str) -> None:
+    """Say what a long task does now: its transaction shows nothing before it ends."""
+    try:
+        with _broker() as client:
+            client.set(PROGRESS, words, ex=PROGRESS_S)
+    except (redis.RedisError, OSError, ValueError):
+        logger.info("the broker is away; progress is not noted")
+
+
+def clear_progress() -> None:
+    """The long task is over."""
+    try:
+        with _broker() as client:
+            client.delete(PROGRESS)
+    except (redis.RedisError, OSError, ValueError):
+        logger.info("the broker is away; progress ends by itself")
+
+
+def read_progress() -> str:
+    """What the long task says it does; empty where nothing is known."""
+    try:
+        with _broker() as client:
+            return (client.get(PROGRESS) or b"").decode()
+    except (redis.RedisError, OSError, ValueError):
+        return ""
 
 
 def _broker() -> redis.Redis:

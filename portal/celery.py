@@ -47,6 +47,7 @@ EVERY_S = {
     "scheduler.tasks.reconcile_books": 86_400,
     "portal.celery.mail_reports": 900,
     "portal.celery.make_files": 10,
+    "portal.celery.tend_demo": 15,
 }
 app.conf.beat_schedule = {
     name: {"task": name, "schedule": seconds, "options": {"expires": seconds}}
@@ -76,6 +77,17 @@ def mail_reports() -> int:
     from portal.reports.books.mailing import mail_due_reports
 
     return mail_due_reports(now=timezone.now())
+
+
+@app.task(name="portal.celery.tend_demo")
+def tend_demo() -> int:
+    """Load or remove the demonstration that an administrator asked for."""
+    from django.utils import timezone
+    from django.utils.module_loading import import_string
+
+    # By name: pages read the table above, and have nothing to do with what commands carry out.
+    done: int = import_string("portal.management.demo.carrying.tend_demo")(now=timezone.now())
+    return done
 
 
 @app.task(name="portal.celery.make_files")

@@ -3,7 +3,7 @@
 from accounts.models.audit import AuditEvent, AuditHead, AuditSeal
 from accounts.models.cost_centres import CostCentre, TeamPast
 from accounts.models.delegations import Delegation, DelegationScope
-from accounts.models.demo import DemoMark
+from accounts.models.demo import DemoAct, DemoMark, DemoOrder
 from accounts.models.grants import (
     ProjectGroupObjectPermission,
     ProjectUserObjectPermission,
@@ -25,7 +25,9 @@ __all__ = [
     "CostCentre",
     "Delegation",
     "DelegationScope",
+    "DemoAct",
     "DemoMark",
+    "DemoOrder",
     "Invitation",
     "Membership",
     "OrganisationRole",

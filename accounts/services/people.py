@@ -27,7 +27,7 @@ def create_user(
     *,
     username: str,
     email: str,
-    password: str,
+    password: str | None,
     display_name: str = "",
     is_superuser: bool = False,
     actor: User | None = None,
@@ -35,6 +35,7 @@ def create_user(
     """A new person; raises Invalid that names the field.
 
     `actor` is who makes them; None for an invitation that is accepted and for the first one.
+    Without a `password` nobody can sign in as them.
     """
     _check_username(username)
     try:
@@ -48,11 +49,14 @@ def create_user(
         is_superuser=is_superuser,
         is_staff=is_superuser,
     )
-    try:
-        validate_password(password, user)
-    except ValidationError as error:
-        raise Invalid(" ".join(error.messages), field="password") from None
-    user.set_password(password)
+    if password is None:
+        user.set_unusable_password()
+    else:
+        try:
+            validate_password(password, user)
+        except ValidationError as error:
+            raise Invalid(" ".join(error.messages), field="password") from None
+        user.set_password(password)
     _refuse_taken(username, email)
     try:
         with transaction.atomic():

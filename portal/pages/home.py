@@ -55,7 +55,7 @@ def home(request: HttpRequest) -> HttpResponseBase:
     }
     if request.GET.get("part") == "lists":
         return render(request, "home.html#lists", context)
-    told = {"announcements": beside.announcements, "demo_since": beside.demo_since}
+    told = {"announcements": beside.announcements}
     return render(request, "home.html", context | told | _around(viewer, now, scope))
 
 

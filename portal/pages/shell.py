@@ -19,7 +19,8 @@ KEYS_COOKIE = "keys"
 def shell(request: HttpRequest) -> dict[str, object]:
     """`keys`: `off` when single-key shortcuts are switched off. `theme`: light, dark, or empty to
     follow the system. `approvals_waiting`: how many requests wait for the viewer; `unread`: how
-    many notifications nobody has read yet; both are asked for when a template says one of them.
+    many notifications nobody has read yet; `demo_here`: whether a demonstration is among what is
+    shown; they are asked for when a template says one of them.
     `scope_now`: what the page is narrowed to, and what links to others append.
     `never_read`: parameters that the page does not know. `operates`: looks after the cluster.
     """
@@ -30,6 +31,7 @@ def shell(request: HttpRequest) -> dict[str, object]:
         "theme": theme if theme in THEMES[1:] else "",
         "approvals_waiting": SimpleLazyObject(lambda: calls.approvals),
         "unread": SimpleLazyObject(lambda: calls.unread),
+        "demo_here": SimpleLazyObject(lambda: calls.demo),
         "scope_now": SimpleLazyObject(lambda: shown_scope(request)),
         "operates": SimpleLazyObject(lambda: _operates(request)),
         "never_read": SimpleLazyObject(lambda: _never_read(request)),

@@ -215,6 +215,7 @@ urlpatterns = [
     path("search/", search.search, name="search"),
     path("help/", help.help_page, name="help"),
     path("welcome/", welcome.welcome, name="welcome"),
+    path("welcome/demo/", welcome.welcome_demo, name="welcome_demo"),
     path("styleguide/", help.styleguide, name="styleguide"),
     path("accounts/", include(account_urls)),
 ]

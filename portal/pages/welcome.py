@@ -10,15 +10,19 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.errors import DomainError, Forbidden, NotFound
-from accounts.models import RateDecision
+from accounts.errors import DomainError, Forbidden, Invalid, NotFound
+from accounts.models import DemoAct, RateDecision
 from accounts.permissions import can
 from accounts.selectors.rates import current_rates
 from accounts.services import price_reserved_alike, set_rate
+from portal.beats import read_progress
 from portal.forms.rates import RateForm
-from portal.pages.access import page, viewer_of
+from portal.pages.access import page, said_and_back, viewer_of
 from scheduler.conf import load_conf
 from scheduler.selectors.tables.beginning import Beginning, beginning_of
+from scheduler.services.demo.ordering import ask_for_demo
+
+PARTS = ("steps", "demo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,8 @@ def setup_steps(beginning: Beginning, has_price: bool) -> list[Step]:
 def welcome(request: HttpRequest) -> HttpResponseBase:
     """The checklist, and the form of prices for administrators. Does not exist for others.
 
-    `?part=steps` is the checklist alone, for its live ticks.
+    `?part=steps` is the checklist alone, for its live ticks; `?part=demo` how far the demonstration
+    is.
     """
     viewer = viewer_of(request)
     if not can(viewer, "operate", None):
@@ -110,11 +115,42 @@ def welcome(request: HttpRequest) -> HttpResponseBase:
     context = {
         "steps": steps,
         "demo_since": beginning.demo_since,
+        "asked": beginning.asked,
+        "has_job": beginning.has_job,
+        "progress": read_progress() if _is_under_way(beginning) else "",
         "done_count": sum(step.is_done for step in steps),
         "form": form,
         "rates": rates,
         "currency": load_conf().currency,
         "may_set_prices": can(viewer, "administer", None),
     }
-    part = "#steps" if request.GET.get("part") == "steps" else ""
-    return render(request, f"welcome.html{part}", context)
+    part = request.GET.get("part", "")
+    answer = render(request, f"welcome.html#{part}" if part in PARTS else "welcome.html", context)
+    if part == "demo" and not _is_under_way(beginning):
+        # The banner is on the whole page.
+        answer["HX-Refresh"] = "true"
+    return answer
+
+
+def _is_under_way(beginning: Beginning) -> bool:
+    return beginning.asked is not None and beginning.asked.ended_at is None
+
+
+@page("POST")
+def welcome_demo(request: HttpRequest) -> HttpResponseBase:
+    """Let a worker load the demonstration, or remove it: `act` says which."""
+    viewer = viewer_of(request)
+    if not can(viewer, "operate", None):
+        raise NotFound()
+    act = request.POST.get("act", "")
+
+    def ask() -> str:
+        if act not in DemoAct.values:
+            raise Invalid("act: choose load or remove.", field="act")
+        is_beside = request.POST.get("beside") == "on"
+        ask_for_demo(actor=viewer, act=DemoAct(act), is_beside=is_beside)
+        return "A worker begins within seconds."
+
+    answer = said_and_back(request, ask, "welcome")
+    answer["Location"] += "#demo"
+    return answer

@@ -19,6 +19,7 @@ class Trouble(StrEnum):
     EARLIER_OPEN = "earlier_open"
     BROKEN_CHAIN = "broken_chain"
     UNDECIDED = "undecided"
+    DEMONSTRATION = "demonstration"
     NO_WEIGHTS = "no_weights"
 
 

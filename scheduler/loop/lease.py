@@ -53,6 +53,22 @@ def acquire_lease(holder: str, *, now: datetime) -> Lease | None:
     return Lease(holder, token, expires_at)
 
 
+def take_lease(holder: str, *, now: datetime) -> Lease:
+    """Take the lease from whoever has it, for what must not happen beside a scheduler.
+
+    What the one before had planned is refused by the token, and it waits as any other that has
+    lost the lease.
+    """
+    expires_at = now + timedelta(seconds=LEASE_S)
+    with transaction.atomic():
+        SchedulerLease.objects.get_or_create(name=NAME, defaults={"expires_at": now})
+        SchedulerLease.objects.filter(name=NAME).update(
+            holder=holder, token=F("token") + 1, expires_at=expires_at
+        )
+        token = SchedulerLease.objects.values_list("token", flat=True).get(name=NAME)
+    return Lease(holder, token, expires_at)
+
+
 def renew_lease(lease: Lease, *, now: datetime) -> Lease | None:
     """The lease with a later expiry; None if another has taken it."""
     left_s = (lease.expires_at - now).total_seconds()

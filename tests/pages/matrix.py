@@ -291,6 +291,7 @@ ROWS: tuple[Row, ...] = (
     _get("help", _ALL),
     _get("welcome", "404 404 404 404 200 404 200"),
     _post("welcome", "404 404 404 404 403 404 302", price_per_gpu_hour="2.90"),
+    _post("welcome_demo", "404 404 404 404 403 404 302", act="remove"),
     _get("styleguide", "404 404 404 404 404 404 200"),
 )
 

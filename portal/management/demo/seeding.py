@@ -87,15 +87,17 @@ def seed(
     now: datetime,
     renew: Callable[[], int],
     tell: Callable[[str], object],
+    with_passwords: bool = True,
 ) -> Demo:
     """Five teams, forty people, eight nodes, two closed months and an open one.
 
     `renew` keeps the scheduler's lease and gives its token; `tell` says what is being done.
+    `with_passwords`: people can sign in, and who is told their passwords is `Demo.accounts`.
     """
-    months = _months(now)
+    months = months_of(now)
     start_s = months[0].end_s - _FIRST_DAYS * DAY_S
     tell("people, teams and prices")
-    demo = _organisation(actor, seed)
+    demo = _organisation(actor, with_passwords)
     by_role = _officers(actor, demo)
     _prices(by_role["finance"], moment(start_s) - timedelta(days=1))
     _cost_centres(by_role["finance"][0], demo, moment(start_s))
@@ -132,14 +134,14 @@ def _cost_centres(finance: User, demo: Demo, now: datetime) -> None:
             demo.centres.append(centre)
 
 
-def _months(now: datetime) -> list[Month]:
+def months_of(now: datetime) -> list[Month]:
     """The month of now and the two before it."""
     this = Month.of(int(now.timestamp()))
     before = Month.of(this.start_s - 1)
     return [Month.of(before.start_s - 1), before, this]
 
 
-def _organisation(actor: User, seed: int) -> Demo:
+def _organisation(actor: User, with_passwords: bool) -> Demo:
     pool = create_pool(actor=actor, name=POOL, description="Simulated: no machine is behind it.")
     demo = Demo([], [], [], pool, [])
     for name, slug, projects, _ in TEAMS:
@@ -150,7 +152,7 @@ def _organisation(actor: User, seed: int) -> Demo:
     below = create_team(actor=actor, name=f"{name} (demo)", slug=slug, parent=demo.teams[above])
     demo.projects += [create_project(actor=actor, team=below, name=one) for one in projects]
     for person in people():
-        user = _account(actor, demo, person)
+        user = _account(actor, demo, person, new_password() if with_passwords else None)
         if person.team is not None:
             role = Role.LEAD if person.role == "lead" else Role.MEMBER
             add_member(actor=actor, team=demo.teams[person.team], user=user, role=role)
@@ -163,8 +165,7 @@ def _organisation(actor: User, seed: int) -> Demo:
     return demo
 
 
-def _account(actor: User, demo: Demo, person: Person) -> User:
-    password = new_password()
+def _account(actor: User, demo: Demo, person: Person, password: str | None) -> User:
     user = create_user(
         username=person.username,
         email=f"{person.username}@example.com",
@@ -173,7 +174,7 @@ def _account(actor: User, demo: Demo, person: Person) -> User:
         actor=actor,
     )
     demo.users.append(user)
-    if person.role != "member":
+    if password is not None and person.role != "member":
         where = "of the organisation" if person.team is None else TEAMS[person.team][0]
         demo.accounts.append(NewAccount(person.username, password, f"{person.role}, {where}"))
     return user

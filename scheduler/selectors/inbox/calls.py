@@ -1,4 +1,5 @@
-"""What calls for a person on every page: requests to decide on, news to read."""
+"""What calls for a person on every page: requests to decide on, news to read, whether a
+demonstration is here."""
 
 from __future__ import annotations
 
@@ -7,17 +8,19 @@ from typing import Any
 
 from django.db.models import IntegerField, QuerySet, Subquery
 
-from accounts.models import User
+from accounts.models import DemoMark, User
 from scheduler.selectors.inbox.visible import MOST_COUNTED, visible_notifications
 from scheduler.selectors.requesting import waiting_for
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """`approvals`: requests whose step one may take. `unread`: news, at most MOST_COUNTED."""
+    """`approvals`: requests whose step one may take. `unread`: news, at most MOST_COUNTED. `demo`:
+    1 while a demonstration is among what is real."""
 
     approvals: int = 0
     unread: int = 0
+    demo: int = 0
 
 
 class _Number(Subquery):
@@ -30,29 +33,30 @@ class _Number(Subquery):
 
 
 def calls_along(viewer: User) -> dict[str, Subquery]:
-    """Both numbers, to come with the row that a page is about; `keep_calls` takes them from it."""
+    """The numbers, to come with the row that a page is about; `keep_calls` takes them from it."""
     new = visible_notifications(viewer).filter(read_at__isnull=True).order_by()[:MOST_COUNTED]
     waiting = waiting_for(viewer).order_by()
-    return {"calls_approvals": _of(waiting), "calls_unread": _of(new)}
+    demo = DemoMark.objects.order_by()
+    return {"calls_approvals": _of(waiting), "calls_unread": _of(new), "calls_demo": _of(demo)}
 
 
 def keep_calls(viewer: User, row: Any) -> None:
     """What came with the row, if it did, is the answer to the next `calls_for`, once: the viewer
     lives as long as one request."""
     if hasattr(row, "calls_unread"):
-        found = Calls(row.calls_approvals, row.calls_unread)
+        found = Calls(row.calls_approvals, row.calls_unread, row.calls_demo)
         viewer.calls_read = found  # type: ignore[attr-defined]
 
 
 def calls_for(viewer: User) -> Calls:
-    """Both numbers in one statement, or as a row that was read for the same page brought them."""
+    """The numbers in one statement, or as a row that was read for the same page brought them."""
     # Not by its dictionary: the user of a request is a stand-in for a lazy one.
     if hasattr(viewer, "calls_read"):
         read: Calls = viewer.calls_read
         del viewer.calls_read
         return read
-    both = calls_along(viewer).values()
-    rows = User.objects.order_by().values_list(*both)[:1]
+    numbers = calls_along(viewer).values()
+    rows = User.objects.order_by().values_list(*numbers)[:1]
     return Calls(*rows[0]) if rows else Calls()
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from django.db.models import TextField, Value
 from django.db.models.functions import Concat
 
-from accounts.models import DemoMark, User
+from accounts.models import User
 from accounts.selectors import submittable_projects
 from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.inbox import open_announcements
@@ -42,14 +42,12 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """`drafts` have number, name (`word`) and moment (`at`); `demo_since`: since when a
-    demonstration is among what is real; `has_submitted`: any job of their own, however old;
-    `decided`: when the scheduler last did."""
+    """`drafts` have number, name (`word`) and moment (`at`); `has_submitted`: any job of their own,
+    however old; `decided`: when the scheduler last did."""
 
     projects: Sequence[ProjectHere]
     announcements: Sequence[Told]
     drafts: Sequence[Small]
-    demo_since: datetime | None
     has_submitted: bool
     decided: Decided
 
@@ -67,7 +65,6 @@ def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
         Part("warning", told.filter(is_warning=True), word="text", at="until_at"),
         Part("told", told.filter(is_warning=False), word="text", at="until_at"),
         Part("draft", drafts_of(viewer)[:MOST_DRAFTS], word="name", at="saved_at"),
-        Part("demo", DemoMark.objects.order_by("pk")[:1], at="seeded_at"),
         Part("own", visible_jobs(viewer).filter(owner=viewer).order_by()[:1]),
         Part("lease", leases(), number="token", at="expires_at"),
     )
@@ -79,7 +76,6 @@ def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
             for one in sorted(found[what])
         ],
         sorted(found["draft"], key=lambda one: (one.at or now, one.number), reverse=True),
-        next((one.at for one in found["demo"]), None),
         bool(found["own"]),
         decided_by(next((one.at for one in found["lease"]), None), now=now),
     )

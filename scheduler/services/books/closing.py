@@ -44,6 +44,7 @@ from scheduler.services.books.posting import (
     require_unchanged,
 )
 from scheduler.services.books.sealing import digest_of, seal_of
+from scheduler.services.demo.mixing import mixed_months
 from scheduler.services.errors import Conflict, Invalid
 
 
@@ -118,10 +119,10 @@ def month_to_close(name: str, seen: str, now: datetime) -> tuple[Month, Period]:
     """
     month, row = month_as_seen(name, seen)
     state = PeriodState(row.state)
-    _refuse(
-        month,
-        obstacles(month, state, now_s=int(now.timestamp()), earlier_open=first_open_before(month)),
+    found = obstacles(
+        month, state, now_s=int(now.timestamp()), earlier_open=first_open_before(month)
     )
+    _refuse(month, [*found, *mixed_months(month)])
     return month, row
 
 

@@ -9,12 +9,12 @@ from django.apps import apps
 from django.contrib.contenttypes.models import ContentType
 from django.db import models
 
-from accounts.models import AuditEvent, AuditSeal, DemoMark
+from accounts.models import AuditEvent, AuditSeal, DemoMark, DemoOrder
 
 CHUNK = 500
 Rows = dict[type[models.Model], set[Any]]
-# Events refer without hanging on anything; the mark goes last.
-_APART = (AuditEvent, AuditSeal, DemoMark, ContentType)
+# Events refer without hanging on anything; the mark goes last; what was asked for stays on record.
+_APART = (AuditEvent, AuditSeal, DemoMark, DemoOrder, ContentType)
 
 
 def chunks(ids: Iterable[Any]) -> Iterator[list[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,12 +18,11 @@ from scheduler.models import (
     LedgerHead,
     OutboundMail,
     Period,
-    SchedulerLease,
 )
 from scheduler.services.errors import Conflict
 
 # Tables of one row that are made when they are first needed.
-HEADS: tuple[type[models.Model], ...] = (AuditHead, LedgerHead, SchedulerLease)
+HEADS: tuple[type[models.Model], ...] = (AuditHead, LedgerHead)
 # What a service makes on the way, beside what it gives back.
 _BY_THE_WAY: tuple[type[models.Model], ...] = (
     Account,
@@ -35,36 +34,36 @@ _BY_THE_WAY: tuple[type[models.Model], ...] = (
 )
 
 
-def refuse_seeding(*, first: Month, is_told: bool) -> None:
+def refuse_seeding(*, closes: Sequence[Month], is_told: bool) -> None:
     """Raises Conflict where a demonstration is here already, or where it would mix with real work.
 
-    `is_told`: somebody wants it although there are jobs. Months that hold segments or books are
-    refused even then: a month is closed for everybody at once.
+    `is_told`: somebody wants it although there are jobs. Where the months that it `closes` hold
+    segments or books it is refused even then: a month is closed for everybody at once. The month of
+    now stays open, so nodes that were enrolled in it are in nobody's way.
     """
     if DemoMark.objects.exists():
-        raise Conflict("There is a demonstration already; remove it with --remove first.")
+        raise Conflict("There is a demonstration already; remove it first.")
     if Job.objects.exists() and not is_told:
         raise Conflict(
-            "There are jobs here, so this database seems to be in real use. Say --anyway to put "
-            "the demonstration beside them."
+            "There are jobs here, so this database seems to be in real use. Say that the "
+            "demonstration may stand beside them (--anyway), or use another database."
         )
-    counted = DeviceSegment.objects.filter(end_s=None) | DeviceSegment.objects.filter(
-        end_s__gt=first.start_s
-    )
-    if counted.exists() or Period.objects.filter(name__gte=str(first)).exists():
+    first, last = closes[0], closes[-1]
+    counted = DeviceSegment.objects.filter(start_s__lt=last.end_s).exclude(end_s__lte=first.start_s)
+    if counted.exists() or Period.objects.filter(name__in=[str(one) for one in closes]).exists():
         raise Conflict(
-            f"Nodes or books have been counted since {first}. The demonstration closes months, and "
-            "a month is closed for everybody at once: use a database of its own."
+            f"Nodes or books have been counted in {first} or {last}. The demonstration closes "
+            "these months, and a month is closed for everybody at once: use a database of its own."
         )
 
 
 def heads_now() -> dict[str, Any]:
-    """Where the chains end and who holds the lease, by table; None where there is no row yet."""
+    """Where the chains end, by table; None where there is no row yet."""
     return {head._meta.label: _plain(head) for head in HEADS}
 
 
 def note_before(*, seed: int, now: datetime, heads: dict[str, Any]) -> DemoMark:
-    """How things are, before anything is made; `heads` from before the lease was taken."""
+    """How things are, before anything is made; `heads` from before anything was."""
     return DemoMark.objects.create(
         seeded_at=now,
         seed=seed,

@@ -15,7 +15,6 @@ from django.apps import apps
 from django.contrib.auth.models import Group
 from django.db import models, transaction
 from django.db.models import Q
-from django.utils import timezone
 
 from accounts.models import AuditEvent, AuditHead, AuditSeal, DemoMark, Project, Team, User
 from accounts.services.audit import Subject, record
@@ -27,11 +26,10 @@ from scheduler.models import (
     Period,
     Pool,
     Queue,
-    SchedulerLease,
     UsageEntry,
     UsageLine,
 )
-from scheduler.services.demo.closure import Rows, chunks, closure, delete, let_go
+from scheduler.services.demo.closure import Rows, chunks, closure, delete, let_go, references
 from scheduler.services.demo.guards import unguarded
 from scheduler.services.errors import Conflict, NotFound
 
@@ -51,8 +49,9 @@ class Removed:
 
 
 @transaction.atomic
-def remove_demo(*, now: datetime | None = None) -> Removed:
-    """Delete the demonstration.
+def remove_demo(*, by: User | None = None, now: datetime | None = None) -> Removed:
+    """Delete the demonstration, and look whether anything of it is left. `by`: who asked, on
+    record.
 
     Raises NotFound where there is none, Conflict where real work hangs on it. Audit events of
     others behind the demonstration's keep all of them there: a log with holes is none.
@@ -72,10 +71,23 @@ def remove_demo(*, now: datetime | None = None) -> Removed:
             count += AuditSeal.objects.filter(until_id__gt=_sealed_before(mark)).delete()[0]
         _restore_heads(mark, with_audit=not kept)
         mark.delete()
-    if kept:
+    _refuse_leftovers(rows)
+    if kept or by is not None:
         about = Subject("demo", "", f"demonstration of {mark.seeded_at:%Y-%m-%d}")
-        record(None, "demo.remove", about, after={"rows": count}, now=now)
+        record(by, "demo.remove", about, after={"rows": count}, now=now)
     return Removed(count, kept)
+
+
+def _refuse_leftovers(rows: Rows) -> None:
+    """Raises Conflict if one of these rows is still there, or any that points at one."""
+    for model, all_ids in rows.items():
+        for ids in chunks(all_ids):
+            if model._base_manager.filter(pk__in=ids).exists():
+                raise Conflict(f"Rows of {model._meta.verbose_name_plural} are left over.")
+    for model, field in references(rows.keys()):
+        for ids in chunks(rows[field.related_model]):
+            if model._base_manager.filter(**{f"{field.attname}__in": ids}).exists():
+                raise Conflict(f"{model._meta.verbose_name_plural} point at rows that are gone.")
 
 
 def _roots(mark: DemoMark) -> Rows:
@@ -144,6 +156,7 @@ def _has_foreign_events(mark: DemoMark, rows: Rows) -> bool:
         Q(pk__lte=mark.before.get("last_event", 0))
         | Q(actor__in=rows.get(User, set()))
         | Q(team__in=rows.get(Team, set()))
+        | Q(action__startswith="demo.")
     )
     for model in (Node, Pool, Queue):
         ids = [str(pk) for pk in rows.get(model, set())]
@@ -157,7 +170,7 @@ def _sealed_before(mark: DemoMark) -> int:
 
 
 def _restore_heads(mark: DemoMark, *, with_audit: bool) -> None:
-    """The chains end where they ended before; a lease nobody holds and nobody had goes."""
+    """The chains end where they ended before."""
     restored: Sequence[type[models.Model]] = (
         (LedgerHead, AuditHead) if with_audit else (LedgerHead,)
     )
@@ -167,5 +180,3 @@ def _restore_heads(mark: DemoMark, *, with_audit: bool) -> None:
             head._default_manager.all().delete()
         else:
             head._default_manager.filter(pk=known["id"]).update(**known)
-    if mark.before["heads"][SchedulerLease._meta.label] is None:
-        SchedulerLease.objects.filter(expires_at__lte=timezone.now()).delete()
