@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
@@ -16,6 +18,7 @@ from accounts.permissions import can
 from portal.forms.cluster.bookings import BookingForm, WindowForm, next_hours
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.calendar.week import week_shown
+from portal.pages.cluster.moments import read_moment
 from scheduler.models import Pool
 from scheduler.selectors.calendar.bookings import (
     bookable_owners,
@@ -52,7 +55,9 @@ def booking_list(request: HttpRequest) -> HttpResponseBase:
             "Only who leads a team or project may book for it, and operators. Ask for a booking by "
             "a request."
         )
-    form = BookingForm(sent, owners=owners, pools=pools, initial=next_hours(now))
+    problems: list[str] = []
+    initial = next_hours(now) | _wished(request, pools, now, problems)
+    form = BookingForm(sent, owners=owners, pools=pools, initial=initial)
     fit: list[NodeFit] | None = None
     if sent is not None and form.is_valid():
         wanted = form.wanted()
@@ -71,7 +76,29 @@ def booking_list(request: HttpRequest) -> HttpResponseBase:
         except DomainError as refused:
             form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
     window_form = WindowForm(pools=pools, initial=next_hours(now))
-    return _render(request, viewer, form, window_form, fit=fit, may_book=bool(owners and pools))
+    return _render(
+        request, viewer, form, window_form, fit=fit, may_book=bool(owners and pools),
+        problems=problems,
+    )  # fmt: skip
+
+
+def _wished(
+    request: HttpRequest, pools: dict[str, Pool], now: datetime, problems: list[str]
+) -> dict[str, Any]:
+    """What a link fills into the form: `?pool=`, `?from_at=` and `?until_at=`."""
+    wished: dict[str, Any] = {}
+    if name := request.GET.get("pool", ""):
+        if name in pools:
+            wished["pool"] = name
+        elif pools:
+            problems.append(f"pool: there is no pool {name[:63]!r}; choose one of the form.")
+    for field in ("from_at", "until_at"):
+        if text := request.GET.get(field, ""):
+            try:
+                wished[field] = read_moment(text, now)
+            except ValueError as error:
+                problems.append(f"{field}: {error}; choose it in the form.")
+    return wished
 
 
 def _offered(viewer: User) -> tuple[dict[str, Project | Team], dict[str, Pool]]:
@@ -126,8 +153,9 @@ def _render(
     *,
     may_book: bool,
     fit: list[NodeFit] | None = None,
+    problems: Sequence[str] = (),
 ) -> HttpResponseBase:
-    now, problems = timezone.now(), list[str]()
+    now, problems = timezone.now(), list(problems)
     week = week_shown(request, viewer, problems, now=now)
     views, windows = planned_views(viewer, now=now, names=week["node_names"])
     context = week | {

@@ -9,11 +9,11 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from accounts.models import User
-from portal.pages.cluster.timeline import FARTHEST, Scale, draw
+from portal.pages.cluster.gantt import Scale, draw
+from portal.pages.cluster.moments import FARTHEST
 from scheduler.selectors.machines.week import week_of
 
 WEEK = timedelta(days=7)
-_DAY_MIN = 1440
 
 
 def week_shown(
@@ -32,7 +32,7 @@ def week_shown(
             first = today
     start, end = _midnight(first), _midnight(first + WEEK)
     week = week_of(viewer, start=start, end=end, now=now)
-    picture = draw(list(week.rows), Scale(start, end), now, _DAY_MIN) if week.rows else ""
+    picture = draw(list(week.rows), Scale(start, end), now) if week.rows else ""
     return {
         "first_day": first,
         "last_day": first + WEEK - timedelta(days=1),

@@ -7,20 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, F, Max, Min, Q, QuerySet, TextField
+from django.db.models import Count, F, Min, OuterRef, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from accounts.models import User
-from accounts.models.rows import moment_in
-from scheduler.models import Allocation, Pool
+from accounts.models.rows import as_rows, moment_in, rows_in
+from scheduler.models import Allocation, Device, Node, Pool
 from scheduler.selectors.calendar.plans import Plan, may_see, plans_between
 from scheduler.selectors.cluster import visible_nodes
 from scheduler.selectors.inbox import calls_along, keep_calls
+from scheduler.selectors.machines.spans import (
+    MOST_SUMS,
+    Span,
+    longest,
+    spans_between,
+    summed,
+    whose_jobs,
+)
 
-MOST_BARS = 2000
+# Bars of jobs; a page holds no more than 8000 elements, and each is up to four.
+MOST_BARS = 1500
+MOST_RUNNING = 2000
+MOST_GPUS = 200
 _OF_JOBS = ("past", "running", "planned")
 
 
@@ -29,6 +40,7 @@ class Bar:
     """`kind`: past, running (until its time limit), planned, booking or maintenance.
 
     `job` is its number and `words` its name only where the viewer may see it, else 0 and empty.
+    `jobs`: how many a summed one stands for, from the first begin to the last end.
     """
 
     kind: str
@@ -38,29 +50,31 @@ class Bar:
     job: int = 0
     words: str = ""
     team: str = ""
+    jobs: int = 0
 
 
 @dataclass(slots=True)
 class Row:
-    """A node, a team, or a pool's line of what is planned without a place yet."""
+    """A node, a GPU (the `place`-th shown, of `node`), a team, or a pool's line of what is planned
+    without a place yet."""
 
     name: str
     pool: str
     is_node: bool = True
     is_team: bool = False
+    node: str = ""
+    place: int = 0
     bars: list[Bar] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Timeline:
-    """Rows by pool and name; `is_cut`: jobs have more bars than are drawn, the newest are kept.
-
-    `nodes`: names of nodes by id, those with a row.
-    """
+    """Rows by pool and name. `nodes`: names of nodes by id, of a week ahead; `gpus`: how many there
+    are where rows are GPUs."""
 
     rows: list[Row]
-    is_cut: bool = False
     nodes: Mapping[int, str] = field(default_factory=dict)
+    gpus: int = 0
 
 
 def timeline(
@@ -70,35 +84,135 @@ def timeline(
     end: datetime,
     now: datetime,
     pool: Pool | None = None,
-    with_past: bool = True,
+    node: str = "",
+    by: str = "node",
+    skip: int = 0,
 ) -> Timeline:
-    """Every bar that meets [start, end), in three statements; what calls for the viewer comes with
-    the nodes, for the page that shows it."""
-    nodes = visible_nodes(viewer).only("name", "pool__name").annotate(**calls_along(viewer))
-    nodes = nodes.filter(pool=pool) if pool is not None else nodes
-    rows = {node.pk: Row(node.name, node.pool.name) for node in nodes}
-    pools = {node.pool_id: node.pool.name for node in nodes}
+    """Every bar that meets [start, end), in four statements; `by` gpu at most MOST_GPUS rows, after
+    `skip` of them. What calls for the viewer comes with the nodes, for the page that shows it."""
+    nodes, machines = _nodes(viewer, pool, node, with_gpus=by == "gpu")
     places = Allocation.objects.order_by()
     places = places.filter(placement__node__pool=pool) if pool is not None else places
-    for node in nodes[:1]:
-        keep_calls(viewer, node)
-    found = list(_job_bars(viewer, places, start, end, now, with_past)) if rows else []
-    for node_id, bar in found[:MOST_BARS]:
+    places = places.filter(placement__node__in=machines) if node else places
+    rows, gpus = machines, 0
+    if by == "gpu":
+        rows, gpus = _gpus(nodes, skip)
+        places = places.filter(device__in=rows)
+    plans = list(plans_between(viewer, start, end))
+    if rows:
+        _add_jobs(viewer, rows, places, start, end, now, by)
+    pools = {node.pool_id: node.pool.name for node in nodes}
+    waiting = {pk: Row("planned", name, is_node=False) for pk, name in pools.items()}
+    _add_plans(plans, rows, waiting, machines, pools)
+    every = [*rows.values(), *(row for row in waiting.values() if row.bars)]
+    return Timeline(_in_order(every), gpus=gpus)
+
+
+def week_ahead(viewer: User, *, start: datetime, end: datetime, now: datetime) -> Timeline:
+    """The same of what runs and is planned by nodes, without what is past, in three statements."""
+    nodes, rows = _nodes(viewer, None)
+    for node_id, bar in _running(viewer, start, end, now) if rows else ():
         if node_id in rows:
             rows[node_id].bars.append(bar)
-    waiting = {pk: Row("planned", name, is_node=False) for pk, name in pools.items()}
-    for plan in plans_between(viewer, start, end):
+    pools = {node.pool_id: node.pool.name for node in nodes}
+    _add_plans(list(plans_between(viewer, start, end)), rows, {}, rows, pools)
+    return Timeline(_in_order(list(rows.values())), {pk: row.name for pk, row in rows.items()})
+
+
+def _nodes(
+    viewer: User, pool: Pool | None, name: str = "", *, with_gpus: bool = False
+) -> tuple[list[Node], dict[int, Row]]:
+    nodes = visible_nodes(viewer).only("name", "pool__name").annotate(**calls_along(viewer))
+    nodes = nodes.filter(pool=pool) if pool is not None else nodes
+    nodes = nodes.filter(name=name) if name else nodes
+    if with_gpus:
+        devices = Device.objects.filter(node=OuterRef("pk"), is_present=True, in_service=True)
+        nodes = nodes.annotate(gpus_=as_rows(devices, "index", "slot", "id"))
+    found = list(nodes)
+    for node in found[:1]:
+        keep_calls(viewer, node)
+    return found, {node.pk: Row(node.name, node.pool.name, node=node.name) for node in found}
+
+
+def _gpus(nodes: list[Node], skip: int) -> tuple[dict[int, Row], int]:
+    """So many rows of devices by pool, node and index, and how many there are."""
+    found = []
+    for node in sorted(nodes, key=lambda one: (one.pool.name, one.name)):
+        its = rows_in(node.gpus_)  # type: ignore[attr-defined]
+        found += sorted((index, -1 if slot is None else slot, pk, node) for index, slot, pk in its)
+    rows = dict[int, Row]()
+    for index, slot, pk, node in found[skip : skip + MOST_GPUS]:
+        label = str(index) if slot < 0 else f"{index}.{slot + 1}"
+        row = Row(f"{node.name} · {label}", node.pool.name, node=node.name, place=len(rows))
+        rows[pk] = row
+    return rows, len(found)
+
+
+def _add_jobs(
+    viewer: User,
+    rows: dict[int, Row],
+    places: QuerySet[Allocation],
+    start: datetime,
+    end: datetime,
+    now: datetime,
+    by: str,
+) -> None:
+    spans = [one for one in spans_between(viewer, places, start, end, by) if one.row in rows]
+    most = MOST_BARS if len(spans) <= MOST_BARS else MOST_BARS - MOST_SUMS
+    kept, others = longest(spans, most, start, end)
+    whose = whose_jobs(viewer, (one.placement for one in kept))
+    for one in kept:
+        number, name, team, limit_s, started, is_seen = whose[one.placement]
+        seen: dict[str, Any] = {}
+        if is_seen:
+            seen = {"job": number, "words": name, "team": team}
+        since, until, kind = _moment(one.begin), end, "running"
+        if one.until is not None:
+            until, kind = _moment(one.until), "past"
+        elif limit_s:
+            until = max((moment_in(started) or since) + timedelta(seconds=limit_s), now)
+        rows[one.row].bars.append(Bar(kind, since, until, one.gpus, **seen))
+    firsts = {row.pool: pk for pk, row in reversed(rows.items())}
+    is_team = by == "team"
+
+    def row_of(one: Span) -> tuple[int, str]:
+        return (firsts[rows[one.row].pool] if is_team else one.row), one.team
+
+    for (row, team), sums in summed(others, row_of, start, end).items():
+        for each in sums:
+            kind, until = ("running", now) if each.is_running else ("past", _moment(each.until))
+            bar = Bar(kind, _moment(each.begin), until, each.gpus, team=team, jobs=each.jobs)
+            rows[row].bars.append(bar)
+
+
+def _moment(second: int) -> datetime:
+    return datetime.fromtimestamp(second, UTC)
+
+
+def _add_plans(
+    plans: list[Plan],
+    rows: dict[int, Row],
+    waiting: dict[int, Row],
+    machines: dict[int, Row],
+    pools: dict[int, str],
+) -> None:
+    """On every row of its nodes, and what has no place yet on the line of its pool."""
+    of_node: dict[str, list[Row]] = {}
+    for row in rows.values():
+        of_node.setdefault(row.node, []).append(row)
+    for plan in plans:
         if plan.kind == "planned" and plan.pool in waiting:
             waiting[plan.pool].bars.append(_bar_of(plan))
-        for node_id in _nodes_of(plan, rows, pools):
-            if node_id in rows:
-                rows[node_id].bars.append(_bar_of(plan))
-    every = [*rows.values(), *(row for row in waiting.values() if row.bars)]
-    every.sort(key=lambda row: (row.pool, not row.is_node, row.name))
+        for node_id in _nodes_of(plan, machines, pools):
+            for row in of_node.get(machines[node_id].name, ()) if node_id in machines else ():
+                row.bars.append(_bar_of(plan))
+
+
+def _in_order(every: list[Row]) -> list[Row]:
+    every.sort(key=lambda row: (row.pool, not row.is_node, row.node, row.place, row.name))
     for row in every:
         row.bars.sort(key=lambda bar: (bar.start, bar.end))
-    names = {pk: row.name for pk, row in rows.items()}
-    return Timeline(every, len(found) > MOST_BARS, names)
+    return every
 
 
 def by_team(found: Timeline) -> Timeline:
@@ -113,7 +227,7 @@ def by_team(found: Timeline) -> Timeline:
             name = bar.team or ("other teams" if is_job else bar.kind)
             rank = 0 if bar.team else 1 if is_job else 2
             its = rows.setdefault((row.pool, rank, name), {})
-            key = (bar.kind, bar.job, bar.start, bar.end, bar.words)
+            key = (bar.kind, bar.job, bar.start, bar.end, bar.words, bar.jobs)
             so_far = its[key].gpus if key in its else 0
             its[key] = replace(bar, gpus=so_far + bar.gpus)
     every = [
@@ -126,63 +240,30 @@ def by_team(found: Timeline) -> Timeline:
         )
         for pool, rank, name in sorted(rows)
     ]
-    return Timeline(every, found.is_cut)
+    return Timeline(every)
 
 
-def _job_bars(
-    viewer: User,
-    places: QuerySet[Allocation],
-    start: datetime,
-    end: datetime,
-    now: datetime,
-    with_past: bool,
+def _running(
+    viewer: User, start: datetime, end: datetime, now: datetime
 ) -> Iterator[tuple[int, Bar]]:
-    """One bar for each placement, newest first, one more than are drawn at most."""
-    rows = [
-        (moment_in(since), placement, *row)
-        for placement, since, *row in _rows_of(viewer, places, start, end, with_past)
-    ]
-    rows.sort(key=lambda row: row[:2], reverse=True)
-    for since, _, until, node, number, name, team, limit_s, started, is_seen, gpus, left in rows:
-        seen: dict[str, Any] = {}
-        if is_seen:
-            seen = {"job": number, "words": name, "team": team}
-        if left:
-            planned = max((moment_in(started) or since) + timedelta(seconds=limit_s or 0), now)
-            yield node, Bar("running", since, planned if limit_s else end, gpus, **seen)
-        else:
-            yield node, Bar("past", since, moment_in(until), gpus, **seen)
-
-
-def _rows_of(
-    viewer: User, places: QuerySet[Allocation], start: datetime, end: datetime, with_past: bool
-) -> QuerySet[Allocation, Any]:
-    """Of the newest placements: number, since and until when it holds devices (texts), and what
-    else a bar says."""
-    met, meets = places.filter(released_at__isnull=True).values("pk"), Q(released_at__isnull=True)
-    if with_past:
-        # Not by OR, for which SQLite reads the whole table, years of it.
-        met = met.union(places.filter(released_at__gt=start).values("pk"), all=True)
-        meets |= Q(released_at__gt=start)
-    # Which are drawn is settled before anything is joined.
-    begun = places.filter(pk__in=met, acquired_at__lt=end).values("placement")
-    newest = begun.annotate(since=Min("acquired_at")).order_by("-since", "-placement")
-    # Met again as they are counted: as a condition SQLite would look for all of them once more.
-    meets &= Q(acquired_at__lt=end)
-    left = Count("id", filter=Q(released_at__isnull=True, acquired_at__lt=end))
+    """One bar for each placement that holds devices, by node; the newest, in one statement."""
+    held = Allocation.objects.filter(released_at__isnull=True, acquired_at__lt=end).order_by()
     attempt, job = "placement__attempt", "placement__attempt__job"
     says = ("placement", "placement__node", job, f"{job}__name", f"{job}__project__team__slug",
             f"{job}__time_limit_s", "started", "may_see_")  # fmt: skip
-    return (
-        places.filter(placement__in=newest.values("placement")[: MOST_BARS + 1])
-        .annotate(started=_text(F(f"{attempt}__started_at")),
-                  may_see_=may_see(viewer, f"{job}__project"))
+    rows = (
+        held.annotate(started=_text(F(f"{attempt}__started_at")),
+                      may_see_=may_see(viewer, f"{job}__project"))
         .values(*says)
-        .annotate(since=_text(Min("acquired_at", filter=meets)),
-                  until=_text(Max("released_at", filter=meets)),
-                  gpus=Count("id", filter=meets), left=left)
-        .values_list("placement", "since", "until", *says[1:], "gpus", "left")
+        .annotate(since=_text(Min("acquired_at")), gpus=Count("id"))
+        .order_by("-since", "-placement")
+        .values_list("since", "gpus", *says)
     )  # fmt: skip
+    for text, gpus, _, node, number, name, team, limit_s, started, is_seen in rows[:MOST_RUNNING]:
+        since = moment_in(text)
+        seen = {"job": number, "words": name, "team": team} if is_seen else {}
+        planned = max((moment_in(started) or since) + timedelta(seconds=limit_s or 0), now)
+        yield node, Bar("running", since, planned if limit_s else end, gpus, **seen)
 
 
 def _text(moment: Any) -> Cast:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from accounts.models import User
-from scheduler.selectors.machines.timeline import Bar, Row, timeline
+from scheduler.selectors.machines.timeline import Bar, Row, week_ahead
 
 _PLANNED = ("booking", "maintenance")
 
@@ -36,7 +36,7 @@ class Week:
 def week_of(viewer: User, *, start: datetime, end: datetime, now: datetime) -> Week:
     """As the timeline, for who may see what; in its statements."""
     rows, clashes = [], []
-    drawn = timeline(viewer, start=start, end=end, now=now, with_past=False)
+    drawn = week_ahead(viewer, start=start, end=end, now=now)
     for row in drawn.rows:
         planned = [bar for bar in row.bars if bar.kind in _PLANNED]
         if not row.is_node or not planned:

@@ -1,0 +1,156 @@
+"""The timeline: however much ran, all of it is told, a part of time at a time."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from datetime import timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import escape
+
+from scheduler.models import Allocation, Attempt, Device, Job, MaintenanceWindow, Placement
+from scheduler.selectors.machines.timeline import MOST_BARS
+from tests.pages.test_cluster import elements, reference_nodes
+from tests.pages.yard import build_yard
+
+pytestmark = pytest.mark.django_db
+LINE = "cluster_timeline"
+
+
+@pytest.fixture
+def yard(root, alice, project):
+    return build_yard(root, alice, project)
+
+
+def have_run(yard, count, devices, over) -> None:
+    """So many placements of alice's, evenly `over` what has passed, of one to nine minutes each."""
+    now = timezone.now()
+    attempts = Attempt.objects.bulk_create(
+        Attempt(job=yard.succeeded, number=n + 2, state="ended", assigned_at=now)
+        for n in range(count)
+    )
+    made = Placement.objects.bulk_create(
+        Placement(
+            attempt=attempt, node_id=devices[n % len(devices)].node_id, rank=0, cpus=1, memory_mib=1
+        )
+        for n, attempt in enumerate(attempts)
+    )
+    first, step = now - over, over / (count + 1)
+    Allocation.objects.bulk_create(
+        Allocation(
+            placement=placement,
+            device=devices[n % len(devices)],
+            acquired_at=first + n * step,
+            released_at=first + n * step + timedelta(minutes=1 + n % 9),
+        )
+        for n, placement in enumerate(made)
+    )
+
+
+def told(page) -> int:
+    past = [bar for _, bar in page.context["lines"] if bar.kind == "past"]
+    return sum(bar.jobs or 1 for bar in past)
+
+
+@pytest.mark.parametrize("rows", ["node", "gpu", "team"])
+def test_of_a_busy_month_every_job_is_told_the_shortest_in_sums(client, alice, yard, rows):
+    devices = list(Device.objects.all())
+    have_run(yard, MOST_BARS + 1000, devices, timedelta(days=10))
+    client.force_login(alice)
+    page = client.get(reverse(LINE), {"span": "30d", "rows": rows, "view": "list"})
+    lines = page.context["lines"]
+    assert told(page) == MOST_BARS + 1000 + 2, "beside the two that the yard ran"
+    sums = [bar for _, bar in lines if bar.jobs]
+    assert sums and len(lines) < MOST_BARS + 50
+    assert max(bar.jobs for bar in sums) > 1
+    longest_summed = max(bar.end - bar.start for _, bar in lines if not bar.jobs)
+    assert longest_summed >= timedelta(minutes=9), "the longest stand by themselves"
+    begins = min(bar.start for bar in sums)
+    assert begins < timezone.now() - timedelta(days=9), "from the left edge on"
+    drawn = client.get(reverse(LINE), {"span": "30d", "rows": rows}).content.decode()
+    assert 'class="gb past sum"' in drawn and "short jobs" in drawn
+
+
+def test_others_are_told_of_sums_how_many_and_no_more(client, carol, yard):
+    have_run(yard, MOST_BARS + 200, list(Device.objects.all()), timedelta(days=10))
+    Job.objects.filter(pk=yard.succeeded.pk).update(name="zebra-run")
+    client.force_login(carol)
+    for rows in ("node", "gpu", "team"):
+        query = {"span": "30d", "rows": rows}
+        drawn = client.get(reverse(LINE), query).content.decode()
+        assert "zebra-run" not in drawn and yard.succeeded.project.team.slug not in drawn
+        assert 'class="gb past sum"' in drawn
+
+
+def test_five_hundred_rows_stay_below_8000_elements(client, root, yard):
+    nodes = reference_nodes(yard.cluster.pool)
+    devices = list(Device.objects.filter(node__in=nodes))
+    have_run(yard, 2500, devices, timedelta(days=2))
+    client.force_login(root)
+    page = client.get(reverse(LINE), {"span": "7d"})
+    assert page.context["rows"] > 512
+    assert elements(page.content.decode()) < 8000
+    assert len(gzip.compress(page.content)) < 90 * 1024
+    gpus = client.get(reverse(LINE), {"span": "7d", "rows": "gpu", "skip": "400"})
+    assert (gpus.context["first"], gpus.context["last"], gpus.context["gpus"]) == (401, 600, 4100)
+    assert elements(gpus.content.decode()) < 8000
+
+
+def test_rows_are_gpus_and_a_node_can_be_looked_at_alone(client, alice, yard):
+    now = timezone.now()
+    MaintenanceWindow.objects.create(
+        pool=yard.cluster.pool, from_at=now + timedelta(hours=2), until_at=now + timedelta(hours=3),
+        reason="new switches",
+    )  # fmt: skip
+    client.force_login(alice)
+    page = client.get(reverse(LINE), {"rows": "gpu", "node": "n1", "view": "list"})
+    held = Allocation.objects.get(released_at__isnull=True).device
+    running = [row.name for row, bar in page.context["lines"] if bar.kind == "running"]
+    assert running == [f"n1 · {held.index}"]
+    closed = [row.name for row, bar in page.context["lines"] if bar.kind == "maintenance"]
+    assert closed == ["n1 · 0", "n1 · 1"]
+    nowhere = client.get(reverse(LINE), {"node": "n99"}).content.decode()
+    assert escape("node: there is no node 'n99' here.") in nowhere
+
+
+def test_a_span_of_ones_own_is_shown_and_led_on_from(client, alice, yard):
+    client.force_login(alice)
+    end = timezone.now().replace(second=0, microsecond=0)
+    asked = {"from": f"{end - timedelta(hours=2):%Y-%m-%dT%H:%MZ}", "to": f"{end:%Y-%m-%dT%H:%MZ}"}
+    page = client.get(reverse(LINE), asked)
+    window = page.context["window"]
+    assert (window.start, window.end) == (end - timedelta(hours=2), end)
+    links = {word: (start, until) for word, start, until in window.ways}
+    closer = client.get(reverse(LINE), dict(zip(("from", "to"), links["Closer"], strict=True)))
+    assert closer.context["window"].end - closer.context["window"].start == timedelta(hours=1)
+    assert escape(f"from={links['Later'][0].replace(':', '%3A')}&") in page.content.decode()
+    one = client.get(reverse(LINE), {"from": asked["from"], "span": "1h"}).context["window"]
+    assert (one.start, one.end) == (window.start, window.start + timedelta(hours=1))
+
+
+def test_a_plus_leads_to_the_form_with_pool_and_time(client, root, alice, yard):
+    client.force_login(root)
+    drawn = client.get(reverse(LINE)).content.decode()
+    link = re.search(r'<a href="([^"]*)" class="gn" aria-label="Book n2 from', drawn)[1]
+    asked = parse_qs(urlsplit(link.replace("&amp;", "&")).query)
+    assert asked["pool"] == ["default"]
+    form = client.get(link.replace("&amp;", "&")).context["form"]
+    assert form["pool"].value() == "default"
+    begin = form.initial["from_at"]
+    assert form.initial["until_at"] - begin == timedelta(hours=2) and begin > timezone.now()
+    wrong = client.get(reverse("bookings:list"), {"pool": "<b>", "from_at": "soon"})
+    said = wrong.content.decode()
+    assert "there is no pool" in said and "is no moment" in said and "<b>&" not in said
+    client.force_login(alice)
+    assert client.get(link.replace("&amp;", "&")).status_code == 200
+
+
+def test_the_picture_renews_itself(client, alice, yard):
+    client.force_login(alice)
+    part = client.get(reverse(LINE), {"part": "live", "span": "6h"}).content.decode()
+    assert part.lstrip().startswith('<div id="timeline-live"') and "<html" not in part
+    assert 'data-topic="nodes"' in part and "part=live" in part and "span=6h" in part
