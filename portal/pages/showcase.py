@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from accounts.models import Project, Team, User
+from portal.pages.cluster.samples import cluster_parts
 from portal.reports.charts import Chart, TableRow
 from portal.reports.log_rows import log_rows
 from portal.templatetags.states import LOOKS
@@ -55,6 +56,7 @@ def showcase() -> dict[str, object]:
         "session_card": _session(moment),
         "now": timezone.now(),
         "themes": ["light", "dark"],
+        "cluster": cluster_parts(timezone.now()),
     }
 
 

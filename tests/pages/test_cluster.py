@@ -246,3 +246,14 @@ def test_operators_choose_nodes_to_drain_on_the_map_and_nobody_else(client, root
         assert (f'action="{reverse("nodes:several")}"' in table) is may
         assert ('name="node" value="n1" form="several"' in table) is may
         assert ("Drain nodes" in client.get(reverse(MAP)).content.decode()) is may
+
+
+def test_the_style_guide_shows_squares_bars_and_hours_in_each_state(client, root):
+    client.force_login(root)
+    text = client.get(reverse("styleguide")).content.decode()
+    shades = {"free", "dr", "dnb", *(f"{kind}{n}" for kind in "u" for n in range(6))}
+    assert shades | {f"c{n}" for n in range(8)} <= set(squares(text))
+    hours = re.search(r'<svg class="weekmap".*?</svg>', text, re.DOTALL)[0]
+    assert hours.count("<rect") == 7 * 24
+    for kind in ("past", "past sum", "running", "planned", "booking", "maintenance"):
+        assert f'<rect class="gb {kind}" x="' in text, kind

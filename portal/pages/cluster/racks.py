@@ -138,10 +138,8 @@ def _draw_node(node: MapNode, row: int, look: Look, link: Callable[[str], str]) 
     ]
     if OUT in squares:
         drawn.append(f'<path class="dn" d="{_crosses(tuple(squares[OUT]), look.pitch)}"/>')
-    if node.is_booked:
-        idle = {place for place, gpu in enumerate(node.gpus) if not gpu.held}
-        if idle := idle.difference(squares.get(OUT, ())):
-            drawn.append(f'<path class="bk" d="{_dots(tuple(sorted(idle)), look.pitch)}"/>')
+    if node.is_booked and (idle := _booked(node, look)):
+        drawn.append(f'<path class="bk" d="{_dots(idle, look.pitch)}"/>')
     if look.has_numbers:
         drawn += _numbers(node, look)
     url = escape(link(name))
@@ -152,6 +150,16 @@ def _draw_node(node: MapNode, row: int, look: Look, link: Callable[[str], str]) 
         f'<a {at} aria-label="{said}"><text y="10">{escape(name[-SHOWN:])}</text></a>'
         f'<a {at} tabindex="-1" aria-hidden="true"><title>{said}{escape(_lines(node))}</title>'
         f"{''.join(drawn)}</a>"
+    )
+
+
+def _booked(node: MapNode, look: Look) -> tuple[int, ...]:
+    """Where a dot says so: on what is idle and takes work, unless a number stands there."""
+    return tuple(
+        place
+        for place, gpu in enumerate(node.gpus)
+        if not (gpu.held or gpu.is_out or node.is_out)
+        and not (look.has_numbers and METRICS[look.metric].shown(gpu) is not None)
     )
 
 

@@ -80,7 +80,7 @@ def _waited(viewer: User, pool: Pool) -> dict[str, Any]:
         "spans": [("Last 24 hours", history.day), ("Last 7 days", history.week)],
         "days_picture": days_picture(history),
         "days_legend": days.LEGEND,
-        "picture": week_picture(history),
+        "picture": week_picture(history.cells),
         "legend": LEGEND,
         "days": DAYS,
         "table": week_table(history),

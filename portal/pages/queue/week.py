@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -23,7 +23,7 @@ LEGEND = (
 )
 
 
-def week_picture(history: WaitHistory) -> SafeString:
+def week_picture(cells: Sequence[HourCell]) -> SafeString:
     """Seven rows of 24 squares, the darker the longer people had waited."""
     hours = ((_LEFT + _STEP * hour, f"{hour:02d}") for hour in range(0, 24, 3))
     days = ((_TOP + _STEP * at + 8, name) for at, name in enumerate(DAYS))
@@ -38,13 +38,13 @@ def week_picture(history: WaitHistory) -> SafeString:
             "",
             '<rect class="sq {}" x="{}" y="{}" width="10" height="10" rx="2"><title>{}</title>'
             "</rect>",
-            _squares(history),
+            _squares(cells),
         ),
     )
 
 
-def _squares(history: WaitHistory) -> Iterator[tuple[str, int, int, str]]:
-    for cell in history.cells:
+def _squares(cells: Sequence[HourCell]) -> Iterator[tuple[str, int, int, str]]:
+    for cell in cells:
         css = "free" if cell.step < 0 else f"u{cell.step}"
         yield css, _LEFT + _STEP * cell.hour, _TOP + _STEP * cell.day, _words(cell)
 
