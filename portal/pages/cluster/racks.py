@@ -129,9 +129,10 @@ def draw(nodes: list[MapNode], look: Look, link: Callable[[str], str]) -> SafeSt
 
 def _draw_node(node: MapNode, row: int, look: Look, link: Callable[[str], str]) -> str:
     name = node.node.name
+    shades = [shade(node, gpu, look) for gpu in node.gpus]
     squares: dict[str, list[int]] = {}
-    for place, gpu in enumerate(node.gpus):
-        squares.setdefault(shade(node, gpu, look), []).append(place)
+    for place, css in enumerate(shades):
+        squares.setdefault(css, []).append(place)
     drawn = [
         f'<path class="sq {css}" d="{_squares(tuple(places), look.pitch)}"/>'
         for css, places in squares.items()
@@ -141,7 +142,7 @@ def _draw_node(node: MapNode, row: int, look: Look, link: Callable[[str], str]) 
     if node.is_booked and (idle := _booked(node, look)):
         drawn.append(f'<path class="bk" d="{_dots(idle, look.pitch)}"/>')
     if look.has_numbers:
-        drawn += _numbers(node, look)
+        drawn += _numbers(node, look, shades)
     url = escape(link(name))
     said = escape(f"{name}: {node.node.state}, {node.held} of {len(node.gpus)} GPUs held")
     at = f'href="{url}" transform="translate(0 {row * ROW})"'
@@ -188,14 +189,14 @@ def _dots(places: tuple[int, ...], pitch: int) -> str:
     )
 
 
-def _numbers(node: MapNode, look: Look) -> list[str]:
+def _numbers(node: MapNode, look: Look, shades: list[str]) -> list[str]:
     """The values of a row as two lines of letters of one width: those on weak and strong shades."""
     weak, strong = [], []
     read = METRICS[look.metric]
-    for gpu in node.gpus:
-        value = None if node.is_out or gpu.is_out else read.shown(gpu)
+    for gpu, css in zip(node.gpus, shades, strict=True):
+        value = None if css == OUT else read.shown(gpu)
         words = "" if value is None else f"{min(value, 999):.0f}"
-        is_strong = shade(node, gpu, look) in STRONG
+        is_strong = css in STRONG
         # A letter's room is left of three digits already.
         weak.append(f"{'' if is_strong else words:^{LETTERS}}")
         strong.append(f"{words if is_strong else '':^{LETTERS}}")
