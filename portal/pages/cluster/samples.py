@@ -46,7 +46,8 @@ def _node(name: str, state: str) -> MapNode:
             {6: "suspect", 7: "quarantined"}.get(index, "healthy") if name == "n2" else "healthy"
         )
         is_held = whose is not None or (name == "n2" and index < 2)
-        reading = Reading(10.0 * index, 1024.0, 90.0 * index, 35.0 + 8 * index)
+        # One that was read is enough to see every shade.
+        reading = Reading(10.0 * index, 1024.0, 90.0 * index, 35.0 + 8 * index) if whose else None
         gpu = MapGpu(str(index), "H100", 81920, health, is_held, whose, reading)
         node.gpus.append(gpu)
     return node
