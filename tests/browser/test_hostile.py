@@ -10,7 +10,7 @@ import pytest
 from tests.browser.conftest import PATIENCE_MS, sign_in
 from tests.factories import PASSWORD
 from tests.pages.test_budgets import PAGES
-from tests.pages.test_hostile import rename_everything
+from tests.pages.test_hostile import HOSTILE, rename_everything
 from tests.pages.test_matrix import address, people, things
 
 # The browser's driver runs a loop in this thread, also while the database is emptied at the end;
@@ -41,8 +41,9 @@ _BROKEN = """() => {
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_hostile_names_break_no_page(chromium, live_server, people, things, root, width):
-    renamed = rename_everything()
+@pytest.mark.parametrize("kind", ["markup", "family", "lines"])
+def test_hostile_names_break_no_page(chromium, live_server, people, things, root, kind, width):
+    renamed = rename_everything(HOSTILE[kind])
     assert "Job.name" in renamed
     context = chromium.new_context(
         base_url=live_server.url, viewport={"width": width, "height": 900}
