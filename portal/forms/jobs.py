@@ -143,6 +143,7 @@ class JobForm(forms.Form):
         label="Share cards with other teams that allow it too", required=False
     )
     exclusive = forms.BooleanField(label="Whole nodes: nobody else on them", required=False)
+    replaces = forms.BooleanField(label="Cancel the job it was cloned from", required=False)
     nonce = forms.CharField(required=False, max_length=128, widget=forms.HiddenInput)
     cloned_from = forms.CharField(required=False, max_length=20, widget=forms.HiddenInput)
     template = forms.CharField(required=False, max_length=110, widget=forms.HiddenInput)

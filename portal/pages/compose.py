@@ -21,6 +21,7 @@ from portal.forms.jobs import JobForm
 from portal.pages.access import page, viewer_of
 from portal.pages.composing.alternatives import alternatives
 from portal.pages.composing.drafts import draft_initial, keep_draft
+from portal.pages.composing.fixing import opened_with, pressed, replaceable
 from portal.pages.composing.offers import Offer, offer_for
 from portal.pages.samples import sample_document
 from portal.reports.spec_text import command_line_of, yaml_of
@@ -32,17 +33,18 @@ from scheduler.selectors.jobs import clone_document, get_visible_job
 from scheduler.services.composing.drafts import drop_draft
 from scheduler.services.composing.templates import refuse_outside, submit_from_template
 from scheduler.services.jobs import submit_job
+from scheduler.services.submitting.replacing import submit_instead
 from scheduler.spec import SpecInvalid
 
-PARAMETERS = ("clone", "template", "draft", "from", "part", "project", "pool")
+PARAMETERS = ("clone", "fix", "template", "draft", "from", "part", "project", "pool")
 MOST_DRAFTS_SHOWN = 3
 
 
 @page("GET", "POST")
 def job_submit(request: HttpRequest) -> HttpResponseBase:
-    """Fill in, check, submit. `?clone=`, `?template=`, `?draft=` and `?from=sample` prefill.
-
-    `?part=summary` only checks, and keeps what was typed as a draft.
+    """Fill in, check, submit. `?clone=`, `?template=`, `?draft=` and `?from=sample` prefill, each
+    `?fix=` changes something of it; `?part=summary` only checks, and keeps what was typed as a
+    draft.
     """
     viewer = viewer_of(request)
     offer = offer_for(viewer)
@@ -64,8 +66,10 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
             context |= {"draft": None if "quiet" in request.POST else keep_draft(viewer, form)}
     else:
         initial, version = _initial(request, viewer, offer)
-        form = offer.form(initial=initial)
+        fixed = opened_with(request, initial, version, offer)
+        form = offer.form(initial=fixed.fields | {"replaces": bool(fixed.words)})
         context = {"version": version, "drafts": drafts_of(viewer)[:MOST_DRAFTS_SHOWN]}
+        context |= {"fixed": fixed.words, "problems": fixed.problems}
         if version is not None:
             hold_to(form, version.rules)
     context |= _around(viewer, offer, form) | {
@@ -74,6 +78,7 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
     }
     if request.GET.get("part") == "summary" and request.method == "POST":
         return render(request, "jobs/submit.html#summary", context)
+    context["replaced"] = replaceable(viewer, form)
     answer = render(request, "jobs/submit.html", context, status=429 if wait_s else 200)
     if wait_s:
         answer["Retry-After"] = str(wait_s)
@@ -121,7 +126,10 @@ def _on_to(job: Job, form: JobForm) -> HttpResponseBase:
 
 
 def _wants_check(request: HttpRequest) -> bool:
-    return bool({"check", "whatif"} & request.POST.keys()) or request.GET.get("part") == "summary"
+    return (
+        bool({"check", "whatif", "use"} & request.POST.keys())
+        or request.GET.get("part") == "summary"
+    )
 
 
 def _sent_form(
@@ -135,9 +143,10 @@ def _sent_form(
         form = offer.form(request.POST)
         form.add_error(None, f"{missing.detail} Start from another one, or from an empty form.")
         return form, None
+    data = pressed(request.POST, version, offer)
     if version is None:
-        return offer.form(request.POST), None
-    form = offer.form(request.POST, initial_from(version.document))
+        return offer.form(data), None
+    form = offer.form(data, initial_from(version.document))
     hold_to(form, version.rules)
     return form, version
 
@@ -202,13 +211,18 @@ def _submitted(viewer: User, form: JobForm, version: TemplateVersion | None) -> 
     """The new job, or the same one when the button was pressed twice; None with form errors."""
     cleaned = form.cleaned_data
     try:
-        submit = partial(submit_from_template, version=version) if version else submit_job
-        submitted = submit(
+        origin = _cloned(viewer, cleaned["cloned_from"]) if cleaned["cloned_from"] else None
+        submit = partial(
+            partial(submit_from_template, version=version) if version else submit_job,
             actor=viewer,
             spec=form.spec,
             idempotency_key=f"form:{cleaned['nonce']}" if cleaned["nonce"] else "",
-            cloned_from=_cloned(viewer, cleaned["cloned_from"]) if cleaned["cloned_from"] else None,
+            cloned_from=origin,
         )
+        if cleaned["replaces"] and origin is not None:
+            submitted = submit_instead(actor=viewer, waiting=origin, submit=submit)
+        else:
+            submitted = submit()
     except SpecInvalid as refused:
         form.add_problems(refused)
     except IdempotencyConflict:

@@ -40,6 +40,7 @@ from scheduler.states import (
     EndReason,
     JobState,
     Tier,
+    WaitReason,
     end_sentence,
 )
 
@@ -58,6 +59,20 @@ FACT_WORDS: Mapping[str, str] = {
     "used": "GPUs used by the team",
     "limit": "The team's limit",
     "who": "By",
+}
+# What a held job waits for, and whose turn it is to do something.
+NEXT_WORDS: Mapping[WaitReason, str] = {
+    WaitReason.HELD_BY_USER: "The scheduler looks at it once it is released.",
+    WaitReason.HELD_BY_ADMIN: "Only the operator or a lead releases it; ask them.",
+    WaitReason.PAUSED: "Resume it to put it back into its old place in the line.",
+    WaitReason.DEPENDENCY_WAIT: "It joins the line by itself when they end as it asks for.",
+    WaitReason.BEGIN_TIME: "It joins the line by itself at that time.",
+    WaitReason.ARRAY_LIMIT: "It joins the line by itself; there is nothing to do.",
+    WaitReason.BUDGET_EXHAUSTED: (
+        "It joins the line by itself when the budget has enough again: ask for more, or submit a "
+        "shorter or smaller one."
+    ),
+    WaitReason.APPROVAL_WAIT: "It joins the line when that is decided.",
 }
 _END_WORDS = {**{reason: str(reason) for reason in MADE_TO_MOVE}, **dict.fromkeys(PAUSES, "paused")}
 END_CLASSES = {"failed": "a-bad", "timed out": "a-bad", "preempted": "a-pre", "resized": "a-pre"}
@@ -179,6 +194,7 @@ def why(job: Job, decided: Decided) -> dict[str, Any]:
     ]
     return {
         "why_sentence": wait_sentence_of(job),
+        "why_next": next_words(job),
         "why_facts": facts,
         **places_of(job),
         "so_since": job.wait_checked_at,
@@ -188,6 +204,13 @@ def why(job: Job, decided: Decided) -> dict[str, Any]:
         "start_why": str(job.wait_facts.get("start_why", "")),
         "next_free": _moment(job.wait_facts.get("next_free_at")),
     }
+
+
+def next_words(job: Job) -> str:
+    """What lets a held job go on; empty for one that waits in the line."""
+    if job.state != JobState.HELD or job.wait_reason not in set(WaitReason):
+        return ""
+    return NEXT_WORDS.get(WaitReason(job.wait_reason), "")
 
 
 def _moment(epoch_s: object) -> datetime | None:

@@ -10,16 +10,16 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from accounts.errors import Forbidden
+from accounts.errors import Forbidden, NotFound
 from accounts.models import User
 from portal.pages.access import page, viewer_of
 from portal.pages.event_lines import event_line
 from portal.pages.job_page import job_frame, why
 from portal.reports.charts import device_points, latest
-from portal.reports.spec_text import command_line_of, yaml_of
-from scheduler.loop.answering import answer_for, before_answers
+from portal.reports.spec_text import command_line_of, diff_of, yaml_of
+from scheduler.loop.answering import before_answers
 from scheduler.models import Job
-from scheduler.selectors.jobs import get_visible_job, job_events, shown_spec
+from scheduler.selectors.jobs import get_visible_job, job_events, may_read_inside, shown_spec
 from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.telemetry import job_series
 from scheduler.selectors.usage import job_cost
@@ -42,15 +42,6 @@ def job_why(request: HttpRequest, pk: int) -> HttpResponseBase:
     job = get_visible_job(viewer, pk)
     context = {"job": job, "now": now, **why(job, last_decided(viewer, now=now))}
     return render(request, "jobs/_why.html", context)
-
-
-@page("GET")
-def job_options(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """All that stands in its way and what would help; `?part=answer` is the list alone."""
-    viewer, job, context = _frame(request, pk, "")
-    context["answer"] = answer_for(viewer, job, now=context["now"])
-    part = "#answer" if request.GET.get("part") == "answer" else ""
-    return render(request, f"jobs/answers/options.html{part}", context)
 
 
 @page("GET")
@@ -119,9 +110,25 @@ def job_spec(request: HttpRequest, pk: int) -> HttpResponseBase:
     _, job, context = _frame(request, pk, "spec")
     if not context["may_read"]:
         raise Forbidden("Your role may see this job, but not its spec.")
-    spec = shown_spec(viewer_of(request), job)
+    viewer = viewer_of(request)
+    spec = shown_spec(viewer, job)
     context |= {"yaml": yaml_of(spec), "command_line": command_line_of(spec), "spec": spec}
+    parent = _parent(viewer, job)
+    if parent is not None:
+        changes = diff_of(yaml_of(shown_spec(viewer, parent)), context["yaml"])
+        context |= {"parent": parent, "changes": changes}
     return render(request, "jobs/spec.html", context)
+
+
+def _parent(viewer: User, job: Job) -> Job | None:
+    """The job it was cloned from, where the viewer may read that one's spec too."""
+    if job.cloned_from_id is None:
+        return None
+    try:
+        parent = get_visible_job(viewer, job.cloned_from_id)
+    except NotFound:
+        return None
+    return parent if may_read_inside(viewer, parent) else None
 
 
 @page("GET")

@@ -190,8 +190,11 @@ def job_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     if is_part:
         response = render(request, f"jobs/detail.html#{part}", context)
         latest = context["latest"]
-        # Charts and log of the page belong to one attempt; a new one needs a new page.
-        if part == "live" and request.GET.get("attempt", "") != str(latest.pk if latest else ""):
+        # Charts and log of the page belong to one attempt, the answers to one wait; another one
+        # needs a new page.
+        shown = (request.GET.get("attempt", ""), request.GET.get("waits", ""))
+        waits = str(context["job"].state) if context["is_waiting"] else ""
+        if part == "live" and shown != (str(latest.pk if latest else ""), waits):
             response["HX-Refresh"] = "true"
         return response
     return render(request, "jobs/detail.html", context)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from difflib import unified_diff
 from typing import Any
 
 import yaml
@@ -30,6 +31,15 @@ _Dumper.add_representer(str, _text)
 def yaml_of(spec: JobSpec) -> str:
     """The spec as YAML; reading it again gives the same spec."""
     return _written(spec.readable())
+
+
+def diff_of(old: str, new: str, context: int = 2) -> list[tuple[str, str]]:
+    """What changed between two texts: `add`, `del` or nothing, and the line with its sign."""
+    lines = list(unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=context))
+    classes = {"+": "add", "-": "del"}
+    # The first two lines name files; a heading of line numbers says nothing here.
+    shown = [line for line in lines[2:] if not line.startswith("@@")]
+    return [(classes.get(line[0], ""), f"{line[0]} {line[1:]}") for line in shown]
 
 
 def template_text(document: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from accounts.models import User
 from accounts.statements import AskedOnce
-from scheduler.engine.asking import Answer, Blocking, blocking_facts, what_if
+from scheduler.engine.asking import Answer, Blocking, Option, blocking_facts, what_if
 from scheduler.engine.cycle import decide
 from scheduler.engine.explaining.standing import Standing, line_now, standing_now
 from scheduler.engine.policy import Policy
@@ -25,7 +25,10 @@ from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.standing import Precedence, precedence_of, went_before
 from scheduler.services.sharing.policies import policy_in_force
 from scheduler.spec.units import format_duration
-from scheduler.states import JobState
+from scheduler.states import CHECK_TITLES, FAULTS, JobState
+
+# By kind of option whose value is a number: the column that has it.
+FIX_VALUES = {"limit": "time_limit_s", "gpus": "gpus_per_node", "nodes": "nodes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,9 @@ class JobAnswer:
     asked_at: datetime
     blocking: Blocking
     answer: Answer
+    # Of the snapshot that was asked: rows of `model` and `pool` in words.
+    models: tuple[str, ...]
+    pools: tuple[str, ...]
 
     def plain(self, visible: Collection[int]) -> dict[str, Any]:
         """As JSON values; jobs that are not `visible` are shown without their number."""
@@ -43,7 +49,14 @@ class JobAnswer:
             "asked_at": self.asked_at,
             "starts_now": self.answer.starts_now,
             "start_at": None if start_s is None else _moment(start_s),
-            "checks": [asdict(check) for check in self.blocking.checks],
+            "checks": [
+                asdict(check)
+                | {
+                    "title": CHECK_TITLES[check.reason],
+                    "is_fault": not check.is_ok and check.reason in FAULTS,
+                }
+                for check in self.blocking.checks
+            ],
             "holders": [
                 {
                     "job": holder.job if holder.job in visible else None,
@@ -64,10 +77,21 @@ class JobAnswer:
                     "time_limit": format_duration(int(option.fields["time_limit_s"]))
                     if option.kind == "limit"
                     else "",
+                    "fix": self._fix(option),
                 }
                 for option in self.answer.options
             ],
         }
+
+    def _fix(self, option: Option) -> list[str]:
+        """The same change as the composer takes it: kinds with their values."""
+        fields = option.fields
+        if option.kind in FIX_VALUES:
+            return [f"{option.kind}:{int(fields[FIX_VALUES[option.kind]])}"]
+        fix = [f"model:{self.models[int(fields['model'])]}"] if "model" in fields else []
+        if option.kind == "pool":
+            return [f"pool:{self.pools[int(fields['pool'])]}", *fix]
+        return fix or [f"{option.kind}:"]
 
     def holder_ids(self) -> list[int]:
         """The jobs that are named as holders."""
@@ -104,7 +128,7 @@ def ask(job: Job, *, now: datetime) -> JobAnswer | None:
     answer = what_if(snapshot, policy, job.pk, elsewhere, plan=decision.plan, known=known)
     if blocking is None or answer is None:
         return None
-    return JobAnswer(now, blocking, answer)
+    return JobAnswer(now, blocking, answer, snapshot.models, snapshot.pools)
 
 
 def answer_for(viewer: User, job: Job, *, now: datetime) -> dict[str, Any] | None:

@@ -63,6 +63,8 @@ from scheduler.states.troubles import (
 )
 from scheduler.states.waits import (
     AUTOMATIC_HOLDS,
+    CHECK_TITLES,
+    FAULTS,
     WAIT_SENTENCES,
     DependencyKind,
     WaitReason,
@@ -73,9 +75,11 @@ from scheduler.states.waits import (
 __all__ = [
     "ATTEMPT_MOVES",
     "AUTOMATIC_HOLDS",
+    "CHECK_TITLES",
     "DENY_WORDS",
     "END_RULES",
     "FAILURE_WORDS",
+    "FAULTS",
     "FINAL_JOB_STATES",
     "FINAL_REQUEST_STATES",
     "GPU_KINDS",

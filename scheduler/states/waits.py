@@ -51,6 +51,41 @@ AUTOMATIC_HOLDS = frozenset(
 )
 
 
+# What nothing that becomes free can mend: the request has to change, or a rule.
+FAULTS = frozenset({WaitReason.INVALID_SPEC, WaitReason.INFEASIBLE_EVER, WaitReason.POLICY_DENIED})
+
+# What is looked at, as a person calls it, whether it stands in the way or not.
+CHECK_TITLES: Mapping[WaitReason, str] = {
+    WaitReason.INVALID_SPEC: "Valid request",
+    WaitReason.INFEASIBLE_EVER: "Size of the nodes",
+    WaitReason.POLICY_DENIED: "Rules",
+    WaitReason.APPROVAL_WAIT: "Approval",
+    WaitReason.BUDGET_EXHAUSTED: "Budget",
+    WaitReason.HELD_BY_USER: "Hold",
+    WaitReason.HELD_BY_ADMIN: "Hold by an operator",
+    WaitReason.PAUSED: "Pause",
+    WaitReason.DEPENDENCY_WAIT: "Other jobs",
+    WaitReason.BEGIN_TIME: "Time to begin",
+    WaitReason.ARRAY_LIMIT: "Tasks at a time",
+    WaitReason.QUOTA_HARD: "Quota",
+    WaitReason.QUOTA_BORROW_LIMIT: "Borrowed GPUs",
+    WaitReason.POOL_CLOSED: "Queue",
+    WaitReason.MAINTENANCE_CONFLICT: "Maintenance",
+    WaitReason.RESERVATION_CONFLICT: "Bookings",
+    WaitReason.NODES_UNHEALTHY: "Nodes in order",
+    WaitReason.CAPACITY_BUSY: "Free GPUs",
+    WaitReason.TOPOLOGY_FRAGMENTED: "Room on nodes",
+    WaitReason.ISOLATION_CONFLICT: "Shared cards",
+    WaitReason.DATA_STAGING: "Data",
+    WaitReason.PREEMPTION_IN_PROGRESS: "Room being made",
+    WaitReason.BEHIND_HIGHER_PRIORITY: "Turn in the line",
+    WaitReason.BACKFILL_WOULD_DELAY_HEAD: "Delays nobody ahead",
+    WaitReason.LICENCE_WAIT: "Licences",
+    WaitReason.AUTOSCALE_PROVISIONING: "New nodes",
+    WaitReason.EVALUATING: "First look",
+}
+
+
 class DependencyKind(StrEnum):
     """Which end of another job a job waits for."""
 

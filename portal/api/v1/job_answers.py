@@ -19,10 +19,13 @@ from scheduler.states import WaitReason
 
 
 class CheckShape(serializers.Serializer[Any]):
-    """One check, in the order of precedence; `sentence` is empty if it passes."""
+    """One check, in the order of precedence, and as pages call it; `sentence` is empty if it
+    passes. `is_fault`: it fails, and nothing that comes free mends it."""
 
     reason = serializers.ChoiceField([str(reason) for reason in WaitReason])
+    title = serializers.CharField()
     is_ok = serializers.BooleanField()
+    is_fault = serializers.BooleanField()
     need = serializers.CharField(allow_blank=True)
     have = serializers.CharField(allow_blank=True)
     sentence = serializers.CharField(allow_blank=True)
@@ -39,7 +42,8 @@ class HolderShape(serializers.Serializer[Any]):
 
 class OptionShape(serializers.Serializer[Any]):
     """A change with which it starts now or sooner, as tried by deciding the whole cycle with it.
-    `time_limit`: what to ask `change` for, where that is the change."""
+    `time_limit`: what to ask `change` for, where that is the change. `fix`: the change as the page
+    of a new job takes it beside `clone`."""
 
     kind = serializers.ChoiceField(
         ["limit", "gpus", "nodes", "model", "place", "alone", "labels", "pool"]
@@ -49,6 +53,7 @@ class OptionShape(serializers.Serializer[Any]):
     starts_now = serializers.BooleanField()
     start_at = serializers.DateTimeField()
     wait_s = serializers.IntegerField()
+    fix = serializers.ListField(child=serializers.CharField())
 
 
 class AnswerShape(serializers.Serializer[Any]):

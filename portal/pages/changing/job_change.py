@@ -64,6 +64,8 @@ def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
             context["resizes"] = change.nodes is not None
         elif pause and "pause" in context["actions"]:
             context["pausing"] = _with_spans(preview_pause(viewer, job, now=now))
+        elif pause and context["actions"]:
+            context["problems"] = [f"Only a job that runs is paused; this one is {job.state}."]
     except (Invalid, Conflict) as refused:
         context["problems"] = [refused.detail]
     except Forbidden as refused:

@@ -23,8 +23,10 @@ _SHORTEST_S = 600
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One change, and what it would meet; `problem` when it cannot be."""
+    """One change, as the composer's `use` takes it, and what it would meet; `problem` when it
+    cannot be."""
 
+    fix: str
     words: str
     gpus: int
     quote: Quote | None
@@ -37,28 +39,31 @@ def alternatives(
     """Each decides one cycle of the engine, as a quote does; at most seven. Writes nothing."""
     document = spec.document()
     return [
-        _quoted(viewer, words, {**document, **changes}, version)
-        for words, changes in _changes(spec, models)
+        _quoted(viewer, fix, words, {**document, **changes}, version)
+        for fix, words, changes in _changes(spec, models)
     ]
 
 
-def _changes(spec: JobSpec, models: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _changes(spec: JobSpec, models: Iterable[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     cards, nodes = spec.gpus_per_node, int(spec.nodes)
     is_range = spec.nodes.least != nodes or spec.node_sizes
     if cards > 1:
-        yield _cards(cards // 2), {"gpus_per_node": cards // 2}
+        yield f"gpus:{cards // 2}", _cards(cards // 2), {"gpus_per_node": cards // 2}
     if nodes > 1 and not is_range:
-        yield f"{nodes // 2} of {nodes} nodes", {"nodes": nodes // 2}
+        half = nodes // 2
+        yield f"nodes:{half}", f"{half} of {nodes} nodes", {"nodes": half}
     if 0 < cards * 2 <= MAX_GPUS_PER_NODE and spec.gpu_milli == 1000:
-        yield _cards(cards * 2), {"gpus_per_node": cards * 2}
+        yield f"gpus:{cards * 2}", _cards(cards * 2), {"gpus_per_node": cards * 2}
     if spec.time_limit >= 2 * _SHORTEST_S:
         half = spec.time_limit // 2
         short = min(spec.min_runtime, half)
-        yield f"at most {format_duration(half)}", {"time_limit": half, "min_runtime": short}
+        changes = {"time_limit": half, "min_runtime": short}
+        yield f"limit:{half}", f"at most {format_duration(half)}", changes
     if cards and not spec.gpu_models:
         others = [one for one in ("", *models) if one != spec.gpu_model]
         for model in others[:MOST_MODELS]:
-            yield device_short_name(model) if model else "any model", {"gpu_model": model}
+            words = device_short_name(model) if model else "any model"
+            yield f"model:{model}", words, {"gpu_model": model}
 
 
 def _cards(count: int) -> str:
@@ -66,7 +71,7 @@ def _cards(count: int) -> str:
 
 
 def _quoted(
-    viewer: User, words: str, document: dict[str, Any], version: TemplateVersion | None
+    viewer: User, fix: str, words: str, document: dict[str, Any], version: TemplateVersion | None
 ) -> Alternative:
     try:
         spec = parse_spec(document)
@@ -74,9 +79,9 @@ def _quoted(
             refuse_outside(version, spec)
         template = version.template_id if version else 0
         quote = quote_job(actor=viewer, spec=spec, template=template)
-        return Alternative(words, spec.gpus, quote)
+        return Alternative(fix, words, spec.gpus, quote)
     except SpecInvalid as refused:
         problem = f"{refused.problems[0].field} {refused.problems[0].message}"
     except DomainError as refused:
         problem = refused.detail
-    return Alternative(words, 0, None, problem)
+    return Alternative(fix, words, 0, None, problem)

@@ -22,13 +22,15 @@ MOST_HOLDERS = 10
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One check of the precedence: what it needs and has in words; a sentence if it fails."""
+    """One check of the precedence: what it needs and has in words; a sentence if it fails, and the
+    account whose limit or budget it is."""
 
     reason: WaitReason
     is_ok: bool
     need: str
     have: str
     sentence: str
+    account: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,12 @@ def _result(check: Check, case: Case) -> CheckResult:
         if finding.concerns is None or bool(finding.concerns[0])
     ]
     need, have = check.measure(case)
-    sentence = ""
-    if concerning:
-        sentence = wait_sentence(check.reason, {"ahead": 0, **concerning[0].facts})
-    return CheckResult(check.reason, not concerning, need, have, sentence)
+    if not concerning:
+        return CheckResult(check.reason, True, need, have, "")
+    facts = concerning[0].facts
+    sentence = wait_sentence(check.reason, {"ahead": 0, **facts})
+    account = str(facts.get("account", "")) if check.by_account else ""
+    return CheckResult(check.reason, False, need, have, sentence, account)
 
 
 def _holders(decision: Decision, request: Request) -> tuple[tuple[Holder, ...], int]:

@@ -38,6 +38,31 @@ def find_over_borrowing(case: Case) -> Finding | None:
     return _over_quota(case, WaitReason.QUOTA_BORROW_LIMIT)
 
 
+def measure_budget(case: Case) -> tuple[str, str]:
+    """What its worst case is, and what is left of the budget it is too much for."""
+    found = find_over_budget(case)
+    if not found:
+        return "", ""
+    return f"{found[0].facts.get('asks', '')}", f"{found[0].facts.get('left', '')} left"
+
+
+def measure_limit(case: Case) -> tuple[str, str]:
+    """What it adds to what the account holds, where that is too much."""
+    return _measured(find_over_limit(case))
+
+
+def measure_borrowing(case: Case) -> tuple[str, str]:
+    """What it adds to what the account has borrowed, where that is too much."""
+    return _measured(find_over_borrowing(case))
+
+
+def _measured(found: Finding | None) -> tuple[str, str]:
+    if found is None:
+        return "", ""
+    facts = found.facts
+    return f"{facts['gpus']} {facts['cap']} more", f"{facts['used']} of {facts['limit']} taken"
+
+
 def _over_quota(case: Case, reason: WaitReason) -> Finding | None:
     if case.gate is None or case.gate.is_open:
         return None

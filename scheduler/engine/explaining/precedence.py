@@ -11,9 +11,19 @@ CHECKS: tuple[Check, ...] = (
     Check(
         WaitReason.INFEASIBLE_EVER, nodes.find_infeasible, measures.measure_capable, rules_out=True
     ),
-    Check(WaitReason.BUDGET_EXHAUSTED, accounts.find_over_budget, by_account=True),
-    Check(WaitReason.QUOTA_HARD, accounts.find_over_limit, by_account=True),
-    Check(WaitReason.QUOTA_BORROW_LIMIT, accounts.find_over_borrowing, by_account=True),
+    Check(
+        WaitReason.BUDGET_EXHAUSTED,
+        accounts.find_over_budget,
+        accounts.measure_budget,
+        by_account=True,
+    ),
+    Check(WaitReason.QUOTA_HARD, accounts.find_over_limit, accounts.measure_limit, by_account=True),
+    Check(
+        WaitReason.QUOTA_BORROW_LIMIT,
+        accounts.find_over_borrowing,
+        accounts.measure_borrowing,
+        by_account=True,
+    ),
     Check(
         WaitReason.POOL_CLOSED,
         nodes.find_closed,
