@@ -248,3 +248,32 @@ def test_a_pause_says_whom_it_helps_before_it_is_confirmed(client, alice, carol,
     assert "Only a job that runs is paused" in idle.content.decode()
     client.force_login(carol)
     assert client.get(link).status_code == 404
+
+
+def test_a_clone_shows_what_changed_to_who_may_read_both(
+    client, alice, bob, project, finance, yard
+):
+    secret = {"HF_TOKEN": "hf_verysecret", "SEED": "1"}
+    first = scenes.submit(alice, project, name="first", env=secret, labels={"exp": "<b>llm3</b>"})
+    client.force_login(alice)
+    form = client.get(reverse("jobs:submit"), {"clone": first.pk, "fix": "limit:30m"})
+    data = filled(form.context["form"]) | {"env": "HF_TOKEN=hf_other\nSEED=2"}
+    del data["replaces"]
+    client.post(reverse("jobs:submit"), data)
+    clone = Job.objects.latest("pk")
+    url = reverse("jobs:spec", args=[clone.pk])
+    mine = client.get(url).content.decode()
+    assert '<span class="add">+ time_limit: 30m</span>' in mine
+    assert "hf_verysecret" in mine
+    client.force_login(bob)
+    theirs = client.get(url).content.decode()
+    assert '<span class="add">+ time_limit: 30m</span>' in theirs
+    assert "SEED: &#x27;2&#x27;" in theirs
+    assert "hf_" not in theirs
+    client.force_login(finance)
+    assert client.get(url).status_code == 403
+    page = client.get(reverse("jobs:detail", args=[clone.pk])).content.decode()
+    assert "llm3" not in page
+    client.force_login(alice)
+    page = client.get(reverse("jobs:detail", args=[clone.pk])).content.decode()
+    assert "&lt;b&gt;llm3&lt;/b&gt;" in page
