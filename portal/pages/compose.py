@@ -31,9 +31,9 @@ from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.composing.templates import get_version, leads_any, version_of_job
 from scheduler.selectors.jobs import clone_document, get_visible_job
 from scheduler.services.composing.drafts import drop_draft
+from scheduler.services.composing.replacing import submit_instead
 from scheduler.services.composing.templates import refuse_outside, submit_from_template
 from scheduler.services.jobs import submit_job
-from scheduler.services.submitting.replacing import submit_instead
 from scheduler.spec import SpecInvalid
 
 PARAMETERS = ("clone", "fix", "template", "draft", "from", "part", "project", "pool")
