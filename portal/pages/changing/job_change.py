@@ -58,7 +58,7 @@ def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
         if request.method == "POST":
             change_job(actor=viewer, job=job, change=change, now=now)
             messages.success(request, f"Job #{pk} is changed.")
-            return redirect("jobs:detail", pk)
+            return redirect("sessions:detail" if job.spec.get("session") else "jobs:detail", pk)
         if change != Change() and "change" in context["actions"]:
             context["impact"] = _with_spans(preview(viewer, job, change, now=now))
             context["resizes"] = change.nodes is not None

@@ -11,13 +11,17 @@ from django.db.models import Avg, Case, F, Max, Q, QuerySet, When
 from accounts.errors import NotFound
 from accounts.models import User
 from accounts.permissions import can, projects_visible_to
+from scheduler.conf import load_conf
 from scheduler.models import Attempt, DeviceSample, Session
 from scheduler.selectors.jobs import MAX_PK, job_actions
 from scheduler.selectors.telemetry import may_read_metrics
+from scheduler.spec.units import format_duration
 from scheduler.states import LIVE_ATTEMPT_STATES, AttemptState
 
 # In per cent; as the idle clock counts it.
 WORKS_FROM = 5.0
+# What one press of Extend proposes.
+EXTENDED_BY_S = 3600
 _USE_OVER = timedelta(minutes=1)
 # How much of the idle time has run down: from when on it is said, and how urgently.
 WARNINGS = ((95, "last"), (80, "soon"), (50, "half"))
@@ -26,7 +30,7 @@ WARNINGS = ((95, "last"), (80, "soon"), (50, "half"))
 @dataclass(frozen=True, slots=True)
 class SessionCard:
     """One session. `level`: "", half, soon or last of the idle time is over. None: not known, or
-    it does not run."""
+    it does not run. `extend_to`: the time limit to offer; "" where the viewer can give no more."""
 
     session: Session
     state: str
@@ -39,6 +43,7 @@ class SessionCard:
     idle_percent: int
     level: str
     gpu_percent: float | None
+    extend_to: str
     actions: frozenset[str]
 
     @property
@@ -110,7 +115,8 @@ def _card(
     rest = timedelta(seconds=session.idle_stop_s)
     percent = min(100, int(100 * ((now - since) / rest))) if since else 0
     limit = timedelta(seconds=job.time_limit_s)
-    actions = set(job_actions(viewer, job)) & {"cancel", "clone"}
+    offered = job_actions(viewer, job)
+    actions = offered & {"cancel", "clone"}
     is_mine = job.owner_id == viewer.pk and can(viewer, "submit_job", job.project)
     if is_mine and runs:
         actions |= {"connect", "keep"}
@@ -126,5 +132,12 @@ def _card(
         idle_percent=max(0, percent),
         level=next((word for mark, word in WARNINGS if percent >= mark), ""),
         gpu_percent=use if may_read_metrics(viewer, job) else None,
+        extend_to=_longer(job.time_limit_s) if runs and "change" in offered else "",
         actions=frozenset(actions),
     )
+
+
+def _longer(limit_s: int) -> str:
+    """An hour more, as far as sessions may run here; empty at the end of that."""
+    most = min(load_conf().session_longest_s, limit_s + EXTENDED_BY_S)
+    return format_duration(most) if most > limit_s else ""

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from scheduler import events
+from scheduler.conf import load_conf
 from scheduler.models import Attempt, Job
 from scheduler.services.attempts import locked_live_attempt
 from scheduler.services.errors import Conflict, Invalid
@@ -90,6 +91,10 @@ def refuse_senseless(job: Job, time_limit_s: int) -> None:
     if not shortest <= time_limit_s <= MAX_TIME_LIMIT_S:
         span = f"{format_duration(shortest)} to {format_duration(MAX_TIME_LIMIT_S)}"
         raise Invalid(f"time_limit: choose {span}.", field="time_limit")
+    most = load_conf().session_longest_s
+    if job.spec.get("session") and time_limit_s > max(most, job.time_limit_s):
+        words = f"sessions may run for {format_duration(most)} at most here; choose less"
+        raise Invalid(f"time_limit: {words}.", field="time_limit")
 
 
 def _check_value(job: Job, time_limit_s: int, now: datetime) -> None:
