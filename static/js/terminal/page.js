@@ -14,14 +14,15 @@
   let socket = null;
   let tries = 0;
   let drawn = 0;
+  let shown = null;
   let frame = 0;
   let size = [80, 24];
 
   keyboard.className = "shell-keys";
-  keyboard.setAttribute("aria-label", "Type into the shell");
+  keyboard.setAttribute("aria-label", "Type into the shell; Ctrl+Shift+Up leaves it");
   for (const [name, value] of [["autocapitalize", "off"], ["autocomplete", "off"], ["spellcheck", "false"]]) keyboard.setAttribute(name, value);
   view.className = "shell-view";
-  view.tabIndex = -1;
+  view.tabIndex = 0;
   rows.setAttribute("role", "log");
   view.append(past, rows);
   place.replaceChildren(view, keyboard);
@@ -58,8 +59,9 @@
   function draw() {
     frame = 0;
     const stays = view.scrollTop + view.clientHeight < view.scrollHeight - 4;
-    if (drawn > screen.history.length) {
+    if (drawn > screen.history.length || shown !== screen.history) {
       past.replaceChildren();
+      shown = screen.history;
       drawn = 0;
     }
     for (; drawn < screen.history.length; drawn += 1) past.append(rowElement(screen.history[drawn], -1));
@@ -91,22 +93,26 @@
   function connect() {
     socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}${location.pathname}terminal`);
     socket.binaryType = "arraybuffer";
+    let isFirst = true;
     socket.addEventListener("open", () => {
-      tries = 0;
-      // What was printed lately comes once more.
-      screen.reset();
-      screen.history = [];
-      say("connected", false);
       fit();
       keyboard.focus();
     });
     socket.addEventListener("message", (event) => {
+      if (isFirst) {
+        // The shell is there: what was printed lately comes once more.
+        isFirst = false;
+        tries = 0;
+        screen.reset();
+        screen.history = [];
+        say("connected", false);
+      }
       screen.write(new Uint8Array(event.data));
       drawSoon();
     });
     socket.addEventListener("close", (event) => {
       if (event.code === 1000 || event.code === 4403 || event.code === 1006 && tries > 8) {
-        say(event.code === 1000 ? "the shell has ended" : "not connected any more", true);
+        say(event.code === 1000 ? "the shell has ended" : "not connected any more; reload the page to try again", true);
         return;
       }
       tries += 1;
@@ -122,7 +128,8 @@
   function bytesOf(event) {
     const { key } = event;
     if (event.metaKey || event.isComposing) return null;
-    // Copying, and leaving the shell with the keyboard: Ctrl+Shift+C, Ctrl+Shift+Tab stay the browser's.
+    // Tab is the shell's: this is how the keyboard gets out. Ctrl+Shift+C and the like stay the browser's.
+    if (event.ctrlKey && event.shiftKey && key === "ArrowUp") document.querySelector(".shell-head a").focus();
     if (event.ctrlKey && event.shiftKey) return null;
     if (event.ctrlKey && key === "c" && String(getSelection())) return null;
     if (event.ctrlKey && key === "v") return null;
