@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("scheduler", "0083_days_know_models_and_jobs")]
+    dependencies = [("scheduler", "0084_tables_in_order")]
 
     operations = [
         migrations.AddField(
