@@ -151,7 +151,7 @@ def _bar(bar: Bar, pen: _Pen, y: int) -> str:
     if text:
         text = f'<text class="gt" x="{left + 5:g}" y="{y + 13}">{escape(text)}</text>'
     if bar.job:
-        link = f'<a href="{pen.job(bar.job)}" aria-label="{title}"><title>{title}</title>'
+        link = f'<a href="{pen.job(bar.job)}"><title>{title}</title>'
         return f"{link}{rect}/>{text}</a>"
     if text:
         return f"<g><title>{title}</title>{rect}/>{text}</g>"
