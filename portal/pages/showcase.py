@@ -80,6 +80,7 @@ def _session(moment: datetime) -> SessionCard:
         idle_percent=70,
         level="soon",
         gpu_percent=4.0,
+        extend_to="7h",
         actions=frozenset({"connect", "keep", "cancel"}),
     )
 
