@@ -18,24 +18,23 @@ SHEETS = sorted((Path(__file__).parents[2] / "static/css").glob("*.css"))
 # drawings that a legend beside them explains. Everything else stands in the guide.
 SHOWN_ELSEWHERE = {
     "base": "clip js mono only-s waittxt",
-    "cluster": "bk booking c0 c1 c2 c4 c5 c6 c7 chips compare differs gantt ganttbox gb gl gmap gp "
-    "gpt gracks gt hi key maintenance mu nm nowt nums planned pre rack running sq tk tkt",
+    "cluster": "chips compare differs gmap pre",
     # Marks of scripts: that there is one, that a region waits with its news; what one did just now.
     "components": "changed has-changed messages who-line",
     "forms": "big blk c2 c4 c6 mono remarks sum",
     "log": "at beside by2 by3 by4 col dur fold gaps hit l2 le lg no-lines note-line plain ranked "
     "ranks timed",
-    "pages": "al dn dnb dr fig fix free gpus hd hero k-alloc k-util key map na nd no racks slow "
-    "spark sq u0 u1 u2 u3 u4 u5 weekmap when wind",
+    "pages": "al fig fix gpus hair hd hero k-alloc k-util map na nd no racks shapelayer slow spark "
+    "when wind",
     "palette": "finds grow",
     "sessions": "kinds of-job of-program of-served of-session session-cards shell-cursor "
-    "shell-head shell-keys shell-page shell-screen shell-view",
+    "shell-head shell-keys shell-out shell-page shell-screen shell-view",
     "shell": "bell card code-no dot hot in-team links plain preview scope scopes split stick titl "
     "who",
     "small": "ask1 c-gpu c-job c-prog c-st c-win c2 c4 charts fig fix hero hide-m lists na noprint "
-    "only-s plain racks ranks scope second shell-page split stick",
+    "only-s plain racks ranks scope second shell-page sort split stick",
     "tables": "area b-free b-tick base big c-gpu c-job c-prog c-st c-win charts f1 f2 f3 f4 f5 f6 "
-    "f7 f8 hi inv key lbl need prog rule slow spark w50 w90 win wl",
+    "f7 f8 hi inv key lbl need prog rule slow sort spark w50 w90 win wl",
     "work": "cardlist charts checks chips evidence filter-words gpu-map gpu-no in-team inbox keep "
     "lbl links lk low new newrow own report scope section sq sum views why-cell why-facts",
 }
