@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponseBase
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 
@@ -16,7 +16,6 @@ from portal import limits
 from portal.forms.filters import unknown_parameters
 from portal.forms.grammar.jobs import parse_job_query
 from portal.pages.access import page, viewer_of
-from portal.pages.shell import KEYS_COOKIE
 from scheduler.selectors.finding import find_by_name
 from scheduler.states import shown_state
 
@@ -110,18 +109,6 @@ def search(request: HttpRequest) -> HttpResponseBase:
         "unknown": unknown_parameters(request.GET, ("q", "part")),
     }
     return render(request, "search.html#results" if is_palette else "search.html", context)
-
-
-@page("POST")
-def keys(request: HttpRequest) -> HttpResponseBase:
-    """Switch the single-key shortcuts on or off, in a cookie of this browser."""
-    viewer_of(request)
-    response = redirect("profile")
-    wanted = "off" if request.POST.get("keys") == "off" else "on"
-    response.set_cookie(
-        KEYS_COOKIE, wanted, max_age=365 * 86400, samesite="Lax", secure=request.is_secure()
-    )
-    return response
 
 
 def results_for(viewer: User, text: str) -> list[Result]:

@@ -1,4 +1,4 @@
-"""A person's own settings: name and theme."""
+"""A person's own settings: name, theme, and how this browser behaves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from django.conf import settings as django_settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from accounts.errors import DomainError
@@ -14,7 +15,7 @@ from accounts.services import change_display_name
 from accounts.trail import may_read
 from portal.forms.tokens import ProfileForm
 from portal.pages.access import page, takes, viewer_of
-from portal.pages.shell import THEME_COOKIE, THEMES
+from portal.pages.shell import HABITS, THEME_COOKIE, THEMES
 
 _A_YEAR_S = 365 * 86400
 
@@ -45,10 +46,7 @@ def profile(request: HttpRequest) -> HttpResponseBase:
 @takes("POST")
 def theme(request: HttpRequest) -> HttpResponse:
     """Remember the theme in a cookie and go back to where the button was."""
-    back = request.POST.get("next", "/")
-    if not back.startswith("/") or not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
-        back = "/"
-    response = redirect(back)
+    response = redirect(_back(request, "/"))
     chosen = request.POST.get("theme", "")
     if chosen in THEMES:
         response.set_cookie(
@@ -60,3 +58,23 @@ def theme(request: HttpRequest) -> HttpResponse:
             secure=django_settings.SESSION_COOKIE_SECURE,
         )
     return response
+
+
+@page("POST")
+def keys(request: HttpRequest) -> HttpResponse:
+    """Keep how this browser behaves in cookies: single-key shortcuts, the pace of updates, the
+    rail. What is not among the choices changes nothing."""
+    viewer_of(request)
+    response = redirect(_back(request, reverse("profile")))
+    for name, choices in HABITS.items():
+        if (chosen := request.POST.get(name)) in choices:
+            secure = request.is_secure()
+            response.set_cookie(name, chosen, max_age=_A_YEAR_S, samesite="Lax", secure=secure)
+    return response
+
+
+def _back(request: HttpRequest, usual: str) -> str:
+    """Where the button was; only addresses of this host."""
+    back = request.POST.get("next", "")
+    is_ours = back.startswith("/") and url_has_allowed_host_and_scheme(back, allowed_hosts=None)
+    return back if is_ours else usual

@@ -2,45 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from accounts.models import User
-from accounts.permissions import in_own_right
+from accounts.permissions import can, in_own_right, team_ids_acted_for, team_ids_for
 from portal.forms.filters import WatchedQuery
 from portal.pages.scope.narrowing import shown_scope
 from scheduler.selectors.inbox import Calls, calls_for
 
 THEMES = ("system", "light", "dark")
 THEME_COOKIE = "theme"
-KEYS_COOKIE = "keys"
+# How a browser behaves, by cookie; the first choice is the usual one.
+HABITS = {
+    "keys": ("on", "off"),
+    "updates": ("live", "minute", "manual"),
+    "rail": ("wide", "narrow"),
+}
 
 
 def shell(request: HttpRequest) -> dict[str, object]:
-    """`keys`: `off` when single-key shortcuts are switched off. `theme`: light, dark, or empty to
-    follow the system. `approvals_waiting`: how many requests wait for the viewer; `unread`: how
-    many notifications nobody has read yet; `demo_here`: whether a demonstration is among what is
+    """`keys`, `updates` and `rail`: see HABITS. `theme`: light, dark, or empty to follow the
+    system. `approvals_waiting`: how many requests wait for the viewer; `unread`: how many
+    notifications nobody has read yet; `demo_here`: whether a demonstration is among what is
     shown; they are asked for when a template says one of them.
     `scope_now`: what the page is narrowed to, and what links to others append.
     `never_read`: parameters that the page does not know. `operates`: looks after the cluster.
+    `sees_costs`, `sees_books`, `approves`: whether the rail names these pages to the viewer; the
+    pages themselves answer everybody.
     """
     theme = request.COOKIES.get(THEME_COOKIE, "")
     calls = SimpleLazyObject(lambda: _calls(request))
     return {
-        "keys": "off" if request.COOKIES.get(KEYS_COOKIE) == "off" else "on",
+        **{name: _habit(request, name) for name in HABITS},
         "theme": theme if theme in THEMES[1:] else "",
         "approvals_waiting": SimpleLazyObject(lambda: calls.approvals),
         "unread": SimpleLazyObject(lambda: calls.unread),
         "demo_here": SimpleLazyObject(lambda: calls.demo),
         "scope_now": SimpleLazyObject(lambda: shown_scope(request)),
         "operates": SimpleLazyObject(lambda: _operates(request)),
+        "sees_costs": SimpleLazyObject(lambda: _asked(request, _sees_costs)),
+        "sees_books": SimpleLazyObject(lambda: _asked(request, _sees_books)),
+        "approves": SimpleLazyObject(lambda: _asked(request, _approves)),
         "never_read": SimpleLazyObject(lambda: _never_read(request)),
     }
 
 
-def _operates(request: HttpRequest) -> bool:
+def _habit(request: HttpRequest, name: str) -> str:
+    chosen = request.COOKIES.get(name, "")
+    return chosen if chosen in HABITS[name] else HABITS[name][0]
+
+
+def _asked(request: HttpRequest, about: Callable[[User], bool]) -> bool:
+    """No statement beside the viewer's rights, which every page reads."""
     user = getattr(request, "user", None)
-    return isinstance(user, User) and in_own_right(user, "operate", None)
+    return isinstance(user, User) and about(user)
+
+
+def _operates(request: HttpRequest) -> bool:
+    return _asked(request, lambda user: in_own_right(user, "operate", None))
+
+
+def _sees_costs(user: User) -> bool:
+    return team_ids_for(user) != frozenset()
+
+
+def _sees_books(user: User) -> bool:
+    if can(user, "read_books", None) or can(user, "read_usage", None):
+        return True
+    return team_ids_for(user, "view_costs") != frozenset()
+
+
+def _approves(user: User) -> bool:
+    if can(user, "decide_requests", None) or can(user, "decide_spending", None):
+        return True
+    teams = (team_ids_for, team_ids_acted_for)
+    return any(of_whom(user, "approve_requests") != frozenset() for of_whom in teams)
 
 
 def _calls(request: HttpRequest) -> Calls:

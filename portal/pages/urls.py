@@ -209,7 +209,7 @@ urlpatterns = [
     ),
     path("settings/profile/", settings.profile, name="profile"),
     path("settings/theme/", settings.theme, name="theme"),
-    path("settings/keys/", search.keys, name="keys"),
+    path("settings/keys/", settings.keys, name="keys"),
     path("settings/scope/", scope, name="scope"),
     path("settings/preview/", previews.preview, name="preview"),
     path("settings/preview/end/", previews.preview_end, name="preview_end"),

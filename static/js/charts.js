@@ -171,7 +171,11 @@
       }
     }
 
-    setInterval(poll, (Number(section.dataset.pollS) || POLL_MS / 1000) * 1000);
+    /* As live.js: who chose so has it by the minute, or by a click on the word in the top bar. */
+    const { updates } = document.body.dataset;
+    const paceMs = (Number(section.dataset.pollS) || POLL_MS / 1000) * 1000;
+    if (updates !== "manual") setInterval(poll, updates === "minute" ? Math.max(paceMs, 60000) : paceMs);
+    document.getElementById("live-chip")?.addEventListener("click", poll);
     document.addEventListener("visibilitychange", poll);
   }
 

@@ -62,6 +62,7 @@
     else if (key === "?") sheet?.showModal();
     else if (key === "c") location.assign("/jobs/new/");
     else if (key === "j" || key === "k") stepRow(key === "j" ? 1 : -1);
+    else if (key === "x") document.activeElement.closest("tr")?.querySelector("input[type=checkbox]")?.click();
     else {
       const marked = document.querySelector(`main [data-key="${CSS.escape(key)}"]`);
       marked?.click();

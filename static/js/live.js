@@ -1,5 +1,6 @@
 /* One socket a page. Hints come in, and the regions that asked for their topic fetch themselves.
-   Without a socket the same happens by a timer, and the chip in the top bar says so. */
+   Without a socket the same happens by a timer, and the chip in the top bar says so. Who chose to
+   have no live updates has no socket: a timer or the chip alone refreshes. */
 (() => {
   "use strict";
 
@@ -9,6 +10,7 @@
   const HIDDEN_GRACE_MS = 30000;
   const COALESCE_MS = 250;
   const POLL_MS = 5000;
+  const MINUTE_MS = 60000;
   const EVERY_LOOK_MS = 5000;
   const MOST_TOPICS = 50;
   const SIGNED_OUT = 4401;
@@ -27,6 +29,8 @@
   let ended = false;
 
   const opened = Date.now();
+  const { updates } = document.body.dataset;
+  const isLive = updates === "live";
   const chip = document.getElementById("live-chip");
 
   function regions() {
@@ -48,12 +52,12 @@
   function show(state) {
     if (!chip) return;
     /* Where only the bell is live there is nothing to call live. */
-    const isQuiet = !listeners.size && regions().every((region) => region.dataset.calm !== undefined);
-    chip.hidden = state === "none" || (state === "live" && isQuiet);
+    const isQuiet = !listeners.size && !document.querySelector("[data-points-url]") && regions().every((region) => region.dataset.calm !== undefined);
+    chip.hidden = state === "none" || (isQuiet && (state === "live" || (state === "paused" && !isLive)));
     chip.classList.toggle("paused", state !== "live");
     const texts = {
       live: "Live",
-      paused: `Live paused — refreshed ${clockText()}`,
+      paused: `${{ minute: "Every minute", manual: "Updates off" }[updates] ?? "Live paused"} — refreshed ${clockText()}`,
       ended: "Signed out — reload to go on",
     };
     const text = texts[state] ?? "";
@@ -204,7 +208,7 @@
   }
 
   function connect() {
-    if (socket || refused || ended || !wanted().length) return;
+    if (!isLive || socket || refused || ended || !wanted().length) return;
     const scheme = location.protocol === "https:" ? "wss:" : "ws:";
     socket = new WebSocket(`${scheme}//${location.host}/ws/`);
     socket.addEventListener("open", onOpen);
@@ -217,11 +221,11 @@
     const slow = regions().map((region) => Number(region.dataset.pollS) * 1000).filter((ms) => ms > 0);
     const pace = slow.length && slow.length === regions().length ? Math.min(...slow) : POLL_MS;
     show("paused");
-    polling = setInterval(() => {
+    polling = updates === "manual" || setInterval(() => {
       if (document.hidden) return;
       refreshAll();
       show("paused");
-    }, pace);
+    }, isLive ? pace : MINUTE_MS);
   }
 
   function stopPolling() {
@@ -279,5 +283,11 @@
   window.trainyard = Object.assign(window.trainyard ?? {}, { watch });
   keepOpened();
   setInterval(refreshDue, EVERY_LOOK_MS);
-  connect();
+  chip?.addEventListener("click", () => {
+    if (ended) location.reload();
+    refreshAll();
+    if (polling) show("paused");
+  });
+  if (isLive) connect();
+  else startPolling();
 })();

@@ -108,3 +108,32 @@ def test_what_one_reads_stays_and_a_page_without_its_socket_says_so(stack, visit
     told = fresh.locator("main .pill").all_text_contents()
     assert told
     expect(page.locator("main .pill")).to_have_text(told)
+
+
+def test_who_wants_no_live_updates_has_none_until_asking(stack, visit, jobs):
+    page = visit("alice")
+    sockets: list[str] = []
+    page.on("websocket", lambda socket: sockets.append(socket.url))
+    page.goto("/settings/profile/")
+    page.get_by_role("button", name="By hand").click()
+    sockets.clear()
+    page.goto("/jobs/?q=watched+state:running")
+    chip = page.locator("#live-chip")
+    expect(chip).to_contain_text("Updates off — refreshed")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    cancel(stack, jobs[0])
+    stack.wait_for(jobs[0])
+    # Longer than any timer of the page but the minute's.
+    page.wait_for_timeout(25_000)
+    assert (len(rows(page)), asked, sockets) == (3, [], [])
+    chip.click()
+    expect(page.locator("#job-rows tbody .jn")).to_have_count(2)
+    # A row is marked by its key, and is left alone from then on.
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    mark = page.get_by_label(f"Mark #{jobs[2]}")
+    expect(mark).to_be_checked()
+    chip.click()
+    expect(changed(page, "job-rows")).to_be_visible()
+    expect(mark).to_be_checked()

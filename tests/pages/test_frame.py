@@ -11,6 +11,9 @@ from django.template.loader import render_to_string
 from django.test import Client
 
 from tests import factories
+from tests.pages.test_matrix import people
+
+__all__ = ["people"]
 
 HOST = "http://testserver"
 SHEETS = sorted((Path(__file__).parents[2] / "static/css").glob("*.css"))
@@ -143,3 +146,43 @@ def styled_in(path: Path) -> set[str]:
     words = re.findall(r"\.([a-z][\w-]*)", re.sub(r"\{[^{}]*\}", " ", text))
     its_own = SHOWN_ELSEWHERE.get(path.stem, "").split()
     return {word for word in words if not TERMINAL.fullmatch(word)} - {*its_own}
+
+
+@pytest.mark.django_db
+def test_a_browser_keeps_its_habits_and_nothing_else(client: Client, alice) -> None:
+    client.force_login(alice)
+    page = client.get("/settings/profile/").content.decode()
+    assert 'data-updates="live"' in page and "data-rail" not in page
+    asked = {"updates": "manual", "rail": "narrow", "keys": "off", "next": "/queue/?pool=a"}
+    answer = client.post("/settings/keys/", asked)
+    assert (answer.status_code, answer["Location"]) == (302, "/queue/?pool=a")
+    page = client.get("/settings/profile/").content.decode()
+    assert 'data-updates="manual" data-rail="narrow"' in page and 'data-keys="off"' in page
+    for wrong in ({"updates": 'x"><b>'}, {"rail": ""}, {"updates": "", "next": "//evil.example/"}):
+        answer = client.post("/settings/keys/", wrong)
+        assert (answer.status_code, answer["Location"]) == (302, "/settings/profile/")
+    client.cookies["updates"] = 'x"><b>'
+    assert 'data-updates="live" data-rail="narrow"' in client.get("/").content.decode()
+
+
+@pytest.mark.django_db
+def test_the_rail_names_what_there_is_for_the_viewer(client: Client, project, people) -> None:
+    """Costs for who is in a team, books for who may read some, approvals for who may decide."""
+    places = ("usage", "finance", "approvals")
+    expected = {
+        "alice": {"usage"},
+        "lead": {"usage", "finance", "approvals"},
+        "finance": {"usage", "finance"},
+        "operator": {"usage", "finance"},
+        "carol": {"usage"},
+        "newcomer": set(),
+        "root": {"usage", "finance", "approvals"},
+    }
+    everybody = {**people, "newcomer": factories.person("newcomer")}
+    for who, shown in expected.items():
+        client.force_login(everybody[who])
+        rail = client.get("/jobs/").content.decode().partition('<main class="page"')[0]
+        found = {name for name in places if f'href="/{name}/"' in rail}
+        assert found == shown, who
+        for name in places:
+            assert client.get(f"/{name}/").status_code == 200
