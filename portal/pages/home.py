@@ -29,16 +29,19 @@ from scheduler.selectors.tables.home import beside_jobs
 
 @page("GET")
 def home(request: HttpRequest) -> HttpResponseBase:
-    """`?part=lists` answers with the lists alone, for live updates."""
+    """`?part=lists` and `?part=side` answer with the lists or what stands beside, for updates."""
     viewer = viewer_of(request)
     now = timezone.now()
     if opened := opened_in_scope(request, viewer):
         return opened
     problems: list[str] = []
     scope = scope_here(request, viewer, problems)
+    beside = beside_jobs(viewer, scope, now=now)
+    if request.GET.get("part") == "side":
+        side = {"projects": beside.projects, "now": now, **_around(viewer, now, scope)}
+        return render(request, "home.html#side", side)
     jobs = home_jobs(viewer, now=now, within=scope)
     rows = {row.job.pk: row for row in job_rows(viewer, jobs.everything, now=now)}
-    beside = beside_jobs(viewer, scope, now=now)
     context = {
         "live": [rows[job.pk] for job in jobs.live],
         "sessions": _sessions(viewer, jobs.live, now),

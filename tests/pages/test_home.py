@@ -113,3 +113,14 @@ def test_sessions_show_their_clock_and_waiting_jobs_their_start(client, root, al
     page = _home(client, alice)
     assert "Sessions <span" in page and "if nobody uses it" in page and "I still need it" in page
     assert "· place 3" in page and "Starts " in page and "Start unknown" not in page
+
+
+def test_what_stands_beside_the_lists_comes_alone_to_be_renewed(client, root, alice, team, project):
+    scenes.build_cluster(root)
+    set_quota(actor=root, owner=team, guaranteed=2, maximum=6)
+    client.force_login(alice)
+    page = client.get("/").content.decode()
+    side = client.get("/", {"part": "side"}).content.decode()
+    assert side.strip().startswith("<aside") and "Quota and budgets" in side
+    assert "2 guaranteed" in side and "vision/digits" in side
+    assert 'id="home-side"' in page and "data-every-s" in side
