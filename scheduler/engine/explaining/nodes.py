@@ -8,7 +8,13 @@ import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.explaining.case import Case, Finding
-from scheduler.engine.explaining.words import gpu_words, model_words, name_words, size_words
+from scheduler.engine.explaining.words import (
+    cpu_words,
+    gpu_words,
+    model_words,
+    name_words,
+    size_words,
+)
 from scheduler.engine.placement import has_nodes, is_capable
 from scheduler.engine.snapshot import NODE_STATES, NONE, Flags, Request
 
@@ -52,7 +58,7 @@ def _largest(board: Board, request: Request, capable: Flags) -> str:
     best = rows[np.lexsort((nodes.memory_total_mib[rows], nodes.cpus_total[rows], gpus[rows]))[-1]]
     words = gpu_words(int(gpus[best]), model_words(board, request))
     size = size_words(int(nodes.memory_total_mib[best]))
-    words += f", {int(nodes.cpus_total[best])} CPUs and {size}"
+    words += f", {cpu_words(int(nodes.cpus_total[best]))} and {size}"
     count = int(np.count_nonzero(capable))
     if count:
         words += f", and only {count} {'nodes hold' if count > 1 else 'node holds'} one share"

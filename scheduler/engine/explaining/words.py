@@ -25,7 +25,7 @@ def need_words(board: Board, request: Request, *, with_host: bool) -> str:
     if request.is_share:
         words = f"{request.gpu_milli / WHOLE_MILLI:g} {model_words(board, request) or 'GPU'}"
     if not request.gpus:
-        words = f"{request.cpus} CPUs and {size_words(request.memory_mib)}"
+        words = f"{cpu_words(request.cpus)} and {size_words(request.memory_mib)}"
         with_host = False
     elif request.gpu_memory_mib:
         words += f" of {size_words(request.gpu_memory_mib)}"
@@ -35,9 +35,14 @@ def need_words(board: Board, request: Request, *, with_host: bool) -> str:
     if request.part_gpus:
         words += f" and 1 node x {gpu_words(request.part_gpus, model_words(board, request))}"
     if with_host:
-        words += f" with {request.cpus} CPUs and {size_words(request.memory_mib)}"
+        words += f" with {cpu_words(request.cpus)} and {size_words(request.memory_mib)}"
         words += " on each" if request.nodes > 1 else ""
     return words + _limit_words(board, request)
+
+
+def cpu_words(count: int) -> str:
+    """Such as "1 CPU" or "64 CPUs"."""
+    return f"{count} CPU" + "s" * (count != 1)
 
 
 def _limit_words(board: Board, request: Request) -> str:
