@@ -1,21 +1,35 @@
-"""Enrolling a node: a single-use token and the one line to type on the machine."""
+"""Enrolling a node: a single-use token, what to type on the machine, and which tokens are open."""
 
 from __future__ import annotations
 
 import shlex
+from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
 from accounts.errors import DomainError, Forbidden, NotFound
 from accounts.permissions import can
 from portal.forms.cluster.nodes import EnrolForm, PoolForm
-from portal.pages.access import page, viewer_of
-from scheduler.selectors.cluster import get_visible_pool, visible_pools
-from scheduler.services.nodes import create_pool, issue_node_token
+from portal.pages.access import page, said_and_back, viewer_of
+from scheduler.selectors.cluster import (
+    get_visible_node_token,
+    get_visible_pool,
+    open_node_tokens,
+    visible_pools,
+)
+from scheduler.services.nodes import (
+    create_pool,
+    issue_node_token,
+    require_operator,
+    revoke_node_token,
+)
+
+OPEN_SHOWN = 100
 
 
 def enrol_line(secret: str) -> str:
@@ -33,9 +47,9 @@ def node_enrol(request: HttpRequest) -> HttpResponseBase:
         raise Forbidden("Only operators enrol nodes.")
     if request.method == "POST" and "new_pool" in request.POST:
         return _new_pool(request)
-    pools = list(visible_pools(viewer).values_list("name", flat=True))
+    pools = _pool_names(request)
     form = EnrolForm(request.POST if request.method == "POST" else None, pools=pools)
-    context = {"form": form, "pool_form": PoolForm(prefix="pool"), "pools": pools}
+    made: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
         try:
             pool = get_visible_pool(viewer, form.cleaned_data["pool"])
@@ -45,8 +59,32 @@ def node_enrol(request: HttpRequest) -> HttpResponseBase:
         except DomainError as refused:
             form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
         else:
-            context |= {"token": token, "line": enrol_line(secret), "pool": pool}
-    return render(request, "nodes/enrol.html", context)
+            made = {"token": token, "line": enrol_line(secret), "pool": pool}
+    return _shown(request, form=form, pool_form=PoolForm(prefix="pool"), pools=pools, **made)
+
+
+@page("POST")
+def token_revoke(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """End an enrolment token that nobody has used."""
+    viewer = viewer_of(request)
+    require_operator(viewer)
+    token = get_visible_node_token(viewer, pk)
+
+    def act() -> str:
+        revoke_node_token(actor=viewer, token=token)
+        return f"The token for pool {token.pool.name} is revoked; nobody can enrol with it."
+
+    return said_and_back(request, act, "nodes:enrol")
+
+
+def _pool_names(request: HttpRequest) -> list[str]:
+    return list(visible_pools(viewer_of(request)).values_list("name", flat=True))
+
+
+def _shown(request: HttpRequest, **context: Any) -> HttpResponseBase:
+    now = timezone.now()
+    waiting = open_node_tokens(viewer_of(request), now=now, limit=OPEN_SHOWN)
+    return render(request, "nodes/enrol.html", {**context, "open_tokens": waiting, "now": now})
 
 
 def _new_pool(request: HttpRequest) -> HttpResponseBase:
@@ -62,6 +100,5 @@ def _new_pool(request: HttpRequest) -> HttpResponseBase:
         else:
             messages.success(request, f"Pool {pool.name} is there; enrol its first node.")
             return redirect("nodes:enrol")
-    pools = list(visible_pools(viewer).values_list("name", flat=True))
-    context = {"form": EnrolForm(pools=pools), "pool_form": form, "pools": pools}
-    return render(request, "nodes/enrol.html", context)
+    pools = _pool_names(request)
+    return _shown(request, form=EnrolForm(pools=pools), pool_form=form, pools=pools)

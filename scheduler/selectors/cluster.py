@@ -28,8 +28,9 @@ from django.db.models.query_utils import FilteredRelation
 from accounts.errors import NotFound
 from accounts.models import User
 from accounts.models.rows import AsJson, as_rows, rows_in
+from accounts.permissions import can
 from accounts.statements import AskedOnce
-from scheduler.models import Allocation, Device, Job, Node, NodeEvent, Pool, Queue
+from scheduler.models import Allocation, Device, Job, Node, NodeEvent, NodeToken, Pool, Queue
 from scheduler.models.cluster import slot_model
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.ordered.columns import NODE_COLUMNS
@@ -118,6 +119,27 @@ def get_visible_node(viewer: User, name: str, **along: Any) -> Node:
     if "\x00" in name or (node := rows.first()) is None:
         raise NotFound()
     return node
+
+
+def visible_node_tokens(viewer: User) -> QuerySet[NodeToken]:
+    """All that were made, for operators; nobody else has to do with them."""
+    if not can(viewer, "operate", None):
+        return NodeToken.objects.none()
+    return NodeToken.objects.select_related("pool", "created_by")
+
+
+def open_node_tokens(viewer: User, *, now: datetime, limit: int) -> list[NodeToken]:
+    """Neither used nor ended; the next to end comes first."""
+    waiting = visible_node_tokens(viewer).filter(used_at__isnull=True, expires_at__gt=now)
+    return list(waiting.order_by("expires_at", "pk")[:limit])
+
+
+def get_visible_node_token(viewer: User, pk: int) -> NodeToken:
+    """Raises NotFound."""
+    token = visible_node_tokens(viewer).filter(pk=pk).first()
+    if token is None:
+        raise NotFound()
+    return token
 
 
 def get_visible_device(viewer: User, name: str, index: int) -> Device:

@@ -22,6 +22,7 @@ ROWS: tuple[Row, ...] = (
     _get("cluster_timeline", _ALL, span="7d"),
     _get("nodes:list", _ALL),
     _get("nodes:enrol", "403 403 403 403 200 403 200"),
+    _post("nodes:token_revoke", "403 403 403 403 404 403 404", "index"),
     _get("simulator:list", "403 403 403 403 200 403 200"),
     _post("simulator:list", _OPERATES, pool="default", hours="24", order="fifo"),
     _get("simulator:detail", "404 404 404 404 200 404 200", "scenario"),

@@ -24,6 +24,7 @@ simulator_urls = [
 node_urls = [
     path("nodes/", nodes.node_list, name="list"),
     path("enrol/", enrol.node_enrol, name="enrol"),
+    path("enrol/<int:pk>/revoke/", enrol.token_revoke, name="token_revoke"),
     path("several/", node_several, name="several"),
     path("nodes/<str:name>/", nodes.node_detail, name="detail"),
     path("nodes/<str:name>/series/", nodes.node_series_points, name="series"),

@@ -5,11 +5,11 @@ from scheduler.services.nodes.register import (
     create_pool,
     drain_node,
     enrol_node,
-    issue_node_token,
     require_operator,
     resume_node,
     retire_node,
 )
+from scheduler.services.nodes.tokens import issue_node_token, revoke_node_token
 
 __all__ = [
     "authenticate_node",
@@ -20,4 +20,5 @@ __all__ = [
     "require_operator",
     "resume_node",
     "retire_node",
+    "revoke_node_token",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.permissions import can
 from accounts.secrets import hash_secret
-from accounts.services.audit import Subject, record
+from accounts.services.audit import record
 from accounts.statements import AskedOnce
 from scheduler import events
 from scheduler.models import Node, NodeToken, Placement, Pool, Queue
@@ -28,7 +28,6 @@ from scheduler.wire.messages import OLDEST_PROTOCOL, PROTOCOL, EnrolReply, Enrol
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _RESERVED = frozenset({"new", "api", "enrol", "tokens"})
-MAX_TOKEN_MINUTES = 24 * 60
 
 
 def require_operator(actor: User) -> None:
@@ -53,27 +52,6 @@ def create_pool(*, actor: User, name: str, description: str = "") -> Pool:
     Queue.objects.create(pool=pool, name="default")
     record(actor, "pool.create", pool, after={"description": description})
     return pool
-
-
-@transaction.atomic
-def issue_node_token(
-    *, actor: User, pool: Pool, minutes: int = 15, now: datetime | None = None
-) -> tuple[NodeToken, str]:
-    """A single-use enrolment token; the secret is returned once and never again."""
-    require_operator(actor)
-    if not 1 <= minutes <= MAX_TOKEN_MINUTES:
-        raise Invalid(f"Choose 1 to {MAX_TOKEN_MINUTES} minutes.", field="minutes")
-    now = now or timezone.now()
-    secret = f"tyn_{secrets.token_urlsafe(32)}"
-    token = NodeToken.objects.create(
-        pool=pool,
-        token_hash=hash_secret(secret),
-        created_by=actor,
-        expires_at=now + timedelta(minutes=minutes),
-    )
-    about = Subject("nodetoken", str(token.pk), f"enrolment into {pool.name}")
-    record(actor, "node.issue_token", about, after={"expires_at": token.expires_at}, now=now)
-    return token, secret
 
 
 @transaction.atomic
