@@ -13,7 +13,8 @@ from portal.cli.output import ago, print_json, print_line, print_table
 from portal.cli.session import AsJson
 
 app = typer.Typer(
-    help="List nodes; drain, resume or cut cards of one (operators).", invoke_without_command=True
+    help="List nodes; drain, quarantine, resume or cut cards of one (operators).",
+    invoke_without_command=True,
 )
 Name = Annotated[str, typer.Argument(help="The node's name.")]
 _HEADS = ("NODE", "STATE", "POOL", "GPUS", "HELD", "MODEL", "SEEN", "JOBS")
@@ -25,7 +26,7 @@ def list_nodes(
     pool: Annotated[str | None, typer.Option(help="Only this pool's nodes.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List nodes; drain, resume or cut cards of one (operators)."""
+    """List nodes; drain, quarantine, resume or cut cards of one (operators)."""
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
@@ -69,6 +70,16 @@ def drain(
 
 
 @app.command()
+def quarantine(
+    name: Name,
+    reason: Annotated[str, typer.Option(help="Why; shown to people.")],
+    as_json: AsJson = False,
+) -> None:
+    """Start nothing new on a node until it is resumed; what runs goes on (operators)."""
+    _act(name, "quarantine", {"reason": reason}, as_json)
+
+
+@app.command()
 def cut(
     name: Name,
     index: Annotated[int, typer.Argument(help="The GPU's number on the node.")],
@@ -92,7 +103,7 @@ def cut(
 
 @app.command()
 def resume(name: Name, as_json: AsJson = False) -> None:
-    """Let a drained node take jobs again (operators)."""
+    """Let a drained or quarantined node take jobs again (operators)."""
     _act(name, "resume", {}, as_json)
 
 

@@ -46,6 +46,7 @@ WORDS: Mapping[str, str] = {
     "lost": "Given up as lost",
     "said_off": "Said to be without power",
     "powered_off": "Given up: two people know that it has no power",
+    "quarantine": "Quarantined by an operator",
     "node_quarantined": "Taken out of service",
     "node_returned": "Back in service",
     "device_quarantined": "GPU taken out of service",

@@ -37,6 +37,7 @@ from scheduler.selectors.telemetry import node_series
 from scheduler.services.errors import Invalid
 from scheduler.services.nodes import drain_node, resume_node, retire_node
 from scheduler.services.nodes.health import act_on_device
+from scheduler.services.nodes.quarantine import may_be_quarantined
 from scheduler.services.sites.places import label_node, place_node
 from scheduler.states import NodeState
 
@@ -56,7 +57,7 @@ DEVICE_ACTIONS = {
 # Kinds of events that tell of Xid and ECC errors, heat, failed checks and what became of them.
 HARDWARE = (
     "device_quarantined", "device_check", "device_check_failed", "device_returned",
-    "node_quarantined", "node_returned",
+    "node_quarantined", "node_returned", "quarantine",
 )  # fmt: skip
 DRAINABLE = (NodeState.READY, NodeState.SILENT, NodeState.QUARANTINED, NodeState.LOST)
 
@@ -156,6 +157,7 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
         "may_operate": can(viewer, "operate", None),
         "may_resume": node.state in RESUMABLE or node.drain_requested_at is not None,
         "may_drain": node.state in DRAINABLE and node.drain_requested_at is None,
+        "may_quarantine": may_be_quarantined(node),
         "may_stop_jobs": node.state == NodeState.DRAINING and bool(view.held),
         "may_retire": not view.held,
         "place_form": PlaceForm.of_node(node),

@@ -21,6 +21,7 @@ class Trouble(StrEnum):
     WEAK_ISOLATION = "weak_isolation"
     COPIED = "copied"
     DOES_NOT_STOP = "does_not_stop"
+    BY_HAND = "by_hand"
     OTHER = "other"
 
 
@@ -92,6 +93,12 @@ TROUBLE_RULES: Mapping[Trouble, TroubleRule] = {
         False,
         True,
         "See what the job's processes hang in, end them or reboot the node, then resume it.",
+    ),
+    Trouble.BY_HAND: TroubleRule(
+        "an operator took it out of service",
+        False,
+        True,
+        "Whoever did it says why; resume the node when that is over.",
     ),
     Trouble.OTHER: TroubleRule(
         "something is wrong", False, False, "The agent is newer than this server; read its log."

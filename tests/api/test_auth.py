@@ -138,6 +138,10 @@ def test_operators_drain_resume_and_enrol(program, operator, cluster):
         "drained",
     )
     assert caller.post("/nodes/n1/resume/").json()["state"] == "ready"
+    out = caller.post("/nodes/n1/quarantine/", {"reason": "rattles"}).json()
+    assert (out["state"], out["state_reason"]) == ("quarantined", "rattles")
+    assert fields_of(problem_of(caller.post("/nodes/n1/quarantine/", {}), 400)) == {"reason"}
+    assert caller.post("/nodes/n1/resume/").json()["state"] == "ready"
     made = caller.post("/nodes/tokens/", {"pool": "default", "minutes": 5})
     assert made.status_code == 201
     assert made.json()["token"] in made.json()["command"]

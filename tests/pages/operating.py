@@ -37,6 +37,7 @@ ROWS: tuple[Row, ...] = (
     _get("nodes:detail", _ALL, "node"),
     _get("nodes:series", _ALL, "node"),
     _post("nodes:drain", _OPERATES, "node", reason="fans"),
+    _post("nodes:quarantine", _OPERATES, "node", reason="rattles"),
     _post("nodes:resume", _OPERATES, "node"),
     _post("nodes:device", _OPERATES, "node", "index", action="quarantine", reason="fan"),
     _post("nodes:retire", _OPERATES, "node"),

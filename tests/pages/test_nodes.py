@@ -11,7 +11,7 @@ from tests.pages.yard import build_yard
 
 pytestmark = pytest.mark.django_db
 
-ACTIONS = ("drain", "resume", "retire")
+ACTIONS = ("drain", "quarantine", "resume", "retire")
 
 
 @pytest.fixture
@@ -84,6 +84,28 @@ def test_operator_drains_and_stops_what_runs_there(client, operator, yard):
     assert "its jobs save, stop and queue again" in page.content.decode()
     yard.running.refresh_from_db()
     assert yard.running.state == "stopping"
+
+
+def test_operator_quarantines_with_a_reason_and_returns(client, operator, yard):
+    client.force_login(operator)
+    before = client.get(reverse("nodes:detail", args=["n1"])).content.decode()
+    assert "the 1 job there goes on to the end" in before
+    url = reverse("nodes:quarantine", args=["n1"])
+    page = client.post(url, {"reason": "a <b>rattling</b> fan"}, follow=True)
+    text = page.content.decode()
+    assert "An operator took it out of service" in text and "a &lt;b&gt;rattling" in text
+    assert "Return to service" in text and "quarantine-menu" not in text
+    yard.running.refresh_from_db()
+    assert yard.running.state == "running"
+    client.post(reverse("nodes:resume", args=["n1"]))
+    assert Node.objects.get(name="n1").state == NodeState.READY
+
+
+def test_a_quarantine_without_reason_asks_for_it(client, operator, yard):
+    client.force_login(operator)
+    page = client.post(reverse("nodes:quarantine", args=["n1"]), {"reason": " "}, follow=True)
+    assert "Say why" in page.content.decode()
+    assert Node.objects.get(name="n1").state == NodeState.READY
 
 
 def test_a_drain_without_reason_asks_for_it(client, operator, yard):

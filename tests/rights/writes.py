@@ -171,6 +171,7 @@ WRITES: Final[dict[str, str]] = {
     "post nodes/tokens/": "operate",
     "post nodes/<str:name>/gpus/<int:index>/": "operate",
     "post nodes/<str:name>/drain/": "operate",
+    "post nodes/<str:name>/quarantine/": "operate",
     "post nodes/<str:name>/resume/": "operate",
     "post nodes/<str:name>/retire/": "operate",
     "post nodes/<str:name>/off/": "operate",

@@ -97,6 +97,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post nodes/tokens/": ("", {"pool": "{pool}"}),
     "post nodes/<str:name>/gpus/<int:index>/": ("node", {"action": "check"}),
     "post nodes/<str:name>/drain/": ("node", {"reason": "fan"}),
+    "post nodes/<str:name>/quarantine/": ("node", {"reason": "rattles"}),
     "post nodes/<str:name>/resume/": ("node", {}),
     "post nodes/<str:name>/retire/": ("node", {}),
     "post nodes/<str:name>/off/": ("node", {"reason": "unplugged"}),

@@ -29,6 +29,7 @@ from portal.api.v1.cluster_shapes import (
     PoolBody,
     Pools,
     PoolShape,
+    QuarantineBody,
     QueueShape,
     show_node,
     show_place,
@@ -45,6 +46,7 @@ from scheduler.services.changing.turns import order_jobs
 from scheduler.services.errors import NotFound
 from scheduler.services.nodes.health import act_on_device, require_isolation
 from scheduler.services.nodes.power import say_node_is_off
+from scheduler.services.nodes.quarantine import quarantine_by_hand
 from scheduler.services.sites.places import label_node, place_node
 
 
@@ -143,6 +145,9 @@ def _node_action(
 
 NodeDrain = _node_action("drain", "Let running jobs end, take none", services.drain_node, DrainBody)
 NodeResume = _node_action("resume", "Take jobs again", services.resume_node)
+NodeQuarantine = _node_action(
+    "quarantine", "Start nothing new there until it is resumed", quarantine_by_hand, QuarantineBody
+)
 NodeRetire = _node_action("retire", "Take it out for good", services.retire_node)
 NodeOff = _node_action(
     "off", "Say that a silent node has no power; a second person confirms", say_node_is_off, OffBody

@@ -116,6 +116,12 @@ class DrainBody(serializers.Serializer[Any]):
     stop_jobs = serializers.BooleanField(required=False)
 
 
+class QuarantineBody(serializers.Serializer[Any]):
+    """Why a node is not to be trusted; shown to people. What runs there goes on."""
+
+    reason = serializers.CharField(max_length=200)
+
+
 class OffBody(serializers.Serializer[Any]):
     """How somebody knows that a silent node has no power."""
 

@@ -135,6 +135,7 @@ urlpatterns: list[URLPattern] = [
     path("nodes/<str:name>/gpus/<int:index>/", cluster.NodeDevice.as_view(), name="node_device"),
     path("nodes/<str:name>/drain/", cluster.NodeDrain.as_view(), name="node_drain"),
     path("nodes/<str:name>/resume/", cluster.NodeResume.as_view(), name="node_resume"),
+    path("nodes/<str:name>/quarantine/", cluster.NodeQuarantine.as_view(), name="node_quarantine"),
     path("nodes/<str:name>/retire/", cluster.NodeRetire.as_view(), name="node_retire"),
     path("nodes/<str:name>/off/", cluster.NodeOff.as_view(), name="node_off"),
     path("nodes/<str:name>/place/", cluster.NodePlace.as_view(), name="node_place"),

@@ -6,6 +6,7 @@ from portal.pages import enrol, nodes
 from portal.pages.cluster import pools, simulator
 from portal.pages.cluster.gpu_map import cluster_map
 from portal.pages.cluster.power import node_off
+from portal.pages.cluster.quarantine import node_quarantine
 from portal.pages.cluster.several import node_several
 from portal.pages.cluster.timeline import cluster_timeline
 
@@ -30,6 +31,7 @@ node_urls = [
     path("nodes/<str:name>/series/", nodes.node_series_points, name="series"),
     path("nodes/<str:name>/drain/", nodes.node_drain, name="drain"),
     path("nodes/<str:name>/resume/", nodes.node_resume, name="resume"),
+    path("nodes/<str:name>/quarantine/", node_quarantine, name="quarantine"),
     path("nodes/<str:name>/gpus/<int:index>/", nodes.node_device, name="device"),
     path("nodes/<str:name>/retire/", nodes.node_retire, name="retire"),
     path("nodes/<str:name>/off/", node_off, name="off"),

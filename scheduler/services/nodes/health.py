@@ -38,12 +38,13 @@ NEXT_CHECK = timedelta(minutes=15)
 CLOCK_OFF_S, CLOCK_FINE_S = 60.0, 30.0
 # Nodes know nothing of slots: what is wrong with a card is wrong with them.
 _TOLD_OF = Q(slot__isnull=True)
-# Found out by the server, so the node's own word does not end them.
+# Found out or decided here, so the node's own word does not end them.
 _JUDGED_HERE = (
     Trouble.CLOCK_SKEW,
     Trouble.WEAK_ISOLATION,
     Trouble.COPIED,
     Trouble.DOES_NOT_STOP,
+    Trouble.BY_HAND,
 )
 _OFFERED = (DeviceHealth.HEALTHY, DeviceHealth.SUSPECT)
 
@@ -162,7 +163,9 @@ def quarantine_node(node: Node, kind: Trouble, detail: str, now: datetime) -> No
 
 
 def _return_node(node: Node, now: datetime) -> None:
-    Node.objects.filter(pk=node.pk).update(trouble="")
+    # As it was read: an operator may have taken the node out by hand meanwhile.
+    if not Node.objects.filter(pk=node.pk, trouble=node.trouble).update(trouble=""):
+        return
     node.trouble = ""
     if node.state == NodeState.QUARANTINED:
         transitions.move_node(node, NodeState.READY, now=now, kind="node_returned")

@@ -194,7 +194,7 @@ def resume_node(*, actor: User, node: Node, now: datetime | None = None) -> Node
     if node.state == NodeState.RETIRED:
         raise Conflict("The node is retired; enrol it again to use it.")
     Node.objects.filter(pk=node.pk).update(drain_requested_at=None, rival=None)
-    if node.trouble in (Trouble.COPIED, Trouble.DOES_NOT_STOP):
+    if node.trouble in (Trouble.COPIED, Trouble.DOES_NOT_STOP, Trouble.BY_HAND):
         Node.objects.filter(pk=node.pk).update(trouble="")
     if node.state in (NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED):
         transitions.move_node(node, NodeState.READY, now=now, kind="resume", actor=actor)

@@ -1,0 +1,77 @@
+"""A node that an operator takes out of service by hand, whatever its own evidence says."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.models import User
+from scheduler.models import Node
+from scheduler.services import transitions
+from scheduler.services.errors import Conflict, Invalid, NotFound
+from scheduler.services.nodes.register import require_operator
+from scheduler.states import NodeState, Trouble
+
+# Of one that is silent nobody knows what runs there: a drain waits for its return, this does not.
+QUARANTINABLE = (
+    NodeState.READY,
+    NodeState.DRAINING,
+    NodeState.DRAINED,
+    NodeState.QUARANTINED,
+)
+_MAX_REASON = 200
+
+
+def may_be_quarantined(node: Node) -> bool:
+    """Whether it is heard and no operator has taken it out yet."""
+    is_by_hand = node.state == NodeState.QUARANTINED and node.trouble == Trouble.BY_HAND
+    return node.state in QUARANTINABLE and not is_by_hand
+
+
+@transaction.atomic
+def quarantine_by_hand(
+    *, actor: User, node: Node, reason: str = "", now: datetime | None = None
+) -> Node:
+    """Start nothing new there until an operator resumes the node; what runs there goes on.
+
+    It takes the place of a drain, and of a quarantine that would end by itself. Who does it twice
+    has done it once. Raises Invalid without a reason, Conflict for a node that is not heard.
+    """
+    require_operator(actor)
+    now = now or timezone.now()
+    reason = " ".join(reason.split())[:_MAX_REASON]
+    if not reason:
+        raise Invalid("Say why, for those who wonder where the node is.", field="reason")
+    found = Node.objects.select_for_update().filter(pk=node.pk).first()
+    if found is None or found.state == NodeState.RETIRED:
+        raise NotFound()
+    if found.state not in QUARANTINABLE:
+        raise Conflict(
+            f"Node {found.name} is {found.state}; nothing starts there. Drain it, and it stays "
+            "out of service when it is heard again.",
+            code="node_not_heard",
+        )
+    if may_be_quarantined(found):
+        _take_out(found, actor, reason, now)
+    found.refresh_from_db()
+    return found
+
+
+def _take_out(node: Node, actor: User, reason: str, now: datetime) -> None:
+    if node.state != NodeState.QUARANTINED:
+        transitions.move_node(
+            node,
+            NodeState.QUARANTINED,
+            now=now,
+            kind="quarantine",
+            actor=actor,
+            reason=reason,
+            trouble=Trouble.BY_HAND,
+            drain_requested_at=None,
+        )
+        return
+    Node.objects.filter(pk=node.pk).update(trouble=Trouble.BY_HAND, state_reason=reason)
+    transitions.record_node_event(node, "quarantine", now=now, actor=actor, detail=reason)
+    transitions.tell_of_node(node.pk)

@@ -1,0 +1,89 @@
+"""A node that an operator takes out of service stays out until an operator returns it."""
+
+from __future__ import annotations
+
+import pytest
+
+from accounts.models import AuditEvent
+from scheduler.models import Node
+from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.nodes import drain_node, resume_node
+from scheduler.services.nodes.quarantine import quarantine_by_hand
+from scheduler.states import JobState, NodeState, Trouble
+from scheduler.wire.messages import TroubleReport
+from tests import scenes
+from tests.scenes import NOON, at, running, start, submit, sync
+
+pytestmark = pytest.mark.django_db
+
+OUT = (NodeState.QUARANTINED, Trouble.BY_HAND)
+
+
+@pytest.fixture
+def node(root):
+    return scenes.build_cluster(root, nodes=1, gpus=2).node(1)
+
+
+def now_is(node: Node) -> tuple[str, str]:
+    node.refresh_from_db()
+    return node.state, node.trouble
+
+
+def test_what_runs_goes_on_and_it_returns_by_an_operator_alone(node, root, alice, project):
+    job = submit(alice, project, gpus_per_node=1)
+    attempt = start(job, node)
+    sync(node, running(attempt))
+    quarantine_by_hand(actor=root, node=node, reason=" rattling  fan ", now=at(1))
+    assert now_is(node) == OUT and node.state_reason == "rattling fan"
+    reply = sync(node, running(attempt), now=at(5), troubles=())
+    assert not any(order.stop for order in reply.assignments)
+    job.refresh_from_db()
+    assert job.state == JobState.RUNNING and now_is(node) == OUT
+    resume_node(actor=root, node=node, now=at(6))
+    assert now_is(node) == (NodeState.READY, "")
+    told = AuditEvent.objects.filter(action__in=("node.quarantine", "node.resume")).order_by("pk")
+    assert [(event.action, event.actor_name) for event in told] == [
+        ("node.quarantine", "root"),
+        ("node.resume", "root"),
+    ]
+
+
+def test_a_silence_does_not_end_it(node, root):
+    quarantine_by_hand(actor=root, node=node, reason="fan", now=NOON)
+    Node.objects.filter(pk=node.pk).update(state=NodeState.SILENT)
+    node.refresh_from_db()
+    sync(node, now=at(100))
+    assert now_is(node) == OUT
+
+
+def test_it_outlives_a_trouble_that_ends_by_itself(node, root):
+    sync(node, now=at(1), troubles=(TroubleReport("disk_full", detail="3 MiB are left"),))
+    assert now_is(node) == (NodeState.QUARANTINED, Trouble.DISK_FULL)
+    quarantine_by_hand(actor=root, node=node, reason="disk to be replaced", now=at(2))
+    sync(node, now=at(10), troubles=())
+    assert now_is(node) == OUT and node.state_reason == "disk to be replaced"
+
+
+def test_it_takes_the_place_of_a_drain(node, root):
+    drain_node(actor=root, node=node, reason="firmware", now=at(1))
+    quarantine_by_hand(actor=root, node=node, reason="firmware failed", now=at(2))
+    assert now_is(node) == OUT and node.drain_requested_at is None
+
+
+def test_twice_is_once(node, root):
+    for words in ("fan", "again"):
+        quarantine_by_hand(actor=root, node=node, reason=words, now=at(1))
+    node.refresh_from_db()
+    assert node.state_reason == "fan" and node.events.filter(kind="quarantine").count() == 1
+
+
+def test_who_may_not_and_what_cannot(node, root, alice):
+    with pytest.raises(Forbidden):
+        quarantine_by_hand(actor=alice, node=node, reason="mine", now=NOON)
+    with pytest.raises(Invalid):
+        quarantine_by_hand(actor=root, node=node, reason="  ", now=NOON)
+    assert now_is(node) == (NodeState.READY, "")
+    Node.objects.filter(pk=node.pk).update(state=NodeState.SILENT)
+    with pytest.raises(Conflict) as refused:
+        quarantine_by_hand(actor=root, node=node, reason="fan", now=NOON)
+    assert "Drain it" in refused.value.detail
