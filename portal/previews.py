@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any
 
 from django.conf import settings
@@ -22,6 +23,7 @@ from django.utils import timezone
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.functional import SimpleLazyObject
 
+from accounts.adapter import person_of
 from accounts.models import User
 from accounts.services import Preview, end_preview, kept_preview, preview_as
 
@@ -38,9 +40,7 @@ class PreviewMiddleware(MiddlewareMixin):
         """Put the stand-in before the user; refuse what is not safe."""
         if settings.SESSION_COOKIE_NAME not in request.COOKIES:
             return None
-        # Looked up by whoever asks first: files and pings ask for no user.
-        request.real_user = request.user  # type: ignore[attr-defined]
-        request.user = SimpleLazyObject(lambda: _user_of(request))  # type: ignore[assignment]
+        _put_before(request)
         if request.method in _SAFE or KEY not in request.session:
             return None
         if request.path == reverse("account_logout"):
@@ -56,6 +56,17 @@ class PreviewMiddleware(MiddlewareMixin):
         return JsonResponse(
             {"type": "about:blank", **told}, status=403, content_type="application/problem+json"
         )
+
+
+def look_again(request: HttpRequest) -> None:
+    """Let a request that lasts ask anew whose session it is: it may have ended meanwhile, and the
+    person's account or rights with it."""
+    if settings.SESSION_COOKIE_NAME not in request.COOKIES:
+        return
+    store = import_module(settings.SESSION_ENGINE).SessionStore
+    request.session = store(request.session.session_key)
+    request.user = SimpleLazyObject(lambda: person_of(request))  # type: ignore[assignment]
+    _put_before(request)
 
 
 def real_user_of(request: HttpRequest) -> User | AnonymousUser:
@@ -99,6 +110,12 @@ def seen_as(user: User, session: Any) -> User:
     stand_in = preview_as(preview)
     stand_in.preview_until = preview.until  # type: ignore[attr-defined]
     return stand_in
+
+
+def _put_before(request: HttpRequest) -> None:
+    """Looked up by whoever asks first: files and pings ask for no user."""
+    request.real_user = request.user  # type: ignore[attr-defined]
+    request.user = SimpleLazyObject(lambda: _user_of(request))  # type: ignore[assignment]
 
 
 def _user_of(request: HttpRequest) -> Any:

@@ -20,7 +20,7 @@ from django.db import connections
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from accounts.held import forget_grants
+from portal.previews import look_again
 from scheduler import events
 
 MAX_WAIT_S = 60
@@ -101,9 +101,6 @@ def holding(view: Callable[..., HttpResponseBase]) -> Callable[..., Any]:
     """An async view around a REST framework view whose replies may be on hold."""
 
     def once(request: HttpRequest, kwargs: dict[str, Any]) -> HttpResponseBase:
-        user = getattr(request, "_cached_user", None)
-        if user is not None:
-            forget_grants(user)
         try:
             return view(request, **kwargs)
         finally:
@@ -120,6 +117,7 @@ def holding(view: Callable[..., HttpResponseBase]) -> Callable[..., Any]:
 
         async def is_due() -> bool:
             nonlocal reply
+            look_again(request)
             reply = await call(request, kwargs)
             return getattr(reply, "hold", None) is None
 
