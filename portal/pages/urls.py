@@ -31,7 +31,7 @@ from portal.pages.logs import finding as log_finding
 from portal.pages.logs import reading as logs
 from portal.pages.logs.ranks import job_log_ranks
 from portal.pages.measuring import metrics
-from portal.pages.ops import webhooks
+from portal.pages.ops import users, webhooks
 from portal.pages.ops.health import health
 from portal.pages.people import audit
 from portal.pages.people.urls import (
@@ -148,6 +148,12 @@ webhook_urls = [
     path("<int:pk>/<slug:act>/", webhooks.webhook_act, name="act"),
     path("deliveries/<int:pk>/again/", webhooks.delivery_again, name="again"),
 ]
+user_urls = [
+    path("", users.user_list, name="list"),
+    path("<str:username>/", users.user_detail, name="detail"),
+    path("<str:username>/out/", users.user_out, name="out"),
+    path("<str:username>/in/", users.user_in, name="in"),
+]
 announcement_urls = [
     path("", announcements.announcement_list, name="list"),
     path("<int:pk>/end/", announcements.announcement_end, name="end"),
@@ -184,6 +190,7 @@ urlpatterns = [
     path("bookings/", include((booking_urls, "bookings"))),
     path("cluster/", include(cluster_urls)),
     path("ops/health/", health, name="health"),
+    path("ops/users/", include((user_urls, "users"))),
     path("ops/webhooks/", include((webhook_urls, "webhooks"))),
     path("teams/", include((team_urls, "teams"))),
     path("invitations/<str:secret>/", invitations.invitation_accept, name="invitation"),

@@ -95,7 +95,14 @@ PLACES: Mapping[str, tuple[str, ...]] = {
         "/finance/centres/",
         "/finance/costs/",
     ),
-    "admin": ("/ops/webhooks/", "/settings/preview/", "/settings/roles/", "/styleguide/"),
+    "admin": (
+        "/ops/users/",
+        "/ops/users/alice/",
+        "/ops/webhooks/",
+        "/settings/preview/",
+        "/settings/roles/",
+        "/styleguide/",
+    ),
 }
 # Where else a page is looked at: it needs a closed month, or is only a part of another one.
 ELSEWHERE: Mapping[str, str] = {

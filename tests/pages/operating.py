@@ -49,6 +49,10 @@ ROWS: tuple[Row, ...] = (
         "approval_rules", "403 403 403 403 403 403 302", kind="borrow", sla_hours="5", most_days="9"
     ),
     _post("approval_rule_end", "403 403 403 403 403 403 409", kind="money"),
+    _get("users:list", "404 404 404 404 404 404 200"),
+    _get("users:detail", "404 404 404 404 404 404 200", "somebody"),
+    _post("users:out", "404 404 404 404 404 404 302", "somebody", jobs="go", reason="left"),
+    _post("users:in", "404 404 404 404 404 404 302", "somebody", reason="back"),
     _get("webhooks:list", "404 404 404 404 404 404 200"),
     _post("webhooks:list", "404 404 404 404 404 404 422"),
     _post("webhooks:act", "404 404 404 404 404 404 302", "webhook", "pause"),

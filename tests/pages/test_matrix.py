@@ -163,6 +163,7 @@ def reports_of(root: User) -> dict[str, Any]:
         "month": "2026-11",
         "focus": "1.2",
         "announcement": told,
+        "somebody": "bob",
         **hooked(root),
         "schedule": schedule,
         "dispute": "dispute",

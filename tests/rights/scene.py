@@ -133,6 +133,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
         "pool": pool.name,
         "node": node.name,
         "team": team.slug,
+        "somebody": f"of-{team.slug}",
         "template": make_template(lead, team),
         "project": project.slug,
         "secret": secret,

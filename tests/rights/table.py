@@ -194,6 +194,8 @@ PAGES: Final[dict[str, str]] = {
     "secrets:list": "everybody",
     "announcements:list": "welcome",
     "webhooks:list": "admin",
+    "users:list": "admin",
+    "users:detail": "admin",
     "notifications:list": "everybody",
     "notification_settings": "everybody",
     "profile": "everybody",
@@ -286,15 +288,4 @@ API: Final[dict[str, str]] = {
     "projects/<slug:team>/<slug:project>/retention/": "team",
     "tokens/": "everybody",
     "schema/": "everybody",
-}
-
-# Of the socket: member lead above finance operator admin auditor service.
-TOPICS: Final[dict[str, tuple[str, str]]] = {
-    "job": ("yes yes yes yes yes yes yes yes", "no no no yes yes yes yes no"),
-    "project": ("yes yes yes yes no yes yes yes", "no no no yes no yes yes no"),
-    "log": ("yes yes yes no no yes no yes", "no no no no no yes no no"),
-    "user": ("yes no no no no no no no", "no no no no no no no no"),
-    "queue": ("yes yes yes yes yes yes yes yes", "yes yes yes yes yes yes yes yes"),
-    "node": ("yes yes yes yes yes yes yes yes", "yes yes yes yes yes yes yes yes"),
-    "nodes": ("yes yes yes yes yes yes yes yes", "yes yes yes yes yes yes yes yes"),
 }

@@ -15,7 +15,8 @@ from portal.live import topics as live
 from tests.pages.matrix import OPEN_ROUTES
 from tests.rights import asking, writes, writing
 from tests.rights.scene import PEOPLE, Scene, build
-from tests.rights.table import API, CLASSES, PAGES, TOPICS
+from tests.rights.table import API, CLASSES, PAGES
+from tests.rights.topics import TOPICS
 
 # Every route seven times over, twice: a minute, and more beside other work.
 pytestmark = [pytest.mark.django_db, pytest.mark.once, pytest.mark.timeout(600)]

@@ -24,7 +24,8 @@ from portal.previews import KEY
 from tests.pages.matrix import ROWS
 from tests.rights import asking
 from tests.rights.scene import PEOPLE, Scene, build
-from tests.rights.table import API, CLASSES, PAGES, TOPICS
+from tests.rights.table import API, CLASSES, PAGES
+from tests.rights.topics import TOPICS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once, pytest.mark.timeout(300)]
 EXPORT = "finance/reports/<slug:slug>/file/"

@@ -1,1 +1,1 @@
-"""Ending prices and cards of teams."""
+"""Ending prices and cards of teams, and the access of people."""

@@ -127,6 +127,8 @@ BUDGETS: Mapping[str, Budget] = {
     "health": _OPERATING,
     "audit:list": _OPERATING,
     "roles:list": _OPERATING,
+    "users:list": _OPERATING,
+    "users:detail": _OPERATING,
     "announcements:list": _OPERATING,
     "webhooks:list": _OPERATING,
     "finance:index": _BOOKS,

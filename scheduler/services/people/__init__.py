@@ -1,0 +1,1 @@
+"""People who leave: what they have waiting or running."""

@@ -1,0 +1,67 @@
+"""Somebody is let in no longer: their access ends, and their jobs go on or are cancelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.errors import DomainError
+from accounts.models import User
+from accounts.services.audit import record
+from accounts.services.ending.access import Ended, deactivate_person
+from scheduler.models import Job, SessionPass
+from scheduler.services.holding.following import followers_of
+from scheduler.services.holding.moves import cancel_waiting, reconsider
+from scheduler.services.jobs import cancel_job
+from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, EndReason
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What ended with it. `refused`: jobs that could not be cancelled just now."""
+
+    ended: Ended
+    cancelled: int
+    refused: int
+
+
+def end_access(
+    *, actor: User, user: User, reason: str, cancel_jobs: bool, now: datetime | None = None
+) -> Left:
+    """As `deactivate_person`, and the ways into their sessions; with `cancel_jobs` what they have
+    waiting is cancelled together, and what runs is asked to stop, job by job."""
+    now = now or timezone.now()
+    with transaction.atomic():
+        ended = deactivate_person(actor=actor, user=user, reason=reason, now=now)
+        SessionPass.objects.filter(user=user).delete()
+    if not cancel_jobs:
+        return Left(ended, 0, 0)
+    cancelled = _cancel_waiting(actor, user, reason, now)
+    refused = 0
+    for job in Job.objects.filter(owner=user).exclude(state__in=FINAL_JOB_STATES):
+        try:
+            cancel_job(actor=actor, job=job, now=now)
+            cancelled += 1
+        except DomainError:
+            refused += 1
+    return Left(ended, cancelled, refused)
+
+
+@transaction.atomic
+def _cancel_waiting(actor: User, user: User, reason: str, now: datetime) -> int:
+    """What has not started goes first and at once, so that none of it starts meanwhile."""
+    waiting = list(
+        Job.objects.select_for_update(of=("self",))
+        .filter(owner=user, state__in=WAITING_JOB_STATES)
+        .select_related("pool")
+        .order_by("pk")
+    )
+    facts = {"who": actor.get_full_name()}
+    cancel_waiting(waiting, reason=EndReason.CANCELLED_BY_ADMIN, facts=facts, now=now, actor=actor)
+    after = {"waiting_jobs": len(waiting)}
+    record(actor, "person.cancel_jobs", user, after=after, reason=reason, now=now)
+    reconsider(followers_of(waiting), now=now)
+    return len(waiting)
