@@ -90,6 +90,7 @@ class WatchedQuery(QueryDict):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.read: set[str] = set()
+        self.odd: list[str] = []
         super().__init__(*args, **kwargs)
         self.read.clear()  # filling it looked every key up
 
@@ -105,6 +106,12 @@ class WatchedQuery(QueryDict):
     def __contains__(self, key: object) -> bool:
         self.read.add(str(key))
         return super().__contains__(key)
+
+    def note_odd(self, name: str, remedy: str = "") -> None:
+        """This value makes no sense; every page says so, and is shown as if it were not there."""
+        value = str(self.get(name, ""))[:40]
+        words = f"{name}: {value!r} is not known here and not used"
+        self.odd.append(f"{words}; {remedy}." if remedy else f"{words}.")
 
     def never_read(self) -> list[str]:
         """The parameters that nobody asked for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any, cast
 
@@ -19,6 +19,8 @@ from portal.limits import TooFast
 from portal.pages.errors import too_fast, wrong_method
 
 View = Callable[..., HttpResponseBase]
+# So many choices are named where a value is none of them.
+_FEW = 6
 
 
 def takes(*methods: str) -> Callable[[View], View]:
@@ -66,6 +68,17 @@ def page(*methods: str) -> Callable[[View], View]:
 def viewer_of(request: HttpRequest) -> User:
     """The signed-in person; only for views framed by `page`."""
     return cast(User, request.user)
+
+
+def choice(request: HttpRequest, name: str, choices: Collection[str], usual: str = "") -> str:
+    """A parameter that is one of these; for any other value `usual`, and the page says so."""
+    value = request.GET.get(name, "")
+    if not value or value in choices:
+        return value or usual
+    if isinstance(request.GET, WatchedQuery):
+        few = 0 < len(choices) <= _FEW
+        request.GET.note_odd(name, f"choose {' or '.join(choices)}" if few else "")
+    return usual
 
 
 def said_and_back(

@@ -29,7 +29,8 @@ def shell(request: HttpRequest) -> dict[str, object]:
     notifications nobody has read yet; `demo_here`: whether a demonstration is among what is
     shown; they are asked for when a template says one of them.
     `scope_now`: what the page is narrowed to, and what links to others append.
-    `never_read`: parameters that the page does not know. `operates`: looks after the cluster.
+    `never_read`: parameters that the page does not know. `odd`: what is wrong with the values of
+    others. `operates`: looks after the cluster.
     `sees_costs`, `sees_books`, `approves`: whether the rail names these pages to the viewer; the
     pages themselves answer everybody.
     """
@@ -47,6 +48,7 @@ def shell(request: HttpRequest) -> dict[str, object]:
         "sees_books": SimpleLazyObject(lambda: _asked(request, _sees_books)),
         "approves": SimpleLazyObject(lambda: _asked(request, _approves)),
         "never_read": SimpleLazyObject(lambda: _never_read(request)),
+        "odd": SimpleLazyObject(lambda: _odd(request)),
     }
 
 
@@ -89,3 +91,7 @@ def _calls(request: HttpRequest) -> Calls:
 
 def _never_read(request: HttpRequest) -> list[str]:
     return request.GET.never_read() if isinstance(request.GET, WatchedQuery) else []
+
+
+def _odd(request: HttpRequest) -> list[str]:
+    return request.GET.odd if isinstance(request.GET, WatchedQuery) else []

@@ -217,9 +217,13 @@ def tab_link(
 
 @register.inclusion_tag("components/_notices.html", takes_context=True)
 def unknown_notice(context: Context) -> dict[str, object]:
-    """Parameters that nobody read; nothing where the page says so itself, as `unknown`."""
+    """Values that make no sense, and parameters that nobody read; nothing of the latter where the
+    page says so itself, as `unknown`."""
     says_so_itself = "unknown" in context
-    return {"problems": [], "unknown": [] if says_so_itself else context.get("never_read", [])}
+    return {
+        "problems": context.get("odd", []),
+        "unknown": [] if says_so_itself else context.get("never_read", []),
+    }
 
 
 @register.inclusion_tag("components/_field.html")

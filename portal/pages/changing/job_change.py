@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.errors import Conflict, Forbidden, Invalid
 from portal.forms.filters import unknown_parameters
-from portal.pages.access import page, viewer_of
+from portal.pages.access import choice, page, viewer_of
 from portal.pages.job_page import job_frame
 from scheduler.loop.changing import (
     TIERS,
@@ -41,6 +41,7 @@ def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
     job = header.job
     asked = request.POST if request.method == "POST" else request.GET
     limit, tier, nodes, pause = (asked.get(name, "").strip()[:40] for name in PARAMETERS)
+    choice(request, "pause", ("1",))
     if request.method == "POST":
         check_actor(viewer, job, None)
     context = job_frame(viewer, header) | {

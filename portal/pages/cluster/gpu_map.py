@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.permissions import can
 from portal.forms.filters import unknown_parameters
-from portal.pages.access import page, viewer_of
+from portal.pages.access import choice, page, viewer_of
 from portal.pages.cluster.racks import METRICS, OUT, SERIES, Look, racks
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.machines.gpu_map import MapNode, gpu_map
@@ -72,11 +72,10 @@ def cluster_map(request: HttpRequest) -> HttpResponseBase:
     viewer, now = viewer_of(request), timezone.now()
     pools = list(visible_pools(viewer).order_by("name"))
     problems: list[str] = []
-    chosen = None
-    if asked := request.GET.get("pool", ""):
-        chosen = next((pool for pool in pools if pool.name == asked), None)
-        if chosen is None:
-            problems.append(f"pool: there is no pool {asked[:63]!r}; these are all nodes.")
+    asked = request.GET.get("pool", "")
+    chosen = next((pool for pool in pools if pool.name == asked), None)
+    if asked and chosen is None:
+        problems.append(f"pool: there is no pool {asked[:63]!r}; these are all nodes.")
     metric = request.GET.get("metric", "allocation")
     if metric not in WAYS:
         problems.append(f"metric: is one of {', '.join(WAYS)}; this is the allocation.")
@@ -87,8 +86,9 @@ def cluster_map(request: HttpRequest) -> HttpResponseBase:
     if after and not first:
         problems.append(f"after: there is no node {after[:63]!r} here; these are the first ones.")
     shown = nodes[first : first + NODES_A_TABLE]
-    is_table = request.GET.get("view") == "table"
-    look = Look(metric, metric in METRICS and request.GET.get("numbers") == "yes", _teams(nodes))
+    is_table = choice(request, "view", ("table",)) == "table"
+    has_numbers = choice(request, "numbers", ("yes",)) == "yes"
+    look = Look(metric, metric in METRICS and has_numbers, _teams(nodes))
     fills = _fills(nodes)
     alarms = _alarms(nodes)
     context = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
@@ -15,7 +15,7 @@ from django.utils import timezone
 from accounts.errors import DomainError, Forbidden
 from accounts.permissions import is_operator
 from portal.forms.cluster.simulating import ScenarioForm
-from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.access import choice, page, said_and_back, viewer_of
 from portal.pages.cluster.pools import policy_changes
 from portal.templatetags.measures import duration
 from scheduler.selectors.cluster import visible_pools
@@ -65,7 +65,7 @@ def scenario_list(request: HttpRequest) -> HttpResponseBase:
         raise Forbidden("Only operators replay what others ran. Ask one of them.")
     pools = {pool.name: pool for pool in visible_pools(viewer)}
     sent = request.POST if request.method == "POST" else None
-    form = ScenarioForm(sent, pools=pools, initial=_initial(request))
+    form = ScenarioForm(sent, pools=pools, initial=_initial(request, pools))
     if sent is not None and form.is_valid():
         said = form.cleaned_data
         try:
@@ -93,9 +93,10 @@ def scenario_list(request: HttpRequest) -> HttpResponseBase:
     return render(request, "cluster/simulator.html", context, status=422 if form.errors else 200)
 
 
-def _initial(request: HttpRequest) -> dict[str, str]:
+def _initial(request: HttpRequest, pools: Collection[str]) -> dict[str, str]:
     """What a link has filled in already: `?pool=&order=`."""
-    asked = {name: request.GET.get(name, "") for name in ("pool", "order")}
+    orders = [word for word, _ in cast(Any, ScenarioForm.base_fields["order"]).choices]
+    asked = {"pool": choice(request, "pool", pools), "order": choice(request, "order", orders)}
     return {name: text for name, text in asked.items() if text}
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from portal.forms.filters import unknown_parameters
-from portal.pages.access import page, viewer_of
+from portal.pages.access import choice, page, viewer_of
 from portal.pages.cluster.gantt import Scale, draw
 from portal.pages.cluster.moments import SPANS, Window, address_of, window_of
 from scheduler.models import Pool
@@ -50,7 +50,7 @@ def cluster_timeline(request: HttpRequest) -> HttpResponseBase:
         problems.append(f"node: there is no node {node!r} here.")
     found = by_team(found) if by == "team" else found
     scale = Scale(window.start, window.end)
-    is_list = request.GET.get("view") == "list"
+    is_list = choice(request, "view", ("list",)) == "list"
     picture = "" if is_list else draw(found.rows, scale, now, _offer if by == "node" else None)
     context = _shown(found, window, skip) | {
         "spans": SPANS,

@@ -11,6 +11,7 @@ from django.http import HttpRequest, QueryDict
 from accounts.models import Project, User
 from accounts.selectors import submittable_projects
 from portal.forms.jobs import JobForm
+from portal.pages.access import choice
 from portal.templatetags.measures import device_short_name
 from scheduler.selectors.cluster import PoolSummary, pool_summaries
 from scheduler.services.submitting.ceilings import highest_open_to
@@ -48,11 +49,10 @@ class Offer:
         """The project and pool of the address, or the first that the viewer has."""
         paths = [project.path for project in self.projects]
         names = [summary.pool.name for summary in self.pools]
-        project, pool = (request.GET.get(key, "") for key in ("project", "pool"))
         first_pool = DEFAULT_POOL if DEFAULT_POOL in names else next(iter(names), "")
         return {
-            "project": project if project in paths else next(iter(paths), ""),
-            "pool": pool if pool in names else first_pool,
+            "project": choice(request, "project", paths, next(iter(paths), "")),
+            "pool": choice(request, "pool", names, first_pool),
         }
 
 

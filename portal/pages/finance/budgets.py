@@ -12,7 +12,7 @@ from accounts.models import User
 from accounts.permissions import can
 from accounts.selectors import visible_teams
 from portal.forms.money.finance import BudgetForm
-from portal.pages.access import page, viewer_of
+from portal.pages.access import choice, page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from scheduler.conf import load_conf
 from scheduler.models import Budget
@@ -96,8 +96,8 @@ def _show(
 ) -> HttpResponse:
     viewer, now = viewer_of(request), timezone.now()
     views = list(budget_views(viewer, now=now))
-    asked = request.GET.get("edit", "")
-    edited = next((v.budget for v in views if str(v.budget.pk) == asked), None)
+    budgets = {str(view.budget.pk): view.budget for view in views}
+    edited = budgets.get(choice(request, "edit", budgets))
     if form is None:
         form = budget_form(owners_for(viewer), **(filled_from(edited) if edited else {}))
     context = {

@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.permissions import can
 from portal.forms.money.costs import AssetForm, CostForm, RetireForm
-from portal.pages.access import page, viewer_of
+from portal.pages.access import choice, page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from scheduler.conf import load_conf
 from scheduler.models import Asset
@@ -161,6 +161,7 @@ def _show_costs(
 ) -> HttpResponse:
     viewer = viewer_of(request)
     month, months, recovered = select.recovered_month(viewer, request.GET.get("month", ""))
+    choice(request, "month", months)
     context = _shown(
         request,
         rows=select.costs_so_far(viewer),

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from accounts.errors import Invalid, NotFound
 from portal.forms.filters import unknown_parameters
-from portal.pages.access import page, viewer_of
+from portal.pages.access import choice, page, viewer_of
 from portal.pages.job_page import job_frame
 from portal.pages.logs.window import WINDOW, LogAsk, log_view, read_ask
 from scheduler.selectors.jobs import get_visible_job
@@ -21,6 +21,11 @@ from scheduler.selectors.one_job.tries import stream_among
 
 # `q`, `mode`, `ts` and `wrap` are read by the script.
 PARAMETERS = ("attempt", "rank", "from_line", "count", "q", "mode", "ts", "wrap")
+_OF_SCRIPT = {
+    "mode": ("regex",),
+    "ts": ("off", "relative", "local", "utc"),
+    "wrap": ("1",),
+}
 _KINDS = ("", "raw", "gz")
 
 
@@ -31,6 +36,8 @@ def job_logs(request: HttpRequest, pk: int) -> HttpResponseBase:
     header = job_with_header(viewer, pk, tries=True)
     job, attempts = header.job, header.attempts
     check_reader(viewer, job)
+    for name, choices in _OF_SCRIPT.items():
+        choice(request, name, choices)
     problems = []
     try:
         ask = read_ask(request)

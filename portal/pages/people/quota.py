@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.errors import Forbidden
 from portal.forms.money.finance import BudgetForm
 from portal.forms.quotas import QuotaForm
-from portal.pages.access import page, viewer_of
+from portal.pages.access import choice, page, viewer_of
 from portal.pages.finance.acting import decide_by_form
 from portal.pages.finance.budgets import budget_form, filled_from, set_from
 from portal.templatetags.measures import device_short_name
@@ -108,9 +108,10 @@ def _show(
     views = [
         (view, owner_path(view.budget)) for view in budget_views(viewer, now=now, team=found.team)
     ]
-    row = next((r for r in found.rows if str(r.quota.pk) == request.GET.get("edit", "")), None)
-    asked = request.GET.get("budget", "")
-    budget = next((view.budget for view, _ in views if str(view.budget.pk) == asked), None)
+    rows = {str(row.quota.pk): row for row in found.rows}
+    row = rows.get(choice(request, "edit", rows))
+    budgets = {str(view.budget.pk): view.budget for view, _ in views}
+    budget = budgets.get(choice(request, "budget", budgets))
     context = {
         "team": found.team,
         "rows": found.rows,

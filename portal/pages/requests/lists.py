@@ -16,7 +16,7 @@ from accounts.permissions import can
 from accounts.selectors import submittable_projects
 from portal.forms.grammar.sorts import read_sort
 from portal.forms.requests import AskForm
-from portal.pages.access import page, viewer_of
+from portal.pages.access import choice, page, viewer_of
 from portal.pages.listing.heads import heads_of
 from portal.pages.requests.foreseen import foreseen, wish_of
 from scheduler.selectors import requesting as select
@@ -24,7 +24,7 @@ from scheduler.selectors.ordered.columns import REQUEST_COLUMNS
 from scheduler.services.requesting.asking import ask_for_quota
 from scheduler.services.requesting.deciding import decide_request
 from scheduler.services.requesting.standing import offered_to, standing_of
-from scheduler.states import KIND_WORDS, Outcome, RequestState
+from scheduler.states import KIND_WORDS, Outcome, RequestKind, RequestState
 
 _MOST_AT_ONCE = 50
 # What one has asked for oneself is not late.
@@ -51,8 +51,8 @@ def approvals(request: HttpRequest) -> HttpResponseBase:
     that the viewer may see.
     """
     viewer, now = viewer_of(request), timezone.now()
-    is_assigned = request.GET.get("assigned") == "me"
-    mine_only = is_assigned or request.GET.get("state") != "all"
+    is_assigned = choice(request, "assigned", ("me",)) == "me"
+    mine_only = choice(request, "state", ("all", "mine")) != "all" or is_assigned
     problems: list[str] = []
     sort = read_sort(request.GET.get("sort", ""), REQUEST_COLUMNS, "due", problems)
     rows = select.inbox_of(
@@ -121,7 +121,7 @@ def request_new(request: HttpRequest) -> HttpResponseBase:
     known: dict[str, Team | Project] = {one.path: one for one in projects}
     known |= {team.slug: team for team in sorted({one.team for one in projects}, key=str)}
     owners = list(known)
-    chosen = request.POST.get("owner") or request.GET.get("owner") or ""
+    chosen = request.POST.get("owner") or choice(request, "owner", owners)
     owner = chosen if chosen in owners else next(iter(owners), "")
     pools, models = offered_to(viewer)
     form = AskForm.offering(
@@ -131,7 +131,7 @@ def request_new(request: HttpRequest) -> HttpResponseBase:
         models=models,
         owner=owner,
         now=now,
-        kind=request.GET.get("kind", ""),
+        kind=choice(request, "kind", tuple(RequestKind)),
     )
     context: dict[str, Any] = {"form": form, "owner": owner, "owners": owners}
     if request.method == "POST" and form.is_valid():

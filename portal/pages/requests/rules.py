@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.permissions import can
 from portal.forms.requests import RuleEndForm, RuleForm
-from portal.pages.access import page, viewer_of
+from portal.pages.access import choice, page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from scheduler.selectors.requesting.rules import desk_of_rules, routing_of
 from scheduler.services.errors import Invalid
@@ -56,8 +56,7 @@ def approval_rule_end(request: HttpRequest) -> HttpResponseBase:
 def _show(request: HttpRequest, *, status: int = 200, form: RuleForm | None = None) -> HttpResponse:
     viewer, now = viewer_of(request), timezone.now()
     desk = desk_of_rules(viewer, now=now)
-    kind = request.GET.get("kind", "")
-    kind = kind if kind in set(RequestKind) else ""
+    kind = choice(request, "kind", tuple(RequestKind))
     if form is None:
         holds = next((one.routing for one in desk.held if one.kind == kind), None)
         holds = holds or routing_of("")

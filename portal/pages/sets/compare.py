@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from portal.forms.filters import unknown_parameters
-from portal.pages.access import page, viewer_of
+from portal.pages.access import choice, page, viewer_of
 from portal.pages.job_rows import JobRow, job_rows
 from portal.reports.overlay import run_charts
 from portal.templatetags import measures
@@ -57,7 +57,7 @@ def compare(request: HttpRequest) -> HttpResponseBase:
     rows = job_rows(viewer, jobs, now=now)
     lines = [*_facts(rows), *_measured(viewer, jobs), *_specs(viewer, jobs)] if jobs else []
     names = {job.pk: job.name for job in jobs}
-    only = request.GET.get("rows") == "differing"
+    only = choice(request, "rows", ("differing",)) == "differing"
     context = {
         "rows": rows,
         "lines": [line for line in lines if line.differs] if only else lines,

@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from portal.forms.filters import unknown_parameters
-from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.access import choice, page, said_and_back, viewer_of
 from portal.pages.job_rows import rows_of_set
 from portal.pages.listing.columns import USUAL, Chosen
 from scheduler.selectors.sets import get_set_in_full, get_visible_set, set_actions, tasks_of
@@ -24,7 +24,8 @@ def set_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
     found = get_set_in_full(viewer, pk)
     job_set = found.job_set
     asked = request.GET.get("from", "")
-    first = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else 0
+    is_index = asked.isascii() and asked.isdigit() and len(asked) < 10
+    first = int(asked) if is_index else int(choice(request, "from", (), "0"))
     tasks = list(tasks_of(viewer, job_set).filter(array_index__gte=first)[: PAGE_SIZE + 1])
     rows, view = rows_of_set(viewer, found, tasks[:PAGE_SIZE], now=now)
     context = {

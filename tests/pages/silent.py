@@ -1,0 +1,62 @@
+"""Parameters that a page knows, and whether it says so when their values make no sense."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+PAGES = Path(__file__).parents[2] / "portal"
+ROOMS = ("pages", "forms", "reports")
+# Any text is a value of these, or they are fields of a form that says what is wrong at the field
+# once it is sent, or they name a fragment, which no person writes.
+FREE = frozenset(
+    "part q text actor on_behalf_of object action after name reason next "
+    "head_patience_s placement preempts".split()
+)
+NONSENSE = "zz\x07;-1"
+_READ = re.compile(r'(?:GET(?:\.get(?:list)?\(|\[)|choice\(request, |query\.get\()"(\w+)"')
+_LISTED = re.compile(r"PARAMETERS = \(([^)]*)\)")
+_SAID = re.compile(r'class="(note[^"]*|err|fault)"')
+_UNKNOWN = re.compile(r"Not known here and not used:(.*?)</div>", re.DOTALL)
+
+
+def parameters() -> list[str]:
+    """All that any page reads, from the sources."""
+    found: set[str] = set()
+    for path in (path for room in ROOMS for path in (PAGES / room).rglob("*.py")):
+        text = path.read_text("utf-8")
+        found |= set(_READ.findall(text))
+        for listed in _LISTED.findall(text):
+            found |= set(re.findall(r'"(\w+)"', listed))
+    return sorted(found - FREE)
+
+
+def silent_on(ask: Any, address: str, data: dict[str, str], names: list[str]) -> list[str]:
+    """Parameters of a page whose nonsense it takes without a word."""
+    fresh = {name: NONSENSE for name in names if name not in data}
+    page = ask(address, {**data, **fresh}).content.decode("utf-8", "replace")
+    told = _UNKNOWN.search(page)
+    unknown = set(re.findall(r"<code>([^<]*)</code>", told[1])) if told else set()
+    known = [name for name in fresh if name not in unknown]
+    usual = Counter(_SAID.findall(ask(address, data).content.decode()))
+    silent = []
+    for name in known:
+        answer = ask(address, {**data, name: NONSENSE})
+        if answer.status_code == 302:
+            answer = ask(answer.headers["Location"], {})
+        text = answer.content.decode("utf-8", "replace")
+        if answer.status_code >= 500 or not Counter(_SAID.findall(text)) - usual:
+            silent.append(name)
+    return silent
+
+
+def silent_pages(ask: Any, places: list[tuple[str, str, dict[str, str]]]) -> list[str]:
+    """`route?parameter` of all that pages take without a word."""
+    names, silent = parameters(), []
+    for route, address, data in places:
+        page = ask(address, data)
+        if not page.streaming and b"<html" in page.content:
+            silent += [f"{route}?{name}" for name in silent_on(ask, address, data, names)]
+    return silent
