@@ -41,6 +41,11 @@ _REASONS = {
 }
 
 
+def glossary() -> list[tuple[str, str]]:
+    """Every word that help explains, with its sentence; the word in small letters is its place."""
+    return [(str(word), told) for word, told in (*_STATES.items(), *_REASONS.items())]
+
+
 @page("GET")
 def help_page(request: HttpRequest) -> HttpResponseBase:
     """Words, first steps, the command line and the API."""

@@ -16,12 +16,19 @@ from portal import limits
 from portal.forms.filters import unknown_parameters
 from portal.forms.grammar.jobs import parse_job_query
 from portal.pages.access import page, viewer_of
+from portal.pages.help import glossary
+from portal.pages.nodes import DRAINABLE, RESUMABLE
+from scheduler.selectors.cluster import visible_nodes
 from scheduler.selectors.finding import find_by_name
+from scheduler.selectors.jobs import MAX_PK, job_actions, visible_jobs
 from scheduler.states import shown_state
 
 MOST = 12
 MOST_ACTIONS_FIRST = 6
 MAX_TEXT = 200
+MOST_WORDS = 3
+# Shorter texts are in every sentence.
+LEAST_OF_A_WORD = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,20 @@ PLACES = (
     Place("Home", "home", "home", "start", key="g g"),
 )
 
+# What a job is asked by its number: the action, its icon, and where it is confirmed.
+_JOB_VERBS = {
+    "cancel": ("cancel", "cancelled", "jobs:detail", "#cancel-now"),
+    "stop": ("cancel", "cancelled", "jobs:detail", "#cancel-now"),
+    "pause": ("pause", "pause", "jobs:change", "?pause=1"),
+    "change": ("change", "right", "jobs:change", ""),
+    "extend": ("change", "right", "jobs:change", ""),
+    "clone": ("clone", "copy", "jobs:submit", "?clone={}"),
+    "hold": ("hold", "pause", "jobs:detail", ""),
+    "release": ("release", "right", "jobs:detail", ""),
+    "resume": ("release", "right", "jobs:detail", ""),
+}
+_NODE_VERBS = {"drain": ("drain", "#drain-now"), "resume": ("right", "")}
+
 
 @page("GET")
 def search(request: HttpRequest) -> HttpResponseBase:
@@ -114,8 +135,53 @@ def search(request: HttpRequest) -> HttpResponseBase:
 
 def results_for(viewer: User, text: str) -> list[Result]:
     """Places first as far as they match, then things, best first; at most twelve."""
+    verb, _, which = text.partition(" ")
+    acts = list(_acts(viewer, verb.lower(), which.strip())) if which else []
     places = list(_places(viewer, text))[: MOST_ACTIONS_FIRST if text else 8]
-    return [*places, *_filter(text), *_things(viewer, text)][:MOST]
+    things = _things(viewer, which if acts else text)
+    return [*acts, *places, *_filter(text), *things, *_words(text)][:MOST]
+
+
+def _acts(viewer: User, verb: str, which: str) -> Iterable[Result]:
+    """`cancel 142`, `drain n3`: to where it is confirmed, if the viewer may do it now. Nothing is
+    done here."""
+    number = which.removeprefix("#")
+    if verb in _JOB_VERBS and number.isascii() and number.isdigit():
+        act, glyph, route, rest = _JOB_VERBS[verb]
+        found = visible_jobs(viewer).filter(pk=min(int(number), MAX_PK)).first()
+        if found is not None and act in job_actions(viewer, found):
+            args = [] if route == "jobs:submit" else [found.pk]
+            url = reverse(route, args=args) + rest.format(found.pk)
+            yield Result(f"{verb.title()} job #{found.pk}", url, glyph, "action", found.name)
+    elif verb in _NODE_VERBS and can(viewer, "operate", None) and "\x00" not in which:
+        node = visible_nodes(viewer).filter(name=which.lower()).first()
+        if node is None:
+            return
+        is_asked = node.drain_requested_at is not None
+        may = {
+            "drain": node.state in DRAINABLE and not is_asked,
+            "resume": node.state in RESUMABLE or is_asked,
+        }
+        if may[verb]:
+            url = reverse("nodes:detail", args=[node.name])
+            glyph, rest = _NODE_VERBS[verb]
+            yield Result(f"{verb.title()} {node.name}", url + rest, glyph, "action", node.pool.name)
+
+
+def _words(text: str) -> Iterable[Result]:
+    """States and reasons for waiting, as help explains them."""
+    words = text.lower().split()
+    if len(text) < LEAST_OF_A_WORD or any(word.isdigit() for word in words):
+        return
+    fitting = [
+        (not all(word in term for word in words), number, code, sentence)
+        for number, (code, sentence) in enumerate(glossary())
+        for term in [code.lower().replace("_", " ")]
+        if all(word in term or word in sentence or word == code.lower() for word in words)
+    ]
+    for _, _, code, sentence in sorted(fitting)[:MOST_WORDS]:
+        url = reverse("help") + f"#{code.lower()}"
+        yield Result(code, url, "help", "help", sentence)
 
 
 def _places(viewer: User, text: str) -> Iterable[Result]:

@@ -97,3 +97,23 @@ def test_the_gpu_map_is_one_stop_and_arrows_lead_from_node_to_node(visit):
     expect(nodes.nth(1)).to_be_focused()
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/cluster/nodes/"))
+
+
+def test_an_action_typed_leads_to_its_button_and_does_nothing_by_itself(stack, visit):
+    job = stack.submit(name="acted-on", script="sleep 600")
+    stack.wait_for(job["id"], "running")
+    page = by_keys(visit("alice", bypass_csp=True))
+    page.goto("/")
+    page.keyboard.press("Control+k")
+    expect(page.locator("#palette-q")).to_be_focused()
+    page.keyboard.type(f"cancel {job['id']}")
+    first = page.locator("#palette-results a").first
+    expect(first).to_contain_text(f"Cancel job #{job['id']}")
+    assert accessibility_breaches(page) == []
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(rf"/jobs/{job['id']}/#cancel-now$"))
+    # The menu that holds it is open.
+    expect(page.get_by_role("button", name=f"Cancel job #{job['id']}")).to_be_visible()
+    expect(page.locator("#job-head")).to_contain_text("running")
+    cancel(stack, job)
+    stack.wait_for(job["id"])

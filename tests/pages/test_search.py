@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from scheduler.selectors.cluster import visible_nodes
+from scheduler.states import WaitReason
 from tests import scenes
 from tests.pages.yard import build_yard
 
@@ -94,3 +96,63 @@ def test_single_keys_are_switched_off_in_this_browser(client, alice, yard):
     assert 'data-keys="on"' in client.get(reverse("home")).content.decode()
     client.post(reverse("keys"), {"keys": "off"})
     assert 'data-keys="off"' in client.get(reverse("home")).content.decode()
+
+
+def acts(client, q: str) -> list[tuple[str, str]]:
+    answer = client.get(reverse("search"), {"q": q})
+    assert answer.status_code == 200
+    return [(hit.title, hit.url) for hit in answer.context["results"] if hit.kind == "action"]
+
+
+def test_an_action_and_its_job_lead_to_where_it_is_confirmed(client, alice, project, yard):
+    job = scenes.submit(alice, project, name="train-llm")
+    client.force_login(alice)
+    here = reverse("jobs:detail", args=[job.pk])
+    assert acts(client, f"cancel {job.pk}") == [(f"Cancel job #{job.pk}", here + "#cancel-now")]
+    assert acts(client, f"Hold #{job.pk}") == [(f"Hold job #{job.pk}", here)]
+    assert ("job", "train-llm") in hits(client, f"cancel {job.pk}")
+    # Only what runs is paused, and only what is held is released.
+    assert acts(client, f"pause {job.pk}") == acts(client, f"release {job.pk}") == []
+    page = client.get(here).content.decode()
+    assert 'id="cancel-now"' in page
+    job.refresh_from_db()
+    assert job.state == "queued"
+
+
+def test_actions_on_foreign_and_missing_jobs_look_the_same(client, alice, carol, project, yard):
+    job = scenes.submit(alice, project, name="secret-run")
+    client.force_login(carol)
+    for which in (job.pk, job.pk + 1_000_000, "9" * 40, "x", "-1", "\x00"):
+        for verb in ("cancel", "pause", "clone", "resume"):
+            assert hits(client, f"{verb} {which}") == [], (verb, which)
+
+
+def test_nodes_are_drained_by_who_operates(client, alice, operator, yard):
+    name = visible_nodes(operator).values_list("name", flat=True)[0]
+    here = reverse("nodes:detail", args=[name])
+    client.force_login(operator)
+    assert acts(client, f"drain {name}") == [(f"Drain {name}", here + "#drain-now")]
+    assert 'id="drain-now"' in client.get(here).content.decode()
+    assert acts(client, f"resume {name}") == acts(client, "drain nowhere") == []
+    client.force_login(alice)
+    assert acts(client, f"drain {name}") == []
+
+
+def test_words_of_help_are_found_by_name_and_by_what_they_say(client, alice, yard):
+    client.force_login(alice)
+    assert ("help", str(WaitReason.CAPACITY_BUSY)) in hits(client, "capacity busy")
+    assert ("help", str(WaitReason.POOL_CLOSED)) in hits(client, "paused the queue")
+    answer = client.get(reverse("search"), {"q": "capacity busy"})
+    url = next(hit.url for hit in answer.context["results"] if hit.kind == "help")
+    place = url.partition("#")[2]
+    assert f'id="{place}"' in client.get(reverse("help")).content.decode()
+
+
+def test_an_action_costs_as_many_statements_whatever_it_is_about(
+    client, alice, project, yard, django_assert_max_num_queries
+):
+    job = scenes.submit(alice, project, name="train-llm")
+    client.force_login(alice)
+    for q in (f"cancel {job.pk}", f"cancel {job.pk + 999}", "drain n1"):
+        with django_assert_max_num_queries(6):
+            client.get(reverse("search"), {"q": q, "part": "results"})
