@@ -197,3 +197,13 @@ def test_many_take_as_many_statements_as_few(client, board_scene, root, team, pr
         spend(attempt, days, now - timedelta(days=days))
     assert seen() == few <= 10
     assert "program error" in client.get(URL).content.decode()
+
+
+def test_the_board_renews_itself_without_its_frame(client, board_scene, lead):
+    client.force_login(lead)
+    whole = client.get(URL).content.decode()
+    assert f'hx-get="{URL}?part=board"' in whole and 'data-every-s="30"' in whole
+    part = client.get(URL, {"part": "board"}).content.decode()
+    assert "sleepy" in part and "as of" in part
+    assert "<html" not in part and "<h1>" not in part
+    assert "sleepy" in client.get(URL, {"part": "zzz"}).content.decode()

@@ -61,7 +61,8 @@ def team_board_page(request: HttpRequest, slug: str) -> HttpResponseBase:
         "may_see_costs": can(viewer, "view_costs", team),
         "now": now,
     }
-    return render(request, "teams/board.html", context)
+    part = "#board" if request.GET.get("part") == "board" else ""
+    return render(request, f"teams/board.html{part}", context)
 
 
 def draw(one: BurnDown, now: datetime) -> Drawn:
