@@ -130,6 +130,16 @@ def test_a_job_that_works_again_is_no_longer_named(client, board_scene, lead, no
     assert "mean of the last 30 minutes below 20 %" in page
 
 
+def test_a_job_that_has_just_begun_is_not_named(client, board_scene, lead, now):
+    """However many readings there are: eight GPUs give them eight at a time."""
+    client.force_login(lead)
+    attempts = Attempt.objects.filter(job__name="sleepy")
+    attempts.update(started_at=now - timedelta(minutes=4))
+    assert "sleepy" not in client.get(URL).content.decode()
+    attempts.update(started_at=now - timedelta(minutes=6))
+    assert "sleepy" in client.get(URL).content.decode()
+
+
 @pytest.mark.once
 def test_readings_of_others_are_not_gone_through(board_scene, team, now):
     """With hours of them from thousands of GPUs a team's page would take seconds."""

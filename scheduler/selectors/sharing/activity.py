@@ -36,8 +36,8 @@ from scheduler.states import LIVE_JOB_STATES, WAITING_JOB_STATES, AttemptState, 
 # GPUs that did less than this, on average over so long and lately, are named.
 IDLE_OVER, _STILL = timedelta(minutes=30), timedelta(minutes=2)
 IDLE_PERCENT, LOW_PERCENT = 5.0, 20.0
-# Fewer readings of a job tell nothing.
-_LEAST_READINGS = 10
+# Who has run for less loads its data, or its readings are too few to tell anything.
+_LEAST_RUN, _LEAST_READINGS = timedelta(minutes=5), 10
 FAILED_SINCE = timedelta(days=7)
 MOST_SHOWN = 10
 
@@ -201,7 +201,9 @@ def _doing_little(team_id: int, now: datetime) -> QuerySet[Any]:
     """
     job = "attempt__job"
     live = Job.objects.filter(of_team(team_id, "project"), state__in=LIVE_JOB_STATES).order_by()
-    running = Attempt.objects.filter(job__in=live.values("pk"), state=AttemptState.RUNNING)
+    running = Attempt.objects.filter(
+        job__in=live.values("pk"), state=AttemptState.RUNNING, started_at__lte=now - _LEAST_RUN
+    )
     still = (
         DeviceSample.objects.filter(
             attempt__in=running.order_by().values("pk"), at__gte=now - _STILL
