@@ -89,6 +89,19 @@ def test_memory_that_leaked_counts_once_nobody_holds_the_card(tmp_path: Path) ->
     assert watch.all() == ()
 
 
+def test_what_a_check_uses_is_not_left_behind(tmp_path: Path) -> None:
+    watch, faults, uuids = make(tmp_path)
+    with watch.trying(uuids[0]):
+        faults.write_text('{"0": {"leaked_mib": 300}, "1": {"leaked_mib": 300}}')
+        watch.look({})
+        assert [told.uuid for told in watch.all()] == [uuids[1]]
+    watch.look({})
+    assert sorted(told.uuid for told in watch.all()) == sorted(uuids[:2])
+    with watch.trying(uuids[0]):  # what was left before stays so, until the check has passed
+        watch.look({})
+        assert watch.is_in_use(uuids[:1])
+
+
 def test_a_leak_is_told_with_the_end_of_its_job_and_returns_after_a_check(
     portal: Portal, agent: Agent
 ) -> None:

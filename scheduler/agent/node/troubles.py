@@ -7,8 +7,8 @@ import logging
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -39,15 +39,17 @@ class TroubleWatch:
         self._min_free_mib = min_free_mib
         self._lock = threading.Lock()
         self._found: dict[tuple[str, Trouble], TroubleReport] = self._recall()
+        self._tried: set[str] = set()
 
     def look(self, holders: Mapping[str, int]) -> None:
         """Notice what is wrong now; `holders` maps UUIDs to the fence that has the device."""
         with self._lock:
-            shown = {(f.uuid, f.kind): f.detail for f in self._gpus.faults(holders)}
+            faults = self._gpus.faults({*holders, *self._tried})
+            shown = {(fault.uuid, fault.kind): fault.detail for fault in faults}
             if (room := min(map(free_mib, self._folders))) < self._min_free_mib:
                 shown["", Trouble.DISK_FULL] = f"{room} MiB are left"
             for key in [key for key in self._found if key not in shown]:
-                if not TROUBLE_RULES[key[1]].is_sticky:
+                if not TROUBLE_RULES[key[1]].is_sticky and key[0] not in self._tried:
                     del self._found[key]
             before = len(self._found)
             for (uuid, kind), detail in shown.items():
@@ -58,6 +60,17 @@ class TroubleWatch:
                     )
             if len(self._found) != before:
                 self._keep()
+
+    @contextmanager
+    def trying(self, uuid: str) -> Iterator[None]:
+        """A check is at work on the device in the block: what it uses there is not left behind."""
+        with self._lock:
+            self._tried.add(uuid)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._tried.discard(uuid)
 
     def all(self) -> tuple[TroubleReport, ...]:
         """Everything that is wrong."""
@@ -134,14 +147,15 @@ class Checks:
 
     def _try_out(self, uuid: str) -> None:
         try:
-            done = subprocess.run(
-                self._gpus.check_command(uuid),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=_CHECK_S,
-                check=False,
-            )
+            with self._watch.trying(uuid):
+                done = subprocess.run(
+                    self._gpus.check_command(uuid),
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    timeout=_CHECK_S,
+                    check=False,
+                )
             passed, detail = done.returncode == 0, done.stderr.strip()[-500:]
         except (OSError, subprocess.TimeoutExpired) as problem:
             passed, detail = False, f"{problem}"[:500]
