@@ -133,7 +133,10 @@ def test_what_one_attempt_was_asked_does_not_reach_the_next(launch: Launch) -> N
     following = launch("sleep 0.2; grep SigIgn /proc/self/status")
     assert _end(following).end_reason == EndReason.COMPLETED
     assert _guard(following).pid == pid
-    assert (following / records.LOG).read_text().split() == ["SigIgn:", "0" * 16]
+    _, ignored = (following / records.LOG).read_text().split()
+    # Others may be ignored by whoever started the tests.
+    ours = (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP)
+    assert not [one for one in ours if int(ignored, 16) & 1 << (one - 1)]
 
 
 def test_a_program_left_running_is_gone_before_the_next_begins(launch: Launch) -> None:

@@ -52,7 +52,8 @@ def test_the_page_says_what_is_saved_and_what_is_wrong(client, cluster, alice, f
     page = page_of(client, alice, job)
     assert "step 40" in page and "/c/&lt;b&gt;40" in page and "on n1" in page
     assert "step-50 has &lt;i&gt;3&lt;/i&gt; bytes" in page and "Step 40 still counts." in page
-    assert "Saved so far: step 40." in page
+    pause = client.get(reverse("jobs:change", args=[job.pk]), {"pause": 1}).content.decode()
+    assert "Saved so far: step 40." in pause
     outside = page_of(client, finance, job)
     assert "step 40" in outside
     assert "/c/" not in outside and "step-50" not in outside
