@@ -70,6 +70,8 @@ def numbers_for(route: str, person: User) -> dict[str, Any]:
         return {"slug": team} | _named("project", project)
     if route in ("templates:detail", "templates:version"):
         return _named("slug", _one("SELECT MIN(slug) FROM scheduler_jobtemplate"))
+    if route == "users:detail":
+        return {"username": person.username}
     if route in ("pools:detail", "nodes:detail"):
         return {"name": "default" if space == "pools" else "n00001"}
     return {}
