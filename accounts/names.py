@@ -10,6 +10,8 @@ RESERVED_SLUGS = frozenset(
     {"new", "api", "admin", "settings", "static", "teams", "projects", "me", "all", "none"}
 )
 _INVISIBLE = {"Cc", "Cs", "Co", "Cn"}
+# Marks on a letter and around it.
+_STACKED = {"Mn", "Me"}
 # Letters of other scripts that look like Latin ones; enough to keep look-alikes apart, no more.
 _LOOKALIKES = str.maketrans(
     "абвгдеёзикмнорстухуіјѕԁһӏԛԝɡαβεηικνορτυχωⅼ", "a6brdeezikmhopctyxyijsdhlqwgaβenikvoptuxwl"
@@ -28,7 +30,7 @@ def clean_name(value: str) -> str:
     for char in text:
         if unicodedata.category(char) in _INVISIBLE:
             raise ValueError(f"Remove the control character U+{ord(char):04X}.")
-        marks = marks + 1 if unicodedata.combining(char) else 0
+        marks = marks + 1 if unicodedata.category(char) in _STACKED else 0
         if marks > 4:
             raise ValueError("Stack at most 4 combining marks on one letter.")
     if not any(char.isalnum() for char in confusable_key(text)):

@@ -13,6 +13,10 @@ _MIB_STEPS = (("TiB", 1024 * 1024), ("GiB", 1024), ("MiB", 1))
 _VENDOR_WORDS = frozenset({"nvidia", "tesla", "geforce", "quadro", "graphics", "device", "hbm3"})
 _VENDOR_WORDS |= {"hbm2", "hbm2e", "hbm3e", "gpu", "corporation"}
 _FORM_FACTOR = re.compile(r"^(sxm\d?|pcie|oam|hgx)$", re.IGNORECASE)
+# Combining marks, three on one letter.
+_PILE = re.compile(
+    "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{3}"
+)
 _BIDI_CONTROLS = re.compile("[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -170,3 +174,8 @@ def gpu_count(model: str, count: object) -> str:
 def plain(text: str) -> str:
     """Text for titles and attributes: no control characters, nothing that turns its direction."""
     return _BIDI_CONTROLS.sub("", text)
+
+
+def is_piled(text: str) -> bool:
+    """Whether marks are stacked on a letter so that they reach into the lines beside theirs."""
+    return _PILE.search(text) is not None

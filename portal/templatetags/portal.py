@@ -22,6 +22,9 @@ from scheduler.states import shown_state
 
 register = template.Library()
 
+# Letters of a name that may wrap as words do; what is longer gets two lines and no more.
+_SHORT = 40
+
 for _filter in (
     measures.duration,
     measures.gpu_hours,
@@ -101,8 +104,27 @@ def gpu_count(model: object, count: object) -> str:
 
 @register.simple_tag
 def name(value: object) -> SafeString:
-    """A name that a person chose, isolated so that it cannot reorder what stands around it."""
-    return SafeString(f'<bdi class="name">{escape(measures.plain(str(value)))}</bdi>')
+    """A name that a person chose, isolated so that it cannot reorder what stands around it.
+
+    One that could take more room than its line is shortened by the style sheet; the whole of it is
+    its title and stands at the head of its own page.
+    """
+    text = measures.plain(str(value))
+    shown = escape(text)
+    if _is_short(text):
+        return SafeString(f'<bdi class="name">{shown}</bdi>')
+    return SafeString(f'<bdi class="name long" title="{shown}">{shown}</bdi>')
+
+
+@register.simple_tag
+def said(value: object) -> SafeString:
+    """A reason or a note in a table's cell: shown whole, and no wider than a cell may be."""
+    text = measures.plain(str(value))
+    return SafeString(f'<bdi class="{"name" if _is_short(text) else "said"}">{escape(text)}</bdi>')
+
+
+def _is_short(text: str) -> bool:
+    return len(text) <= _SHORT and (text.isascii() or not measures.is_piled(text))
 
 
 @register.simple_tag

@@ -22,6 +22,8 @@ RESERVED_ENV_NAMES = frozenset(
 RESERVED_ENV_PREFIXES = ("LD_", "PET_", "TRAINYARD_")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _INVISIBLE = {"Cc", "Cs", "Co", "Cn"}
+# Marks on a letter and around it.
+_STACKED = {"Mn", "Me"}
 
 
 def clean_name(value: str) -> str:
@@ -34,7 +36,7 @@ def clean_name(value: str) -> str:
     refuse_controls(text)
     marks = 0
     for char in text:
-        marks = marks + 1 if unicodedata.combining(char) else 0
+        marks = marks + 1 if unicodedata.category(char) in _STACKED else 0
         if marks > 4:
             raise ValueError("stacks more than 4 combining marks on one letter")
     if not any(unicodedata.category(char)[0] in "LNSP" for char in text):

@@ -20,6 +20,7 @@ BAD_NAMES = [
     "a\r\nBcc: x",
     "a\ud800b",
     "e" + "\u0301" * 6,
+    "e" + "\u0301\u0489" * 3,
     "...",
 ]
 LOOKALIKES = [

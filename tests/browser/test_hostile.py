@@ -19,13 +19,33 @@ os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
 
 __all__ = ["people", "things"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long, pytest.mark.timeout(900)]
-# Names that take more than one line beside those that the width of their place makes them take.
+# A narrow page grows; charts shrink only when the browser says so.
+WIDTHS = (390, 1280)
+# What is wider than the screen; tables that have to be scrolled for a name; names that take more
+# than two lines; texts that take more lines than the width of their place makes them take; and
+# marks that nothing keeps within the lines they stand in.
 _BROKEN = """() => {
-  const found = [], where = document.querySelector('main') ?? document.body;
-  const walk = document.createTreeWalker(where, NodeFilter.SHOW_TEXT);
+  const found = [], main = document.querySelector('main') ?? document.body;
+  if (document.documentElement.scrollWidth > innerWidth) found.push('wider than the screen');
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let text = walk.nextNode(); text; text = walk.nextNode()) {
     let place = text.parentElement;
-    if (!text.data.includes('alert(1)') || place.closest('pre, option')) continue;
+    const isElsewhere = place.closest('pre, option, textarea, svg, script');
+    if (!text.data.includes('alert(1)') || isElsewhere || !place.checkVisibility()) continue;
+    const name = place.closest('bdi.long');
+    const high = name && name.offsetHeight / parseFloat(getComputedStyle(name).lineHeight);
+    if (high > 2.1 && !name.closest('h1')) found.push(`${high} lines: ${name.outerHTML}`);
+    const cell = place.closest('.tw td, .tw th');
+    const table = cell?.closest('.tw');
+    if (table && table.scrollWidth > table.clientWidth && cell.offsetWidth > 440)
+      found.push(`${cell.offsetWidth} wide: ${cell.outerHTML}`);
+    if (/[\\u0300-\\u036f\\u0489]{9}/.test(text.data)) {
+      let keeps = place;
+      while (keeps && keeps !== main && getComputedStyle(keeps).overflowY === 'visible')
+        keeps = keeps.parentElement;
+      if (!keeps || keeps === main) found.push(`marks leave ${place.outerHTML}`);
+    }
+    if (name) continue;
     while (getComputedStyle(place).display.startsWith('inline')) place = place.parentElement;
     const range = document.createRange();
     range.selectNodeContents(text);
@@ -40,14 +60,11 @@ _BROKEN = """() => {
 }"""
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("kind", ["markup", "family", "lines"])
-def test_hostile_names_break_no_page(chromium, live_server, people, things, root, kind, width):
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_names_break_no_page(chromium, live_server, people, things, root, kind):
     renamed = rename_everything(HOSTILE[kind])
     assert "Job.name" in renamed
-    context = chromium.new_context(
-        base_url=live_server.url, viewport={"width": width, "height": 900}
-    )
+    context = chromium.new_context(base_url=live_server.url)
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     said, broken = [], []
@@ -55,12 +72,13 @@ def test_hostile_names_break_no_page(chromium, live_server, people, things, root
     page.on("pageerror", lambda error: said.append(f"{page.url}: {error}"))
     sign_in(page, root.username, PASSWORD)
     for row in PAGES:
-        if row.statuses["root"] != 200 or row.route in ("jobs:series", "search"):
+        if row.statuses["root"] != 200 or row.route == "jobs:series":
             continue
-        page.goto(address(row, things))
-        if page.evaluate("document.documentElement.scrollWidth") > width:
-            broken.append(f"{row.route} is wider than the screen")
-        broken += [f"{row.route}: {place}" for place in page.evaluate(_BROKEN)]
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            if width == WIDTHS[0]:
+                page.goto(address(row, things))
+            broken += [f"{row.route}, {width}: {one}" for one in page.evaluate(_BROKEN)]
     context.close()
     # One that still answered when the server goes could not close its connection any more.
     for thread in threading.enumerate():

@@ -131,6 +131,23 @@ def test_a_name_is_isolated_escaped_and_cannot_turn() -> None:
     assert rendered("{% name n %}", n="تدريب") == '<bdi class="name">تدريب</bdi>'
 
 
+@pytest.mark.parametrize("n", ["W" * 41, "Z" + "\u0301\u0489" * 2])
+def test_a_name_that_could_take_much_room_is_marked_and_its_title_is_the_whole(n) -> None:
+    assert rendered("{% name n %}", n=n) == f'<bdi class="name long" title="{n}">{n}</bdi>'
+    assert rendered("{% said n %}", n=n) == f'<bdi class="said">{n}</bdi>'
+
+
+def test_a_title_stays_within_its_quotes() -> None:
+    html = rendered("{% name n %}", n='"><img src=x onerror=alert(1)>' * 2)
+    assert html.count("<") == 2 and html.count('"') == 4
+
+
+@pytest.mark.parametrize("n", ["W" * 40, "Việt Nam", "กำลังเรียนรู้"])
+def test_a_usual_name_wraps_as_words_do(n) -> None:
+    assert rendered("{% name n %}", n=n) == f'<bdi class="name">{n}</bdi>'
+    assert rendered("{% said n %}", n=n) == f'<bdi class="name">{n}</bdi>'
+
+
 def test_times_say_their_zone_on_hover() -> None:
     html = rendered("{% ago at now %}", at=NOW - timedelta(minutes=3), now=NOW)
     assert html == (
