@@ -85,7 +85,7 @@ class Roster:
         for slot in self.spool.slots():
             reach("agent.adopting")
             attempt = Attempt(slot)
-            attempt.refresh()
+            attempt.refresh(self.contact.at)
             logger.info("adopted attempt %d: %s", attempt.fence, attempt.report().state)
             if self.uids and attempt.launch and attempt.launch.uid is not None:
                 self.uids.note(attempt.fence, attempt.launch.uid)
@@ -110,7 +110,7 @@ class Roster:
             self._looked_at = time.monotonic()
         for attempt in [one for one in self._all() if one.fence not in self.ends]:
             if looks_at_all or attempt.fence in hinted:
-                attempt.refresh()
+                attempt.refresh(self.contact.at)
             if attempt.end is not None:
                 logger.info("attempt %d ended: %s", attempt.fence, attempt.end.end_reason)
                 reach("agent.end-seen")

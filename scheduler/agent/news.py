@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -42,15 +43,28 @@ class Heard:
 
 
 class Contact:
-    """When the server was reached last, in a file from which supervisors count."""
+    """When the server was reached last, in a file from which supervisors count.
+
+    `at`: the same as this agent knows it, by its monotonic clock.
+    """
 
     def __init__(self, path: Path, boot_id: str) -> None:
         self.path = path
         self._boot_id = boot_id
         self._noted_at = -_NOTE_EVERY_S
+        self.at = self._last()
+
+    def _last(self) -> float:
+        """As an earlier agent of this boot left it; now, where none did."""
+        with contextlib.suppress(OSError, ValueError):
+            boot, _, at = self.path.read_text().partition(" ")
+            if boot == self._boot_id:
+                return float(at)
+        return time.monotonic()
 
     def note(self, sent_at: float) -> None:
         """It was, by a call made at monotonic `sent_at`; one that is hardly newer is left out."""
+        self.at = max(self.at, sent_at)
         if sent_at < self._noted_at + _NOTE_EVERY_S:
             return
         fresh = self.path.with_name(f".{self.path.name}.{threading.get_ident()}")

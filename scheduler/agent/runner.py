@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from scheduler.agent.overdue import Deadlines, Due, send
 from scheduler.agent.runtime import killing, processes
 from scheduler.agent.runtime.forking.forkserver import Forkserver
 from scheduler.agent.runtime.records import (
@@ -50,6 +51,7 @@ class Attempt:
         self.started_at: float | None = None
         self.stop_order: StopRecord | None = slot.stop()
         self.end: ExitRecord | None = slot.exit()
+        self.deadlines = Deadlines(slot, ordered=self.stop_order is not None)
         self.checkpoints: CheckpointWatch | None = None
         self._port: socket.socket | None = None
         self._preparing = False
@@ -137,8 +139,8 @@ class Attempt:
         except OSError:
             logger.exception("the end of attempt %d is only in memory", self.fence)
 
-    def refresh(self) -> None:
-        """Look what became of it since the last look."""
+    def refresh(self, reached_at: float) -> None:
+        """Look what became of it; the server was reached last at monotonic `reached_at`."""
         with self._lock:
             if self.end is not None:
                 return
@@ -146,10 +148,12 @@ class Attempt:
             if self.started_at is None:
                 started = self.slot.started()
                 self.started_at = started.started_at if started else None
+                if started is not None:
+                    self.deadlines.note_start()
             if self.end is None and not self._preparing:
-                self._check_supervisor()
+                self._check_supervisor(reached_at)
 
-    def _check_supervisor(self) -> None:
+    def _check_supervisor(self, reached_at: float) -> None:
         entry = self.slot.entry
         if entry.boot_id != processes.boot_id():
             detail = "the node was restarted while the attempt was here"
@@ -164,27 +168,32 @@ class Attempt:
         if self.supervisor.pid == 0:
             self._record(ExitRecord(EndReason.START_FAILED, time.time(), detail=_STOPPED_EARLY))
             return
-        if processes.is_alive(self.supervisor.pid, self.supervisor.start_ticks):
-            return
+        due, guard = None, self.supervisor
+        if processes.is_alive(guard.pid, guard.start_ticks):
+            due = self.deadlines.enforce(self.launch, self.stop_order, guard, reached_at)
+            if due is None:
+                return
         # It may have written its record and gone between our two looks.
         self.end = self.slot.exit()
         if self.end is None:
-            self._bury()
+            self._bury(due)
 
-    def _bury(self) -> None:
-        """The supervisor vanished without a word: kill what it left, then say so honestly."""
+    def _bury(self, due: Due | None) -> None:
+        """It is gone without a word, or `due`: kill what it left, then say so honestly."""
         left: list[int] = []
         if self.launch is not None and self.supervisor is not None:
             launch = self.launch
             left = killing.kill_remains(launch.marker, launch.uid, self.supervisor.cgroups)
         detail = "the supervisor was lost; how the program ended is unknown"
+        if due is not None:
+            detail = f"{due.detail}; the supervisor had been stopped and was ended".lstrip("; ")
         detail += f"; could not be killed: {', '.join(map(str, left[:8]))}" if left else ""
         logger.error("attempt %d: %s", self.fence, detail)
-        self._record(self._lost(detail))
+        self._record(self._lost(detail, due.reason if due else EndReason.NODE_LOST))
 
-    def _lost(self, detail: str) -> ExitRecord:
+    def _lost(self, detail: str, reason: EndReason = EndReason.NODE_LOST) -> ExitRecord:
         size, now = self.slot.log_size(), time.time()
-        return ExitRecord(EndReason.NODE_LOST, now, self.started_at, None, detail, size)
+        return ExitRecord(reason, now, self.started_at, None, detail, size)
 
     def order_stop(self, reason: EndReason, grace_s: float, detail: str = "") -> None:
         """Stop it, once; a shorter grace than before replaces the order. Never blocks."""
@@ -194,6 +203,7 @@ class Attempt:
                 return
             reason = old.reason if old is not None else reason
             self.stop_order = StopRecord(reason, grace_s, detail)
+            self.deadlines.note_order()
             try:
                 self.slot.write_stop(self.stop_order)
                 reach("agent.stop-written")
@@ -203,7 +213,7 @@ class Attempt:
                 return
             self.supervisor = self.supervisor or self.slot.supervisor()
             if self.supervisor is not None:
-                _wake(self.supervisor)
+                send(self.supervisor, signal.SIGUSR1)
 
     def drop(self) -> bool:
         """Stop it because the server does not list it any more; False when it is stopping."""
@@ -268,17 +278,6 @@ class Attempt:
             shutil.rmtree(scratch, ignore_errors=True)
         if self.launch is not None:
             remove_memory_folder(self.launch.memory_folder)
-
-
-def _wake(supervisor: SupervisorRecord) -> None:
-    """Signal a supervisor through a handle, so that a reused pid is never hit."""
-    with suppress(OSError):
-        handle = os.pidfd_open(supervisor.pid)
-        try:
-            if processes.is_alive(supervisor.pid, supervisor.start_ticks):
-                signal.pidfd_send_signal(handle, signal.SIGUSR1)
-        finally:
-            os.close(handle)
 
 
 def refusal(assignment: Assignment, detail: str) -> AttemptReport:

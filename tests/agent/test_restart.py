@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ import pytest
 from scheduler.agent.runtime import processes, records
 from scheduler.agent.spool import Slot, Spool
 from scheduler.states import AttemptState, EndReason
-from scheduler.wire.messages import Assignment
+from scheduler.wire.messages import Assignment, StopOrder
 from tests.agent.conftest import Agent, assignment, wait_until
 from tests.agent.portal import Portal
 
@@ -116,6 +117,89 @@ def test_a_lost_supervisor_is_told_honestly_and_its_program_killed(
     wait_until(lambda: not processes.carrying(launch.marker))
     if launch.uid is not None:
         assert processes.owned_by(launch.uid) == [], "even who hid its mark is gone"
+
+
+@contextlib.contextmanager
+def asleep(*pids: int) -> Iterator[None]:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def test_a_stop_is_kept_though_the_supervisor_is_stopped(portal: Portal, own: Agent) -> None:
+    own.start()
+    order = begin(portal, own, "echo one; sleep 300", stop_grace_s=1)
+    slot = slot_of(own, order)
+    supervisor, launch = slot.supervisor(), slot.launch()
+    assert supervisor and launch
+    with asleep(supervisor.pid):
+        portal.stop_attempt(own.name, order.fence, StopOrder(EndReason.CANCELLED_BY_USER, 1))
+        report = portal.ended(own.name, order.fence)
+        wait_until(lambda: not processes.carrying(launch.marker))
+    assert report.end_reason == EndReason.CANCELLED_BY_USER
+    assert "the supervisor had been stopped" in report.detail
+
+
+def test_without_the_server_a_stopped_supervisors_program_ends_all_the_same(
+    portal: Portal, own: Agent
+) -> None:
+    """Before another copy may begin: the grace, the program's own, and a moment."""
+    own.start("--disconnect-grace-s", "2")
+    order = begin(portal, own, "echo one; sleep 300", stop_grace_s=1)
+    slot = slot_of(own, order)
+    supervisor, launch = slot.supervisor(), slot.launch()
+    assert supervisor and launch
+    with asleep(supervisor.pid):
+        time.sleep(3.0)
+        assert processes.carrying(launch.marker), "contact keeps it alive beyond the grace"
+        portal.trouble = lambda path: (503, None)
+        began = time.monotonic()
+        try:
+            wait_until(lambda: not processes.carrying(launch.marker))
+        finally:
+            portal.trouble = None
+        assert time.monotonic() - began > 2 + 1, "not before its time"
+    report = portal.ended(own.name, order.fence)
+    assert report.end_reason == EndReason.NODE_LOST and "no contact" in report.detail
+
+
+def test_a_time_limit_is_kept_though_the_supervisor_is_stopped(portal: Portal, own: Agent) -> None:
+    own.start()
+    order = begin(portal, own, "echo one; sleep 300", stop_grace_s=1, time_limit_s=3)
+    portal.wait_for(own.name, order.fence, AttemptState.RUNNING)
+    supervisor = slot_of(own, order).supervisor()
+    assert supervisor
+    with asleep(supervisor.pid):
+        assert portal.ended(own.name, order.fence).end_reason == EndReason.TIME_LIMIT
+
+
+def test_a_node_that_slept_beyond_its_grace_kills_its_program_when_it_wakes(
+    portal: Portal, own: Agent
+) -> None:
+    """Nobody could end it meanwhile: what it does not do is go on."""
+    own.start("--disconnect-grace-s", "2")
+    script = 'echo one; while :; do date +%s%N >> "$TRAINYARD_OUTPUT_DIR/beats"; sleep 0.2; done'
+    order = begin(portal, own, script, stop_grace_s=0)
+    slot = slot_of(own, order)
+    supervisor, launch = slot.supervisor(), slot.launch()
+    assert supervisor and launch and own.process
+    beats = own.state / "outputs" / str(order.job_id) / "beats"
+    program = processes.descendants(supervisor.pid)
+    with asleep(own.process.pid, supervisor.pid, *program):
+        time.sleep(4.0)
+        portal.trouble = lambda path: (503, None)
+        before = len(beats.read_text().splitlines())
+    try:
+        wait_until(lambda: not processes.carrying(launch.marker), 5)
+    finally:
+        portal.trouble = None
+    assert len(beats.read_text().splitlines()) - before <= 10
+    assert portal.ended(own.name, order.fence).end_reason == EndReason.NODE_LOST
 
 
 def test_what_was_accepted_but_never_launched_is_not_started_later(
