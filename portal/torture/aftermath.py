@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -16,7 +17,8 @@ import psycopg
 from psycopg.rows import dict_row
 
 from portal.bench.figures import percentile
-from portal.torture.history import Row
+from portal.torture.history import Evidence, Row
+from portal.torture.invariants.neighbours import attempts_of
 
 _TABLES = (
     "job attempt placement allocation device node devicesegment usageentry jobevent nodeevent "
@@ -122,29 +124,47 @@ def _is_held(path: Path) -> bool:
     return False
 
 
-def recovery_by_kind(facts: Iterable[Row], tables: Mapping[str, list[Row]]) -> dict[str, Any]:
+def recovery_by_kind(evidence: Evidence) -> dict[str, Any]:
     """Per kind of fault: how long after its end the next program began, on that node if it hit one.
 
-    Programs start all the time; how long they did not is what the fault cost.
+    Programs start all the time; how long they did not is what the fault cost. What people did,
+    hostile programs and cancels, is over when the attempt is.
     """
-    nodes = {row["id"]: row["name"] for row in tables["node"]}
+    nodes = {row["id"]: row["name"] for row in evidence.rows("node")}
     node_of = {
-        (row["attempt_id"], row["rank"]): nodes[row["node_id"]] for row in tables["placement"]
+        (row["attempt_id"], row["rank"]): nodes[row["node_id"]]
+        for row in evidence.rows("placement")
     }
-    facts = list(facts)
     starts = sorted(
-        (f["at"], node_of.get((f["fence"], f["rank"]), "")) for f in facts if f["kind"] == "start"
+        (said["at"], node_of.get((said["fence"], said["rank"]), ""))
+        for said in evidence.told("start")
     )
     took: dict[str, list[float]] = {}
-    for fault in facts:
-        if fault["kind"] != "fault" or fault.get("until") is None:
+    for fault in evidence.told("fault"):
+        here, until = (
+            fault["target"] if fault["target"] in nodes.values() else "",
+            fault.get("until"),
+        )
+        last = attempts_of(evidence, fault)[-1:] if until is None else []
+        if last and last[0]["ended_at"] is not None:
+            here, until = node_of.get((last[0]["id"], 0), ""), evidence.real(last[0]["ended_at"])
+        if until is None:
             continue
-        here = fault["target"] if fault["target"] in nodes.values() else ""
-        later = (at for at, node in starts if at >= fault["until"] and here in ("", node))
+        later = (at for at, node in starts if at >= until and here in ("", node))
         following = next(later, None)
         if following is not None:
-            took.setdefault(fault["name"], []).append(following - fault["until"])
+            took.setdefault(fault["name"], []).append(following - until)
     return {
         name: {"p50": percentile(each, 0.5), "max": round(max(each), 1)}
         for name, each in sorted(took.items())
     }
+
+
+def ends_by_kind(evidence: Evidence) -> dict[str, dict[str, int]]:
+    """Per kind of what people did to the nodes: why the attempts it was done to, or by, ended."""
+    ends: dict[str, Counter[str]] = {}
+    for fault in evidence.told("fault"):
+        if fault.get("until") is None:
+            mine = ends.setdefault(fault["name"], Counter())
+            mine.update(attempt["end_reason"] for attempt in attempts_of(evidence, fault))
+    return {name: dict(count.most_common()) for name, count in sorted(ends.items())}

@@ -9,6 +9,7 @@ start     job, attempt, fence, rank, devices: written by the program itself, as 
 exit      job, attempt, fence, rank, code
 lines     job, attempt, fence, rank, count: how many lines it had printed before its end
 clash     job, fence, what: another program still held the lock of its job or its device
+trespass  job, fence, what: it wrote where it may not, read what it may not, shot its guard
 resumed   job, attempt, fence, rank, step
 left      what: a lock that some process still held when all was over
 shown     job, state: as the API said at the end

@@ -47,6 +47,15 @@ _KINDS: dict[str, tuple[int, str]] = {
     "saving": (2, _GENTLE + _CHECKPOINTS),
     "secret": (1, _GENTLE + 'echo "S $API_TOKEN"; ' + _LINES + "end 0"),
 }
+# The folder above that holds the agent's own files is found by the spool in it.
+_INTRUDE = """d=$(dirname "$TRAINYARD_NOTICE_FILE")
+while [ "$d" != / ] && ! [ -e "$d/spool" ]; do d=$(dirname "$d"); done
+for f in "$d/node.json" "$d/last_sync" "$d/boot-id" "$d/spool/new" "$d/spool/$F/exit.json" \\
+"$d/spool/$F/stop.json" "$d/spool/$F/log"; do (echo x >> "$f") 2>/dev/null && say trespass "$f"
+done; rm -rf "$d/spool/$F" 2>/dev/null && say trespass removed
+(cat "$d/node.json" >/dev/null) 2>/dev/null && say trespass read
+kill -9 $PPID 2>/dev/null && say trespass guard
+"""
 # Fault 16: what a program may do to the node.
 HOSTILE: dict[str, str] = {
     "deaf": "trap '' TERM\n" + _LINES + "end 0",
@@ -55,7 +64,18 @@ HOSTILE: dict[str, str] = {
     # Three times what a log may hold in this installation.
     "noisy": "line; head -c 3000000 /dev/zero | tr '\\0' x; echo; line; end 0",
     "silent": "line; say lines $n; exec >&- 2>&-; sleep 0.5; say exit 0; exit 0",
+    # As fast as it can, for some seconds.
+    "flood": "line; (timeout 3 cat /dev/zero | tr '\\0' x); echo; line; end 0",
+    # Twice forked, in a session of its own, deaf, with none of the streams and in no folder.
+    "detached": 'line; (setsid sh -c \'(cd /; trap "" HUP INT TERM; exec </dev/null >&- 2>&-; '
+    "while :; do sleep 1; done) & exit' &) ; sleep 0.5; line; end 0",
+    # Each makes two of itself, until the node says no.
+    "bomb": "line; bomb() {{ bomb | bomb & }}; bomb; sleep 20; line; end 0",
+    # It looks for its node's own files, writes into them, and shoots at its guard.
+    "trespasser": _INTRUDE + "line; end 0",
 }
+# These need what not every machine has: a user of its own for each attempt, control groups.
+NEED_USERS, NEED_GROUPS = frozenset({"trespasser"}), frozenset({"bomb"})
 
 
 def make_witness(folder: Path) -> Path:
@@ -110,6 +130,9 @@ def document(
     elif kind == "forks":
         # So that it is not its memory that ends it.
         shape |= {"memory": "512MiB"}
+    elif kind == "bomb":
+        # Its memory or its processes, whichever comes first.
+        shape |= {"memory": "64MiB"}
     elif kind == "secret":
         shape |= {"env": {"API_TOKEN": NEEDLE}}
     return {
@@ -147,7 +170,7 @@ def _fact(text: str) -> Row:
         fact["code"] = int(rest[0])
     elif kind == "lines":
         fact["count"] = int(rest[0])
-    elif kind == "clash":
+    elif kind in ("clash", "trespass"):
         fact["what"] = rest[0]
     elif kind == "resumed":
         fact["step"] = int(rest[0])

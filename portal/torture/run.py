@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx
 
-from portal.bench.figures import machine
+from portal.bench.figures import machine, percentile
 from portal.embedded.places import ROOT, Places, StackProblem, free_port
 from portal.embedded.postgres import Cluster, NoPostgres
 from portal.embedded.programs import python
@@ -27,6 +27,7 @@ from portal.torture.faults import FAULTS, Hand
 from portal.torture.faults.storm import Storm
 from portal.torture.history import Diary, Evidence, read_lines
 from portal.torture.invariants import check_all
+from portal.torture.invariants.neighbours import gaps_beside
 from portal.torture.people import Crowd, prepare
 from portal.torture.program import make_witness, read_witness
 from portal.torture.proxy import Proxies
@@ -254,9 +255,17 @@ def _figures(choice: Choice, evidence: Evidence) -> dict[str, Any]:
         "broken": breaks[:_MAX_SHOWN],
         "planted": int(bool(choice.plant)),
         "planted_found": int(bool(choice.plant) and _is_shown(breaks, choice.watch)),
-        "recovery_s": aftermath.recovery_by_kind(evidence.facts, evidence.tables),  # type: ignore[arg-type]
+        "recovery_s": aftermath.recovery_by_kind(evidence),
+        "ends_by_kind": aftermath.ends_by_kind(evidence),
+        "beside_hostile_s": _renewals(evidence),
         **machine(),
     }
+
+
+def _renewals(evidence: Evidence) -> dict[str, float]:
+    """How long nodes were not heard while hostile programs, and no other fault, were at work."""
+    gaps = [answered - asked for _, asked, answered in gaps_beside(evidence)]
+    return {"count": len(gaps), "p99": percentile(gaps, 0.99)} if gaps else {"count": 0}
 
 
 def _is_shown(breaks: Iterable[str], shows: Sequence[str]) -> bool:

@@ -47,12 +47,18 @@ class Timers:
 
     @property
     def slack_s(self) -> int:
-        return self.of(60, 3)
+        # Below it a node that stands still has no time to end what nobody guards.
+        return self.of(60, 6)
 
     @property
     def lost_after_s(self) -> float:
         """As `scheduler/conf.py` reckons it."""
         return self.grace_s * 1.01 + self.lease_s + self.slack_s
+
+    @property
+    def long_after_s(self) -> float:
+        """Five minutes after all is given up."""
+        return self.lost_after_s + self.of(300, 3)
 
     def environment(self) -> dict[str, str]:
         """For the servers."""

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from scheduler.agent.runtime import killing, processes
 from scheduler.agent.runtime.records import LaunchRecord, StopRecord, SupervisorRecord
 from scheduler.agent.spool import Slot
-from scheduler.states import EndReason
 
-# A stopped one can do nothing any more; one that runs may be late on a busy node.
-_STOPPED_S, _HANGING_S = 2.0, 30.0
+# A stopped one is woken, then killed; one that runs may be late on a busy node.
+_STOPPED_S, _STOPPED_AGAIN_S, _HANGING_S = 2.0, 4.0, 30.0
 # As /proc tells it: by a signal, by a debugger.
 _STOPPED_STATES = "Tt"
 
@@ -27,9 +26,8 @@ _STOPPED_STATES = "Tt"
 class Due:
     """Why a program should be over, and for how long already; below zero while it may run."""
 
-    reason: EndReason
+    why: str
     late_s: float
-    detail: str
 
 
 class Deadlines:
@@ -53,15 +51,15 @@ class Deadlines:
         """What has passed for the longest. `reached_at`: when the server was reached last."""
         now = time.monotonic()
         if stop is not None:
-            return Due(stop.reason, now - self._ordered_at - stop.grace_s, stop.detail)
+            return Due("it was to stop", now - self._ordered_at - stop.grace_s)
         silent_s, grace_s = now - reached_at, launch.stop_grace_s
-        detail = f"no contact with the server for {silent_s:.0f} s"
-        lost = Due(EndReason.NODE_LOST, silent_s - launch.disconnect_grace_s - grace_s, detail)
+        why = f"no contact with the server for {silent_s:.0f} s"
+        lost = Due(why, silent_s - launch.disconnect_grace_s - grace_s)
         ran_s = now - self._running_since if self._running_since is not None else 0.0
         if lost.late_s > 0 or not 0 < launch.time_limit_s + grace_s < ran_s:
             return lost
         # Its time may have been made longer since.
-        return Due(EndReason.TIME_LIMIT, ran_s - self._slot.time_limit_s() - grace_s, "")
+        return Due("its time was up", ran_s - self._slot.time_limit_s() - grace_s)
 
     def enforce(
         self,
@@ -69,20 +67,26 @@ class Deadlines:
         stop: StopRecord | None,
         guard: SupervisorRecord,
         reached_at: float,
-    ) -> Due | None:
-        """Kill what should long be over; what was due, where the supervisor had to go with it."""
+    ) -> str:
+        """End what should long be over; why, where the supervisor had to go with it.
+
+        One that is woken does the rest itself, and loses nothing of the log.
+        """
         if launch is None:
-            return None
+            return ""
         due = self.due(launch, stop, reached_at)
         if due.late_s > _STOPPED_S and _is_stopped(guard):
+            if due.late_s <= _STOPPED_AGAIN_S:
+                send(guard, signal.SIGCONT)
+                return ""
             send(guard, signal.SIGKILL)
-            return due
+            return due.why
         if due.late_s > _HANGING_S and time.monotonic() - self._killed_at > _HANGING_S:
             # It may be writing the end of the log to a full disk: only its program is in the way.
             self._killed_at = time.monotonic()
             if processes.carrying(launch.marker):
                 killing.kill_remains(launch.marker, launch.uid, guard.cgroups)
-        return None
+        return ""
 
 
 def _is_stopped(supervisor: SupervisorRecord) -> bool:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 import shutil
 import signal
 import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
-from scheduler.agent.overdue import Deadlines, Due, send
+from scheduler.agent.overdue import Deadlines, send
 from scheduler.agent.runtime import killing, processes
 from scheduler.agent.runtime.forking.forkserver import Forkserver
 from scheduler.agent.runtime.records import (
@@ -168,32 +166,32 @@ class Attempt:
         if self.supervisor.pid == 0:
             self._record(ExitRecord(EndReason.START_FAILED, time.time(), detail=_STOPPED_EARLY))
             return
-        due, guard = None, self.supervisor
+        why, guard = "", self.supervisor
         if processes.is_alive(guard.pid, guard.start_ticks):
-            due = self.deadlines.enforce(self.launch, self.stop_order, guard, reached_at)
-            if due is None:
+            why = self.deadlines.enforce(self.launch, self.stop_order, guard, reached_at)
+            if not why:
                 return
         # It may have written its record and gone between our two looks.
         self.end = self.slot.exit()
         if self.end is None:
-            self._bury(due)
+            self._bury(why)
 
-    def _bury(self, due: Due | None) -> None:
-        """It is gone without a word, or `due`: kill what it left, then say so honestly."""
+    def _bury(self, why: str) -> None:
+        """It is gone without a word, or had to: kill what it left, then say so honestly."""
         left: list[int] = []
         if self.launch is not None and self.supervisor is not None:
             launch = self.launch
             left = killing.kill_remains(launch.marker, launch.uid, self.supervisor.cgroups)
         detail = "the supervisor was lost; how the program ended is unknown"
-        if due is not None:
-            detail = f"{due.detail}; the supervisor had been stopped and was ended".lstrip("; ")
+        if why:
+            detail += f"; {why}, but its supervisor did not run"
         detail += f"; could not be killed: {', '.join(map(str, left[:8]))}" if left else ""
         logger.error("attempt %d: %s", self.fence, detail)
-        self._record(self._lost(detail, due.reason if due else EndReason.NODE_LOST))
+        self._record(self._lost(detail))
 
-    def _lost(self, detail: str, reason: EndReason = EndReason.NODE_LOST) -> ExitRecord:
+    def _lost(self, detail: str) -> ExitRecord:
         size, now = self.slot.log_size(), time.time()
-        return ExitRecord(reason, now, self.started_at, None, detail, size)
+        return ExitRecord(EndReason.NODE_LOST, now, self.started_at, None, detail, size)
 
     def order_stop(self, reason: EndReason, grace_s: float, detail: str = "") -> None:
         """Stop it, once; a shorter grace than before replaces the order. Never blocks."""

@@ -29,6 +29,14 @@ class Story:
             {"kind": "shown", "at": 300.0, "job": 1, "state": "succeeded"},
             {"kind": "fault", "at": 120.0, "until": 130.0, "name": "clock-node", "number": 12},
             {
+                "kind": "fault",
+                "at": 90.0,
+                "until": None,
+                "name": "hostile-deaf",
+                "number": 16,
+                "target": "k1",
+            },
+            {
                 "kind": "heard",
                 "node": "n1",
                 "times": [[100.0, 100.5], [101.0, 101.5], [104.0, 130.0]],

@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from portal.torture import program, reconnect
-from portal.torture.aftermath import locks_still_held, recovery_by_kind
+from portal.torture.aftermath import ends_by_kind, locks_still_held, recovery_by_kind
 from portal.torture.faults import FAULTS, Fault, Hand, storm
 from portal.torture.history import Diary, Evidence, read_lines
 from portal.torture.plants import PLANTS
@@ -32,9 +32,9 @@ def test_every_kind_of_fault_of_the_plan_is_there():
 
 def test_timers_are_divided_and_stay_whole():
     usual, short = Timers(20), Timers(60)
-    assert (usual.lease_s, usual.grace_s, usual.slack_s) == (3, 45, 3)
-    assert (short.lease_s, short.grace_s, short.slack_s) == (3, 15, 3)
-    assert usual.lost_after_s == pytest.approx(51.45)
+    assert (usual.lease_s, usual.grace_s, usual.slack_s) == (3, 45, 6)
+    assert (short.lease_s, short.grace_s, short.slack_s) == (3, 15, 6)
+    assert usual.lost_after_s == pytest.approx(54.45)
 
 
 @pytest.mark.parametrize("kind", [*program._KINDS, *program.HOSTILE])
@@ -105,11 +105,24 @@ def test_recovery_is_the_time_to_the_next_start_where_it_hurt():
     faults = [
         {"kind": "fault", "name": "agent-kill", "target": "n1", "at": 9, "until": 10},
         {"kind": "fault", "name": "web-kill", "target": "web", "at": 9, "until": 10},
-        {"kind": "fault", "name": "cancel", "target": "3", "at": 9, "until": None},
+        {"kind": "fault", "name": "cancel", "number": 18, "target": "3", "at": 9, "until": None},
     ]
-    assert recovery_by_kind([*starts, *faults], tables) == {
+    tables["job"] = [{"id": 3, "name": "t-3"}, {"id": 4, "name": "t-4"}]
+    tables["attempt"] = [
+        {"id": 5, "job_id": 3, "ended_at": 11.0, "end_reason": "cancelled_by_user"},
+        {"id": 6, "job_id": 4, "ended_at": 12.5, "end_reason": "out_of_memory"},
+    ]
+    bomb = {"kind": "fault", "name": "hostile-bomb", "target": "t-4", "at": 9, "until": None}
+    evidence = Evidence([*starts, *faults, {**bomb, "number": 16}], tables)
+    assert recovery_by_kind(evidence) == {
         "agent-kill": {"p50": 5, "max": 5},
+        "cancel": {"p50": 4, "max": 4},
+        "hostile-bomb": {"p50": 0.5, "max": 0.5},
         "web-kill": {"p50": 3, "max": 3},
+    }
+    assert ends_by_kind(evidence) == {
+        "cancel": {"cancelled_by_user": 1},
+        "hostile-bomb": {"out_of_memory": 1},
     }
 
 

@@ -190,6 +190,15 @@ def limited_by_a_clock(story):
     story.row("attempt", 12)["end_reason"] = "time_limit"
 
 
+def reached_its_node(story):
+    story.facts.append({**story.said("trespass", 12, 132.0), "what": "guard"})
+
+
+def drowned_its_neighbour(story):
+    """The clock of the node is no excuse any more: it was set long afterwards."""
+    story.fact("fault").update(at=300.0, until=310.0)
+
+
 BENT = {
     "I1": [started_early],
     "I2": [device_held_twice, device_lock_clashed],
@@ -219,6 +228,7 @@ BENT = {
     "I26": [waits_for_ever],
     "I27": [restarted_after_restore, clashed_after_restore, left_after_restore],
     "I28": [lost_by_a_clock, limited_by_a_clock],
+    "F16": [reached_its_node, drowned_its_neighbour],
 }
 
 
@@ -229,7 +239,14 @@ def test_a_good_history_breaks_nothing_and_shows_something_for_every_invariant()
 
 
 def test_every_invariant_has_its_breach():
-    assert BENT.keys() == INVARIANTS.keys() == {f"I{number}" for number in range(1, 29)}
+    assert (
+        BENT.keys()
+        == INVARIANTS.keys()
+        == {
+            *(f"I{number}" for number in range(1, 29)),
+            "F16",
+        }
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from portal.torture.faults import database, machines, network, nodes, servers
+from portal.torture.faults import (
+    database,
+    hints,
+    machines,
+    network,
+    nodes,
+    servers,
+    sleeping,
+)
 from portal.torture.faults.hand import Fault, Hand
 
 FAULTS: Mapping[str, Fault] = {
     fault.name: fault
-    for where in (nodes, machines, network, servers, database)
+    for where in (nodes, sleeping, machines, network, servers, hints, database)
     for fault in where.FAULTS
 }
 

@@ -31,14 +31,19 @@ class Hand:
     over: threading.Event = field(default_factory=threading.Event)
     stopped: set[int] = field(default_factory=set)
     bystanders: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    asleep: set[str] = field(default_factory=set)
+    _bed: threading.Lock = field(default_factory=threading.Lock)
 
     def node(self) -> str:
-        """Any node."""
-        return self.dice.choice(self.yard.nodes)
+        """Any node that is not asleep."""
+        return self.dice.choice(self._awake())
+
+    def _awake(self) -> list[str]:
+        return [node for node in self.yard.nodes if node not in self.asleep] or self.yard.nodes
 
     def node_at_work(self) -> str:
-        """Any node that something runs on; any at all where nothing does."""
-        busy = sorted({node for node, _, _ in self.guarded()})
+        """Any node that something runs on and that is not asleep; any at all where none is."""
+        busy = sorted({node for node, _, _ in self.guarded()} - self.asleep)
         return self.dice.choice(busy) if busy else self.node()
 
     def kill(self, pid: int, number: signal.Signals = signal.SIGKILL) -> bool:
@@ -64,6 +69,22 @@ class Hand:
         finally:
             self.kill(pid, signal.SIGCONT)
             self.stopped.discard(pid)
+
+    @contextlib.contextmanager
+    def alone(self, node: str) -> Iterator[str]:
+        """This node for one sleeper, "" where it has one or the others are too few.
+
+        Agent and supervisors that are stopped by two faults at once are a node without anybody.
+        """
+        with self._bed:
+            is_free = node not in self.asleep and 2 * (len(self.asleep) + 1) <= len(self.yard.nodes)
+            mine = node if is_free else ""
+            self.asleep |= {mine} - {""}
+        try:
+            yield mine
+        finally:
+            with self._bed:
+                self.asleep -= {mine}
 
     @contextlib.contextmanager
     def weather(self, *proxies: Proxy, weather: Weather) -> Iterator[None]:

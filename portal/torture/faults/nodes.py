@@ -1,4 +1,4 @@
-"""Harm to nodes: agents, supervisors, hosts, their clocks (faults 1 to 4, 12)."""
+"""Harm to nodes: agents, supervisors, hosts, their clocks (faults 1, 2, 4, 12)."""
 
 from __future__ import annotations
 
@@ -86,24 +86,6 @@ def give_pid_to_another(hand: Hand) -> str:
     return node
 
 
-def stop_agent(hand: Hand) -> str:
-    """3: a zombie that wakes up; sometimes long after its lease."""
-    node = hand.node()
-    with hand.stopping(hand.yard.pid_of(hand.yard.node_program(node))) as reached:
-        hand.nap(hand.dice.choice((1.0, 2.0, 5.0, hand.yard.timers.lease_s * 2.0)))
-    return node if reached else ""
-
-
-def stop_supervisor(hand: Hand) -> str:
-    """3: for a while nobody guards a program."""
-    found = hand.await_guarded()
-    if found is None:
-        return ""
-    with hand.stopping(found[2].pid) as reached:
-        hand.nap(hand.dice.uniform(1.0, 5.0))
-    return found[0] if reached else ""
-
-
 def reboot(hand: Hand) -> str:
     """4: everything on the node dies at once, and it comes back as another boot."""
     node = hand.node()
@@ -140,8 +122,6 @@ FAULTS = (
     Fault("supervisor-kill", 2, kill_supervisor),
     Fault("supervisor-point", 2, kill_supervisor_at_a_point, "supervisor-point"),
     Fault("pid-reused", 2, give_pid_to_another),
-    Fault("agent-stop", 3, stop_agent),
-    Fault("supervisor-stop", 3, stop_supervisor),
     Fault("reboot", 4, reboot),
     Fault("clock-node", 12, set_clock, "clock"),
 )

@@ -1,4 +1,4 @@
-"""Harm to the control plane: portal, schedulers, broker (faults 7 to 12, 17)."""
+"""Harm to the control plane: portal and schedulers (faults 7 to 12)."""
 
 from __future__ import annotations
 
@@ -75,23 +75,6 @@ def _leader(hand: Hand) -> int | None:
     return int(pid) if pid.isdigit() else None
 
 
-def kill_broker(hand: Hand) -> str:
-    """17: hints are lost."""
-    return _kill(hand, BROKER)
-
-
-def stop_broker(hand: Hand) -> str:
-    """17: it takes connections and never answers."""
-    with hand.stopping(hand.yard.pid_of(BROKER)) as reached:
-        hand.nap(hand.dice.uniform(2.0, 4.0))
-    return BROKER if reached else ""
-
-
-def kill_background(hand: Hand) -> str:
-    """17: what may be late is later."""
-    return _kill(hand, hand.dice.choice((BACKGROUND, BEAT)))
-
-
 def kill_all_servers(hand: Hand) -> str:
     """8: portal, schedulers, workers and broker at once."""
     hit = [_kill(hand, name) for name in (WEB, SCHEDULER, SECOND, BACKGROUND, BEAT, BROKER)]
@@ -114,8 +97,5 @@ FAULTS = (
     Fault("scheduler-point", 11, kill_scheduler_at_a_point, "scheduler-point"),
     Fault("two-leaders", 10, lead_twice, "leader"),
     Fault("clock-forward", 12, put_clocks_forward, "clock"),
-    Fault("broker-kill", 17, kill_broker),
-    Fault("broker-stop", 17, stop_broker, "broker"),
-    Fault("background-kill", 17, kill_background),
     Fault("all-servers", 8, kill_all_servers, "servers"),
 )

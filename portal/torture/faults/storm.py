@@ -17,7 +17,8 @@ from portal.torture.faults import FAULTS, Fault, Hand
 from portal.torture.history import Diary
 
 logger = logging.getLogger(__name__)
-AT_ONCE = 4
+# One or two of them sleep for most of a minute.
+AT_ONCE = 7
 # So often at most a kind that is behind comes in a bag beside its usual turn.
 MOST_MORE = 3
 

@@ -1,4 +1,4 @@
-"""The invariants I1 to I28, one function each, pure over an `Evidence`.
+"""The invariants I1 to I28 and what fault 16 asks besides, pure functions over an `Evidence`.
 
 A function yields once for everything it looked at: an empty text where the invariant holds, else
 the words of a break. One that found nothing to look at has shown nothing, and is called so.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from portal.torture.history import Evidence
-from portal.torture.invariants import attempts, devices, logs, outside
+from portal.torture.invariants import attempts, devices, logs, neighbours, outside
 
 Check = Callable[[Evidence], Iterator[str]]
 
@@ -43,6 +43,7 @@ INVARIANTS: Mapping[str, Check] = {
     "I26": outside.work_goes_on,
     "I27": outside.restores_start_nothing_twice,
     "I28": outside.clocks_decide_nothing,
+    "F16": neighbours.hostile_programs_harm_nobody,
 }
 
 

@@ -205,7 +205,9 @@ class Supervisor:
         silence_s = now - max(self.began, self._last_sync())
         if self.stop is None and silence_s > self.launch.disconnect_grace_s:
             detail = f"no contact with the server for {silence_s:.0f} s"
-            self._begin_stop(StopRecord(EndReason.NODE_LOST, grace_s, detail))
+            # Who slept meanwhile has no more time: another copy may begin at any moment.
+            left_s = max(0.0, grace_s - (silence_s - self.launch.disconnect_grace_s))
+            self._begin_stop(StopRecord(EndReason.NODE_LOST, left_s, detail))
         self._check_memory()
 
     def _check_memory(self) -> None:
