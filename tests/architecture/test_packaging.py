@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,8 @@ def test_the_image_is_of_one_python_and_runs_as_nobody_in_particular():
     images = [rest.split()[0] for rest in rests("FROM")]
     assert set(images) == {"python:3.11-slim-bookworm"}
     words = [word for word, _ in instructions()]
-    assert rests("USER") == ["trainyard"]
+    # By number: a host need not know the name.
+    assert rests("USER") == ["990:990"]
     last_change = max(index for index, word in enumerate(words) if word in ("RUN", "COPY"))
     assert words.index("USER") > last_change, "what is copied must not belong to who runs it"
     assert not rests("ADD")
@@ -52,6 +54,44 @@ def test_the_image_is_of_one_python_and_runs_as_nobody_in_particular():
     assert "HEALTHCHECK" in words
     for rest in rests("ENV"):
         assert not re.search(r"SECRET|PASSWORD|DATABASE_URL", rest)
+
+
+def lint(*words: str) -> str:
+    """What one of the tools beside this Python has to say; empty: nothing."""
+    program = Path(sys.executable).parent / words[0]
+    done = subprocess.run(
+        [str(program), *words[1:]], capture_output=True, text=True, timeout=120, check=False
+    )
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def test_hadolint_finds_nothing_in_the_image():
+    """The usual linter of Dockerfiles, every rule and every severity; it needs no engine."""
+    assert lint("hadolint", "--no-color", str(DEPLOY / "Dockerfile")) == ""
+
+
+def test_hadolint_would_find_something(tmp_path):
+    (tmp_path / "Dockerfile").write_text("FROM python:latest\nRUN cd /tmp\n")
+    found = lint("hadolint", "--no-color", str(tmp_path / "Dockerfile"))
+    assert "DL3007" in found and "DL3003" in found
+
+
+# The compose specification's own JSON Schema, which check-jsonschema carries.
+COMPOSE_RULES = ("check-jsonschema", "--builtin-schema", "vendor.compose-spec")
+
+
+def test_the_compose_file_is_what_the_specification_asks_for():
+    assert lint(*COMPOSE_RULES, str(DEPLOY / "compose.yaml")) == ""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("cap_drop:", "cap_dropped:"), ("shm_size: 256m", "shm_size: [256]")],
+)
+def test_a_compose_file_that_is_not_is_found(tmp_path, right, wrong):
+    bent = (DEPLOY / "compose.yaml").read_text().replace(right, wrong)
+    (tmp_path / "compose.yaml").write_text(bent)
+    assert lint(*COMPOSE_RULES, str(tmp_path / "compose.yaml")) != ""
 
 
 def test_what_the_image_copies_is_there_and_reaches_the_builder():
