@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from scheduler.agent.overdue import Deadlines, send
 from scheduler.agent.runtime import killing, processes
 from scheduler.agent.runtime.forking.forkserver import Forkserver
+from scheduler.agent.runtime.forking.overdue import Deadlines, send
 from scheduler.agent.runtime.records import (
     ExitRecord,
     LaunchRecord,
@@ -49,7 +49,7 @@ class Attempt:
         self.started_at: float | None = None
         self.stop_order: StopRecord | None = slot.stop()
         self.end: ExitRecord | None = slot.exit()
-        self.deadlines = Deadlines(slot, ordered=self.stop_order is not None)
+        self.deadlines = Deadlines(slot.time_limit_s, ordered=self.stop_order is not None)
         self.checkpoints: CheckpointWatch | None = None
         self._port: socket.socket | None = None
         self._preparing = False

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from scheduler.agent.runtime import killing, processes
 from scheduler.agent.runtime.records import LaunchRecord, StopRecord, SupervisorRecord
-from scheduler.agent.spool import Slot
 
 # A stopped one is woken, then killed; one that runs may be late on a busy node.
 _STOPPED_S, _STOPPED_AGAIN_S, _HANGING_S = 2.0, 4.0, 30.0
@@ -31,10 +31,13 @@ class Due:
 
 
 class Deadlines:
-    """Those of one attempt, as far as its agent knows them, by its monotonic clock."""
+    """Those of one attempt, as far as its agent knows them, by its monotonic clock.
 
-    def __init__(self, slot: Slot, *, ordered: bool) -> None:
-        self._slot = slot
+    `limit_s`: how long it may run, as it was told last.
+    """
+
+    def __init__(self, limit_s: Callable[[], int], *, ordered: bool) -> None:
+        self._limit_s = limit_s
         self._ordered_at = time.monotonic() if ordered else 0.0
         self._running_since: float | None = None
         self._killed_at = 0.0
@@ -59,7 +62,7 @@ class Deadlines:
         if lost.late_s > 0 or not 0 < launch.time_limit_s + grace_s < ran_s:
             return lost
         # Its time may have been made longer since.
-        return Due("its time was up", ran_s - self._slot.time_limit_s() - grace_s)
+        return Due("its time was up", ran_s - self._limit_s() - grace_s)
 
     def enforce(
         self,
