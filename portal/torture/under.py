@@ -18,6 +18,8 @@ from pathlib import Path
 
 _NONE = "-"
 _LOOK_EVERY_S = 0.02
+# All that a clock's file holds: seconds, filled up with blanks, so that each write replaces it.
+CLOCK_BYTES = 24
 
 
 def prepare(plant: str, boot_file: str, clocks: str = _NONE) -> None:
@@ -63,11 +65,13 @@ def prepare(plant: str, boot_file: str, clocks: str = _NONE) -> None:
 def _set_clock(files: list[Path], *, is_server: bool) -> None:
     """Moments are so much later; what lasts is measured by clocks that nobody sets."""
     real, seen = time.time, [float("-inf"), 0.0]
+    # Held open: a program that gets no more files still knows what time it is.
+    held = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in files]
 
     def ahead_s() -> float:
         if time.monotonic() - seen[0] > _LOOK_EVERY_S:
             with contextlib.suppress(OSError, ValueError):
-                seen[1] = sum(float(path.read_text(encoding="ascii")) for path in files)
+                seen[1] = sum(float(os.pread(number, CLOCK_BYTES, 0)) for number in held)
             seen[0] = time.monotonic()
         return seen[1]
 

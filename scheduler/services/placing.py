@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -16,6 +16,7 @@ from scheduler.models import (
     Allocation,
     Attempt,
     Claim,
+    DeviceSegment,
     Job,
     JobEvent,
     Node,
@@ -91,12 +92,14 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
         raise LeaseLost(f"lease token {lease_token} is no longer valid")
     reach("scheduler.locked")
     starts = _on_ready_nodes(starts)
+    earlier = {job: (number, end) for job, number, end in _EARLIER.read([s.job_id for s in starts])}
+    now = _after_all_ends(starts, [end for _, end in earlier.values()], now)
     moved = transitions.move_jobs_to_starting([start.job_id for start in starts], now=now)
     was_kept = _take_up_rooms(moved)
     kept = [start for start in starts if start.job_id in moved]
     ids = [start.job_id for start in kept]
     jobs = {job.pk: job for job in _JOBS.read(ids)}
-    numbers = dict(_NUMBERS.rows(ids))
+    numbers = {job: number for job, (number, _) in earlier.items()}
     reach("scheduler.moved")
     offers = _offers(kept, numbers, jobs)
     attempts = add_objects(
@@ -136,9 +139,14 @@ def _jobs(ids: Sequence[int]) -> QuerySet[Job]:
     return Job.objects.filter(pk__in=ids).select_related("pool", "project").order_by()
 
 
-def _last_numbers(jobs: Sequence[int]) -> QuerySet[Attempt, tuple[Any, ...]]:
-    numbers = Attempt.objects.filter(job_id__in=jobs).order_by().values_list("job_id")
-    return numbers.annotate(last=Max("number")).values_list("job_id", "last")
+def _last_attempts(jobs: Sequence[int]) -> QuerySet[Attempt, tuple[Any, ...]]:
+    found = Attempt.objects.filter(job_id__in=jobs).order_by().values_list("job_id")
+    return found.annotate(Max("number"), Max("ended_at"))
+
+
+def _open_since(devices: Sequence[int]) -> QuerySet[DeviceSegment, tuple[Any, ...]]:
+    now_open = DeviceSegment.objects.filter(device_id__in=devices, end_s__isnull=True)
+    return now_open.order_by().values_list("start_s")
 
 
 def _ready(nodes: Sequence[int]) -> QuerySet[Node, tuple[Any, ...]]:
@@ -149,8 +157,25 @@ def _kept_for(jobs: Sequence[int]) -> QuerySet[Claim, tuple[Any, ...]]:
     return Claim.objects.filter(job_id__in=jobs).order_by().values_list("device_id")
 
 
-_JOBS, _NUMBERS = BuiltOnce(_jobs), BuiltOnce(_last_numbers)
+_JOBS, _EARLIER = BuiltOnce(_jobs), BuiltOnce(_last_attempts)
 _READY, _KEPT = BuiltOnce(_ready), BuiltOnce(_kept_for)
+_SINCE = BuiltOnce(_open_since)
+
+
+def _after_all_ends(
+    starts: Sequence[Start], ends: Iterable[datetime | None], now: datetime
+) -> datetime:
+    """Now, or the moment by which the jobs' last attempts have ended and the devices were free.
+
+    Who gave a device back wrote the moment by a clock of its own, which may be ahead of this one or
+    have been set meanwhile. What is held twice would be billed twice. Devices are told by whole
+    seconds.
+    """
+    devices = sorted({pk for s in starts for placed in s.placements for pk in placed.device_ids})
+    since_s = max((start_s for (start_s,) in _SINCE.rows(devices)), default=0)
+    if since_s > now.timestamp():
+        now = datetime.fromtimestamp(since_s + 1, tz=UTC)
+    return max([now, *(end for end in ends if end is not None)])
 
 
 def _offers(

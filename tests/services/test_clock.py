@@ -8,11 +8,12 @@ import pytest
 
 from scheduler.conf import load_conf
 from scheduler.loop.lease import LEASE_S, acquire_lease, renew_lease
-from scheduler.models import Node
+from scheduler.models import Allocation, Node, UsageEntry
 from scheduler.services import reaping
 from scheduler.services.timeline.clock import Clock
+from scheduler.states import EndReason
 from tests import scenes
-from tests.scenes import NOON, at, running, start, submit, sync
+from tests.scenes import NOON, at, ended, running, start, submit, sync
 
 pytestmark = pytest.mark.once
 HOUR_S = 3600
@@ -65,6 +66,16 @@ def test_a_process_that_comes_back_knows_of_a_step_that_nobody_saw(tmp_path, at_
     assert third.steps == second.steps
 
 
+@pytest.mark.parametrize(("at_s", "least_s", "most_s"), [(25, 40, 40), (HOUR_S + 40, -1e9, 30)])
+def test_between_two_steps_that_nobody_saw_nothing_is_older_than_it_is(at_s, least_s, most_s):
+    """It was looked at at 25 and at 60; the clock was set at 30 and at 50, and now it is 65."""
+    clock = Clock()
+    clock.look(at(25), 1025.0)
+    clock.look(at(2 * HOUR_S + 60), 1060.0)
+    age_s = clock.age(at(at_s), at(2 * HOUR_S + 65)).total_seconds()
+    assert least_s <= age_s <= most_s
+
+
 def test_what_another_boot_or_half_a_file_says_is_not_believed(tmp_path):
     path = tmp_path / "clock.json"
     for text in ('{"boot": "other", "looked": ["x", 1], "steps": []}', '{"boot": '):
@@ -102,6 +113,36 @@ def test_an_hour_ahead_gives_nobody_up_and_stops_nothing(cluster, alice, project
     assert reaped(lost_s - 1)[:2] == [0, 0]
     assert reaped(lost_s + 1)[:2] == [0, 1]
     assert Node.objects.get(pk=cluster.node(1).pk).state == "ready"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("ahead_s", [0.4, HOUR_S])
+def test_nobody_holds_a_device_from_before_the_last_one_let_go(cluster, alice, project, ahead_s):
+    """I1, I2: the portal that hears the end has a clock ahead of the one that plans."""
+    node, job = cluster.node(1), submit(alice, project, retries=1)
+    first = start(job, node)
+    sync(node, ended(first, reason=EndReason.EXIT_CODE, exit_code=1), now=at(60 + ahead_s))
+    second = start(job, node, now=at(60))
+    first.refresh_from_db()
+    assert first.ended_at is not None
+    assert second.assigned_at >= first.ended_at
+    (let_go,), (taken,) = held_by(first), held_by(second)
+    assert taken.device_id == let_go.device_id
+    assert taken.acquired_at >= let_go.released_at
+
+
+@pytest.mark.django_db
+def test_a_clock_that_was_put_back_charges_no_negative_time(cluster, alice, project):
+    node = cluster.node(1)
+    attempt = start(submit(alice, project), node, now=at(HOUR_S))
+    sync(node, ended(attempt), now=at(60))
+    (held,) = held_by(attempt)
+    assert held.released_at == held.acquired_at
+    assert not UsageEntry.objects.filter(allocation=held, gpu_seconds__lt=0).exists()
+
+
+def held_by(attempt):
+    return Allocation.objects.filter(placement__attempt=attempt)
 
 
 @pytest.mark.django_db

@@ -50,6 +50,17 @@ BREAKS = (
         kinds=("clock-forward", "clock-node", "scheduler-kill", "partition"),
     ),
     Kept(
+        "two steps of the clock that no scheduler saw were one, and a node was lost early",
+        "tests/services/test_clock.py"
+        "::test_between_two_steps_that_nobody_saw_nothing_is_older_than_it_is",
+    ),
+    Kept(
+        "a scheduler whose clock was behind gave devices out from before they were free",
+        "tests/services/test_clock.py::test_nobody_holds_a_device_from_before_the_last_one_let_go",
+        seed=3,
+        kinds=("clock-forward", "files-out"),
+    ),
+    Kept(
         "a node that came back began what was overdue, which ended at once and began anew",
         "tests/services/test_nodes.py"
         "::test_a_node_that_was_silent_has_the_whole_time_to_take_up_its_assignment",

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 # Slewing, and a process that was stopped between two looks at its clocks, stay below.
 _STEP = timedelta(seconds=5)
+# Whoever looks each second sees one step at a time.
+_UNWATCHED = timedelta(seconds=3)
 _MOST_STEPS = 20
 # Written down so often; in between only what is new.
 _KEEP_EVERY_S = 5.0
@@ -72,7 +74,10 @@ class Clock:
                 logger.warning("the clock was set by %+.0f s", ahead.total_seconds())
             if ahead > _STEP:
                 # At the earliest it was set right after the last look, at the latest right now.
-                last = before + passed if passed < ahead else before
+                # After a while without a look there may have been several steps, and what was
+                # written between them counts as young.
+                at_latest = ahead if passed > _UNWATCHED else passed
+                last = before + at_latest if passed < ahead else before
                 self.steps = [*self.steps, (last, ahead)][-_MOST_STEPS:]
             elif ahead < -_STEP:
                 self._put_back(-ahead)

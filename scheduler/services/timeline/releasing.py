@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import DateTimeField, F, QuerySet, Value
+from django.db.models.functions import Greatest
 
 from accounts.statements import BuiltOnce, ChangedOnce
 from scheduler import events
@@ -28,11 +29,10 @@ def _held_by(placements: Sequence[int]) -> QuerySet[Allocation, tuple[Any, ...]]
     )
 
 
-def _close(
-    placements: Sequence[int], now: datetime
-) -> tuple[QuerySet[Allocation], dict[str, datetime]]:
+def _close(placements: Sequence[int], now: datetime) -> tuple[QuerySet[Allocation], dict[str, Any]]:
     held = Allocation.objects.filter(placement_id__in=placements, released_at__isnull=True)
-    return held, {"released_at": now}
+    # A clock that was put back since must not make the time that is charged negative.
+    return held, {"released_at": Greatest(F("acquired_at"), Value(now, DateTimeField()))}
 
 
 _HELD, _CLOSED = BuiltOnce(_held_by), ChangedOnce(_close)
