@@ -18,10 +18,11 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from channels.db import database_sync_to_async
 
-from portal.reports.log_rows import log_rows
+from portal.reports.log_rows import gaps_above, has_pause, log_rows
 from portal.terminal import PLAIN, SgrState, render_lines
 from scheduler.models import Placement
 from scheduler.selectors.logs import LogWindow, placement_of_stream, read_lines
+from scheduler.selectors.printed.silences import silences_of
 
 LINES_PER_FRAME = 500
 KEPT_LINES = 2000
@@ -163,7 +164,9 @@ def read_rows(
     """A window of at most LINES_PER_FRAME lines, its rows, and the colours after it."""
     window = read_lines(placement, from_line=from_line, count=LINES_PER_FRAME)
     lines, colours = render_lines(window.raw, window.first_line, colours)
-    return window, [str(log_rows([line], window.arrivals)) for line in lines], colours
+    silences = silences_of(placement) if has_pause(window.arrivals) else ()
+    gaps = gaps_above(silences, window.arrivals, placement.node.name)
+    return window, [str(log_rows([line], window.arrivals, gaps)) for line in lines], colours
 
 
 _Feeds = WeakValueDictionary[tuple[int, int], LogFeed]

@@ -86,7 +86,8 @@ def _session(moment: datetime) -> SessionCard:
 
 
 def _log_rows() -> SafeString:
-    return log_rows(render_lines(_LOG, 1).lines)
+    gap = "n011 was not heard 25 Nov 12:01:10 to 12:04:02; 0 bytes were lost"
+    return log_rows(render_lines(_LOG, 1).lines, gaps={5: gap})
 
 
 def _chart(moment: datetime) -> Chart:

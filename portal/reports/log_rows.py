@@ -5,28 +5,59 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from html import escape
+from itertools import pairwise
 
 from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 
 from portal.terminal import RenderedLine
+from scheduler.selectors.printed.silences import Silence
 
 GROUP, GROUP_END = "::group::", "::endgroup::"
+# No node is called silent sooner than that.
+_PAUSE = timedelta(seconds=5)
 Arrivals = Sequence[tuple[int, datetime]]
 
 
-def log_rows(lines: Iterable[RenderedLine], arrivals: Arrivals = ()) -> SafeString:
+def has_pause(arrivals: Arrivals) -> bool:
+    """Whether so much time lies between two arrivals that the node may have been silent."""
+    return any(later - at >= _PAUSE for (_, at), (_, later) in pairwise(arrivals))
+
+
+def gaps_above(silences: Iterable[Silence], arrivals: Arrivals, node: str) -> dict[int, str]:
+    """What stands above the line that came first after each silence, by that line's number."""
+    found = {}
+    for gap in silences:
+        line = next((line for line, at in arrivals if at >= gap.since), None)
+        if line is None or gap.until is None:
+            continue
+        since, until = timezone.localtime(gap.since), timezone.localtime(gap.until)
+        found[line] = (
+            f"{node} was not heard {since:%d %b %H:%M:%S} to {until:%H:%M:%S}; "
+            "what it wrote meanwhile stands below, 0 bytes were lost"
+        )
+    return found
+
+
+def log_rows(
+    lines: Iterable[RenderedLine], arrivals: Arrivals = (), gaps: Mapping[int, str] | None = None
+) -> SafeString:
     """One element a line, its id the line's number; the text was escaped by portal.terminal.
 
-    `data-t` is the second at which the line had come. A line `::group::name` becomes the head of
+    `data-t` is the second at which the line had come; `gaps`: what stands above a line, within its
+    element, so that numbers and counts of rows stay. A line `::group::name` becomes the head of
     a group, `::endgroup::` its end; the download keeps both as they are.
     """
+    above = gaps or {}
     starts = [first for first, _ in arrivals]
     seconds = [int(at.timestamp()) for _, at in arrivals]
     return mark_safe(  # noqa: S308 - portal.terminal escapes all it lets through
-        "".join(_row(line, _second(starts, seconds, line.number)) for line in lines)
+        "".join(
+            _row(line, _second(starts, seconds, line.number), above.get(line.number, ""))
+            for line in lines
+        )
     )
 
 
@@ -35,7 +66,7 @@ def _second(starts: list[int], seconds: list[int], line: int) -> str:
     return f' data-t="{seconds[at]}"' if at >= 0 else ""
 
 
-def _row(line: RenderedLine, came: str) -> str:
+def _row(line: RenderedLine, came: str, gap: str) -> str:
     css, shown = "ln", line.html
     if line.text.startswith("::"):
         if line.text.startswith(GROUP):
@@ -45,8 +76,9 @@ def _row(line: RenderedLine, came: str) -> str:
             css, shown = "ln le", ""
     if line.cut_bytes:
         shown += ' <button type="button" class="lnk whole">show it</button>'
+    above = f'<p class="gap">{escape(gap)}</p>' if gap else ""
     return (
-        f'<div class="{css}" id="L{line.number}"{came}>'
+        f'<div class="{css}" id="L{line.number}"{came}>{above}'
         f'<a href="#L{line.number}">{line.number}</a><span>{shown}</span></div>'
     )
 

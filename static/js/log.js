@@ -13,12 +13,12 @@
   const LOAD_AHEAD_PX = 400;
   const POLL_MS = 5000;
   const PACE_MS = 2000;
-  const ROW_PX = 20;
 
   class LogWindow {
     constructor(root) {
       this.root = root;
       this.view = root.querySelector(".lines");
+      this.view.dataset.size = new URLSearchParams(location.search).get("size") ?? "";
       this.rows = root.querySelector(".rows");
       this.more = root.querySelector("[data-more]");
       this.says = root.querySelector("[data-says]");
@@ -61,7 +61,7 @@
 
     /* The line at the top of the view, nearly: lines may be wrapped. */
     topLine() {
-      return this.first() + Math.floor(this.view.scrollTop / ROW_PX);
+      return this.first() + Math.floor(this.view.scrollTop / parseFloat(getComputedStyle(this.view).lineHeight));
     }
 
     lineOf(row) {

@@ -285,6 +285,7 @@
         back: () => this.step(-1),
         error: () => error && log.showRange(error, error),
         times: () => this.setTimes(TIMES[(TIMES.indexOf(this.times.value) + 1) % TIMES.length]),
+        size: () => this.remember("size", (log.view.dataset.size = { "": "large", large: "small" }[log.view.dataset.size] ?? "")),
         wrap: () => {
           const isOn = log.view.classList.toggle("wrap");
           this.root.querySelector("[data-tool=wrap]")?.setAttribute("aria-pressed", String(isOn));

@@ -64,3 +64,9 @@ def test_a_hundred_thousand_lines(job, visit):
     expect(head).to_have_attribute("aria-expanded", "false")
     expect(page.locator("#L2")).to_be_hidden()
     assert page.locator(".rows > *").count() <= 5000
+
+    page.get_by_role("button", name="Text size").click()
+    expect(view).to_have_css("font-size", "16px")
+    page.reload()
+    expect(view).to_have_css("font-size", "16px")
+    assert "size=large" in page.url

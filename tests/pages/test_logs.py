@@ -211,7 +211,23 @@ def test_lines_tell_when_they_came_and_when_nobody_was_heard(client, alice, yard
     text = client.get(reverse("jobs:logs", args=[long_log.pk])).content.decode()
     assert f'id="L1251" data-t="{int(hour.timestamp())}"' in text
     assert f'id="L1250" data-t="{int(hour.timestamp())}"' not in text
-    assert "was not heard" in text
+    # In the list, and at the place where it is: within the line that came after it.
+    assert text.count("was not heard") == 2
+    gap = f'id="L1251" data-t="{int(hour.timestamp())}"><p class="gap">'
+    assert gap in text and '0 bytes were lost</p><a href="#L1251">' in text
+    lines = reverse("jobs:log_lines", args=[long_log.pk])
+    assert client.get(lines, {"from_line": 1200}).content.decode().count('<p class="gap">') == 1
+    assert b"gap" not in client.get(lines, {"from_line": 1200, "count": 51}).content
+
+
+def test_who_was_never_heard_again_has_no_line_after_it(client, alice, yard, long_log):
+    node = long_log.attempts.get().placements.get().node
+    NodeEvent.objects.create(
+        node=node, at=timezone.now(), kind="silent", from_state="ready", to_state="silent"
+    )
+    client.force_login(alice)
+    text = client.get(reverse("jobs:logs", args=[long_log.pk])).content.decode()
+    assert "has not come back" in text and 'class="gap"' not in text
 
 
 def test_groups_and_long_lines_can_be_opened(client, alice, yard, long_log):

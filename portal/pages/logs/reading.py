@@ -19,12 +19,13 @@ from scheduler.selectors.logs import check_reader, get_readable_placement, strea
 from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.one_job.tries import stream_among
 
-# `q`, `mode`, `ts` and `wrap` are read by the script.
-PARAMETERS = ("attempt", "rank", "from_line", "count", "q", "mode", "ts", "wrap")
+# `q`, `mode`, `ts`, `wrap` and `size` are read by the script.
+PARAMETERS = ("attempt", "rank", "from_line", "count", "q", "mode", "ts", "wrap", "size")
 _OF_SCRIPT = {
     "mode": ("regex",),
     "ts": ("off", "relative", "local", "utc"),
     "wrap": ("1",),
+    "size": ("large", "small"),
 }
 _KINDS = ("", "raw", "gz")
 

@@ -12,10 +12,10 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from accounts.errors import Invalid
-from portal.reports.log_rows import log_rows
+from portal.reports.log_rows import gaps_above, has_pause, log_rows
 from portal.terminal import MAX_LINE_CHARS, MAX_WHOLE_CHARS, render_lines
 from scheduler.models import Job, LogChunk, Placement
-from scheduler.selectors.logs import has_reached_cap, read_lines
+from scheduler.selectors.logs import LogWindow, has_reached_cap, read_lines
 from scheduler.selectors.printed.silences import Silence, silences_of
 from scheduler.states import AttemptState, JobState
 
@@ -101,8 +101,8 @@ def log_view(
     silences: Sequence[Silence] | None = None,
     pieces: Sequence[LogChunk] | None = None,
 ) -> LogView:
-    """The window that is asked for, of a placement whose reader was checked; without `gaps` for
-    who knows them. `silences` and `pieces` where they were read already."""
+    """The window that is asked for, of a placement whose reader was checked; without `gaps` those
+    alone that stand between its lines. `silences` and `pieces` where they were read already."""
     if placement is None:
         return LogView(None)
     error_line = _error_line(placement)
@@ -111,10 +111,7 @@ def log_view(
         first = max(1, min(first, error_line - CONTEXT))
     window = read_lines(placement, from_line=first, count=ask.count, pieces=pieces)
     if silences is None:
-        silences = silences_of(placement) if gaps else ()
-    most = MAX_WHOLE_CHARS if ask.is_whole else MAX_LINE_CHARS
-    # Colours do not carry over from lines that are not in the window.
-    lines = render_lines(window.raw, window.first_line, most_chars=most).lines
+        silences = silences_of(placement) if gaps or has_pause(window.arrivals) else ()
     stream = {"attempt": placement.attempt.number, "rank": placement.rank}
 
     def url(name: str, **more: int) -> str:
@@ -123,7 +120,7 @@ def log_view(
     total = max(window.total_lines, window.next_line - 1)
     return LogView(
         placement,
-        log_rows(lines, window.arrivals),
+        _rows(window, silences, is_whole=ask.is_whole),
         window.first_line,
         window.next_line,
         total,
@@ -142,6 +139,14 @@ def log_view(
         has_reached_cap(placement),
         _bytes_missing(placement),
     )
+
+
+def _rows(window: LogWindow, silences: Sequence[Silence], *, is_whole: bool) -> SafeString:
+    most = MAX_WHOLE_CHARS if is_whole else MAX_LINE_CHARS
+    # Colours do not carry over from lines that are not in the window.
+    lines = render_lines(window.raw, window.first_line, most_chars=most).lines
+    gaps = gaps_above(silences, window.arrivals, window.placement.node.name)
+    return log_rows(lines, window.arrivals, gaps)
 
 
 def _bytes_missing(placement: Placement) -> int:
