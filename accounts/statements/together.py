@@ -33,6 +33,8 @@ from django.db.models import (
 from accounts.statements.built import FOUND, AskedOnce, Built, Value, given_to, made_of
 
 Asked = tuple[AskedOnce, tuple[Value, ...]]
+# SQLite puts at most 500 statements together; more are asked in parts, each as of its own moment.
+AT_ONCE = 400
 # PostgreSQL wants one type for what stands one below another: text, taken apart again by these.
 _FROM_TEXT: tuple[tuple[type[Field[Any, Any]], Callable[[str], Any]], ...] = (
     (BooleanField, lambda text: text == "true"),
@@ -92,8 +94,14 @@ def read_together(*queries: QuerySet[Any, Any]) -> list[list[Any]]:
 def _answered(
     built: Sequence[Built], params: Sequence[Sequence[Any]]
 ) -> list[list[tuple[Any, ...]]]:
-    if not built:
-        return []
+    found: list[list[tuple[Any, ...]]] = []
+    for first in range(0, len(built), AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        found += _in_one(built[some], params[some])
+    return found
+
+
+def _in_one(built: Sequence[Built], params: Sequence[Sequence[Any]]) -> list[list[tuple[Any, ...]]]:
     readers = [_readers(one) for one in built]
     width = max(map(len, readers))
     parts = []

@@ -15,6 +15,7 @@ from accounts.services.audit import Subject, record
 from portal import limits
 from portal.forms.filters import Period, parse_period, unknown_parameters
 from portal.pages.access import page, viewer_of
+from portal.pages.listing.leaves import leaf_of
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from portal.reports.charts import cost_chart
 from portal.reports.exports import csv_lines
@@ -28,7 +29,7 @@ GROUPS = {
     "device_model": "GPU model",
 }
 FORMATS = ("", "html", "csv")
-PARAMETERS = ("by", "from", "to", "format", "scope")
+PARAMETERS = ("by", "from", "to", "format", "scope", "page")
 
 
 @page("GET")
@@ -54,7 +55,7 @@ def cost_overview(request: HttpRequest) -> HttpResponseBase:
         record(viewer, "export.costs", Subject("export", "", "costs as CSV"), after=asked)
         return _csv(rows, total, by, period, currency)
     context = {
-        "rows": rows,
+        "rows": leaf_of(request, rows, "page"),
         "total": total,
         "by": by,
         "by_word": GROUPS[by],

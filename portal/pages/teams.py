@@ -50,6 +50,7 @@ from portal.forms.teams import (
     roles_offered,
 )
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.listing.leaves import leaf_of
 
 
 @page("GET", "POST")
@@ -72,7 +73,7 @@ def team_list(request: HttpRequest) -> HttpResponseBase:
     )
     roles = dict(viewer.memberships.values_list("team_id", "role"))
     context = {
-        "teams": [(team, roles.get(team.pk, "")) for team in teams],
+        "teams": leaf_of(request, teams, "page").made(lambda team: (team, roles.get(team.pk, ""))),
         "form": form,
         "may_create": can(viewer, "operate", None),
     }
@@ -97,17 +98,19 @@ def detail_of(request: HttpRequest, team: Team, **extra: Any) -> HttpResponseBas
     context = {
         "team": team,
         "above": around.above,
-        "below": around.below,
+        "below": leaf_of(request, around.below, "below"),
         # Their tokens are on a page of their own.
-        "services": around.services,
+        "services": leaf_of(request, around.services, "services"),
         "may_serve": can(viewer, "manage_service_accounts", team),
         "parents": around.parents,
         "may_top": team.parent_id and can(viewer, "administer_cluster", None),
         "below_form": extra.pop("below_form", None) or NamedForm(prefix="below"),
-        "members": members,
+        "members": leaf_of(request, members, "members"),
         "mine": mine,
-        "projects": visible_projects(viewer).filter(team=team),
-        "invitations": invitations_of(viewer, team, now=timezone.now()),
+        "projects": leaf_of(request, visible_projects(viewer).filter(team=team), "projects"),
+        "invitations": leaf_of(
+            request, invitations_of(viewer, team, now=timezone.now()), "invitations"
+        ),
         "may_manage": may_manage,
         "may_see_costs": can(viewer, "view_costs", team),
         "changeable": {

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts.models import Rate, Team, User
 from accounts.services import create_team, set_cost_centre
 from accounts.statements import AskedOnce, asked_together, read_together
+from accounts.statements.together import AT_ONCE
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -95,3 +96,10 @@ def test_a_type_that_would_lose_something_on_the_way_is_refused(root):
     what = pytest.raises(TypeError, match="price_per_gpu_hour cannot be asked together")
     with what, asked_together([(PRICES, ())]):
         pass
+
+
+def test_more_than_a_database_puts_together_are_asked_in_parts(team):
+    asked = [(NOBODY, (f"n{number}",)) for number in range(2 * AT_ONCE)]
+    with CaptureQueriesContext(connection) as seen, asked_together([*asked, (TEAMS, ())]):
+        assert NOBODY.read("n1") == [] and [str(one) for one in TEAMS.read()] == [str(team)]
+    assert len(seen) == 3

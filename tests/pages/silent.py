@@ -17,6 +17,7 @@ FREE = frozenset(
 )
 NONSENSE = "zz\x07;-1"
 _READ = re.compile(r'(?:GET(?:\.get(?:list)?\(|\[)|choice\(request, |query\.get\()"(\w+)"')
+_LEAF = re.compile(r'leaf_of\(.+?, "(\w+)"', re.DOTALL)
 _LISTED = re.compile(r"PARAMETERS = \(([^)]*)\)")
 _SAID = re.compile(r'class="(note[^"]*|err|fault)"')
 _UNKNOWN = re.compile(r"Not known here and not used:(.*?)</div>", re.DOTALL)
@@ -27,7 +28,7 @@ def parameters() -> list[str]:
     found: set[str] = set()
     for path in (path for room in ROOMS for path in (PAGES / room).rglob("*.py")):
         text = path.read_text("utf-8")
-        found |= set(_READ.findall(text))
+        found |= set(_READ.findall(text)) | set(_LEAF.findall(text))
         for listed in _LISTED.findall(text):
             found |= set(re.findall(r'"(\w+)"', listed))
     return sorted(found - FREE)

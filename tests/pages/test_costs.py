@@ -45,7 +45,7 @@ def test_rows_tie_to_the_total(client, finance, yard, by):
 def test_stranger_sees_no_row(client, carol, yard):
     client.force_login(carol)
     page = client.get(URL)
-    assert page.context["rows"] == []
+    assert list(page.context["rows"]) == []
     assert "no usage you may see" in page.content.decode()
 
 

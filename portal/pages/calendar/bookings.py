@@ -19,6 +19,7 @@ from portal.forms.cluster.bookings import BookingForm, WindowForm, next_hours
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.calendar.week import week_shown
 from portal.pages.cluster.moments import read_moment
+from portal.pages.listing.leaves import leaf_of
 from scheduler.models import Pool
 from scheduler.selectors.calendar.bookings import (
     bookable_owners,
@@ -165,8 +166,8 @@ def _render(
         "fit": fit,
         "may_book": may_book,
         "may_operate": can(viewer, "operate", None),
-        "views": views,
-        "windows": windows,
+        "views": leaf_of(request, views, "page"),
+        "windows": leaf_of(request, windows, "windows"),
         "now": now,
     }
     return render(request, "bookings/list.html", context)

@@ -14,6 +14,7 @@ from accounts.selectors import visible_teams
 from portal.forms.money.finance import BudgetForm
 from portal.pages.access import choice, page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
+from portal.pages.listing.leaves import leaf_of
 from scheduler.conf import load_conf
 from scheduler.models import Budget
 from scheduler.money import from_steps
@@ -101,7 +102,7 @@ def _show(
     if form is None:
         form = budget_form(owners_for(viewer), **(filled_from(edited) if edited else {}))
     context = {
-        "views": [(view, owner_path(view.budget)) for view in views],
+        "views": leaf_of(request, views, "page").made(lambda view: (view, owner_path(view.budget))),
         "may_act": can(viewer, "keep_books", None) or can(viewer, "operate", None),
         "form": form,
         "edited": edited,

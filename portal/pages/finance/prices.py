@@ -33,6 +33,7 @@ from accounts.services import (
 from portal.forms.money.finance import CardForm, PriceForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
+from portal.pages.listing.leaves import leaf_of
 from portal.templatetags.measures import device_short_name
 from scheduler.conf import load_conf
 from scheduler.models import CountingAct
@@ -158,20 +159,24 @@ def show_prices(
 ) -> HttpResponse:
     """The page as it is now, with forms as they were sent."""
     viewer, now = viewer_of(request), timezone.now()
-    proposed, history = proposed_and_decided(viewer)
-    previews = price_previews(viewer, proposed)
-    countings = price_countings(viewer, proposed, now=now)
+    waiting, history = proposed_and_decided(viewer)
+    proposed = leaf_of(request, waiting, "waiting")
+    previews = price_previews(viewer, proposed.rows)
+    countings = price_countings(viewer, proposed.rows, now=now)
     cards = _cards(viewer)
-    rates = rates_of_cards(viewer, cards)
+    shown = leaf_of(request, cards, "cards", size=20)
+    rates = rates_of_cards(viewer, shown.rows)
     context = {
-        "current": current_rates(now=now),
-        "proposed": [(rate, previews.get(rate.pk), countings.get(rate.pk)) for rate in proposed],
+        "current": leaf_of(request, current_rates(now=now), "current"),
+        "proposed": proposed.made(
+            lambda rate: (rate, previews.get(rate.pk), countings.get(rate.pk))
+        ),
         "is_counting": any(row.is_waiting for row in countings.values()),
-        "endings": proposed_endings(viewer),
-        "history": history,
+        "endings": leaf_of(request, proposed_endings(viewer), "ends"),
+        "history": leaf_of(request, history, "history"),
         "may_act": can(viewer, "keep_books", None),
         "me": viewer.pk,
-        "cards": [(card, rates[card.pk]) for card in cards],
+        "cards": shown.made(lambda card: (card, rates[card.pk])),
         "form": form or _form(viewer, cards=cards),
         "card_form": card_form or CardForm(),
         "now": now,

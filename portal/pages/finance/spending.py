@@ -15,6 +15,7 @@ from accounts.permissions import can
 from portal.forms.money.costs import AssetForm, CostForm, RetireForm
 from portal.pages.access import choice, page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
+from portal.pages.listing.leaves import leaf_of
 from scheduler.conf import load_conf
 from scheduler.models import Asset
 from scheduler.selectors.books import spending as select
@@ -145,7 +146,7 @@ def _show_assets(
     viewer = viewer_of(request)
     context = _shown(
         request,
-        rows=select.assets_so_far(viewer),
+        rows=leaf_of(request, select.assets_so_far(viewer), "page"),
         form=form or AssetForm(pools=_pools(viewer)),
     )
     return render(request, "finance/assets.html", context, status=status)
@@ -164,7 +165,7 @@ def _show_costs(
     choice(request, "month", months)
     context = _shown(
         request,
-        rows=select.costs_so_far(viewer),
+        rows=leaf_of(request, select.costs_so_far(viewer), "page"),
         month=month,
         months=months,
         recovery=recovered,

@@ -13,6 +13,7 @@ from accounts.permissions import can
 from portal.forms.money.costs import TermsForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
+from portal.pages.listing.leaves import leaf_of
 from scheduler.selectors.books.terms import desk_of_terms, get_visible_terms
 from scheduler.selectors.cluster import get_visible_pool, visible_pools
 from scheduler.services import books
@@ -67,7 +68,10 @@ def _show(
     usual = next((one.terms for one in desk.holding), None)
     initial = {name: getattr(usual, name) for name in usual.__slots__} if usual else {}
     context = {
-        "desk": desk,
+        "month": desk.month,
+        "waiting": leaf_of(request, desk.waiting, "waiting"),
+        "holding": leaf_of(request, desk.holding, "page"),
+        "decided": leaf_of(request, desk.decided, "history"),
         "may_act": can(viewer, "keep_books", None),
         "me": viewer.pk,
         "form": form or _form(viewer, **initial),

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from accounts.errors import DomainError, Forbidden, NotFound
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.listing.leaves import leaf_of
 from scheduler.selectors.inbox import (
     get_visible_delivery,
     get_visible_webhook,
@@ -107,10 +108,9 @@ def _show(
     viewer, now = viewer_of(request), timezone.now()
     context = {
         "form": form,
-        "hooks": [
-            (hook, [NOTICE_RULES[NoticeKind(kind)].words for kind in hook.kinds])
-            for hook in visible_webhooks(viewer)
-        ],
+        "hooks": leaf_of(request, visible_webhooks(viewer), "page", size=50).made(
+            lambda hook: (hook, [NOTICE_RULES[NoticeKind(kind)].words for kind in hook.kinds])
+        ),
         "deliveries": [
             (row, NOTICE_RULES[NoticeKind(row.kind)].words)
             for row in latest_deliveries(viewer, now=now)

@@ -13,6 +13,7 @@ from django.utils import timezone
 from accounts.permissions import can
 from accounts.selectors import get_visible_team
 from portal.pages.access import page, viewer_of
+from portal.pages.listing.leaves import leaf_of
 from scheduler.money import from_steps
 from scheduler.selectors.sharing.board import BurnDown, team_board
 from scheduler.states import LIVE_JOB_STATES, JobState
@@ -50,7 +51,10 @@ def team_board_page(request: HttpRequest, slug: str) -> HttpResponseBase:
     context = {
         "team": team,
         "board": board,
-        "charts": [draw(one, now) for one in board.budgets],
+        "quotas": leaf_of(request, board.held, "quotas", size=30),
+        "charts": leaf_of(request, board.budgets, "budgets", size=10).made(
+            lambda one: draw(one, now)
+        ),
         "running": sum(board.states.get(state, 0) for state in LIVE_JOB_STATES),
         "running_gpus": sum(board.gpus.get(state, 0) for state in LIVE_JOB_STATES),
         "waiting": board.states.get(JobState.QUEUED, 0),

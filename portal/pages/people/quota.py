@@ -14,6 +14,7 @@ from portal.forms.quotas import QuotaForm
 from portal.pages.access import choice, page, viewer_of
 from portal.pages.finance.acting import decide_by_form
 from portal.pages.finance.budgets import budget_form, filled_from, set_from
+from portal.pages.listing.leaves import leaf_of
 from portal.templatetags.measures import device_short_name
 from scheduler.selectors.cluster import get_visible_pool
 from scheduler.selectors.sharing import get_visible_owner, owner_path
@@ -114,9 +115,9 @@ def _show(
     budget = budgets.get(choice(request, "budget", budgets))
     context = {
         "team": found.team,
-        "rows": found.rows,
+        "rows": leaf_of(request, found.rows, "quotas"),
         "caps": found.caps,
-        "views": views,
+        "views": leaf_of(request, views, "budgets"),
         "may_edit": bool(found.owners),
         "form": form or _quota_form(found, **(_filled(row) if row else {})),
         "budget_form": budgets_form

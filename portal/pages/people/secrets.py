@@ -11,6 +11,7 @@ from accounts.errors import DomainError
 from accounts.selectors import get_visible_project, managed_projects
 from portal.forms.secrets import SecretForm
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.listing.leaves import leaf_of
 from scheduler.selectors.secrets import get_visible_secret, visible_secrets
 from scheduler.services.secrets import delete_secret, set_secret
 
@@ -34,10 +35,9 @@ def secret_list(request: HttpRequest) -> HttpResponseBase:
             messages.success(request, f"{secret.name} is kept. Nobody can read it here again.")
             return redirect("secrets:list")
     may_delete = {project.pk for project in managed}
-    rows = [
-        (secret, secret.project is None or secret.project_id in may_delete)
-        for secret in visible_secrets(viewer)[:500]
-    ]
+    rows = leaf_of(request, visible_secrets(viewer), "page", size=50).made(
+        lambda secret: (secret, secret.project is None or secret.project_id in may_delete)
+    )
     return render(request, "settings/secrets.html", {"rows": rows, "form": form})
 
 

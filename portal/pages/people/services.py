@@ -22,6 +22,7 @@ from accounts.services import (
 )
 from portal.forms.people import ServiceForm, ServiceTokenForm
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.listing.leaves import leaf_of
 from portal.pages.teams import made_with
 
 
@@ -45,7 +46,7 @@ def _page(request: HttpRequest, team: Team, **extra: Any) -> HttpResponseBase:
     viewer = viewer_of(request)
     context = {
         "team": team,
-        "accounts": service_accounts_of(viewer, team),
+        "accounts": leaf_of(request, service_accounts_of(viewer, team), "page", size=20),
         "may_manage": can(viewer, "manage_service_accounts", team),
         "form": ServiceForm(),
         "token_form": ServiceTokenForm(),

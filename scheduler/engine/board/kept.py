@@ -206,7 +206,14 @@ class Keeping:
 
 def _meet(one: Kept, other: Kept) -> None:
     """If the other holds when `one` begins, note what it takes of the nodes of both."""
-    if other.from_s <= one.from_s < other.until_s:
+    if other.from_s <= one.from_s < other.until_s and _may_share(one, other):
         taken = other.taken_from(one.nodes)
         if taken.any():
             one.overlaps.append((other, taken))
+
+
+def _may_share(one: Kept, other: Kept) -> bool:
+    """False where no node can be of both, without a look at each; nodes are in ascending order."""
+    if not len(one.nodes) or not len(other.nodes):
+        return False
+    return bool(one.nodes[0] <= other.nodes[-1] and other.nodes[0] <= one.nodes[-1])

@@ -10,6 +10,7 @@ from django.utils import timezone
 from accounts.errors import DomainError, Forbidden, NotFound
 from portal.forms.schedules import ScheduleForm
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.listing.leaves import leaf_of
 from scheduler.selectors.books.catalogue import reports_for
 from scheduler.selectors.books.schedules import get_visible_schedule, schedules_for
 from scheduler.services.mailing import create_schedule, end_schedule
@@ -34,7 +35,8 @@ def schedules(request: HttpRequest) -> HttpResponseBase:
         except DomainError as refused:
             name = refused.field if refused.field in form.fields else None
             form.add_error(name, refused.detail)
-    context = {"schedules": schedules_for(viewer), "form": form, "now": timezone.now()}
+    found = leaf_of(request, schedules_for(viewer), "page")
+    context = {"schedules": found, "form": form, "now": timezone.now()}
     return render(request, "finance/schedules.html", context)
 
 
