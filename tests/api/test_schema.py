@@ -104,6 +104,7 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
         "{id}": str(job.pk),
         "pools/{name}": f"pools/{cluster.pool.name}",
         "{name}": "n1",
+        "{username}": "alice",
         "{pool}": "default",
         "{team}/{project}": project.path,
         "teams/{slug}": f"teams/{project.team.slug}",

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from scheduler.models import Job
-from tests import scenes
+from tests import requesting, scenes
 from tests.api.conftest import problem_of
 
 pytestmark = pytest.mark.django_db
@@ -45,3 +45,26 @@ def test_the_audit_from_its_beginning(program, root, project):
     oldest = [one["id"] for one in api.get("/audit/?sort=at").json()["items"]]
     assert oldest[: len(newest)] == newest[::-1][: len(oldest)]
     problem_of(api.get("/audit/?sort=actor"), 400, "bad_query")
+
+
+def test_nodes_in_an_order_of_the_page(program, cluster, root, alice):
+    scenes.add_node(cluster, "n0", 4)
+    names = [one["name"] for one in program(alice).get("/nodes/").json()["items"]]
+    assert names == ["n0", "n1", "n2"]
+    falling = program(alice).get("/nodes/?sort=-name").json()["items"]
+    assert [one["name"] for one in falling] == names[::-1]
+    problem_of(program(alice).get("/nodes/?sort=colour"), 400, "bad_query")
+
+
+def test_requests_in_an_order_of_their_page(program, cluster, alice, lead, project):
+    owners = (project, project.team)
+    asked = [requesting.ask(alice, owner, now=scenes.at(n)).pk for n, owner in enumerate(owners)]
+
+    def numbers(person, query):
+        return [one["id"] for one in program(person).get(f"/requests/{query}").json()["items"]]
+
+    assert numbers(alice, "") == asked[::-1]
+    assert numbers(alice, "?sort=asked") == asked
+    assert numbers(lead, "?show=inbox&sort=-due") == asked[::-1]
+    # What one has asked for oneself is not late.
+    problem_of(program(alice).get("/requests/?sort=due"), 400, "bad_query")

@@ -22,6 +22,7 @@ _API_WORDS = {
     "requests/<int:pk>": "asked",
     "simulator/<int:pk>": "scenario",
     "nodes/<str:name>": "node",
+    "users/<str:username>": "somebody",
     "pools/<str:name>": "pool",
     "finance/files/<int:pk>": "running",
     "queue/<slug:pool>": "pool",

@@ -1,8 +1,6 @@
 """What is sent to every writing operation of the API, and to what: one line each.
 
-A line names the word of `targets` that stands in the address, and a body that would do if the
-person may; `{team}` and the like are filled from the side's words.
-"""
+A line names the word of `targets` in the address, and a body that would do if the person may."""
 
 from __future__ import annotations
 
@@ -22,6 +20,7 @@ from scheduler.services import books
 from scheduler.services.books.costs.retiring import retire_asset
 from scheduler.services.composing.drafts import save_draft
 from scheduler.services.inbox import add_webhook
+from scheduler.services.nodes import issue_node_token
 from scheduler.services.saved import save_view
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.grants import add_grant
@@ -95,6 +94,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post pools/<str:name>/policy/": ("pool", {"name": "las"}),
     "delete pools/<str:name>/policy/": ("pool", {}),
     "post nodes/tokens/": ("", {"pool": "{pool}"}),
+    "delete nodes/tokens/<int:pk>/": ("node_token", {}),
     "post nodes/<str:name>/gpus/<int:index>/": ("node", {"action": "check"}),
     "post nodes/<str:name>/drain/": ("node", {"reason": "fan"}),
     "post nodes/<str:name>/quarantine/": ("node", {"reason": "rattles"}),
@@ -162,6 +162,8 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post rules/ceilings/": ("", {"owner": "{team}", "tier": "urgent"}),
     "post rules/headroom/": ("", {"pool": "{pool}", "gpus": 0}),
     "post rules/policies/": ("", {"name": "fair"}),
+    "post users/<str:username>/deactivate/": ("somebody", {"reason": "left"}),
+    "post users/<str:username>/reactivate/": ("somebody", {"reason": "back"}),
     "post roles/": ("", {"username": "nobody", "role": "auditor"}),
     "post roles/confirm/": ("", {"username": "nobody", "role": "admin"}),
     "post roles/take/": ("", {"username": "finance", "role": "finance"}),
@@ -235,6 +237,7 @@ def targets(scene: Scene) -> dict[str, dict[str, Any]]:
         "licence": set_licence(actor=root, name="solver", total=2).name,
         "dataset": set_dataset(actor=root, name="laion", size="1GiB").name,
         "index": 0,
+        "node_token": issue_node_token(actor=root, pool=pool)[0].pk,
         "none": 987_654,
     }
     return {
@@ -281,10 +284,9 @@ def has_sides(operation: str, words: dict[str, dict[str, Any]]) -> bool:
 
 def answers(scene: Scene, operation: str, words: dict[str, Any]) -> str:
     """What each of the people gets, in their order, as `CELLS`; whatever was done is undone."""
-    method, _, route = operation.partition(" ")
-    word, body = SENT[operation]
-    parts = {"username": words["service"], "index": words["index"]}
-    parts |= {name: words[name] for name in ("team", "project")}
+    (method, _, route), (word, body) = operation.partition(" "), SENT[operation]
+    parts = {"username": words["somebody" if route.startswith("users/") else "service"]}
+    parts |= {name: words[name] for name in ("team", "project", "index")}
     address = re.sub(r"<\w+:(\w+)>", lambda found: str(parts.get(found[1], words.get(word))), route)
     sent = re.sub(r"\{(\w+)\}", lambda found: str(words[found[1]]), json.dumps(body))
     cells = []

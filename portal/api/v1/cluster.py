@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.conf import settings
 from django.utils import timezone
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
 from portal.api.operations import ApiView, Query, body_of, operation
+from portal.api.pagination import sort_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.cluster_shapes import (
     DeviceBody,
@@ -21,8 +20,6 @@ from portal.api.v1.cluster_shapes import (
     LabelsBody,
     Nodes,
     NodeShape,
-    NodeTokenBody,
-    NodeTokenShape,
     OffBody,
     OrderBody,
     PlaceBody,
@@ -39,11 +36,11 @@ from scheduler.loop.answering import places_now
 from scheduler.models import Node
 from scheduler.selectors import cluster as select
 from scheduler.selectors.jobs import get_visible_jobs
+from scheduler.selectors.ordered.columns import NODE_COLUMNS
 from scheduler.selectors.queues import queue_rows, queues_of
 from scheduler.services import nodes as services
 from scheduler.services import queues as queue_services
 from scheduler.services.changing.turns import order_jobs
-from scheduler.services.errors import NotFound
 from scheduler.services.nodes.health import act_on_device, require_isolation
 from scheduler.services.nodes.power import say_node_is_off
 from scheduler.services.nodes.quarantine import quarantine_by_hand
@@ -99,13 +96,18 @@ class NodeList(ApiView):
         "nodes_list",
         "Nodes, their GPUs and what runs on them",
         scope="nodes:read",
-        query=[Query("pool", str, "Only this pool's nodes.")],
+        query=[
+            Query("pool", str, "Only this pool's nodes."),
+            Query("sort", str, f"{', '.join(NODE_COLUMNS)}; with a - before it the highest first."),
+        ],
         reply=Nodes,
     )
     def get(self, request: Request) -> Response:
         viewer, name = viewer_of(request), request.query_params.get("pool", "")
         pool = select.get_visible_pool(viewer, name) if name else None
-        return Response({"items": [show_node(v) for v in select.nodes_overview(viewer, pool=pool)]})
+        sort = sort_of(request, NODE_COLUMNS, "name")
+        found = select.nodes_overview(viewer, pool=pool, column=sort.column, falls=sort.falls)
+        return Response({"items": [show_node(view) for view in found]})
 
 
 class NodeByName(ApiView):
@@ -171,29 +173,6 @@ class NodeDevice(ApiView):
         device = select.get_visible_device(actor, name, index)
         act_on_device(actor=actor, device=device, **sent)
         return Response(show_node(select.node_view(actor, device.node)))
-
-
-class NodeTokens(ApiView):
-    """`/nodes/tokens/`."""
-
-    @operation(
-        "nodes_tokens_create",
-        "Make a single-use enrolment token (operators)",
-        scope="nodes:write",
-        body=NodeTokenBody,
-        reply=NodeTokenShape,
-        status=201,
-    )
-    def post(self, request: Request) -> Response:
-        sent, actor = body_of(request, NodeTokenBody), viewer_of(request)
-        try:
-            pool = select.get_visible_pool(actor, sent["pool"])
-        except NotFound:
-            raise serializers.ValidationError({"pool": ["there is no such pool"]}) from None
-        token, secret = services.issue_node_token(actor=actor, pool=pool, minutes=sent["minutes"])
-        command = f"trainyard-agent enrol --run --server {settings.PUBLIC_URL} --token {secret}"
-        shown = {"token": secret, "pool": pool.name, "expires_at": token.expires_at}
-        return Response({**shown, "command": command}, status=201)
 
 
 class QueueByPool(ApiView):

@@ -153,22 +153,6 @@ class LabelsBody(serializers.Serializer[Any]):
     labels = serializers.DictField(child=serializers.CharField(max_length=63))
 
 
-class NodeTokenBody(serializers.Serializer[Any]):
-    """For which pool, and for how long the token may be used."""
-
-    pool = serializers.CharField(max_length=63)
-    minutes = serializers.IntegerField(required=False, default=15)
-
-
-class NodeTokenShape(serializers.Serializer[Any]):
-    """A single-use enrolment token, shown once, and the line to type on the node."""
-
-    token = serializers.CharField()
-    pool = serializers.CharField()
-    expires_at = serializers.DateTimeField()
-    command = serializers.CharField()
-
-
 class QueuePlace(serializers.Serializer[Any]):
     """One place in the line; `job`, `name` and `owner` are null for jobs you may not see.
 

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, Query, body_of, choice, operation
+from portal.api.pagination import sort_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.requesting.shapes import (
     AnswerBody,
@@ -30,6 +31,7 @@ from portal.api.v1.requesting.shapes import (
 from scheduler.models import QuotaRequest
 from scheduler.selectors import requesting as select
 from scheduler.selectors.cluster import get_visible_pool
+from scheduler.selectors.ordered.columns import REQUEST_COLUMNS
 from scheduler.selectors.sharing import get_visible_owner
 from scheduler.services.errors import NotFound
 from scheduler.services.requesting import (
@@ -60,17 +62,33 @@ class RequestList(ApiView):
                 str,
                 "mine, inbox (waits for me), assigned (to me by name) or all I may see",
                 _STATE,
-            )
+            ),
+            Query(
+                "sort",
+                str,
+                f"{', '.join(REQUEST_COLUMNS)}; with a - before it the highest first. Without: "
+                "mine newest first, others by when an answer is due.",
+            ),
         ],
         reply=RequestRows,
     )
     def get(self, request: Request) -> Response:
         viewer, show = viewer_of(request), choice(request, "show", _STATE, "mine")
+        usual = "-asked" if show == "mine" else "due"
+        # What one has asked for oneself is not late.
+        left_out = "due" if show == "mine" else ""
+        columns = {name: one for name, one in REQUEST_COLUMNS.items() if name != left_out}
+        sort = sort_of(request, columns, usual)
         if show == "mine":
-            pairs = select.my_requests(viewer)
+            pairs = select.my_requests(viewer, sort.column, falls=sort.falls)
         else:
             rows = select.inbox_of(
-                viewer, mine_only=show != "all", now=timezone.now(), is_assigned=show == "assigned"
+                viewer,
+                sort.column,
+                mine_only=show != "all",
+                now=timezone.now(),
+                is_assigned=show == "assigned",
+                falls=sort.falls,
             )
             pairs = [(row.request, row.asked) for row in rows]
         return Response({"items": [show_request(*pair) for pair in pairs]})
