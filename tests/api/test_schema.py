@@ -70,6 +70,7 @@ def keys_differ(reply: object, shape: dict, where: str = "") -> list[str]:
 
 _APART = ("/api/v1/tokens", "/api/v1/schema")
 # Files that somebody made before.
+_NAMES = {"{name}": "n1", "{username}": "alice", "{pool}": "default"}
 _FILES = ("/outputs/{number}/", "/finance/files/{id}/", "/simulator/{id}/trace/")
 
 
@@ -103,9 +104,7 @@ def test_replies_have_the_fields_the_schema_promises(program, root, alice, clust
         "{other}": str(other.pk),
         "{id}": str(job.pk),
         "pools/{name}": f"pools/{cluster.pool.name}",
-        "{name}": "n1",
-        "{username}": "alice",
-        "{pool}": "default",
+        **_NAMES,
         "{team}/{project}": project.path,
         "teams/{slug}": f"teams/{project.team.slug}",
         "{slug}": "capacity",

@@ -16,7 +16,6 @@ from portal.api.v1 import (
     job_parts,
     job_quotes,
     jobs,
-    node_tokens,
     people,
     sets,
 )
@@ -24,6 +23,7 @@ from portal.api.v1.composing import converting, templates
 from portal.api.v1.finance import exports, months, reports, spending, terms
 from portal.api.v1.organisation import (
     audit,
+    node_tokens,
     notifications,
     retention,
     roles,
