@@ -18,18 +18,6 @@ pytestmark = [pytest.mark.stack, pytest.mark.once, pytest.mark.timeout(240)]
 SAMPLE = ROOT / "deploy/samples/resume/train.py"
 STEPS = 120
 _LOSS = re.compile(r"^step (\d+) loss (\S+)$", re.MULTILINE)
-# What the scheduler's loop does with a victim, done here at a moment of the test's choosing.
-_PREEMPT = """
-from django.db import transaction
-from django.utils import timezone
-from scheduler.services.attempts import locked_live_attempt
-from scheduler.services.stopping import request_stop
-from scheduler.models import Attempt
-from scheduler.states import EndReason
-with transaction.atomic():
-    attempt = locked_live_attempt(Attempt.objects.filter(job={job}).latest("number").pk)
-    assert request_stop(attempt=attempt, reason=EndReason.PREEMPTED, now=timezone.now())
-"""
 
 
 def losses(text):
@@ -104,16 +92,25 @@ def _all_losses(stack, job, count):
 
 
 def _preempt(stack, job):
-    subprocess.run(
-        [sys.executable, "manage.py", "shell", "-v", "0", "-c", _PREEMPT.format(job=job)],
-        cwd=ROOT,
-        env=stack.environment(),
-        check=True,
-    )
+    """A job of a higher tier wants the only GPU: the scheduler's own plan stops who has it."""
+    urgent = stack.submit(script="sleep 1", tier="urgent", name="urgent")["id"]
+    assert stack.wait_for(urgent)["state"] == "succeeded"
+    told = [one["detail"] for one in _events(stack, job) if one["kind"] == "stop_requested"]
+    assert [(one["reason"], one["beneficiary"]) for one in told] == [("preempted", urgent)]
+    (ordered,) = (one for one in _events(stack, urgent) if one["kind"] == "room_ordered")
+    assert ordered["detail"]["victims"] == [job]
+
+
+def _events(stack, job):
+    return _get(stack, f"/jobs/{job}/events/")["items"]
 
 
 def test_preempted_and_paused_it_has_the_losses_of_an_uninterrupted_run(make_stack, uninterrupted):
-    stack = make_stack(nodes=(LocalNode("alpha", 1, cpus=4, memory_mib=8192),))
+    stack = make_stack(
+        nodes=(LocalNode("alpha", 1, cpus=4, memory_mib=8192),),
+        TRAINYARD_MIN_RUN_S="0",
+        TRAINYARD_REST_S="0",
+    )
     job = _submit(stack)
     stack.wait_for(job, "running")
     _wait_for_step(stack, job, 1, 10)
