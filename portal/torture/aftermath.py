@@ -6,8 +6,6 @@ import fcntl
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
-from decimal import Decimal
 from email import message_from_bytes
 from email.policy import default
 from pathlib import Path
@@ -19,18 +17,8 @@ from psycopg.rows import dict_row
 from portal.bench.figures import percentile
 from portal.torture.history import Evidence, Row
 from portal.torture.invariants.neighbours import attempts_of
+from portal.torture.invariants.rows import TABLES, plain, source_of
 
-_TABLES = (
-    "job attempt placement allocation device node devicesegment usageentry jobevent nodeevent "
-    "logchunk submitkey account quota budget budgethold budgettrueup booking "
-    "outboundmail"
-).split()
-# By the name of the table; what people and teams are is kept elsewhere.
-_SOURCES = {table: f"scheduler_{table}" for table in _TABLES} | {
-    table: f"accounts_{table}" for table in ("team", "project")
-}
-# Wide, and no invariant looks at them.
-_LEFT_OUT = frozenset({"spec", "standing", "code_patch", "triage"})
 _FINAL = ("succeeded", "failed", "cancelled")
 _LOCKS_GONE_S = 20.0
 
@@ -41,23 +29,10 @@ def read_tables(database: str) -> dict[str, list[Row]]:
     with psycopg.connect(database, row_factory=dict_row) as line:
         # All of one moment, also while others write.
         line.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        for table, source in _SOURCES.items():
-            rows = line.execute(f'SELECT * FROM "{source}"')  # noqa: S608
-            found[table] = [_plain(row) for row in rows]
+        for table in TABLES:
+            rows = line.execute(f'SELECT * FROM "{source_of(table)}"')  # noqa: S608
+            found[table] = [plain(row) for row in rows]
     return found
-
-
-def _plain(row: Mapping[str, Any]) -> Row:
-    plain: dict[str, Any] = {}
-    for name, value in row.items():
-        if name in _LEFT_OUT:
-            continue
-        if isinstance(value, datetime):
-            value = value.timestamp()
-        elif isinstance(value, Decimal):
-            value = str(value)
-        plain[name] = value
-    return plain
 
 
 def read_pieces(store: Path, chunks: Iterable[Row]) -> dict[str, bytes]:

@@ -26,6 +26,9 @@ class Story:
             {"kind": "cancel", "at": 205.0, "job": 1, "status": 200},
             {"kind": "revoked", "at": 100.0, "token": "t"},
             {"kind": "used", "at": 111.0, "token": "t", "status": 401},
+            {"kind": "revoked", "at": 100.0, "what": "session", "token": "s"},
+            {"kind": "used", "at": 111.0, "what": "session", "token": "s", "status": 302},
+            {"kind": "frame", "at": 104.0, "what": "session", "token": "s"},
             {"kind": "shown", "at": 300.0, "job": 1, "state": "succeeded"},
             {"kind": "fault", "at": 120.0, "until": 130.0, "name": "clock-node", "number": 12},
             {
@@ -74,7 +77,7 @@ class Story:
             "job": [
                 {"id": 1, "state": "succeeded", "version": 7, "job_set_id": None, "name": "k1",
                  "array_index": None, "project_id": 5, "pool_id": 2, "ended_at": 201.0,
-                 "booked_in_id": None, "end_facts": {}},
+                 "booked_in_id": None, "end_facts": {}, "nodes": 1, "gpus_per_node": 1},
             ],
             "attempt": [
                 self.attempt(11, 1, 100.0, 120.0, "node_lost"),
@@ -90,9 +93,10 @@ class Story:
                 {"id": 2, "placement_id": 22, "device_id": 3, "acquired_at": 130.1,
                  "released_at": 200.9},
             ],
-            "node": [{"id": 1, "name": "n1"}],
+            "node": [{"id": 1, "name": "n1", "state": "ready"}],
             "device": [
-                {"id": 3, "uuid": "GPU-3", "health": "healthy", "model": "M", "milli": 1000},
+                {"id": 3, "uuid": "GPU-3", "health": "healthy", "model": "M", "milli": 1000,
+                 "node_id": 1, "index": 0, "trouble": "", "check_at": None},
             ],
             "devicesegment": [
                 {"id": 1, "device_id": 3, "start_s": 50, "end_s": 100},
@@ -109,7 +113,9 @@ class Story:
             ],
             "nodeevent": [
                 {"id": 1, "node_id": 1, "at": 125.0, "kind": "node_returned",
-                 "from_state": "quarantined", "to_state": "ready"},
+                 "from_state": "quarantined", "to_state": "ready", "detail": {}},
+                self.card_event(2, 121.0, "device_quarantined", "quarantined"),
+                self.card_event(3, 129.0, "device_returned", "healthy"),
             ],
             "logchunk": [self.chunk(1, 21, "a"), self.chunk(2, 22, "b")],
         }  # fmt: skip
@@ -152,7 +158,11 @@ class Story:
             "booking": [{"id": 1, "from_at": 100.0, "until_at": 110.0, "closed_as": "released"}],
             "outboundmail": [
                 {"id": 1, "sent_at": 101.0, "given_up_at": None, "not_before": 100.0,
-                 "subject": "one"},
+                 "subject": "one", "key": "m1", "person_id": 1, "tries": 1},
+            ],
+            "delivery": [
+                {"id": 1, "webhook_id": 2, "key": "d1", "sent_at": 103.0, "given_up_at": None,
+                 "not_before": 100.0, "tries": 2, "status": 204},
             ],
         }  # fmt: skip
 
@@ -188,10 +198,19 @@ class Story:
         }  # fmt: skip
 
     @staticmethod
-    def event(pk, attempt, kind, came_from, to):
+    def card_event(pk, at, kind, to):
+        came_from = "healthy" if to == "quarantined" else "quarantined"
         return {
-            "id": pk, "job_id": 1, "attempt_id": attempt, "kind": kind, "from_state": came_from,
-            "to_state": to, "detail": {},
+            "id": pk, "node_id": 1, "at": at, "kind": kind, "from_state": came_from,
+            "to_state": to, "detail": {"reason": "GPU 0: its memory was not given back"},
+        }  # fmt: skip
+
+    @staticmethod
+    def event(pk, attempt, kind, came_from, to):
+        at = (92.0, 100.0, 101.0, 120.0, 130.0, 131.0, 201.0, 202.0)[pk - 1]
+        return {
+            "id": pk, "job_id": 1, "at": at, "attempt_id": attempt, "kind": kind,
+            "from_state": came_from, "to_state": to, "detail": {},
         }  # fmt: skip
 
     def chunk(self, pk, placement, path):

@@ -6,6 +6,7 @@ import pytest
 
 from portal.torture.invariants import INVARIANTS, check_all
 from portal.torture.watching import Watch
+from tests.torture.bent_at_last import CARDS, OUTBOX, REVOKED, STALLS
 from tests.torture.bent_limits import BUDGETS, QUOTAS
 from tests.torture.bent_logs import LOGS, rewrite
 from tests.torture.stories import NEEDLE, Story, log_bytes
@@ -64,10 +65,6 @@ def overdue(story):
     story.facts.append({"kind": "overdue", "at": 300.0, "job": 1, "state": "stopping"})
 
 
-def device_left_busy(story):
-    story.facts.append({"kind": "left", "at": 300.0, "what": "gpu-GPU-3"})
-
-
 def quarantine_left(story):
     story.row("nodeevent", 1)["kind"] = "heard_again"
 
@@ -124,14 +121,6 @@ def event_missing(story):
     story.row("job", 1)["version"] = 8
 
 
-def mail_never_sent(story):
-    story.row("outboundmail", 1)["sent_at"] = None
-
-
-def mail_called_sent(story):
-    story.rules["arrived"] = ["other"]
-
-
 def began_outside_its_booking(story):
     story.row("job", 1)["booked_in_id"] = 1
 
@@ -158,14 +147,6 @@ def shown_otherwise(story):
 
 def stranger_saw(story):
     story.fact("peek")["status"] = 200
-
-
-def token_lives_on(story):
-    story.fact("used")["status"] = 200
-
-
-def waits_for_ever(story):
-    story.row("job", 1)["state"] = "queued"
 
 
 def restarted_after_restore(story):
@@ -208,7 +189,7 @@ BENT = {
     "I6": [ran_on, job_lock_clashed],
     "I7": [nobody_saw_the_exit],
     "I8": [still_running, overdue],
-    "I9": [device_left_busy],
+    "I9": CARDS,
     "I10": [quarantine_left],
     "I11": QUOTAS,
     "I12": BUDGETS,
@@ -220,12 +201,12 @@ BENT = {
     "I18": [log_of_another],
     "I19": [secret_shown, secret_in_event],
     "I20": [event_missing, audit_broken, audit_unsealed],
-    "I21": [mail_never_sent, mail_called_sent],
+    "I21": OUTBOX,
     "I22": [segments_part, charged_twice, never_given_back, books_broken],
     "I23": [shown_otherwise],
     "I24": [stranger_saw],
-    "I25": [token_lives_on],
-    "I26": [waits_for_ever],
+    "I25": REVOKED,
+    "I26": STALLS,
     "I27": [restarted_after_restore, clashed_after_restore, left_after_restore],
     "I28": [lost_by_a_clock, limited_by_a_clock],
     "F16": [reached_its_node, drowned_its_neighbour],

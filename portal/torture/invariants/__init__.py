@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from portal.torture.history import Evidence
-from portal.torture.invariants import attempts, devices, logs, neighbours, outside
+from portal.torture.invariants import attempts, devices, going_on, logs, neighbours, outside
 
 Check = Callable[[Evidence], Iterator[str]]
 
@@ -35,12 +35,12 @@ INVARIANTS: Mapping[str, Check] = {
     "I18": logs.logs_are_ones_own,
     "I19": logs.secrets_stay_secret,
     "I20": outside.every_move_has_its_event,
-    "I21": outside.outbox_delivers,
+    "I21": going_on.outbox_delivers,
     "I22": devices.every_second_is_counted_once,
     "I23": outside.shown_is_what_is,
     "I24": outside.strangers_see_nothing,
     "I25": outside.revoked_means_revoked,
-    "I26": outside.work_goes_on,
+    "I26": going_on.work_goes_on,
     "I27": outside.restores_start_nothing_twice,
     "I28": outside.clocks_decide_nothing,
     "F16": neighbours.hostile_programs_harm_nobody,

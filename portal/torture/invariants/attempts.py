@@ -124,7 +124,7 @@ def success_was_seen(evidence: Evidence) -> Iterator[str]:
 def everything_ends(evidence: Evidence) -> Iterator[str]:
     """I8: long after the last fault nothing is still on its way; nor is what has ended itself."""
     for overdue in evidence.told("overdue"):
-        yield f"job {overdue['job']} is {overdue['state']} long after the last fault"
+        yield f"job {overdue['job']} is {overdue['state']} long after it had to be over"
     ends = {(said["fence"], said["rank"]): said["at"] for said in evidence.told("exit")}
     placements = evidence.grouped("placement", "attempt_id")
     known_at = evidence.rules["ended_at"] - evidence.rules["lost_after_s"] - _UNREPORTED_S

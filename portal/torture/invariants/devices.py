@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -12,6 +13,8 @@ from scheduler.states import END_RULES, EndReason
 _CLOSE_S = 0.002
 _BY_RIGHT = frozenset({"resume", "node_returned", "device_returned", "drain", "retire", "silent"})
 _FOREVER = float("inf")
+# How the history of a node names one of its cards.
+_OF_CARD = re.compile(r"GPU (\d+)(?:: |$)")
 # A whole card in milli-GPU.
 _CARD = 1000
 
@@ -32,13 +35,51 @@ def one_holder_per_device(evidence: Evidence) -> Iterator[str]:
 
 
 def free_devices_are_clean(evidence: Evidence) -> Iterator[str]:
-    """I9: no process holds a device that is offered."""
+    """I9: no process holds a device that is offered, and its last check after a trouble was passed.
+
+    Nor was one handed out between a trouble that put it out of service and the check or the person
+    that brought it back.
+    """
+    yield from _offered_unchecked(evidence)
     busy = {left["what"] for left in evidence.told("left")}
     open_now = {a["device_id"] for a in evidence.rows("allocation") if a["released_at"] is None}
     for device in evidence.rows("device"):
         is_free = device["id"] not in open_now and device["health"] == "healthy"
         dirty = is_free and f"gpu-{device['uuid']}" in busy
         yield f"device {device['uuid']} is free and a process holds it" if dirty else ""
+
+
+def _offered_unchecked(evidence: Evidence) -> Iterator[str]:
+    held = evidence.grouped("allocation", "device_id")
+    out = _out_of_service(evidence)
+    for device in evidence.rows("device"):
+        # A check that is still asked for, or a trouble that nobody took back.
+        noted = device.get("trouble") or device.get("check_at")
+        untried = device["health"] == "healthy" and noted
+        yield f"device {device['uuid']} is offered without a passed check" if untried else ""
+        for since, until in out.get((device["node_id"], device["index"]), ()):
+            for row in held.get(device["id"], ()):
+                early = since + _CLOSE_S < row["acquired_at"] < until - _CLOSE_S
+                words = f"device {device['uuid']} was handed out before it was found clean"
+                yield words if early else ""
+
+
+def _out_of_service(evidence: Evidence) -> dict[tuple[int, int], list[tuple[float, float]]]:
+    """When which card of a node, by its index, was in quarantine, as the node's history says."""
+    spans: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    began: dict[tuple[int, int], float] = {}
+    for event in evidence.rows("nodeevent"):
+        named = _OF_CARD.match(event["detail"].get("reason", ""))
+        if named is None or event["from_state"] == event["to_state"]:
+            continue
+        card = (event["node_id"], int(named[1]))
+        if event["to_state"] == "quarantined":
+            began.setdefault(card, event["at"])
+        elif event["to_state"] == "healthy" and card in began:
+            spans.setdefault(card, []).append((began.pop(card), event["at"]))
+    for card, since in began.items():
+        spans.setdefault(card, []).append((since, _FOREVER))
+    return spans
 
 
 def quarantine_is_left_by_right(evidence: Evidence) -> Iterator[str]:
@@ -61,26 +102,32 @@ def limits_hold(evidence: Evidence) -> Iterator[str]:
         spans = [
             (one["acquired_at"], one["released_at"], one["milli"])
             for one in held
-            if key in one["line"]
-            and quota["pool_id"] in (None, one["pool_id"])
-            and quota["gpu_model"] in ("", one["model"])
+            if key in one["line"] and _is_meant(quota, one)
         ]
         if quota["maximum"] is not None:
             most = _most_at_once(spans)
             over = most > quota["maximum"] * _CARD
             words = f"{key} held {most / _CARD:g} of {quota['maximum']} devices"
             yield words if over else ""
-        still = [milli for _, end, milli in spans if end is None]
-        wrong = (quota["held"], quota["held_milli"]) != (len(still), sum(still))
-        words = f"the quota of {key} counts {quota['held']} devices and not {len(still)}"
-        yield words if wrong else ""
+        yield _miscounted(quota, key, [milli for _, end, milli in spans if end is None])
+
+
+def _is_meant(quota: Row, one: Row) -> bool:
+    """Whether a quota of a pool or of a model counts this."""
+    return quota["pool_id"] in (None, one["pool_id"]) and quota["gpu_model"] in ("", one["model"])
+
+
+def _miscounted(quota: Row, key: str, still: list[int]) -> str:
+    if (quota["held"], quota["held_milli"]) == (len(still), sum(still)):
+        return ""
+    return f"the quota of {key} counts {quota['held']} devices and not {len(still)}"
 
 
 def _held(evidence: Evidence) -> Iterator[dict[str, Any]]:
     """Each time a device was held: since when, until when, and for whom."""
     jobs, attempts = evidence.by_id("job"), evidence.by_id("attempt")
     placements, devices = evidence.by_id("placement"), evidence.by_id("device")
-    lines = _lines(evidence)
+    lines = account_lines(evidence)
     for row in evidence.rows("allocation"):
         job = jobs[attempts[placements[row["placement_id"]]["attempt_id"]]["job_id"]]
         project, device = job["project_id"], devices[row["device_id"]]
@@ -94,7 +141,7 @@ def _held(evidence: Evidence) -> Iterator[dict[str, Any]]:
         }
 
 
-def _lines(evidence: Evidence) -> dict[int, set[str]]:
+def account_lines(evidence: Evidence) -> dict[int, set[str]]:
     """The keys of each project's accounts: its own, those of its teams up to the root, the root."""
     parents = {row["id"]: row["parent_id"] for row in evidence.rows("team")}
     lines = {}
@@ -137,6 +184,11 @@ def budgets_hold(evidence: Evidence) -> Iterator[str]:
             used -= max(0, sum(one["difference"] for one in moves))
             over = used > budget[limit]
             yield f"budget {budget['id']}: {used} of {budget[limit]} {limit}" if over else ""
+    yield from holds_are_settled(evidence)
+
+
+def holds_are_settled(evidence: Evidence) -> Iterator[str]:
+    """The part of I12 about attempts: what one reserved is settled when it ends, not before."""
     attempts = evidence.by_id("attempt")
     for hold in evidence.rows("budgethold"):
         is_over = attempts[hold["attempt_id"]]["state"] == "ended"
@@ -146,12 +198,24 @@ def budgets_hold(evidence: Evidence) -> Iterator[str]:
 
 def every_second_is_counted_once(evidence: Evidence) -> Iterator[str]:
     """I22: segments of a device touch; what was held is charged to the second, and once."""
+    yield from segments_touch(evidence)
+    yield from what_is_held_is_charged(evidence)
+    for said in evidence.told("verified"):
+        yield "" if said["ok"] else f"the books do not verify: {said['words']}"
+
+
+def segments_touch(evidence: Evidence) -> Iterator[str]:
+    """The part of I22 about devices: each second of one is in one bucket."""
     for device, segments in evidence.grouped("devicesegment", "device_id").items():
         segments = sorted(segments, key=lambda row: (row["start_s"], row["id"]))
         for earlier, later in pairwise(segments):
             touches = earlier["end_s"] == later["start_s"]
             seam = f"{earlier['end_s']} and {later['start_s']}"
             yield "" if touches else f"device {device}: segments part between {seam}"
+
+
+def what_is_held_is_charged(evidence: Evidence) -> Iterator[str]:
+    """The part of I22 about attempts that have ended."""
     entries = evidence.grouped("usageentry", "allocation_id")
     attempts, placements = evidence.by_id("attempt"), evidence.by_id("placement")
     for held in evidence.rows("allocation"):
@@ -159,8 +223,6 @@ def every_second_is_counted_once(evidence: Evidence) -> Iterator[str]:
         if held["released_at"] is None or attempt["state"] != "ended":
             continue
         yield _charged(held, attempt, entries.get(held["id"], []))
-    for said in evidence.told("verified"):
-        yield "" if said["ok"] else f"the books do not verify: {said['words']}"
 
 
 def _charged(held: Row, attempt: Row, entries: list[Row]) -> str:

@@ -50,16 +50,21 @@ def _is_called_whole(placement: Row) -> bool:
     return bool(placement["log_size"] >= placement["log_expected"] > 0)
 
 
-def _joined(place: str, placement: Row, pieces: list[Row], evidence: Evidence) -> str:
+def _touching(place: str, placement: Row, pieces: list[Row]) -> str:
     at = 0
     for row in pieces:
-        body = evidence.pieces.get(row["path"])
         if row["offset"] != at:
             return f"{place}: its log has a hole or a double at byte {at}"
-        if body is None or hashlib.sha256(body[: row["size"]]).hexdigest() != row["digest"]:
-            return f"{place}: byte {at} on are not what was acknowledged"
         at += row["size"]
     return "" if at == placement["log_size"] else f"{place}: {at} of {placement['log_size']} bytes"
+
+
+def _joined(place: str, placement: Row, pieces: list[Row], evidence: Evidence) -> str:
+    for row in pieces:
+        body = evidence.pieces.get(row["path"])
+        if body is None or hashlib.sha256(body[: row["size"]]).hexdigest() != row["digest"]:
+            return f"{place}: byte {row['offset']} on are not what was acknowledged"
+    return _touching(place, placement, pieces)
 
 
 def _text(pieces: list[Row], evidence: Evidence) -> str:

@@ -1,0 +1,90 @@
+"""Bends of cards offered too early, of what is told, of what was revoked, and of standing still."""
+
+from __future__ import annotations
+
+
+def offered_in_trouble(story):
+    story.row("device", 3)["trouble"] = "xid"
+
+
+def offered_before_its_check(story):
+    story.row("device", 3)["check_at"] = 190.0
+
+
+def handed_out_before_it_was_clean(story):
+    story.row("nodeevent", 3)["at"] = 150.0
+
+
+def handed_out_and_never_found_clean(story):
+    story.tables["nodeevent"].remove(story.row("nodeevent", 3))
+
+
+def device_left_busy(story):
+    story.facts.append({"kind": "left", "at": 300.0, "what": "gpu-GPU-3"})
+
+
+def mail_never_sent(story):
+    story.row("outboundmail", 1)["sent_at"] = None
+
+
+def mail_called_sent(story):
+    story.rules["arrived"] = ["other"]
+
+
+def call_never_made(story):
+    story.row("delivery", 1)["sent_at"] = None
+
+
+def call_told_twice(story):
+    story.tables["delivery"].append({**story.row("delivery", 1), "id": 2})
+
+
+def call_refused_and_called_sent(story):
+    story.row("delivery", 1)["status"] = 500
+
+
+def call_given_up_untried(story):
+    story.row("delivery", 1).update(sent_at=None, given_up_at=110.0, tries=0)
+
+
+def token_lives_on(story):
+    story.fact("used")["status"] = 200
+
+
+def session_lives_on(story):
+    story.fact("used", 1)["status"] = 200
+
+
+def socket_tells_on(story):
+    story.fact("frame")["at"] = 111.0
+
+
+def nothing_ran_though_it_fits(story):
+    """Nine seconds without a fault in which nothing runs, and the job waits."""
+    story.rules["starts_within_s"] = 5.0
+    story.fact("fault").update(at=90.0, until=95.0)
+    for event in story.tables["nodeevent"]:
+        event["at"] = 99.0
+
+
+def waits_for_ever(story):
+    story.row("job", 1)["state"] = "queued"
+
+
+CARDS = [
+    device_left_busy,
+    offered_in_trouble,
+    offered_before_its_check,
+    handed_out_before_it_was_clean,
+    handed_out_and_never_found_clean,
+]
+OUTBOX = [
+    mail_never_sent,
+    mail_called_sent,
+    call_never_made,
+    call_told_twice,
+    call_refused_and_called_sent,
+    call_given_up_untried,
+]
+REVOKED = [token_lives_on, session_lives_on, socket_tells_on]
+STALLS = [waits_for_ever, nothing_ran_though_it_fits]
