@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from email import message_from_bytes
 from email.policy import default
 from pathlib import Path

@@ -71,9 +71,7 @@ class Tier(IntEnum):
 
 JOB_MOVES: Mapping[JobState, frozenset[JobState]] = {
     JobState.HELD: frozenset({JobState.QUEUED, JobState.CANCELLED}),
-    JobState.QUEUED: frozenset(
-        {JobState.HELD, JobState.STARTING, JobState.CANCELLED, JobState.FAILED}
-    ),
+    JobState.QUEUED: frozenset({JobState.HELD, JobState.STARTING, JobState.CANCELLED}),
     JobState.STARTING: frozenset(
         {
             JobState.RUNNING,

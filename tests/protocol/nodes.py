@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from scheduler.models import Node
 from scheduler.states import AttemptState, EndReason
@@ -20,8 +21,13 @@ from scheduler.wire.messages import (
     SyncReply,
     SyncRequest,
 )
+from tests import scenes
+from tests.protocol.saving import Saved
+from tests.protocol.streams import Stream
 
 STARTS_AFTER_S = 2.0
+# Whoever is asked to stop saves once more, but not for a node that is lost or a start that is late.
+_SAVES = frozenset(EndReason) - {EndReason.NODE_LOST, EndReason.START_TIMEOUT}
 
 
 @dataclass
@@ -30,10 +36,13 @@ class Life:
 
     job: int
     fence: int
+    rank: int
     node: str
     devices: tuple[str, ...]
     since: float
+    stream: Stream
     until: float | None = None
+    code: int | None = None
 
 
 @dataclass
@@ -42,6 +51,8 @@ class Slot:
 
     order: Assignment
     accepted_at: float
+    stream: Stream
+    saved: Saved
     life: Life | None = None
     runs_s: float = 0.0
     exit_code: int = 0
@@ -50,7 +61,8 @@ class Slot:
     end: tuple[EndReason, int | None] | None = None
     ended_at: float | None = None
 
-    def report(self) -> AttemptReport:
+    def report(self, ahead_s: float) -> AttemptReport:
+        """What its agent says of it; moments by a clock that is so far ahead."""
         state = AttemptState.STARTING
         if self.end is not None:
             state = AttemptState.ENDED
@@ -63,10 +75,50 @@ class Slot:
             rank=self.order.rank,
             state=state,
             master_port=29500 if self.order.rank == 0 else None,
-            started_at=self.life.since if self.life else None,
+            started_at=moment_of(self.life.since) + ahead_s if self.life else None,
+            ended_at=moment_of(self.ended_at) + ahead_s if self.ended_at is not None else None,
             exit_code=self.end[1] if self.end else None,
             end_reason=self.end[0] if self.end else None,
+            log_size=len(self.stream.body()),
+            **(self._progress() if self.order.rank == 0 else {}),
         )
+
+    def _progress(self) -> dict[str, Any]:
+        resumed = self.saved.resumed
+        return {
+            "checkpoint": self.saved.last,
+            "checkpoint_pending": self.end is not None and self.saved.unread is not None,
+            "resumed_from": resumed.path if resumed else "",
+            "resumed_step": resumed.step if resumed else None,
+            "resume_problem": self.saved.problem,
+        }
+
+    def begin(self, at: float, node: str) -> Life:
+        """Its process starts, from what was saved before if it finds that."""
+        order = self.order
+        if order.rank == 0:
+            self.saved.resume(order)
+        self.life = Life(
+            order.job_id, order.fence, order.rank, node, order.device_uuids, at, self.stream
+        )
+        return self.life
+
+    def live_until(self, now: float) -> None:
+        """What its process does until then: it prints, and rank 0 saves."""
+        assert self.life is not None
+        ran_s = now - self.life.since
+        self.stream.grow(ran_s)
+        if self.order.rank == 0:
+            self.saved.run(self.order, ran_s, moment_of(now))
+
+    def finish(self, reason: EndReason, code: int | None, at: float) -> None:
+        """Its process is over, if it ever began."""
+        if self.life is not None:
+            self.live_until(at)
+            self.life.until, self.life.code = at, code
+            if self.order.rank == 0 and self.stop_reason in _SAVES and reason is self.stop_reason:
+                self.saved.stop(self.order, moment_of(at))
+        self.end, self.ended_at = (reason, code), at
 
 
 @dataclass
@@ -77,7 +129,10 @@ class SimNode:
     grace_s: float
     lives: list[Life]
     devices: tuple[DeviceFacts, ...]
+    files: dict[str, str]
     boot: int = 1
+    starts: int = 1
+    ahead_s: float = 0.0
     is_up: bool = True
     is_cut: bool = False
     revision: int = 0
@@ -93,12 +148,12 @@ class SimNode:
         request = SyncRequest(
             protocol=PROTOCOL,
             agent_version="0.1.0",
-            agent_id="agent",
+            agent_id=f"agent-{self.starts}",
             boot_id=f"boot-{self.boot}",
             seen_revision=self.revision,
             hold_s=0.0,
-            sent_at=now.timestamp(),
-            reports=tuple(slot.report() for slot in self.slots.values()),
+            sent_at=now.timestamp() + self.ahead_s,
+            reports=tuple(slot.report(self.ahead_s) for slot in self.slots.values()),
             # The first node's agent is an older one.
             takes_kept=self.row.name != "n1",
         )
@@ -110,6 +165,9 @@ class SimNode:
         """The answer to a call made at `sent_at`."""
         self.is_introduced = True
         self.contact_at = max(self.contact_at, sent_at)
+        for slot in self.slots.values():
+            if slot.end is not None and slot.ended_at is not None and slot.ended_at < sent_at:
+                slot.saved.read_back()
         is_old = reply.revision < self.revision and not sent_at > self.acted_at
         if is_old:
             return
@@ -132,7 +190,8 @@ class SimNode:
             waits = order.rank > 0 and order.master_port is None and order.stop is None
             if order.fence in self.forgotten or waits:
                 return
-            slot = self.slots[order.fence] = Slot(order, now)
+            stream = Stream((order.job_id, order.fence, order.rank))
+            slot = self.slots[order.fence] = Slot(order, now, stream, Saved(self.files))
             slot.runs_s, slot.exit_code = self.plans.pop() if self.plans else (120.0, 0)
         if order.stop is not None:
             self._stop(slot, order.stop.reason, order.stop.grace_s, now)
@@ -141,12 +200,7 @@ class SimNode:
         if slot.end is None and slot.stop_reason is None:
             slot.stop_reason, slot.stop_at = reason, now + grace_s
             if slot.life is None:
-                self._end(slot, reason, None, now)
-
-    def _end(self, slot: Slot, reason: EndReason, code: int | None, at: float) -> None:
-        slot.end, slot.ended_at = (reason, code), at
-        if slot.life is not None:
-            slot.life.until = at
+                slot.finish(reason, None, now)
 
     def tick(self, now: float) -> None:
         """What the supervisors do until `now`, each at its own moment."""
@@ -155,11 +209,7 @@ class SimNode:
                 continue
             begins = slot.accepted_at + STARTS_AFTER_S
             if slot.life is None and begins <= now:
-                order = slot.order
-                slot.life = Life(
-                    order.job_id, order.fence, self.row.name, order.device_uuids, begins
-                )
-                self.lives.append(slot.life)
+                self.lives.append(slot.begin(begins, self.row.name))
             if slot.life is None:
                 continue
             limit = slot.life.since + slot.order.launch.time_limit_s
@@ -176,7 +226,9 @@ class SimNode:
             at, reason, code = min(ends, key=lambda end: end[0])
             if at <= now:
                 done = reason is EndReason.EXIT_CODE and code == 0
-                self._end(slot, EndReason.COMPLETED if done else reason, code, at)
+                slot.finish(EndReason.COMPLETED if done else reason, code, at)
+            else:
+                slot.live_until(now)
 
     def reboot(self, now: float) -> None:
         """The host goes down and comes up: nothing is started again."""
@@ -184,12 +236,20 @@ class SimNode:
         self.boot += 1
         for slot in self.slots.values():
             if slot.end is None:
-                self._end(slot, EndReason.NODE_LOST, None, now)
+                slot.finish(EndReason.NODE_LOST, None, now)
         self.restart_agent()
 
     def restart_agent(self) -> None:
         """The agent comes back with what the spool knows."""
         self.is_up, self.is_introduced, self.revision, self.acted_at = True, False, 0, -1.0
+        self.starts += 1
+        for slot in self.slots.values():
+            slot.stream.acked = 0
+
+
+def moment_of(seconds: float) -> float:
+    """Seconds after noon as seconds since the epoch."""
+    return scenes.at(seconds).timestamp()
 
 
 def facts_of(row: Node) -> tuple[DeviceFacts, ...]:

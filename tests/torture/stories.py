@@ -24,11 +24,7 @@ class Story:
             {"kind": "submit", "at": 91.0, "key": "k1", "status": 201, "jobs": [1]},
             {"kind": "peek", "at": 95.0, "job": 1, "status": 404},
             {"kind": "cancel", "at": 205.0, "job": 1, "status": 200},
-            {"kind": "revoked", "at": 100.0, "token": "t"},
-            {"kind": "used", "at": 111.0, "token": "t", "status": 401},
-            {"kind": "revoked", "at": 100.0, "what": "session", "token": "s"},
-            {"kind": "used", "at": 111.0, "what": "session", "token": "s", "status": 302},
-            {"kind": "frame", "at": 104.0, "what": "session", "token": "s"},
+            *self.revoked(),
             {"kind": "shown", "at": 300.0, "job": 1, "state": "succeeded"},
             {"kind": "fault", "at": 120.0, "until": 130.0, "name": "clock-node", "number": 12},
             {
@@ -70,6 +66,17 @@ class Story:
             "steps": [],
             "arrived": ["one", "other"],
         }
+
+    @staticmethod
+    def revoked():
+        session = {"what": "session", "token": "s"}
+        return [
+            {"kind": "revoked", "at": 100.0, "token": "t"},
+            {"kind": "used", "at": 111.0, "token": "t", "status": 401},
+            {"kind": "revoked", "at": 100.0, **session},
+            {"kind": "used", "at": 111.0, "status": 302, **session},
+            {"kind": "frame", "at": 104.0, **session},
+        ]
 
     def work(self):
         """Jobs, what ran, and what was written of it."""
