@@ -55,7 +55,8 @@ def test_what_their_gpus_did_lies_over_the_time_since_each_began(
     """Each began at another time of day; the lines begin together."""
     now = timezone.now()
     other = scenes.submit(alice, project, name="other", now=now - timedelta(hours=2))
-    attempt = scenes.start(other, yard.cluster.node(2), now=now - timedelta(hours=2))
+    unused = scenes.add_node(yard.cluster, "n3", 2)
+    attempt = scenes.start(other, unused, now=now - timedelta(hours=2))
     add_samples(attempt, now - timedelta(hours=1))
     client.force_login(alice)
     page = client.get(reverse(PAGE), {"id": f"{yard.running.pk},{other.pk},{yard.queued.pk}"})

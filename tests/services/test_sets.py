@@ -37,11 +37,15 @@ def array(alice, project, spelt, **fields):
     return submit(alice, project, array=spelt, **fields).job_set
 
 
-def run(cluster, job: Job, *, seconds: float = 60, exit_code: int = 0) -> None:
-    attempt = start(job, cluster.node(1))
+def run(cluster, job: Job, *, seconds: float = 60, exit_code: int = 0, begin_s: float = 0) -> None:
+    attempt = start(job, cluster.node(1), now=at(begin_s))
     sync(cluster.node(1), running(attempt))
     reason = EndReason.COMPLETED if exit_code == 0 else EndReason.EXIT_CODE
-    sync(cluster.node(1), ended(attempt, reason=reason, exit_code=exit_code), now=at(seconds))
+    sync(
+        cluster.node(1),
+        ended(attempt, reason=reason, exit_code=exit_code),
+        now=at(begin_s + seconds),
+    )
 
 
 def states(job_set: JobSet) -> str:
@@ -165,15 +169,16 @@ def test_the_sums_of_a_set(cluster, alice, project, django_assert_num_queries):
     assert (view.state, view.finished, view.done_at) == ("queued", 0, None)
     assert "no task has succeeded" in view.done_why
     for index in (0, 1):
-        run(cluster, job_set.tasks.get(array_index=index), seconds=3600)
+        begin_s = 3600 * index
+        run(cluster, job_set.tasks.get(array_index=index), seconds=3600, begin_s=begin_s)
     Job.objects.filter(job_set=job_set, state="succeeded").update(
         started_at=NOON, ended_at=at(3600)
     )
-    start(job_set.tasks.get(array_index=2), cluster.node(1), now=at(3600))
-    view = set_views(alice, [job_set], now=at(3600))[job_set.pk]
+    start(job_set.tasks.get(array_index=2), cluster.node(1), now=at(7200))
+    view = set_views(alice, [job_set], now=at(7200))[job_set.pk]
     assert (view.state, view.finished) == ("running", 2)
     # Eight are left and one runs: eight hours at an hour each.
-    assert view.done_at == at(3600 * 9)
+    assert view.done_at == at(3600 * 10)
     assert view.cost == 2 * scenes.Decimal("3.6")
     assert set_actions(alice, view) == {"cancel"}
     more = [array(alice, project, "0-9") for _ in range(3)]

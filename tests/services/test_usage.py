@@ -104,12 +104,12 @@ class TestAccrual:
     def test_sums_of_days_and_every_entry_say_the_same(
         self, cluster, root, alice, bob, project, other_project, carol
     ):
-        ran = ((alice, project, 30), (bob, project, 1), (carol, other_project, 2))
-        for person, place, hours in ran:
-            attempt = start(submit(person, place), cluster.node(1), now=at(0))
-            sync(cluster.node(1), running(attempt), now=at(0))
-            accrue_usage(now=at(3600 * hours))
-            sync(cluster.node(1), ended(attempt), now=at(3600 * hours))
+        ran = ((alice, project, 0, 30), (bob, project, 30, 31), (carol, other_project, 31, 33))
+        for person, place, since, until in ran:
+            attempt = start(submit(person, place), cluster.node(1), now=at(3600 * since))
+            sync(cluster.node(1), running(attempt), now=at(3600 * since))
+            accrue_usage(now=at(3600 * until))
+            sync(cluster.node(1), ended(attempt), now=at(3600 * until))
         period = {"start": at(-86400), "end": at(3 * 86400)}
         by_model = costs_by(root, "device_model", **period)[1]
         for counted in (False, True):
