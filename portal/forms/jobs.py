@@ -150,6 +150,8 @@ class JobForm(forms.Form):
 
     spec: JobSpec
     blank = blank_initial()
+    # Its fields are checked as they are filled in: each has a place for what is wrong with it.
+    is_live = True
 
     def __init__(
         self,

@@ -259,11 +259,17 @@ def field(
         kind = "check"
     elif isinstance(widget, RadioSelect | CheckboxSelectMultiple):
         kind = "choices"
-    css = f"in {widget.attrs.get('class', '')}".strip() if kind == "line" else ""
+    attrs = {"class": f"in {widget.attrs.get('class', '')}".strip()} if kind == "line" else {}
+    is_live = getattr(bound.form, "is_live", False)
+    if is_live:
+        # Where the error will stand; an empty place says nothing.
+        hint = f"{bound.auto_id}_helptext " if bound.help_text else ""
+        attrs["aria-describedby"] = f"{hint}{bound.auto_id}_error"
     return {
         "field": bound,
         "kind": kind,
-        "widget": bound.as_widget(attrs={"class": css}) if css else bound.as_widget(),
+        "is_live": is_live,
+        "widget": bound.as_widget(attrs=attrs),
         "cell": cell,
         "label": label or bound.label,
         "say_optional": optional and not bound.field.required,

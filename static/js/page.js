@@ -138,7 +138,28 @@
     for (const button of document.querySelectorAll("[aria-busy=true]")) button.removeAttribute("aria-busy");
   });
 
+  /* What the composer's summary finds wrong stands at its field as well; that it is empty only once
+     somebody has left it. */
+  const composer = document.querySelector("#composer");
+
+  function markFields() {
+    if (!composer?.querySelector("#summary .todo")) return;
+    for (const box of composer.querySelectorAll("[id$=_error]")) {
+      const field = composer.elements[box.id.slice(0, -6)];
+      const wrong = document.getElementById(`${box.id}_now`)?.innerHTML ?? "";
+      if (!field || (wrong && !(box.firstElementChild || field.value || field.dataset.left))) continue;
+      if (box.innerHTML !== wrong) box.innerHTML = wrong;
+      field.setAttribute("aria-invalid", !!wrong);
+    }
+  }
+
+  composer?.addEventListener("focusout", (event) => {
+    event.target.dataset.left = "yes";
+    markFields();
+  });
+
   document.addEventListener("htmx:afterSettle", () => {
+    markFields();
     openScrollers();
     rove();
     for (const note of document.querySelectorAll("[data-toast='']")) expire(note);

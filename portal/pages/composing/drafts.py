@@ -18,12 +18,16 @@ from scheduler.services.composing.drafts import drop_draft, save_draft
 
 
 def keep_draft(viewer: User, form: JobForm) -> JobDraft | None:
-    """Keep the fields as they were typed; None for what is too large to be kept."""
+    """Keep the fields as they were typed; None for what is too large to be kept, and for an empty
+    form that somebody only went through."""
     fields = {
         bound.name: str(bound.value())
         for bound in form
         if bound.name != "nonce" and bound.value() not in (None, "", False)
     }
+    usual = form.blank | {name: fields.get(name) for name in ("project", "pool")}
+    if all(value == str(usual.get(name, "")) for name, value in fields.items()):
+        return None
     try:
         return save_draft(actor=viewer, key=str(form["nonce"].value() or ""), fields=fields)
     except Invalid:

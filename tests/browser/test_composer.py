@@ -1,0 +1,82 @@
+"""The composer by keys alone: what is wrong with a field stands at it, and goes once it is mended."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import accessibility_breaches
+from tests.browser.keys import by_keys, press, tab_to, write
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+
+
+def settled(page: Page) -> None:
+    """What was typed has been checked."""
+    expect(page.locator("#summary .todo")).to_be_visible()
+    expect(page.locator(".htmx-request")).to_have_count(0)
+
+
+def expect_wrong(page: Page, field: str, words: str) -> None:
+    """It says so at the field, which refers to it."""
+    box = page.locator(f"#id_{field}")
+    expect(page.locator(f"#id_{field}_error .err")).to_contain_text(words)
+    expect(box).to_have_attribute("aria-invalid", "true")
+    expect(box).to_have_attribute("aria-describedby", re.compile(rf"\bid_{field}_error$"))
+
+
+def test_errors_come_and_go_at_the_field_while_the_hand_stays_where_it_is(visit):
+    page = by_keys(visit("alice", bypass_csp=True))
+    page.goto("/jobs/new/")
+    memory, limit = page.locator("#id_memory"), page.locator("#id_time_limit")
+    write(memory, "lots")
+    # Whoever pauses is told without leaving the field; nothing of it is swapped.
+    page.evaluate("window.typedIn = document.activeElement")
+    expect_wrong(page, "memory", "Is not a size")
+    words = page.locator("#id_memory_error").inner_text()
+    expect(memory).to_be_focused()
+    assert page.evaluate("window.typedIn === document.activeElement")
+    # On the way there somebody passed by these.
+    expect_wrong(page, "name", "This field is required.")
+    expect_wrong(page, "command", "Give a command")
+    write(limit, "P1Y")
+    page.keyboard.press("Tab")
+    expect_wrong(page, "time_limit", "not a duration")
+    expect_wrong(page, "memory", "Is not a size")
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        assert accessibility_breaches(page) == []
+    page.emulate_media(color_scheme="light")
+    # The same words as after a submit.
+    page.goto("/jobs/new/")
+    write(page.locator("#id_name"), "told-twice")
+    write(page.locator("#id_command"), "true")
+    write(page.locator("#id_memory"), "lots")
+    settled(page)
+    page.keyboard.press("Enter")
+    expect(page.locator("#form-errors")).to_be_focused()
+    assert page.locator("#id_memory_error").inner_text() == words
+    write(page.locator("#id_memory"), "1GiB")
+    expect(page.locator("#id_memory_error .err")).to_have_count(0)
+    expect(page.locator("#id_memory")).not_to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#id_memory")).to_be_focused()
+
+
+def test_an_empty_field_is_named_once_somebody_left_it_and_nothing_is_kept_of_it(stack, visit):
+    page = by_keys(visit("alice"))
+    page.goto("/jobs/new/")
+    tab_to(page.locator("#id_name"))
+    page.keyboard.press("Tab")
+    settled(page)
+    expect_wrong(page, "name", "This field is required.")
+    expect(page.locator("#id_command_error .err")).to_have_count(0)
+    expect(page.locator("#summary")).not_to_contain_text("Draft kept")
+    press(page.locator("#id_command"), "Tab")
+    expect_wrong(page, "command", "Give a command, or a script below.")
+    page.reload()
+    write(page.locator("#id_name"), "named")
+    write(page.locator("#id_command"), "true")
+    expect(page.locator("#summary")).to_contain_text("Every check passes")
+    expect(page.locator(".err")).to_have_count(0)
