@@ -26,6 +26,7 @@ WORDS: Mapping[str, str] = {
     "limit_changed": "Time limit changed",
     "tier_changed": "Tier changed",
     "nodes_changed": "Most nodes changed",
+    "request_changed": "Asks for something else",
     "turn_changed": "Its owner put their waiting jobs in another order",
     "requeued": "Waits again in its old place",
     "room_ordered": "Others are stopped to make room for it",

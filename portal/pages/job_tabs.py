@@ -106,7 +106,7 @@ def read_since(text: str) -> datetime | None:
 
 @page("GET")
 def job_spec(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """The normalised spec, frozen at submit, and the line that asks for the same again."""
+    """The normalised spec, as it asks for things now, and the line that asks for the same again."""
     _, job, context = _frame(request, pk, "spec")
     if not context["may_read"]:
         raise Forbidden("Your role may see this job, but not its spec.")

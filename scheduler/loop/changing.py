@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,34 +13,58 @@ from accounts.models import User
 from accounts.permissions import can
 from scheduler.engine.asking import Impact, Start, impact_of, with_limit, with_most, with_tier
 from scheduler.loop.answering import picture
+from scheduler.loop.reshaping import asked_otherwise, most_costs
 from scheduler.models import Job
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.usage import job_cost, may_see_cost
 from scheduler.services.changing.limits import refuse_senseless, set_time_limit
-from scheduler.services.changing.sizes import set_nodes
+from scheduler.services.changing.requests import Asks, refuse_started, request_for, set_request
+from scheduler.services.changing.sizes import set_nodes, sizes_offered
 from scheduler.services.changing.tiers import set_tier
 from scheduler.services.errors import Forbidden, Invalid
 from scheduler.services.jobs import check_actor
-from scheduler.spec.parts import MAX_NODES
+from scheduler.spec.parts import NodeCount
+from scheduler.spec.schema import MAX_GPUS_PER_NODE
 from scheduler.spec.units import parse_duration
-from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, Tier
+from scheduler.states import FINAL_JOB_STATES, LIVE_JOB_STATES, WAITING_JOB_STATES, JobState, Tier
 
 # So many delayed jobs are named one by one, those that lose most.
 MOST_NAMED = 10
 TIERS = {tier.name.lower(): tier for tier in Tier}
 
 
+_NOTHING = Asks()
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is asked for; None leaves it as it is."""
+    """What is asked for; None leaves it as it is. `nodes`: the most of an elastic job, within what
+    it was submitted with; `asks`: what only a waiting job may ask for instead."""
 
     time_limit_s: int | None = None
     tier: Tier | None = None
     nodes: int | None = None
+    asks: Asks = _NOTHING
+
+    def of(self, job: Job) -> Change:
+        """The same, where another number of nodes is another request if the job waits and was not
+        submitted for that number."""
+        is_other = self.nodes is not None and self.nodes not in sizes_offered(job)
+        if not is_other or job.state not in WAITING_JOB_STATES:
+            return self
+        return replace(self, nodes=None, asks=replace(self.asks, nodes=str(self.nodes)))
 
 
-def read_change(time_limit: str, tier: str, nodes: str = "") -> Change:
-    """A change as people write it, empty for nothing; raises Invalid."""
+def read_change(
+    time_limit: str = "",
+    tier: str = "",
+    nodes: str = "",
+    *,
+    gpus_per_node: str = "",
+    gpu_model: str | None = None,
+    pool: str = "",
+) -> Change:
+    """A change as people write it, empty for nothing, an empty model for any; raises Invalid."""
     seconds = None
     if time_limit:
         try:
@@ -49,9 +73,30 @@ def read_change(time_limit: str, tier: str, nodes: str = "") -> Change:
             raise Invalid(f"time_limit: {wrong}", field="time_limit") from None
     if tier and tier not in TIERS:
         raise Invalid(f"tier: choose one of {', '.join(TIERS)}.", field="tier")
-    if nodes and not (nodes.isascii() and nodes.isdecimal() and 0 < int(nodes[:6]) <= MAX_NODES):
-        raise Invalid("nodes: write a whole number of nodes.", field="nodes")
-    return Change(seconds, TIERS[tier] if tier else None, int(nodes) if nodes else None)
+    count = _read_nodes(nodes) if nodes else None
+    is_range = count is not None and ".." in nodes
+    asks = Asks(
+        _read_gpus(gpus_per_node) if gpus_per_node else None,
+        gpu_model,
+        str(count.written()) if is_range and count else None,
+        pool or None,
+    )
+    most = None if count is None or is_range else int(count)
+    return Change(seconds, TIERS[tier] if tier else None, most, asks)
+
+
+def _read_nodes(text: str) -> NodeCount:
+    try:
+        return NodeCount.read(text)
+    except ValueError as wrong:
+        raise Invalid(f"nodes: {wrong}.", field="nodes") from None
+
+
+def _read_gpus(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text[:6]) <= MAX_GPUS_PER_NODE):
+        words = f"gpus_per_node: write a whole number from 0 to {MAX_GPUS_PER_NODE}."
+        raise Invalid(words, field="gpus_per_node")
+    return int(text)
 
 
 def preview_pause(viewer: User, job: Job, *, now: datetime) -> dict[str, Any]:
@@ -66,11 +111,14 @@ def preview(viewer: User, job: Job, change: Change, *, now: datetime) -> dict[st
 
     `consent` says whose word it takes: "" for the owner's own, "lead" if other jobs of the team
     start later, "operator" if jobs of other teams do. `may` says whether the viewer may then.
-    Raises Invalid for a limit that no job may have.
+    Raises Invalid for what could not be, and Conflict where a job that waits no more is to ask for
+    something else.
     """
+    change = change.of(job)
     if change.time_limit_s is not None:
         refuse_senseless(job, change.time_limit_s)
-    impact = _impact(job, change, now)
+    columns = _columns(viewer, job, change, now)
+    impact = _impact(job, change, columns, now)
     delayed = [one.job for one in impact.delayed]
     teams = Job.objects.filter(pk__in=delayed).values_list("project__team_id", flat=True)
     consent = _consent(job, change, set(teams))
@@ -79,7 +127,21 @@ def preview(viewer: User, job: Job, change: Change, *, now: datetime) -> dict[st
         "consent": consent,
         "may": _may(viewer, job, consent),
         "more_cost": _more_cost(viewer, job, change, now),
+        "most_cost": most_costs(job, columns, now=now)
+        if columns and may_see_cost(viewer, job)
+        else None,
     }
+
+
+def _columns(viewer: User, job: Job, change: Change, now: datetime) -> dict[str, Any]:
+    """What becomes of the job's request."""
+    if change.asks == _NOTHING:
+        return {}
+    refuse_started(job)
+    if viewer.pk == job.owner_id:
+        # Whose rights are known already.
+        job.owner = viewer
+    return request_for(job, change.asks, now=now)
 
 
 def _as_seen(viewer: User, impact: Impact, now: datetime) -> dict[str, Any]:
@@ -108,7 +170,9 @@ def change_job(
     """
     now = now or timezone.now()
     if change == Change():
-        raise Invalid("Say what to change: a time limit, tier or nodes.", field="time_limit")
+        words = "Say what to change: a time limit, tier, nodes, GPUs, their model or a pool."
+        raise Invalid(words, field="time_limit")
+    change = change.of(job)
     check_actor(actor, job, version)
     if _needs_consent(job, change):
         consent = preview(actor, job, change, now=now)["consent"]
@@ -127,14 +191,20 @@ def change_job(
             version = None
         if change.nodes is not None:
             job = set_nodes(actor=actor, job=job, nodes=change.nodes, version=version, now=now)
+            version = None
+        if change.asks != _NOTHING:
+            job = set_request(actor=actor, job=job, asks=change.asks, version=version, now=now)
     return job
 
 
-def _impact(job: Job, change: Change, now: datetime) -> Impact:
+def _impact(job: Job, change: Change, columns: dict[str, Any], now: datetime) -> Impact:
     if job.state in FINAL_JOB_STATES:
         return Impact(None, ())
-    before, policy = picture(now)
-    after = before
+    if columns and job.state == JobState.QUEUED:
+        before, after, policy = asked_otherwise(job, columns, now=now)
+    else:
+        before, policy = picture(now)
+        after = before
     if change.time_limit_s is not None:
         after = with_limit(after, job.pk, change.time_limit_s - job.time_limit_s)
     if change.tier is not None:

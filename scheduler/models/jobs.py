@@ -16,7 +16,8 @@ from scheduler.states import DependencyKind, JobState, WaitReason
 
 
 class Job(models.Model):
-    """What a person asked for; `spec` never changes after submit.
+    """What a person asked for; `spec` changes after the submit only where its owner lets the
+    waiting job ask for other GPUs, nodes or another pool.
 
     The columns beside `spec` repeat what the engine needs, so that a cycle reads numbers, not
     documents. `nodes` are the most it takes, `nodes_min` the fewest it runs on; `gpu_milli` is

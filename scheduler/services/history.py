@@ -38,16 +38,29 @@ def record_event(
         detail=dict(detail or {}),
     )
     afterwards(Step.RECORD, _write, [event])
-    audit_act_on(job, kind, now=now, actor=actor, came_from=came_from, to=to)
+    audit_act_on(job, kind, now=now, actor=actor, came_from=came_from, to=to, detail=detail)
 
 
 def audit_act_on(
-    job: Job, kind: str, *, now: datetime, actor: User | None, came_from: str = "", to: str = ""
+    job: Job,
+    kind: str,
+    *,
+    now: datetime,
+    actor: User | None,
+    came_from: str = "",
+    to: str = "",
+    detail: Mapping[str, object] | None = None,
 ) -> None:
     """What somebody does to another person's job goes into the audit too."""
-    if actor is not None and actor.pk != job.owner_id:
-        states = ({"state": str(came_from)}, {"state": str(to)}) if to else (None, None)
-        record(actor, f"job.{kind}", job, before=states[0], after=states[1], now=now)
+    if actor is None or actor.pk == job.owner_id:
+        return
+    before, after = None, None
+    if to:
+        before, after = {"state": str(came_from)}, {"state": str(to)}
+    elif detail and {"was", "is"} <= detail.keys():
+        what = kind.removesuffix("_changed")
+        before, after = {what: detail["was"]}, {what: detail["is"]}
+    record(actor, f"job.{kind}", job, before=before, after=after, now=now)
 
 
 def _write(lines: Sequence[JobEvent]) -> None:

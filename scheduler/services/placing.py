@@ -24,7 +24,9 @@ from scheduler.models import (
     SchedulerLease,
 )
 from scheduler.services import transitions
+from scheduler.services.changing.overtaken import Overtaken, refuse_overtaken
 from scheduler.services.checkpoints.resuming import Offer, resume_offers
+from scheduler.services.preempting.claims import drop_room
 from scheduler.services.rows.adding import add_objects, add_rows
 from scheduler.services.sharing.guard import LimitReached, charge_starts
 from scheduler.services.timeline.segments import follow_devices
@@ -33,6 +35,9 @@ from scheduler.states import JobState, NodeState, WaitReason
 
 # In `why_here`: where it starts, and where it would have.
 _NODES_OF_WHY = ("node", "instead_of")
+
+
+_REFUSED = (IntegrityError, LimitReached, Overtaken)
 
 
 class LeaseLost(RuntimeError):
@@ -67,8 +72,8 @@ def start_attempts(starts: Sequence[Start], *, lease_token: int, now: datetime) 
     2. Move the jobs that still wait; the room that was kept for them is theirs now.
     3. Write their attempts, placements and allocations in three statements.
     4. Count them against the limits of their accounts.
-    5. If a device was taken or a limit lowered meanwhile, all are refused; then try one by one and
-       drop only what is refused. The next cycle sees the truth.
+    5. If a device was taken, a limit lowered or a job's request changed meanwhile, all are refused;
+       then try one by one and drop only what is refused. The next cycle sees the truth.
     """
     if not starts:
         return []
@@ -76,12 +81,15 @@ def start_attempts(starts: Sequence[Start], *, lease_token: int, now: datetime) 
         started = _start_all(starts, lease_token=lease_token, now=now)
         reach("scheduler.committed")
         return started
-    except (IntegrityError, LimitReached):
+    except _REFUSED:
         started = []
         for start in starts:
             try:
                 started += _start_all([start], lease_token=lease_token, now=now)
-            except (IntegrityError, LimitReached):
+            except Overtaken:
+                # Room that was made for it as it was would be planned for again and again.
+                drop_room(start.job_id, now=now)
+            except _REFUSED:
                 continue
         return started
 
@@ -99,6 +107,7 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
     kept = [start for start in starts if start.job_id in moved]
     ids = [start.job_id for start in kept]
     jobs = {job.pk: job for job in _JOBS.read(ids)}
+    refuse_overtaken(kept, jobs)
     numbers = {job: number for job, (number, _) in earlier.items()}
     reach("scheduler.moved")
     offers = _offers(kept, numbers, jobs)

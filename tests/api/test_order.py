@@ -111,3 +111,35 @@ def test_what_is_asked_for_is_taken_or_refused(program, alice, cluster, spec, fi
 def test_a_part_that_no_card_is_cut_into_is_refused_by_name(program, alice, cluster, spec):
     reply = program(alice).post("/jobs/", {**spec, "gpu_milli": "0.5"})
     assert fields_of(problem_of(reply, 422)) == {"gpu_milli"}
+
+
+def test_a_waiting_job_asks_for_something_else(program, alice, carol, cluster, spec):
+    caller = program(alice)
+    first = caller.post("/jobs/", spec).json()
+    url = f"/jobs/{first['id']}/change/"
+    asked = {"gpus_per_node": 2, "nodes": "1..2"}
+    told = caller.post(url, {**asked, "dry_run": True}).json()
+    assert (told["job"]["version"], told["impact"]["may"]) == (first["version"], True)
+    assert told["impact"]["most_cost"]["then"] != told["impact"]["most_cost"]["was"]
+    for _ in range(2):
+        done = caller.post(url, asked)
+        assert done.status_code == 200, done.content
+    job = Job.objects.get(pk=first["id"])
+    assert (job.gpus_per_node, job.nodes_min, job.nodes) == (2, 1, 2)
+    assert job.events.filter(kind="request_changed").count() == 1
+    for bad, field, status in (
+        ({"gpus_per_node": 60}, "gpus_per_node", 422),
+        ({"nodes": "many"}, "nodes", 422),
+        ({"nodes": 3}, "nodes", 422),
+        ({"gpu_model": "Abacus"}, "gpu_model", 422),
+        ({"pool": "nowhere"}, "pool", 422),
+        ({"pool": ""}, "pool", 400),
+        ({"gpus_per_node": True}, "gpus_per_node", 400),
+    ):
+        refused = problem_of(caller.post(url, bad), status)
+        assert fields_of(refused) == {field}, bad
+    problem_of(program(carol).post(url, asked), 404)
+    start(job, cluster.node(1))
+    problem_of(caller.post(url, {"gpus_per_node": 1}), 409)
+    job.refresh_from_db()
+    assert (job.state, job.gpus_per_node) == ("starting", 2)

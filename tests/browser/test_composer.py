@@ -1,4 +1,4 @@
-"""The composer by keys alone: what is wrong with a field stands at it, and goes once it is mended."""
+"""The composer by keys alone: what is wrong with a field stands at it until it is mended."""
 
 from __future__ import annotations
 

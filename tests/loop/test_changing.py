@@ -147,6 +147,7 @@ def test_an_elastic_job_gives_a_node_back_and_keeps_the_others(root, alice, bob,
     attempt = scenes.start(job, cluster.node(1), cluster.node(2))
     for rank, node in enumerate(cluster.nodes):
         scenes.sync(node, scenes.running(attempt, rank=rank), now=at(1))
+    job.refresh_from_db()
     waiting = scenes.submit(bob, project, gpus_per_node=2, now=at(2))
     one = read_change("", "", "1")
     impact = preview(bob, job, one, now=at(60))

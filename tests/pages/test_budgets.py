@@ -129,9 +129,16 @@ def test_pages_stay_within_their_budgets_however_many_rows(client, people, thing
     assert (over, grown) == ([], [])
 
 
-@pytest.mark.parametrize("route", ["detail", "why", "options", "before", "change"])
+@pytest.mark.parametrize(
+    ("route", "asked"),
+    [
+        *((route, {}) for route in ("detail", "why", "options", "before")),
+        ("change", {"time_limit": "9h"}),
+        ("change", {"gpus_per_node": "1", "nodes": "1..2", "gpu_model": scenes.MODEL}),
+    ],
+)
 def test_pages_of_a_job_that_waits_for_others_stay_within_theirs(
-    client, root, alice, bob, project, route
+    client, root, alice, bob, project, route, asked
 ):
     """Each decides a cycle, or says who was started instead."""
     scenes.build_cluster(root, nodes=2)
@@ -142,7 +149,6 @@ def test_pages_of_a_job_that_waits_for_others_stay_within_theirs(
     # Only a cycle notes how those stood whom it starts, which "before" compares with the line now.
     assert Scheduler(holder="test").run_cycle(scenes.at(3)).started == 2
     client.force_login(alice)
-    asked = {"time_limit": "9h"} if route == "change" else {}
     with statements() as seen:
         page = client.get(reverse(f"jobs:{route}", args=[waits.pk]), asked)
     assert page.status_code == 200

@@ -1,4 +1,4 @@
-"""Another time limit, tier or size for a job, and what that means for others."""
+"""Another time limit, tier, size or other GPUs for a job, and what that means for others."""
 
 from __future__ import annotations
 
@@ -17,17 +17,23 @@ from scheduler.loop.changing import TIERS, change_job, preview, read_change
 from scheduler.selectors.jobs import get_visible_job
 from scheduler.services.errors import Forbidden
 from scheduler.services.jobs import check_actor
-from scheduler.spec.parts import MAX_NODES
+from scheduler.spec.schema import MAX_GPUS_PER_NODE
 
 
 class ChangeBody(serializers.Serializer[Any]):
-    """`time_limit` like 6h or a count of seconds, from the start of an attempt; `tier` while it
-    waits; `nodes`, the most of an elastic job, which goes on with those if it has more. `dry_run`:
-    change nothing, only say what it would mean."""
+    """`time_limit` like 6h or a count of seconds, from the start of an attempt; `nodes`, the most
+    of an elastic job, which goes on with those if it has more. While it waits also `tier`, `nodes`
+    as any number or as a range like 2..8, `gpus_per_node`, `gpu_model` (empty: any) and `pool`; it
+    keeps its age then. `dry_run`: change nothing, only say what it would mean."""
 
     time_limit = serializers.CharField(required=False, max_length=40)
     tier = serializers.ChoiceField(sorted(TIERS), required=False)
-    nodes = serializers.IntegerField(required=False, min_value=1, max_value=MAX_NODES)
+    nodes = serializers.CharField(required=False, max_length=24)
+    gpus_per_node = serializers.IntegerField(
+        required=False, min_value=0, max_value=MAX_GPUS_PER_NODE
+    )
+    gpu_model = serializers.CharField(required=False, allow_blank=True, max_length=96)
+    pool = serializers.CharField(required=False, max_length=63)
     dry_run = serializers.BooleanField(required=False, default=False)
 
 
@@ -41,10 +47,18 @@ class StartShape(serializers.Serializer[Any]):
     delay_s = serializers.IntegerField(allow_null=True)
 
 
+class MostCost(serializers.Serializer[Any]):
+    """All GPUs for the whole time limit; null where no price is known, and `was` where the GPUs
+    become others."""
+
+    was = serializers.CharField(allow_null=True)
+    then = serializers.CharField(allow_null=True)
+
+
 class ImpactShape(serializers.Serializer[Any]):
     """`own`: this job's start, if it waits. `delayed`: the ten that lose most, `sooner`: those that
     gain most. `consent`: whose word it takes, empty for the owner's own. `more_cost`: of the added
-    time, at most."""
+    time, at most. `most_cost`: of a job that asks for other GPUs or nodes."""
 
     asked_at = serializers.DateTimeField()
     own = StartShape(allow_null=True)
@@ -55,6 +69,7 @@ class ImpactShape(serializers.Serializer[Any]):
     consent = serializers.ChoiceField(["", "lead", "operator"], allow_blank=True)
     may = serializers.BooleanField()
     more_cost = serializers.CharField(allow_null=True)
+    most_cost = MostCost(allow_null=True)
 
 
 class Changed(serializers.Serializer[Any]):
@@ -69,7 +84,7 @@ class JobChange(ApiView):
 
     @operation(
         "jobs_change",
-        "Give it another time limit, tier or size, or ask what that would do",
+        "Give it another time limit, tier, size or GPUs, or ask what that would do",
         scope="jobs:write",
         headers=[IF_MATCH],
         body=ChangeBody,
@@ -77,13 +92,20 @@ class JobChange(ApiView):
     )
     def post(self, request: Request, pk: int) -> Response:
         """A running job gets more time, never less. If others would start later because of it, a
-        lead (their jobs are the same team's) or an operator has to ask: 403 for others."""
+        lead (their jobs are the same team's) or an operator has to ask: 403 for others. What only a
+        waiting job may have is refused with 409 once it has started, and nothing is changed."""
         viewer, now = viewer_of(request), timezone.now()
         job = get_visible_job(viewer, pk)
         version = expected_version(request)
         body = body_of(request, ChangeBody)
-        nodes = str(body.get("nodes", ""))
-        change = read_change(body.get("time_limit", ""), body.get("tier", ""), nodes)
+        change = read_change(
+            body.get("time_limit", ""),
+            body.get("tier", ""),
+            body.get("nodes", ""),
+            gpus_per_node=str(body.get("gpus_per_node", "")),
+            gpu_model=body.get("gpu_model"),
+            pool=body.get("pool", ""),
+        )
         check_actor(viewer, job, version)
         impact = preview(viewer, job, change, now=now)
         if not body["dry_run"]:

@@ -1,4 +1,4 @@
-"""Another time limit, tier or size for a job, and who would wait for it."""
+"""Another time limit, tier, size or other GPUs for a job, and who would wait for it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,27 @@ def change(
     job: Number,
     time_limit: Annotated[str, typer.Option(help="From the start of an attempt, like 6h.")] = "",
     tier: Annotated[str, typer.Option(help="Of a job that waits.")] = "",
-    nodes: Annotated[int, typer.Option(min=0, help="The most of an elastic job.")] = 0,
+    nodes: Annotated[
+        str, typer.Option(help="The most of an elastic job; of one that waits any, or 2..8.")
+    ] = "",
+    gpus_per_node: Annotated[
+        int | None, typer.Option("--gpus-per-node", "-g", min=0, help="Of a job that waits.")
+    ] = None,
+    gpu_model: Annotated[
+        str | None, typer.Option(help="Of a job that waits; any for whatever comes.")
+    ] = None,
+    pool: Annotated[str, typer.Option(help="Of a job that waits.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say who would wait.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give a job more time, an elastic one another size, or a waiting one another limit or tier;
-    says who starts later."""
-    asked = {"time_limit": time_limit, "tier": tier, "nodes": nodes}
+    """Give a job more time, an elastic one another size, or a waiting one another limit, tier,
+    pool or GPUs; says who starts later."""
+    asked = {"time_limit": time_limit, "tier": tier, "nodes": nodes, "pool": pool}
     body: dict[str, Any] = {name: value for name, value in asked.items() if value}
+    if gpus_per_node is not None:
+        body["gpus_per_node"] = gpus_per_node
+    if gpu_model is not None:
+        body["gpu_model"] = "" if gpu_model == "any" else gpu_model
     with Api(load_config()) as api:
         answer = api.post(f"/jobs/{job}/change/", body | {"dry_run": dry_run})
     if as_json:
@@ -36,6 +49,9 @@ def change(
         for one in impact["delayed"]
     ]
     print_table(("STARTS LATER", "WAS", "THEN"), later, "Nobody starts later.")
+    if cost := impact["most_cost"]:
+        was = f", instead of {cost['was']}" if cost["was"] else ""
+        print_line(f"It may cost {cost['then'] or 'nobody knows what'} at most{was}.")
     if impact["consent"] and not impact["may"]:
         print_line(f"It takes the word of: {impact['consent']}.")
     if not dry_run:

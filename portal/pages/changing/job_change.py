@@ -1,8 +1,9 @@
-"""Another time limit, tier or size for a job, or a pause: first what it means for others, then
-the button."""
+"""Another time limit, tier, size or other GPUs for a job, or a pause: first what it means for
+others, then the button."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -11,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from accounts.errors import Conflict, Forbidden, Invalid
+from accounts.models import User
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import choice, page, viewer_of
 from portal.pages.job_page import job_frame
@@ -23,40 +25,44 @@ from scheduler.loop.changing import (
     read_change,
 )
 from scheduler.models import Job
+from scheduler.selectors.cluster import pool_summaries
 from scheduler.selectors.one_job.header import job_with_header
+from scheduler.services.changing.requests import Asks
 from scheduler.services.changing.sizes import sizes_offered
 from scheduler.services.jobs import check_actor
 from scheduler.spec.units import format_duration
-from scheduler.states import Tier
+from scheduler.states import WAITING_JOB_STATES, Tier
 
-PARAMETERS = ("time_limit", "tier", "nodes", "pause")
+ASKED = ("time_limit", "tier", "nodes", "gpus_per_node", "gpu_model", "pool")
+PARAMETERS = (*ASKED, "pause")
 
 
 @page("GET", "POST")
 def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """`?time_limit=&tier=&nodes=` shows what it would do, a POST of the same does it; `?pause=1`
+    """Query parameters show what a change would do, a POST of the same does it: `time_limit`,
+    `tier`, `nodes`, and of a job that waits `gpus_per_node`, `gpu_model` and `pool`; `?pause=1`
     shows whom a pause lets start sooner."""
     viewer, now = viewer_of(request), timezone.now()
     header = job_with_header(viewer, pk)
     job = header.job
-    asked = request.POST if request.method == "POST" else request.GET
-    limit, tier, nodes, pause = (asked.get(name, "").strip()[:40] for name in PARAMETERS)
+    sent = request.POST if request.method == "POST" else request.GET
+    asked = {name: sent[name].strip()[:96] for name in ASKED if name in sent}
+    pause = sent.get("pause", "")
     choice(request, "pause", ("1",))
     if request.method == "POST":
         check_actor(viewer, job, None)
     context = job_frame(viewer, header) | {
         "now": now,
-        "limit": limit or format_duration(job.time_limit_s),
-        "tier": tier or Tier(job.tier).name.lower(),
-        "tiers": list(TIERS),
-        "nodes": nodes or str(job.nodes),
-        "sizes": sizes_offered(job),
         "problems": [],
         "unknown": unknown_parameters(request.GET, PARAMETERS),
     }
+    context |= _fields(viewer, job, asked)
     try:
-        change = _changes(read_change(limit, tier, nodes), job)
+        change = _changes(_read(asked), job)
         if request.method == "POST":
+            if asked and change == Change():
+                messages.info(request, f"Job #{pk} asks for just that.")
+                return redirect("jobs:detail", pk)
             change_job(actor=viewer, job=job, change=change, now=now)
             messages.success(request, f"Job #{pk} is changed.")
             return redirect("sessions:detail" if job.spec.get("session") else "jobs:detail", pk)
@@ -68,12 +74,44 @@ def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
         elif pause and context["actions"]:
             context["problems"] = [f"Only a job that runs is paused; this one is {job.state}."]
     except (Invalid, Conflict) as refused:
-        context["problems"] = [refused.detail]
+        context |= {"problems": [refused.detail], "wrong": refused.field}
     except Forbidden as refused:
         messages.error(request, refused.detail)
         return redirect("jobs:detail", pk)
     status = 422 if context["problems"] and request.method == "POST" else 200
     return render(request, "jobs/answers/change.html", context, status=status)
+
+
+def _read(asked: Mapping[str, str]) -> Change:
+    return read_change(
+        asked.get("time_limit", ""),
+        asked.get("tier", ""),
+        asked.get("nodes", ""),
+        gpus_per_node=asked.get("gpus_per_node", ""),
+        gpu_model=asked.get("gpu_model"),
+        pool=asked.get("pool", ""),
+    )
+
+
+def _fields(viewer: User, job: Job, asked: Mapping[str, str]) -> dict[str, Any]:
+    """The form as it was sent, else as the job is; what is offered to one that waits."""
+    is_waiting = job.state in WAITING_JOB_STATES
+    pools = pool_summaries(viewer) if is_waiting else []
+    models = {model for summary in pools for model in summary.models} | {job.gpu_model}
+    nodes = f"{job.nodes_min}..{job.nodes}" if job.nodes_min < job.nodes else str(job.nodes)
+    return {
+        "limit": asked.get("time_limit") or format_duration(job.time_limit_s),
+        "tier": asked.get("tier") or Tier(job.tier).name.lower(),
+        "tiers": list(TIERS),
+        "nodes": asked.get("nodes") or (nodes if is_waiting else str(job.nodes)),
+        "sizes": () if is_waiting else sizes_offered(job),
+        "gpus": asked.get("gpus_per_node") or str(job.gpus_per_node),
+        "model": asked.get("gpu_model", job.gpu_model),
+        "models": sorted(models - {""}),
+        "in_order": job.gpu_models,
+        "pool": asked.get("pool") or job.pool.name,
+        "pools": sorted({summary.pool.name for summary in pools} | {job.pool.name}),
+    }
 
 
 def _with_spans(impact: dict[str, Any]) -> dict[str, Any]:
@@ -85,8 +123,18 @@ def _with_spans(impact: dict[str, Any]) -> dict[str, Any]:
 
 def _changes(asked: Change, job: Job) -> Change:
     """Only what differs from how the job is."""
+    asks, is_ranged = asked.asks, job.nodes_min < job.nodes
+    nodes = f"{job.nodes_min}..{job.nodes}" if is_ranged else str(job.nodes)
+    # Several models in an order are no model of the list: nothing was chosen then.
+    is_same_model = asks.gpu_model == job.gpu_model
     return Change(
         asked.time_limit_s if asked.time_limit_s != job.time_limit_s else None,
         asked.tier if asked.tier is not None and int(asked.tier) != job.tier else None,
-        asked.nodes if asked.nodes != job.nodes else None,
+        asked.nodes if asked.nodes != job.nodes or is_ranged else None,
+        Asks(
+            asks.gpus_per_node if asks.gpus_per_node != job.gpus_per_node else None,
+            None if is_same_model else asks.gpu_model,
+            asks.nodes if asks.nodes != nodes else None,
+            asks.pool if asks.pool != job.pool.name else None,
+        ),
     )

@@ -18,7 +18,6 @@ from scheduler.loop.answering import answer_for
 from scheduler.models import Job
 from scheduler.selectors.jobs import wait_sentence_of
 from scheduler.selectors.one_job.header import job_with_header
-from scheduler.services.changing.sizes import sizes_offered
 from scheduler.states import RequestKind, WaitReason
 
 # Checks that fail while others hold GPUs; the first of them that fails names who.
@@ -33,6 +32,13 @@ ASKED_FOR: Mapping[WaitReason, RequestKind] = {
     WaitReason.QUOTA_HARD: RequestKind.MAXIMUM,
     WaitReason.QUOTA_BORROW_LIMIT: RequestKind.BORROW,
     WaitReason.BUDGET_EXHAUSTED: RequestKind.MONEY,
+}
+# By kind of fix: what the page of changes calls it.
+IN_PLACE: Mapping[str, str] = {
+    "gpus": "gpus_per_node",
+    "nodes": "nodes",
+    "model": "gpu_model",
+    "pool": "pool",
 }
 # Named in the row of their check; the others are behind a word.
 HOLDERS_AT_ONCE = 3
@@ -119,7 +125,7 @@ def fixes(answer: Mapping[str, Any], job: Job, actions: set[str]) -> list[Fix]:
     is possible, else a clone with the change is on its form."""
     found = []
     for option in answer["options"]:
-        asked = _in_place(option, job) if "change" in actions else {}
+        asked = _in_place(option) if "change" in actions else {}
         if asked:
             url = f"{reverse('jobs:change', args=[job.pk])}?{urlencode(asked)}"
         elif "clone" in actions:
@@ -131,11 +137,14 @@ def fixes(answer: Mapping[str, Any], job: Job, actions: set[str]) -> list[Fix]:
     return found
 
 
-def _in_place(option: Mapping[str, Any], job: Job) -> dict[str, str]:
+def _in_place(option: Mapping[str, Any]) -> dict[str, str]:
     """What the page of changes takes for it; empty where only another job has it."""
     if option["time_limit"]:
         return {"time_limit": option["time_limit"]}
-    kind, _, value = option["fix"][0].partition(":")
-    if kind == "nodes" and int(value) in sizes_offered(job):
-        return {"nodes": value}
-    return {}
+    asked: dict[str, str] = {}
+    for fix in option["fix"]:
+        kind, _, value = fix.partition(":")
+        if kind not in IN_PLACE:
+            return {}
+        asked[IN_PLACE[kind]] = value
+    return asked

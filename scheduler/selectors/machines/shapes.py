@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Count, Max, Q, QuerySet
 
-from accounts.statements import AskedOnce
+from accounts.statements import Asked, AskedOnce
 from scheduler.models import Device, Node, Pool
 from scheduler.spec.values import WHOLE_MILLI, is_mig_profile
 from scheduler.states import NodeState
@@ -86,3 +86,9 @@ def _counts(pool: int, gpu_model: str = "", milli: int = WHOLE_MILLI) -> QuerySe
 # Asked with each submit.
 _TOTALS, _MODELS = AskedOnce(_totals), AskedOnce(_models)
 _ANY, _NAMED = AskedOnce(_counts), AskedOnce(_counts)
+
+
+def shape_reads(pool: int, gpu_model: str) -> list[Asked]:
+    """What `largest_shape` asks for whole GPUs, for who reads other things with it."""
+    counts: Asked = (_NAMED, (pool, gpu_model)) if gpu_model else (_ANY, (pool,))
+    return [(_TOTALS, (pool,)), (_MODELS, (pool,)), counts]

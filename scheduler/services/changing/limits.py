@@ -78,11 +78,16 @@ def adjust_pledges(job: Job) -> None:
     try:
         adjust(job)
     except PledgeRefused as refused:
-        raise Conflict(
-            f"Not paid for: the budget of {refused.budget.account} has {refused.left} left, and "
-            f"this takes {refused.asks} more.",
-            code="budget",
-        ) from None
+        raise unpaid(refused) from None
+
+
+def unpaid(refused: PledgeRefused) -> Conflict:
+    """What to raise where a budget has less left than a change takes more."""
+    return Conflict(
+        f"Not paid for: the budget of {refused.budget.account} has {refused.left} left, and this "
+        f"takes {refused.asks} more.",
+        code="budget",
+    )
 
 
 def refuse_senseless(job: Job, time_limit_s: int) -> None:

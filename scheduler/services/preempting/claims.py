@@ -24,8 +24,7 @@ def drop_claims(*, now: datetime) -> int:
     """
     jobs = sorted({job_id for (job_id,) in _VOID.read(now)})
     for job_id in jobs:
-        with transaction.atomic():
-            _drop(job_id, now)
+        drop_room(job_id, now=now)
     return len(jobs)
 
 
@@ -43,9 +42,13 @@ def _void_at(now: datetime) -> QuerySet[Claim, tuple[Any, ...]]:
 _VOID = AskedOnce(_void_at)
 
 
-def _drop(job_id: int, now: datetime) -> None:
+@transaction.atomic
+def drop_room(job_id: int, *, now: datetime) -> None:
+    """Give back what is kept for a job, if anything is."""
     claims = Claim.objects.filter(job_id=job_id)
     devices = list(claims.values_list("device_id", flat=True))
+    if not devices:
+        return
     claims.delete()
     follow_devices(devices, now=now, cause="room_lost")
     job = Job.objects.select_related("pool").get(pk=job_id)

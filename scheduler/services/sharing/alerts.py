@@ -36,7 +36,7 @@ ALERTED = AskedOnce(_alerted)
 def asked_at_submit(now: datetime) -> tuple[Budget, ...]:
     """Budgets in force that a submit has to look at, from the root down, with their accounts: those
     that commit then, and (`is_blocked`) those whose alert refuses it. One query."""
-    return tuple(_ASKED.read(now))
+    return tuple(ASKED_AT_SUBMIT.read(now))
 
 
 def _asked(now: datetime) -> QuerySet[Budget]:
@@ -52,7 +52,7 @@ def _asked(now: datetime) -> QuerySet[Budget]:
     return asked.select_related("account__team", "account__project")
 
 
-_ASKED = AskedOnce(_asked)
+ASKED_AT_SUBMIT = AskedOnce(_asked)
 
 
 def refuse_blocked(project: Project, budgets: Iterable[Budget]) -> None:

@@ -80,10 +80,15 @@ class Worst:
         seconds = job.gpus * job.time_limit_s
         if not budget.is_money:
             return seconds, 0
-        price = self._dearest(job)
-        if price is None:
+        steps = self.steps_of(job)
+        if steps is None:
             raise PledgeRefused(budget, None)
-        return seconds, seconds * price
+        return seconds, steps
+
+    def steps_of(self, job: Job) -> int | None:
+        """The same in steps of money; None without a price."""
+        price = self._dearest(job)
+        return None if price is None else job.gpus * job.time_limit_s * price
 
     def _dearest(self, job: Job) -> int | None:
         """Steps of money per second of the dearest GPU it may get; None if one has no price."""
