@@ -35,8 +35,6 @@ from scheduler.states import JobState, NodeState, WaitReason
 
 # In `why_here`: where it starts, and where it would have.
 _NODES_OF_WHY = ("node", "instead_of")
-
-
 _REFUSED = (IntegrityError, LimitReached, Overtaken)
 
 
@@ -105,8 +103,7 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
     moved = transitions.move_jobs_to_starting([start.job_id for start in starts], now=now)
     was_kept = _take_up_rooms(moved)
     kept = [start for start in starts if start.job_id in moved]
-    ids = [start.job_id for start in kept]
-    jobs = {job.pk: job for job in _JOBS.read(ids)}
+    jobs = {job.pk: job for job in _JOBS.read([start.job_id for start in kept])}
     refuse_overtaken(kept, jobs)
     numbers = {job: number for job, (number, _) in earlier.items()}
     reach("scheduler.moved")
@@ -176,9 +173,8 @@ def _after_all_ends(
 ) -> datetime:
     """Now, or the moment by which the jobs' last attempts have ended and the devices were free.
 
-    Who gave a device back wrote the moment by a clock of its own, which may be ahead of this one or
-    have been set meanwhile. What is held twice would be billed twice. Devices are told by whole
-    seconds.
+    Who gave a device back wrote the moment, to the second, by a clock that may be ahead of this one
+    or was set meanwhile. What is held twice would be billed twice.
     """
     devices = sorted({pk for s in starts for placed in s.placements for pk in placed.device_ids})
     since_s = max((start_s for (start_s,) in _SINCE.rows(devices)), default=0)
