@@ -20,7 +20,8 @@ from scheduler.services.jobs import submit_job
 from scheduler.services.kept.outputs import append_output, take_output_list
 from scheduler.services.logs import append_log
 from scheduler.services.nodes import create_pool, enrol_node, issue_node_token
-from scheduler.services.placing import PlacedOn, Start, start_attempts
+from scheduler.services.placing import Start, start_attempts
+from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.sync import sync_node
 from scheduler.spec import parse_spec
 from scheduler.states import AttemptState, EndReason

@@ -25,7 +25,7 @@ from portal.pages.composing.fixing import opened_with, pressed, replaceable
 from portal.pages.composing.offers import Offer, offer_for
 from portal.pages.samples import sample_document
 from portal.reports.spec_text import command_line_of, yaml_of
-from scheduler.loop.quoting import quote_job
+from scheduler.loop.supposing.quoting import quote_job
 from scheduler.models import Job, TemplateVersion
 from scheduler.selectors.composing.drafts import drafts_of
 from scheduler.selectors.composing.templates import get_version, leads_any, version_of_job

@@ -254,15 +254,14 @@ def field(
 ) -> dict[str, object]:
     """`{% field form.name "c3" %}`: label, widget, hint and error, wired for screen readers."""
     widget = bound.field.widget
-    kind = "line"
-    if isinstance(widget, CheckboxInput):
-        kind = "check"
-    elif isinstance(widget, RadioSelect | CheckboxSelectMultiple):
+    kind = "check" if isinstance(widget, CheckboxInput) else "line"
+    if isinstance(widget, RadioSelect | CheckboxSelectMultiple):
         kind = "choices"
-    attrs = {"class": f"in {widget.attrs.get('class', '')}".strip()} if kind == "line" else {}
-    is_live = getattr(bound.form, "is_live", False)
-    if is_live:
-        # Where the error will stand; an empty place says nothing.
+    attrs: dict[str, str | bool] = {}
+    if kind == "line":
+        attrs["class"] = f"in {widget.attrs.get('class', '')}".strip()
+    # Where the error will stand; an empty place says nothing.
+    if is_live := getattr(bound.form, "is_live", False):
         hint = f"{bound.auto_id}_helptext " if bound.help_text else ""
         attrs["aria-describedby"] = f"{hint}{bound.auto_id}_error"
     return {

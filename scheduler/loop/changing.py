@@ -13,7 +13,7 @@ from accounts.models import User
 from accounts.permissions import can
 from scheduler.engine.asking import Impact, Start, impact_of, with_limit, with_most, with_tier
 from scheduler.loop.answering import picture
-from scheduler.loop.reshaping import asked_otherwise, most_costs
+from scheduler.loop.supposing.reshaping import asked_otherwise, most_costs
 from scheduler.models import Job
 from scheduler.selectors.jobs import visible_jobs
 from scheduler.selectors.usage import job_cost, may_see_cost

@@ -16,13 +16,13 @@ from scheduler.engine.plan import Start as PlannedStart
 from scheduler.engine.snapshot import Snapshot
 from scheduler.loop.loading import Loaded
 from scheduler.services.bookings import note_nodes
+from scheduler.services.errors import LeaseLost
 from scheduler.services.placing import (
-    LeaseLost,
-    PlacedOn,
     Start,
     hold_poisoned,
     start_attempts,
 )
+from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.waits import record_waits
 from scheduler.states import WaitReason
 

@@ -22,7 +22,8 @@ from scheduler.loop.making_room import commit_rooms, split_starts
 from scheduler.loop.memories import Memories
 from scheduler.loop.reaping import reap
 from scheduler.models import CycleRecord
-from scheduler.services.placing import LeaseLost, hold_poisoned
+from scheduler.services.errors import LeaseLost
+from scheduler.services.placing import hold_poisoned
 from scheduler.services.sharing.past_use import count_past_use
 from scheduler.services.sharing.policies import policy_in_force
 

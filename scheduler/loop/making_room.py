@@ -20,7 +20,7 @@ from django.db import DatabaseError
 from scheduler.engine.plan import Plan, Resize, Start
 from scheduler.engine.snapshot import NONE, Snapshot
 from scheduler.loop.committing import placed_on, placements_of
-from scheduler.services.placing import LeaseLost
+from scheduler.services.errors import LeaseLost
 from scheduler.services.preempting.ordering import Room, Victim, order_room
 
 logger = logging.getLogger(__name__)

@@ -16,6 +16,7 @@ __all__ = [
     "Forbidden",
     "IdempotencyConflict",
     "Invalid",
+    "LeaseLost",
     "LogGap",
     "NotFound",
     "StaleVersion",
@@ -33,3 +34,7 @@ class LogGap(Conflict):
             facts={"expected": str(expected)},
         )
         self.expected = expected
+
+
+class LeaseLost(RuntimeError):
+    """Another scheduler holds the lease now; nothing of this plan was written."""

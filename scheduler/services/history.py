@@ -59,7 +59,7 @@ def audit_act_on(
         before, after = {"state": str(came_from)}, {"state": str(to)}
     elif detail and {"was", "is"} <= detail.keys():
         what = kind.removesuffix("_changed")
-        before, after = {what: detail["was"]}, {what: detail["is"]}
+        before, after = {what: str(detail["was"])}, {what: str(detail["is"])}
     record(actor, f"job.{kind}", job, before=before, after=after, now=now)
 
 

@@ -26,8 +26,10 @@ from scheduler.models import (
 from scheduler.services import transitions
 from scheduler.services.changing.overtaken import Overtaken, refuse_overtaken
 from scheduler.services.checkpoints.resuming import Offer, resume_offers
+from scheduler.services.errors import LeaseLost
 from scheduler.services.preempting.claims import drop_room
 from scheduler.services.rows.adding import add_objects, add_rows
+from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.sharing.guard import LimitReached, charge_starts
 from scheduler.services.timeline.segments import follow_devices
 from scheduler.spec import units
@@ -36,21 +38,6 @@ from scheduler.states import JobState, NodeState, WaitReason
 # In `why_here`: where it starts, and where it would have.
 _NODES_OF_WHY = ("node", "instead_of")
 _REFUSED = (IntegrityError, LimitReached, Overtaken)
-
-
-class LeaseLost(RuntimeError):
-    """Another scheduler holds the lease now; nothing of this plan was written."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedOn:
-    """One rank's node and devices; `cpus` and `memory_mib` are taken from that node."""
-
-    node_id: int
-    rank: int
-    device_ids: tuple[int, ...]
-    cpus: int
-    memory_mib: int
 
 
 @dataclass(frozen=True, slots=True)

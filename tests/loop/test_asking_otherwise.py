@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import random
-import threading
 from datetime import timedelta
 
 import pytest
-from django.db import connection, connections
 from django.db.models import Sum
 
 from accounts.models import AuditEvent
@@ -27,44 +24,23 @@ from scheduler.models import (
 from scheduler.selectors.composing.templates import get_version
 from scheduler.services.composing import templates
 from scheduler.services.errors import Conflict, Forbidden, Invalid, StaleVersion
-from scheduler.services.jobs import hold_job, submit_job
-from scheduler.services.nodes import create_pool
-from scheduler.services.placing import PlacedOn, Start, start_attempts
+from scheduler.services.jobs import hold_job
+from scheduler.services.placing import Start, start_attempts
 from scheduler.services.preempting.ordering import Room, keep_room
+from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
-from scheduler.spec import SpecInvalid, parse_spec
+from scheduler.spec import parse_spec
 from tests import scenes
 from tests.composing import make_template
+from tests.loop.otherwise import OTHER, change, request_of, two_pools
 from tests.scenes import NOON, at
 
 pytestmark = pytest.mark.django_db
-OTHER = "NVIDIA A100-SXM4-80GB"
-REQUEST = (
-    "pool_id", "queue_id", "nodes", "nodes_min", "node_sizes", "gpus_per_node", "gpu_model",
-    "gpu_models", "fallback_after_s", "is_shaped", "spec", "time_limit_s", "tier",
-)  # fmt: skip
 
 
 @pytest.fixture
 def cluster(root):
-    """Two nodes of two H100 in the default pool, two of four A100 in another."""
-    made = scenes.build_cluster(root, nodes=2, gpus=2)
-    other = scenes.Cluster(root, create_pool(actor=root, name="spare"), [])
-    for name in ("m1", "m2"):
-        scenes.add_node(other, name, 4)
-    Device.objects.filter(node__pool=other.pool).update(model=OTHER)
-    return made
-
-
-def change(actor, job, *, now=None, version=None, **asked):
-    return change_job(
-        actor=actor, job=job, change=read_change(**asked), version=version, now=now or at(60)
-    )
-
-
-def request_of(job):
-    job.refresh_from_db()
-    return {name: getattr(job, name) for name in REQUEST}
+    return two_pools(root)
 
 
 def test_it_asks_for_something_else_in_its_old_place_and_that_is_on_record(
@@ -269,85 +245,3 @@ def test_before_the_button_stands_what_it_does_to_others_and_what_it_costs(
     assert seen_by_carol["own"]["then_at"] <= seen_by_carol["own"]["was_at"]
     small.refresh_from_db()
     assert (small.gpus_per_node, small.pool.name) == (1, "default")
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_whatever_is_asked_it_is_as_if_it_had_been_submitted_so(
-    cluster, root, team, alice, project, seed
-):
-    """Same request, same commitment, and refused where a submit is refused."""
-    rng = random.Random(seed)
-    set_budget(
-        actor=root, owner=team, gpu_hours=1000, valid_from=NOON - timedelta(days=1),
-        valid_until=NOON + timedelta(days=9), rules=BudgetRules(commits_at="submit"), now=at(0),
-    )  # fmt: skip
-    job = scenes.submit(alice, project, time_limit="1h")
-    asked_so_far: dict[str, str] = {}
-    for turn in range(12):
-        asked = {
-            "gpus_per_node": rng.choice(["0", "1", "2", "3", "4", "5"]),
-            "gpu_model": rng.choice(["", scenes.MODEL, OTHER]),
-            "nodes": rng.choice(["1..1", "2..2", "3..3", "1..2", "2..3"]),
-            "pool": rng.choice(["default", "spare"]),
-        }
-        asked = {name: asked[name] for name in asked if rng.random() < 0.7}
-        document = {
-            "name": "train", "project": project.path, "script": "echo hi", "time_limit": "1h",
-            "pool": "default", **asked_so_far, **asked,
-        }  # fmt: skip
-        before = request_of(job)
-        try:
-            alike = submit_job(actor=alice, spec=parse_spec(document), now=at(turn)).job
-        except SpecInvalid as unheard:
-            with pytest.raises(Invalid, match=unheard.problems[0].field):
-                change(alice, job, **asked, now=at(turn))
-            assert request_of(job) == before
-            continue
-        if asked:
-            change(alice, job, **asked, now=at(turn))
-        asked_so_far |= asked
-        assert request_of(job) == request_of(alike)
-        sums = [
-            one.budget_pledges.aggregate(s=Sum("gpu_seconds"))["s"] or 0 for one in (job, alike)
-        ]
-        assert sums[0] == sums[1]
-
-
-@pytest.mark.postgres
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
-@pytest.mark.parametrize("turn", range(6))
-def test_of_a_change_and_a_start_at_once_one_happens(root, alice, project, turn):
-    cluster = scenes.build_cluster(root, nodes=1, gpus=2)
-    job = scenes.submit(alice, project)
-    device = Device.objects.filter(node=cluster.node(1)).first()
-    start = Start(job.pk, (PlacedOn(cluster.node(1).pk, 0, (device.pk,), 1, 1024),))
-    gate, happened = threading.Barrier(2), {}
-
-    def starts():
-        try:
-            gate.wait()
-            happened["start"] = start_attempts([start], lease_token=scenes.TOKEN, now=at(9))
-        finally:
-            connections.close_all()
-
-    def changes():
-        try:
-            gate.wait()
-            change(alice, job, gpus_per_node="2")
-            happened["change"] = True
-        except Conflict:
-            happened["change"] = False
-        finally:
-            connections.close_all()
-
-    both = [threading.Thread(target=starts), threading.Thread(target=changes)]
-    for one in both:
-        one.start()
-    for one in both:
-        one.join()
-    job.refresh_from_db()
-    if happened["change"]:
-        assert (happened["start"], job.state, job.gpus_per_node) == ([], "queued", 2)
-    else:
-        assert (happened["start"], job.state, job.gpus_per_node) == ([job.pk], "starting", 1)

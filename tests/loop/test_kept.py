@@ -18,7 +18,8 @@ from scheduler.models import Allocation, Attempt, Device, Job, Node
 from scheduler.models.cluster import slot_model
 from scheduler.services.nodes import drain_node, resume_node, retire_node
 from scheduler.services.nodes.cutting import cut_card
-from scheduler.services.placing import PlacedOn, Start, start_attempts
+from scheduler.services.placing import Start, start_attempts
+from scheduler.services.rows.placed import PlacedOn
 from scheduler.states import AttemptState, DeviceHealth, JobState, NodeState
 from tests import scenes
 from tests.scenes import NOON, TOKEN, at, ended, running, submit, sync

@@ -13,7 +13,7 @@ from scheduler.loop.cycle import Scheduler
 from scheduler.loop.learning import LEARN_EVERY, LEAST_WAIT_S, LearntMemory
 from scheduler.loop.loading import load_snapshot
 from scheduler.loop.memories import Memories
-from scheduler.loop.quoting import quote_job
+from scheduler.loop.supposing.quoting import quote_job
 from scheduler.models import Attempt, Job, JobTemplate, TemplateUse
 from scheduler.spec import parse_spec
 from scheduler.states import EndReason, JobState

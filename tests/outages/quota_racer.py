@@ -41,7 +41,8 @@ from scheduler.models import (  # noqa: E402
 from scheduler.services.attempts import abandon_placements, locked_live_attempt  # noqa: E402
 from scheduler.services.bulk import submit_jobs  # noqa: E402
 from scheduler.services.jobs import cancel_job, submit_job  # noqa: E402
-from scheduler.services.placing import PlacedOn, Start, start_attempts  # noqa: E402
+from scheduler.services.placing import Start, start_attempts  # noqa: E402
+from scheduler.services.rows.placed import PlacedOn  # noqa: E402
 from scheduler.services.sharing.budgets import BudgetRules, set_budget  # noqa: E402
 from scheduler.services.sharing.guard import held_now  # noqa: E402
 from scheduler.services.sharing.limits import set_quota  # noqa: E402

@@ -7,8 +7,10 @@ from decimal import Decimal
 import pytest
 
 from scheduler.models import Allocation, Attempt, UsageEntry
+from scheduler.services.errors import LeaseLost
 from scheduler.services.nodes.identity import AttemptOfAnother
-from scheduler.services.placing import LeaseLost, PlacedOn, Start, start_attempts
+from scheduler.services.placing import Start, start_attempts
+from scheduler.services.rows.placed import PlacedOn
 from scheduler.states import AttemptState, EndReason, JobState, NodeState
 from scheduler.wire.messages import AttemptReport
 from tests import scenes

@@ -35,7 +35,8 @@ from scheduler.services.budgets.watching import watch_budgets
 from scheduler.services.changing.limits import set_time_limit
 from scheduler.services.errors import Conflict
 from scheduler.services.jobs import cancel_job
-from scheduler.services.placing import PlacedOn, Start, start_attempts
+from scheduler.services.placing import Start, start_attempts
+from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from scheduler.services.sharing.committing import settle_budgets
 from scheduler.services.stopping import request_stop

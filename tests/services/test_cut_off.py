@@ -6,7 +6,8 @@ import pytest
 from django.db import connection
 
 from scheduler.models import Allocation, Attempt, DeviceSegment, JobEvent, Placement
-from scheduler.services.placing import PlacedOn, Start, start_attempts
+from scheduler.services.placing import Start, start_attempts
+from scheduler.services.rows.placed import PlacedOn
 from tests import scenes
 from tests.scenes import TOKEN, at, submit
 

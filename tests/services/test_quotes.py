@@ -12,7 +12,7 @@ from accounts.models import Rate
 from accounts.services import set_rate
 from scheduler.engine.cycle import plan_cycle
 from scheduler.loop.answering import picture
-from scheduler.loop.quoting import quote_job
+from scheduler.loop.supposing.quoting import quote_job
 from scheduler.models import Attempt, Job
 from scheduler.models.cluster import slot_model
 from scheduler.services.jobs import submit_job

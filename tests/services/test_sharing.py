@@ -15,7 +15,8 @@ from scheduler.models import (
 )
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.jobs import cancel_job
-from scheduler.services.placing import PlacedOn, Start, start_attempts
+from scheduler.services.placing import Start, start_attempts
+from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.effective import effective_of
 from scheduler.services.sharing.grants import add_grant, revoke_grant

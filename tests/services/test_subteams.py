@@ -9,7 +9,8 @@ from scheduler.engine.snapshot import NONE
 from scheduler.loop.loading.accounts import load_owners
 from scheduler.models import Account
 from scheduler.services.errors import Conflict, Invalid
-from scheduler.services.placing import PlacedOn, Start, start_attempts
+from scheduler.services.placing import Start, start_attempts
+from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.sharing.guard import held_now
 from scheduler.services.sharing.limits import set_caps, set_quota

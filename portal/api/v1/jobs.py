@@ -33,7 +33,7 @@ from portal.api.v1.composing.held import TEMPLATE, spec_within, submitting, temp
 from portal.api.v1.job_quotes import QuoteShape, document_of, show_quote
 from portal.api.v1.job_shapes import JOB_STATES, JobDetail, JobPage, show_job, show_rows
 from portal.forms.grammar.jobs import EXAMPLES, parse_job_query
-from scheduler.loop.quoting import quote_job
+from scheduler.loop.supposing.quoting import quote_job
 from scheduler.models import Job
 from scheduler.selectors import jobs as select
 from scheduler.selectors.jobs import MAX_PK

@@ -18,8 +18,9 @@ from scheduler.models import Attempt, Job, Node, Pool
 from scheduler.selectors.cluster import visible_nodes
 from scheduler.services.jobs import cancel_job, submit_job
 from scheduler.services.nodes import drain_node, enrol_node, issue_node_token, resume_node
-from scheduler.services.placing import PlacedOn, Start, start_attempts
+from scheduler.services.placing import Start, start_attempts
 from scheduler.services.reaping import finish_drains
+from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.sync import sync_node
 from scheduler.spec import parse_spec
 from scheduler.states import AttemptState, EndReason

@@ -9,7 +9,7 @@ from typing import Any
 from accounts.errors import DomainError
 from accounts.models import User
 from portal.templatetags.measures import device_short_name
-from scheduler.loop.quoting import quote_job
+from scheduler.loop.supposing.quoting import quote_job
 from scheduler.models import TemplateVersion
 from scheduler.services.composing.templates import refuse_outside
 from scheduler.services.submitting.quotes import Quote

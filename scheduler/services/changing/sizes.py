@@ -15,8 +15,8 @@ from scheduler.services.changing.limits import adjust_pledges
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.history import record_event, tell_of_job
 from scheduler.services.jobs import check_actor, locked_job
-from scheduler.services.placing import PlacedOn
 from scheduler.services.preempting.ordering import Room, keep_room
+from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.rows.updating import update_row
 from scheduler.services.stopping import request_stop
 from scheduler.spec import JobSpec

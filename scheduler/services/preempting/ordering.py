@@ -12,7 +12,8 @@ from scheduler.engine.preempting.claiming import victim_words
 from scheduler.models import Attempt, Claim, Job, SchedulerLease
 from scheduler.services import transitions
 from scheduler.services.attempts import locked_live_attempts
-from scheduler.services.placing import LeaseLost, PlacedOn
+from scheduler.services.errors import LeaseLost
+from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.stopping import request_stop
 from scheduler.services.timeline.segments import follow_devices
 from scheduler.services.waits import record_waits

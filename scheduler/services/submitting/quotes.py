@@ -50,7 +50,7 @@ class Quote:
     Nothing for a job without GPUs. None when no fitting device is registered, hence no rate known.
     Of an array it is that of all `tasks`; `gpus` are those of one. `jobs_ahead` counts queued
     jobs of the same or a higher tier. `estimate`, `limits` and `budgets` are what
-    `scheduler.loop.quoting` adds: after this job, at its worst.
+    `scheduler.loop.supposing.quoting` adds: after this job, at its worst.
     """
 
     pool: str

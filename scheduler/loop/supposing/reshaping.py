@@ -43,7 +43,8 @@ def asked_otherwise(
     old, new = np.flatnonzero(waiting.id == job.pk), np.flatnonzero(waiting.id == _NOBODY)
     if not len(old):
         return before, before, policy
-    changed = {name: column.copy() for name, column in waiting.columns() if name not in _OWN}
+    columns_now = waiting.columns()
+    changed: dict[str, Any] = {name: one.copy() for name, one in columns_now if name not in _OWN}
     for column in changed.values():
         column[old] = column[new]
     if "pool" in columns:
