@@ -257,9 +257,8 @@ def field(
     kind = "check" if isinstance(widget, CheckboxInput) else "line"
     if isinstance(widget, RadioSelect | CheckboxSelectMultiple):
         kind = "choices"
-    attrs: dict[str, str | bool] = {}
-    if kind == "line":
-        attrs["class"] = f"in {widget.attrs.get('class', '')}".strip()
+    css = f"in {widget.attrs.get('class', '')}".strip()
+    attrs: dict[str, str | bool] = {"class": css} if kind == "line" else {}
     # Where the error will stand; an empty place says nothing.
     if is_live := getattr(bound.form, "is_live", False):
         hint = f"{bound.auto_id}_helptext " if bound.help_text else ""
