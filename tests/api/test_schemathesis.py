@@ -80,7 +80,8 @@ def _generated(operation: Any, mode: GenerationMode) -> list[Any]:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_operation_answers_as_it_says(part: int, people: Any) -> None:
     """As the administrator, without a token, and as one of the other roles, which take turns."""
-    wrong, called = [], 0
+    wrong: list[str] = []
+    called = 0
     for number, operation in enumerate(_operations(part, PARTS)):
         roles = ("root", STRANGERS[number % 2], MEMBERS[number % len(MEMBERS)])
         some = {role: people[role] for role in roles}
@@ -101,7 +102,8 @@ def test_every_operation_answers_as_it_says(part: int, people: Any) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_each_rule_of_the_schema_is_broken_once_and_kept_once(part: int, people: Any) -> None:
     """As every role. Also: methods that nothing is documented for, headers that are left out."""
-    wrong, called = [], 0
+    wrong: list[str] = []
+    called = 0
     for operation in _operations(part, PARTS):
         cases = operation.schema.iter_coverage_cases(
             operation,
