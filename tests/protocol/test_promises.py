@@ -72,6 +72,9 @@ if os.environ.get("PROTOCOL_SHRINK"):
     PHASES.append(Phase.shrink)
 
 
+# What hundreds of histories roll back stays in PostgreSQL's tables until they are vacuumed, and
+# makes every row that a later test adds look through it.
+@pytest.mark.once
 @pytest.mark.django_db
 @pytest.mark.timeout(600 + 20 * EXAMPLES)
 @pytest.mark.parametrize("part", range(PARTS))
