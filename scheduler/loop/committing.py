@@ -17,11 +17,7 @@ from scheduler.engine.snapshot import Snapshot
 from scheduler.loop.loading import Loaded
 from scheduler.services.bookings import note_nodes
 from scheduler.services.errors import LeaseLost
-from scheduler.services.placing import (
-    Start,
-    hold_poisoned,
-    start_attempts,
-)
+from scheduler.services.placing import Start, hold_poisoned, start_attempts
 from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.waits import record_waits
 from scheduler.states import WaitReason

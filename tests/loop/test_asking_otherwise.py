@@ -22,6 +22,7 @@ from scheduler.models import (
     SchedulerLease,
 )
 from scheduler.selectors.composing.templates import get_version
+from scheduler.services.changing.overtaken import refuse_overtaken
 from scheduler.services.composing import templates
 from scheduler.services.errors import Conflict, Forbidden, Invalid, StaleVersion
 from scheduler.services.jobs import hold_job
@@ -155,6 +156,18 @@ def test_a_start_that_was_decided_before_happens_no_more(cluster, alice, project
     for job in (moved, resized):
         job.refresh_from_db()
         assert (job.state, job.attempts.count()) == ("queued", 0)
+
+
+def test_jobs_that_only_ran_or_waited_before_are_looked_at_together(
+    cluster, alice, project, django_assert_num_queries
+):
+    jobs = {job.pk: job for job in (scenes.submit(alice, project) for _ in range(3))}
+    Job.objects.filter(pk__in=jobs).update(version=7)
+    for job in jobs.values():
+        job.refresh_from_db()
+    nowhere = PlacedOn(cluster.node(1).pk, 0, (), 1, 1024)
+    with django_assert_num_queries(1):
+        refuse_overtaken([Start(pk, (nowhere,)) for pk in jobs], jobs)
 
 
 def test_room_that_was_being_made_is_given_up(cluster, alice, project):

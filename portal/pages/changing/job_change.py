@@ -98,12 +98,11 @@ def _fields(viewer: User, job: Job, asked: Mapping[str, str]) -> dict[str, Any]:
     is_waiting = job.state in WAITING_JOB_STATES
     pools = pool_summaries(viewer) if is_waiting else []
     models = {model for summary in pools for model in summary.models} | {job.gpu_model}
-    nodes = f"{job.nodes_min}..{job.nodes}" if job.nodes_min < job.nodes else str(job.nodes)
     return {
         "limit": asked.get("time_limit") or format_duration(job.time_limit_s),
         "tier": asked.get("tier") or Tier(job.tier).name.lower(),
         "tiers": list(TIERS),
-        "nodes": asked.get("nodes") or (nodes if is_waiting else str(job.nodes)),
+        "nodes": asked.get("nodes") or (_nodes_of(job) if is_waiting else str(job.nodes)),
         "sizes": () if is_waiting else sizes_offered(job),
         "gpus": asked.get("gpus_per_node") or str(job.gpus_per_node),
         "model": asked.get("gpu_model", job.gpu_model),
@@ -112,6 +111,11 @@ def _fields(viewer: User, job: Job, asked: Mapping[str, str]) -> dict[str, Any]:
         "pool": asked.get("pool") or job.pool.name,
         "pools": sorted({summary.pool.name for summary in pools} | {job.pool.name}),
     }
+
+
+def _nodes_of(job: Job) -> str:
+    """As people write it: 4, or 2..8."""
+    return f"{job.nodes_min}..{job.nodes}" if job.nodes_min < job.nodes else str(job.nodes)
 
 
 def _with_spans(impact: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +128,6 @@ def _with_spans(impact: dict[str, Any]) -> dict[str, Any]:
 def _changes(asked: Change, job: Job) -> Change:
     """Only what differs from how the job is."""
     asks, is_ranged = asked.asks, job.nodes_min < job.nodes
-    nodes = f"{job.nodes_min}..{job.nodes}" if is_ranged else str(job.nodes)
     # Several models in an order are no model of the list: nothing was chosen then.
     is_same_model = asks.gpu_model == job.gpu_model
     return Change(
@@ -134,7 +137,7 @@ def _changes(asked: Change, job: Job) -> Change:
         Asks(
             asks.gpus_per_node if asks.gpus_per_node != job.gpus_per_node else None,
             None if is_same_model else asks.gpu_model,
-            asks.nodes if asks.nodes != nodes else None,
+            asks.nodes if asks.nodes != _nodes_of(job) else None,
             asks.pool if asks.pool != job.pool.name else None,
         ),
     )

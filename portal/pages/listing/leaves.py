@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.core.paginator import Paginator
 from django.http import HttpRequest, QueryDict
 
 from portal.forms.filters import WatchedQuery
@@ -39,18 +40,15 @@ class Leaf:
 
 def leaf_of(request: HttpRequest, rows: Iterable[Any], name: str, *, size: int = ROWS) -> Leaf:
     """The part of `rows` that parameter `name` asks for; the last one if there are not so many."""
-    found = list(rows)
-    leaves = max(1, -(-len(found) // size))
-    number = min(_number(request, name), leaves)
-    first = (number - 1) * size
-    shown = found[first : first + size]
+    # Read whole: counting first would be one statement more for each list.
+    page = Paginator(list(rows), size).get_page(_number(request, name))
     return Leaf(
-        shown,
-        first + 1,
-        first + len(shown),
-        len(found),
-        _query(request, name, number - 1) if number > 1 else "",
-        _query(request, name, number + 1) if number < leaves else "",
+        list(page),
+        page.start_index(),
+        page.end_index(),
+        page.paginator.count,
+        _query(request, name, page.previous_page_number()) if page.has_previous() else "",
+        _query(request, name, page.next_page_number()) if page.has_next() else "",
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from django.db.models import QuerySet
 
-from scheduler.models import Device, Job, Node
+from scheduler.models import Device, Job, JobEvent, Node
 from scheduler.selectors.machines.shapes import serving
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # A job's version when it has been submitted and started: nothing else was done to it.
 _UNTOUCHED = 2
+_ASKED_OTHERWISE = ("request_changed", "nodes_changed")
 
 
 class Overtaken(RuntimeError):
@@ -28,12 +29,17 @@ class Overtaken(RuntimeError):
 def refuse_overtaken(starts: Sequence[Start], jobs: Mapping[int, Job]) -> None:
     """Raises Overtaken for a start that does not suit its job, as it is under its lock now.
 
-    No statement for jobs to which nothing was done since their submit, else one for each.
+    No statement for jobs to which nothing was done since their submit, one for all others together,
+    and one for each that asked for something else since.
     """
+    touched = [pk for pk, job in jobs.items() if job.version > _UNTOUCHED]
+    if not touched:
+        return
+    events = JobEvent.objects.filter(job__in=touched, kind__in=_ASKED_OTHERWISE)
+    changed = set(events.order_by().values_list("job_id", flat=True))
     for start in starts:
-        job = jobs[start.job_id]
-        if job.version > _UNTOUCHED and not _suits(start, job):
-            raise Overtaken(job.pk)
+        if start.job_id in changed and not _suits(start, jobs[start.job_id]):
+            raise Overtaken(start.job_id)
 
 
 def _suits(start: Start, job: Job) -> bool:
