@@ -72,8 +72,7 @@ if os.environ.get("PROTOCOL_SHRINK"):
     PHASES.append(Phase.shrink)
 
 
-# What hundreds of histories roll back stays in PostgreSQL's tables until they are vacuumed, and
-# makes every row that a later test adds look through it.
+# On PostgreSQL they take two and a half minutes.
 @pytest.mark.once
 @pytest.mark.django_db
 @pytest.mark.timeout(600 + 20 * EXAMPLES)
