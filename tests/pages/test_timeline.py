@@ -19,7 +19,7 @@ from tests.pages.yard import build_yard
 
 pytestmark = pytest.mark.django_db
 LINE = "cluster_timeline"
-# In three of four whole runs on PostgreSQL adding so many rows in the transaction of a test took
+# In three of five whole runs on PostgreSQL adding so many rows in the transaction of a test took
 # minutes, alone it takes seconds; why is not known.
 THOUSANDS = pytest.mark.once
 
