@@ -107,13 +107,16 @@ _SQLITE: dict[str, Any] = {
 DATABASE_URL = env.text("DATABASE_URL")
 if DATABASE_URL:
     _POSTGRES: dict[str, Any] = environ.Env.db_url_config(DATABASE_URL)
+    _GIVEN: dict[str, Any] = _POSTGRES.get("OPTIONS", {})
     _POSTGRES |= {
         # A socket's folder is written as a quoted host: postgres://user@%2Frun%2Fpostgresql/name
         "HOST": unquote(_POSTGRES["HOST"]),
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
-            **_POSTGRES.get("OPTIONS", {}),
+            **_GIVEN,
+            # A plan that was kept from when a table was empty reads all of it for each new row.
+            "options": f"{_GIVEN.get('options', '')} -c plan_cache_mode=force_custom_plan".strip(),
             "pool": {
                 "min_size": 1,
                 "max_size": env.whole("TRAINYARD_DATABASE_POOL", 8, low=1, high=200),

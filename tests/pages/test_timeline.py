@@ -19,9 +19,6 @@ from tests.pages.yard import build_yard
 
 pytestmark = pytest.mark.django_db
 LINE = "cluster_timeline"
-# In three of five whole runs on PostgreSQL adding so many rows in the transaction of a test took
-# minutes, alone it takes seconds; why is not known.
-THOUSANDS = pytest.mark.once
 
 
 @pytest.fixture
@@ -59,7 +56,6 @@ def told(page) -> int:
     return sum(bar.jobs or 1 for bar in past)
 
 
-@THOUSANDS
 @pytest.mark.parametrize("rows", ["node", "gpu", "team"])
 def test_of_a_busy_month_every_job_is_told_the_shortest_in_sums(client, alice, yard, rows):
     devices = list(Device.objects.all())
@@ -79,7 +75,6 @@ def test_of_a_busy_month_every_job_is_told_the_shortest_in_sums(client, alice, y
     assert 'class="gb past sum"' in drawn and "short jobs" in drawn
 
 
-@THOUSANDS
 def test_others_are_told_of_sums_how_many_and_no_more(client, carol, yard):
     have_run(yard, MOST_BARS + 200, list(Device.objects.all()), timedelta(days=10))
     Job.objects.filter(pk=yard.succeeded.pk).update(name="zebra-run")
@@ -91,7 +86,6 @@ def test_others_are_told_of_sums_how_many_and_no_more(client, carol, yard):
         assert 'class="gb past sum"' in drawn
 
 
-@THOUSANDS
 def test_five_hundred_rows_stay_below_8000_elements(client, root, yard):
     nodes = reference_nodes(yard.cluster.pool)
     devices = list(Device.objects.filter(node__in=nodes))
