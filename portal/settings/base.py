@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import environ
 from csp.constants import NONE, SELF
 
-from portal.settings import books, env
+from portal.settings import books, databases, env
 from portal.settings.limits import *  # noqa: F403 - each is a setting
 from portal.settings.served import *  # noqa: F403 - each is a setting
 
@@ -87,45 +86,8 @@ TEMPLATES: list[dict[str, Any]] = [
     }
 ]
 
-_SYNCHRONOUS = env.text("TRAINYARD_SQLITE_SYNCHRONOUS", "NORMAL")
-_IS_FLUSHED = _SYNCHRONOUS.upper() in ("FULL", "EXTRA")
-_SQLITE: dict[str, Any] = {
-    "ENGINE": "portal.embedded.sqlite",
-    "NAME": str(STATE_DIR / "trainyard.sqlite3"),
-    # Threads stay, see portal/doors.py; a file that was put in place of this one is soon seen.
-    "CONN_MAX_AGE": 60,
-    "OPTIONS": {
-        "timeout": 20,
-        "transaction_mode": "IMMEDIATE",
-        "init_command": (
-            f"PRAGMA journal_mode=WAL;PRAGMA synchronous={_SYNCHRONOUS};"
-            "PRAGMA foreign_keys=ON;PRAGMA temp_store=MEMORY;PRAGMA mmap_size=134217728;"
-            "PRAGMA journal_size_limit=67108864;PRAGMA cache_size=-20000;"
-        ),
-    },
-}
 DATABASE_URL = env.text("DATABASE_URL")
-if DATABASE_URL:
-    _POSTGRES: dict[str, Any] = environ.Env.db_url_config(DATABASE_URL)
-    _GIVEN: dict[str, Any] = _POSTGRES.get("OPTIONS", {})
-    _POSTGRES |= {
-        # A socket's folder is written as a quoted host: postgres://user@%2Frun%2Fpostgresql/name
-        "HOST": unquote(_POSTGRES["HOST"]),
-        "CONN_MAX_AGE": 0,
-        "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {
-            **_GIVEN,
-            # A plan that was kept from when a table was empty reads all of it for each new row.
-            "options": f"{_GIVEN.get('options', '')} -c plan_cache_mode=force_custom_plan".strip(),
-            "pool": {
-                "min_size": 1,
-                "max_size": env.whole("TRAINYARD_DATABASE_POOL", 8, low=1, high=200),
-            },
-        },
-    }
-    DATABASES = {"default": _POSTGRES}
-else:
-    DATABASES = {"default": _SQLITE}
+DATABASES = {"default": databases.postgres(DATABASE_URL) or databases.sqlite(STATE_DIR)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Not the broker: signing in must work while it is down.
@@ -219,7 +181,10 @@ STORAGES: dict[str, Any] = {
     "default": {
         "BACKEND": "portal.whole_files.WholeFiles",
         # Bytes last as long as the rows that acknowledge them.
-        "OPTIONS": {"location": str(MEDIA_ROOT), "lasts": bool(DATABASE_URL) or _IS_FLUSHED},
+        "OPTIONS": {
+            "location": str(MEDIA_ROOT),
+            "lasts": bool(DATABASE_URL) or databases.IS_FLUSHED,
+        },
     },
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
 }

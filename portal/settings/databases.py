@@ -1,0 +1,56 @@
+"""Where the rows are: a file beside the program, or PostgreSQL where DATABASE_URL names one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import environ
+
+from portal.settings import env
+
+_SYNCHRONOUS = env.text("TRAINYARD_SQLITE_SYNCHRONOUS", "NORMAL")
+IS_FLUSHED = _SYNCHRONOUS.upper() in ("FULL", "EXTRA")
+
+
+def sqlite(state: Path) -> dict[str, Any]:
+    """The file in the folder of everything that is kept."""
+    return {
+        "ENGINE": "portal.embedded.sqlite",
+        "NAME": str(state / "trainyard.sqlite3"),
+        # Threads stay, see portal/doors.py; a file that was put in place of this one is soon seen.
+        "CONN_MAX_AGE": 60,
+        "OPTIONS": {
+            "timeout": 20,
+            "transaction_mode": "IMMEDIATE",
+            "init_command": (
+                f"PRAGMA journal_mode=WAL;PRAGMA synchronous={_SYNCHRONOUS};"
+                "PRAGMA foreign_keys=ON;PRAGMA temp_store=MEMORY;PRAGMA mmap_size=134217728;"
+                "PRAGMA journal_size_limit=67108864;PRAGMA cache_size=-20000;"
+            ),
+        },
+    }
+
+
+def postgres(url: str) -> dict[str, Any]:
+    """The one that `url` names; empty where it names none."""
+    if not url:
+        return {}
+    named: dict[str, Any] = environ.Env.db_url_config(url)
+    given: dict[str, Any] = named.get("OPTIONS", {})
+    return named | {
+        # A socket's folder is written as a quoted host: postgres://user@%2Frun%2Fpostgresql/name
+        "HOST": unquote(named["HOST"]),
+        "CONN_MAX_AGE": 0,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {
+            **given,
+            # A plan that was kept from when a table was empty reads all of it for each new row.
+            "options": f"{given.get('options', '')} -c plan_cache_mode=force_custom_plan".strip(),
+            "pool": {
+                "min_size": 1,
+                "max_size": env.whole("TRAINYARD_DATABASE_POOL", 8, low=1, high=200),
+            },
+        },
+    }
