@@ -45,6 +45,7 @@ EVERY_S = {
     "scheduler.tasks.close_months": 3600,
     "scheduler.tasks.count_months": 5,
     "scheduler.tasks.reconcile_books": 86_400,
+    "scheduler.tasks.check_invariants": 86_400,
     "portal.celery.mail_reports": 900,
     "portal.celery.make_files": 10,
     "portal.celery.tend_demo": 15,

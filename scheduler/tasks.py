@@ -27,7 +27,7 @@ from scheduler.events import SCHEDULING
 from scheduler.hearing import call_at_hints
 from scheduler.loop.cycle import Scheduler
 from scheduler.loop.lease import own_name
-from scheduler.services import books, jobs, telemetry, usage
+from scheduler.services import books, invariants, jobs, telemetry, usage
 from scheduler.services.books.months import calendar
 from scheduler.services.budgets.telling import tell_alerts
 from scheduler.services.inbox import delivering
@@ -139,6 +139,12 @@ def reconcile_books() -> bool:
     calendar.correct_by_late_reports(now=now)
     books.true_up_budgets(now=now)
     return books.reconcile_books(now=now).holds
+
+
+@shared_task
+def check_invariants() -> bool:
+    """Nightly: whether what is promised holds on live data."""
+    return invariants.check_invariants(now=timezone.now()).is_sound
 
 
 @shared_task

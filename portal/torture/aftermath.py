@@ -15,9 +15,10 @@ import psycopg
 from psycopg.rows import dict_row
 
 from portal.bench.figures import percentile
-from portal.torture.history import Evidence, Row
+from portal.torture.history import Evidence
 from portal.torture.invariants.neighbours import attempts_of
 from portal.torture.invariants.rows import TABLES, plain, source_of
+from scheduler.invariants.rows import Row
 
 _FINAL = ("succeeded", "failed", "cancelled")
 _LOCKS_GONE_S = 20.0

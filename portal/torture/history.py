@@ -33,7 +33,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-Row = Mapping[str, Any]
+from scheduler.invariants.rows import Row, Rows
 
 
 class Diary:
@@ -65,7 +65,7 @@ def read_lines(path: Path) -> list[Row]:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(Rows):
     """A history and the rows that were there at its end: what invariants are checked on.
 
     `tables`: rows by table name without its app, times as epoch seconds. `pieces`: stored bytes
@@ -91,21 +91,6 @@ class Evidence:
     def told(self, kind: str) -> list[Row]:
         """All facts of one kind."""
         return self._by_kind.get(kind, [])
-
-    def rows(self, table: str) -> list[Row]:
-        """All rows of a table, in the order of their ids."""
-        return sorted(self.tables.get(table, ()), key=lambda row: row.get("id", 0))
-
-    def grouped(self, table: str, column: str) -> dict[Any, list[Row]]:
-        """The rows of a table by the value of a column."""
-        found: dict[Any, list[Row]] = {}
-        for row in self.rows(table):
-            found.setdefault(row[column], []).append(row)
-        return found
-
-    def by_id(self, table: str) -> dict[int, Row]:
-        """The rows of a table by their ids."""
-        return {row["id"]: row for row in self.rows(table)}
 
     @cached_property
     def _by_kind(self) -> dict[str, list[Row]]:

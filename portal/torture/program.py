@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from portal.torture.history import Row
+from scheduler.invariants.rows import Row
 
 PROJECT, POOL = "vision/digits", "default"
 GPUS_PER_NODE = 4

@@ -14,9 +14,9 @@ import psycopg
 from portal.embedded.postgres import find_binaries
 from portal.embedded.programs import BACKGROUND, BEAT, SCHEDULER, WEB
 from portal.torture import aftermath
-from portal.torture.history import Row
 from portal.torture.program import draw_job, make_witness, read_witness
 from portal.torture.yard import SECOND, Yard
+from scheduler.invariants.rows import Row
 
 _PATIENCE_S = 60.0
 # Together no more than the quota of the smallest yard.

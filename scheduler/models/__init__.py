@@ -32,6 +32,7 @@ from scheduler.models.cluster import (
 from scheduler.models.composing import JobDraft, JobTemplate, TemplateUse, TemplateVersion
 from scheduler.models.history import (
     CycleRecord,
+    InvariantCheck,
     JobEvent,
     NodeEvent,
     PoolHour,
@@ -124,6 +125,7 @@ __all__ = [
     "GuaranteeSpan",
     "Headroom",
     "HostSample",
+    "InvariantCheck",
     "Job",
     "JobDraft",
     "JobEvent",

@@ -120,3 +120,27 @@ class SchedulerLease(models.Model):
     holder = models.CharField(max_length=128, blank=True)
     token = models.BigIntegerField(default=0)
     expires_at = models.DateTimeField()
+
+
+class InvariantCheck(models.Model):
+    """One look at the invariants on live data, only added.
+
+    `since`: how far back it looked at what is over, null for all of it. `is_whole`: there was time
+    for all. `breaks` are the first of `broken`, in words; `looked_at` counts by invariant.
+    """
+
+    at = models.DateTimeField()
+    since = models.DateTimeField(null=True)
+    took_s = models.FloatField()
+    is_whole = models.BooleanField()
+    broken = models.PositiveIntegerField()
+    breaks = models.JSONField(default=list)
+    looked_at = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["-id"]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all was looked at and nothing is broken."""
+        return self.is_whole and not self.broken

@@ -19,6 +19,7 @@ class NoticeKind(StrEnum):
     BUDGET = "budget"
     SESSION_IDLE = "session_idle"
     MONTH_CLOSE = "month_close"
+    PROMISE_BROKEN = "promise_broken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,12 @@ NOTICE_RULES: Mapping[NoticeKind, NoticeRule] = {
         "Month closed or not",
         "A month of the books has closed by itself, or something stands in its way.",
         "report",
+        True,
+    ),
+    NoticeKind.PROMISE_BROKEN: NoticeRule(
+        "Promise broken",
+        "The nightly check found that Trainyard broke a promise of its own; for operators.",
+        "failed",
         True,
     ),
 }

@@ -9,7 +9,14 @@ from django.utils import timezone
 
 from portal import beats
 from portal.celery import EVERY_S
-from scheduler.models import Job, Node, OutboundMail, Reconciliation, SchedulerLease
+from scheduler.models import (
+    InvariantCheck,
+    Job,
+    Node,
+    OutboundMail,
+    Reconciliation,
+    SchedulerLease,
+)
 from scheduler.states import NodeState
 from tests import scenes
 
@@ -54,6 +61,9 @@ def test_all_is_well_where_everything_runs(client, operator, root, broker, setti
     now = timezone.now()
     scenes.build_cluster(root, nodes=1, gpus=1)
     Reconciliation.objects.create(at=now - timedelta(hours=3), holds=True)
+    InvariantCheck.objects.create(
+        at=now - timedelta(hours=2), since=None, took_s=1.0, is_whole=True, broken=0
+    )
     for task in EVERY_S:
         beats.note_run(task, succeeded=True, now=now)
     stamp = tmp_path / "backed-up"
@@ -84,14 +94,18 @@ def test_what_is_late_or_down_says_what_to_do(
             not_before=now - 3 * hour,
         )  # fmt: skip
     Reconciliation.objects.create(at=now, holds=False)
+    InvariantCheck.objects.create(
+        at=now, since=now - hour, took_s=1.0, is_whole=True, broken=2, breaks=["I2: a", "I2: b"]
+    )
     beats.note_run("scheduler.tasks.seal_audit", succeeded=False, now=now)
     with django_assert_max_num_queries(6):
         page = client.get(HEALTH)
     found = tones(page)
-    for name in ("Workers", "Scheduler", "Waiting jobs", "Agents", "Mails", "Books"):
+    for name in ("Workers", "Scheduler", "Waiting jobs", "Agents", "Mails", "Books", "Promises"):
         assert found[name] == "bad", name
     assert all(check.remedy for check in page.context["checks"] if check.tone == "bad")
     assert "failed at last: seal audit" in page.content.decode()
+    assert "broken 2 times. The first: I2: a." in page.content.decode()
 
 
 @pytest.mark.once

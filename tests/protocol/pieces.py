@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from django.core.files.storage import default_storage
 
-from portal.torture.history import Row
+from scheduler.invariants.rows import Row
 
 
 def pieces_of(chunks: Iterable[Row]) -> dict[str, bytes]:

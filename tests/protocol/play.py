@@ -6,10 +6,11 @@ from typing import Any
 
 from hypothesis.stateful import invariant
 
-from portal.torture.history import Evidence, Row
+from portal.torture.history import Evidence
 from portal.torture.invariants import INVARIANTS
 from portal.torture.invariants.rows import TABLES
 from scheduler.conf import load_conf
+from scheduler.invariants.rows import Row
 from scheduler.models import Job
 from tests.protocol.lives import apart, grouped
 from tests.protocol.nodes import Life, moment_of

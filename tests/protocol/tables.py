@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from django.apps import apps
 
-from portal.torture.history import Row
 from portal.torture.invariants.rows import LEFT_OUT, OF_ACCOUNTS, TABLES, plain
+from scheduler.invariants.rows import Row
 
 
 def read_whole(tables: Iterable[str] = TABLES) -> dict[str, list[Row]]:

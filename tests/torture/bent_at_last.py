@@ -51,6 +51,10 @@ def token_lives_on(story):
     story.fact("used")["status"] = 200
 
 
+def token_was_used_on(story):
+    story.row("apitoken", 1)["last_used_at"] = 111.0
+
+
 def session_lives_on(story):
     story.fact("used", 1)["status"] = 200
 
@@ -86,5 +90,5 @@ OUTBOX = [
     call_refused_and_called_sent,
     call_given_up_untried,
 ]
-REVOKED = [token_lives_on, session_lives_on, socket_tells_on]
+REVOKED = [token_lives_on, token_was_used_on, session_lives_on, socket_tells_on]
 STALLS = [waits_for_ever, nothing_ran_though_it_fits]

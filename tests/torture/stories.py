@@ -171,6 +171,10 @@ class Story:
                 {"id": 1, "webhook_id": 2, "key": "d1", "sent_at": 103.0, "given_up_at": None,
                  "not_before": 100.0, "tries": 2, "status": 204},
             ],
+            "apitoken": [
+                {"id": 1, "revoked_at": 100.0, "last_used_at": 104.0},
+                {"id": 2, "revoked_at": None, "last_used_at": 300.0},
+            ],
         }  # fmt: skip
 
     @staticmethod
@@ -189,6 +193,7 @@ class Story:
         return {
             "id": pk, "attempt_id": attempt, "rank": 0, "end_reason": reason,
             "log_expected": expected, "log_size": size,
+            "exit_code": 0 if reason == "completed" else None,
         }  # fmt: skip
 
     @staticmethod

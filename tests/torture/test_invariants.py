@@ -53,6 +53,18 @@ def nobody_saw_the_exit(story):
     story.facts.remove(story.fact("exit"))
 
 
+def success_stored_otherwise(story):
+    story.row("placement", 22)["exit_code"] = None
+
+
+def over_and_holds_a_device(story):
+    story.row("allocation", 1)["released_at"] = None
+
+
+def over_and_its_attempt_lives(story):
+    story.row("attempt", 12).update(state="stopping", ended_at=None, end_reason="")
+
+
 def still_running(story):
     story.row("attempt", 12).update(state="running", ended_at=None, end_reason="")
 
@@ -187,7 +199,7 @@ BENT = {
     "I4": [final_state_left, half_ended],
     "I5": [started_twice, started_by_nobody],
     "I6": [ran_on, job_lock_clashed],
-    "I7": [nobody_saw_the_exit],
+    "I7": [nobody_saw_the_exit, success_stored_otherwise],
     "I8": [still_running, overdue],
     "I9": CARDS,
     "I10": [quarantine_left],
@@ -196,7 +208,10 @@ BENT = {
     "I13": [booking_forgotten, began_outside_its_booking],
     "I14": [accepted_and_gone, there_and_unasked],
     "I15": [key_made_two, name_made_two],
-    "I16": [cancel_took_long, process_left],
+    "I16": [
+        *(cancel_took_long, process_left),
+        *(over_and_holds_a_device, over_and_its_attempt_lives),
+    ],
     "I17": LOGS,
     "I18": [log_of_another],
     "I19": [secret_shown, secret_in_event],

@@ -85,6 +85,7 @@ def every_check(
         _events(seen, now),
         _mails(seen, now),
         _books(seen, now),
+        _promises(seen, now),
         _disk(disk),
         _backup(backed_up_at, has_stamp, now),
     ]
@@ -232,6 +233,23 @@ def _books(seen: Wellbeing, now: datetime) -> Check:
     tone = _graded(now - seen.reconciled_at, RECONCILED, RECONCILED_LONG)
     remedy = START_WORKER if tone != Tone.GOOD else ""
     return Check(name, tone, f"{words}; all ties together.", remedy, route)
+
+
+def _promises(seen: Wellbeing, now: datetime) -> Check:
+    name = "Promises"
+    if seen.promises_at is None:
+        return Check(name, Tone.LOOK, "Not checked on live data yet; that happens once a day.")
+    words = f"Checked on live data {_ago(seen.promises_at, now)}"
+    if seen.promises_broken:
+        times = "once" if seen.promises_broken == 1 else f"{seen.promises_broken} times"
+        remedy = "manage.py verify_invariants looks again and names all; see the operator's book."
+        words = f"{words}: broken {times}. The first: {seen.first_break}."
+        return Check(name, Tone.BAD, words, remedy)
+    if not seen.promises_whole:
+        remedy = "manage.py verify_invariants takes as long as it needs."
+        return Check(name, Tone.LOOK, f"{words}; there was not time for all.", remedy)
+    tone = _graded(now - seen.promises_at, RECONCILED, RECONCILED_LONG)
+    return Check(name, tone, f"{words}; all hold.", START_WORKER if tone != Tone.GOOD else "")
 
 
 def _disk(disk: Disk) -> Check:

@@ -11,20 +11,22 @@ from dataclasses import dataclass
 
 from portal.torture.history import Evidence
 from portal.torture.invariants import attempts, devices, going_on, logs, neighbours, outside
+from scheduler.invariants import attempts as stored
+from scheduler.invariants.devices import quarantine_is_left_by_right
 
 Check = Callable[[Evidence], Iterator[str]]
 
 INVARIANTS: Mapping[str, Check] = {
-    "I1": attempts.one_live_attempt_per_job,
+    "I1": stored.one_live_attempt_per_job,
     "I2": devices.one_holder_per_device,
-    "I3": attempts.fences_rise_and_old_ones_change_nothing,
-    "I4": attempts.moves_follow_the_graph,
+    "I3": stored.fences_rise_and_old_ones_change_nothing,
+    "I4": stored.moves_follow_the_graph,
     "I5": attempts.programs_start_once,
     "I6": attempts.attempts_never_overlap,
     "I7": attempts.success_was_seen,
     "I8": attempts.everything_ends,
     "I9": devices.free_devices_are_clean,
-    "I10": devices.quarantine_is_left_by_right,
+    "I10": quarantine_is_left_by_right,
     "I11": devices.limits_hold,
     "I12": devices.budgets_hold,
     "I13": outside.bookings_are_honoured,

@@ -1,72 +1,18 @@
-"""Attempts and their programs: I1, I3 to I8, I16."""
+"""Attempts and their programs: I5 to I8, I16."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Any
 
-from portal.torture.history import Evidence, Row
-from scheduler.states import FINAL_JOB_STATES, JOB_MOVES, JobState
+from portal.torture.history import Evidence
+from scheduler.invariants.attempts import success_is_stored, what_is_over_holds_nothing
+from scheduler.invariants.rows import CLOSE_S, Row
+from scheduler.states import FINAL_JOB_STATES
 
 _PATIENCE_S = 90.0
 # What nobody hears of is known once its node is lost or was heard again, and a moment later.
 _UNREPORTED_S, _NEVER = 5.0, float("inf")
-# The moments of one machine, rounded differently by those who wrote them down.
-_CLOSE_S = 0.002
-
-
-def one_live_attempt_per_job(evidence: Evidence) -> Iterator[str]:
-    """I1: the time from assignment to end of a job's attempts never overlaps."""
-    for job, attempts in evidence.grouped("attempt", "job_id").items():
-        for earlier, later in pairwise(attempts):
-            ended = earlier["ended_at"]
-            overlaps = ended is None or later["assigned_at"] < ended - _CLOSE_S
-            yield f"job {job}: attempts {_pair(earlier, later)} live together" if overlaps else ""
-        yield ""
-
-
-def fences_rise_and_old_ones_change_nothing(evidence: Evidence) -> Iterator[str]:
-    """I3: numbers and fences rise together; no move comes from an attempt that was replaced."""
-    for job, attempts in evidence.grouped("attempt", "job_id").items():
-        numbers = [attempt["number"] for attempt in attempts]
-        rises = numbers == list(range(1, len(numbers) + 1))
-        yield "" if rises else f"job {job}: attempts numbered {numbers} in the order of fences"
-    for job, events in evidence.grouped("jobevent", "job_id").items():
-        highest = 0
-        for event in events:
-            fence = event["attempt_id"] or highest
-            is_move = event["from_state"] != event["to_state"]
-            late = is_move and fence < highest
-            yield f"job {job}: {event['kind']} by the old attempt {fence}" if late else ""
-            highest = max(highest, fence)
-
-
-def moves_follow_the_graph(evidence: Evidence) -> Iterator[str]:
-    """I4: every move is a legal one from where the last one ended; a final state is final."""
-    states = {job["id"]: job["state"] for job in evidence.rows("job")}
-    for job, events in evidence.grouped("jobevent", "job_id").items():
-        state = ""
-        for event in events:
-            came_from, to = event["from_state"], event["to_state"]
-            if not to or came_from == to:
-                continue
-            yield _illegal(job, state, came_from, to)
-            state = to
-        here = states.get(job, "")
-        yield f"job {job} is {here}, its events end in {state}" if state and here != state else ""
-    for attempt in evidence.rows("attempt"):
-        is_over = attempt["state"] == "ended"
-        said = attempt["ended_at"] is not None and bool(attempt["end_reason"])
-        yield "" if is_over == said else f"attempt {attempt['id']} is {attempt['state']} and ended"
-
-
-def _illegal(job: Any, state: str, came_from: str, to: str) -> str:
-    if state and came_from != state:
-        return f"job {job} moved from {came_from} to {to} where it was {state}"
-    if came_from and JobState(to) not in JOB_MOVES[JobState(came_from)]:
-        return f"job {job} moved from {came_from} to {to}"
-    return ""
 
 
 def programs_start_once(evidence: Evidence) -> Iterator[str]:
@@ -101,13 +47,14 @@ def attempts_never_overlap(evidence: Evidence) -> Iterator[str]:
         mine[start["fence"]] = min(mine.get(start["fence"], start["at"]), start["at"])
     for job, begins in starts.items():
         for earlier, later in pairwise(sorted(begins)):
-            overlaps = ends.get(earlier, 0.0) > begins[later] + _CLOSE_S
+            overlaps = ends.get(earlier, 0.0) > begins[later] + CLOSE_S
             yield f"job {job}: attempt {earlier} still ran in {later}" if overlaps else ""
         yield ""
 
 
 def success_was_seen(evidence: Evidence) -> Iterator[str]:
-    """I7: of a job that succeeded every rank wrote down its own exit with code 0."""
+    """I7: of a job that succeeded every rank wrote down its own exit with code 0; so is stored."""
+    yield from success_is_stored(evidence)
     exits = {(end["fence"], end["rank"]): end["code"] for end in evidence.told("exit")}
     placements = evidence.grouped("placement", "attempt_id")
     for job, attempts in evidence.grouped("attempt", "job_id").items():
@@ -116,9 +63,8 @@ def success_was_seen(evidence: Evidence) -> Iterator[str]:
             continue
         for placement in placements.get(last["id"], []):
             code = exits.get((last["id"], placement["rank"]))
-            right = code == 0 and placement["end_reason"] == "completed"
             place = f"rank {placement['rank']} of attempt {last['id']}"
-            yield "" if right else f"job {job} succeeded, but {place} ended with {code}"
+            yield "" if code == 0 else f"job {job} succeeded, but {place} ended with {code}"
 
 
 def everything_ends(evidence: Evidence) -> Iterator[str]:
@@ -137,6 +83,8 @@ def everything_ends(evidence: Evidence) -> Iterator[str]:
 
 def cancels_end_processes(evidence: Evidence) -> Iterator[str]:
     """I16: a cancel that was acknowledged ends the job and its programs in grace and 90 s."""
+    # Only cancels count as looked at.
+    yield from filter(None, what_is_over_holds_nothing(evidence))
     patience_s = evidence.rules.get("stop_within_s", _PATIENCE_S)
     jobs, attempts = evidence.by_id("job"), evidence.grouped("attempt", "job_id")
     for cancel in evidence.told("cancel"):
@@ -161,7 +109,3 @@ def _uncancelled(
         return f"job {job['id']} was cancelled and started again as attempt {later[0]}"
     took_s = ended_at - at
     return f"job {job['id']} took {took_s:.0f} s to be cancelled" if took_s > patience_s else ""
-
-
-def _pair(earlier: Row, later: Row) -> str:
-    return f"{earlier['id']} and {later['id']}"

@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from portal.torture.history import Evidence, Row
-from portal.torture.invariants.devices import account_lines
+from portal.torture.history import Evidence
+from scheduler.invariants.money import account_lines
+from scheduler.invariants.rows import FOREVER, Row
+from scheduler.invariants.sent import outbox_is_worked_off
 from scheduler.states import FINAL_JOB_STATES
 
 # A mail or a call to a webhook that failed is made again; this long after its time it had to be.
 _LATE_S = 120.0
 # Two cycles, on a machine where everything takes long.
 _STARTS_WITHIN_S = 60.0
-_FOREVER = float("inf")
 
 
 def outbox_delivers(evidence: Evidence) -> Iterator[str]:
@@ -23,16 +24,8 @@ def outbox_delivers(evidence: Evidence) -> Iterator[str]:
     What is called sent was taken by its receiver, and no two rows tell the same one of the same
     thing: its key is what receivers know a repeated one by.
     """
-    yield from _on_their_way(evidence, "mail", "outboundmail")
-    yield from _on_their_way(evidence, "call", "delivery")
-    for table, column in (("outboundmail", "person_id"), ("delivery", "webhook_id")):
-        rows = evidence.rows(table)
-        told = Counter((row.get(column), row["key"]) for row in rows if "key" in row)
-        for (_, key), count in told.items():
-            yield f"{key} is told {count} times" if count > 1 else ""
-    for call in evidence.rows("delivery"):
-        taken = call["sent_at"] is None or 200 <= (call["status"] or 0) < 300
-        yield "" if taken else f"call {call['id']} is called sent and was answered {call['status']}"
+    until = evidence.rules.get("ended_at", 0.0)
+    yield from outbox_is_worked_off(evidence, now=until, late_s=_LATE_S)
     arrived = Counter(evidence.rules.get("arrived", ()))
     sent = Counter(m["subject"] for m in evidence.rows("outboundmail") if m["sent_at"] is not None)
     if "arrived" in evidence.rules:
@@ -40,16 +33,6 @@ def outbox_delivers(evidence: Evidence) -> Iterator[str]:
             missing = count - arrived[subject]
             words = f"{missing} mails '{subject}' are called sent and were not"
             yield words if missing > 0 else ""
-
-
-def _on_their_way(evidence: Evidence, what: str, table: str) -> Iterator[str]:
-    until = evidence.rules.get("ended_at", 0.0)
-    for row in evidence.rows(table):
-        waits = row["sent_at"] is None and row["given_up_at"] is None
-        late = waits and evidence.real(row["not_before"]) < until - _LATE_S
-        untried = row["given_up_at"] is not None and row.get("tries", 1) == 0
-        words = f"{what} {row['id']} was never sent" if late else ""
-        yield f"{what} {row['id']} was given up without a try" if untried else words
 
 
 def work_goes_on(evidence: Evidence) -> Iterator[str]:
@@ -81,7 +64,7 @@ def _waits(evidence: Evidence) -> Iterator[tuple[Row, float, float]]:
         if job is None or job["booked_in_id"] is not None or "nodes" not in job:
             continue
         moves = [one for one in events if one["to_state"]]
-        ends = [one["at"] for one in moves[1:]] + [_FOREVER]
+        ends = [one["at"] for one in moves[1:]] + [FOREVER]
         for move, end in zip(moves, ends, strict=True):
             if move["to_state"] == "queued":
                 yield job, evidence.real(move["at"]), evidence.real(end)
@@ -97,7 +80,7 @@ def _idle(evidence: Evidence) -> Iterator[tuple[float, float]]:
     for event in evidence.rows("nodeevent"):
         at = evidence.real(event["at"])
         busy.append((at, at))
-    busy.append((evidence.rules.get("ended_at", 0.0), _FOREVER))
+    busy.append((evidence.rules.get("ended_at", 0.0), FOREVER))
     latest = 0.0
     for since, until in sorted(busy):
         if latest and since > latest:
@@ -106,7 +89,7 @@ def _idle(evidence: Evidence) -> Iterator[tuple[float, float]]:
 
 
 def _end(evidence: Evidence, moment: float | None) -> float:
-    return _FOREVER if moment is None else evidence.real(moment)
+    return FOREVER if moment is None else evidence.real(moment)
 
 
 def _fits(job: Row, evidence: Evidence) -> bool:

@@ -7,8 +7,10 @@ import json
 import re
 from collections.abc import Iterator
 
-from portal.torture.history import Evidence, Row
+from portal.torture.history import Evidence
 from scheduler.agent.runtime.capture import CUT, LEFT_OUT
+from scheduler.invariants.rows import Row
+from scheduler.invariants.sent import pieces_touch
 
 # What a supervisor writes between the lines where the disk is full or the cap is reached. Only
 # the second tells of a gap; the first may stand in the middle of a line that goes on behind it.
@@ -50,21 +52,12 @@ def _is_called_whole(placement: Row) -> bool:
     return bool(placement["log_size"] >= placement["log_expected"] > 0)
 
 
-def _touching(place: str, placement: Row, pieces: list[Row]) -> str:
-    at = 0
-    for row in pieces:
-        if row["offset"] != at:
-            return f"{place}: its log has a hole or a double at byte {at}"
-        at += row["size"]
-    return "" if at == placement["log_size"] else f"{place}: {at} of {placement['log_size']} bytes"
-
-
 def _joined(place: str, placement: Row, pieces: list[Row], evidence: Evidence) -> str:
     for row in pieces:
         body = evidence.pieces.get(row["path"])
         if body is None or hashlib.sha256(body[: row["size"]]).hexdigest() != row["digest"]:
             return f"{place}: byte {row['offset']} on are not what was acknowledged"
-    return _touching(place, placement, pieces)
+    return pieces_touch(placement, pieces)
 
 
 def _text(pieces: list[Row], evidence: Evidence) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from portal.torture.history import Evidence, Row
+from portal.torture.history import Evidence
+from scheduler.invariants.rows import Row
 
 HOSTILE, CANCELLED = 16, 18
 _RENEWED_WITHIN_S = 20.0

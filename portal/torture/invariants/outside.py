@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from portal.torture.history import Evidence, Row
+from portal.torture.history import Evidence
+from scheduler.invariants.attempts import (
+    attempts_begin_inside_bookings,
+    every_change_has_its_event,
+)
+from scheduler.invariants.rows import Row
+from scheduler.invariants.sent import REVOKED_WITHIN_S, revoked_tokens_rest
 
-_REVOKED_WITHIN_S = 10.0
-# What people change of a job without moving it; each raises its version too.
-_CHANGES = frozenset({"limit_changed", "tier_changed", "nodes_changed"})
 # Between a node's call and the moment that is written for it.
 _CLOSE_S = 1.0
 
@@ -22,12 +25,7 @@ def bookings_are_honoured(evidence: Evidence) -> Iterator[str]:
         skipped = any(booking["from_at"] <= at for at in _stepped_to(evidence, booking))
         open_still = is_over and not ran and not booking["closed_as"] and not skipped
         yield f"booking {booking['id']} was neither used nor given back" if open_still else ""
-    bookings, jobs = evidence.by_id("booking"), evidence.by_id("job")
-    for attempt in evidence.rows("attempt"):
-        mine = bookings.get(jobs[attempt["job_id"]]["booked_in_id"])
-        if mine is not None:
-            inside = mine["from_at"] <= attempt["assigned_at"] <= mine["until_at"]
-            yield "" if inside else f"attempt {attempt['id']} began outside its booking"
+    yield from attempts_begin_inside_bookings(evidence)
 
 
 def _stepped_to(evidence: Evidence, booking: Row) -> Iterator[float]:
@@ -85,16 +83,7 @@ def every_move_has_its_event(evidence: Evidence) -> Iterator[str]:
     for audit in evidence.told("audit"):
         yield f"the audit is broken: {audit['broken']}" if audit["broken"] else ""
         yield f"{audit['unsealed']} audit events are not sealed" if audit["unsealed"] else ""
-    moved: dict[int, int] = {}
-    for event in evidence.rows("jobevent"):
-        is_move = event["from_state"] and event["from_state"] != event["to_state"]
-        if is_move or event["kind"] in _CHANGES:
-            moved[event["job_id"]] = moved.get(event["job_id"], 0) + 1
-    for job in evidence.rows("job"):
-        wanted = moved.get(job["id"], 0) + 1
-        right = job["version"] == wanted
-        words = f"job {job['id']} changed {job['version'] - 1} times and has {wanted - 1} events"
-        yield "" if right else words
+    yield from every_change_has_its_event(evidence)
 
 
 def shown_is_what_is(evidence: Evidence) -> Iterator[str]:
@@ -116,16 +105,17 @@ def strangers_see_nothing(evidence: Evidence) -> Iterator[str]:
 def revoked_means_revoked(evidence: Evidence) -> Iterator[str]:
     """I25: what was revoked opens nothing ten seconds later: a token, a session, a role, a node's
     own secret (`what`); nor does a socket that was open then still tell anything (`frame`)."""
+    yield from revoked_tokens_rest(evidence)
     revoked = {_credential(said): said["at"] for said in evidence.told("revoked")}
     for used in evidence.told("used"):
         what, name = _credential(used)
         since_s = used["at"] - revoked.get((what, name), used["at"])
-        works = since_s > _REVOKED_WITHIN_S and 200 <= used["status"] < 300
+        works = since_s > REVOKED_WITHIN_S and 200 <= used["status"] < 300
         yield f"{what} {name} works {since_s:.0f} s after its end" if works else ""
     for frame in evidence.told("frame"):
         what, name = _credential(frame)
         since_s = frame["at"] - revoked.get((what, name), frame["at"])
-        told = since_s > _REVOKED_WITHIN_S
+        told = since_s > REVOKED_WITHIN_S
         yield f"a socket of {what} {name} tells {since_s:.0f} s after its end" if told else ""
 
 

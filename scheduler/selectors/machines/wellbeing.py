@@ -16,6 +16,7 @@ from accounts.permissions import is_operator
 from scheduler.models import (
     CycleRecord,
     DeviceSample,
+    InvariantCheck,
     Job,
     Node,
     OutboundMail,
@@ -40,6 +41,7 @@ class Machines:
 class Wellbeing:
     """Moments are None where there is none; `unseen_since` is of the oldest waiting job that no
     cycle has looked at, `unsealed_since` of the oldest event outside the audit's chain.
+    `promises_at` and what follows are of the last look at the invariants; `first_break` in words.
     """
 
     answered_ms: float
@@ -51,6 +53,10 @@ class Wellbeing:
     unsealed_since: datetime | None
     reconciled_at: datetime | None
     reconciled: bool | None
+    promises_at: datetime | None
+    promises_broken: int | None
+    promises_whole: bool | None
+    first_break: str | None
     oldest_sample: datetime | None
     mails_waiting: int
     mail_due_since: datetime | None
@@ -85,6 +91,7 @@ def _moments() -> dict[str, Any]:
     lease = SchedulerLease.objects.order_by("-expires_at")
     cycle = CycleRecord.objects.order_by("-id")
     checked = Reconciliation.objects.order_by("-pk")
+    promises = InvariantCheck.objects.order_by("-pk")
     unseen = Job.objects.filter(state=JobState.QUEUED, wait_reason=WaitReason.EVALUATING)
     sealed = AuditHead.objects.filter(pk=1).values("until_id")
     unsealed = AuditEvent.objects.filter(pk__gt=Coalesce(Subquery(sealed), 0)).order_by("pk")
@@ -97,6 +104,10 @@ def _moments() -> dict[str, Any]:
         "unsealed_since": _first(unsealed, "at"),
         "reconciled_at": _first(checked, "at"),
         "reconciled": _first(checked, "holds"),
+        "promises_at": _first(promises, "at"),
+        "promises_broken": _first(promises, "broken"),
+        "promises_whole": _first(promises, "is_whole"),
+        "first_break": _first(promises, "breaks__0"),
         "oldest_sample": _first(DeviceSample.objects.order_by("at"), "at"),
     }
     # Anybody's row: a preview of a role, which looks here too, has none.

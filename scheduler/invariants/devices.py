@@ -1,0 +1,83 @@
+"""Devices: I2, I9, I10, and the part of I22 that is about their time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from scheduler.invariants.rows import CLOSE_S, FOREVER, Rows
+
+_BY_RIGHT = frozenset({"resume", "node_returned", "device_returned", "drain", "retire", "silent"})
+# How the history of a node names one of its cards.
+_OF_CARD = re.compile(r"GPU (\d+)(?:: |$)")
+
+
+def held_by_one(rows: Rows) -> Iterator[str]:
+    """I2: the times a device is held never overlap."""
+    for device, held in rows.grouped("allocation", "device_id").items():
+        held = sorted(held, key=lambda row: (row["acquired_at"], row["id"]))
+        for earlier, later in pairwise(held):
+            until = FOREVER if earlier["released_at"] is None else earlier["released_at"]
+            overlaps = later["acquired_at"] < until - CLOSE_S
+            places = f"{earlier['placement_id']} and {later['placement_id']}"
+            yield f"device {device} is held by placements {places}" if overlaps else ""
+        yield ""
+
+
+def offered_once_clean(rows: Rows) -> Iterator[str]:
+    """The part of I9 about rows: what is offered has no trouble, and its last check was passed.
+
+    Nor was one handed out between a trouble that put it out of service and the check or the person
+    that brought it back.
+    """
+    held = rows.grouped("allocation", "device_id")
+    out = _out_of_service(rows)
+    for device in rows.rows("device"):
+        # A check that is still asked for, or a trouble that nobody took back.
+        noted = device.get("trouble") or device.get("check_at")
+        untried = device["health"] == "healthy" and noted
+        yield f"device {device['uuid']} is offered without a passed check" if untried else ""
+        for since, until in out.get((device["node_id"], device["index"]), ()):
+            for row in held.get(device["id"], ()):
+                early = since + CLOSE_S < row["acquired_at"] < until - CLOSE_S
+                words = f"device {device['uuid']} was handed out before it was found clean"
+                yield words if early else ""
+
+
+def _out_of_service(rows: Rows) -> dict[tuple[int, int], list[tuple[float, float]]]:
+    """When which card of a node, by its index, was in quarantine, as the node's history says."""
+    spans: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    began: dict[tuple[int, int], float] = {}
+    for event in rows.rows("nodeevent"):
+        named = _OF_CARD.match(event["detail"].get("reason", ""))
+        if named is None or event["from_state"] == event["to_state"]:
+            continue
+        card = (event["node_id"], int(named[1]))
+        if event["to_state"] == "quarantined":
+            began.setdefault(card, event["at"])
+        elif event["to_state"] == "healthy" and card in began:
+            spans.setdefault(card, []).append((began.pop(card), event["at"]))
+    for card, since in began.items():
+        spans.setdefault(card, []).append((since, FOREVER))
+    return spans
+
+
+def quarantine_is_left_by_right(rows: Rows) -> Iterator[str]:
+    """I10: out of quarantine only by a check, the end of the trouble, or an operator."""
+    for event in rows.rows("nodeevent"):
+        if event["from_state"] == "quarantined" and event["to_state"] != "quarantined":
+            right = event["kind"] in _BY_RIGHT
+            place = f"node {event['node_id']}"
+            yield "" if right else f"{place} left quarantine for {event['kind']}"
+
+
+def segments_touch(rows: Rows) -> Iterator[str]:
+    """The part of I22 about devices: each second of one is in one bucket."""
+    for device, segments in rows.grouped("devicesegment", "device_id").items():
+        segments = sorted(segments, key=lambda row: (row["start_s"], row["id"]))
+        for earlier, later in pairwise(segments):
+            touches = earlier["end_s"] == later["start_s"]
+            seam = f"{earlier['end_s']} and {later['start_s']}"
+            yield "" if touches else f"device {device}: segments part between {seam}"
+        yield ""
