@@ -19,6 +19,7 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django.core.handlers.asgi import ASGIHandler
 from django.core.handlers.exception import convert_exception_to_response
 
+from portal.serving.patience import Patience
 from scheduler.collecting import settle
 
 # More are made when more is going on at once, and not kept.
@@ -108,8 +109,8 @@ class Doors:
     """Which door a path leads to."""
 
     def __init__(self, nodes: str) -> None:
-        self._nodes, self._prefix = NodeDoor(), nodes
-        self._portal, self._answered = PortalDoor(), 0
+        self._nodes, self._prefix = Patience(NodeDoor()), nodes
+        self._portal, self._answered = Patience(PortalDoor()), 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One request."""

@@ -65,6 +65,7 @@ def servers(address: str, *, reloads: bool) -> list[Program]:
         *("-m", "uvicorn", "portal.asgi:application", "--host", host, "--port", port),
         *("--lifespan", "off", "--timeout-graceful-shutdown", "5", "--no-access-log"),
         *("--timeout-keep-alive", "30", "--log-level", "warning"),
+        *("--http", "portal.serving.patience:PatientProtocol"),
     ]
     if reloads:
         web += ["--reload", *(f"--reload-dir={ROOT / room}" for room in _ROOMS)]

@@ -21,13 +21,20 @@ TERMINAL, PAGES = "tests/pages/test_terminal.py", "tests/pages/test_matrix.py"
 LOGS, REDACTION = "tests/services/test_logs.py", "tests/agent/test_redaction.py"
 SEARCH = "tests/pages/test_log_search.py"
 DEAF, FLOODS = "tests/live/test_hostile.py", "tests/flows/test_hostile_sockets.py"
+SLOW = "tests/flows/test_slow_callers.py"
 SOCKET, WIRE = "tests/live/test_socket.py", "tests/wire/test_codec.py"
 
 # Entry: what comes in; the tests, as file and function.
 HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
     34: ("duplicate keys", ((BAD, "test_odd_json_is_a_400"),)),
     35: ("10 000 levels", ((BAD, "test_depth_is_refused_fast"),)),
-    36: ("a huge body", ((BAD, "test_a_large_body_is_refused_unread"),)),
+    36: (
+        "a huge body",
+        (
+            (BAD, "test_a_large_body_is_refused_unread"),
+            (SLOW, "test_a_body_that_says_it_is_too_large_is_refused_unread"),
+        ),
+    ),
     37: ("another content type", ((BAD, "test_another_content_type_is_a_415"),)),
     38: ("cut JSON", ((BAD, "test_odd_json_is_a_400"),)),
     39: ("huge numbers as text", ((BAD, "test_a_bad_field_is_named"),)),
@@ -40,6 +47,8 @@ HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
         (
             (BAD, "test_compressed_and_chunked_bodies_are_refused"),
             (CALLERS, "test_the_proxy_names_the_address_and_lets_slow_senders_go"),
+            (SLOW, "test_a_crowd_of_slow_senders_is_let_go_and_nobody_else_waits"),
+            (SLOW, "test_a_body_without_end_is_refused_once_it_is_too_much"),
         ),
     ),
     45: ("a parameter twice", ((BAD, "test_a_bad_query_is_named"),)),

@@ -1,0 +1,1 @@
+"""How requests come in: the server that people and nodes call."""
