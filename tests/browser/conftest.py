@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from playwright.sync_api import (
     Locator,
     Page,
     Playwright,
+    WebSocketRoute,
     expect,
     sync_playwright,
 )
@@ -116,6 +118,35 @@ def expect_live(chip: Locator) -> None:
     """The word is there from the start, but not to be seen before the socket is open."""
     expect(chip).to_be_visible()
     expect(chip).to_have_text("Live")
+
+
+class Door:
+    """Where the live socket of a page goes through: it can be shut, and opened again.
+
+    To be made before the page goes anywhere.
+    """
+
+    def __init__(self, page: Page) -> None:
+        self.is_shut = False
+        self._last: WebSocketRoute | None = None
+        page.route_web_socket(re.compile(r"/ws/$"), self._came)
+
+    def _came(self, socket: WebSocketRoute) -> None:
+        if self.is_shut:
+            socket.close()
+        else:
+            socket.connect_to_server()
+            self._last = socket
+
+    def shut(self) -> None:
+        """Take the socket away; whoever comes is turned away until `open`."""
+        self.is_shut = True
+        assert self._last is not None, "the page has opened no socket"
+        self._last.close()
+
+    def open(self) -> None:
+        """Let the next one through."""
+        self.is_shut = False
 
 
 def accessibility_breaches(page: Page) -> list[str]:

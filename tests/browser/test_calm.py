@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, WebSocket, expect
 
-from tests.browser.conftest import expect_live
+from tests.browser.conftest import Door, expect_live
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 MOST_A_MINUTE = 12
@@ -117,26 +116,16 @@ def test_a_table_says_that_its_socket_is_gone_and_equals_a_fresh_one_after(stack
     for one in made:
         stack.wait_for(one, "running")
     page = visit("alice")
-    doors, away = [], []
-
-    def door(socket) -> None:
-        if away:
-            socket.close()
-        else:
-            socket.connect_to_server()
-            doors.append(socket)
-
-    page.route_web_socket(re.compile(r"/ws/$"), door)
+    door = Door(page)
     page.goto("/jobs/?q=outage")
     chip, states = page.locator("#live-chip"), "#job-rows tbody .pill"
     expect_live(chip)
-    away.append(True)
-    doors[-1].close()
+    door.shut()
     expect(chip).to_contain_text("Live paused")
     cancel(stack, made[0])
     page.wait_for_timeout(OUTAGE_MS)
     cancel(stack, made[1])
-    away.clear()
+    door.open()
     expect_live(chip)
     fresh = visit("alice")
     fresh.goto("/jobs/?q=outage")

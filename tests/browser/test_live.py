@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import expect_live
+from tests.browser.conftest import Door, expect_live
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
@@ -66,16 +66,7 @@ def test_an_address_shows_everybody_the_same_rows_and_a_marked_one_is_left_alone
 
 def test_what_one_reads_stays_and_a_page_without_its_socket_says_so(stack, visit, jobs):
     page = visit("alice")
-    doors, away = [], []
-
-    def door(socket) -> None:
-        if away:
-            socket.close()
-        else:
-            socket.connect_to_server()
-            doors.append(socket)
-
-    page.route_web_socket(re.compile(r"/ws/$"), door)
+    door = Door(page)
     page.goto(f"/jobs/{jobs[1]}/")
     chip, head, live = (page.locator(name) for name in ("#live-chip", "#job-head", "#job-live"))
     expect_live(chip)
@@ -94,13 +85,12 @@ def test_what_one_reads_stays_and_a_page_without_its_socket_says_so(stack, visit
 
     page.goto(f"/jobs/{jobs[2]}/")
     expect_live(chip)
-    away.append(True)
-    doors[-1].close()
+    door.shut()
     expect(chip).to_contain_text("Live paused")
     cancel(stack, jobs[2])
     # Every five seconds, and from the socket's return on at once.
     expect(head).to_contain_text("cancelled")
-    away.clear()
+    door.open()
     # A page that was long alone asks twice a minute.
     expect_live(chip)
     fresh = visit("alice")
