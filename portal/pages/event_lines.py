@@ -43,6 +43,7 @@ WORDS: Mapping[str, str] = {
     "resume": "Takes work again",
     "retire": "Retired",
     "silent": "Fell silent",
+    "agent_refused": "Its agent was refused",
     "heard_again": "Heard again",
     "lost": "Given up as lost",
     "said_off": "Said to be without power",

@@ -76,7 +76,9 @@ def find_lines(
 ) -> Found:
     """The lines in which `find` finds something, of a log whose line `first_line` begins here.
 
-    Ends after `most` of them, or when `is_over` says so, which is asked after each block.
+    Ends after `most` of them, or when `is_over` says so, which is asked after each block. Where to
+    go on lies behind a line that was found, and behind one that takes longer than there is time
+    for: whoever goes on would come back to it for ever.
     `with_rest`: the last line counts even without its line end.
     """
     lines: list[int] = []
@@ -91,7 +93,8 @@ def find_lines(
             lines.append(hit)
         line += block.count(b"\n")
         if is_over():
-            return Found(lines, line)
+            is_done = line == first_line or lines[-1:] == [line]
+            return Found(lines, line + is_done)
     return Found(lines, 0)
 
 

@@ -12,6 +12,7 @@ from scheduler.failpoints import reach
 from scheduler.models import Node
 from scheduler.services import transitions
 from scheduler.services.errors import Invalid, NotFound
+from scheduler.services.history import record_node_event, tell_of_node
 from scheduler.services.nodes.data import store_data
 from scheduler.services.nodes.health import (
     judge_clock,
@@ -33,6 +34,9 @@ from scheduler.services.telemetry import ingest_samples
 from scheduler.states import NodeState
 from scheduler.wire.messages import OLDEST_PROTOCOL, PROTOCOL, SyncReply, SyncRequest
 
+# The highest that a row can hold.
+_MOST_PROTOCOL = 32_767
+
 
 def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) -> SyncReply | None:
     """Take in what the node says and answer with what it should run.
@@ -48,11 +52,7 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
     """
     now = now or timezone.now()
     if not OLDEST_PROTOCOL <= request.protocol <= PROTOCOL:
-        raise Invalid(
-            f"This server speaks protocols {OLDEST_PROTOCOL} to {PROTOCOL}.",
-            field="protocol",
-            code="protocol_unsupported",
-        )
+        raise _foreign_tongue(node, request, now)
     admit_machine(node, request, now=now)
     try:
         forget = _take_in(node, request, now)
@@ -66,6 +66,25 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
     is_as_read = request.troubles is None and request.devices is None and not request.checks
     reply = reply_at if is_as_read else current_reply
     return reply(node, forget, known=known_to(request), now=now)
+
+
+def _foreign_tongue(node: Node, request: SyncRequest, now: datetime) -> Invalid:
+    """What such an agent is told. It ends then, so its node's history says why nobody is heard."""
+    words = f"This server speaks protocols {OLDEST_PROTOCOL} to {PROTOCOL}"
+    spoken = {
+        "agent_version": request.agent_version[:32],
+        "protocol": max(0, min(request.protocol, _MOST_PROTOCOL)),
+    }
+    with transaction.atomic():
+        if Node.objects.filter(pk=node.pk).exclude(**spoken).update(**spoken):
+            detail = "its agent is {agent_version} and speaks protocol {protocol}".format(**spoken)
+            record_node_event(node, "agent_refused", now=now, detail=f"{detail}. {words}")
+            tell_of_node(node.pk)
+    return Invalid(
+        f"{words}; install an agent of this server's version.",
+        field="protocol",
+        code="protocol_unsupported",
+    )
 
 
 @transaction.atomic

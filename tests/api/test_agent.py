@@ -10,7 +10,7 @@ import pytest
 from django.core.files.storage import default_storage
 from django.utils import timezone
 
-from scheduler.models import Attempt, DeviceSample, JobEvent, Node
+from scheduler.models import Attempt, DeviceSample, JobEvent, Node, NodeEvent
 from scheduler.services.nodes import issue_node_token
 from scheduler.states import AttemptState
 from scheduler.wire.codec import decode, encode
@@ -136,6 +136,22 @@ def test_versions_we_do_not_speak_are_told_so(client, enrolled):
     for protocol in (0, 99):
         request = replace(REQUEST, protocol=protocol)
         refusal(call(client, "/sync", request, enrolled[1]), 426, "protocol_unsupported")
+
+
+def test_an_agent_that_is_refused_is_told_of_on_its_nodes_page_once(client, enrolled, root):
+    """B98: it ends for good, so somebody has to see why its node falls silent."""
+    node, secret = enrolled
+    for _ in range(2):
+        odd = replace(REQUEST, protocol=2**40, agent_version="99" * 500)
+        assert call(client, "/sync", odd, secret).status_code == 426
+    (event,) = NodeEvent.objects.filter(kind="agent_refused")
+    assert event.detail["reason"].startswith("its agent is 9999")
+    client.force_login(root)
+    page = client.get(f"/cluster/nodes/{node.name}/").content.decode()
+    assert "Its agent was refused" in page and "protocol 32767" in page
+    assert call(client, "/sync", REQUEST, secret).status_code == 200
+    node.refresh_from_db()
+    assert (node.protocol, node.agent_version) == (REQUEST.protocol, REQUEST.agent_version)
 
 
 def test_a_sync_answers_with_what_to_run(client, enrolled, alice, project):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from scheduler.models import Secret
+from scheduler.models import Job, Secret
 from scheduler.wire.codec import decode
 from scheduler.wire.secrets import SecretsReply
 from tests import scenes
@@ -73,3 +75,32 @@ def test_the_page_takes_and_forgets(client, alice, lead, project):
     # What is not offered is not taken either.
     forged = client.post("/settings/secrets/", {**sent, "project": project.path})
     assert forged.status_code == 200 and not Secret.objects.exists()
+
+
+def test_a_secret_of_another_team_is_the_same_as_none(
+    client, program, alice, carol, project, cluster, spec
+):
+    """B64: wherever a name or a number of one can be said, byte for byte."""
+    theirs = program(carol).post("/secrets/", {"name": "theirs", "value": VALUE}).json()
+    caller = program(alice)
+
+    def told(path, body, name):
+        reply = caller.post(path, body)
+        found = problem_of(reply, 422)
+        found.pop("request_id", None)
+        return json.dumps(found).replace(name, "NAME")
+
+    for path, wrap in (("/jobs/", lambda one: one), ("/jobs/bulk/", lambda one: {"jobs": [one]})):
+        said = [told(path, wrap({**spec, "secrets": [n]}), n) for n in ("theirs", "nowhere")]
+        assert said[0] == said[1] and "there is no secret 'NAME'" in said[0]
+    for path in ("/secrets/{}/",):
+        gone = [
+            problem_of(caller.client.delete(f"/api/v1{path.format(pk)}", **caller.headers), 404)
+            for pk in (theirs["id"], 987654)
+        ]
+        assert gone[0]["detail"] == gone[1]["detail"]
+    client.force_login(alice)
+    pages = [client.post(f"/settings/secrets/{pk}/delete/") for pk in (theirs["id"], 987654)]
+    assert [page.status_code for page in pages] == [404, 404]
+    assert "theirs" not in client.get("/settings/secrets/").content.decode()
+    assert Secret.objects.filter(name="theirs").exists() and not Job.objects.exists()

@@ -21,7 +21,8 @@ TERMINAL, PAGES = "tests/pages/test_terminal.py", "tests/pages/test_matrix.py"
 LOGS, REDACTION = "tests/services/test_logs.py", "tests/agent/test_redaction.py"
 SEARCH = "tests/pages/test_log_search.py"
 DEAF, FLOODS = "tests/live/test_hostile.py", "tests/flows/test_hostile_sockets.py"
-SLOW = "tests/flows/test_slow_callers.py"
+SLOW, VERSIONS = (f"tests/flows/test_{n}.py" for n in ("slow_callers", "agent_versions"))
+LARGE = "tests/pages/test_large_log.py"
 SOCKET, WIRE = "tests/live/test_socket.py", "tests/wire/test_codec.py"
 
 # Entry: what comes in; the tests, as file and function.
@@ -111,6 +112,8 @@ HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
         (
             (SEARCH, "test_many_lines_stop_where_they_can_go_on"),
             (LOGS, "test_a_line_longer_than_any_window_is_passed"),
+            (LARGE, "test_what_matches_everything_ends_after_so_many_lines"),
+            (LARGE, "test_a_log_of_one_byte_a_thousand_million_times_ends_in_time"),
         ),
     ),
     60: ("odd variables", ((SCHEMA, "test_b60_environment"), (BAD, "test_a_bad_field_is_named"))),
@@ -119,7 +122,10 @@ HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
     63: ("odd commands", ((SCHEMA, "test_b63_commands"), (BAD, "test_a_bad_field_is_named"))),
     64: (
         "foreign secrets",
-        (("tests/services/test_secrets.py", "test_a_job_names_only_what_is_there_for_it"),),
+        (
+            ("tests/services/test_secrets.py", "test_a_job_names_only_what_is_there_for_it"),
+            ("tests/api/test_secrets.py", "test_a_secret_of_another_team_is_the_same_as_none"),
+        ),
     ),
     65: (
         "circles",
@@ -176,7 +182,14 @@ HELD: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
     95: ("lying inventories", ((AGENT, "test_lying_inventories_are_refused"),)),
     96: ("ends of no attempt", ((AGENT, "test_ends_of_what_was_never_assigned_change_nothing"),)),
     97: ("odd samples", ((AGENT, "test_odd_samples_are_refused_or_dropped"),)),
-    98: ("versions", ((AGENT, "test_versions_we_do_not_speak_are_told_so"),)),
+    98: (
+        "versions",
+        (
+            (AGENT, "test_versions_we_do_not_speak_are_told_so"),
+            (AGENT, "test_an_agent_that_is_refused_is_told_of_on_its_nodes_page_once"),
+            (VERSIONS, "test_of_other_versions_one_is_served_and_one_is_told_why_not"),
+        ),
+    ),
     99: ("1000 calls a second", ((LIMITS, "test_a_node_that_calls_all_the_time_is_told_to_wait"),)),
     100: (
         "hostile sockets",

@@ -57,6 +57,20 @@ def test_a_line_without_an_end_is_searched_in_parts():
     assert found(log, "needle", piece=100_000, with_rest=False).lines == [1]
 
 
+def test_a_line_without_an_end_never_leads_back_to_itself():
+    """B59: who goes on where an answer ended would ask for ever, and find the same line again."""
+    log = b"first\n" + b"a" * 9_000_000 + b"needle\nlast needle\n"
+    over = {"is_over": lambda: True, "piece": 1 << 20}
+    assert found(log, "needle", **over).next_line == 2
+    rest = log[6:]
+    cut = find_lines([rest[:5_000_000]], 2, finder_of("needle", is_regex=False), most=9,
+                     is_over=lambda: True)  # fmt: skip
+    assert (cut.lines, cut.next_line) == ([], 3)
+    hit = find_lines([b"x\n" + b"needle" * 900_000, b"y\n"], 7,
+                     finder_of("needle", is_regex=False), most=9, is_over=lambda: True)  # fmt: skip
+    assert hit.next_line in (8, 9) and hit.next_line > max([7, *hit.lines])
+
+
 def test_no_pattern_is_slow():
     began = time.process_time()
     assert found(b"a" * 400_000 + b"\n", "(a|aa)+$|(a*)*b", is_regex=True).lines == [1]
