@@ -15,13 +15,18 @@ from portal.cli.session import AsJson
 
 def change(
     job: Number,
-    time_limit: Annotated[str, typer.Option(help="From the start of an attempt, like 6h.")] = "",
+    time: Annotated[
+        str, typer.Option("--time", "--time-limit", help="From the start of an attempt, like 6h.")
+    ] = "",
     tier: Annotated[str, typer.Option(help="Of a job that waits.")] = "",
     nodes: Annotated[
         str, typer.Option(help="The most of an elastic job; of one that waits any, or 2..8.")
     ] = "",
-    gpus_per_node: Annotated[
-        int | None, typer.Option("--gpus-per-node", "-g", min=0, help="Of a job that waits.")
+    gpus: Annotated[
+        int | None,
+        typer.Option(
+            "--gpus", "-g", "--gpus-per-node", min=0, help="Per node, of a job that waits; 0: none."
+        ),
     ] = None,
     gpu_model: Annotated[
         str | None, typer.Option(help="Of a job that waits; any for whatever comes.")
@@ -32,10 +37,10 @@ def change(
 ) -> None:
     """Give a job more time, an elastic one another size, or a waiting one another limit, tier,
     pool or GPUs; says who starts later."""
-    asked = {"time_limit": time_limit, "tier": tier, "nodes": nodes, "pool": pool}
+    asked = {"time_limit": time, "tier": tier, "nodes": nodes, "pool": pool}
     body: dict[str, Any] = {name: value for name, value in asked.items() if value}
-    if gpus_per_node is not None:
-        body["gpus_per_node"] = gpus_per_node
+    if gpus is not None:
+        body["gpus_per_node"] = gpus
     if gpu_model is not None:
         body["gpu_model"] = "" if gpu_model == "any" else gpu_model
     with Api(load_config()) as api:
