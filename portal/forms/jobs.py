@@ -12,6 +12,7 @@ from typing import Any, cast
 from django import forms
 
 from portal.forms.job_text import GROUPED, PAIRS, PLAIN, SWITCHES, blank_initial, read_pairs
+from portal.forms.labels import in_labels, labels_of
 from scheduler.spec import JobSpec, SpecInvalid, parse_spec
 from scheduler.spec.schema import STOP_SIGNALS
 from scheduler.states import Tier
@@ -235,7 +236,17 @@ class JobForm(forms.Form):
             if field not in self.fields or self.fields[field].widget.is_hidden:
                 self.add_error(None, _sentence(f"{problem.field} {problem.message}"))
             elif not self.has_error(field):
-                self.add_error(field, _sentence(problem.message))
+                self.add_error(field, _sentence(in_labels(problem.message, LABELS)))
+
+
+_LABEL = labels_of(JobForm)
+# By the names of the spec, those of its parts with and without the part's own.
+LABELS: Mapping[str, str] = _LABEL | {
+    name: _LABEL[held]
+    for path, held in FIELD_OF_PATH.items()
+    for name in (path, path.partition(".")[2])
+    if name
+}
 
 
 def _sentence(message: str) -> str:

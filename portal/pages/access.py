@@ -15,6 +15,7 @@ from django.shortcuts import redirect
 from accounts.errors import Conflict, DomainError, Forbidden, NotFound
 from accounts.models import User
 from portal.forms.filters import WatchedQuery
+from portal.forms.labels import as_words, in_labels
 from portal.limits import TooFast
 from portal.pages.errors import too_fast, wrong_method
 
@@ -90,7 +91,11 @@ def said_and_back(
     except (NotFound, Forbidden):
         raise
     except Conflict as refused:
-        messages.warning(request, refused.detail)
+        messages.warning(request, _told(refused))
     except DomainError as refused:
-        messages.error(request, refused.detail)
+        messages.error(request, _told(refused))
     return redirect(*route, **kwargs)
+
+
+def _told(refused: DomainError) -> str:
+    return in_labels(refused.detail, {refused.field: as_words(refused.field)})

@@ -220,7 +220,7 @@ def _contradictions(spec: JobSpec) -> Any:
     if spec.isolation != "any" and spec.gpu_milli == WHOLE_MILLI:
         yield "isolation", "is about parts of a GPU; set gpu_milli, or leave it any"
     if spec.gpu_model and spec.gpu_models:
-        yield "gpu_models", "and gpu_model are both given; name all models in gpu_models"
+        yield "gpu_models", "is given beside gpu_model; name all models in gpu_models"
     if spec.fallback_after and len(spec.gpu_models) < 2:
         yield "fallback_after", "needs two or more models in gpu_models to fall back to"
     if spec.node_sizes:

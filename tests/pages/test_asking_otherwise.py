@@ -11,6 +11,8 @@ from django.urls import reverse
 from scheduler.models import Job
 from scheduler.states import JobState
 from tests import scenes
+from tests.composing import make_template
+from tests.pages.test_compose import form_data
 from tests.pages.yard import build_yard
 
 pytestmark = pytest.mark.django_db
@@ -57,11 +59,11 @@ def test_what_a_waiting_job_cannot_ask_for_is_said_on_the_page(client, alice, ya
     client.force_login(alice)
     url = reverse("jobs:change", args=[yard.queued.pk])
     for asked, words in (
-        ({"gpus_per_node": "60"}, "gpus_per_node: the largest node"),
-        ({"gpus_per_node": "many"}, "gpus_per_node: write a whole number"),
-        ({"pool": "nowhere"}, "pool: there is no pool nowhere"),
-        ({"gpu_model": "<b>H300"}, "gpu_model: pool default has no &lt;b&gt;H300"),
-        ({"nodes": "3..1"}, "nodes: must begin with the fewest"),
+        ({"gpus_per_node": "60"}, "GPUs per node: the largest node"),
+        ({"gpus_per_node": "many"}, "GPUs per node: write a whole number"),
+        ({"pool": "nowhere"}, "Pool: there is no pool nowhere"),
+        ({"gpu_model": "<b>H300"}, "GPU model: pool default has no &lt;b&gt;H300"),
+        ({"nodes": "3..1"}, "Nodes: must begin with the fewest"),
     ):
         told = client.get(url, asked)
         assert told.status_code == 200 and words in told.content.decode()
@@ -71,3 +73,34 @@ def test_what_a_waiting_job_cannot_ask_for_is_said_on_the_page(client, alice, ya
     assert late.status_code == 422 and "has started" in late.content.decode()
     yard.queued.refresh_from_db()
     assert yard.queued.gpus_per_node == 1
+
+
+def test_who_fills_in_a_form_reads_labels_and_no_names_of_fields(
+    client, alice, lead, project, yard
+):
+    client.force_login(alice)
+    for wrong, field, words in (
+        (
+            {"gpus_per_node": "2", "gpu_milli": "0.5"},
+            "gpu_milli",
+            "Is a part of one GPU; set “GPUs per node” to 1, or ask for whole GPUs.",
+        ),
+        (
+            {"fallback_after": "2h"},
+            "fallback_after",
+            "Needs two or more models in “Models in order” to fall back to.",
+        ),
+    ):
+        page = client.post(reverse("jobs:submit"), form_data(project, **wrong))
+        assert page.context["form"].errors == {field: [words]}
+    ruled = make_template(lead, project.team, rules={"gpus_per_node": "2..2"})
+    whatif = form_data(project, template=ruled, gpus_per_node="2", whatif="1")
+    page = client.post(reverse("jobs:submit"), whatif).content.decode()
+    assert "GPUs per node: must lie in 2..2: so the template says" in page
+
+
+def test_a_reason_that_is_missing_is_asked_for_by_its_label(client, root, alice):
+    client.force_login(root)
+    sent = {"jobs": "go", "reason": ""}
+    page = client.post("/ops/users/alice/out/", sent, follow=True)
+    assert "Reason: say why" in page.content.decode()

@@ -43,10 +43,10 @@ def test_before_a_pause_or_another_size_stands_what_it_does(client, alice, proje
     assert 'name="nodes" value="2"' in page and "Who starts later" in page
     for wrong in ("0", "-1", "x", "9" * 30, "4"):
         refused = client.post(url, {"time_limit": "1h", "nodes": wrong})
-        assert refused.status_code == 422 and "nodes: " in refused.content.decode()
+        assert refused.status_code == 422 and "Nodes: " in refused.content.decode()
     for wrong in ("0h", "0", "100000d"):
         told = client.get(url, {"time_limit": wrong})
-        assert told.status_code == 200 and "time_limit: choose" in told.content.decode()
+        assert told.status_code == 200 and "Time limit: choose" in told.content.decode()
         body = {"time_limit": wrong, "dry_run": True}
         api = client.post(f"/api/v1/jobs/{wide.pk}/change/", body, content_type="application/json")
         assert api.status_code == 422 and "time_limit: choose" in api.content.decode()

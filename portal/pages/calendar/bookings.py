@@ -16,6 +16,7 @@ from accounts.errors import DomainError, Forbidden
 from accounts.models import Project, Team, User
 from accounts.permissions import can
 from portal.forms.cluster.bookings import BookingForm, WindowForm, next_hours
+from portal.forms.labels import in_labels, labels_of
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.calendar.week import week_shown
 from portal.pages.cluster.moments import read_moment
@@ -123,7 +124,8 @@ def window_plan(request: HttpRequest) -> HttpResponseBase:
             raise
         except DomainError as refused:
             known = refused.field in window_form.fields
-            window_form.add_error(refused.field if known else None, refused.detail)
+            words = in_labels(refused.detail, labels_of(window_form))
+            window_form.add_error(refused.field if known else None, words)
         else:
             messages.success(request, f"Maintenance {window.pk} is planned; no job will be there.")
             return redirect("bookings:list")

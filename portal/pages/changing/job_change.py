@@ -14,6 +14,8 @@ from django.utils import timezone
 from accounts.errors import Conflict, Forbidden, Invalid
 from accounts.models import User
 from portal.forms.filters import unknown_parameters
+from portal.forms.jobs import LABELS
+from portal.forms.labels import in_labels
 from portal.pages.access import choice, page, viewer_of
 from portal.pages.job_page import job_frame
 from scheduler.loop.changing import (
@@ -74,7 +76,7 @@ def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
         elif pause and context["actions"]:
             context["problems"] = [f"Only a job that runs is paused; this one is {job.state}."]
     except (Invalid, Conflict) as refused:
-        context |= {"problems": [refused.detail], "wrong": refused.field}
+        context |= {"problems": [in_labels(refused.detail, LABELS)], "wrong": refused.field}
     except Forbidden as refused:
         messages.error(request, refused.detail)
         return redirect("jobs:detail", pk)

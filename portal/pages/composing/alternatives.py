@@ -8,6 +8,8 @@ from typing import Any
 
 from accounts.errors import DomainError
 from accounts.models import User
+from portal.forms.jobs import LABELS
+from portal.forms.labels import in_labels
 from portal.templatetags.measures import device_short_name
 from scheduler.loop.supposing.quoting import quote_job
 from scheduler.models import TemplateVersion
@@ -81,7 +83,8 @@ def _quoted(
         quote = quote_job(actor=viewer, spec=spec, template=template)
         return Alternative(fix, words, spec.gpus, quote)
     except SpecInvalid as refused:
-        problem = f"{refused.problems[0].field} {refused.problems[0].message}"
+        first = refused.problems[0]
+        problem = in_labels(f"{first.field}: {first.message}", LABELS)
     except DomainError as refused:
-        problem = refused.detail
+        problem = in_labels(refused.detail, LABELS)
     return Alternative(fix, words, 0, None, problem)

@@ -12,6 +12,7 @@ from accounts.models import OrganisationRole, Role
 from accounts.permissions import can
 from accounts.selectors import get_visible_team, visible_teams
 from accounts.services import begin_preview
+from portal.forms.labels import as_words
 from portal.pages.access import page, viewer_of
 from portal.previews import LASTS, start_preview, stop_preview
 
@@ -42,7 +43,7 @@ def preview(request: HttpRequest) -> HttpResponseBase:
         try:
             begun = begin_preview(actor=viewer, role=role, team=team, until=until)
         except Invalid as refused:
-            messages.error(request, f"{refused.field}: {refused.detail}")
+            messages.error(request, f"{as_words(refused.field)}: {refused.detail}")
             return redirect("preview")
         start_preview(request, begun)
         return redirect("home")

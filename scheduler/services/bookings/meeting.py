@@ -75,7 +75,7 @@ def _clash(hurt: Sequence[Booking]) -> Conflict:
     more = f" and {len(hurt) - _NAMED} more" if len(hurt) > _NAMED else ""
     return Conflict(
         f"There are no other nodes then for {words}{more}. Choose another time or other nodes, or "
-        "say over_bookings: their owners are told then.",
+        "set over_bookings: their owners are told then.",
         field="over_bookings",
         code="booking_clash",
         facts={"bookings": [one.pk for one in hurt]},
