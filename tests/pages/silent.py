@@ -35,7 +35,7 @@ def parameters() -> list[str]:
 
 
 def silent_on(ask: Any, address: str, data: dict[str, str], names: list[str]) -> list[str]:
-    """Parameters of a page whose nonsense it takes without a word."""
+    """Parameters of a page whose nonsense it takes without a word, or that take the page away."""
     fresh = {name: NONSENSE for name in names if name not in data}
     page = ask(address, {**data, **fresh}).content.decode("utf-8", "replace")
     told = _UNKNOWN.search(page)
@@ -48,7 +48,7 @@ def silent_on(ask: Any, address: str, data: dict[str, str], names: list[str]) ->
         if answer.status_code == 302:
             answer = ask(answer.headers["Location"], {})
         text = answer.content.decode("utf-8", "replace")
-        if answer.status_code >= 500 or not Counter(_SAID.findall(text)) - usual:
+        if answer.status_code != 200 or not Counter(_SAID.findall(text)) - usual:
             silent.append(name)
     return silent
 

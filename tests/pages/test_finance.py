@@ -14,7 +14,7 @@ from accounts.services import give_role
 from portal.bench.money.repeating import repeat_month
 from scheduler.ledger.periods import Month
 from scheduler.models import OutboundMail, Statement, StatementEvent
-from scheduler.selectors.books.catalogue import reports_for
+from scheduler.selectors.books.catalogue import REPORTS, reports_for
 from scheduler.services.sharing.budgets import set_budget
 from tests import factories
 from tests.selectors.test_reports import closed
@@ -236,3 +236,33 @@ def test_pages_keep_to_their_statements_however_many_months(client, request, who
     assert after.pop("") <= min(10, before.pop("") + 1)
     assert after == before
     assert max(before.values()) <= 8, before
+
+
+@pytest.mark.parametrize("name", ["team", "project"])
+def test_a_team_or_project_that_is_none_or_foreign_is_said_above_the_report(
+    client, root, lead, other_project, closed, name
+):
+    """In the same words, so that nobody learns what others have."""
+    foreign = other_project.path if name == "project" else other_project.team.slug
+    words = f"{name}: There is no such team"
+    for slug, report in REPORTS.items():
+        if name not in report.takes:
+            continue
+        address = reverse("finance:report", args=[slug])
+        client.force_login(root)
+        page = client.get(address, {name: "nowhere/none"})
+        assert page.status_code == 200 and words in page.context["problems"][0], slug
+        client.force_login(lead)
+        pages = [client.get(address, {name: value}) for value in ("nowhere/none", foreign)]
+        if [page.status_code for page in pages] != [403, 403]:
+            said = [
+                (page.status_code, page.context["problems"], page.context["rows"]) for page in pages
+            ]
+            assert said[0] == said[1] and words in said[0][1][0], slug
+    assert client.get("/finance/reports/nothing/").status_code == 404
+
+
+def test_an_attempt_that_held_nothing_is_said_above_its_seconds(client, root, closed):
+    client.force_login(root)
+    page = client.get(reverse("finance:report", args=["segments"]), {"attempt": "987654"})
+    assert page.status_code == 200 and "held nothing in that month" in page.content.decode()

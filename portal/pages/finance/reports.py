@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.errors import Conflict, Invalid
+from accounts.errors import Conflict, Invalid, NotFound
 from portal import limits
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
@@ -89,7 +89,7 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
                 messages.success(request, _BEING_MADE)
                 return redirect("finance:exports")
             return send_file(viewer, found, wish, sheet)
-    except (Invalid, Conflict, files.Unavailable) as refused:
+    except (Invalid, Conflict, NotFound, files.Unavailable) as refused:
         problems.append(f"{refused.field}: {refused.detail}" if refused.field else refused.detail)
         sheet = Sheet(lambda after: iter(()), {}, ())
     context = {

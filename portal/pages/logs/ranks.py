@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from accounts.errors import Invalid, NotFound
+from accounts.errors import Invalid
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, viewer_of
 from portal.pages.job_page import job_frame
@@ -79,7 +79,7 @@ def job_log_ranks(request: HttpRequest, pk: int) -> HttpResponseBase:
     ask = _read_ask(request)
     attempt = next((one for one in attempts if one.number == ask.attempt), None)
     if ask.attempt and attempt is None:
-        raise NotFound("This job has no such attempt.")
+        ask.problems.append(f"attempt: there is no attempt {ask.attempt}; this is the latest one.")
     attempt = attempt or (attempts[-1] if attempts else None)
     placements = list(attempt.placements.all()) if attempt else []
     beside = _chosen(ask, placements)

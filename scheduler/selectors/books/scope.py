@@ -14,6 +14,8 @@ from scheduler.ledger.entries import team_of
 from scheduler.ledger.focus.rows import pseudonym
 from scheduler.selectors.books.months import Books, Shelf, books_of
 
+_NONE = "There is no such team or project for you."
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -73,8 +75,17 @@ class Scope:
             if place.team == wanted and (not name or place.project == name) and self.shows(key)
         ]
         if not found:
-            raise NotFound("There is no such team or project for you.")
+            raise NotFound(_NONE, field="project" if project else "team")
         return found
+
+    def check_known(self, team: str = "", project: str = "") -> None:
+        """Raises NotFound for what is none and what is not the viewer's; operators know all."""
+        wanted, _, name = (project or team).partition("/")
+        known = self.is_operator and any(
+            place.team == wanted and name in ("", place.project) for place in self.places.values()
+        )
+        if not known:
+            self.accounts(team, project)
 
     def person(self, user_id: int | None, username: str | None, account: str) -> str:
         """A person's name where the viewer may know it, else a pseudonym."""

@@ -71,6 +71,8 @@ def _budget_actual(ask: Ask, scope: Scope) -> Sheet:
     its weekday in the last 28 days, as it was charged.
     """
     books = scope.books(ask.period)
+    if ask.team or ask.project:
+        scope.check_known(ask.team, ask.project)
     window = [datetime.fromtimestamp(s, UTC) for s in (books.month.start_s, books.month.end_s)]
     budgets = [
         budget

@@ -128,8 +128,7 @@ def _teams(ask: Ask, scope: Scope) -> dict[int, str]:
     if not (scope.is_all or scope.is_operator):
         teams = {pk: slug for pk, slug in teams.items() if pk in scope.teams}
     if ask.team:
-        if not scope.is_operator:
-            scope.accounts(ask.team)
+        scope.check_known(ask.team)
         teams = {pk: slug for pk, slug in teams.items() if slug == ask.team}
     return teams
 
