@@ -64,11 +64,12 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
                 found = alternatives(viewer, form.spec, offer.models, version)
                 context["alternatives"] = found
             context |= {"draft": None if "quiet" in request.POST else keep_draft(viewer, form)}
+            context |= _not_mended(request, form)
     else:
         initial, version = _initial(request, viewer, offer)
         fixed = opened_with(request, initial, version, offer)
         form = offer.form(initial=fixed.fields | {"replaces": bool(fixed.words)})
-        context = {"version": version, "drafts": drafts_of(viewer)[:MOST_DRAFTS_SHOWN]}
+        context = {"version": version, "drafts": drafts_of(viewer)[: MOST_DRAFTS_SHOWN + 1]}
         context |= {"fixed": fixed.words, "problems": fixed.problems}
         if version is not None:
             hold_to(form, version.rules)
@@ -205,6 +206,15 @@ def _cloned(viewer: User, text: str) -> Job | None:
     except NotFound:
         return None
     return job
+
+
+def _not_mended(request: HttpRequest, form: JobForm) -> dict[str, Any]:
+    """Of the fields that the page names above the form, since a submit was refused, those that are
+    wrong still; nothing where it names none."""
+    named = [name for name in request.POST.get("refused", "").split() if name in form.fields]
+    if not named or request.GET.get("part") != "summary":
+        return {}
+    return {"refused": {"fields": [form[name] for name in named if form.has_error(name)]}}
 
 
 def _submitted(viewer: User, form: JobForm, version: TemplateVersion | None) -> Job | None:

@@ -54,14 +54,22 @@ def test_errors_come_and_go_at_the_field_while_the_hand_stays_where_it_is(visit)
     write(page.locator("#id_name"), "told-twice")
     write(page.locator("#id_command"), "true")
     write(page.locator("#id_memory"), "lots")
+    write(page.locator("#id_cpus"), "0")
     settled(page)
     page.keyboard.press("Enter")
-    expect(page.locator("#form-errors")).to_be_focused()
+    box = page.locator("#form-errors")
+    expect(box).to_be_focused()
+    expect(box.locator("li")).to_have_count(2)
     assert page.locator("#id_memory_error").inner_text() == words
     write(page.locator("#id_memory"), "1GiB")
     expect(page.locator("#id_memory_error .err")).to_have_count(0)
     expect(page.locator("#id_memory")).not_to_have_attribute("aria-invalid", "true")
     expect(page.locator("#id_memory")).to_be_focused()
+    # What is mended leaves the list above the form, and the last one takes it along.
+    expect(box.locator("li")).to_have_text([re.compile("^CPUs per node: ")])
+    write(page.locator("#id_cpus"), "2")
+    expect(box).to_have_count(0)
+    expect(page.locator("#id_cpus")).to_be_focused()
 
 
 def test_an_empty_field_is_named_once_somebody_left_it_and_nothing_is_kept_of_it(stack, visit):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlencode
 
 import pytest
@@ -280,3 +281,18 @@ def test_what_is_typed_is_kept_until_it_is_sent(client, alice, bob, project, yar
     client.force_login(alice)
     assert client.post(url, form_data(project, name="half")).status_code == 302
     assert not JobDraft.objects.exists()
+
+
+def test_what_is_mended_leaves_the_list_above_the_form(client, alice, project, yard):
+    client.force_login(alice)
+    url = reverse("jobs:submit")
+    wrong = form_data(project, memory="lots", cpus="0")
+    page = client.post(url, wrong).content.decode()
+    assert 'name="refused" form="composer" value="cpus memory "' in page
+    sent = wrong | {"refused": "cpus memory zz", "cpus": "2", "grace": "1h"}
+    part = client.post(f"{url}?part=summary", sent).content.decode()
+    box = part.partition('<div id="refused" hx-swap-oob="morph">')[2].partition("</ul>")[0]
+    assert re.findall(r'<a href="#(\w+)">', box) == ["id_memory"], "nothing new joins it"
+    last = client.post(f"{url}?part=summary", sent | {"memory": "1GiB"}).content.decode()
+    assert '<div id="refused" hx-swap-oob="morph"></div>' in last
+    assert "hx-swap-oob" not in client.post(f"{url}?part=summary", wrong).content.decode()
