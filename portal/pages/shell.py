@@ -32,7 +32,8 @@ def shell(request: HttpRequest) -> dict[str, object]:
     `never_read`: parameters that the page does not know. `odd`: what is wrong with the values of
     others. `operates`: looks after the cluster.
     `sees_costs`, `sees_books`, `approves`: whether the rail names these pages to the viewer; the
-    pages themselves answer everybody.
+    pages themselves answer everybody. `offices`: pages about people, rights and what everybody is
+    told, for those who have them.
     """
     theme = request.COOKIES.get(THEME_COOKIE, "")
     calls = SimpleLazyObject(lambda: _calls(request))
@@ -47,6 +48,7 @@ def shell(request: HttpRequest) -> dict[str, object]:
         "sees_costs": SimpleLazyObject(lambda: _asked(request, _sees_costs)),
         "sees_books": SimpleLazyObject(lambda: _asked(request, _sees_books)),
         "approves": SimpleLazyObject(lambda: _asked(request, _approves)),
+        "offices": SimpleLazyObject(lambda: _offices(request)),
         "never_read": SimpleLazyObject(lambda: _never_read(request)),
         "odd": SimpleLazyObject(lambda: _odd(request)),
     }
@@ -82,6 +84,33 @@ def _approves(user: User) -> bool:
         return True
     teams = (team_ids_for, team_ids_acted_for)
     return any(of_whom(user, "approve_requests") != frozenset() for of_whom in teams)
+
+
+def _reads_audit(user: User) -> bool:
+    if can(user, "read_audit", None) or can(user, "operate", None):
+        return True
+    return team_ids_for(user, "manage_team") != frozenset()
+
+
+def _administers(user: User) -> bool:
+    return can(user, "administer_cluster", None)
+
+
+# What menus name to those whom it is open to: address, icon, word, and whether it is.
+_OFFICES: tuple[tuple[str, str, str, Callable[[User], bool]], ...] = (
+    ("users:list", "team", "People", _administers),
+    ("roles:list", "team", "Roles", lambda user: can(user, "read_settings", None)),
+    ("audit:list", "report", "Audit", _reads_audit),
+    ("announcements:list", "info", "Announcements", lambda user: can(user, "operate", None)),
+    ("webhooks:list", "link", "Webhooks", _administers),
+    ("preview", "search", "View as a role", _administers),
+)
+
+
+def _offices(request: HttpRequest) -> list[tuple[str, str, str]]:
+    return [
+        (route, glyph, word) for route, glyph, word, is_open in _OFFICES if _asked(request, is_open)
+    ]
 
 
 def _calls(request: HttpRequest) -> Calls:

@@ -186,3 +186,25 @@ def test_the_rail_names_what_there_is_for_the_viewer(client: Client, project, pe
         assert found == shown, who
         for name in places:
             assert client.get(f"/{name}/").status_code == 200
+
+
+@pytest.mark.django_db
+def test_menus_name_the_offices_that_are_open_to_the_viewer_and_no_others(
+    client: Client, project, people
+) -> None:
+    """On the screen of a desk and on that of a phone; each that is named answers."""
+    offices = {
+        "/ops/users/": {"root"},
+        "/settings/roles/": {"root", "operator"},
+        "/audit/": {"root", "operator", "lead"},
+        "/announcements/": {"root", "operator"},
+        "/ops/webhooks/": {"root"},
+        "/settings/preview/": {"root"},
+    }
+    for who, person in people.items():
+        client.force_login(person)
+        page = client.get("/jobs/").content.decode()
+        for place, whose in offices.items():
+            assert page.count(f'href="{place}"') == 2 * (who in whose), (who, place)
+            if who in whose:
+                assert client.get(place).status_code == 200
