@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,17 +16,19 @@ from accounts.models import User
 from portal.pages.access import page, viewer_of
 from portal.pages.event_lines import event_line
 from portal.pages.job_page import job_frame, why
-from portal.reports.charts import device_points, latest
+from portal.pages.listing.tails import tail_of
+from portal.reports.charts import device_points, host_points, latest
 from portal.reports.spec_text import command_line_of, diff_of, yaml_of
 from scheduler.loop.answering import before_answers
-from scheduler.models import Job
+from scheduler.models import Job, JobEvent
 from scheduler.selectors.jobs import get_visible_job, job_events, may_read_inside, shown_spec
+from scheduler.selectors.machines.hosts import hosts_since
 from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.telemetry import job_series
 from scheduler.selectors.usage import job_cost
 from scheduler.selectors.waits.deciding import last_decided
 
-EVENTS_AT_MOST = 500
+EVENTS_AT_MOST = 200
 MAX_ATTEMPT = 10_000
 
 
@@ -56,8 +59,12 @@ def job_before(request: HttpRequest, pk: int) -> HttpResponseBase:
 def job_events_tab(request: HttpRequest, pk: int) -> HttpResponseBase:
     """The job's history, newest first."""
     viewer, job, context = _frame(request, pk, "events")
-    newest = job_events(viewer, job).reverse()[:EVENTS_AT_MOST]
-    context["events"] = [event_line(event) for event in newest]
+    every = job_events(viewer, job).reverse()
+
+    def read(before: int | None, most: int) -> Iterable[JobEvent]:
+        return (every.filter(pk__lt=before) if before else every)[:most]
+
+    context["events"] = tail_of(request, read, size=EVENTS_AT_MOST).made(event_line)
     part = "#events" if request.GET.get("part") == "events" else ""
     return render(request, f"jobs/events.html{part}", context)
 
@@ -74,7 +81,8 @@ def read_attempt(request: HttpRequest) -> tuple[int | None, str]:
 
 @page("GET")
 def job_series_points(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """New readings since `?since=` as JSON, for charts that are drawn already."""
+    """New readings since `?since=` as JSON, for charts that are drawn already; with `?of=nodes`
+    those of its nodes."""
     viewer = viewer_of(request)
     job = get_visible_job(viewer, pk)
     attempt, problem = read_attempt(request)
@@ -82,11 +90,16 @@ def job_series_points(request: HttpRequest, pk: int) -> HttpResponseBase:
     if problem or (request.GET.get("since") and since is None):
         detail = problem or "since: write it like 2026-11-20T12:00:00Z."
         return JsonResponse({"detail": detail}, status=400)
-    series = job_series(viewer, job, attempt_number=attempt, since=since)
-    newest = latest(series) or since
+    asked: dict[str, Any] = {"attempt_number": attempt, "since": since, "now": timezone.now()}
+    if request.GET.get("of") == "nodes":
+        hosts = hosts_since(viewer, job, **asked)
+        points, newest = host_points(hosts), latest(hosts) or since
+    else:
+        series = job_series(viewer, job, **asked)
+        points, newest = device_points(series), latest(series) or since
     return JsonResponse(
         {
-            "points": device_points(series),
+            "points": points,
             "latest": newest.isoformat() if newest else "",
             "done": job.ended_at is not None,
         }

@@ -7,7 +7,7 @@ tells lines apart without colour.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise, takewhile
@@ -26,6 +26,8 @@ LEGEND_AT_MOST = 2
 GAP = timedelta(seconds=45)
 GAP_STEPS = 4
 BAR_PX, BAR_FRAME_PX = 28, 72
+# Measure → UUID → x and y.
+Points = dict[str, dict[str, dict[str, list[Any]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +103,31 @@ def device_charts(series: Sequence[DeviceSeries]) -> list[Chart]:
 
 
 def host_charts(series: Sequence[HostSeries]) -> list[Chart]:
-    """One chart for each measure of nodes; none without readings."""
-    return [_chart(measure, series, "Node") for measure in HOST_MEASURES] if series else []
+    """One chart for each measure of nodes."""
+    return [_chart(measure, series, "Node") for measure in HOST_MEASURES]
 
 
-def device_points(series: Sequence[DeviceSeries]) -> dict[str, dict[str, dict[str, list[Any]]]]:
+def device_points(series: Sequence[DeviceSeries]) -> Points:
     """New points only: measure → device UUID → x and y, for charts that are already drawn."""
+    return _points(MEASURES, series)
+
+
+def host_points(series: Sequence[HostSeries]) -> Points:
+    """The same for the charts of nodes."""
+    return _points(HOST_MEASURES, series)
+
+
+def _points(measures: Iterable[Measure], series: Sequence[DeviceSeries | HostSeries]) -> Points:
     return {
         measure.key: {
             one.uuid: {"x": [_stamp(at) for at in one.at], "y": _values(measure, one)}
             for one in series[:MAX_TRACES]
         }
-        for measure in MEASURES
+        for measure in measures
     }
 
 
-def latest(series: Sequence[DeviceSeries]) -> datetime | None:
+def latest(series: Sequence[DeviceSeries | HostSeries]) -> datetime | None:
     """The time of the newest reading."""
     return max((one.at[-1] for one in series if one.at), default=None)
 

@@ -121,3 +121,29 @@ def test_the_form_shows_what_the_address_says(client, alice, yard):
     client.force_login(alice)
     page = _page(client, yard, **{"from": "2020-01-01T00:00"}).content.decode()
     assert re.search(r'name="from" value="\d{4}-\d\d-\d\dT\d\d:\d\d"', page)
+
+
+def test_new_readings_of_its_nodes_come_as_points(client, alice, carol, yard):
+    client.force_login(alice)
+    page = _page(client, yard)
+    text = page.content.decode()
+    assert "?attempt=1&amp;of=nodes" in text and "renewed every 15 seconds" in text
+    address = reverse("jobs:series", args=[yard.running.pk])
+    asked = {"attempt": "1", "of": "nodes"}
+    node = yard.cluster.node(1)
+    cpu = client.get(address, asked).json()["points"]["host_cpu_percent"]
+    assert list(cpu) == [f"host-{node.pk}"] and len(cpu[f"host-{node.pk}"]["y"]) == 10
+    newest = page.context["hosts_since"]
+    HostSample.objects.create(node=node, at=newest + timedelta(milliseconds=20), **HOST)
+    fresh = client.get(address, {**asked, "since": newest.isoformat()}).json()
+    assert fresh["points"]["host_memory_mib"][f"host-{node.pk}"]["y"] == [4.0]
+    assert fresh["latest"] > newest.isoformat()
+    assert client.get(address, {**asked, "attempt": "9"}).json()["points"]["host_cpu_percent"] == {}
+    client.force_login(carol)
+    assert client.get(address, asked).status_code == 404
+
+
+def test_where_no_node_has_told_anything_yet_its_charts_wait(client, alice, yard):
+    HostSample.objects.all().delete()
+    client.force_login(alice)
+    assert len(_page(client, yard).context["host_charts"]) == 3

@@ -47,8 +47,8 @@ def leaf_of(request: HttpRequest, rows: Iterable[Any], name: str, *, size: int =
         page.start_index(),
         page.end_index(),
         page.paginator.count,
-        _query(request, name, page.previous_page_number()) if page.has_previous() else "",
-        _query(request, name, page.next_page_number()) if page.has_next() else "",
+        query_with(request, name, page.previous_page_number()) if page.has_previous() else "",
+        query_with(request, name, page.next_page_number()) if page.has_next() else "",
     )
 
 
@@ -61,9 +61,13 @@ def _number(request: HttpRequest, name: str) -> int:
     return 1
 
 
-def _query(request: HttpRequest, name: str, number: int) -> str:
-    """The page's own query with another leaf of this list; fragments are no part of an address."""
+def query_with(request: HttpRequest, name: str, value: object) -> str:
+    """The page's own query with another value of this parameter, without it where the value is
+    empty; fragments are no part of an address."""
     query = QueryDict(request.META.get("QUERY_STRING", ""), mutable=True)
     query.pop("part", None)
-    query[name] = str(number)
+    if value == "":
+        query.pop(name, None)
+    else:
+        query[name] = str(value)
     return f"?{query.urlencode()}"

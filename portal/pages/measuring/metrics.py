@@ -66,14 +66,17 @@ def _drawn(
     hosts = host_series(viewer, header.job, attempt, **asked, now=now)
     since, until = span_of(attempt, now, **asked)
     marks = marks_of(attempt, header.events)
+    # A part that has an end does not go on.
+    is_done = span.until is not None or header.job.ended_at is not None
+    drawn = host_charts(hosts) if hosts or not is_done else []
     return {
         "charts": with_marks(device_charts(series), marks, since=since, until=until),
-        "host_charts": with_marks(host_charts(hosts), marks, since=since, until=until),
+        "host_charts": with_marks(drawn, marks, since=since, until=until),
+        "hosts_since": latest(hosts),
         "marks": [mark for mark in marks if since <= mark.at <= until],
         "since": latest(series),
         "begins": since,
         "ends": until,
-        # A part that has an end does not go on.
-        "is_done": span.until is not None or header.job.ended_at is not None,
+        "is_done": is_done,
         "is_simulated": any(one.is_simulated for one in series),
     }

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from accounts.models import User
 from scheduler.models import Attempt, HostSample, Job, Node
+from scheduler.selectors.jobs import check_visible
 from scheduler.selectors.kept.picked import Picked, moments_between
 from scheduler.selectors.telemetry import CHART_POINTS, FULL, check_measures, span_of
 
@@ -23,6 +24,26 @@ class HostSeries:
     host_cpu_percent: list[float] = field(default_factory=list)
     host_memory_mib: list[int] = field(default_factory=list)
     host_scratch_mib: list[int] = field(default_factory=list)
+
+
+def hosts_since(
+    viewer: User,
+    job: Job,
+    *,
+    attempt_number: int | None = None,
+    since: datetime | None = None,
+    now: datetime,
+) -> list[HostSeries]:
+    """What came since then of an attempt, the latest by default; none where there is no such one.
+
+    Raises NotFound for a foreign job, Forbidden for a role that sees jobs but not what they do.
+    """
+    check_visible(viewer, job)
+    attempts = job.attempts.order_by("-number").defer("code_patch")
+    if attempt_number is not None:
+        attempts = attempts.filter(number=attempt_number)
+    attempt = attempts.prefetch_related("placements__node").first()
+    return host_series(viewer, job, attempt, since=since, now=now) if attempt else []
 
 
 def host_series(
