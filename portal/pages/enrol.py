@@ -16,6 +16,7 @@ from accounts.errors import DomainError, Forbidden, NotFound
 from accounts.permissions import can
 from portal.forms.cluster.nodes import EnrolForm, PoolForm
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.listing.leaves import leaf_of
 from scheduler.selectors.cluster import (
     get_visible_node_token,
     get_visible_pool,
@@ -28,8 +29,6 @@ from scheduler.services.nodes import (
     require_operator,
     revoke_node_token,
 )
-
-OPEN_SHOWN = 100
 
 
 def enrol_line(secret: str) -> str:
@@ -83,7 +82,7 @@ def _pool_names(request: HttpRequest) -> list[str]:
 
 def _shown(request: HttpRequest, **context: Any) -> HttpResponseBase:
     now = timezone.now()
-    waiting = open_node_tokens(viewer_of(request), now=now, limit=OPEN_SHOWN)
+    waiting = leaf_of(request, open_node_tokens(viewer_of(request), now=now), "page")
     return render(request, "nodes/enrol.html", {**context, "open_tokens": waiting, "now": now})
 
 

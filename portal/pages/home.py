@@ -47,6 +47,7 @@ def home(request: HttpRequest) -> HttpResponseBase:
         "sessions": _sessions(viewer, jobs.live, now),
         "waiting": [rows[job.pk] for job in jobs.waiting],
         "finished": [rows[job.pk] for job in jobs.finished],
+        "cut": jobs.cut,
         "is_empty": not jobs.everything,
         "is_new": not jobs.everything and not beside.has_submitted,
         "projects": beside.projects,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
@@ -17,10 +17,11 @@ from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.event_lines import event_line
 from portal.pages.job_tabs import read_since
 from portal.pages.listing.heads import heads_of
+from portal.pages.listing.tails import tail_of
 from portal.reports.charts import device_charts, device_points, latest
 from portal.reports.squares import map_rows
 from scheduler.conf import load_conf
-from scheduler.models import Node
+from scheduler.models import Node, NodeEvent
 from scheduler.selectors.cluster import (
     get_visible_device,
     get_visible_node,
@@ -142,14 +143,18 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
     asked = request.GET.get("events", "")
     is_hardware = asked == "hardware"
     problems = [] if asked in ("", "hardware") else ["events: choose hardware, or leave it out."]
-    events = node_events(viewer, node, kinds=HARDWARE if is_hardware else (), limit=EVENTS_SHOWN)
+    kinds = HARDWARE if is_hardware else ()
+
+    def read(before: int | None, most: int) -> Iterable[NodeEvent]:
+        return node_events(viewer, node, kinds=kinds, limit=most, before=before)
+
     context = {
         "node": node,
         "view": view,
         "row": map_rows([view])[0],
         "charts": device_charts(series)[:2],
         "since": latest(series),
-        "events": [event_line(event) for event in events],
+        "events": tail_of(request, read, size=EVENTS_SHOWN).made(event_line),
         "is_hardware": is_hardware,
         "empties": emptying(viewer, [node], now=now)[node.pk],
         "lease_s": load_conf().node_lease_s,

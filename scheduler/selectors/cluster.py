@@ -128,7 +128,7 @@ def visible_node_tokens(viewer: User) -> QuerySet[NodeToken]:
     return NodeToken.objects.select_related("pool", "created_by")
 
 
-def open_node_tokens(viewer: User, *, now: datetime, limit: int) -> list[NodeToken]:
+def open_node_tokens(viewer: User, *, now: datetime, limit: int | None = None) -> list[NodeToken]:
     """Neither used nor ended; the next to end comes first."""
     waiting = visible_node_tokens(viewer).filter(used_at__isnull=True, expires_at__gt=now)
     return list(waiting.order_by("expires_at", "pk")[:limit])
@@ -205,12 +205,18 @@ def _views(viewer: User, nodes: list[Node]) -> list[NodeView]:
 
 
 def node_events(
-    viewer: User, node: Node, *, kinds: Iterable[str] = (), limit: int = 100
+    viewer: User,
+    node: Node,
+    *,
+    kinds: Iterable[str] = (),
+    limit: int = 100,
+    before: int | None = None,
 ) -> QuerySet[NodeEvent]:
-    """The node's history, newest first; of these kinds, or all of it."""
+    """The node's history, newest first; of these kinds, or all of it; what came `before` an id."""
     if not viewer.is_authenticated:
         return NodeEvent.objects.none()
     events = node.events.filter(kind__in=kinds) if kinds else node.events.all()
+    events = events.filter(pk__lt=before) if before else events
     return events.select_related("actor").order_by("-id")[:limit]
 
 

@@ -228,11 +228,12 @@ def shown_spec(viewer: User, job: Job) -> JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class HomeJobs:
-    """A person's own jobs by what they do now."""
+    """A person's own jobs by what they do now; `cut`: of which of them there are more."""
 
     live: list[Job]
     waiting: list[Job]
     finished: list[Job]
+    cut: frozenset[str] = frozenset()
 
     @property
     def everything(self) -> list[Job]:
@@ -252,15 +253,17 @@ def home_jobs(
             "-ended_at"
         ),
     )
-    is_one = reduce(or_, (Q(pk__in=part.values("pk")[:limit]) for part in parts))
+    is_one = reduce(or_, (Q(pk__in=part.values("pk")[: limit + 1]) for part in parts))
     found = list(visible_jobs(viewer).filter(is_one))
     live = [job for job in found if job.state in LIVE_JOB_STATES]
     waiting = [job for job in found if job.state in WAITING_JOB_STATES]
     ended = [job for job in found if job.state in FINAL_JOB_STATES]
+    sizes = {"live": len(live), "waiting": len(waiting), "finished": len(ended)}
     return HomeJobs(
-        sorted(live, key=lambda job: (job.started_at or now, job.pk), reverse=True),
-        sorted(waiting, key=lambda job: (-job.tier, job.queued_at)),
-        sorted(ended, key=lambda job: job.ended_at or now, reverse=True),
+        sorted(live, key=lambda job: (job.started_at or now, job.pk), reverse=True)[:limit],
+        sorted(waiting, key=lambda job: (-job.tier, job.queued_at))[:limit],
+        sorted(ended, key=lambda job: job.ended_at or now, reverse=True)[:limit],
+        frozenset(name for name, size in sizes.items() if size > limit),
     )
 
 

@@ -10,6 +10,7 @@ from accounts.permissions import can
 from portal.forms.cluster.policies import PolicyForm
 from portal.forms.filters import unknown_parameters
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.listing.leaves import leaf_of
 from portal.templatetags.measures import duration
 from scheduler.engine.policy import Policy
 from scheduler.models import PoolRule
@@ -24,8 +25,7 @@ from scheduler.services.sharing.policies import (
     set_pool_policy,
 )
 
-PARAMETERS = ("name", "preempts", "placement", "head_patience_s", "part")
-RULES_SHOWN = 8
+PARAMETERS = ("name", "preempts", "placement", "head_patience_s", "rules", "part")
 
 
 @page("GET")
@@ -47,7 +47,7 @@ def pool_detail(request: HttpRequest, name: str) -> HttpResponseBase:
         "view": pool_view(viewer, pool),
         "policy": policy,
         "own": own,
-        "rules": rules[:RULES_SHOWN],
+        "rules": leaf_of(request, rules, "rules", size=8),
         "form": form,
         "changes": changes,
         "is_asked": is_asked and form.is_valid(),

@@ -17,6 +17,7 @@ from accounts.permissions import is_operator
 from portal.forms.cluster.simulating import ScenarioForm
 from portal.pages.access import choice, page, said_and_back, viewer_of
 from portal.pages.cluster.pools import policy_changes
+from portal.pages.listing.leaves import leaf_of
 from portal.templatetags.measures import duration
 from scheduler.selectors.cluster import visible_pools
 from scheduler.selectors.machines.scenarios import get_visible_scenario, visible_scenarios
@@ -28,7 +29,6 @@ from scheduler.services.simulating.scenarios import (
     policy_wanted,
 )
 
-SHOWN = 50
 # name of the measure: words, whether more of it is better (None: neither).
 _ROWS: dict[str, tuple[str, bool | None]] = {
     "wait_p50_s": ("Wait, p50", False),
@@ -86,7 +86,7 @@ def scenario_list(request: HttpRequest) -> HttpResponseBase:
     policy = policy_in_force()
     context = {
         "form": form,
-        "rows": list(visible_scenarios(viewer).defer("answer")[:SHOWN]),
+        "rows": leaf_of(request, visible_scenarios(viewer).defer("answer"), "page", size=50),
         "policy": policy,
         "now": timezone.now(),
     }

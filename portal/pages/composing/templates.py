@@ -15,6 +15,7 @@ from portal.forms.composing.templates import TemplateForm, VersionForm, rule_tex
 from portal.forms.jobs import JobForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.composing.offers import offer_for
+from portal.pages.listing.leaves import leaf_of
 from portal.reports.spec_text import template_text
 from scheduler.models import TemplateVersion
 from scheduler.selectors.composing.templates import (
@@ -35,14 +36,12 @@ from scheduler.spec import SpecInvalid
 from scheduler.spec.partial import read_partial
 from scheduler.spec.rules import written_rules
 
-MOST = 200
-
 
 @page("GET")
 def template_list(request: HttpRequest) -> HttpResponseBase:
     """What the viewer can start from, by team."""
     viewer = viewer_of(request)
-    rows = list(visible_templates(viewer)[:MOST])
+    rows = leaf_of(request, visible_templates(viewer), "page")
     context = {"rows": rows, "may_make": writable_teams(viewer).exists()}
     return render(request, "composing/templates.html", context)
 
@@ -52,7 +51,7 @@ def template_detail(request: HttpRequest, slug: str) -> HttpResponseBase:
     """What its newest version says, its rules, all versions; `?version=2` shows an older one."""
     viewer = viewer_of(request)
     template = get_visible_template(viewer, slug)
-    versions = list(versions_of(viewer, template)[:MOST])
+    versions = list(versions_of(viewer, template))
     wanted = request.GET.get("version", "")
     shown = next((one for one in versions if str(one.number) == wanted), None)
     problems = [f"There is no version {wanted[:20]}."] if wanted and shown is None else []
@@ -60,7 +59,7 @@ def template_detail(request: HttpRequest, slug: str) -> HttpResponseBase:
     context = {
         "template": template,
         "version": version,
-        "versions": versions,
+        "versions": leaf_of(request, versions, "page", size=30),
         "spec_text": template_text(version.document),
         "rules": written_rules(version.rules),
         "may_write": may_write(viewer, template),

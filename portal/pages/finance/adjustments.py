@@ -14,6 +14,7 @@ from accounts.selectors import get_visible_project, visible_projects
 from portal.forms.money.finance import AdjustmentForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
+from portal.pages.listing.leaves import leaf_of
 from scheduler.conf import load_conf
 from scheduler.selectors.books.desk import adjustments_for, get_adjustment
 from scheduler.services.books import decline_adjustment, post_adjustment, propose_adjustment
@@ -65,7 +66,7 @@ def _show(
 ) -> HttpResponse:
     viewer = viewer_of(request)
     context = {
-        "rows": adjustments_for(viewer),
+        "rows": leaf_of(request, adjustments_for(viewer), "page"),
         "may_act": can(viewer, "keep_books", None),
         "me": viewer.pk,
         "form": form or _form(viewer),

@@ -176,7 +176,9 @@ def show_prices(
         "history": leaf_of(request, history, "history"),
         "may_act": can(viewer, "keep_books", None),
         "me": viewer.pk,
-        "cards": shown.made(lambda card: (card, rates[card.pk])),
+        "cards": shown.made(
+            lambda card: (card, leaf_of(request, rates[card.pk], f"card-{card.pk}", size=50))
+        ),
         "form": form or _form(viewer, cards=cards),
         "card_form": card_form or CardForm(),
         "now": now,

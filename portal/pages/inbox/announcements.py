@@ -10,6 +10,7 @@ from django.utils import timezone
 from accounts.errors import DomainError, Forbidden, NotFound
 from accounts.permissions import can
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.listing.leaves import leaf_of
 from scheduler.selectors.inbox import visible_announcements
 from scheduler.services.inbox import announce, end_announcement
 
@@ -39,7 +40,8 @@ def announcement_list(request: HttpRequest) -> HttpResponseBase:
             form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
         else:
             return redirect("announcements:list")
-    context = {"form": form, "rows": visible_announcements(viewer)[:50], "now": now}
+    rows = leaf_of(request, visible_announcements(viewer), "page", size=50)
+    context = {"form": form, "rows": rows, "now": now}
     return render(request, "inbox/announcements.html", context)
 
 

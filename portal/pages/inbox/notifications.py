@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from portal.forms.filters import read_cursor, unknown_parameters, write_cursor
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.listing.leaves import leaf_of
 from scheduler.selectors.inbox import choices_of, grouped, muted_by, visible_notifications
 from scheduler.services.inbox import choose_kind, mark_read, mute, unmute
 
@@ -89,5 +90,5 @@ def notification_settings(request: HttpRequest) -> HttpResponseBase:
                 choose_kind(actor=viewer, kind=choice.kind, in_inbox=in_inbox, by_mail=by_mail)
         messages.success(request, "Saved.")
         return redirect("notification_settings")
-    context = {"choices": choices, "muted": list(muted_by(viewer)[:500])}
+    context = {"choices": choices, "muted": leaf_of(request, muted_by(viewer), "page")}
     return render(request, "inbox/settings.html", context)

@@ -13,6 +13,7 @@ from django.utils import timezone
 from accounts.errors import DomainError, Forbidden, NotFound
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import leaf_of
+from portal.pages.listing.tails import tail_of
 from scheduler.selectors.inbox import (
     get_visible_delivery,
     get_visible_webhook,
@@ -111,10 +112,11 @@ def _show(
         "hooks": leaf_of(request, visible_webhooks(viewer), "page", size=50).made(
             lambda hook: (hook, [NOTICE_RULES[NoticeKind(kind)].words for kind in hook.kinds])
         ),
-        "deliveries": [
-            (row, NOTICE_RULES[NoticeKind(row.kind)].words)
-            for row in latest_deliveries(viewer, now=now)
-        ],
+        "deliveries": tail_of(
+            request,
+            lambda before, most: latest_deliveries(viewer, now=now, before=before, limit=most),
+            size=50,
+        ).made(lambda row: (row, NOTICE_RULES[NoticeKind(row.kind)].words)),
         "now": now,
         **more,
     }

@@ -13,9 +13,9 @@ from accounts.selectors import delegations_of, get_deputy, get_visible_team
 from accounts.services import delegate, end_delegation
 from portal.forms.people import DelegationForm
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.listing.leaves import leaf_of
 
 _FIELDS = {"starts_at": "first_day", "ends_at": "last_day"}
-_AT_MOST = 200
 
 
 @page("GET", "POST")
@@ -31,10 +31,9 @@ def delegation_list(request: HttpRequest) -> HttpResponseBase:
                 request, f"{who} acts for you until {made.ends_at:%Y-%m-%d %H:%M} UTC."
             )
             return redirect("delegations:list")
-    rows = [
-        (row, row.ended_early_at is None and row.ends_at > now, row.starts_at <= now)
-        for row in delegations_of(viewer)[:_AT_MOST]
-    ]
+    rows = leaf_of(request, delegations_of(viewer), "page").made(
+        lambda row: (row, row.ended_early_at is None and row.ends_at > now, row.starts_at <= now)
+    )
     return render(request, "people/delegations.html", {"rows": rows, "form": form})
 
 

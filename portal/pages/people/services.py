@@ -22,8 +22,10 @@ from accounts.services import (
 )
 from portal.forms.people import ServiceForm, ServiceTokenForm
 from portal.pages.access import page, said_and_back, viewer_of
-from portal.pages.listing.leaves import leaf_of
+from portal.pages.listing.leaves import Leaf, leaf_of
 from portal.pages.teams import made_with
+
+TOKENS_SHOWN = 30
 
 
 @page("GET", "POST")
@@ -46,13 +48,20 @@ def _page(request: HttpRequest, team: Team, **extra: Any) -> HttpResponseBase:
     viewer = viewer_of(request)
     context = {
         "team": team,
-        "accounts": leaf_of(request, service_accounts_of(viewer, team), "page", size=20),
+        "accounts": leaf_of(request, service_accounts_of(viewer, team), "page", size=20).made(
+            lambda account: (account, _tokens(request, account))
+        ),
         "may_manage": can(viewer, "manage_service_accounts", team),
         "form": ServiceForm(),
         "token_form": ServiceTokenForm(),
         "now": timezone.now(),
     }
     return render(request, "people/services.html", context | extra)
+
+
+def _tokens(request: HttpRequest, account: User) -> Leaf:
+    """Those of one account, which came along with it, a part at a time."""
+    return leaf_of(request, account.api_tokens.all(), f"tokens-{account.pk}", size=TOKENS_SHOWN)
 
 
 def _account(request: HttpRequest, slug: str, pk: int) -> tuple[Team, User]:

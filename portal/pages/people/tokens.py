@@ -13,6 +13,7 @@ from accounts.selectors import tokens_of
 from accounts.services import issue_token, revoke_token
 from portal.forms.tokens import TokenForm
 from portal.pages.access import page, viewer_of
+from portal.pages.listing.leaves import leaf_of
 
 
 @never_cache
@@ -29,7 +30,7 @@ def token_list(request: HttpRequest) -> HttpResponseBase:
         except DomainError as refused:
             form.add_error(refused.field if refused.field in form.fields else None, refused.detail)
     context = {
-        "tokens": tokens_of(viewer)[:200],
+        "tokens": leaf_of(request, tokens_of(viewer), "page"),
         "form": form,
         "secret": secret,
         "now": timezone.now(),

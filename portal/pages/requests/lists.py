@@ -18,6 +18,7 @@ from portal.forms.grammar.sorts import read_sort
 from portal.forms.requests import AskForm
 from portal.pages.access import choice, page, viewer_of
 from portal.pages.listing.heads import heads_of
+from portal.pages.listing.leaves import leaf_of
 from portal.pages.requests.foreseen import foreseen, wish_of
 from scheduler.selectors import requesting as select
 from scheduler.selectors.ordered.columns import REQUEST_COLUMNS
@@ -37,7 +38,9 @@ def request_list(request: HttpRequest) -> HttpResponseBase:
     problems: list[str] = []
     sort = read_sort(request.GET.get("sort", ""), _MINE, "-asked", problems)
     context = {
-        "rows": select.my_requests(viewer_of(request), sort.column, falls=sort.falls),
+        "rows": leaf_of(
+            request, select.my_requests(viewer_of(request), sort.column, falls=sort.falls), "page"
+        ),
         "heads": heads_of(sort, _MINE),
         "problems": problems,
         "words": KIND_WORDS,
@@ -55,7 +58,7 @@ def approvals(request: HttpRequest) -> HttpResponseBase:
     mine_only = choice(request, "state", ("all", "mine")) != "all" or is_assigned
     problems: list[str] = []
     sort = read_sort(request.GET.get("sort", ""), REQUEST_COLUMNS, "due", problems)
-    rows = select.inbox_of(
+    waiting = select.inbox_of(
         viewer,
         sort.column,
         mine_only=mine_only,
@@ -63,6 +66,7 @@ def approvals(request: HttpRequest) -> HttpResponseBase:
         is_assigned=is_assigned,
         falls=sort.falls,
     )
+    rows = leaf_of(request, waiting, "page")
     context = {
         "rows": rows,
         "heads": heads_of(sort, REQUEST_COLUMNS),

@@ -25,7 +25,6 @@ from scheduler.models import (
 )
 
 _MONTHS = 36
-_SHOWN = 200
 _TOLD = timedelta(days=1)
 
 
@@ -145,8 +144,7 @@ def adjustments_for(viewer: User) -> Sequence[Adjustment]:
     rows = Adjustment.objects.select_related(
         "project__team", "proposed_by", "decided_by", "entry__period"
     )
-    found = list(rows.order_by("-pk")[:_SHOWN])
-    return sorted(found, key=lambda row: row.decided_at is not None)
+    return sorted(rows.order_by("-pk"), key=lambda row: row.decided_at is not None)
 
 
 def get_adjustment(viewer: User, pk: int) -> Adjustment:

@@ -11,15 +11,13 @@ from accounts.models import User
 from accounts.permissions import can
 from scheduler.models import ReportDelivery, ReportSchedule
 
-_SHOWN = 500
-
 
 def schedules_for(viewer: User) -> Sequence[ReportSchedule]:
     """Those that still send, newest first, with their recipients and last deliveries."""
     last = ReportDelivery.objects.select_related("recipient").order_by("-due_on", "-pk")
     rows = _visible(viewer).filter(ended_at__isnull=True).select_related("created_by")
     found = rows.prefetch_related("recipients", Prefetch("deliveries", last)).order_by("-pk")
-    return list(found[:_SHOWN])
+    return list(found)
 
 
 def get_visible_schedule(viewer: User, pk: int) -> ReportSchedule:

@@ -47,14 +47,20 @@ def get_visible_delivery(viewer: User, pk: int) -> Delivery:
 
 
 def latest_deliveries(
-    viewer: User, *, now: datetime, webhook: Webhook | None = None
+    viewer: User,
+    *,
+    now: datetime,
+    webhook: Webhook | None = None,
+    before: int | None = None,
+    limit: int = _SHOWN,
 ) -> Sequence[Delivery]:
-    """The latest first, of all webhooks or of one; one query. Raises NotFound."""
+    """The latest first, of all webhooks or of one, `before` an id; one query. Raises NotFound."""
     _require(viewer)
     rows = Delivery.objects.filter(created_at__lte=now).select_related("webhook")
     if webhook is not None:
         rows = rows.filter(webhook=webhook)
-    return list(rows.order_by("-id")[:_SHOWN])
+    rows = rows.filter(pk__lt=before) if before else rows
+    return list(rows.order_by("-id")[:limit])
 
 
 def _require(viewer: User) -> None:

@@ -11,12 +11,10 @@ from scheduler.models import ReportFile
 from scheduler.selectors.books.catalogue import may_open, report_named
 from scheduler.selectors.books.scope import scope_of
 
-_SHOWN = 200
-
 
 def report_files_of(viewer: User) -> Sequence[ReportFile]:
     """The viewer's own, the latest first; one query."""
-    return list(ReportFile.objects.filter(asked_by=viewer).order_by("-pk")[:_SHOWN])
+    return list(ReportFile.objects.filter(asked_by=viewer).order_by("-pk"))
 
 
 def get_report_file(viewer: User, pk: int) -> ReportFile:

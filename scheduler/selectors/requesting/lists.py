@@ -41,7 +41,6 @@ from scheduler.selectors.ordered.columns import REQUEST_COLUMNS
 from scheduler.selectors.ordered.ordering import NUMBER, Column, in_order
 from scheduler.states import GPU_KINDS, OPEN_REQUEST_STATES, REVIEW_STATES, Outcome, RequestState
 
-_MOST = 200
 _VERSION = (
     "id",
     "number",
@@ -283,7 +282,7 @@ def _urgency(request: QuotaRequest, now: datetime) -> str:
 def _with_versions(rows: QuerySet[QuotaRequest]) -> list[tuple[QuotaRequest, RequestVersion]]:
     version = RequestVersion.objects.filter(request=OuterRef("pk"), number=OuterRef("revision"))
     asked = as_rows(version, "amount", "valid_from", "valid_until", "justification")
-    return [(one, _version(one, one.asked)) for one in rows.annotate(asked=asked)[:_MOST]]
+    return [(one, _version(one, one.asked)) for one in rows.annotate(asked=asked)]
 
 
 def _version(request: QuotaRequest, text: str) -> RequestVersion:

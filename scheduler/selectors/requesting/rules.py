@@ -21,7 +21,7 @@ USUAL_SLA_HOURS, USUAL_MOST_DAYS = 48, 365
 # What is booked is taken from everybody else, used or not.
 USUAL_BOOKED_DAYS = 30
 LATELY = timedelta(days=30)
-_MOST_DECISIONS, _MOST_NAMED, _MOST_ROWS = 500, 5, 50
+_MOST_DECISIONS, _MOST_NAMED = 500, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def desk_of_rules(viewer: User, *, now: datetime) -> RuleDesk:
         ]
         words = routing.words(kind, load_conf().currency)
         held.append(HeldRule(kind, routing, source, words, len(mine), mine[:_MOST_NAMED]))
-    return RuleDesk(held, rows[:_MOST_ROWS])
+    return RuleDesk(held, rows)
 
 
 def _decided_by(viewer: User, since: datetime) -> list[tuple[int | None, QuotaRequest]]:

@@ -15,7 +15,7 @@ from scheduler.models import Budget, Quota
 from scheduler.selectors.saved.scopes import EVERYTHING, Scope
 from scheduler.selectors.sharing.limits import owner_path
 
-# Of more the pages of the teams tell.
+# One more is read, so that a page can say that there are more.
 MOST_BARS = 6
 
 
@@ -61,7 +61,7 @@ def quota_bars(viewer: User, *, now: datetime, within: Scope = EVERYTHING) -> Se
         more_guaranteed=Coalesce(Sum("grants__guaranteed", filter=granted), 0),
         more_maximum=Coalesce(Sum("grants__maximum", filter=granted), 0),
     )
-    found = rows.select_related("account__team", "account__project__team", "pool")[:MOST_BARS]
+    found = rows.select_related("account__team", "account__project__team", "pool")[: MOST_BARS + 1]
     return [_quota_bar(quota) for quota in found]
 
 
@@ -93,7 +93,7 @@ def budget_bars(viewer: User, *, now: datetime, within: Scope = EVERYTHING) -> S
             until=budget.valid_until,
             is_out=budget.spent >= budget.limit,
         )
-        for budget in rows.order_by("valid_until", "pk")[:MOST_BARS]
+        for budget in rows.order_by("valid_until", "pk")[: MOST_BARS + 1]
     ]
 
 

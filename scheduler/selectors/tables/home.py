@@ -42,8 +42,8 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """`drafts` have number, name (`word`) and moment (`at`); `has_submitted`: any job of their own,
-    however old; `decided`: when the scheduler last did."""
+    """`drafts` have number, name (`word`) and moment (`at`), one more than a page shows;
+    `has_submitted`: any job of their own, however old; `decided`: when the scheduler last did."""
 
     projects: Sequence[ProjectHere]
     announcements: Sequence[Told]
@@ -64,7 +64,7 @@ def beside_jobs(viewer: User, scope: Scope, *, now: datetime) -> Beside:
         ),
         Part("warning", told.filter(is_warning=True), word="text", at="until_at"),
         Part("told", told.filter(is_warning=False), word="text", at="until_at"),
-        Part("draft", drafts_of(viewer)[:MOST_DRAFTS], word="name", at="saved_at"),
+        Part("draft", drafts_of(viewer)[: MOST_DRAFTS + 1], word="name", at="saved_at"),
         Part("own", visible_jobs(viewer).filter(owner=viewer).order_by()[:1]),
         Part("lease", leases(), number="token", at="expires_at"),
     )

@@ -10,6 +10,7 @@ from django.utils import timezone
 from accounts.errors import Conflict, DomainError, Forbidden
 from portal import limits
 from portal.pages.access import page, viewer_of
+from portal.pages.listing.leaves import leaf_of
 from portal.reports.books.asks import FILTERS, parse_wish
 from portal.reports.books.making import ask_file, send_kept
 from scheduler.conf import load_conf
@@ -57,9 +58,9 @@ def export_file(request: HttpRequest, pk: int) -> HttpResponseBase:
 def _show(request: HttpRequest, *, status: int = 200) -> HttpResponse:
     viewer = viewer_of(request)
     titles = {slug: report.title for slug, report in REPORTS.items()} | {FOCUS: "FOCUS export"}
-    rows = report_files_of(viewer)
+    rows = leaf_of(request, report_files_of(viewer), "page")
     context = {
-        "rows": [(row, titles.get(row.slug, row.slug)) for row in rows],
+        "rows": rows.made(lambda row: (row, titles.get(row.slug, row.slug))),
         "is_waiting": any(row.is_waiting for row in rows),
         "days": load_conf().keep_report_days,
         "now": timezone.now(),
