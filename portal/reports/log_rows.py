@@ -85,12 +85,15 @@ def _row(line: RenderedLine, came: str, gap: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MergedRow:
-    """A line among those of other ranks; `is_hit`: what was searched for is in it."""
+    """A line among those of other ranks; `is_hit`: what was searched for is in it; `above`: what a
+    reader should know before it; `left_out`: so many lines before it are in the rank's own log."""
 
     at: datetime
     rank: int
     line: RenderedLine
     is_hit: bool = False
+    above: str = ""
+    left_out: int = 0
 
 
 def merged_rows(
@@ -104,13 +107,24 @@ def merged_rows(
     return mark_safe(  # noqa: S308 - portal.terminal escapes all it lets through
         "".join(
             f'<div class="ln{" hit" if row.is_hit else ""}"'
-            f' data-at="{timezone.localtime(row.at):%H:%M:%S}">'
+            f' data-at="{timezone.localtime(row.at):%H:%M:%S}">{_above(row, urls[row.rank])}'
             f'<a href="{escape(urls[row.rank])}#L{row.line.number}">'
             f"{f'<b>{row.rank}</b> ' if with_rank else ''}{row.line.number}</a>"
             f"<span>{row.line.html}</span></div>"
             for row in ordered
         )
     )
+
+
+def _above(row: MergedRow, url: str) -> str:
+    said = escape(row.above)
+    if row.left_out:
+        lines = f"{row.left_out} line{'' if row.left_out == 1 else 's'}"
+        said += (
+            f"{'. ' if said else ''}Before it {lines} of rank {row.rank} came in the same time: "
+            f'<a href="{escape(url)}#L{max(1, row.line.number - row.left_out)}">in its own log</a>'
+        )
+    return f'<p class="gap">{said}</p>' if said else ""
 
 
 def arrival_of(arrivals: Arrivals, line: int) -> datetime:

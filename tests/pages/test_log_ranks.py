@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.pages.logs import ranks
-from scheduler.models import LogChunk
+from scheduler.models import LogChunk, NodeEvent
 from scheduler.selectors.printed import merging
 from tests import scenes
 
@@ -93,7 +93,13 @@ def test_of_thousands_of_lines_at_once_the_last_are_shown(client, alice, job, mo
     client.force_login(alice)
     page, found = lines(client, job)
     assert found == [("0", "3", "a3 &lt;b&gt;x&lt;/b&gt;"), ("1", "2", "b2 error")]
-    assert [(one.left_out, one.first_line) for one in page.context["cut"]] == [(2, 3), (1, 2)]
+    # It is said within the first line of each rank that is shown, and leads to the rest.
+    own = f"{reverse('jobs:logs', args=[job.pk])}?attempt=1&amp;rank="
+    said = re.findall(r'<p class="gap">([^<]*)<a href="([^"]*)">', page.content.decode())
+    assert said == [
+        ("Before it 2 lines of rank 0 came in the same time: ", f"{own}0#L1"),
+        ("Before it 1 line of rank 1 came in the same time: ", f"{own}1#L1"),
+    ]
 
 
 def test_a_text_is_found_in_its_ranks_and_wrong_values_are_said(client, alice, job):
@@ -107,3 +113,32 @@ def test_a_text_is_found_in_its_ranks_and_wrong_values_are_said(client, alice, j
     ):
         page, found = lines(client, job, **wrong)
         assert page.context["problems"] and found
+
+
+def test_the_silence_of_a_node_stands_among_the_lines_of_all(client, alice, job):
+    """Above what came first after it; one that lasts is said below."""
+    node = job.attempts.get().placements.get(rank=1).node
+    last = LogChunk.objects.filter(placement__rank=1).latest("created_at")
+    later = last.created_at + timedelta(seconds=30)
+    assert LogChunk.objects.filter(pk=last.pk).update(created_at=later)
+    for seconds, came, to in ((20, "ready", "silent"), (30, "silent", "ready")):
+        NodeEvent.objects.create(
+            node=node,
+            at=last.created_at + timedelta(seconds=seconds),
+            kind=to,
+            from_state=came,
+            to_state=to,
+        )
+    type(job.attempts.get()).objects.update(assigned_at=last.created_at - timedelta(hours=1))
+    client.force_login(alice)
+    text = lines(client, job)[0].content.decode()
+    gap = re.search(r'<p class="gap">([^<]*)</p><a[^>]*><b>1</b> 2</a><span>b2 error', text)
+    assert gap and gap[1].startswith(f"{node.name} was not heard")
+    assert text.count('class="gap"') == 1 and 'class="gaps"' not in text
+    beside = lines(client, job, ranks="0,1")[0]
+    assert ["gap" in one.rows for one in beside.context["columns"]] == [False, True]
+    NodeEvent.objects.create(
+        node=node, at=timezone.now(), kind="silent", from_state="ready", to_state="silent"
+    )
+    text = lines(client, job)[0].content.decode()
+    assert f"{node.name} (rank 1) was not heard since" in text and "has not come back" in text

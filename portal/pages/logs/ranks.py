@@ -22,13 +22,15 @@ from portal.pages.access import page, viewer_of
 from portal.pages.job_page import job_frame
 from portal.pages.logs.finding import LONGEST_S, finder_asked
 from portal.pages.logs.window import WINDOW, read_number
-from portal.reports.log_rows import MergedRow, arrival_of, merged_rows
+from portal.reports.log_rows import MergedRow, arrival_of, gaps_above, has_pause, merged_rows
 from portal.terminal import render_lines
 from portal.terminal.search import Finder, find_lines
 from scheduler.models import Job, Placement
 from scheduler.selectors.logs import check_reader, log_is_complete
 from scheduler.selectors.one_job.header import job_with_header
 from scheduler.selectors.printed.merging import Merged, every_stream, merged_log
+from scheduler.selectors.printed.silences import Silence, silences_among
+from scheduler.states import EndReason, NodeState
 
 PARAMETERS = ("attempt", "ranks", "before", "q", "mode", "part")
 MOST_FOUND = 10_000
@@ -85,7 +87,8 @@ def job_log_ranks(request: HttpRequest, pk: int) -> HttpResponseBase:
     beside = _chosen(ask, placements)
     shown = beside or placements
     merged = merged_log(shown, before=ask.before, count=WINDOW)
-    urls, rows = _urls(job, placements), list(_rows(merged, ask.find))
+    silences = silences_among(shown) if _may_lack(merged, shown) else {}
+    urls, rows = _urls(job, placements), list(_rows(merged, ask.find, silences))
     part = "#rows" if is_part else ""
     context = job_frame(viewer, header) | {
         "tab": "logs",
@@ -99,7 +102,12 @@ def job_log_ranks(request: HttpRequest, pk: int) -> HttpResponseBase:
         "usual_ranks": _written(_usual(placements)) if len(placements) > 1 else "",
         "columns": [_column(one, urls, rows) for one in beside],
         "rows": "" if beside else merged_rows(rows, urls),
-        "cut": [one for one in merged.stretches if one.left_out],
+        "silent": [
+            (one, gap.since)
+            for one in shown
+            for gap in silences.get(one.node_id, ())
+            if gap.until is None
+        ],
         "before": ask.before,
         "earlier": merged.before,
         "is_over": all(map(log_is_complete, shown)),
@@ -177,12 +185,26 @@ def _urls(job: Job, placements: Sequence[Placement]) -> dict[int, str]:
     }
 
 
-def _rows(merged: Merged, find: Finder | None) -> Iterator[MergedRow]:
+def _may_lack(merged: Merged, shown: Sequence[Placement]) -> bool:
+    """Whether any of the nodes may have been silent; spares the question where none was."""
+    return any(has_pause(one.arrivals) for one in merged.stretches) or any(
+        one.node.state in (NodeState.SILENT, NodeState.LOST)
+        or one.attempt.end_reason == EndReason.NODE_LOST
+        for one in shown
+    )
+
+
+def _rows(
+    merged: Merged, find: Finder | None, silences: Mapping[int, Sequence[Silence]]
+) -> Iterator[MergedRow]:
     for stretch in merged.stretches:
+        node, rank = stretch.placement.node, stretch.placement.rank
+        gaps = gaps_above(silences.get(node.pk, ()), stretch.arrivals, node.name)
         for line in render_lines(stretch.raw, stretch.first_line).lines:
             at = arrival_of(stretch.arrivals, line.number)
             is_hit = find is not None and find(line.text.encode(), 0) >= 0
-            yield MergedRow(at, stretch.placement.rank, line, is_hit)
+            left_out = stretch.left_out if line.number == stretch.first_line else 0
+            yield MergedRow(at, rank, line, is_hit, gaps.get(line.number, ""), left_out)
 
 
 def _found_in_order(job: Job, placements: Sequence[Placement], find: Finder) -> list[FoundIn]:
