@@ -246,24 +246,22 @@ def home_jobs(
 ) -> HomeJobs:
     """The viewer's own jobs: running, waiting, and finished in the last week. One query."""
     mine = Job.objects.filter(within.part_of("project"), owner=viewer)
+    week = now - timedelta(days=7)
     parts = (
         mine.filter(state__in=LIVE_JOB_STATES).order_by("-started_at", "-id"),
         mine.filter(state__in=WAITING_JOB_STATES).order_by("-tier", "queued_at"),
-        mine.filter(state__in=FINAL_JOB_STATES, ended_at__gte=now - timedelta(days=7)).order_by(
-            "-ended_at"
-        ),
+        mine.filter(state__in=FINAL_JOB_STATES, ended_at__gte=week).order_by("-ended_at"),
     )
     is_one = reduce(or_, (Q(pk__in=part.values("pk")[: limit + 1]) for part in parts))
     found = list(visible_jobs(viewer).filter(is_one))
-    live = [job for job in found if job.state in LIVE_JOB_STATES]
-    waiting = [job for job in found if job.state in WAITING_JOB_STATES]
-    ended = [job for job in found if job.state in FINAL_JOB_STATES]
-    sizes = {"live": len(live), "waiting": len(waiting), "finished": len(ended)}
+    states = (LIVE_JOB_STATES, WAITING_JOB_STATES, FINAL_JOB_STATES)
+    live, waiting, ended = ([job for job in found if job.state in these] for these in states)
+    lists = {"live": live, "waiting": waiting, "finished": ended}
     return HomeJobs(
         sorted(live, key=lambda job: (job.started_at or now, job.pk), reverse=True)[:limit],
         sorted(waiting, key=lambda job: (-job.tier, job.queued_at))[:limit],
         sorted(ended, key=lambda job: job.ended_at or now, reverse=True)[:limit],
-        frozenset(name for name, size in sizes.items() if size > limit),
+        frozenset(name for name, jobs in lists.items() if len(jobs) > limit),
     )
 
 
