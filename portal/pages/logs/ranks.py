@@ -87,7 +87,9 @@ def job_log_ranks(request: HttpRequest, pk: int) -> HttpResponseBase:
     beside = _chosen(ask, placements)
     shown = beside or placements
     merged = merged_log(shown, before=ask.before, count=WINDOW)
-    silences = silences_among(shown) if _may_lack(merged, shown) else {}
+    # Who looks for a text sees where it is; a question for whole logs is asked then.
+    is_asked = not ask.find and _may_lack(merged, shown)
+    silences = silences_among(shown) if is_asked else {}
     urls, rows = _urls(job, placements), list(_rows(merged, ask.find, silences))
     part = "#rows" if is_part else ""
     context = job_frame(viewer, header) | {
