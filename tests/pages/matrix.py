@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 from tests.pages import operating, starting
+from tests.pages.billed import ROWS as BILLED
 from tests.pages.rows import Row
 from tests.pages.rows import get as _get
 from tests.pages.rows import post as _post
@@ -221,9 +222,7 @@ ROWS: tuple[Row, ...] = (
     ),
     _post("finance:cost_act", "404 404 404 404 404 404 302", "cost", "decline"),
     _get("finance:report", "403 403 200 200 403 403 200", "report"),
-    # Nothing was billed in this yard.
-    _get("finance:statement", "404 404 404 404 404 404 404", "running"),
-    _post("finance:statement_act", "404 404 404 404 404 404 404", "running", "dispute"),
+    *BILLED,
     _get("finance:schedules", _ALL),
     _post("finance:schedules", _ALL),
     _post("finance:schedule_end", "404 404 404 404 404 404 302", "schedule"),

@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, reverse
 from django.utils import timezone
 
-from accounts.models import Project, Team, User
+from accounts.models import Project, User
 from accounts.services import (
     create_team,
     delegate,
@@ -37,13 +37,14 @@ from tests import requesting
 from tests.accounts.pricing import desk_of
 from tests.composing import make_template
 from tests.factories import person
+from tests.pages.billed import billed
 from tests.pages.matrix import OPEN_ROUTES, ROWS
 from tests.pages.operating import hooked
 from tests.pages.purchases import costs_of
 from tests.pages.rows import PERSONAS, Row
 from tests.pages.silent import silent_pages
 from tests.pages.yard import book_soon, build_yard
-from tests.scenes import submit
+from tests.scenes import Cluster, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -141,7 +142,7 @@ def things(people, root, alice, bob, lead, team, project):
         "service_token": service_token.pk,
         "delegation": delegation.pk,
         **reports_of(root),
-        **books_of(second, project, team),
+        **books_of(second, alice, project, yard.cluster),
         **costs_of(root, second, yard.cluster.pool),
     }
 
@@ -176,15 +177,21 @@ def reports_of(root: User) -> dict[str, Any]:
     }
 
 
-def books_of(second: User, project: Project, team: Team) -> dict[str, Any]:
-    """What somebody else proposed, and a budget, for the pages of finance."""
+def books_of(second: User, alice: User, project: Project, cluster: Cluster) -> dict[str, Any]:
+    """What was billed, what somebody else proposed, and a budget, for the pages of finance."""
+    statement = billed(second, alice, project, cluster)
     amount = propose_adjustment(actor=second, project=project, amount=Decimal(3), reason="fans")
     begin = timezone.now()
     budget = set_budget(
-        actor=second, owner=team, gpu_hours=5, valid_from=begin, valid_until=begin + timedelta(3)
+        actor=second,
+        owner=project.team,
+        gpu_hours=5,
+        valid_from=begin,
+        valid_until=begin + timedelta(3),
     )
     words = {"post": "post", "decline": "decline", "soft_close": "soft-close"}
     return {
+        "statement": statement,
         "adjustment": amount.pk,
         **desk_of(second),
         "budget": budget.pk,
