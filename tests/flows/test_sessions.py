@@ -126,7 +126,9 @@ async def test_a_shell_is_typed_into_left_found_again_and_stopped_when_idle(make
     async with await opened(stack, browser, place) as shell:
         await shell.send(json.dumps([100, 30]))
         await shell.send(b"stty size; echo $((6*7))-$TRAINYARD_JOB_ID\n")
-        assert b"30 100" in await hear(shell, f"42-{number}".encode())
+        heard = await hear(shell, f"42-{number}".encode())
+        assert b"30 100" in heard
+        assert b"I have no name" not in heard, "whoever runs jobs needs no name on the node"
     # Who comes back sees what was there; a frame that no page sends ends the socket alone.
     async with socket_of(stack, browser, place) as shell:
         await hear(shell, f"42-{number}".encode())

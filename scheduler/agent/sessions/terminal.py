@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import pwd
 import selectors
 import signal
 import socket
@@ -198,7 +199,18 @@ def _become_shell() -> None:
     os.environ["TERM"] = "xterm-256color"
     shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
     os.environ["SHELL"] = shell
-    os.execv(shell, [shell, "-i"])  # noqa: S606
+    os.execv(shell, [shell, *_how(shell), "-i"])  # noqa: S606
+
+
+def _how(shell: str) -> list[str]:
+    """Options for one whose number has no name on this node: a prompt that does not miss it."""
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:
+        is_bash = shell.endswith("bash")
+        os.environ["PS1"] = r"\h:\w\$ " if is_bash else "$ "
+        return ["--norc"] if is_bash else []
+    return []
 
 
 def main(folder: str, name: str) -> int:
