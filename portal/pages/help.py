@@ -21,22 +21,30 @@ _STATES = {
     JobState.FAILED: "ended otherwise; its page says how and what to do",
     JobState.CANCELLED: "was ended by a person",
 }
-# In the order in which the scheduler asks; what it does not decide yet is not explained here.
+# In the order in which the scheduler asks; what nothing here decides is not explained.
 _REASONS = {
     WaitReason.INVALID_SPEC: "the request was valid once and is not any more; clone and correct it",
     WaitReason.INFEASIBLE_EVER: "no node of the pool could ever hold it; ask for less per node",
+    WaitReason.BUDGET_EXHAUSTED: "a budget that it counts against has no room; ask for more",
     WaitReason.HELD_BY_USER: "somebody of the team holds it; release it",
     WaitReason.HELD_BY_ADMIN: "an operator holds it; ask why",
     WaitReason.PAUSED: "somebody of the team paused it; resume it and it goes on",
     WaitReason.DEPENDENCY_WAIT: "other jobs must start or end first; then it is let go by itself",
     WaitReason.BEGIN_TIME: "it was asked to start later; then it takes its place in the line",
     WaitReason.ARRAY_LIMIT: "its array runs as many tasks at a time as it may; the next follows",
+    WaitReason.QUOTA_HARD: "the team or project holds as many GPUs as it may; ask for more",
+    WaitReason.QUOTA_BORROW_LIMIT: "beyond its own GPUs no more may be borrowed now; ask for more",
     WaitReason.POOL_CLOSED: "an operator has paused the queue",
+    WaitReason.MAINTENANCE_CONFLICT: "it would still run when a maintenance of the nodes begins",
+    WaitReason.RESERVATION_CONFLICT: "the nodes are booked for others before it would end",
     WaitReason.NODES_UNHEALTHY: "it would fit, but nodes of the pool take no work now",
     WaitReason.CAPACITY_BUSY: "other jobs hold the GPUs; it starts when enough are free",
     WaitReason.TOPOLOGY_FRAGMENTED: "enough GPUs are free, but not together on one node",
+    WaitReason.ISOLATION_CONFLICT: "what is free lies on cards that its team may not share",
+    WaitReason.PREEMPTION_IN_PROGRESS: "jobs that give way to it save their work; then it starts",
     WaitReason.BEHIND_HIGHER_PRIORITY: "jobs ahead of it need the GPUs first",
     WaitReason.BACKFILL_WOULD_DELAY_HEAD: "it would run past the time a job ahead can start",
+    WaitReason.LICENCE_WAIT: "all seats of a licence that it needs are taken",
     WaitReason.EVALUATING: "the scheduler has not looked at it yet; it does so within seconds",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from portal.pages.help import glossary
 from scheduler.selectors.cluster import visible_nodes
 from scheduler.states import WaitReason
 from tests import scenes
@@ -156,3 +157,14 @@ def test_an_action_costs_as_many_statements_whatever_it_is_about(
     for q in (f"cancel {job.pk}", f"cancel {job.pk + 999}", "drain n1"):
         with django_assert_max_num_queries(6):
             client.get(reverse("search"), {"q": q, "part": "results"})
+
+
+def test_help_tells_of_every_reason_in_the_order_in_which_the_scheduler_asks():
+    nowhere = {
+        WaitReason.POLICY_DENIED,
+        WaitReason.APPROVAL_WAIT,
+        WaitReason.DATA_STAGING,
+        WaitReason.AUTOSCALE_PROVISIONING,
+    }
+    told = [word for word, _ in glossary() if word in set(WaitReason)]
+    assert told == [str(reason) for reason in WaitReason if reason not in nowhere]
