@@ -75,14 +75,15 @@ class EventLine:
 def event_line(event: JobEvent | NodeEvent) -> EventLine:
     """An event as a line; a kind without words here shows its own name."""
     words = WORDS.get(event.kind, event.kind.replace("_", " ").capitalize())
+    who = event.actor.get_full_name() if event.actor else ""
     facts: Mapping[str, object] = event.detail
     reason = str(facts.get("reason", ""))
     if reason in set(EndReason):
-        detail = end_sentence(reason, facts)
+        detail = end_sentence(reason, {"who": who or "Trainyard", **facts})
     else:
         detail = ", ".join(
             f"{key.replace('_', ' ')}: {value}"
             for key, value in facts.items()
             if key not in _UNSAID and isinstance(value, str | int | float) and value != ""
         )
-    return EventLine(event, words, detail, event.actor.get_full_name() if event.actor else "")
+    return EventLine(event, words, detail, who)

@@ -64,7 +64,6 @@ FACT_WORDS: Mapping[str, str] = {
 NEXT_WORDS: Mapping[WaitReason, str] = {
     WaitReason.HELD_BY_USER: "The scheduler looks at it once it is released.",
     WaitReason.HELD_BY_ADMIN: "Only the operator or a lead releases it; ask them.",
-    WaitReason.PAUSED: "Resume it to put it back into its old place in the line.",
     WaitReason.DEPENDENCY_WAIT: "It joins the line by itself when they end as it asks for.",
     WaitReason.BEGIN_TIME: "It joins the line by itself at that time.",
     WaitReason.ARRAY_LIMIT: "It joins the line by itself; there is nothing to do.",

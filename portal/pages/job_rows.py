@@ -13,7 +13,7 @@ from scheduler.selectors.jobs import end_sentence_of, wait_sentence_of
 from scheduler.selectors.queues import place_in_line
 from scheduler.selectors.sets import SetInFull, SetView, set_view, set_views
 from scheduler.selectors.tables.so_far import SoFar, so_far
-from scheduler.states import FINAL_JOB_STATES, JobState, Tier
+from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ def _rows(jobs: Iterable[Job], told: SoFar, now: datetime) -> list[JobRow]:
 
 
 def elapsed_of(job: Job, now: datetime) -> timedelta | None:
-    """From the start of its latest attempt to its end, or to now."""
-    if job.started_at is None:
+    """From the start of its latest attempt to its end, or to now; None between attempts."""
+    if job.started_at is None or job.state in WAITING_JOB_STATES:
         return None
     return (job.ended_at or now) - job.started_at
 

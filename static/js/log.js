@@ -69,10 +69,10 @@
     }
 
     /* Rows from `from` on, and what the answer says about the whole log. */
-    async fetchLines(from) {
+    async fetchLines(from, name = "count", value = CHUNK) {
       const url = new URL(this.root.dataset.linesUrl, location.href);
       url.searchParams.set("from_line", String(Math.max(1, from)));
-      url.searchParams.set("count", String(CHUNK));
+      url.searchParams.set(name, value);
       const answer = await fetch(url, { headers: { "HX-Request": "true" } });
       if (!answer.ok || answer.redirected) throw new Error(`lines: ${answer.status}`);
       this.total = Number(answer.headers.get("X-Total-Lines") ?? this.total);
@@ -227,6 +227,7 @@
       const match = /^#L(\d{1,15})(?:-L?(\d{1,15}))?$/.exec(location.hash);
       if (!match) return false;
       const [from, to] = [Number(match[1]), Number(match[2] ?? match[1])];
+      this.root.scrollIntoView({ block: "nearest" });
       this.showRange(Math.min(from, to), Math.max(from, to));
       return true;
     }
@@ -246,7 +247,8 @@
       for (let next = row; next && this.lineOf(next) <= to; next = next.nextElementSibling) {
         next.classList.add(mark);
       }
-      row?.scrollIntoView({ block: "center" });
+      /* The page stays where it is. */
+      if (row) this.view.scrollTop = row.offsetTop - this.view.clientHeight / 2;
     }
 
     report() {

@@ -242,11 +242,8 @@
     }
 
     async unfold(row) {
-      const url = new URL(this.root.dataset.linesUrl, location.href);
-      url.searchParams.set("from_line", String(this.log.lineOf(row)));
-      url.searchParams.set("whole", "1");
-      const answer = await fetch(url, { headers: { "HX-Request": "true" } });
-      if (answer.ok && !answer.redirected) row.replaceWith(this.log.parse(await answer.text()));
+      const html = await this.log.fetchLines(this.log.lineOf(row), "whole", 1).catch(() => "");
+      if (html) row.replaceWith(this.log.parse(html));
       this.dress();
     }
 

@@ -26,7 +26,7 @@ def populate(stack: LiveStack) -> dict[str, int | str]:
     """Jobs in several states, so that pages have something to show."""
     digits = (Path(__file__).parents[2] / "deploy/samples/digits/train.py").read_text("utf-8")
     done = stack.submit(name="digits-baseline", script=digits, env={"EPOCH_S": "0.3"}, cpus=2)
-    stack.submit(name="bad-learning-rate", script="echo loss is nan; exit 3")
+    failed = stack.submit(name="bad-learning-rate", script="echo loss is nan; exit 3")
     stack.wait_for(done["id"])
     loop = "i=0; while [ $i -lt 900 ]; do i=$((i+1)); echo step $i/900; sleep 0.5; done"
     running = stack.submit("bob", name="resnet-sweep-04", script=loop, nodes=2, gpus_per_node=4)
@@ -46,6 +46,7 @@ def populate(stack: LiveStack) -> dict[str, int | str]:
     stack.wait_for(session["id"], "running")
     return {
         "job": done["id"],
+        "failed": failed["id"],
         "running": running["id"],
         "waiting": waiting["id"],
         "session": session["id"],

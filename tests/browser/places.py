@@ -23,6 +23,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
         "/jobs/new/?template={template}",
         "/jobs/new/start/",
         *(f"/jobs/{{job}}/{tab}" for tab in _TABS),
+        "/jobs/{failed}/",
         *(f"/jobs/{{waiting}}/{tab}" for tab in _WAITING),
         "/sets/{set}/",
         "/templates/",

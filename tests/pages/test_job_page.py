@@ -6,6 +6,7 @@ import pytest
 from django.urls import reverse
 
 from scheduler.models import Device
+from scheduler.states import EndReason
 from tests import scenes
 from tests.pages.yard import LOG, build_yard
 
@@ -53,3 +54,31 @@ def test_before_a_pause_or_another_size_stands_what_it_does(client, alice, proje
     client.post(url, {"time_limit": "1h", "nodes": "2"})
     wide.refresh_from_db()
     assert (wide.nodes_min, wide.nodes, wide.spec["nodes"]) == (1, 2, "1..3")
+
+
+def test_a_paused_job_says_each_thing_once_and_counts_no_time(client, alice, project, yard):
+    client.force_login(alice)
+    job, node = yard.running, yard.cluster.node(1)
+    client.post(reverse("jobs:pause", args=[job.pk]))
+    scenes.sync(node, scenes.ended(yard.attempt, reason=EndReason.PAUSED_BY_USER, exit_code=0))
+    text = client.get(reverse("jobs:detail", args=[job.pk])).content.decode()
+    assert "when it is resumed" in text and "not looked at yet" not in text
+    assert text.count("Resume it to") == 1
+    assert "<dt>Time</dt><dd>–</dd>" in text
+    # Whoever asked for it is named where it was asked for.
+    assert f"Paused by {alice.get_full_name()}." in text and "Paused by ?" not in text
+
+
+def test_a_job_without_gpus_shows_no_charts_of_any(client, alice, project, yard):
+    client.force_login(alice)
+    job = scenes.submit(alice, project, gpus_per_node=0)
+    attempt = scenes.start(job, yard.cluster.node(1))
+    scenes.sync(yard.cluster.node(1), scenes.running(attempt))
+    address = reverse("jobs:detail", args=[job.pk])
+    text = client.get(address).content.decode()
+    assert "GPU use" not in text and '<span class="muted">none</span>' in text
+    with_gpus = client.get(reverse("jobs:detail", args=[yard.running.pk])).content.decode()
+    assert "<h2>GPUs</h2>" in with_gpus
+    # What ended before a reading came has none to come.
+    brief = client.get(reverse("jobs:detail", args=[yard.failed.pk])).content.decode()
+    assert "<h2>GPUs</h2>" not in brief and "No readings yet" not in brief
