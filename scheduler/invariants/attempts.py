@@ -8,6 +8,7 @@ from typing import Any
 
 from scheduler.invariants.rows import CLOSE_S, Row, Rows
 from scheduler.states import (
+    END_RULES,
     FINAL_JOB_STATES,
     JOB_MOVES,
     AttemptState,
@@ -18,6 +19,12 @@ from scheduler.states import (
 
 # What people change of a job without moving it; each raises its version too.
 _CHANGES = frozenset({"limit_changed", "tier_changed", "nodes_changed", "request_changed"})
+# What is called a success though somebody stopped it: nothing was to be done any more.
+_DONE_WITHOUT_AN_EXIT = frozenset(
+    str(reason)
+    for reason, rule in END_RULES.items()
+    if rule.final is JobState.SUCCEEDED and reason is not EndReason.COMPLETED
+)
 # A stop is its grace, then the kill and whatever keeps a process from dying.
 _KILLED_WITHIN_S = 90.0
 # The server looks at the clock once in a while, and a node that was away tells late.
@@ -86,6 +93,8 @@ def success_is_stored(rows: Rows) -> Iterator[str]:
         if jobs[job]["state"] != JobState.SUCCEEDED:
             continue
         last = attempts[-1]
+        if last["end_reason"] in _DONE_WITHOUT_AN_EXIT:
+            continue
         for placement in placements.get(last["id"], []):
             code = placement["exit_code"]
             right = code == 0 and placement["end_reason"] == EndReason.COMPLETED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -29,10 +30,13 @@ def offered_once_clean(rows: Rows) -> Iterator[str]:
     """The part of I9 about rows: what is offered has no trouble, and its last check was passed.
 
     Nor was one handed out between a trouble that put it out of service and the check or the person
-    that brought it back.
+    that brought it back. Where cards were exchanged the history does not tell which it speaks of.
     """
     held = rows.grouped("allocation", "device_id")
-    out = _out_of_service(rows)
+    whole = [row for row in rows.rows("device") if row.get("parent_id") is None]
+    cards = Counter((row["node_id"], row["index"]) for row in whole)
+    spans = _out_of_service(rows)
+    out = {card: mine for card, mine in spans.items() if cards[card] == 1}
     for device in rows.rows("device"):
         # A check that is still asked for, or a trouble that nobody took back.
         noted = device.get("trouble") or device.get("check_at")

@@ -121,7 +121,7 @@ def nodes_and_cards(since: datetime | None) -> Iterator[Rows]:
             held = held.filter(acquired_at__gte=since)
         cards = _read(
             Device.objects.filter(node__in=nodes),
-            *("id", "uuid", "node_id", "index", "health", "trouble", "check_at"),
+            *("id", "uuid", "node_id", "index", "parent_id", "health", "trouble", "check_at"),
         )
         events = _read(told, *fields)
         yield Rows({"device": cards, "nodeevent": events})
@@ -187,8 +187,13 @@ def held_now() -> Rows:
 
 
 def outbox(since: datetime | None) -> Iterator[Rows]:
-    """Mails and calls that wait, or are from since then; those of webhooks that rest do not."""
+    """Mails and calls that wait, or are from since then; those of webhooks that rest do not.
+
+    Nor mails to who has no address or is gone: they are given up at once, and rightly so.
+    """
     mails, calls = OutboundMail.objects.order_by("pk"), Delivery.objects.order_by("pk")
+    nobody = Q(person__is_active=False) | Q(person__email="")
+    mails = mails.exclude(nobody, given_up_at__isnull=False, tries=0)
     calls = calls.filter(Q(webhook__paused_at__isnull=True) | Q(sent_at__isnull=False))
     if since is not None:
         waits = Q(sent_at__isnull=True, given_up_at__isnull=True)
