@@ -13,11 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.engine.board import Board
-from scheduler.engine.board.cards import later
 from scheduler.engine.board.kept import Kept, hold, need_of
-from scheduler.engine.board.supply import is_picky
+from scheduler.engine.freeing import Freeing, ready_times
 from scheduler.engine.gang import shares_of
-from scheduler.engine.placement import is_capable, without_avoided
 from scheduler.engine.plan import SlotKind
 from scheduler.engine.shaping.nodes import (
     group_of,
@@ -32,15 +30,14 @@ from scheduler.engine.snapshot import (
     Floats,
     Ints,
     Request,
-    flags,
     floats,
     ints,
-    running_sum,
 )
 
 # Cells of nodes with something kept times moments looked at; beyond that fewer moments are, which
 # may plan a start later than need be, never earlier.
 MAX_CELLS = 400_000
+_SPAN = ("from_s", "until_s")
 # Moments at which enough nodes are open, yet perhaps too far apart.
 MOST_MOMENTS = 64
 
@@ -125,34 +122,11 @@ def kept_for(board: Board, request: Request, head: Head, *, is_promise: bool = F
         need=need[:, order],
         from_s=from_s,
         until_s=head.until_s,
-        free_then=free_at(board, request, nodes, floats([from_s]))[:, :, 0],
+        free_then=Freeing.of(board, request).at(nodes, floats([from_s]))[:, :, 0],
         is_promise=is_promise,
         is_whole=request.is_exclusive,
         tenant=request.tenant,
     )
-
-
-def free_at(board: Board, request: Request, nodes: Ints, moments: Floats) -> Ints:
-    """Amounts free on `nodes` (rows, ascending) for the request by moment, what is kept aside.
-
-    Jobs are taken to end at their limits, those beyond it now.
-    """
-    holder, cpus, memory_mib, until_s = board.holders()
-    here = np.flatnonzero(np.isin(holder, nodes))
-    at = np.searchsorted(nodes, holder[here])
-    when = np.searchsorted(moments, until_s[here], side="left")
-    freed = (_held_gpus(board, request, len(holder)), cpus, memory_mib, board.held_scratch_mib())
-    free = (
-        _whole_free(board, request),
-        board.cpus_free,
-        board.memory_free_mib,
-        board.scratch_free_mib,
-    )
-    amounts = np.zeros((len(free), len(nodes), len(moments) + 1), dtype=np.int64)
-    for axis, (now, then) in enumerate(zip(free, freed, strict=True)):
-        np.add.at(amounts[axis], (at, when), then[here])
-        amounts[axis, :, 0] += now[nodes]
-    return np.asarray(amounts.cumsum(axis=2)[:, :, :-1])
 
 
 def _open_at(
@@ -166,25 +140,29 @@ def _open_at(
 ) -> Flags:
     """Node by moment: whether one share that starts then can stay. Nodes and moments ascend."""
     is_open: Flags = np.asarray(np.less_equal.outer(ready_s[nodes], moments))
-    free = free_at(board, shape, nodes, moments)
+    free = Freeing.of(board, shape).at(nodes, moments)
+    # Moments ascend, so what holds for a while holds at a row of them.
+    begins, ends = (floats([getattr(one, name) for one in beside]) for name in _SPAN)
+    active = np.searchsorted(moments, begins), np.searchsorted(moments, ends)
+    crossed = np.minimum(active[0], np.searchsorted(moments + stay_s, begins, side="right"))
     shared = np.zeros_like(is_open)
-    for one in beside:
-        active = one.is_active(moments)
-        if active.any():
-            taken = one.taken_from(nodes)
-            free[:, :, active] -= taken[:, :, None]
-            shared |= np.logical_and.outer((taken > 0).any(axis=0), active)
+    others = frozenset(beside)
+    place = np.full(len(ready_s), NONE)
+    place[nodes] = np.arange(len(nodes))
+    places = [place[one.nodes] for one in beside]
+    for one, at, first, last in zip(beside, places, *active, strict=True):
+        if first < last:
+            taken, here = one.need[:, at != NONE], at[at != NONE]
+            free[:, here, first:last] -= taken[:, :, None]
+            shared[here[(taken > 0).any(axis=0)], first:last] = True
     # Where nothing is kept then, being ready is enough.
     is_open &= ~shared | hold(free, shape)
-    for one in beside:
-        shut = flags((moments < one.from_s) & (one.from_s < moments + stay_s))
-        tight = one.nodes
+    for one, at, first, begin, end in zip(beside, places, crossed, *active, strict=True):
         if one.is_whole or shape.is_exclusive or _minds(board, shape, one):
-            shut |= one.is_active(moments)
-        else:
-            tight = one.nodes[~hold(one.spare(beside), shape)]
-        at = np.flatnonzero(np.isin(nodes, tight))
-        is_open[at[:, None], np.flatnonzero(shut)] = False
+            is_open[at[at != NONE], first : max(begin, end)] = False
+        elif first < begin:
+            tight = at[~hold(one.spare(others), shape)]
+            is_open[tight[tight != NONE], first:begin] = False
     return is_open
 
 
@@ -245,54 +223,3 @@ def _soonest(board: Board, request: Request, ready_s: Sequence[Floats]) -> Earli
         start_s = max(start_s, float(ready[soonest].max()))
         chosen = np.concatenate([chosen, np.sort(soonest)])
     return EarliestStart(chosen, start_s)
-
-
-def ready_times(board: Board, request: Request) -> Floats:
-    """By node: when it holds one share of the request, taking time limits as ends; inf for never.
-
-    Equals: walk the ends of each node's placements in order until enough is free.
-    """
-    now_s = board.snapshot.now_s
-    capable = without_avoided(board, request, is_capable(board, request, board.offered_gpus))
-    ready_s = np.full(len(capable), np.inf)
-    node, cpus, memory_mib, until_s = board.holders()
-    order = np.lexsort((until_s, node))
-    node, until_s = node[order], np.maximum(until_s[order], now_s)
-    gpus = _held_gpus(board, request, len(node))[order]
-    free_gpus = _whole_free(board, request)
-    scratch_mib = board.held_scratch_mib()[order]
-    enough = (
-        (free_gpus[node] + running_sum(gpus, node) >= request.gpus)
-        & (board.cpus_free[node] + running_sum(cpus[order], node) >= request.cpus)
-        & (board.memory_free_mib[node] + running_sum(memory_mib[order], node) >= request.memory_mib)
-        & (board.scratch_free_mib[node] + running_sum(scratch_mib, node) >= request.scratch_mib)
-    )
-    if request.is_exclusive or board.is_closed.any():
-        enough &= _is_last(node) | ~(board.is_closed[node] | request.is_exclusive)
-    np.minimum.at(ready_s, node[enough], until_s[enough])
-    ready_s[board.fits(request)] = now_s
-    ready_s[~capable] = np.inf
-    return ready_s
-
-
-def _is_last(node: Ints) -> Flags:
-    """Of rows sorted by node, the last of each."""
-    return flags(np.diff(node, append=NONE) != 0)
-
-
-def _whole_free(board: Board, request: Request) -> Ints:
-    """By node, devices that nobody holds a part of, so that a share may count on one as well."""
-    if not request.is_share and not is_picky(request) and not board.cards.matter:
-        return ints(board.free_gpus[request.model])
-    node = board.snapshot.devices.node[board.is_free & board.may_take(request)]
-    return ints(np.bincount(node, minlength=len(board.changes)))
-
-
-def _held_gpus(board: Board, request: Request, holders: int) -> Ints:
-    """Devices for the request that are offered once their last holder is gone, by holder row."""
-    holder = board.holder
-    if board.cards.matter:
-        until_s = board.holders()[3]
-        holder = later(holder, board.cards.last_in_the_way(request, until_s), until_s)
-    counted = (holder != NONE) & board.is_offered & board.may_serve(request)
-    return ints(np.bincount(holder[counted], minlength=holders))

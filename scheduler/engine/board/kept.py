@@ -11,13 +11,14 @@ third, if there is one, moments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from scheduler.engine.board.cells import Cells
 from scheduler.engine.plan import SlotKind
-from scheduler.engine.snapshot import NONE, Flags, Floats, Ints, Request, flags, ints
+from scheduler.engine.snapshot import NONE, Flags, Floats, Ints, Request, floats, ints
 
 
 def need_of(request: Request) -> Ints:
@@ -82,7 +83,7 @@ class Kept:
             return self.owner == request.booking
         return self.kind is SlotKind.HEADROOM and request.uses_headroom
 
-    def spare(self, beside: Sequence[Kept]) -> Ints:
+    def spare(self, beside: Container[Kept]) -> Ints:
         """By node, what is left at `from_s` of it and of those `beside` it."""
         left = self.free_then - self.left
         for other, taken in self.overlaps:
@@ -94,10 +95,6 @@ class Kept:
     def left(self) -> Ints:
         """What nobody has taken up yet of what is kept, by node."""
         return self.need if self.used is None else np.maximum(self.need - self.used, 0)
-
-    def is_active(self, at_s: Floats) -> Flags:
-        """At which of these moments it holds."""
-        return flags((self.from_s <= at_s) & (at_s < self.until_s))
 
     def taken_from(self, nodes: Ints) -> Ints:
         """What it takes of each of these nodes (rows, any order)."""
@@ -117,15 +114,23 @@ class Keeping:
     def __init__(self, size: int) -> None:
         self.slack_s = 0.0
         self._size = size
-        self._by_pool: dict[int, list[Kept]] = {}
+        # By pool and the number under which each was entered, in that order.
+        self._by_pool: dict[int, dict[int, Kept]] = {}
+        self._cells: dict[int, Cells] = {}
+        self._begins: dict[int, tuple[Sequence[Kept], Floats]] = {}
+        self._entered = 0
         self._booked: dict[int, Kept] = {}
 
     def __iter__(self) -> Iterator[Kept]:
-        return (one for kept in self._by_pool.values() for one in kept)
+        return (one for kept in self._by_pool.values() for one in kept.values())
 
-    def of_pool(self, pool: int) -> Sequence[Kept]:
+    def of_pool(self, pool: int) -> Collection[Kept]:
         """In the order in which it was entered."""
-        return self._by_pool.get(pool, ())
+        return self._by_pool.get(pool, {}).values()
+
+    def taken(self, pool: int, from_s: float, until_s: float) -> tuple[Ints, Flags]:
+        """As `Cells.taken`, of what is kept of the pool meanwhile."""
+        return self._cells.get(pool, Cells()).taken(self._size, from_s, until_s)
 
     def nodes(self, beside: Sequence[Kept] | None = None) -> Flags:
         """Nodes of which anything is kept; of bookings and headroom only what is `beside`."""
@@ -137,8 +142,13 @@ class Keeping:
 
     def binding(self, who: Seeker, until_s: float = np.inf) -> list[Kept]:
         """What a job that is there until then has to leave alone."""
-        kept = self.of_pool(who.request.pool)
-        return [one for one in kept if one.from_s < until_s and one.binds(who)]
+        pool = who.request.pool
+        if pool not in self._begins:
+            every = tuple(self.of_pool(pool))
+            self._begins[pool] = every, floats([one.from_s for one in every])
+        kept, begins = self._begins[pool]
+        met = np.flatnonzero(begins < until_s).tolist()
+        return [kept[row] for row in met if kept[row].binds(who)]
 
     def allows(self, request: Request, beside: Sequence[Kept], cut: Flags | None) -> Flags:
         """Nodes where one share leaves all of `beside` what it needs when it begins.
@@ -146,11 +156,14 @@ class Keeping:
         `cut`: nodes with cards that tenants do not share, None if there are none.
         """
         allowed = np.ones(self._size, dtype=np.bool_)
+        shut = [one.nodes for one in beside if one.is_whole or request.is_exclusive]
+        if shut:
+            allowed[np.concatenate(shut)] = False
+        others = frozenset(beside)
         for one in beside:
             if one.is_whole or request.is_exclusive:
-                allowed[one.nodes] = False
                 continue
-            allowed[one.nodes] &= hold(one.spare(beside), request)
+            allowed[one.nodes] &= hold(one.spare(others), request)
             if cut is not None and one.tenant != request.tenant:
                 # On a cut card, what is to spare for one tenant is not for another.
                 allowed[one.nodes] &= ~cut[one.nodes]
@@ -158,10 +171,18 @@ class Keeping:
 
     def enter(self, one: Kept) -> None:
         """Keep it from now on, and note how it and the others meet."""
-        for other in self.of_pool(one.pool):
-            _meet(one, other)
-            _meet(other, one)
-        self._by_pool.setdefault(one.pool, []).append(one)
+        kept = self._by_pool.setdefault(one.pool, {})
+        cells = self._cells.setdefault(one.pool, Cells())
+        mine = np.zeros(self._size, dtype=np.bool_)
+        mine[one.nodes] = True
+        for number in cells.meeting(mine, one.from_s, one.until_s):
+            _meet(one, kept[number])
+            _meet(kept[number], one)
+        self._entered += 1
+        self._begins.pop(one.pool, None)
+        kept[self._entered] = one
+        span = (one.from_s, one.until_s)
+        cells.add(self._entered, one.nodes, ints(one.need[0]), span, is_whole=one.is_whole)
         if one.kind is SlotKind.BOOKING:
             self._booked[one.owner] = one
 
@@ -185,35 +206,32 @@ class Keeping:
 
     def withdraw(self, one: Kept) -> None:
         """Keep it no more."""
-        self._by_pool[one.pool].remove(one)
-        for other in self._by_pool[one.pool]:
+        kept = self._by_pool[one.pool]
+        self._begins.pop(one.pool, None)
+        number = next(number for number, other in kept.items() if other is one)
+        del kept[number]
+        self._cells[one.pool].remove(number)
+        for other in kept.values():
             other.overlaps = [pair for pair in other.overlaps if pair[0] is not one]
         one.overlaps = []
 
     def charge(self, pool: int, shares: Iterable[tuple[int, Request]], until_s: float) -> None:
         """A job has started on these nodes and is gone by `until_s`."""
-        kept = [one for one in self.of_pool(pool) if one.from_s < until_s]
+        kept = self._by_pool.get(pool)
         if not kept:
             return
         for node, share in shares:
-            for one in kept:
+            for number in self._cells[pool].at(node, until_s):
+                one = kept[number]
                 at = int(np.searchsorted(one.nodes, node))
-                if at < len(one.nodes) and one.nodes[at] == node:
-                    one.free_then[:, at] -= need_of(share)
-                    if one.used is not None and one.serves(share):
-                        one.used[:, at] += need_of(share)
+                one.free_then[:, at] -= need_of(share)
+                if one.used is not None and one.serves(share):
+                    one.used[:, at] += need_of(share)
 
 
 def _meet(one: Kept, other: Kept) -> None:
     """If the other holds when `one` begins, note what it takes of the nodes of both."""
-    if other.from_s <= one.from_s < other.until_s and _may_share(one, other):
+    if other.from_s <= one.from_s < other.until_s:
         taken = other.taken_from(one.nodes)
         if taken.any():
             one.overlaps.append((other, taken))
-
-
-def _may_share(one: Kept, other: Kept) -> bool:
-    """False where no node can be of both, without a look at each; nodes are in ascending order."""
-    if not len(one.nodes) or not len(other.nodes):
-        return False
-    return bool(one.nodes[0] <= other.nodes[-1] and other.nodes[0] <= one.nodes[-1])

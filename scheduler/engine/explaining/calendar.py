@@ -134,8 +134,8 @@ def _is_open(case: Case, met: Sequence[Kept], *, fits_now: bool) -> bool:
     if fits_now:
         return has_room(case.board, case.request, met)
     among = case.board.snapshot.nodes.takes_work.copy()
-    for one in met:
-        among[one.nodes] &= not one.is_whole
+    if shut := [one.nodes for one in met if one.is_whole]:
+        among[np.concatenate(shut)] = False
     return has_nodes(case.board, case.request, case.board.offered_gpus, among)
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from scheduler.engine.board import Board
 from scheduler.engine.board.kept import Seeker
 from scheduler.engine.forecasting.line import Line
+from scheduler.engine.freeing import ready_times
 from scheduler.engine.placement import is_capable, without_avoided
-from scheduler.engine.reservation import Head, earliest_start, ready_times
+from scheduler.engine.reservation import Head, earliest_start
 from scheduler.engine.snapshot import NONE, Classes, Floats, Ints, Request, Snapshot, floats, ints
 from scheduler.engine.worth import gpus_of
 from scheduler.states import WaitReason

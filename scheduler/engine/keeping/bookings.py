@@ -13,9 +13,9 @@ import numpy as np
 
 from scheduler.engine.board import Board
 from scheduler.engine.board.kept import Kept
+from scheduler.engine.freeing import Freeing, ready_times
 from scheduler.engine.placement import is_capable
 from scheduler.engine.plan import SlotKind
-from scheduler.engine.reservation import free_at, ready_times
 from scheduler.engine.snapshot import (
     NONE,
     Flags,
@@ -48,25 +48,97 @@ def within_bookings(snapshot: Snapshot, slack_s: float) -> Snapshot:
 
 def keep_bookings(board: Board) -> None:
     """Choose the nodes of every booking, the earliest first, and keep them. After the windows."""
-    bookings = board.snapshot.bookings
-    ready_s: dict[Request, Floats] = {}
+    bookings, held = board.snapshot.bookings, board.snapshot.held
+    offers: dict[Request, _Offer] = {}
+    booked = board.snapshot.booked_nodes
+    had, runs = _by_booking(booked.booking, booked.node), _by_booking(held.booking, held.node)
     for row in np.lexsort((bookings.id, bookings.from_s)).tolist():
         if bookings.until_s[row] > board.snapshot.now_s:
-            board.keeping.enter(_Choice(board, row, ready_s).kept())
+            share = _share_of(board, row)
+            if share not in offers:
+                offers[share] = _Offer.of(board, share)
+            nobody = ints([])
+            choice = _Choice(board, row, offers[share], had.get(row, nobody), runs.get(row, nobody))
+            board.keeping.enter(choice.kept())
 
 
-@dataclass(frozen=True, slots=True)
+def _by_booking(booking: Ints, node: Ints) -> dict[int, Ints]:
+    """The node rows of each booking (row)."""
+    order = np.argsort(booking, kind="stable")
+    rows, first = np.unique(booking[order], return_index=True)
+    parts = np.split(node[order], first[1:]) if len(rows) else []
+    return dict(zip(rows.tolist(), map(ints, parts), strict=True))
+
+
+def _share_of(board: Board, row: int) -> Request:
+    """One share of it; of a whole node that is the node alone, with a GPU if there are any."""
+    bookings, has_gpus = board.snapshot.bookings, bool(len(board.snapshot.devices.id))
+    gpus = int(bookings.gpus_per_node[row])
+    return Request(
+        pool=int(bookings.pool[row]),
+        queue=0,
+        nodes=1,
+        gpus=gpus or int(has_gpus),
+        cpus=0,
+        memory_mib=0,
+        model=int(bookings.model[row]),
+        avoid_node=NONE,
+        is_exclusive=not gpus,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Offer:
+    """What all that book the same share are told of the nodes, whenever it is for.
+
+    `in_order`: they could hold it as they are; `fit`: once all their devices are in order, of
+    which there are `total`, `missing` of them now; `ready_s`: when it would be free; `need`: what
+    it takes.
+    """
+
+    share: Request
+    in_order: Flags
+    fit: Flags
+    total: Ints
+    missing: Ints
+    ready_s: Floats
+    freeing: Freeing
+    need: Ints
+
+    @classmethod
+    def of(cls, board: Board, share: Request) -> _Offer:
+        """As the board is now."""
+        table, total = board.snapshot.nodes, board.present_gpus.of(share)
+        whole = np.maximum(board.present_gpus[NONE], 1)
+        gpus = np.full(len(whole), share.gpus)
+        totals = (table.cpus_total, table.memory_total_mib, table.scratch_total_mib)
+        return cls(
+            share,
+            flags(is_capable(board, share, board.offered_gpus) & table.takes_work),
+            is_capable(board, share, board.present_gpus),
+            total,
+            ints(total - board.offered_gpus.of(share)),
+            ready_times(board, share),
+            Freeing.of(board, share),
+            # GPUs of each node, and as large a part of its cpus, memory and scratch.
+            np.array([gpus, *(one * gpus // whole for one in totals)], dtype=np.int64),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Choice:
-    """One booking (row) and the nodes it may have; `ready_s` by share, for all that ask alike."""
+    """One booking (row), the nodes that it had in the last plan, and those where its jobs run."""
 
     board: Board
     row: int
-    ready_s: dict[Request, Floats]
+    offer: _Offer
+    had: Ints
+    runs: Ints
 
     def kept(self) -> Kept:
         """What is kept for it; fewer nodes than it wants if no more are in order."""
         board, bookings = self.board, self.board.snapshot.bookings
-        from_s, is_whole = float(bookings.from_s[self.row]), self._is_whole
+        from_s, is_whole = float(bookings.from_s[self.row]), self.offer.share.is_exclusive
         nodes = ints(np.sort(self._best()[: int(bookings.nodes[self.row])]))
         moment = floats([max(from_s, board.snapshot.now_s)])
         nothing = np.zeros((4, len(nodes)), dtype=np.int64)
@@ -75,34 +147,12 @@ class _Choice:
             owner=self.row,
             pool=int(bookings.pool[self.row]),
             nodes=nodes,
-            need=nothing if is_whole else self._need(nodes),
+            need=nothing if is_whole else self.offer.need[:, nodes],
             from_s=from_s,
             until_s=float(bookings.until_s[self.row]),
-            free_then=nothing.copy()
-            if is_whole
-            else free_at(board, self._request, nodes, moment)[:, :, 0],
+            free_then=nothing.copy() if is_whole else self.offer.freeing.at(nodes, moment)[:, :, 0],
             is_whole=is_whole,
             used=None if is_whole else self._used(nodes),
-        )
-
-    @property
-    def _is_whole(self) -> bool:
-        return not self.board.snapshot.bookings.gpus_per_node[self.row]
-
-    @property
-    def _request(self) -> Request:
-        """One share of it; of a whole node that is the node alone, with a GPU if there are any."""
-        bookings, has_gpus = self.board.snapshot.bookings, bool(len(self.board.snapshot.devices.id))
-        return Request(
-            pool=int(bookings.pool[self.row]),
-            queue=0,
-            nodes=int(bookings.nodes[self.row]),
-            gpus=int(bookings.gpus_per_node[self.row]) or int(has_gpus),
-            cpus=0,
-            memory_mib=0,
-            model=int(bookings.model[self.row]),
-            avoid_node=NONE,
-            is_exclusive=self._is_whole,
         )
 
     def _best(self) -> Ints:
@@ -110,50 +160,30 @@ class _Choice:
 
         Its own that are out of order come last: they may be back in time.
         """
-        board, snapshot, request = self.board, self.board.snapshot, self._request
-        in_order = is_capable(board, request, board.offered_gpus) & snapshot.nodes.takes_work
-        mine = np.zeros_like(in_order)
-        mine[snapshot.booked_nodes.node[snapshot.booked_nodes.booking == self.row]] = True
-        rows = np.flatnonzero(self._is_open() & (in_order | mine))
-        share = replace(request, nodes=1)
-        if share not in self.ready_s:
-            self.ready_s[share] = ready_times(board, share)
-        ready_s = self.ready_s[share]
+        snapshot, offer = self.board.snapshot, self.offer
+        mine = np.zeros_like(offer.in_order)
+        mine[self.had] = True
+        rows = np.flatnonzero(self._is_open() & (offer.in_order | mine))
         in_time_s = max(float(snapshot.bookings.from_s[self.row]), snapshot.now_s)
-        held = snapshot.held
-        is_ready = (ready_s[rows] <= in_time_s) | np.isin(rows, held.node[held.booking == self.row])
-        late_s = np.where(is_ready, 0.0, ready_s[rows])
-        missing = board.present_gpus.of(request)[rows] - board.offered_gpus.of(request)[rows]
-        return ints(
-            rows[np.lexsort((rows, late_s, missing, ~mine[rows], ~is_ready, ~in_order[rows]))]
-        )
+        is_ready = offer.ready_s <= in_time_s
+        is_ready[self.runs] = True
+        late_s = np.where(is_ready, 0.0, offer.ready_s)
+        keys = (late_s, offer.missing, ~mine, ~is_ready, ~offer.in_order)
+        return ints(rows[np.lexsort((rows, *(key[rows] for key in keys)))])
 
     def _is_open(self) -> Flags:
         """Such nodes that are not kept for maintenance or another booking while it lasts."""
-        board, request, bookings = self.board, self._request, self.board.snapshot.bookings
-        total = board.present_gpus.of(request)
-        fit = is_capable(board, request, board.present_gpus)
-        taken = np.zeros_like(total)
-        for one in board.keeping.of_pool(request.pool):
-            if one.from_s >= bookings.until_s[self.row] or one.until_s <= bookings.from_s[self.row]:
-                continue
-            if one.is_whole or request.is_exclusive:
-                fit[one.nodes] = False
-            else:
-                taken[one.nodes] += one.need[0]
-        return flags(fit & (total - taken >= request.gpus))
-
-    def _need(self, nodes: Ints) -> Ints:
-        """GPUs of each node, and as large a part of its cpus, memory and scratch."""
-        table, request = self.board.snapshot.nodes, self._request
-        gpus = ints(np.full(len(nodes), request.gpus))
-        whole = np.maximum(self.board.present_gpus[NONE][nodes], 1)
-        totals = (table.cpus_total, table.memory_total_mib, table.scratch_total_mib)
-        parts = [total[nodes] * gpus // whole for total in totals]
-        return np.array([gpus, *parts], dtype=np.int64).reshape(4, len(nodes))
+        bookings, share = self.board.snapshot.bookings, self.offer.share
+        taken, (is_shut, is_kept) = self.board.keeping.taken(
+            share.pool, float(bookings.from_s[self.row]), float(bookings.until_s[self.row])
+        )
+        is_taken = is_kept if share.is_exclusive else is_shut
+        return flags(self.offer.fit & ~is_taken & (self.offer.total - taken >= share.gpus))
 
     def _used(self, nodes: Ints) -> Ints:
         """What its own jobs hold of these nodes."""
+        if not len(self.runs):
+            return np.zeros((4, len(nodes)), dtype=np.int64)
         return held_by(self.board, flags(self.board.snapshot.held.booking == self.row))[:, nodes]
 
 
