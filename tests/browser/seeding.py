@@ -85,10 +85,10 @@ def share(stack: LiveStack, name: str = "DDP on one node") -> str:
     return slug
 
 
-def ask(stack: LiveStack, kind: str = "guaranteed") -> int:
+def ask(stack: LiveStack, kind: str = "guaranteed", owner: str = "vision") -> int:
     """A request of alice, with a comment and a simulation; its number."""
     wish = {
-        "owner": "vision",
+        "owner": owner,
         "kind": kind,
         "amount": 8,
         "justification": "The long-context phase begins on Monday and needs sixteen GPUs "

@@ -17,6 +17,12 @@ _LENGTHS = """window.lengths = new Set();
 new MutationObserver(() => lengths.add(document.querySelectorAll(".log .rows > *").length))
   .observe(document, {childList: true, subtree: true});
 """
+# Presses by a person, over the pages of one tab.
+_CLICKS = """addEventListener("click", (event) => {
+  if (event.isTrusted) sessionStorage.clicks = 1 + Number(sessionStorage.clicks ?? 0);
+}, true);
+"""
+MOST_CLICKS = 3
 
 
 @pytest.fixture
@@ -55,6 +61,8 @@ def _submit_the_sample(page: Page) -> int:
 def test_the_whole_path(stack, blocker, visit):
     page = visit("alice")
     page.add_init_script(_LENGTHS)
+    page.add_init_script(_CLICKS)
+    page.goto("/")
     job_id = _submit_the_sample(page)
 
     why = page.locator("#job-why")
@@ -67,6 +75,7 @@ def test_the_whole_path(stack, blocker, visit):
     expect(page.locator("#job-head")).to_contain_text("running")
     rows = page.locator(".log .rows > *")
     expect(rows.filter(has_text="epoch").first).to_be_visible()
+    assert 0 < page.evaluate("Number(sessionStorage.clicks)") <= MOST_CLICKS
     expect(page.locator(".log .rows")).to_contain_text("epoch 10/20")
     assert page.evaluate("lengths.size") > 1, "the log did not grow while it was open"
     expect(page.locator(".plot .main-svg").first).to_be_visible()
