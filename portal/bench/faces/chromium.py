@@ -30,9 +30,10 @@ SLOW = {
     "downloadThroughput": 180_000,
     "uploadThroughput": 84_375,
 }
-# Paints, shifts and answers to input are collected from the first moment of a page on.
+# Paints, shifts and answers to input are collected from the first moment of a page on. The first
+# input is told of however short its answer was, so that none at all means that none was measured.
 _WATCH = """
-window.seen = {lcp: 0, cls: 0, inp: 0, most: 0, moved: ""};
+window.seen = {lcp: 0, cls: 0, inp: 0, inputs: 0, most: 0, moved: ""};
 new PerformanceObserver((l) => l.getEntries().forEach((e) => { seen.lcp = e.startTime; }))
   .observe({type: "largest-contentful-paint", buffered: true});
 new PerformanceObserver((l) => l.getEntries().forEach((e) => {
@@ -42,12 +43,26 @@ new PerformanceObserver((l) => l.getEntries().forEach((e) => {
   if (e.value <= seen.most) return;
   [seen.most, seen.moved] = [e.value, `${node?.nodeName}.${node?.className}`];
   })).observe({type: "layout-shift", buffered: true});
-new PerformanceObserver((l) => l.getEntries().forEach((e) => {
-  if (e.interactionId) seen.inp = Math.max(seen.inp, e.duration); }))
-  .observe({type: "event", durationThreshold: 16, buffered: true});
+const answered = new PerformanceObserver((l) => l.getEntries().forEach((e) => {
+  if (!e.interactionId) return;
+  seen.inputs += 1;
+  seen.inp = Math.max(seen.inp, e.duration); }));
+answered.observe({type: "event", durationThreshold: 16, buffered: true});
+answered.observe({type: "first-input", buffered: true});
 """
 _READ = """JSON.stringify({...seen, nodes: document.querySelectorAll("*").length,
   ttfb: performance.getEntriesByType("navigation")[0].responseStart})"""
+_MIDDLE = """(() => {
+  const one = [...document.querySelectorAll(%s)].find((each) => each.checkVisibility());
+  one.scrollIntoView({block: "center"});
+  const box = one.getBoundingClientRect();
+  return JSON.stringify([box.x + box.width / 2, box.y + box.height / 2]);
+})()"""
+# Of those on the screen: what lies below would have to be scrolled to.
+_MENUS = """JSON.stringify([...document.querySelectorAll("details > summary")]
+  .filter((each) => each.checkVisibility()).map((each) => each.getBoundingClientRect())
+  .filter((box) => box.y >= 0 && box.bottom <= innerHeight).slice(0, 3)
+  .map((box) => [box.x + box.width / 2, box.y + box.height / 2]))"""
 
 
 @dataclass
@@ -63,6 +78,7 @@ class Loaded:
     requests: int = 0
     kib: float = 0.0
     script_kib: float = 0.0
+    inputs: int = 0
     complaints: list[str] = field(default_factory=list)
 
 
@@ -120,7 +136,32 @@ class Browser:
         return self._told(json.loads(self._read()))
 
     def _read(self) -> str:
-        return str(self.ask("Runtime.evaluate", expression=_READ)["result"]["value"])
+        return str(self._value(_READ))
+
+    def _value(self, expression: str) -> Any:
+        return self.ask("Runtime.evaluate", expression=expression)["result"].get("value")
+
+    def path(self) -> str:
+        """Of the address that is open."""
+        return str(self._value("location.pathname"))
+
+    def click(self, selector: str) -> None:
+        """Press the mouse in the middle of the first of these that is seen."""
+        x, y = json.loads(self._value(_MIDDLE % json.dumps(selector)))
+        self._events.clear()
+        self._press(x, y)
+
+    def until(self, expression: str) -> None:
+        """Wait until this holds on the page; a page that is being left has no answer."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while not self._value(expression):
+            if time.monotonic() > deadline:
+                raise StackProblem(f"the page never had {expression}")
+            self._settle(0.02)
+
+    def until_loaded(self) -> None:
+        """Wait for the next page."""
+        self._until("Page.loadEventFired")
 
     def stay(self, seconds: float) -> None:
         """Leave the page open and untouched; what it does is counted by `asked` and `sockets`."""
@@ -154,12 +195,24 @@ class Browser:
         return [event for event in self._events if event.get("method") == name]
 
     def _use(self) -> None:
-        """A click beside everything, the tab key, and the sheet of shortcuts opened and closed."""
+        """Presses beside everything and on each menu, the tab key, the sheet of shortcuts."""
+        self._press(640, 8)
+        for key, code, text in (("Tab", 9, ""), ("?", 191, "?"), ("Escape", 27, "")):
+            self._key(key, code, text)
+        for place in json.loads(self._value(_MENUS)):
+            for _ in ("open", "shut"):
+                self._press(*place)
+                self._settle(0.1)
+
+    def _key(self, key: str, code: int, text: str) -> None:
+        for kind in ("keyDown", "keyUp"):
+            self.ask(
+                "Input.dispatchKeyEvent", type=kind, key=key, text=text, windowsVirtualKeyCode=code
+            )
+
+    def _press(self, x: float, y: float) -> None:
         for kind in ("mousePressed", "mouseReleased"):
-            self.ask("Input.dispatchMouseEvent", type=kind, x=640, y=8, button="left", clickCount=1)
-        for key, text in (("Tab", ""), ("?", "?"), ("Escape", "")):
-            for kind in ("keyDown", "keyUp"):
-                self.ask("Input.dispatchKeyEvent", type=kind, key=key, text=text)
+            self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def _until(self, name: str) -> None:
         deadline = time.monotonic() + _PATIENCE_S
@@ -176,7 +229,7 @@ class Browser:
     def _told(self, read: dict[str, Any]) -> Loaded:
         loaded = Loaded(
             round(read["lcp"], 1), round(read["inp"], 1), round(read["ttfb"], 1),
-            round(read["cls"], 4), read["moved"], int(read["nodes"]),
+            round(read["cls"], 4), read["moved"], int(read["nodes"]), inputs=read["inputs"],
         )  # fmt: skip
         scripts = set()
         for event in self._events:
