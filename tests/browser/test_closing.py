@@ -15,8 +15,9 @@ from accounts.models import User
 from scheduler.models import Attempt
 from scheduler.states import EndReason
 from tests import factories, scenes
-from tests.browser.conftest import PATIENCE_MS, sign_in
+from tests.browser.conftest import PATIENCE_MS, accessibility_breaches, sign_in
 from tests.browser.keys import by_keys, press
+from tests.browser.test_every_page import widths_that_break
 
 # The browser's driver runs a loop in this thread, also while the database is emptied at the end;
 # nothing here awaits it.
@@ -43,8 +44,8 @@ def books(root: User, alice: User, project) -> User:
 def open_as(chromium, live_server) -> Iterator:
     contexts = []
 
-    def open_page(username: str) -> Page:
-        context = chromium.new_context(base_url=live_server.url)
+    def open_page(username: str, **options: object) -> Page:
+        context = chromium.new_context(base_url=live_server.url, **options)
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()
@@ -109,3 +110,12 @@ def test_a_month_is_closed_corrected_and_its_statement_exported(books, open_as, 
     other.emulate_media(media="print")
     ink = other.evaluate("getComputedStyle(document.querySelector('h1')).color")
     assert ink == "rgb(20, 24, 29)"
+    for theme in ("light", "dark"):
+        complaints: list[str] = []
+        paper = open_as("second", color_scheme=theme, bypass_csp=True)
+        paper.on("console", lambda said, told=complaints: told.append(said.text))
+        paper.goto("/finance/statements/1/")
+        assert accessibility_breaches(paper) == []
+        assert widths_that_break(paper) == []
+        # The server of this test has no sockets.
+        assert [one for one in complaints if "/ws/" not in one] == []
