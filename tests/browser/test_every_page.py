@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -121,3 +123,15 @@ def test_a_page_that_does_not_exist_says_so(stack, visit):
     with stack.api("alice") as api:
         assert api.get("/jobs/999999/").status_code == 404
     assert page.request.get("/jobs/999999/").status == 404
+
+
+def test_the_menu_of_a_phone_stays_within_its_screen(stack, visit):
+    """However much there is for somebody: what does not fit is scrolled to."""
+    page = visit("admin", viewport={"width": 390, "height": 640})
+    page.goto("/help/")
+    page.locator(".tabbar summary").click()
+    menu = page.locator(".tabbar .menu-items")
+    box = menu.bounding_box()
+    assert box["y"] >= 0 and box["y"] + box["height"] <= 640
+    menu.get_by_role("link", name="Templates").click()
+    expect(page).to_have_url(re.compile("/templates/$"))
