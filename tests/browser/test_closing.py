@@ -111,11 +111,15 @@ def test_a_month_is_closed_corrected_and_its_statement_exported(books, open_as, 
     ink = other.evaluate("getComputedStyle(document.querySelector('h1')).color")
     assert ink == "rgb(20, 24, 29)"
     for theme in ("light", "dark"):
-        complaints: list[str] = []
-        paper = open_as("second", color_scheme=theme, bypass_csp=True)
-        paper.on("console", lambda said, told=complaints: told.append(said.text))
-        paper.goto("/finance/statements/1/")
-        assert accessibility_breaches(paper) == []
-        assert widths_that_break(paper) == []
-        # The server of this test has no sockets.
-        assert [one for one in complaints if "/ws/" not in one] == []
+        looks_well(open_as("second", color_scheme=theme, bypass_csp=True), "/finance/statements/1/")
+
+
+def looks_well(page: Page, address: str) -> None:
+    """Nothing is said on the console, axe finds nothing, and it fits all widths."""
+    complaints: list[str] = []
+    page.on("console", lambda said: complaints.append(said.text))
+    page.goto(address)
+    assert accessibility_breaches(page) == []
+    assert widths_that_break(page) == []
+    # The server of this test has no sockets.
+    assert [one for one in complaints if "/ws/" not in one] == []
