@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -110,16 +110,17 @@ def test_a_month_is_closed_corrected_and_its_statement_exported(books, open_as, 
     other.emulate_media(media="print")
     ink = other.evaluate("getComputedStyle(document.querySelector('h1')).color")
     assert ink == "rgb(20, 24, 29)"
+    look_at(open_as, "/finance/statements/1/")
+
+
+def look_at(open_as: Callable[..., Page], address: str) -> None:
+    """In both themes nothing is said on the console, axe finds nothing, and it fits all widths."""
     for theme in ("light", "dark"):
-        looks_well(open_as("second", color_scheme=theme, bypass_csp=True), "/finance/statements/1/")
-
-
-def looks_well(page: Page, address: str) -> None:
-    """Nothing is said on the console, axe finds nothing, and it fits all widths."""
-    complaints: list[str] = []
-    page.on("console", lambda said: complaints.append(said.text))
-    page.goto(address)
-    assert accessibility_breaches(page) == []
-    assert widths_that_break(page) == []
-    # The server of this test has no sockets.
-    assert [one for one in complaints if "/ws/" not in one] == []
+        page = open_as("second", color_scheme=theme, bypass_csp=True)
+        complaints: list[str] = []
+        page.on("console", lambda said, told=complaints: told.append(said.text))
+        page.goto(address)
+        assert accessibility_breaches(page) == []
+        assert widths_that_break(page) == []
+        # The server of this test has no sockets.
+        assert [one for one in complaints if "/ws/" not in one] == []
