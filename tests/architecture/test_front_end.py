@@ -30,6 +30,7 @@ INLINE = {
     "htmx code": re.compile(r"hx-on|hx-vals\s*=\s*['\"]js:|hx-trigger\s*=\s*['\"][^'\"]*\["),
     "a javascript address": re.compile(r"javascript:", re.IGNORECASE),
 }
+FONTS = {".woff", ".woff2", ".ttf", ".otf"}
 SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>", re.IGNORECASE | re.DOTALL)
 
 
@@ -112,6 +113,21 @@ def test_budgets_of_a_page_without_charts() -> None:
     assert gz_kib(own) <= 15
     assert gz_kib([vendor / "htmx.min.js", vendor / "idiomorph-ext.min.js", *own]) <= 45
     assert gz_kib(OWN_CSS) <= 25
+
+
+def test_charts_come_late_and_fonts_never() -> None:
+    """The library of charts keeps no page from showing; text has the system's own fonts."""
+    assert gz_kib([ROOT / "static" / "vendor" / "plotly-basic.min.js"]) <= 450
+    assert [name_of(path) for path in TEMPLATES if "plotly-basic" in path.read_text("utf-8")] == [
+        "templates/components/_chart_head.html"
+    ]
+    for path in TEMPLATES:
+        for attributes, _ in SCRIPT.findall(path.read_text(encoding="utf-8")):
+            assert "src=" not in attributes or "defer" in attributes.split(), name_of(path)
+    styles = "".join(path.read_text(encoding="utf-8") for path in OWN_CSS)
+    assert "@font-face" not in styles
+    fonts = [path for path in (ROOT / "static").rglob("*") if path.suffix in FONTS]
+    assert fonts == []
 
 
 def test_the_page_of_a_shell_loads_its_own_scripts_alone() -> None:

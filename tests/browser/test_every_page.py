@@ -14,6 +14,8 @@ from tests.browser.places import PLACES, PUBLIC, places_of
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 THEMES = ("light", "dark")
+# Of a page that has its heading alone.
+MOST_EMPTY = 60
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +79,18 @@ def test_pages_complain_about_nothing_and_fit(things, visit, person):
             scrolled.append(address)
         too_wide += widths_that_break(page)
     assert not too_wide and not scrolled
+
+
+@pytest.mark.parametrize("person", PLACES)
+def test_pages_are_read_without_a_script(things, visit, person):
+    """Each has its heading and its text, and offers nothing that only a script would do."""
+    page = visit(person, java_script_enabled=False)
+    for address in places_of(person, things):
+        answer = page.goto(address)
+        assert answer.status == 200, address
+        expect(page.locator("h1:visible")).to_have_count(1)
+        assert len(page.locator("main").inner_text()) > MOST_EMPTY, address
+        assert page.locator(".needs-js:visible").count() == 0, address
 
 
 def test_public_pages_and_errors_fit(things, visit):
