@@ -8,6 +8,7 @@ from scheduler.services import reaping
 from scheduler.services.bookings import end_booked_jobs, release_unused
 from scheduler.services.budgets.pledges import settle_pledges
 from scheduler.services.budgets.watching import watch_budgets
+from scheduler.services.nodes.left_behind import give_up_left_behind
 from scheduler.services.preempting.claims import drop_claims
 from scheduler.services.sites.following import follow_windows
 from scheduler.services.timeline.bookings import follow_bookings
@@ -16,7 +17,8 @@ from scheduler.services.timeline.bookings import follow_bookings
 def reap(*, now: datetime) -> int:
     """Carry out everything that is due; returns how much it was. One query each if nothing is.
 
-    1. Nodes not heard from: silent, later lost, which ends their attempts.
+    1. Nodes not heard from: silent, later lost, which ends their attempts; and those of earlier
+       instances of nodes.
     2. Assignments that no node took up: taken back.
     3. Attempts far beyond their time limit: asked to stop.
     4. Ended attempts whose log never came in full: ended all the same.
@@ -31,6 +33,7 @@ def reap(*, now: datetime) -> int:
     return (
         reaping.mark_silent(now=now)
         + reaping.mark_lost(now=now)
+        + give_up_left_behind(now=now)
         + reaping.revoke_unaccepted(now=now)
         + reaping.stop_overdue(now=now)
         + reaping.finish_undrained(now=now)

@@ -104,7 +104,8 @@ class Placement(models.Model):
     is complete once they reach `log_expected` and no checkpoint is still being read there.
     `log_pruned_at`: its log is no longer kept, and counts as empty. `ran_until`: when its program
     ended by the node's word, which came at `ran_told_at`, perhaps long after `ended_at`; written
-    once.
+    once. `left_since`: when the instance of its node that was given the rank was heard last, where
+    one speaks now that does not know it.
     """
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="placements")
@@ -125,6 +126,7 @@ class Placement(models.Model):
     checkpoint_pending = models.BooleanField(default=False)
     ran_until = models.DateTimeField(null=True, blank=True)
     ran_told_at = models.DateTimeField(null=True, blank=True)
+    left_since = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["attempt_id", "rank"]

@@ -160,6 +160,8 @@ def revoke_unaccepted(*, now: datetime) -> int:
             CLOCK.older_than(assigned, deadline, now=now),
             reported="",
             ended_at__isnull=True,
+            # Nobody who speaks there could give its devices back.
+            left_since__isnull=True,
             attempt__state__in=(AttemptState.ASSIGNED, AttemptState.STARTING),
         )
         # One that comes and goes all the time is not waited for for ever.
@@ -207,6 +209,7 @@ def quarantine_unstoppable(*, now: datetime) -> int:
 def _asked_before(when: datetime) -> QuerySet[Placement]:
     stuck = Placement.objects.filter(
         ended_at__isnull=True,
+        left_since__isnull=True,
         attempt__state=AttemptState.STOPPING,
         attempt__stopping_at__lt=when,
         node__state=NodeState.READY,

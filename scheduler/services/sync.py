@@ -27,6 +27,7 @@ from scheduler.services.nodes.identity import (
     shut_out,
 )
 from scheduler.services.nodes.inventory import store_devices, store_host
+from scheduler.services.nodes.left_behind import note_left_behind
 from scheduler.services.nodes.orders import current_reply, known_to, reply_at
 from scheduler.services.reports import report_attempts
 from scheduler.services.rows.updating import update_row_reading
@@ -44,7 +45,8 @@ def sync_node(*, node: Node, request: SyncRequest, now: datetime | None = None) 
     None: there is nothing that the node has not seen, and it is willing to wait for news.
 
     1. Heartbeat: the node is heard, a second machine with its identity is not; a silent or lost
-       node comes back.
+       node comes back. Of what an earlier instance was given and this one does not know, it is
+       told nothing.
     2. Inventory, when it came along.
     3. What is wrong with it, before devices are given back.
     4. Reports, each a no-op when it is old news.
@@ -92,6 +94,7 @@ def _take_in(node: Node, request: SyncRequest, now: datetime) -> set[int]:
     """Steps 1 to 5; the fences that the node may forget."""
     forget: set[int] = set()
     judge_identity(node, request, now=now)
+    note_left_behind(node, request)
     _hear(node, request, now)
     if request.troubles is not None:
         take_troubles(node, request.troubles, now=now)

@@ -12,7 +12,7 @@ from scheduler.loop.cycle import Scheduler
 from scheduler.models import BudgetHold, Claim, JobEvent, Node, SchedulerLease
 from scheduler.services.errors import Conflict, Forbidden, Invalid
 from scheduler.services.jobs import cancel_job
-from scheduler.services.nodes.orders import current_reply
+from scheduler.services.nodes.orders import Known, current_reply
 from scheduler.services.sharing.budgets import BudgetRules, set_budget
 from scheduler.states import EndReason, Tier
 from tests import scenes
@@ -53,7 +53,7 @@ def test_nobody_waits_so_the_owner_extends_and_the_node_is_told(cluster, busy, a
     assert after.time_limit_s == 6 * 3600 and after.version > busy.version
     node = Node.objects.get()
     assert node.desired_revision > before
-    known = {(busy.attempts.get().pk, 0)}
+    known = Known(frozenset({(busy.attempts.get().pk, 0)}), is_kept=True)
     assert current_reply(node, known=known).assignments[0].launch.time_limit_s == 6 * 3600
     event = JobEvent.objects.get(job=busy, kind="limit_changed")
     assert (event.detail, event.actor) == ({"was": "1h", "is": "6h"}, alice)

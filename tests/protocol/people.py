@@ -15,7 +15,8 @@ from scheduler.services.changing.limits import set_time_limit
 from scheduler.services.jobs import cancel_job, hold_job, pause_job, release_job, submit_job
 from scheduler.services.nodes import drain_node, resume_node
 from scheduler.spec import SpecInvalid, parse_spec
-from tests.protocol.wire import GPUS, NODES, NUMBERS, RUNS, Wire
+from tests.protocol.copies import Copies
+from tests.protocol.wire import GPUS, NODES, NUMBERS, RUNS
 
 NODES_ASKED = st.sampled_from([1, 1, 2, "1..2", "2..3"])
 TIERS = st.sampled_from(["exploratory", "normal", "normal", "urgent", "production"])
@@ -30,7 +31,7 @@ ACTS = [
 ]
 
 
-class People(Wire):
+class People(Copies):
     """One user of one project, and an operator."""
 
     @initialize(

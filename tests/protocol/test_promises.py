@@ -44,7 +44,8 @@ class Healed(Cluster):
         for node in self.nodes:
             resume_node(actor=self.root, node=Node.objects.get(pk=node.row.pk), now=self.moment())
             node.plans = []
-        for _ in range(40):
+        # What a node left behind waits for the grace of its job, which may be an hour.
+        for _ in range(60):
             self.live_on(3)
             self.let_go_of_the_paused()
             if not Job.objects.exclude(state__in=FINAL_JOB_STATES).exists():

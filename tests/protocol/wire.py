@@ -272,18 +272,3 @@ class Wire(RuleBasedStateMachine):
     @rule(which=st.integers(0, 20))
     def damage_a_checkpoint(self, which: int) -> None:
         self.files[sorted(self.files)[which % len(self.files)]] = "damaged"
-
-    @rule(number=NUMBERS)
-    def a_copy_speaks(self, number: int) -> None:
-        """Another machine with this node's token, while it is heard itself: told nothing."""
-        node = self.nodes[number]
-        row = Node.objects.select_related("pool").get(pk=node.row.pk)
-        if row.last_seen_at is None or self.moment() - row.last_seen_at >= load_conf().node_lease:
-            return
-        hello = replace(
-            node.request(self.moment()), boot_id="copy", agent_id="agent-of-a-copy", reports=()
-        )
-        self.copied.add(row.name)
-        with suppress(Conflict):
-            sync_node(node=row, request=hello, now=self.moment())
-            raise AssertionError("a copy was let in")

@@ -2,11 +2,13 @@
 
 A node says which attempts it knows. Of those that go on as they were told it hears the fence alone;
 only what it has not heard yet, was given more time, or is to stop, is put together and sent whole.
+Of what an earlier instance of it was given and it does not report, it hears nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -24,8 +26,9 @@ from scheduler.wire.messages import (
     SyncRequest,
 )
 
-_STANDING = tuple(
-    "pk attempt_id rank attempt__state attempt__master_port attempt__extended_to_s".split()
+_STANDING = (
+    *"pk attempt_id rank left_since".split(),
+    *(f"attempt__{name}" for name in "state master_port extended_to_s".split()),
 )
 
 
@@ -35,18 +38,28 @@ def desired_revisions(node_ids: Iterable[int]) -> dict[int, int]:
     return dict(nodes.values_list("pk", "desired_revision"))
 
 
-def known_to(request: SyncRequest) -> frozenset[tuple[int, int]]:
-    """Fence and rank of what the node reports and need not be told again while it goes on."""
-    if not request.takes_kept:
-        return frozenset()
-    return frozenset((report.fence, report.rank) for report in request.reports)
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Fence and rank of what a node reports; `is_kept`: of what goes on the fence is enough."""
+
+    ranks: frozenset[tuple[int, int]] = frozenset()
+    is_kept: bool = False
+
+
+NOTHING = Known()
+
+
+def known_to(request: SyncRequest) -> Known:
+    """What the node knows by its own word."""
+    ranks = frozenset((report.fence, report.rank) for report in request.reports)
+    return Known(ranks, request.takes_kept)
 
 
 def current_reply(
     node: Node,
     forget: Iterable[int] = (),
     *,
-    known: Collection[tuple[int, int]] = (),
+    known: Known = NOTHING,
     now: datetime | None = None,
 ) -> SyncReply:
     """The complete truth for the node, read now; `known` as `known_to` says.
@@ -59,9 +72,7 @@ def current_reply(
     return reply_at(node, forget, known=known, now=now)
 
 
-def reply_if_newer(
-    node: Node, than: int, *, known: Collection[tuple[int, int]] = ()
-) -> SyncReply | None:
+def reply_if_newer(node: Node, than: int, *, known: Known = NOTHING) -> SyncReply | None:
     """As `current_reply`; None while the node's revision is the one it has seen."""
     now = timezone.now()
     _read_again(node, now)
@@ -89,16 +100,19 @@ def reply_at(
     node: Node,
     forget: Iterable[int] = (),
     *,
-    known: Collection[tuple[int, int]] = (),
+    known: Known = NOTHING,
     now: datetime,
 ) -> SyncReply:
     """As `current_reply`, under the revision and state that `node` was read with a moment ago."""
     kept, told = list[int](), list[int]()
     rows = _OPEN_HERE.rows([node.pk], now)
-    for placement_id, fence, rank, state, master_port, extended in rows:
+    for placement_id, fence, rank, left_since, state, master_port, extended in rows:
+        is_known = (fence, rank) in known.ranks
+        if left_since is not None and not is_known:
+            continue
         if state == AttemptState.STOPPING:
             told.append(placement_id)
-        elif (fence, rank) in known and extended is None:
+        elif is_known and known.is_kept and extended is None:
             kept.append(fence)
         elif rank == 0 or master_port is not None:
             # Ranks above 0 start once rank 0's node has reported its port.
