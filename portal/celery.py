@@ -37,6 +37,7 @@ EVERY_S = {
     "scheduler.tasks.tell_budget_alerts": 60,
     "scheduler.tasks.accrue_usage": 3600,
     "scheduler.tasks.prune_telemetry": 600,
+    "scheduler.tasks.renew_node_tokens": 3600,
     "scheduler.tasks.count_hours": 600,
     "scheduler.tasks.learn_wait_limits": 3600,
     "scheduler.tasks.prune_submit_keys": 3600,

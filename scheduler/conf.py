@@ -38,6 +38,8 @@ class SchedulerConf:
     `auto_close`: "full", a month is closed softly on `soft_close_day` of the next one and for good
     on `close_day`; "soft", softly alone; "off", people close it.
 
+    `node_token_days`: a node's token is replaced once it is so old; 0, only by hand.
+
     `lost_after` is when a silent node's attempts may be declared dead: the supervisor on the node
     kills its attempt after `disconnect_grace_s`, and the server waits that long, plus the lease,
     plus `lost_slack_s` to kill in, plus one per cent for a slow clock, before it starts a second
@@ -46,6 +48,7 @@ class SchedulerConf:
 
     node_lease_s: int
     disconnect_grace_s: int
+    node_token_days: int
     lost_slack_s: int
     start_deadline_s: int
     log_drain_s: int

@@ -34,6 +34,7 @@ from scheduler.services.inbox import delivering
 from scheduler.services.inbox import mailing as notifying
 from scheduler.services.kept import pruning, reports
 from scheduler.services.mailing import ending, sending
+from scheduler.services.nodes import credentials
 from scheduler.services.requesting import reminding, whatif
 from scheduler.services.sessions import prune_passes, stop_idle_sessions
 from scheduler.services.simulating import scenarios, waiting
@@ -72,6 +73,12 @@ def accrue_usage() -> int:
 def tell_budget_alerts() -> int:
     """Tell the alerts of budgets that nobody was told yet."""
     return tell_alerts(now=timezone.now())
+
+
+@shared_task
+def renew_node_tokens() -> int:
+    """Begin to replace tokens of nodes that have become old."""
+    return credentials.renew_old_tokens(now=timezone.now())
 
 
 @shared_task

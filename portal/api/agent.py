@@ -28,11 +28,13 @@ from scheduler.models import Node
 from scheduler.services.kept.outputs import append_output, take_output_list
 from scheduler.services.logs import append_log
 from scheduler.services.nodes import authenticate_node, enrol_node
+from scheduler.services.nodes.credentials import TokenDead
 from scheduler.services.nodes.orders import (
+    Standing,
     current_reply,
-    desired_revisions,
     known_to,
     reply_if_newer,
+    standings,
 )
 from scheduler.services.secrets import hand_secrets
 from scheduler.services.sync import sync_node
@@ -51,7 +53,7 @@ logger = logging.getLogger(__name__)
 MAX_HOLD_S = 20.0
 MAX_ENROL_BYTES = 256 * 1024
 MAX_PK = 2**63 - 1
-_held = HeldNodes()
+_held = HeldNodes[Standing]()
 _STATUS_OF_CODE = {"protocol_unsupported": 426}
 
 Result = TypeVar("Result")
@@ -65,7 +67,10 @@ class _Refused(Exception):
 
 
 def _answer(message: object, status: int = 200) -> HttpResponse:
-    return HttpResponse(encode(message), status=status, content_type="application/json")
+    answer = HttpResponse(encode(message), status=status, content_type="application/json")
+    # There may be a token in it.
+    answer["Cache-Control"] = "no-store"
+    return answer
 
 
 def _refuse(error: Exception) -> HttpResponse:
@@ -129,11 +134,7 @@ def _node_of(request: HttpRequest) -> Node:
     is_plain = scheme.lower() == "bearer" and len(secret) <= 256 and secret.isascii()
     node = authenticate_node(secret) if is_plain and secret else None
     if node is None:
-        raise _Refused(
-            401,
-            "node_token_invalid",
-            "The node token is unknown or the node was retired. Enrol the node again.",
-        )
+        raise TokenDead
     if wait_s := limits.buckets(limits.NODE).wait_s(node.pk):
         raise _Refused(
             429, "too_many_calls", f"Too many calls of this node; wait {wait_s} s.", wait_s
@@ -176,9 +177,7 @@ def secrets(request: HttpRequest, fence: int) -> HttpResponse:
     """Nothing → SecretsReply, for the node that is about to start the attempt."""
     _body(request, 0)
     reply = hand_secrets(node=_node_of(request), fence=min(fence, MAX_PK))
-    answer = _answer(reply)
-    answer["Cache-Control"] = "no-store"
-    return answer
+    return _answer(reply)
 
 
 @csrf_exempt
@@ -233,7 +232,8 @@ async def sync(request: HttpRequest) -> HttpResponse:
             return news is not None
 
         async def looks_again() -> bool:
-            return await _held.revision(node.pk, _read_revisions) != message.seen_revision
+            found = await _held.standing(node.pk, _read_standings)
+            return found is None or found.is_due(node, message.seen_revision)
 
         with _held.one(node.pk):
             hold_s = min(message.hold_s, MAX_HOLD_S)
@@ -243,8 +243,8 @@ async def sync(request: HttpRequest) -> HttpResponse:
         return _refuse(error)
 
 
-async def _read_revisions(node_ids: list[int]) -> dict[int, int]:
-    return await _in_lane(desired_revisions, node_ids)
+async def _read_standings(node_ids: list[int]) -> dict[int, Standing]:
+    return await _in_lane(standings, node_ids)
 
 
 def _take_in(request: HttpRequest) -> tuple[Node, SyncRequest, SyncReply | None]:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.db import connections
@@ -25,6 +25,7 @@ from scheduler import events
 
 MAX_WAIT_S = 60
 _LOOK_EVERY_S = 1.0
+Standing = TypeVar("Standing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class Hold:
     timeout_s: float
 
 
-class HeldNodes:
-    """What the nodes whose calls are held here should run, read for all of them at once.
+class HeldNodes(Generic[Standing]):
+    """What the held calls of nodes watch, read for all of them at once.
 
     Hundreds of held calls look again every two seconds, in case a hint was lost; they share one
     look a second.
@@ -44,7 +45,7 @@ class HeldNodes:
 
     def __init__(self) -> None:
         self._held: Counter[int] = Counter()
-        self._revisions: dict[int, int] = {}
+        self._standings: dict[int, Standing] = {}
         self._read_at = 0.0
         self._look: asyncio.Future[None] | None = None
 
@@ -57,10 +58,10 @@ class HeldNodes:
         finally:
             self._held -= Counter({node_id: 1})
 
-    async def revision(
-        self, node_id: int, read: Callable[[list[int]], Awaitable[dict[int, int]]]
-    ) -> int | None:
-        """The node's revision as it was within the last second; None for one that is gone."""
+    async def standing(
+        self, node_id: int, read: Callable[[list[int]], Awaitable[dict[int, Standing]]]
+    ) -> Standing | None:
+        """The node's as it was within the last second; None for one that is gone."""
         if self._is_old(node_id) and self._look is not None:
             # Whoever asks meanwhile takes what the first one finds.
             await asyncio.shield(self._look)
@@ -68,16 +69,16 @@ class HeldNodes:
             if self._look is None:
                 self._look = asyncio.ensure_future(self._read(read))
             await asyncio.shield(self._look)
-        return self._revisions.get(node_id)
+        return self._standings.get(node_id)
 
     def _is_old(self, node_id: int) -> bool:
         is_old = time.monotonic() - self._read_at > _LOOK_EVERY_S
-        return is_old or node_id not in self._revisions
+        return is_old or node_id not in self._standings
 
-    async def _read(self, read: Callable[[list[int]], Awaitable[dict[int, int]]]) -> None:
+    async def _read(self, read: Callable[[list[int]], Awaitable[dict[int, Standing]]]) -> None:
         began = time.monotonic()
         try:
-            self._revisions = await read(list(self._held))
+            self._standings = await read(list(self._held))
             self._read_at = began
         finally:
             self._look = None

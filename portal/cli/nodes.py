@@ -13,7 +13,7 @@ from portal.cli.output import ago, print_json, print_line, print_table
 from portal.cli.session import AsJson
 
 app = typer.Typer(
-    help="List nodes; drain, quarantine, resume or cut cards of one (operators).",
+    help="List nodes; drain, quarantine, resume, cut cards or renew the token of one (operators).",
     invoke_without_command=True,
 )
 Name = Annotated[str, typer.Argument(help="The node's name.")]
@@ -26,7 +26,7 @@ def list_nodes(
     pool: Annotated[str | None, typer.Option(help="Only this pool's nodes.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List nodes; drain, quarantine, resume or cut cards of one (operators)."""
+    """List nodes; drain, quarantine, resume, cut cards or renew the token of one (operators)."""
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
@@ -105,6 +105,12 @@ def cut(
 def resume(name: Name, as_json: AsJson = False) -> None:
     """Let a drained or quarantined node take jobs again (operators)."""
     _act(name, "resume", {}, as_json)
+
+
+@app.command("renew-token")
+def renew_token(name: Name, as_json: AsJson = False) -> None:
+    """Have a node's token replaced at its next call (operators)."""
+    _act(name, "renew-token", {}, as_json)
 
 
 def _act(name: str, action: str, body: dict[str, Any], as_json: bool) -> None:

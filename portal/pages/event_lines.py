@@ -46,6 +46,8 @@ WORDS: Mapping[str, str] = {
     "agent_refused": "Its agent was refused",
     "heard_again": "Heard again",
     "lost": "Given up as lost",
+    "token_offered": "A new token waits for its agent",
+    "token_renewed": "Its agent uses the new token",
     "said_off": "Said to be without power",
     "powered_off": "Given up: two people know that it has no power",
     "quarantine": "Quarantined by an operator",

@@ -158,6 +158,7 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponseBase:
         "is_hardware": is_hardware,
         "empties": emptying(viewer, [node], now=now)[node.pk],
         "lease_s": load_conf().node_lease_s,
+        "token_days": load_conf().node_token_days,
         "problems": problems,
         "may_operate": can(viewer, "operate", None),
         "may_resume": node.state in RESUMABLE or node.drain_requested_at is not None,

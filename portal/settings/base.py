@@ -227,6 +227,7 @@ DEFAULT_FROM_EMAIL = env.text("TRAINYARD_MAIL_FROM", "Trainyard <trainyard@local
 TRAINYARD = {
     "node_lease_s": env.whole("TRAINYARD_NODE_LEASE_S", 45, low=2, high=3600),
     "disconnect_grace_s": env.whole("TRAINYARD_DISCONNECT_GRACE_S", 900, low=2, high=86400),
+    "node_token_days": env.whole("TRAINYARD_NODE_TOKEN_DAYS", 30, low=0, high=3650),
     "lost_slack_s": env.whole("TRAINYARD_LOST_SLACK_S", 60, low=1, high=3600),
     "start_deadline_s": env.whole("TRAINYARD_START_DEADLINE_S", 60, low=2, high=3600),
     "log_drain_s": env.whole("TRAINYARD_LOG_DRAIN_S", 60, low=1, high=3600),

@@ -20,9 +20,10 @@ class ConfigProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NodeIdentity:
-    """What enrolment left in `node.json`. `node_token` is secret: the file's mode is 0600.
+    """What enrolment left in `node.json`. Tokens are secret: the file's mode is 0600.
 
-    Overrides are 0 or empty where the host's own figures count.
+    Overrides are 0 or empty where the host's own figures count. `former_token`: what a renewal has
+    replaced.
     """
 
     server: str
@@ -35,6 +36,7 @@ class NodeIdentity:
     cpus: int = 0
     memory_mib: int = 0
     address: str = ""
+    former_token: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,17 +20,12 @@ import uuid
 from dataclasses import replace
 
 from scheduler.agent.client import Backoff, Client, Refused, ServerAway
-from scheduler.agent.config import (
-    ConfigProblem,
-    NodeIdentity,
-    Options,
-    make_work_folder,
-    read_identity,
-)
+from scheduler.agent.config import NodeIdentity, Options, make_work_folder
 from scheduler.agent.converge import Roster
 from scheduler.agent.gpus import Gpus
 from scheduler.agent.news import News, hint_address
 from scheduler.agent.node import host
+from scheduler.agent.node.credential import Credential
 from scheduler.agent.node.data import DataFolders
 from scheduler.agent.node.isolation import Keeping
 from scheduler.agent.node.readings import Readings
@@ -67,7 +62,7 @@ class Daemon:
         client: Client,
         keeping: Keeping,
     ) -> None:
-        self.identity = identity
+        self.credential = Credential(options.state, identity, client)
         self.options = options
         self.client = client
         self.gpus = gpus
@@ -160,7 +155,7 @@ class Daemon:
             while not self._stopping.is_set():
                 selector.select(self._nap_s(not_before))
                 self.roster.refresh(self._hinted())
-                self.tunnel.tend(sessions_of(self.roster), self.identity.node_token)
+                self.tunnel.tend(sessions_of(self.roster), self.credential.shown)
                 if self._stopping.is_set() or time.monotonic() < not_before:
                     continue
                 if not (self._is_news_due() or self._is_sample_due()):
@@ -204,6 +199,7 @@ class Daemon:
     def _sync(self, hold_s: float) -> bool:
         """One call, and what follows from its answer; False when it should be tried later."""
         sent_at = time.monotonic()
+        shown = self.credential.shown
         request = self._request(hold_s)
         reach("agent.reporting")
         try:
@@ -216,7 +212,7 @@ class Daemon:
             return False
         except Refused as problem:
             self._away = None
-            self._heed(problem)
+            self._heed(problem, shown)
             return False
         reach("agent.answered")
         self.roster.note_contact(sent_at, request.reports)
@@ -225,6 +221,7 @@ class Daemon:
         self._news.note_told(request.reports, sent_at)
         self._wrong = self._wrong if request.troubles is None else request.troubles
         self.checks.want(reply.check)
+        self.credential.take(reply.next_token)
         if self.roster.converge(reply, sent_at):
             self.wake()
         return True
@@ -251,10 +248,11 @@ class Daemon:
             troubles=None if self._introduced and wrong == self._wrong else wrong,
             data=self.data.untold(is_known=self._introduced),
             takes_kept=True,
+            takes_token=True,
         )
         if self._introduced:
             return request
-        own = self.identity
+        own = self.credential.identity
         facts = host.read_host(
             self.options.work,
             own.server,
@@ -266,32 +264,21 @@ class Daemon:
         )
         return replace(request, host=facts, devices=self.gpus.inventory(), hold_s=0.0)
 
-    def _heed(self, problem: Refused) -> None:
+    def _heed(self, problem: Refused, shown: str) -> None:
         if _FATAL.get(problem.status) == problem.refusal.code:
             logger.critical("the server refuses this agent for good: %s", problem)
             self.fatal = problem
             self.stop()
-        elif problem.status in (401, 403) and not self._was_enrolled_again():
+        elif problem.status == 401 and self.credential.is_replaced(shown):
+            # It may be another node now; what it has is told anew.
+            self._introduced = False
+        elif problem.status in (401, 403):
             logger.error(
                 "the server does not accept this node's token (%s). Running attempts go on. "
                 "Enrol the node again with a new token: enrol --server %s --token TOKEN --state %s",
                 problem,
-                self.identity.server,
+                self.credential.identity.server,
                 self.options.state,
             )
-        elif problem.status not in (401, 403):
+        else:
             logger.error("the server refused the sync: %s", problem)
-
-    def _was_enrolled_again(self) -> bool:
-        """Take up a new token that `enrol` has meanwhile left in the state folder."""
-        try:
-            fresh = read_identity(self.options.state)
-        except ConfigProblem:
-            return False
-        if fresh.node_token == self.identity.node_token:
-            return False
-        logger.info("the node was enrolled again as %s; going on with its new token", fresh.name)
-        self.identity = fresh
-        self.client.use_token(fresh.node_token)
-        self._introduced = False
-        return True

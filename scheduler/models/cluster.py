@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -48,6 +49,13 @@ class Node(models.Model):
     name = models.CharField(max_length=63, unique=True)
     state = models.CharField(max_length=16, choices=_choices(NodeState), default=NodeState.READY)
     token_hash = models.CharField(max_length=64, unique=True, null=True, blank=True)
+    token_since = models.DateTimeField(null=True, blank=True)
+    # Offered to its agent, sealed; its first use makes it the token.
+    next_token_hash = models.CharField(max_length=64, unique=True, null=True, blank=True)
+    next_token = models.BinaryField(null=True, blank=True)
+    # Replaced, and good for calls that were under way.
+    old_token_hash = models.CharField(max_length=64, unique=True, null=True, blank=True)
+    old_token_until = models.DateTimeField(null=True, blank=True)
     boot_id = models.CharField(max_length=64, blank=True)
     agent_id = models.CharField(max_length=64, blank=True)
     agent_version = models.CharField(max_length=32, blank=True)
@@ -80,6 +88,9 @@ class Node(models.Model):
     data = models.JSONField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
+    # What the call at hand has shown; empty where no node speaks.
+    shown_hash = ""
+
     class Meta:
         ordering = ["name"]
         constraints = [
@@ -90,6 +101,11 @@ class Node(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def token_age_from(self) -> datetime:
+        """Since when its token is what it is; before tokens were renewed, since its enrolment."""
+        return self.token_since or self.created_at
 
     @property
     def off_by_one(self) -> dict[str, Any] | None:

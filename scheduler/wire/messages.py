@@ -147,9 +147,8 @@ class HostSample:
 
 @dataclass(frozen=True, slots=True)
 class TroubleReport:
-    """What is wrong with a device, or with the node itself if `uuid` is empty.
-    `kind` is a word of `scheduler.states.Trouble`, as text so that an older server takes a newer
-    one. `fence` names the attempt that held the device when it began."""
+    """What is wrong with a device, or with the node itself if `uuid` is empty. `kind`: a word of
+    `scheduler.states.Trouble`, as text for older servers. `fence`: who held the device then."""
 
     kind: str
     uuid: str = ""
@@ -171,11 +170,10 @@ class DeviceCheck:
 class SyncRequest:
     """Heartbeat, reports and samples in one call.
 
-    `seen_revision` is the revision of the last reply the agent acted on; the server answers at
-    once when it has a newer one and otherwise holds the call for at most `hold_s`. `host` and
-    `devices` come with the first sync of an agent process and when they change; None: unchanged;
-    `troubles`, all that is wrong now, and `data` too. `checks` are told until the reply asks no
-    longer. `takes_kept`: what is reported here and goes on may be answered by its fence alone.
+    `seen_revision`: of the last reply the agent acted on; answered at once when there is a newer
+    one, else held for at most `hold_s`. `host` and `devices` come first and when they change; None:
+    unchanged; `troubles`, all that is wrong now, and `data` too. `checks` are told until no longer
+    asked for. `takes_kept`: what goes on may be answered by its fence; `takes_token`: `next_token`.
     """
 
     protocol: int
@@ -193,6 +191,7 @@ class SyncRequest:
     troubles: tuple[TroubleReport, ...] | None = None
     checks: tuple[DeviceCheck, ...] = ()
     takes_kept: bool = False
+    takes_token: bool = False
     data: DataReport | None = None
 
 
@@ -270,9 +269,9 @@ class Assignment:
 class SyncReply:
     """The complete truth for this node at `revision`.
 
-    An attempt the agent runs that is neither in `assignments` nor in `kept` must be stopped. `kept`
-    are fences the request has reported that go on as they were told. `forget`: end and log are
-    stored, so the spool entry may go. `check`: devices to try out and report on.
+    What runs and is neither in `assignments` nor in `kept` must be stopped. `kept`: reported by the
+    request, go on as told. `forget`: end and log are stored. `check`: devices to try out.
+    `next_token`: to be written down, then used, which makes it the node's.
     """
 
     protocol: int
@@ -282,6 +281,7 @@ class SyncReply:
     forget: tuple[int, ...] = ()
     check: tuple[str, ...] = ()
     kept: tuple[int, ...] = ()
+    next_token: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

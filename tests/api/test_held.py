@@ -28,12 +28,12 @@ def test_nodes_share_one_look_a_second(clock):
 
     async def play():
         with held.one(1), held.one(2):
-            assert [await held.revision(node, read) for node in (1, 2, 1)] == [1, 1, 1]
+            assert [await held.standing(node, read) for node in (1, 2, 1)] == [1, 1, 1]
             clock[0] += 1.1
-            assert [await held.revision(node, read) for node in (2, 1)] == [2, 2]
+            assert [await held.standing(node, read) for node in (2, 1)] == [2, 2]
         with held.one(3):
             # One that came since the last look is not answered from it.
-            assert await held.revision(3, read) == 3
+            assert await held.standing(3, read) == 3
 
     asyncio.run(play())
     assert looks == [[1, 2], [1, 2], [3]]
@@ -49,7 +49,7 @@ def test_whoever_asks_during_a_look_takes_what_it_finds():
 
     async def play():
         with held.one(1), held.one(2), held.one(3):
-            return await asyncio.gather(*(held.revision(node, read) for node in (1, 2, 3) * 20))
+            return await asyncio.gather(*(held.standing(node, read) for node in (1, 2, 3) * 20))
 
     assert asyncio.run(play()) == [7] * 60
     assert looks == [[1, 2, 3]]
@@ -67,9 +67,9 @@ def test_a_look_that_fails_is_told_to_all_and_made_again():
 
     async def play():
         with held.one(1):
-            asked = (held.revision(1, read) for _ in range(3))
+            asked = (held.standing(1, read) for _ in range(3))
             failed = await asyncio.gather(*asked, return_exceptions=True)
-            return failed, await held.revision(1, read)
+            return failed, await held.standing(1, read)
 
     failed, found = asyncio.run(play())
     assert [type(one) for one in failed] == [ConnectionError] * 3 and found == 7
@@ -84,8 +84,8 @@ def test_a_call_that_is_given_up_takes_no_look_from_others():
 
     async def play():
         with held.one(1), held.one(2):
-            first = asyncio.ensure_future(held.revision(1, read))
-            second = asyncio.ensure_future(held.revision(2, read))
+            first = asyncio.ensure_future(held.standing(1, read))
+            second = asyncio.ensure_future(held.standing(2, read))
             await asyncio.sleep(0)
             first.cancel()
             return await second
@@ -100,7 +100,7 @@ def test_a_node_that_is_gone_has_no_revision(clock):
     async def play():
         held = HeldNodes()
         with held.one(1):
-            return await held.revision(1, read)
+            return await held.standing(1, read)
 
     assert asyncio.run(play()) is None
 

@@ -71,6 +71,10 @@ def test_a_copy_starts_nothing_that_the_silent_original_still_runs():
                 )
                 first = _submit(api, "first", script)
                 _until(lambda: read_starts(witness), "the original does not start it")
+                _until(
+                    lambda: api.get(f"/jobs/{first}/").json()["state"] == "running",
+                    "the original does not tell of it",
+                )
                 agents[0].send_signal(signal.SIGSTOP)
                 time.sleep(LEASE_S + 1)
                 agents.append(_run(stack, copied, boots[1]))

@@ -42,6 +42,7 @@ ROWS: tuple[Row, ...] = (
     _post("nodes:device", _OPERATES, "node", "index", action="quarantine", reason="fan"),
     _post("nodes:retire", _OPERATES, "node"),
     _post("nodes:off", _OPERATES, "node", reason="unplugged"),
+    _post("nodes:renew_token", _OPERATES, "node"),
     _post("nodes:place", _OPERATES, "node"),
     _get("health", "403 403 403 403 200 403 200"),
     _get("approval_rules", "403 403 403 403 200 403 200"),

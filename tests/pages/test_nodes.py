@@ -11,7 +11,7 @@ from tests.pages.yard import build_yard
 
 pytestmark = pytest.mark.django_db
 
-ACTIONS = ("drain", "quarantine", "resume", "retire")
+ACTIONS = ("drain", "quarantine", "resume", "retire", "renew_token")
 
 
 @pytest.fixture
@@ -106,6 +106,20 @@ def test_a_quarantine_without_reason_asks_for_it(client, operator, yard):
     page = client.post(reverse("nodes:quarantine", args=["n1"]), {"reason": " "}, follow=True)
     assert "Say why" in page.content.decode()
     assert Node.objects.get(name="n1").state == NodeState.READY
+
+
+def test_an_operator_renews_a_nodes_token(client, operator, alice, yard):
+    client.force_login(operator)
+    assert (
+        "Renew the token of n1" in client.get(reverse("nodes:detail", args=["n1"])).content.decode()
+    )
+    page = client.post(reverse("nodes:renew_token", args=["n1"]), follow=True).content.decode()
+    assert "Node n1 is offered a new token." in page
+    assert "A new token waits for its agent" in page and "a new one waits for the agent" in page
+    assert Node.objects.get(name="n1").next_token_hash
+    client.force_login(alice)
+    shown = client.get(reverse("nodes:detail", args=["n1"])).content.decode()
+    assert "Renew the token" not in shown and "waits for the agent<" not in shown
 
 
 def test_a_drain_without_reason_asks_for_it(client, operator, yard):

@@ -175,6 +175,7 @@ WRITES: Final[dict[str, str]] = {
     "post nodes/<str:name>/quarantine/": "operate",
     "post nodes/<str:name>/resume/": "operate",
     "post nodes/<str:name>/retire/": "operate",
+    "post nodes/<str:name>/renew-token/": "operate",
     "post nodes/<str:name>/off/": "operate",
     "post nodes/<str:name>/place/": "operate",
     "post nodes/<str:name>/labels/": "operate",

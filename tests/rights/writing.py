@@ -100,6 +100,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "post nodes/<str:name>/quarantine/": ("node", {"reason": "rattles"}),
     "post nodes/<str:name>/resume/": ("node", {}),
     "post nodes/<str:name>/retire/": ("node", {}),
+    "post nodes/<str:name>/renew-token/": ("node", {}),
     "post nodes/<str:name>/off/": ("node", {"reason": "unplugged"}),
     "post nodes/<str:name>/place/": ("node", {"rack": "r1"}),
     "post nodes/<str:name>/labels/": ("node", {"labels": {"disk": "fast"}}),

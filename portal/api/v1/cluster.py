@@ -41,6 +41,7 @@ from scheduler.selectors.queues import queue_rows, queues_of
 from scheduler.services import nodes as services
 from scheduler.services import queues as queue_services
 from scheduler.services.changing.turns import order_jobs
+from scheduler.services.nodes.credentials import renew_token
 from scheduler.services.nodes.health import act_on_device, require_isolation
 from scheduler.services.nodes.power import say_node_is_off
 from scheduler.services.nodes.quarantine import quarantine_by_hand
@@ -154,6 +155,7 @@ NodeRetire = _node_action("retire", "Take it out for good", services.retire_node
 NodeOff = _node_action(
     "off", "Say that a silent node has no power; a second person confirms", say_node_is_off, OffBody
 )
+NodeToken = _node_action("renew_token", "Have its token replaced at its next call", renew_token)
 NodePlace = _node_action("place", "Say in which rack and block it stands", place_node, PlaceBody)
 NodeLabels = _node_action("label", "Give it exactly these labels", label_node, LabelsBody)
 

@@ -23,7 +23,6 @@ from portal.api.v1.composing import converting, templates
 from portal.api.v1.finance import exports, months, reports, spending, terms
 from portal.api.v1.organisation import (
     audit,
-    node_tokens,
     notifications,
     retention,
     roles,
@@ -32,6 +31,7 @@ from portal.api.v1.organisation import (
     views,
     webhooks,
 )
+from portal.api.v1.organisation.cluster_urls import cluster_urls
 from portal.api.v1.organisation.delegations import DelegationEnd, DelegationList
 from portal.api.v1.organisation.services import ServiceEnd, ServiceList, ServiceTokens
 from portal.api.v1.organisation.teams import (
@@ -129,20 +129,7 @@ urlpatterns: list[URLPattern] = [
     ),
     path("views/", views.ViewList.as_view(), name="views"),
     path("views/<int:pk>/", views.ViewByNumber.as_view(), name="view"),
-    path("pools/", cluster.PoolList.as_view(), name="pools"),
-    path("pools/<str:name>/isolation/", cluster.PoolIsolation.as_view(), name="pool_isolation"),
-    path("nodes/", cluster.NodeList.as_view(), name="nodes"),
-    path("nodes/tokens/", node_tokens.NodeTokens.as_view(), name="node_tokens"),
-    path("nodes/tokens/<int:pk>/", node_tokens.NodeTokenByNumber.as_view(), name="node_token"),
-    path("nodes/<str:name>/", cluster.NodeByName.as_view(), name="node"),
-    path("nodes/<str:name>/gpus/<int:index>/", cluster.NodeDevice.as_view(), name="node_device"),
-    path("nodes/<str:name>/drain/", cluster.NodeDrain.as_view(), name="node_drain"),
-    path("nodes/<str:name>/resume/", cluster.NodeResume.as_view(), name="node_resume"),
-    path("nodes/<str:name>/quarantine/", cluster.NodeQuarantine.as_view(), name="node_quarantine"),
-    path("nodes/<str:name>/retire/", cluster.NodeRetire.as_view(), name="node_retire"),
-    path("nodes/<str:name>/off/", cluster.NodeOff.as_view(), name="node_off"),
-    path("nodes/<str:name>/place/", cluster.NodePlace.as_view(), name="node_place"),
-    path("nodes/<str:name>/labels/", cluster.NodeLabels.as_view(), name="node_labels"),
+    *cluster_urls,
     path("windows/", windows.WindowList.as_view(), name="windows"),
     path("windows/<int:pk>/cancel/", windows.WindowCancel.as_view(), name="window_cancel"),
     path("bookings/", bookings.BookingList.as_view(), name="bookings"),

@@ -7,6 +7,7 @@ from portal.pages.cluster import pools, simulator
 from portal.pages.cluster.gpu_map import cluster_map
 from portal.pages.cluster.power import node_off
 from portal.pages.cluster.quarantine import node_quarantine
+from portal.pages.cluster.renewing import node_renew_token
 from portal.pages.cluster.several import node_several
 from portal.pages.cluster.timeline import cluster_timeline
 
@@ -34,6 +35,7 @@ node_urls = [
     path("nodes/<str:name>/quarantine/", node_quarantine, name="quarantine"),
     path("nodes/<str:name>/gpus/<int:index>/", nodes.node_device, name="device"),
     path("nodes/<str:name>/retire/", nodes.node_retire, name="retire"),
+    path("nodes/<str:name>/renew-token/", node_renew_token, name="renew_token"),
     path("nodes/<str:name>/off/", node_off, name="off"),
     path("nodes/<str:name>/place/", nodes.node_place, name="place"),
 ]

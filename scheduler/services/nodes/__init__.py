@@ -1,7 +1,7 @@
 """Nodes: their register (enrolment, drain, resume), what they have, and what is wrong with them."""
 
+from scheduler.services.nodes.credentials import authenticate_node
 from scheduler.services.nodes.register import (
-    authenticate_node,
     create_pool,
     drain_node,
     enrol_node,

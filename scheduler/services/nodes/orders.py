@@ -18,6 +18,7 @@ from django.utils import timezone
 from accounts.statements import BuiltOnce
 from scheduler.models import Node, Placement
 from scheduler.services.nodes.assignments import assignments_of, open_placements
+from scheduler.services.nodes.credentials import Rights, TokenDead, offered_token
 from scheduler.services.nodes.health import due_checks
 from scheduler.states import AttemptState, NodeState
 from scheduler.wire.messages import (
@@ -32,18 +33,38 @@ _STANDING = (
 )
 
 
-def desired_revisions(node_ids: Iterable[int]) -> dict[int, int]:
-    """What held syncs watch; one indexed read for many nodes."""
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a held call watches: whether there is news, and whether its token is still good."""
+
+    revision: int
+    rights: Rights
+
+    def is_due(self, node: Node, seen_revision: int) -> bool:
+        """Whether the call of `node` has to be answered."""
+        return self.revision != seen_revision or not self.rights.allow(
+            node.shown_hash, timezone.now()
+        )
+
+
+_RIGHTS = ("token_hash", "old_token_hash", "old_token_until")
+
+
+def standings(node_ids: Iterable[int]) -> dict[int, Standing]:
+    """One indexed read for many nodes whose calls are held."""
     nodes = Node.objects.filter(pk__in=list(node_ids))
-    return dict(nodes.values_list("pk", "desired_revision"))
+    rows = nodes.values_list("pk", "desired_revision", *_RIGHTS)
+    return {pk: Standing(revision, Rights(*rights)) for pk, revision, *rights in rows}
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Fence and rank of what a node reports; `is_kept`: of what goes on the fence is enough."""
+    """Fence and rank of what a node reports; `is_kept`: of what goes on the fence is enough;
+    `takes_token`: its agent would take another token."""
 
     ranks: frozenset[tuple[int, int]] = frozenset()
     is_kept: bool = False
+    takes_token: bool = False
 
 
 NOTHING = Known()
@@ -52,7 +73,7 @@ NOTHING = Known()
 def known_to(request: SyncRequest) -> Known:
     """What the node knows by its own word."""
     ranks = frozenset((report.fence, report.rank) for report in request.reports)
-    return Known(ranks, request.takes_kept)
+    return Known(ranks, request.takes_kept, request.takes_token)
 
 
 def current_reply(
@@ -80,16 +101,20 @@ def reply_if_newer(node: Node, than: int, *, known: Known = NOTHING) -> SyncRepl
 
 
 def _read_again(node: Node, now: datetime) -> None:
-    """What a reply rests on of the node's own row; raises Node.DoesNotExist when it is gone."""
-    rows = _ROW.rows([node.pk], now)
+    """What a reply rests on of the node's own row; raises Node.DoesNotExist when it is gone, and
+    TokenDead where the token that the call has shown is no longer its."""
+    rows = _ROW.read([node.pk], now)
     if not rows:
         raise Node.DoesNotExist
-    revision, state, has_checks = rows[0]
+    revision, state, has_checks, next_token, token_hash, *old = rows[0]
+    if node.shown_hash and not Rights(token_hash, *old).allow(node.shown_hash, now):
+        raise TokenDead
     node.desired_revision, node.state, node.has_checks = revision, state, bool(has_checks)
+    node.token_hash, node.next_token = token_hash, next_token
 
 
 def _row_of(nodes: Sequence[int], _now: datetime) -> QuerySet[Node, tuple[Any, ...]]:
-    read = ("desired_revision", "state", "has_checks")
+    read = ("desired_revision", "state", "has_checks", "next_token", *_RIGHTS)
     return Node.objects.filter(pk__in=nodes).order_by().values_list(*read)
 
 
@@ -125,7 +150,13 @@ def reply_at(
         forget=tuple(sorted(forget)),
         check=due_checks(node, now=now) if node.has_checks else (),
         kept=tuple(sorted(kept)),
+        next_token=_next_token(node) if known.takes_token and node.next_token else "",
     )
+
+
+def _next_token(node: Node) -> str:
+    """For whoever shows the present token; one that shows the old one has not the last word."""
+    return (offered_token(node) or "") if node.shown_hash in ("", node.token_hash) else ""
 
 
 def _open_on(nodes: Sequence[int], now: datetime) -> QuerySet[Placement, tuple[Any, ...]]:

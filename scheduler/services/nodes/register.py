@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 import secrets
 from datetime import datetime
+from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts.models import User
 from accounts.permissions import can
 from accounts.secrets import hash_secret
 from accounts.services.audit import record
-from accounts.statements import AskedOnce
 from scheduler import events
 from scheduler.models import Node, NodeToken, Placement, Pool, Queue
 from scheduler.services import transitions
@@ -28,6 +27,14 @@ from scheduler.wire.messages import OLDEST_PROTOCOL, PROTOCOL, EnrolReply, Enrol
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _RESERVED = frozenset({"new", "api", "enrol", "tokens"})
+_NO_OTHER_TOKENS: dict[str, Any] = dict.fromkeys(
+    ("next_token_hash", "next_token", "old_token_hash", "old_token_until")
+)
+
+
+def new_node_secret() -> str:
+    """A token that nobody can guess, and that whoever looks for leaked ones knows by its prefix."""
+    return f"tya_{secrets.token_urlsafe(32)}"
 
 
 def require_operator(actor: User) -> None:
@@ -84,7 +91,7 @@ def enrol_node(*, request: EnrolRequest, now: datetime | None = None) -> EnrolRe
             "The enrolment token is unknown, used or expired. Ask an operator for a new one.",
             code="enrol_token_invalid",
         )
-    secret = f"tya_{secrets.token_urlsafe(32)}"
+    secret = new_node_secret()
     node = _new_or_returning(request, token.pool, secret, now)
     store_host(node, request.host)
     store_devices(node, request.devices, now=now)
@@ -100,6 +107,8 @@ def _new_or_returning(request: EnrolRequest, pool: Pool, secret: str, now: datet
     fields = {
         "pool": pool,
         "token_hash": hash_secret(secret),
+        "token_since": now,
+        **_NO_OTHER_TOKENS,
         "boot_id": request.boot_id[:64],
         "agent_version": request.agent_version[:32],
         "protocol": request.protocol,
@@ -122,21 +131,6 @@ def _new_or_returning(request: EnrolRequest, pool: Pool, secret: str, now: datet
     old.refresh_from_db()
     transitions.record_node_event(old, "enrolled_again", now=now)
     return old
-
-
-def authenticate_node(secret: str) -> Node | None:
-    """The node a token belongs to; retired nodes are nobody."""
-    found: list[Node] = _WITH_TOKEN.read(hash_secret(secret))
-    return found[0] if found else None
-
-
-def _with_token(token_hash: str) -> QuerySet[Node]:
-    here = Node.objects.select_related("pool").filter(token_hash=token_hash)
-    return here.exclude(state=NodeState.RETIRED).order_by()
-
-
-# Asked with each call of a node.
-_WITH_TOKEN = AskedOnce(_with_token)
 
 
 @transaction.atomic
@@ -218,6 +212,7 @@ def retire_node(*, actor: User, node: Node, now: datetime | None = None) -> Node
         kind="retire",
         actor=actor,
         token_hash=None,
+        **_NO_OTHER_TOKENS,
         name=f"{node.name[:50]}~{node.pk}",  # its name may be used again
     )
     node.devices.update(is_present=False)
