@@ -17,7 +17,11 @@ from scheduler.wire.codec import decode, encode
 from scheduler.wire.messages import SyncReply
 from tests.api.test_agent import REQUEST, enrolled, refusal  # noqa: F401
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.asyncio,
+    pytest.mark.once,
+    pytest.mark.django_db(transaction=True),
+]
 
 
 async def _while_held(secret, act):
