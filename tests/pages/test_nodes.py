@@ -119,7 +119,7 @@ def test_an_operator_renews_a_nodes_token(client, operator, alice, yard):
     assert Node.objects.get(name="n1").next_token_hash
     client.force_login(alice)
     shown = client.get(reverse("nodes:detail", args=["n1"])).content.decode()
-    assert "Renew the token" not in shown and "waits for the agent<" not in shown
+    assert "Renew the token" not in shown and "waits for the agent" not in shown
 
 
 def test_a_drain_without_reason_asks_for_it(client, operator, yard):
