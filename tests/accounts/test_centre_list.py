@@ -8,7 +8,7 @@ import pytest
 
 from accounts.errors import Forbidden
 from accounts.selectors.cost_centres import cost_centres
-from accounts.services import rename_team, set_cost_centre
+from accounts.services import create_team, rename_team, set_cost_centre
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -40,3 +40,12 @@ def test_centres_name_their_teams_and_since_when(
         ("", 1),
     ]
     assert items[1]["teams"][0]["slug"] == team.slug
+
+
+def test_of_many_teams_of_a_centre_the_first_are_named(root, client):
+    for number in range(32):
+        create_team(actor=root, name=f"Team {number:02}")
+    client.force_login(root)
+    page = client.get("/finance/centres/").content.decode()
+    assert "Team 29" in page and "Team 30" not in page
+    assert "and 2 more" in page

@@ -63,6 +63,13 @@ _VALUES = {
     "scheduler_booking.node_ids": (
         f"json_array(json_extract({{0}}, '$[0]') + ((n - 1) % {{nodes}} + 1) * {STRIDE})"
     ),
+    # One after the other: a node is in one at a time.
+    **{
+        f"scheduler_maintenancewindow.{column}": (
+            "strftime('%Y-%m-%d %H:%M:%f', {0}, '+' || (3 * n) || ' hours')"
+        )
+        for column in ("from_at", "until_at")
+    },
     "scheduler_period.name": "strftime('%Y-%m', {0} || '-01', '-' || n || ' months')",
 }
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
@@ -14,17 +17,18 @@ from accounts.selectors import visible_teams
 from portal.forms.money.finance import BudgetForm
 from portal.pages.access import choice, page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
-from portal.pages.listing.leaves import leaf_of
+from portal.pages.listing.leaves import Leaf, leaf_of
 from scheduler.conf import load_conf
 from scheduler.models import Budget
 from scheduler.money import from_steps
 from scheduler.selectors.books.desk import require_reader
 from scheduler.selectors.sharing import get_visible_budget, get_visible_owner, owner_path
-from scheduler.selectors.sharing.budgets import budget_views
+from scheduler.selectors.sharing.budgets import budgets_for, views_of
 from scheduler.services.sharing.budgets import BudgetRules, remove_budget, set_budget
 
 # A choice that is made has to have a value.
 _ROOT = "-"
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 _RULES = tuple(BudgetRules.__dataclass_fields__)
 
 
@@ -92,17 +96,29 @@ def filled_from(budget: Budget) -> dict[str, Any]:
     return {**shown, "owner": owner_path(budget) or _ROOT, "gpu_hours": hours, "amount": money}
 
 
+def budget_named(request: HttpRequest, name: str, budgets: QuerySet[Any]) -> Any:
+    """The one of these that a parameter asks for by its number; None for none."""
+    text = request.GET.get(name, "")
+    known = _NUMBER.fullmatch(text) and budgets.filter(pk=int(text)).first()
+    return known if choice(request, name, (text,) if known else ()) else None
+
+
+def budget_leaf(request: HttpRequest, budgets: QuerySet[Any], name: str, *, now: datetime) -> Leaf:
+    """A part of these: what each comes to, and whose it is."""
+    leaf = leaf_of(request, budgets, name).made_together(lambda rows: views_of(rows, now=now))
+    return leaf.made(lambda view: (view, owner_path(view.budget)))
+
+
 def _show(
     request: HttpRequest, *, status: int = 200, form: BudgetForm | None = None
 ) -> HttpResponse:
     viewer, now = viewer_of(request), timezone.now()
-    views = list(budget_views(viewer, now=now))
-    budgets = {str(view.budget.pk): view.budget for view in views}
-    edited = budgets.get(choice(request, "edit", budgets))
+    budgets = budgets_for(viewer)
+    edited = budget_named(request, "edit", budgets)
     if form is None:
         form = budget_form(owners_for(viewer), **(filled_from(edited) if edited else {}))
     context = {
-        "views": leaf_of(request, views, "page").made(lambda view: (view, owner_path(view.budget))),
+        "views": budget_leaf(request, budgets, "page", now=now),
         "may_act": can(viewer, "keep_books", None) or can(viewer, "operate", None),
         "form": form,
         "edited": edited,

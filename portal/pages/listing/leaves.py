@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.core.paginator import Paginator
+from django.db.models import Count, QuerySet, Window
+from django.db.models.query import ModelIterable
 from django.http import HttpRequest, QueryDict
 
 from portal.forms.filters import WatchedQuery
@@ -37,19 +39,49 @@ class Leaf:
         """The same leaf with what `make` makes of each of its rows."""
         return replace(self, rows=[make(row) for row in self.rows])
 
+    def made_together(self, make: Callable[[Sequence[Any]], Sequence[Any]]) -> Leaf:
+        """The same leaf with what `make` makes of all its rows, as many and in their order."""
+        return replace(self, rows=make(self.rows))
+
 
 def leaf_of(request: HttpRequest, rows: Iterable[Any], name: str, *, size: int = ROWS) -> Leaf:
-    """The part of `rows` that parameter `name` asks for; the last one if there are not so many."""
-    # Read whole: counting first would be one statement more for each list.
-    page = Paginator(list(rows), size).get_page(_number(request, name))
+    """The part of `rows` that parameter `name` asks for; the last one if there are not so many.
+
+    Of what is not read yet the database gives that part alone, and says how long the whole is.
+    """
+    number = _number(request, name)
+    if isinstance(rows, QuerySet) and _can_be_counted_along(rows):
+        found, number, total = _cut(rows, number, size)
+    else:
+        page = Paginator(list(rows), size).get_page(number)
+        found, number, total = list(page), page.number, page.paginator.count
+    first = (number - 1) * size
     return Leaf(
-        list(page),
-        page.start_index(),
-        page.end_index(),
-        page.paginator.count,
-        query_with(request, name, page.previous_page_number()) if page.has_previous() else "",
-        query_with(request, name, page.next_page_number()) if page.has_next() else "",
+        found,
+        first + 1 if total else 0,
+        first + len(found),
+        total,
+        query_with(request, name, number - 1) if number > 1 else "",
+        query_with(request, name, number + 1) if first + size < total else "",
     )
+
+
+def _can_be_counted_along(rows: QuerySet[Any]) -> bool:
+    """Whether its rows are models, each as it stands in its table, and were not read yet."""
+    query = rows.query
+    is_plain = not (query.distinct or query.group_by or query.combinator or query.is_sliced)
+    is_of_models = issubclass(rows._iterable_class, ModelIterable)
+    return is_plain and is_of_models and rows._result_cache is None
+
+
+def _cut(rows: QuerySet[Any], number: int, size: int) -> tuple[list[Any], int, int]:
+    """The part, its number, and how many rows there are: one statement unless there is no such."""
+    counted = rows.annotate(of_all_=Window(Count("*")))
+    found = list(counted[(number - 1) * size : number * size])
+    if not found and number > 1:
+        number = max(1, -(-rows.count() // size))
+        found = list(counted[(number - 1) * size : number * size])
+    return found, number, found[0].of_all_ if found else 0
 
 
 def _number(request: HttpRequest, name: str) -> int:

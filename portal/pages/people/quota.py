@@ -13,12 +13,18 @@ from portal.forms.money.finance import BudgetForm
 from portal.forms.quotas import QuotaForm
 from portal.pages.access import choice, page, viewer_of
 from portal.pages.finance.acting import decide_by_form
-from portal.pages.finance.budgets import budget_form, filled_from, set_from
+from portal.pages.finance.budgets import (
+    budget_form,
+    budget_leaf,
+    budget_named,
+    filled_from,
+    set_from,
+)
 from portal.pages.listing.leaves import leaf_of
 from portal.templatetags.measures import device_short_name
 from scheduler.selectors.cluster import get_visible_pool
-from scheduler.selectors.sharing import get_visible_owner, owner_path
-from scheduler.selectors.sharing.budgets import budget_views
+from scheduler.selectors.sharing import get_visible_owner
+from scheduler.selectors.sharing.budgets import budgets_for
 from scheduler.selectors.sharing.overview import QuotaRow, TeamQuota, team_quota
 from scheduler.services.sharing.limits import set_quota
 
@@ -106,18 +112,15 @@ def _show(
     budgets_form: BudgetForm | None = None,
 ) -> HttpResponse:
     viewer, now = viewer_of(request), timezone.now()
-    views = [
-        (view, owner_path(view.budget)) for view in budget_views(viewer, now=now, team=found.team)
-    ]
+    budgets = budgets_for(viewer, team=found.team)
     rows = {str(row.quota.pk): row for row in found.rows}
     row = rows.get(choice(request, "edit", rows))
-    budgets = {str(view.budget.pk): view.budget for view, _ in views}
-    budget = budgets.get(choice(request, "budget", budgets))
+    budget = budget_named(request, "budget", budgets)
     context = {
         "team": found.team,
         "rows": leaf_of(request, found.rows, "quotas"),
         "caps": found.caps,
-        "views": leaf_of(request, views, "budgets"),
+        "views": budget_leaf(request, budgets, "budgets", now=now),
         "may_edit": bool(found.owners),
         "form": form or _quota_form(found, **(_filled(row) if row else {})),
         "budget_form": budgets_form

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Q, QuerySet, When
 
 from accounts.errors import Forbidden, NotFound
 from accounts.models import Rate, User
@@ -138,13 +138,13 @@ def _desk(
     return MonthDesk(period, month < here, shown, ahead, counting)
 
 
-def adjustments_for(viewer: User) -> Sequence[Adjustment]:
-    """The latest first, those that wait before the decided ones; one query."""
+def adjustments_for(viewer: User) -> QuerySet[Adjustment]:
+    """The latest first, those that wait before the decided ones."""
     require_reader(viewer)
     rows = Adjustment.objects.select_related(
         "project__team", "proposed_by", "decided_by", "entry__period"
     )
-    return sorted(rows.order_by("-pk"), key=lambda row: row.decided_at is not None)
+    return rows.order_by(Case(When(decided_at=None, then=0), default=1), "-pk")
 
 
 def get_adjustment(viewer: User, pk: int) -> Adjustment:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from django.db.models import Prefetch, QuerySet
 
 from accounts.errors import NotFound
@@ -12,12 +10,11 @@ from accounts.permissions import can
 from scheduler.models import ReportDelivery, ReportSchedule
 
 
-def schedules_for(viewer: User) -> Sequence[ReportSchedule]:
+def schedules_for(viewer: User) -> QuerySet[ReportSchedule]:
     """Those that still send, newest first, with their recipients and last deliveries."""
     last = ReportDelivery.objects.select_related("recipient").order_by("-due_on", "-pk")
     rows = _visible(viewer).filter(ended_at__isnull=True).select_related("created_by")
-    found = rows.prefetch_related("recipients", Prefetch("deliveries", last)).order_by("-pk")
-    return list(found)
+    return rows.prefetch_related("recipients", Prefetch("deliveries", last)).order_by("-pk")
 
 
 def get_visible_schedule(viewer: User, pk: int) -> ReportSchedule:

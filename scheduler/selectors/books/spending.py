@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from django.db.models import QuerySet
 
 from accounts.errors import Conflict, Forbidden, NotFound
 from accounts.models import User
@@ -95,18 +96,18 @@ def _recovered(close: Any) -> list[RecoveryRow]:
     ]
 
 
-def assets_so_far(viewer: User) -> Sequence[Asset]:
+def assets_so_far(viewer: User) -> QuerySet[Asset]:
     """All assets, the newest first."""
     _require(viewer)
     people = ("proposed_by", "decided_by", "retire_proposed_by", "retired_by")
-    return list(Asset.objects.select_related("pool", *people).order_by("-pk"))
+    return Asset.objects.select_related("pool", *people).order_by("-pk")
 
 
-def costs_so_far(viewer: User) -> Sequence[PoolCost]:
+def costs_so_far(viewer: User) -> QuerySet[PoolCost]:
     """All other costs, the newest first."""
     _require(viewer)
     found = PoolCost.objects.select_related("pool", "proposed_by", "decided_by")
-    return list(found.order_by("-pk"))
+    return found.order_by("-pk")
 
 
 def get_visible_asset(viewer: User, pk: int) -> Asset:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import OuterRef, Q
+from django.db.models import OuterRef, Q, QuerySet
 
 from accounts.models import Team, User
 from accounts.models.rows import as_rows, moment_in, rows_in
@@ -22,8 +22,9 @@ from scheduler.selectors.sharing.reckoning import (
     daily_uses,
     foresee,
     said_of,
+    standing_of,
     true_up_of,
-    with_standings,
+    with_holds,
     with_true_ups,
 )
 
@@ -91,32 +92,37 @@ class BudgetView:
 def budget_views(
     viewer: User, *, now: datetime, only: Collection[int] | None = None, team: Team | None = None
 ) -> Sequence[BudgetView]:
-    """All the viewer may see, past ones and those to come included; `team`: its own and those of
-    its projects. Two queries.
+    """Of all `budgets_for` the viewer, or `only` of these. Two queries."""
+    asked = budgets_for(viewer, team=team)
+    return views_of(asked if only is None else asked.filter(pk__in=only), now=now)
+
+
+def budgets_for(viewer: User, *, team: Team | None = None) -> QuerySet[Any]:
+    """All the viewer may see, past ones and those to come included, as `views_of` takes them;
+    `team`: its own and those of its projects.
     """
     asked = Budget.objects.filter(mine(viewer))
     if team is not None:
         asked = asked.filter(Q(account__team=team) | Q(account__project__team=team))
-    if only is not None:
-        asked = asked.filter(pk__in=only)
     told = BudgetAlert.objects.filter(budget=OuterRef("pk"), version=OuterRef("version")).order_by()
     alerts = as_rows(told, "id", "threshold", "at")
     asked = asked.select_related("account__team", "account__project__team")
-    rows = with_standings(with_true_ups(asked.annotate(told=alerts)), now=now)
-    running = [one for one, _ in rows if one.valid_from <= now < one.valid_until][:MOST_FORESEEN]
+    return with_holds(with_true_ups(asked.annotate(told=alerts)))
+
+
+def views_of(budgets: Iterable[Any], *, now: datetime) -> Sequence[BudgetView]:
+    """What rows of `budgets_for` come to, in their order; the first that run are foreseen."""
+    rows = list(budgets)
+    running = [one for one in rows if one.valid_from <= now < one.valid_until][:MOST_FORESEEN]
     lately = daily_uses(running, since=now - LOOK_BACK, until=now)
-    return [
-        BudgetView(
-            budget,
-            standing,
-            foresee(budget, standing, now=now, by_day=lately[budget.pk])
-            if budget.pk in lately
-            else None,
-            _alerts(budget),
-            tuple(said_of(budget, true_up_of(budget))),
-        )
-        for budget, standing in rows
-    ]
+    return [_view(budget, lately.get(budget.pk), now) for budget in rows]
+
+
+def _view(budget: Any, by_day: Mapping[date, int] | None, now: datetime) -> BudgetView:
+    standing = standing_of(budget, now=now)
+    foresight = None if by_day is None else foresee(budget, standing, now=now, by_day=by_day)
+    said = tuple(said_of(budget, true_up_of(budget)))
+    return BudgetView(budget, standing, foresight, _alerts(budget), said)
 
 
 def _alerts(budget: Any) -> tuple[BudgetAlert, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -86,6 +87,7 @@ def team_quota(viewer: User, slug: str, *, now: datetime) -> TeamQuota:
     )
     for quota in quotas:
         quota.active = _grants(quota.given)
+        quota.whole = quota.guaranteed + sum(one.guaranteed for one in quota.active)
     devices = [(pool, model, count) for pool, model, count in rows_in(team.devices)]
     mine = [quota for quota in quotas if _team_of(quota.account) == team.pk]
     accounts = [
@@ -94,7 +96,7 @@ def team_quota(viewer: User, slug: str, *, now: datetime) -> TeamQuota:
     ]
     return TeamQuota(
         team=team,
-        rows=[_row(quota, quotas, devices) for quota in mine],
+        rows=_rows(mine, quotas, devices),
         caps=[(name, account) for name, account in accounts if is_capped(account)],
         owners=_owners(viewer, team),
         pools=sorted(name for (name,) in rows_in(team.pools)),
@@ -141,24 +143,37 @@ def _grants(text: str | None) -> tuple[Grant, ...]:
     return tuple(Grant(**{**row, "valid_until": moment_in(row["valid_until"])}) for row in rows)
 
 
-def _row(quota: Any, quotas: Iterable[Any], capacity: Iterable[tuple[int, str, int]]) -> QuotaRow:
-    siblings = [one for one in quotas if _is_beside(one, quota)]
-    guaranteed = _guaranteed(quota)
-    total = sum(
-        count
-        for pool, model, count in capacity
-        if quota.pool_id in (None, pool) and quota.gpu_model in ("", model)
-    )
-    lent, borrowers = _lent(quota, siblings, total)
+def _rows(
+    mine: Iterable[Any], quotas: Iterable[Any], devices: Iterable[tuple[int, str, int]]
+) -> list[QuotaRow]:
+    """What they share with others is worked out once for all who share it, however many."""
+    groups, scopes = defaultdict(list), defaultdict(list)
+    for one in quotas:
+        groups[_group_of(one)].append(one)
+        if one.account.depth == 1:
+            scopes[_scope_of(one)].append(one.whole)
+    totals = {scope: _in_service(scope, devices) for scope in {_scope_of(one) for one in mine}}
+    lent: dict[Any, _Lent] = {}
+    rows = []
+    for quota in mine:
+        group, scope = _group_of(quota), _scope_of(quota)
+        if group not in lent:
+            lent[group] = _lent(groups[group], totals[scope])
+        over = max(0, sum(scopes[scope]) - totals[scope])
+        rows.append(_row(quota, lent[group], over))
+    return rows
+
+
+def _row(quota: Any, lent_of: _Lent, oversubscribed: int) -> QuotaRow:
+    lent = lent_of.by_quota.get(quota.pk, 0)
     grants = quota.active
     maximum = _plus(quota.maximum, (one.maximum for one in grants))
-    top = [one for one in quotas if one.account.depth == 1 and _same_scope(one, quota)]
-    own = min(quota.held, guaranteed)
+    own = min(quota.held, quota.whole)
     return QuotaRow(
         quota=quota,
         owner=_name(quota.account),
         pool=quota.pool.name if quota.pool else "",
-        guaranteed=guaranteed,
+        guaranteed=quota.whole,
         borrow_limit=_plus(quota.borrow_limit, (one.borrow_limit for one in grants)),
         lend_limit=quota.lend_limit,
         maximum=maximum,
@@ -166,61 +181,67 @@ def _row(quota: Any, quotas: Iterable[Any], capacity: Iterable[tuple[int, str, i
         own=own,
         borrowed=quota.held - own,
         lent=lent,
-        free=guaranteed - own - lent,
-        borrowers=borrowers,
-        oversubscribed=max(0, sum(_guaranteed(one) for one in top) - total),
+        free=quota.whole - own - lent,
+        borrowers=lent_of.borrowers if lent else (),
+        oversubscribed=oversubscribed,
         is_above=maximum is not None and quota.held > maximum,
         grants=grants,
         seen=quota_stamp(quota),
     )
 
 
-def _lent(
-    quota: Any, siblings: Sequence[Any], total: int
-) -> tuple[int, tuple[tuple[str, int], ...]]:
-    """GPUs of its guarantee that siblings hold, and which of them borrow how many.
+@dataclass(frozen=True, slots=True)
+class _Lent:
+    """GPUs of each one's guarantee (by id) that others beside it hold; who borrows most."""
+
+    by_quota: Mapping[int, int]
+    borrowers: tuple[tuple[str, int], ...]
+
+
+def _lent(everybody: Sequence[Any], total: int) -> _Lent:
+    """Of quotas that lie under the same account, in the same scope of `total` GPUs.
 
     What is borrowed is taken first from what nobody is guaranteed; the rest comes from guarantees
-    that are not used, from each as far as it has them, by largest remainder.
+    that are not used, from each as far as it has them, by largest remainder. Who lends borrows
+    nothing, so nobody is named to itself.
     """
-    everybody = [quota, *siblings]
-    own = {one.pk: _guaranteed(one) for one in everybody}
-    unused = {one.pk: max(0, own[one.pk] - one.held) for one in everybody}
-    borrowed = {one.pk: max(0, one.held - own[one.pk]) for one in everybody}
-    from_guarantees = max(0, sum(borrowed.values()) - max(0, total - sum(own.values())))
+    unused = {one.pk: max(0, one.whole - one.held) for one in everybody}
+    borrowed = {one.pk: max(0, one.held - one.whole) for one in everybody}
+    guaranteed = sum(one.whole for one in everybody)
+    from_guarantees = max(0, sum(borrowed.values()) - max(0, total - guaranteed))
     lendable = {
         one.pk: unused[one.pk] if one.lend_limit is None else min(unused[one.pk], one.lend_limit)
         for one in everybody
     }
-    taken = min(from_guarantees, sum(lendable.values()))
-    if not taken or not lendable[quota.pk]:
-        return 0, ()
     whole = sum(lendable.values())
+    taken = min(from_guarantees, whole)
+    if not taken:
+        return _Lent({}, ())
     shares = {pk: divmod(taken * size, whole) for pk, size in lendable.items()}
     rest = taken - sum(share for share, _ in shares.values())
-    first = sorted(shares, key=lambda pk: (-shares[pk][1], pk))[:rest]
-    lent = shares[quota.pk][0] + (quota.pk in first)
-    names = [(_name(one.account), borrowed[one.pk]) for one in siblings if borrowed[one.pk]]
-    return lent, tuple(sorted(names, key=lambda pair: (-pair[1], pair[0]))[:_NAMED]) if lent else ()
+    first = set(sorted(shares, key=lambda pk: (-shares[pk][1], pk))[:rest])
+    lent = {pk: shares[pk][0] + (pk in first) for pk, size in lendable.items() if size}
+    names = [(_name(one.account), borrowed[one.pk]) for one in everybody if borrowed[one.pk]]
+    return _Lent(lent, tuple(sorted(names, key=lambda pair: (-pair[1], pair[0]))[:_NAMED]))
 
 
-def _guaranteed(quota: Any) -> int:
-    return quota.guaranteed + sum(one.guaranteed for one in quota.active)
+def _in_service(scope: tuple[int | None, str], devices: Iterable[tuple[int, str, int]]) -> int:
+    """The GPUs of a scope."""
+    pool, model = scope
+    return sum(n for its, name, n in devices if pool in (None, its) and model in ("", name))
 
 
 def _plus(figure: int | None, added: Iterable[int]) -> int | None:
     return None if figure is None else figure + sum(added)
 
 
-def _same_scope(one: Quota, other: Quota) -> bool:
-    return one.pool_id == other.pool_id and one.gpu_model == other.gpu_model
+def _scope_of(quota: Quota) -> tuple[int | None, str]:
+    return quota.pool_id, quota.gpu_model
 
 
-def _is_beside(one: Quota, other: Quota) -> bool:
-    """Whether both lie under the same account, in the same scope."""
-    if one.pk == other.pk or not _same_scope(one, other):
-        return False
-    return _above(one.account) == _above(other.account)
+def _group_of(quota: Quota) -> tuple[Any, ...]:
+    """Alike for those that lie under the same account, in the same scope."""
+    return *_scope_of(quota), *_above(quota.account)
 
 
 def _above(account: Account) -> tuple[str, int | None]:

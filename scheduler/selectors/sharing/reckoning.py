@@ -68,11 +68,20 @@ def standings(budgets: Iterable[Budget], *, now: datetime) -> dict[int, Standing
     return {pk: _standing(by_id[pk], open_[pk], now) for pk in by_id}
 
 
+def with_holds(rows: QuerySet[Budget]) -> QuerySet[Any]:
+    """Budgets with what `standing_of` reads; no statement more."""
+    unsettled = BudgetHold.objects.filter(budget=OuterRef("pk"), settled_at__isnull=True)
+    return rows.annotate(unsettled=as_rows(unsettled.order_by(), *_OPEN))
+
+
+def standing_of(row: Any, *, now: datetime) -> Standing:
+    """Of a row of `with_holds`, as `standings` counts it."""
+    return _standing(row, _held(row.unsettled), now)
+
+
 def with_standings(rows: QuerySet[Budget], *, now: datetime) -> list[tuple[Budget, Standing]]:
     """Budgets in their order, each as `standings` counts it; one query for both."""
-    unsettled = BudgetHold.objects.filter(budget=OuterRef("pk"), settled_at__isnull=True)
-    found = list(rows.annotate(unsettled=as_rows(unsettled.order_by(), *_OPEN)))
-    return [(one, _standing(one, _held(one.unsettled), now)) for one in found]
+    return [(one, standing_of(one, now=now)) for one in with_holds(rows)]
 
 
 def _held(text: str | None) -> list[tuple[Any, ...]]:
