@@ -12,9 +12,9 @@ from portal.torture.invariants.rows import TABLES
 from scheduler.conf import load_conf
 from scheduler.invariants.rows import Row
 from scheduler.models import Job
+from tests.protocol.gangs import Gangs
 from tests.protocol.lives import apart, grouped
 from tests.protocol.nodes import Life, moment_of
-from tests.protocol.people import People
 from tests.protocol.pieces import pieces_of
 from tests.protocol.tables import read_whole
 
@@ -28,7 +28,7 @@ _MOVING = (
 )
 
 
-class Cluster(People):
+class Cluster(Gangs):
     """All of it, and what has to hold after every step."""
 
     def evidence(self, tables: dict[str, list[Row]]) -> Evidence:

@@ -6,16 +6,25 @@ import os
 from collections import Counter
 
 import pytest
+from django.db.models import Count, QuerySet
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from accounts.models import Project, User
-from scheduler.models import Allocation, Job, JobEvent, Node
+from scheduler.models import Allocation, Attempt, Job, JobEvent, Node
 from scheduler.services.jobs import release_job
 from scheduler.services.nodes import resume_node
-from scheduler.states import FINAL_JOB_STATES, JobState, NodeState
+from scheduler.states import FINAL_JOB_STATES, EndReason, JobState, NodeState
 from tests.protocol.edges import Edge, edges_walked
 from tests.protocol.play import AT_THE_END, Cluster
+
+GANG_HURT = "histories in which a gang lost a node"
+
+
+def gangs_that_lost_a_node() -> QuerySet[Attempt]:
+    """Of more than one rank, and ended because one of their nodes was given up or restarted."""
+    several = Attempt.objects.annotate(ranks=Count("placements")).filter(ranks__gt=1)
+    return several.filter(end_reason=EndReason.NODE_LOST)
 
 
 class Healed(Cluster):
@@ -29,6 +38,7 @@ class Healed(Cluster):
             self.heal()
             self.edges += edges_walked()
             self.ways.update(JobEvent.objects.values_list("kind", flat=True))
+            self.ways[GANG_HURT] += gangs_that_lost_a_node().exists()
         finally:
             super().teardown()
 
@@ -44,8 +54,9 @@ class Healed(Cluster):
         for node in self.nodes:
             resume_node(actor=self.root, node=Node.objects.get(pk=node.row.pk), now=self.moment())
             node.plans = []
-        # What a node left behind waits for the grace of its job, which may be an hour.
-        for _ in range(60):
+        # What a node left behind waits for the grace of its job, which may be an hour; who is given
+        # up for a start that is late is tried again five times.
+        for _ in range(80):
             self.live_on(3)
             self.let_go_of_the_paused()
             if not Job.objects.exclude(state__in=FINAL_JOB_STATES).exists():
