@@ -7,9 +7,10 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import ConsoleMessage, Page, expect
 
 from accounts.models import User
 from scheduler.models import Attempt
@@ -118,9 +119,13 @@ def look_at(open_as: Callable[..., Page], address: str) -> None:
     for theme in ("light", "dark"):
         page = open_as("second", color_scheme=theme, bypass_csp=True)
         complaints: list[str] = []
-        page.on("console", lambda said, told=complaints: told.append(said.text))
+        page.on("console", partial(_note, complaints))
         page.goto(address)
         assert accessibility_breaches(page) == []
         assert widths_that_break(page) == []
         # The server of this test has no sockets.
         assert [one for one in complaints if "/ws/" not in one] == []
+
+
+def _note(complaints: list[str], said: ConsoleMessage) -> None:
+    complaints.append(said.text)

@@ -125,6 +125,7 @@ def _side(cluster: scenes.Cluster, number: int, team: Team, somebody: User, lead
         "running": job.pk,
         "output": output.pk,
         "queued": queued.pk,
+        "statement": 1,  # nothing is billed here
         "job_set": job_set.pk,
         "session": scenes.submit(somebody, project, script="", session="shell").pk,
         "asked": asked.pk,
