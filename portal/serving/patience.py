@@ -134,7 +134,7 @@ class _Body:
 
 
 def _declared(scope: Any) -> int:
-    for name, value in scope["headers"]:
+    for name, value in scope.get("headers", ()):
         if name == b"content-length":
             # The server has refused what is no number.
             return int(value)

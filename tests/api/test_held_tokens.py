@@ -28,10 +28,15 @@ async def _while_held(secret, act):
     """The answer to a call that is held, once somebody has done something, and after how long."""
 
     async def ask(message):
+        """As agents do: who is told that the database is busy asks again."""
         headers = {"Authorization": f"Bearer {secret}"}
-        return await AsyncClient().post(
-            "/api/agent/v1/sync", encode(message), "application/json", headers=headers
-        )
+        while True:
+            answer = await AsyncClient().post(
+                "/api/agent/v1/sync", encode(message), "application/json", headers=headers
+            )
+            if answer.status_code != 503:
+                return answer
+            await asyncio.sleep(0.1)
 
     found = decode(SyncReply, (await ask(REQUEST)).content)
     waits = replace(REQUEST, hold_s=20, seen_revision=found.revision, takes_token=True)

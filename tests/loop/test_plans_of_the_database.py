@@ -7,6 +7,7 @@ from django.db import connection, transaction
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
+    pytest.mark.postgres,
     pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no checks with plans"),
 ]
 MANY = 2_000

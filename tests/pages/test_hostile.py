@@ -30,9 +30,9 @@ HOSTILE = {
     "lines": "alert(1)\r\nSet-Cookie: a=b\r\n\r\n<script>alert(1)</script>",
     "words": "alert(1)' OR 1=1; --%s{0}$(id)`id`;rm -rf ../../etc/passwd\\\\host\\share",
 }
-# What people write themselves; other columns are words of ours, paths and numbers, and these two
-# are called by a name that stands in addresses.
-ADDRESSES = ("Pool", "Node")
+# What people write themselves; other columns are words of ours, paths and numbers, and these are
+# called by a name that stands in addresses.
+ADDRESSES = ("Pool", "Node", "Period")
 WRITTEN = {"name", "text", "reason", "note", "description", "subject",
            "justification", "comment", "title", "message", "body", "display_name"}  # fmt: skip
 
