@@ -38,16 +38,13 @@ def postgres(url: str) -> dict[str, Any]:
     if not url:
         return {}
     named: dict[str, Any] = environ.Env.db_url_config(url)
-    given: dict[str, Any] = named.get("OPTIONS", {})
     return named | {
         # A socket's folder is written as a quoted host: postgres://user@%2Frun%2Fpostgresql/name
         "HOST": unquote(named["HOST"]),
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
-            **given,
-            # A plan that was kept from when a table was empty reads all of it for each new row.
-            "options": f"{given.get('options', '')} -c plan_cache_mode=force_custom_plan".strip(),
+            **named.get("OPTIONS", {}),
             "pool": {
                 "min_size": 1,
                 "max_size": env.whole("TRAINYARD_DATABASE_POOL", 8, low=1, high=200),
