@@ -49,7 +49,8 @@ def test_errors_come_and_go_at_the_field_while_the_hand_stays_where_it_is(visit)
         page.emulate_media(color_scheme=theme)
         assert accessibility_breaches(page) == []
     page.emulate_media(color_scheme="light")
-    # The same words as after a submit.
+    # The same words as after a submit. A check that is cut off would be told on the console.
+    settled(page)
     page.goto("/jobs/new/")
     write(page.locator("#id_name"), "told-twice")
     write(page.locator("#id_command"), "true")

@@ -99,7 +99,8 @@ def things(stack) -> Iterator[None]:
         for gpus in (2, 1):
             job = stack.submit(name=f"same-rows-{gpus}", script="sleep 2", gpus_per_node=gpus)
             stack.wait_for(job["id"])
-        asked = [seeding.ask(stack, owner=owner) for owner in ("vision", "vision/digits")]
+        owners = ("vision/segmentation", "vision/digits")
+        asked = [seeding.ask(stack, owner=owner) for owner in owners]
         yield
         for role, username in SECOND.items():
             admin.post("/roles/take/", json={"username": username, "role": role})
