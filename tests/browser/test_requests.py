@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -28,11 +29,19 @@ def ask(page: Page) -> None:
     expect(page.locator("h1")).to_contain_text("A higher maximum of GPUs for vision")
 
 
-def test_ask_simulate_approve_and_a_waiting_job_starts(stack, visit):
+@pytest.fixture
+def one_gpu(stack) -> Iterator[None]:
+    """The team may have one GPU, until the test is over however that ends."""
     with stack.api("admin") as admin:
-        limit = {"owner": "vision", "maximum": 1}
-        quota = admin.post("/rules/quotas/", json=limit)
+        quota = admin.post("/rules/quotas/", json={"owner": "vision", "maximum": 1})
         assert quota.status_code == 200, quota.text
+    yield
+    with stack.api("admin") as admin:
+        assert admin.delete(f"/rules/quotas/{quota.json()['id']}/").status_code == 204
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_ask_simulate_approve_and_a_waiting_job_starts(stack, visit):
     loop = "i=0; while [ $i -lt 600 ]; do i=$((i+1)); sleep 0.5; done"
     holds = stack.submit(name="holds-the-quota", script=loop)
     stack.wait_for(holds["id"], "running")
@@ -71,13 +80,10 @@ def test_ask_simulate_approve_and_a_waiting_job_starts(stack, visit):
         with stack.api() as api:
             api.post(f"/jobs/{job['id']}/cancel/")
         stack.wait_for(job["id"])
-    with stack.api("admin") as admin:
-        assert admin.delete(f"/rules/quotas/{quota.json()['id']}/").status_code == 204
 
 
+@pytest.mark.usefixtures("one_gpu")
 def test_ask_and_decide_without_javascript(stack, visit):
-    with stack.api("admin") as admin:
-        quota = admin.post("/rules/quotas/", json={"owner": "vision", "maximum": 1})
     alice = visit("alice", java_script_enabled=False)
     ask(alice)
     for name in ("lena", "admin"):
@@ -90,5 +96,3 @@ def test_ask_and_decide_without_javascript(stack, visit):
         expect(page.locator(".messages")).to_be_visible()
     alice.reload()
     expect(alice.locator("h1 + .pill")).to_contain_text("approved")
-    with stack.api("admin") as admin:
-        assert admin.delete(f"/rules/quotas/{quota.json()['id']}/").status_code == 204

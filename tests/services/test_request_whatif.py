@@ -79,6 +79,21 @@ def test_the_decision_keeps_what_was_seen(history, team, alice, lead):
     assert decided.whatif_id == row.pk
 
 
+def test_no_worker_is_told_of_what_is_answered_at_once(
+    history, team, alice, lead, monkeypatch, django_capture_on_commit_callbacks
+):
+    """A worker that took it first would leave whoever waits with a half answer."""
+    request = ask(alice, team, kind="maximum", amount=2, now=NOW)
+    with django_capture_on_commit_callbacks() as told:
+        row = whatif.ask_whatif(actor=lead, request=request, amount=2, now=NOW)
+    assert told == []
+    monkeypatch.setattr(whatif, "MOST_JOBS_AT_ONCE", 1)
+    with django_capture_on_commit_callbacks() as told:
+        assert whatif.simulate_at_once(row, now=NOW).progress == "waiting"
+    assert len(told) == 1
+    assert whatif.simulate_waiting(now=NOW) == 1
+
+
 def test_without_a_history_it_says_so(cluster, team, project, alice, lead):
     request = ask(alice, team, amount=1)
     row = whatif.ask_whatif(actor=lead, request=request, amount=1, now=at(0))

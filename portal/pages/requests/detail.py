@@ -45,7 +45,7 @@ class Change:
 
 @page("GET")
 def request_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """Looking changes nothing."""
+    """Looking changes nothing. `?part=whatif` is the simulation alone, while it is worked out."""
     found = select.get_request_to_read(viewer_of(request), pk, now=timezone.now())
     return show(request, found)
 
@@ -94,9 +94,9 @@ def show(
         "is_booking": found.kind == RequestKind.RESERVATION,
         "now": now,
     }
-    return render(
-        request, "requests/detail.html", {"req": found, **context, **extra}, status=status
-    )
+    is_part = request.GET.get("part") == "whatif"
+    template = "requests/_whatif.html" if is_part else "requests/detail.html"
+    return render(request, template, {"req": found, **context, **extra}, status=status)
 
 
 def _wish_form(found: QuotaRequest, asked: RequestVersion) -> WishForm:

@@ -47,7 +47,10 @@ STUCK_AFTER = timedelta(minutes=5)
 def ask_whatif(
     *, actor: User, request: QuotaRequest, amount: int, now: datetime | None = None
 ) -> WhatIf:
-    """The simulation for this revision and amount; a new one unless there is a fresh one."""
+    """The simulation for this revision and amount; a new one unless there is a fresh one.
+
+    It waits until `simulate_at_once` or the task takes it up.
+    """
     now = now or timezone.now()
     require_part(actor, request)
     asked = request.versions.get(number=request.revision)
@@ -70,7 +73,6 @@ def ask_whatif(
         created_at=now,
     )
     record(actor, "request.simulate", request, after={"amount": amount}, now=now)
-    events.send_on_commit(TASK)
     return row
 
 
@@ -98,7 +100,11 @@ def simulate_at_once(row: WhatIf, *, now: datetime) -> WhatIf:
     """Work it out while somebody waits, if the history is short enough; else leave it to a task."""
     since = now - timedelta(days=USUAL_DAYS)
     ended = Job.objects.filter(queued_at__gte=since, started_at__isnull=False)
-    if row.progress != "waiting" or ended.count() > MOST_JOBS_AT_ONCE:
+    if row.progress != "waiting":
+        return row
+    if ended.count() > MOST_JOBS_AT_ONCE:
+        # Only now: a worker that was told before would take a short one from under who waits.
+        events.send_on_commit(TASK)
         return row
     if not WhatIf.objects.filter(pk=row.pk, progress="waiting").update(progress="running"):
         return row
