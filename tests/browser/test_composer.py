@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import accessibility_breaches
 from tests.browser.keys import by_keys, press, tab_to, write
@@ -89,3 +89,19 @@ def test_an_empty_field_is_named_once_somebody_left_it_and_nothing_is_kept_of_it
     write(page.locator("#id_command"), "true")
     expect(page.locator("#summary")).to_contain_text("Every check passes")
     expect(page.locator(".err")).to_have_count(0)
+
+
+def test_the_button_stands_still_while_the_summary_comes(visit):
+    """Whoever goes to press it as soon as the page is there does not press beside it."""
+    page = visit("alice")
+    held: list[Route] = []
+    page.route("**/jobs/new/?part=summary", lambda route: held.append(route))
+    with page.expect_request("**/jobs/new/?part=summary"):
+        page.goto("/jobs/new/?from=sample")
+    button = page.get_by_role("button", name="Submit job")
+    before = button.bounding_box()
+    expect(page.locator("#summary .todo")).to_have_count(0)
+    held.pop().continue_()
+    settled(page)
+    expect(page.locator("#summary")).to_contain_text("Cost at most")
+    assert button.bounding_box() == before
