@@ -126,7 +126,7 @@ PROMISED: dict[str, str] = {
     "test_what_nobody_touches_for_thirty_days_expires",
     "what-if: waits of all teams, stored with the decision": "services/test_request_whatif::"
     "test_a_higher_maximum_would_have_shortened_the_queue services/test_request_whatif::"
-    "test_the_decision_keeps_what_was_seen pages/test_requests::"
+    "test_the_decision_keeps_what_was_seen pages/test_request_simulation::"
     "test_the_waits_of_each_team_are_in_the_table",
     "measurement: one stream for each device": "services/test_segments::"
     "test_a_job_from_assignment_to_its_end services/test_segments::"

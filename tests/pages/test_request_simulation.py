@@ -1,0 +1,56 @@
+"""What a grant would do, on the request's page: at once, or by itself as soon as it is known."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from scheduler.models import WhatIf
+from scheduler.services.requesting.whatif import ask_whatif
+from scheduler.services.sharing.limits import set_quota
+from tests import factories, requesting, scenes
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster(root):
+    return scenes.build_cluster(root, nodes=1, gpus=4)
+
+
+def test_the_waits_of_each_team_are_in_the_table(client, cluster, root, alice, lead, team, project):
+    set_quota(actor=root, owner=team, maximum=2)
+    now = timezone.now()
+    for _ in range(2):
+        job = scenes.submit(alice, project, now=now - timedelta(days=1), gpus_per_node=2)
+        begin = now - timedelta(days=1)
+        type(job).objects.filter(pk=job.pk).update(
+            queued_at=begin, started_at=begin, ended_at=begin + timedelta(hours=2)
+        )
+    asked = requesting.ask(alice, team, kind="maximum", now=now)
+    client.force_login(lead)
+    client.post(f"/requests/{asked.pk}/whatif/")
+    page = client.get(f"/requests/{asked.pk}/").content.decode()
+    assert "1 h / 1 h 48" in page
+    assert "0 s / 0 s" in page
+
+
+def test_a_long_simulation_comes_to_the_page_by_itself(
+    client, cluster, root, alice, lead, team, project
+):
+    set_quota(actor=root, owner=team, maximum=1)
+    asked = requesting.ask(alice, team, kind="maximum", now=timezone.now())
+    row = ask_whatif(actor=lead, request=asked, amount=2)
+    client.force_login(lead)
+    here = f"/requests/{asked.pk}/?part=whatif"
+    part = client.get(here).content.decode()
+    assert 'id="whatif"' in part
+    assert "<html" not in part
+    assert f'hx-get="{here}"' in part
+    assert "waiting, 0 of 3 replays done" in part
+    WhatIf.objects.filter(pk=row.pk).update(progress="empty", finished_at=timezone.now())
+    assert "hx-get" not in client.get(here).content.decode()
+    client.force_login(factories.person("stranger"))
+    assert client.get(here).status_code == 404
