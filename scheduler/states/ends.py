@@ -190,7 +190,7 @@ END_RULES: Mapping[EndReason, EndRule] = {
         JobState.FAILED,
         FailureClass.USER_CONFIG,
         True,
-        False,
+        True,
         False,
         "The job could not be set up: {detail}",
     ),

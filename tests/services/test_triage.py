@@ -180,3 +180,15 @@ def test_the_last_bytes_know_their_line(cluster, alice, project, limit):
     assert first_line == log[: max(0, len(log) - limit)].count(b"\n") + 1
     begins_line = limit >= len(log) or log[len(log) - limit - 1 : len(log) - limit] == b"\n"
     assert is_cut or begins_line
+
+
+def test_a_set_up_that_fails_is_tried_again_as_often_as_the_user_asked(cluster, alice, project):
+    """A server of code that was away for a moment; who asked for no retry waits for none."""
+    why = {"reason": EndReason.SETUP_FAILED, "exit_code": None, "detail": "git: no route to host"}
+    job = submit(alice, project, retries=1)
+    first = fail(cluster, job, b"", **why)
+    assert (first.triage["then"], job.state, job.user_retries_used) == ("user", "queued", 1)
+    assert fail(cluster, job, b"", now=300, **why).triage["then"] == ""
+    assert job.state == "failed"
+    once = submit(alice, project)
+    assert fail(cluster, once, b"", now=600, **why).triage["then"] == ""

@@ -2,7 +2,7 @@
 
 Only jobs that are over are looked at. Nothing that money or the audit needs goes: jobs, attempts,
 events, usage and digests stay; what goes are bytes and readings. Hours of readings that no project
-speaks for go by their own age.
+speaks for go by their own age. A job's last confirmed checkpoint stays, however old it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 
 from django.core.files.storage import default_storage
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce
 
 from accounts.models import Project, User
 from accounts.permissions import can
@@ -131,8 +132,11 @@ def would_prune(
     conf = load_conf()
     logs = _logs_of(_ended_before("attempt__job__", log_days or conf.keep_log_days, now, project))
     files = _files_of(_ended_before("job__", file_days or conf.keep_file_days, now, project))
-    days = sample_days or conf.keep_hour_days
-    return _count(logs, files, _attempts_of(_ended_before("job__", days, now, project)))
+    if sample_days is None:
+        # As `_old_hours` does it for who says nothing: by the age of the hour, hours alone.
+        hours = _aged_hours(now).filter(attempt__job__project=project)
+        return _count(logs, files, Attempt.objects.none(), hours.count())
+    return _count(logs, files, _attempts_of(_ended_before("job__", sample_days, now, project)))
 
 
 def _count(
@@ -162,7 +166,12 @@ def _due_files(now: datetime) -> QuerySet[OutputFile]:
 
 
 def _files_of(due: Q) -> QuerySet[OutputFile]:
-    return OutputFile.objects.filter(due, pruned_at=None, problem="").order_by("pk")
+    """Without those that have the bytes of their job's furthest confirmed checkpoint."""
+    saved = Attempt.objects.filter(job=OuterRef("job"), checkpoint_at__isnull=False)
+    furthest = saved.order_by(F("checkpoint_step").desc(nulls_last=True), "-number")
+    digest = Coalesce(Subquery(furthest.values("checkpoint_digest")[:1]), Value("-"))
+    files = OutputFile.objects.filter(due, pruned_at=None, problem="")
+    return files.alias(last_good=digest).exclude(digest=F("last_good")).order_by("pk")
 
 
 def _due_attempts(now: datetime) -> QuerySet[Attempt]:
@@ -187,8 +196,11 @@ def _readings_of(
 
 def _old_hours(now: datetime) -> QuerySet[DeviceHour]:
     own = "attempt__job__project__retention__sample_days"
-    before = now - timedelta(days=load_conf().keep_hour_days)
-    return DeviceHour.objects.filter(Q(attempt=None) | Q(**{own: None}), hour__lt=before)
+    return _aged_hours(now).filter(Q(attempt=None) | Q(**{own: None}))
+
+
+def _aged_hours(now: datetime) -> QuerySet[DeviceHour]:
+    return DeviceHour.objects.filter(hour__lt=now - timedelta(days=load_conf().keep_hour_days))
 
 
 def _own_days(field: str) -> dict[int, int]:
