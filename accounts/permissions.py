@@ -5,6 +5,7 @@ What a role may do stands in `accounts/policy.py`. A role in a team gives its ri
 memberships and role grants put people into them. Superusers, the administrators, may do everything.
 A lead leads the teams below, too. A delegation to manage a team counts as long as its time; one to
 decide on requests does not here, because a decision names for whom it is: ask `acting_for`.
+Who came with a token that is bound to a project holds rights there alone, whatever the role.
 Answers are read from the database once per user object, so a request sees one consistent picture
 and the next one sees every change.
 """
@@ -47,6 +48,8 @@ def in_own_right(user: User | AnonymousUser, action: str, obj: Project | Team | 
     roles = roles_for(kind, action)
     if isinstance(user, AnonymousUser) or not user.is_active:
         return False
+    if user.bound_project is not None and not _is_bound_to(user, obj):
+        return False
     if user.is_superuser:
         return True
     grants = grants_of(user)
@@ -72,6 +75,8 @@ def acting_for(
     kind = _kind_of(obj)
     wanted = (kind, full_name(kind, action))
     if isinstance(user, AnonymousUser) or not user.is_active or user.is_service:
+        return ()
+    if user.bound_project is not None:
         return ()
     team = obj.team_id if isinstance(obj, Project) else obj.pk if obj else None
     now = timezone.now()
@@ -106,6 +111,10 @@ def _kind_of(obj: Project | Team | None) -> str:
     return "project" if isinstance(obj, Project) else "team"
 
 
+def _is_bound_to(user: User, obj: Project | Team | None) -> bool:
+    return isinstance(obj, Project) and obj.pk == user.bound_project
+
+
 def is_operator(user: User | AnonymousUser) -> bool:
     """Whether the user looks after the cluster."""
     return can(user, "operate", None)
@@ -117,6 +126,8 @@ def projects_visible_to(user: User | AnonymousUser, action: str = "view") -> Que
     needed = full_name("project", action)
     if isinstance(user, AnonymousUser) or not user.is_active:
         return projects.none()
+    if user.bound_project is not None:
+        projects = projects.filter(pk=user.bound_project)
     if user.is_superuser or roles_for("project", action) & grants_of(user).everywhere:
         return projects
     mine = Q(pk__in=[pk for pk, right in grants_of(user).projects if right == needed])
@@ -134,7 +145,7 @@ def teams_visible_to(user: User | AnonymousUser, action: str = "view") -> QueryS
 
 def team_ids_for(user: User | AnonymousUser, action: str = "view") -> frozenset[int] | None:
     """The same as numbers of teams; None: every team. Asks the database for nothing but rights."""
-    if isinstance(user, AnonymousUser) or not user.is_active:
+    if isinstance(user, AnonymousUser) or not user.is_active or user.bound_project is not None:
         return frozenset()
     own = _own_team_ids(user, action)
     return own if own is None else own | _teams_lent(user, "team", full_name("team", action))
@@ -143,6 +154,8 @@ def team_ids_for(user: User | AnonymousUser, action: str = "view") -> frozenset[
 def team_ids_acted_for(user: User | AnonymousUser, action: str) -> frozenset[int] | None:
     """The teams for which `acting_for` finds somebody; None: every team."""
     if isinstance(user, AnonymousUser) or not user.is_active or user.is_service:
+        return frozenset()
+    if user.bound_project is not None:
         return frozenset()
     found: set[int] = set()
     wanted, now = ("team", full_name("team", action)), timezone.now()

@@ -14,12 +14,15 @@ django.setup(set_prefix=False)
 from portal.doors import Doors
 from portal.live.sessions.doors import SessionDoors
 from portal.live.urls import urlpatterns
+from portal.serving.proxied import Proxied
 
-application = ProtocolTypeRouter(
-    {
-        "http": SessionDoors(Doors(nodes="/api/agent/")),
-        "websocket": SessionDoors(
-            AllowedHostsOriginValidator(SessionMiddlewareStack(URLRouter(urlpatterns)))
-        ),
-    }
+application = Proxied(
+    ProtocolTypeRouter(
+        {
+            "http": SessionDoors(Doors(nodes="/api/agent/")),
+            "websocket": SessionDoors(
+                AllowedHostsOriginValidator(SessionMiddlewareStack(URLRouter(urlpatterns)))
+            ),
+        }
+    )
 )

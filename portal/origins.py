@@ -30,12 +30,18 @@ def request_id_of(request: Any) -> str:
     return known
 
 
+def address_of(request: Any) -> str:
+    """The caller's address as the server tells it (behind a proxy that it trusts, what that says);
+    empty where it tells none."""
+    return request.META.get("REMOTE_ADDR") or ""
+
+
 class OriginMiddleware(MiddlewareMixin):
     """A part of `portal.middleware.together`: says whose request is being served."""
 
     def process_request(self, request: HttpRequest) -> None:
         """From here on what is recorded names this request."""
-        enter_origin(request_id_of(request), request.META.get("REMOTE_ADDR") or "")
+        enter_origin(request_id_of(request), address_of(request))
 
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase

@@ -1,4 +1,4 @@
-"""API tokens: hashed, scoped, expiring."""
+"""API tokens: hashed, scoped, expiring, perhaps bound."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from django.db import models
 
 
 class ApiToken(models.Model):
-    """A program's way in, acting for `user` within `scopes`. The secret itself is never stored."""
+    """A program's way in, acting for `user` within `scopes`. The secret itself is never stored.
+
+    With a `project` it sees and submits nothing else; with `networks` it is good from there alone.
+    `refused_at`: when it was last sent from elsewhere, to the minute.
+    """
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens"
@@ -17,8 +21,14 @@ class ApiToken(models.Model):
     token_hash = models.CharField(max_length=64, unique=True)
     scopes = models.JSONField(default=list)
     created_at = models.DateTimeField(auto_now_add=True)
+    # A token whose bound is gone must not become one without: it goes along.
+    project = models.ForeignKey(
+        "accounts.Project", on_delete=models.CASCADE, null=True, blank=True, related_name="+"
+    )
+    networks = models.JSONField(default=list, blank=True)
     expires_at = models.DateTimeField()
     last_used_at = models.DateTimeField(null=True, blank=True)
+    refused_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

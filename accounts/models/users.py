@@ -40,6 +40,8 @@ class User(AbstractUser):
 
     # A preview stands for nobody: the groups whose rights it shows. None: somebody real.
     preview_groups: frozenset[str] | None = None
+    # Who comes with a token that is bound to a project holds rights there and nowhere else.
+    bound_project: int | None = None
 
     class Meta:
         constraints = [

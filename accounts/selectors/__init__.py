@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, Q, QuerySet, When
+from django.db.models import Case, Prefetch, Q, QuerySet, When
 from django.utils import timezone
 
-from accounts.errors import Forbidden, NotFound
+from accounts.errors import Forbidden, Invalid, NotFound
 from accounts.models import (
     ApiToken,
     Delegation,
@@ -83,6 +83,16 @@ def get_visible_project(viewer: User, path: str) -> Project:
     return project
 
 
+def named_project(viewer: User, path: str) -> Project | None:
+    """The same of a field that may be empty: None; raises Invalid, which names it."""
+    if not path.strip():
+        return None
+    try:
+        return get_visible_project(viewer, path.strip())
+    except NotFound as missing:
+        raise Invalid(missing.detail, field="project") from None
+
+
 def submittable_projects(viewer: User) -> QuerySet[Project]:
     """Projects the viewer may submit jobs to now."""
     return projects_visible_to(viewer, "submit_job").filter(is_archived=False)
@@ -113,7 +123,7 @@ def invitations_of(
 
 def tokens_of(viewer: User) -> QuerySet[ApiToken]:
     """The viewer's own tokens, revoked ones included, newest first."""
-    return ApiToken.objects.filter(user=viewer)
+    return ApiToken.objects.filter(user=viewer).select_related("project__team")
 
 
 def has_administrator() -> bool:
@@ -215,4 +225,5 @@ def service_accounts_of(viewer: User, team: Team) -> QuerySet[User]:
     if not can(viewer, "view_team", team):
         return User.objects.none()
     accounts = User.objects.filter(service_team=team, kind=UserKind.SERVICE)
-    return accounts.prefetch_related("api_tokens").order_by("-is_active", "username")
+    tokens = Prefetch("api_tokens", ApiToken.objects.select_related("project__team"))
+    return accounts.prefetch_related(tokens).order_by("-is_active", "username")

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from accounts.errors import Conflict, Forbidden, Invalid, NotFound
 from accounts.granting import enter_service
-from accounts.models import ApiToken, Team, User, UserKind
+from accounts.models import ApiToken, Project, Team, User, UserKind
 from accounts.permissions import can
 from accounts.services.audit import pictured, record
 from accounts.services.people import SERVICE_PREFIX
@@ -74,10 +74,18 @@ def issue_service_token(
     name: str,
     scopes: Iterable[str],
     expires_in_days: int = 90,
+    project: Project | None = None,
+    networks: Iterable[str] = (),
     now: datetime | None = None,
 ) -> tuple[ApiToken, str]:
-    """A token of the account and its secret, which is shown once and never stored."""
-    _require_lead(actor, _team_of(account))
+    """A token of the account and its secret, which is shown once and never stored.
+
+    Bounds as of people's own; the project is one of the team's.
+    """
+    team = _team_of(account)
+    _require_lead(actor, team)
+    if project is not None and project.team_id != team.pk:
+        raise Invalid(f"Choose a project of {team.slug}: {team.slug}/…", field="project")
     if not account.is_active:
         raise Conflict("This account has ended; make another one.")
     return token_of(
@@ -87,6 +95,8 @@ def issue_service_token(
         scopes=scopes,
         offered=SERVICE_SCOPES,
         expires_in_days=expires_in_days,
+        project=project,
+        networks=networks,
         now=now or timezone.now(),
     )
 

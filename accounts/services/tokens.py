@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from accounts import names
+from accounts.bounds.networks import is_within, read_networks
 from accounts.errors import Invalid, NotFound
-from accounts.models import ApiToken, User
+from accounts.models import ApiToken, Project, User
+from accounts.permissions import can
 from accounts.secrets import hash_secret
 from accounts.services.audit import pictured, record
 from accounts.statements import AskedOnce
@@ -29,6 +31,8 @@ SCOPES = (
     "audit:read",
     "requests:write",
 )
+# What is done within one project; the rest is about people, teams or the cluster.
+PROJECT_SCOPES = ("jobs:read", "jobs:write", "logs:read", "costs:read")
 MAX_DAYS = 365
 MAX_TOKENS = 100
 _TOUCH_EVERY = timedelta(minutes=1)
@@ -41,9 +45,14 @@ def issue_token(
     name: str,
     scopes: Iterable[str],
     expires_in_days: int = 90,
+    project: Project | None = None,
+    networks: Iterable[str] = (),
     now: datetime | None = None,
 ) -> tuple[ApiToken, str]:
-    """A token for the actor and its secret, which is shown once and never stored."""
+    """A token for the actor and its secret, which is shown once and never stored.
+
+    `project`: nothing else is seen or submitted to. `networks`: good from these addresses alone.
+    """
     return token_of(
         actor,
         actor=actor,
@@ -51,6 +60,8 @@ def issue_token(
         scopes=scopes,
         offered=SCOPES,
         expires_in_days=expires_in_days,
+        project=project,
+        networks=networks,
         now=now or timezone.now(),
     )
 
@@ -63,9 +74,12 @@ def token_of(
     scopes: Iterable[str],
     offered: Sequence[str],
     expires_in_days: int,
+    project: Project | None = None,
+    networks: Iterable[str] = (),
     now: datetime,
 ) -> tuple[ApiToken, str]:
     """A token with which programs act as `holder`; the caller has checked who may make it."""
+    kept = _bounds(actor, project, networks, scopes := tuple(scopes))
     try:
         clean = names.clean_name(name)
     except ValueError as error:
@@ -87,10 +101,36 @@ def token_of(
         prefix=f"ty_{prefix}",
         token_hash=hash_secret(secret),
         scopes=wanted,
+        project=project,
+        networks=kept,
         expires_at=now + timedelta(days=expires_in_days),
     )
-    record(actor, "token.issue", token, after=pictured(token, "name", "scopes", "expires_at"))
+    after = pictured(token, "name", "scopes", "expires_at")
+    if project is not None:
+        after["project"] = project.path
+    if kept:
+        after["networks"] = kept
+    record(actor, "token.issue", token, after=after)
     return token, secret
+
+
+def _bounds(
+    actor: User, project: Project | None, networks: Iterable[str], scopes: Iterable[str]
+) -> list[str]:
+    """The networks as they are kept; raises Invalid for bounds that cannot hold."""
+    if project is not None:
+        if not can(actor, "view_project", project):
+            raise Invalid("There is no such project for you.", field="project")
+        if beyond := sorted(set(scopes) & set(SCOPES) - set(PROJECT_SCOPES)):
+            raise Invalid(
+                f"{', '.join(beyond)} reach beyond one project. With a project choose of "
+                f"{', '.join(PROJECT_SCOPES)}, or leave the project out.",
+                field="scopes",
+            )
+    try:
+        return read_networks(networks)
+    except ValueError as error:
+        raise Invalid(str(error), field="networks") from None
 
 
 @transaction.atomic
@@ -107,20 +147,46 @@ def revoke_token(*, actor: User, token: ApiToken, now: datetime | None = None) -
     return token
 
 
-def authenticate_token(secret: str, *, now: datetime | None = None) -> ApiToken | None:
-    """The live token with this secret, its user loaded; None for anything else."""
+def authenticate_token(
+    secret: str, *, address: str = "", now: datetime | None = None
+) -> ApiToken | None:
+    """The live token with this secret, its user loaded; None for anything else, and for one that
+    `address` is not among the networks of, which is put on record.
+
+    The user of a token that is bound to a project has rights there alone.
+    """
     now = now or timezone.now()
     found: list[ApiToken] = _LIVE.read(hash_secret(secret), now)
     token = found[0] if found else None
+    if token and token.networks and not is_within(token.networks, address):
+        _note_foreign(token, now)
+        return None
+    if token:
+        token.user.bound_project = token.project_id
     if token and (token.last_used_at is None or token.last_used_at < now - _TOUCH_EVERY):
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
 
 
+@transaction.atomic
+def _note_foreign(token: ApiToken, now: datetime) -> None:
+    """Who tries again and again is on record once a minute."""
+    lately = Q(refused_at__gt=now - _TOUCH_EVERY)
+    if ApiToken.objects.filter(pk=token.pk).exclude(lately).update(refused_at=now):
+        record(
+            token.user,
+            "token.refuse",
+            token,
+            after={"networks": token.networks},
+            reason="It was sent from an address that it is not good for.",
+            now=now,
+        )
+
+
 def _live(token_hash: str, now: datetime) -> QuerySet[ApiToken]:
     alive = ApiToken.objects.filter(revoked_at__isnull=True, expires_at__gt=now)
     whose = alive.filter(token_hash=token_hash, user__is_active=True)
-    return whose.select_related("user").order_by()
+    return whose.select_related("user", "project__team").order_by()
 
 
 # Asked with each call of a program.

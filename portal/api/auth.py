@@ -1,7 +1,8 @@
 """Who calls the API: a signed-in browser or a program with a token. A token never exceeds its user.
 
 A session must send the CSRF token with every unsafe method. A token must hold the scope of the
-operation; an operation whose scope is None is for people only.
+operation; an operation whose scope is None is for people only. A token with bounds is good from its
+networks and within its project alone; sent from elsewhere it is answered as one that never was.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from rest_framework.request import Request
 
 from accounts.models import ApiToken, User
 from accounts.services import authenticate_token
+from portal.api.bounds import WITHIN_A_PROJECT
+from portal.origins import address_of
 
 if TYPE_CHECKING:  # the framework imports this module while it is being imported itself
     from drf_spectacular.openapi import AutoSchema
@@ -38,7 +41,8 @@ class TokenOrSession(SessionAuthentication):
         if scheme.lower() != "bearer" or not secret.strip():
             raise AuthenticationFailed("Send the header as: Authorization: Bearer <API token>.")
         secret = secret.strip()
-        token = authenticate_token(secret) if _is_plain(secret) else None
+        address = address_of(request)
+        token = authenticate_token(secret, address=address) if _is_plain(secret) else None
         if token is None or not token.user.is_active:
             raise AuthenticationFailed(
                 "The API token is unknown, expired or revoked. Make a new one under "
@@ -64,7 +68,10 @@ class IsSignedInWithScope(BasePermission):
             )
         handler = getattr(view, (request.method or "").lower(), None)
         scope = getattr(handler, "scope", ANY_SCOPE)
-        if not isinstance(request.auth, ApiToken) or scope == ANY_SCOPE:
+        if not isinstance(request.auth, ApiToken):
+            return True
+        _require_within(request.auth, handler)
+        if scope == ANY_SCOPE:
             return True
         if scope is None:
             raise PermissionDenied(
@@ -76,6 +83,17 @@ class IsSignedInWithScope(BasePermission):
                 code="scope_missing",
             )
         return True
+
+
+def _require_within(token: ApiToken, handler: object) -> None:
+    """A method that is not offered has no handler and is refused elsewhere."""
+    is_within = getattr(handler, "operation_id", "") in WITHIN_A_PROJECT
+    if token.project is not None and handler is not None and not is_within:
+        raise PermissionDenied(
+            f"The API token is bound to the project {token.project.path}, and this reaches beyond "
+            "it. Use a token without that bound.",
+            code="token_bound",
+        )
 
 
 class TokenOrSessionScheme(OpenApiAuthenticationExtension):

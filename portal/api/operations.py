@@ -29,7 +29,7 @@ from portal import limits
 from portal.api.errors import CONTENT_TYPE as PROBLEM_TYPE
 from portal.api.errors import BadRequest, LengthRequired
 from portal.api.shapes import Problem
-from portal.origins import request_id_of
+from portal.origins import address_of, request_id_of
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 MAX_QUERY_CHARS = 8000
@@ -85,6 +85,7 @@ def operation(
     def declare(method: Method) -> Method:
         about: Any = method
         about.scope = scope
+        about.operation_id = name
         about.query_names = frozenset(one.name for one in query)
         needs = "signed-in people only" if scope is None else f"token scope: {scope}"
         declared: Method = extend_schema(
@@ -137,7 +138,7 @@ class ApiView(APIView):
 
         Refused callers are counted by address, so that tokens cannot be guessed at full speed.
         """
-        address = request.META.get("REMOTE_ADDR", "")
+        address = address_of(request)
         refuse_fast(limits.REFUSED, address, takes=False)
         try:
             super().initial(request, *args, **kwargs)

@@ -86,4 +86,8 @@ def whoami(as_json: AsJson = False) -> None:
     if me["is_operator"]:
         print_line("  operator of the cluster")
     print_line(f"  token {me['token']}: {', '.join(me['scopes'] or ())}")
+    if me.get("token_project"):
+        print_line(f"  only for {me['token_project']}")
+    if me.get("token_networks"):
+        print_line(f"  only from {', '.join(me['token_networks'])}")
     print_line(f"  good until {me['token_expires_at'][:10]}")

@@ -8,6 +8,7 @@ from django import forms
 
 from accounts.models import DelegationScope, OrganisationRole
 from accounts.services import SERVICE_SCOPES
+from portal.forms.tokens import BoundsForm
 
 
 class GrantForm(forms.Form):
@@ -57,7 +58,7 @@ class ServiceForm(forms.Form):
     )
 
 
-class ServiceTokenForm(forms.Form):
+class ServiceTokenForm(BoundsForm):
     """A new token of a service account."""
 
     name = forms.CharField(label="Where it is used", max_length=128)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import forms
 
+from accounts.models import User
+from accounts.selectors import named_project
 from accounts.services import SCOPES
 
 _WORDS = {
@@ -20,7 +24,30 @@ _WORDS = {
 }
 
 
-class TokenForm(forms.Form):
+class BoundsForm(forms.Form):
+    """What may narrow a token."""
+
+    project = forms.CharField(
+        label="For one project",
+        max_length=160,
+        required=False,
+        help_text="team/project: it sees and submits nothing else. Empty: whatever you may.",
+    )
+    networks = forms.CharField(
+        label="From these addresses",
+        max_length=700,
+        required=False,
+        help_text="Such as 192.0.2.7 or 10.1.0.0/16, with commas. Empty: from anywhere.",
+    )
+
+    def bounds(self, viewer: User) -> dict[str, Any]:
+        """All fields as services take them; of a valid form. Raises Invalid."""
+        sent = self.cleaned_data
+        networks = sent["networks"].replace(",", " ").split()
+        return {**sent, "project": named_project(viewer, sent["project"]), "networks": networks}
+
+
+class TokenForm(BoundsForm):
     """A new API token."""
 
     name = forms.CharField(

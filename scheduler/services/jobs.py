@@ -112,7 +112,8 @@ def _known(actor: User, key: str, digest: str, now: datetime) -> Job | None:
     if found.created_at < now - KEY_LIFE:
         found.delete()
         return None
-    if found.request_hash != digest:
+    is_beyond = actor.bound_project not in (None, found.job.project_id)
+    if found.request_hash != digest or is_beyond:
         raise IdempotencyConflict(
             "This idempotency key came with another job before. Use a new key.",
             field="idempotency_key",

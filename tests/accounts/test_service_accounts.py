@@ -55,6 +55,20 @@ def test_it_works_for_its_own_team_alone(root, lead, service, team, project, oth
     assert not any(can(fresh, action, None) for action in TABLE["cluster"])
 
 
+def test_its_tokens_are_bound_within_the_team(client, lead, service, team, project, other_project):
+    client.force_login(lead)
+    sent = {"name": "t", "scopes": ["jobs:read"], "expires_in_days": "7"}
+    address = f"/teams/{team.slug}/services/{service.pk}/token/"
+    page = client.post(address, {**sent, "project": other_project.path})
+    assert page.context["token_form"].errors["project"]
+    page = client.post(address, {**sent, "project": project.path, "networks": "192.0.2.7"})
+    made = service.api_tokens.get()
+    assert (made.project, made.networks) == (project, ["192.0.2.7"])
+    with pytest.raises(Invalid) as refused:
+        token(lead, service, "nodes:read", project=project)
+    assert refused.value.field == "scopes"
+
+
 def test_what_it_submits_is_the_teams(root, lead, service, project):
     scenes.build_cluster(root, nodes=1, gpus=2)
     _, secret = token(lead, service)

@@ -29,6 +29,17 @@ def test_the_secret_is_shown_once_and_only_its_hash_kept(client, alice):
     assert (found.user, found.scopes) == (alice, ["jobs:read"])
 
 
+def test_bounds_are_kept_as_written_and_shown(client, alice, project):
+    client.force_login(alice)
+    bounds = {"project": project.path, "networks": "192.0.2.7, 10.1.0.0/16\t2001:DB8::/48"}
+    assert client.post("/settings/tokens/", GOOD | bounds).status_code == 200
+    row = ApiToken.objects.get()
+    assert row.project == project
+    assert row.networks == ["192.0.2.7", "10.1.0.0/16", "2001:db8::/48"]
+    page = client.get("/settings/tokens/").content.decode()
+    assert f"only <b>{project.path}</b>, from <code>192.0.2.7</code>" in page
+
+
 def test_revoked_and_expired_tokens_open_nothing(client, alice):
     client.force_login(alice)
     token, secret = issue_token(actor=alice, name="x", scopes=["jobs:read"], expires_in_days=1)
@@ -62,6 +73,8 @@ def test_inactive_people_have_no_tokens(alice):
         ({"expires_in_days": "0"}, "expires_in_days"),
         ({"expires_in_days": "366"}, "expires_in_days"),
         ({"expires_in_days": "1e3"}, "expires_in_days"),
+        ({"project": "vision/never"}, "project"),
+        ({"networks": "192.0.2.7, 10.1.2.3/8"}, "networks"),
     ],
 )
 def test_bad_input_is_named_at_its_field(client, alice, change, field):

@@ -8,9 +8,16 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.bounds.networks import MOST
 from accounts.models import ApiToken
-from accounts.permissions import is_operator
-from accounts.selectors import members_of, submittable_projects, tokens_of, visible_projects
+from accounts.permissions import can, is_operator
+from accounts.selectors import (
+    members_of,
+    named_project,
+    submittable_projects,
+    tokens_of,
+    visible_projects,
+)
 from accounts.selectors import visible_teams as teams_of
 from accounts.services import SCOPES, issue_token, revoke_token
 from portal.api.auth import ANY_SCOPE
@@ -28,7 +35,8 @@ class MyTeam(serializers.Serializer[Any]):
 
 
 class Me(serializers.Serializer[Any]):
-    """The caller. `scopes` and `token` are null for a signed-in browser."""
+    """The caller. `scopes` and `token` are null for a signed-in browser. A token that is bound to a
+    project knows of no teams, and holds no role beyond it."""
 
     username = serializers.CharField()
     display_name = serializers.CharField()
@@ -39,6 +47,8 @@ class Me(serializers.Serializer[Any]):
     scopes = serializers.ListField(child=serializers.CharField(), allow_null=True)
     token = serializers.CharField(allow_null=True)
     token_expires_at = serializers.DateTimeField(allow_null=True)
+    token_project = serializers.CharField(allow_null=True)
+    token_networks = serializers.ListField(child=serializers.CharField())
 
 
 class ProjectShape(serializers.Serializer[Any]):
@@ -59,15 +69,18 @@ class Projects(serializers.Serializer[Any]):
 
 
 class TokenShape(serializers.Serializer[Any]):
-    """An API token without its secret."""
+    """An API token without its secret. `refused_at`: when it was last sent from elsewhere."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
     prefix = serializers.CharField()
     scopes = serializers.ListField(child=serializers.CharField())
+    project = serializers.CharField(source="project.path", default=None, allow_null=True)
+    networks = serializers.ListField(child=serializers.CharField())
     created_at = serializers.DateTimeField()
     expires_at = serializers.DateTimeField()
     last_used_at = serializers.DateTimeField(allow_null=True)
+    refused_at = serializers.DateTimeField(allow_null=True)
     revoked_at = serializers.DateTimeField(allow_null=True)
 
 
@@ -83,7 +96,16 @@ class NewToken(TokenShape):
     secret = serializers.CharField()
 
 
-class TokenBody(serializers.Serializer[Any]):
+class TokenBounds(serializers.Serializer[Any]):
+    """What may narrow a token: only this project (team/project), only from these networks."""
+
+    project = serializers.CharField(required=False, default="", allow_blank=True, max_length=160)
+    networks = serializers.ListField(
+        child=serializers.CharField(max_length=64), required=False, default=list, max_length=MOST
+    )
+
+
+class TokenBody(TokenBounds):
     """What the token is called, may do, and how long it lives."""
 
     name = serializers.CharField(max_length=128)
@@ -109,11 +131,13 @@ class WhoAmI(ApiView):
                 "display_name": viewer.get_full_name(),
                 "email": viewer.email,
                 "is_operator": is_operator(viewer),
-                "is_administrator": viewer.is_superuser,
+                "is_administrator": can(viewer, "administer_cluster", None),
                 "teams": teams,
                 "scopes": held.scopes if held else None,
                 "token": held.name if held else None,
                 "token_expires_at": held.expires_at if held else None,
+                "token_project": held.project.path if held and held.project else None,
+                "token_networks": held.networks if held else [],
             }
         )
 
@@ -157,7 +181,9 @@ class TokenList(ApiView):
         "tokens_create", "Make a token", scope=None, body=TokenBody, reply=NewToken, status=201
     )
     def post(self, request: Request) -> Response:
-        token, secret = issue_token(actor=viewer_of(request), **body_of(request, TokenBody))
+        actor, sent = viewer_of(request), body_of(request, TokenBody)
+        sent["project"] = named_project(actor, sent["project"])
+        token, secret = issue_token(actor=actor, **sent)
         return Response({**_show_token(token), "secret": secret}, status=201)
 
 

@@ -82,7 +82,7 @@ def service_token(request: HttpRequest, slug: str, pk: int) -> HttpResponseBase:
     form, secret = ServiceTokenForm(request.POST), ""
     if form.is_valid():
         made = made_with(
-            form, lambda: issue_service_token(actor=viewer, account=account, **form.cleaned_data)
+            form, lambda: issue_service_token(actor=viewer, account=account, **form.bounds(viewer))
         )
         secret = made[1] if made else ""
     shown = ServiceTokenForm() if secret else form

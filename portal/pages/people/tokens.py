@@ -25,7 +25,7 @@ def token_list(request: HttpRequest) -> HttpResponseBase:
     secret = ""
     if request.method == "POST" and form.is_valid():
         try:
-            _, secret = issue_token(actor=viewer, **form.cleaned_data)
+            _, secret = issue_token(actor=viewer, **form.bounds(viewer))
             form = TokenForm()
         except DomainError as refused:
             form.add_error(refused.field if refused.field in form.fields else None, refused.detail)

@@ -26,6 +26,9 @@ def secret_problems(actor: User, project: Project, names: Sequence[str]) -> list
     if not names:
         return []
     known = _named(actor, project, names)
+    if actor.bound_project is not None:
+        # Whoever got hold of such a token is not to get at what the person keeps for themselves.
+        known = {name: secret for name, secret in known.items() if secret.project_id}
     words = "there is no secret {!r} of yours or of {}; keep it first with `trainyard secrets set`"
     return [
         SpecProblem("secrets", words.format(name, project.path))

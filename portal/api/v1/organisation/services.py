@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.models import User
-from accounts.selectors import get_visible_team, service_accounts_of
+from accounts.selectors import get_visible_team, named_project, service_accounts_of
 from accounts.services import (
     SERVICE_SCOPES,
     end_service_account,
@@ -18,7 +18,7 @@ from accounts.services import (
 )
 from portal.api.operations import ApiView, body_of, operation
 from portal.api.shapes import viewer_of
-from portal.api.v1.people import NewToken, TokenShape
+from portal.api.v1.people import NewToken, TokenBounds, TokenShape
 from scheduler.services.errors import NotFound
 
 
@@ -43,7 +43,7 @@ class ServiceBody(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=67)
 
 
-class ServiceTokenBody(serializers.Serializer[Any]):
+class ServiceTokenBody(TokenBounds):
     """What the token is called, may do, and how long it lives."""
 
     name = serializers.CharField(max_length=128)
@@ -118,5 +118,7 @@ class ServiceTokens(ApiView):
     )
     def post(self, request: Request, slug: str, username: str) -> Response:
         sent, account = body_of(request, ServiceTokenBody), _account(request, slug, username)
-        token, secret = issue_service_token(actor=viewer_of(request), account=account, **sent)
+        actor = viewer_of(request)
+        sent["project"] = named_project(actor, sent["project"])
+        token, secret = issue_service_token(actor=actor, account=account, **sent)
         return Response({**TokenShape(token).data, "secret": secret}, status=201)

@@ -1,0 +1,1 @@
+"""What tokens may be bound to."""
