@@ -15,6 +15,7 @@ from portal.pages.access import page, viewer_of
 from portal.pages.job_rows import job_rows
 from portal.pages.scope.narrowing import opened_in_scope, scope_here
 from portal.pages.welcome import setup_steps
+from portal.reports.windows import draw_windows
 from scheduler.models import Job
 from scheduler.selectors.cluster import pool_summaries, troubled_nodes
 from scheduler.selectors.jobs import home_jobs
@@ -42,10 +43,17 @@ def home(request: HttpRequest) -> HttpResponseBase:
         return render(request, "home.html#side", side)
     jobs = home_jobs(viewer, now=now, within=scope)
     rows = {row.job.pk: row for row in job_rows(viewer, jobs.everything, now=now)}
+    live = [rows[job.pk] for job in jobs.live]
+    waiting = [rows[job.pk] for job in jobs.waiting]
+    windows, axis = draw_windows([(row.start_p50, row.start_p90) for row in waiting], now=now)
+    hourly = [row.hourly for row in live if row.hourly is not None]
     context = {
-        "live": [rows[job.pk] for job in jobs.live],
+        "live": live,
+        "live_gpus": sum(row.job.gpus for row in live),
+        "live_hourly": sum(hourly) if hourly else None,
         "sessions": _sessions(viewer, jobs.live, now),
-        "waiting": [rows[job.pk] for job in jobs.waiting],
+        "waiting": list(zip(waiting, windows, strict=True)),
+        "axis": axis,
         "finished": [rows[job.pk] for job in jobs.finished],
         "cut": jobs.cut,
         "is_empty": not jobs.everything,

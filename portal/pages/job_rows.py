@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -18,7 +18,8 @@ from scheduler.states import FINAL_JOB_STATES, WAITING_JOB_STATES, JobState, Tie
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """`elapsed` is the running time so far; `cost` None when it is not for this viewer.
+    """`elapsed` is the running time so far; `cost`, and what it costs an hour while it is live,
+    None when that is not for this viewer; `nodes` those that it is on.
 
     With a `view` the job is one task that stands for its whole set.
     """
@@ -28,12 +29,21 @@ class JobRow:
     elapsed: timedelta | None
     cost: Decimal | None
     sentence: str
+    hourly: Decimal | None = None
+    nodes: Sequence[str] = ()
     view: SetView | None = None
 
     @property
     def tier(self) -> str:
         """The word of its tier."""
         return Tier(self.job.tier).name.lower()
+
+    @property
+    def ends_by(self) -> datetime | None:
+        """When its time is up; None while it does not run."""
+        if self.job.state != JobState.RUNNING or self.job.started_at is None:
+            return None
+        return self.job.started_at + timedelta(seconds=self.job.time_limit_s)
 
     @property
     def start_p50(self) -> datetime | None:
@@ -96,6 +106,8 @@ def _rows(jobs: Iterable[Job], told: SoFar, now: datetime) -> list[JobRow]:
             elapsed_of(job, now),
             told.jobs.get(job.pk),
             sentence_of(job),
+            told.hourly.get(job.pk),
+            sorted(told.nodes.get(job.pk, ())),
         )
         for job in jobs
     ]

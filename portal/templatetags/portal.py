@@ -183,23 +183,23 @@ def since(moment: object, now: datetime | None = None) -> SafeString:
 
 
 @register.simple_tag
-def clock(moment: object, now: datetime | None = None) -> SafeString:
+def clock(moment: object, now: datetime | None = None, form: str = "%H:%M:%S") -> SafeString:
     """The local time of day, with the date when it is not today's; full time and zone on hover."""
     if not isinstance(moment, datetime):
         return _time_element(moment, "")
     local, today = timezone.localtime(moment), timezone.localtime(now or timezone.now())
     if local.date() == today.date():
-        return _time_element(moment, f"{local:%H:%M:%S}")
+        return _time_element(moment, f"{local:{form}}")
     day = f"{local.day} {local:%b}" if local.year == today.year else f"{local:%Y-%m-%d}"
     return _time_element(moment, f"{day} {local:%H:%M}")
 
 
 @register.simple_tag
-def absolute(moment: object) -> SafeString:
-    """Date, time and zone in full."""
+def absolute(moment: object, form: str = "%H:%M") -> SafeString:
+    """Date, time and zone; seconds where they say something, by `form`."""
     if not isinstance(moment, datetime):
         return _time_element(moment, "")
-    return _time_element(moment, _zone_label(timezone.localtime(moment)))
+    return _time_element(moment, f"{timezone.localtime(moment):%d %b %Y {form} %Z}".rstrip())
 
 
 def _link(context: Context, view_name: str, glyph: str, text: str) -> dict[str, object]:

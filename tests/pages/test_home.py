@@ -112,7 +112,8 @@ def test_sessions_show_their_clock_and_waiting_jobs_their_start(client, root, al
     record_waits([(waits.pk, "capacity_busy", facts)], now=now)
     page = _home(client, alice)
     assert "Sessions <span" in page and "if nobody uses it" in page and "I still need it" in page
-    assert "· place 3" in page and "Starts " in page and "Start unknown" not in page
+    assert "place 3" in page and 'class="win"' in page and "start unknown" not in page
+    assert "Start, next 3 h" in page
 
 
 def test_what_stands_beside_the_lists_comes_alone_to_be_renewed(client, root, alice, team, project):
@@ -124,3 +125,39 @@ def test_what_stands_beside_the_lists_comes_alone_to_be_renewed(client, root, al
     assert side.strip().startswith("<aside") and "Quota and budgets" in side
     assert "2 guaranteed" in side and "vision/digits" in side
     assert 'id="home-side"' in page and "data-every-s" in side
+
+
+def test_active_jobs_say_where_they_are_until_when_and_what_all_cost_an_hour(
+    client, root, alice, bob, project
+):
+    cluster = scenes.build_cluster(root, nodes=2, gpus=4)
+    now = timezone.now()
+    for number, gpus in ((1, 3), (2, 1)):
+        job = submit(alice, project, gpus_per_node=gpus, time_limit="2h", now=now)
+        attempt = start(job, cluster.node(number), now=now)
+        sync(cluster.node(number), running(attempt), now=now)
+    page = _home(client, alice)
+    assert "4 GPUs · 14.40 EUR an hour" in page
+    for number in (1, 2):
+        assert f"vision/digits · {cluster.node(number).name}" in page
+    ends = timezone.localtime(now + timedelta(hours=2))
+    assert f"{ends:%H:%M}</time>" in page.partition("ends by")[2][:160]
+    assert "an hour" not in _home(client, bob)
+
+
+def test_windows_share_an_axis_that_shows_the_latest_of_them(client, root, alice, project):
+    scenes.build_cluster(root, gpus=1)
+    now = timezone.now()
+    told = int(now.timestamp())
+    hours = ((1, 2), (20, 30))
+    for first, last in hours:
+        job = submit(alice, project, now=now)
+        facts = {"start_p50_at": told + first * 3600, "start_p90_at": told + last * 3600}
+        record_waits([(job.pk, "capacity_busy", facts)], now=now)
+    unknown = submit(alice, project, name="nobody-knows", now=now)
+    record_waits([(unknown.pk, "capacity_busy", {})], now=now)
+    page = _home(client, alice)
+    assert "Start, next 3 days" in page and page.count('class="win"') == len(hours)
+    # 20 of 72 hours from now, on an axis of a thousand.
+    assert '<rect class="w50" x="278"' in page or '<rect class="w50" x="277"' in page
+    assert "start unknown" in page

@@ -1,4 +1,4 @@
-"""What tables of jobs say beside the jobs: costs until now, and whose nodes are silent."""
+"""What tables of jobs say beside the jobs: costs until now and an hour, and on which nodes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ from scheduler.states import LIVE_JOB_STATES, NodeState
 
 @dataclass(frozen=True, slots=True)
 class SoFar:
-    """As of now: what `jobs` and `sets` have cost, by number, where the viewer may see it; and the
-    live jobs on a node that is `silent`."""
+    """As of now: what `jobs` and `sets` have cost, by number, where the viewer may see it, and what
+    live jobs cost an hour (`hourly`); the live jobs on a node that is `silent`, and the names of
+    the `nodes` that live jobs are on."""
 
     jobs: Mapping[int, Decimal]
     sets: Mapping[int, Decimal]
     silent: frozenset[int]
+    hourly: Mapping[int, Decimal]
+    nodes: Mapping[int, set[str]]
 
 
 def so_far(
@@ -39,14 +42,20 @@ def so_far(
     live = {job.pk for job in jobs if job.state in LIVE_JOB_STATES}
     rates = _charged(shown, of_sets)
     silent = set()
-    for job, job_set, node, ended_at, *held in _open(live, of_sets):
-        if job in live and ended_at is None and node in (NodeState.SILENT, NodeState.LOST):
-            silent.add(job)
+    hourly: dict[int, Decimal] = {}
+    nodes: dict[int, set[str]] = {}
+    for job, job_set, node, name, ended_at, *held in _open(live, of_sets):
+        if job in live and ended_at is None:
+            if node in (NodeState.SILENT, NodeState.LOST):
+                silent.add(job)
+            nodes.setdefault(job, set()).add(name)
+        if job in live and job in shown:
+            hourly[job] = hourly.get(job, Decimal(0)) + _an_hour(rates, now, *held)
         cost = sum((cost_of(*priced) for priced in _uncharged(rates, now, *held)), Decimal(0))
         for costs, number in ((shown, job), (of_sets, job_set)):
             if number in costs:
                 costs[number] += cost
-    return SoFar(shown, of_sets, frozenset(silent))
+    return SoFar(shown, of_sets, frozenset(silent), hourly, nodes)
 
 
 def _charged(jobs: dict[int, Decimal], sets: dict[int, Decimal]) -> RateTable:
@@ -109,8 +118,9 @@ def _rate(
 
 
 def _open(live: set[int], sets: Collection[int]) -> Iterable[tuple[Any, ...]]:
-    """Of the attempts that have not ended: job, set, state of the node, end of the placement, and
-    of each device held there from when to when, its model, and the last hour that has a row."""
+    """Of the attempts that have not ended: job, set, state and name of the node, end of the
+    placement, and of each device held there from when to when, its model, and the last hour that
+    has a row."""
     of_sets = Q(job_set__in=list(sets), state__in=LIVE_JOB_STATES)
     jobs = Job.objects.filter(Q(pk__in=live) | of_sets).order_by()
     if not live and not sets:
@@ -118,7 +128,9 @@ def _open(live: set[int], sets: Collection[int]) -> Iterable[tuple[Any, ...]]:
     rows = (
         Placement.objects.filter(attempt__job__in=jobs.values("pk"), attempt__ended_at=None)
         .order_by()
-        .values_list("attempt__job", "attempt__job__job_set", "node__state", "ended_at")
+        .values_list(
+            "attempt__job", "attempt__job__job_set", "node__state", "node__name", "ended_at"
+        )
         .annotate(
             Max("allocations__usage__period_start"),
             device=F("allocations__device__model"),
@@ -128,8 +140,22 @@ def _open(live: set[int], sets: Collection[int]) -> Iterable[tuple[Any, ...]]:
             team=F("attempt__job__project__team"),
         )
     )
-    for job, job_set, node, ended_at, latest, model, _, begin, until, team in rows:
-        yield job, job_set, node, ended_at, begin, until, model, latest, team
+    for job, job_set, node, name, ended_at, latest, model, _, begin, until, team in rows:
+        yield job, job_set, node, name, ended_at, begin, until, model, latest, team
+
+
+def _an_hour(
+    rates: RateTable,
+    now: datetime,
+    begin: datetime | None,
+    until: datetime | None,
+    model: str,
+    latest: datetime | None,
+    team: int,
+) -> Decimal:
+    """What the device costs an hour as long as it is held; nothing without one."""
+    rate = rates.at(model, now, team) if begin is not None and until is None else None
+    return rate.price_per_gpu_hour if rate else Decimal(0)
 
 
 def _uncharged(
