@@ -123,8 +123,10 @@ class JobForm(forms.Form):
         "Once for each index", "It finds its own in TRAINYARD_ARRAY_INDEX.", placeholder="0-99"
     )
     array_parallel = _number("At a time", "Empty or 0: as many as fit.", low=0)
-    preemptible = forms.ChoiceField(label="For others", choices=PREEMPTIBLE, required=False)
-    min_runtime = _text("At least", "Not stopped for others before.", placeholder="30m")
+    preemptible = forms.ChoiceField(
+        label="Stopping for others", choices=PREEMPTIBLE, required=False
+    )
+    min_runtime = _text("Runs at least", "Not stopped for others before.", placeholder="30m")
     gpu_milli = _text("Part of a GPU", "Empty: whole GPUs.", placeholder="0.25")
     isolation = forms.ChoiceField(label="Isolation of parts", choices=ISOLATION, required=False)
     gpu_memory = _text("Memory of each GPU", "At least.", placeholder="40GiB")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from portal.templatetags.measures import size_bytes
 from scheduler.models import JobEvent, NodeEvent
 from scheduler.states import EndReason, end_sentence
 
@@ -84,7 +85,7 @@ def event_line(event: JobEvent | NodeEvent) -> EventLine:
         detail = end_sentence(reason, {"who": who or "Trainyard", **facts})
     else:
         detail = ", ".join(
-            f"{key.replace('_', ' ')}: {value}"
+            size_bytes(value) if key == "bytes" else f"{key.replace('_', ' ')}: {value}"
             for key, value in facts.items()
             if key not in _UNSAID and isinstance(value, str | int | float) and value != ""
         )

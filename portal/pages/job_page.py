@@ -140,6 +140,8 @@ def overview(viewer: User, header: Header, *, now: datetime) -> dict[str, Any]:
         "risk": _risk(job, frame["saved"], attempts, cost, now),
         "charts": device_charts(series)[:2],
         "since": latest(series),
+        # Of one reading a chart says nothing, and its axis is of milliseconds.
+        "has_curve": any(len(one.at) > 1 for one in series),
         "is_simulated": any(one.is_simulated for one in series) or _is_simulated(attempts),
         "events": [event_line(event) for event in header.events],
         "tier": Tier(job.tier).name.lower(),

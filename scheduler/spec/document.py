@@ -83,7 +83,7 @@ def read_document(text: str) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-        raise _invalid(f"{error.problem or error.context}{where}") from None
+        raise _invalid(f"cannot be read as YAML: {error.problem or error.context}{where}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise _invalid(f"is not YAML or JSON: {str(error)[:200]}") from None
     if not isinstance(loaded, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -254,11 +255,14 @@ END_RULES: Mapping[EndReason, EndRule] = {
 
 # A job whose every attempt fails for the platform's reasons would otherwise circle forever.
 MAX_FREE_RETRIES = 5
+_UNITS = {"d": "d", "h": "h", "m": "min", "s": "s"}
 
 
 def end_sentence(reason: EndReason | str, facts: Mapping[str, object]) -> str:
     """What page, API and CLI print for an ended attempt: why, and what work it cost."""
-    sentence = fill(END_RULES[EndReason(reason)].sentence, facts)
+    limit = str(facts.get("limit", ""))
+    said = {**facts, "limit": _in_words(limit) or limit} if limit else facts
+    sentence = fill(END_RULES[EndReason(reason)].sentence, said)
     return " ".join(part for part in (sentence, loss_sentence(facts)) if part)
 
 
@@ -269,10 +273,16 @@ def loss_sentence(facts: Mapping[str, object]) -> str:
     """
     if "lost" not in facts:
         return ""
-    lost, step = facts["lost"], facts.get("checkpoint_step")
+    lost, step = _in_words(str(facts["lost"])), facts.get("checkpoint_step")
     if facts.get("goes_on"):
         where = "it starts anew" if step is None else f"it resumes from step {step}"
-        return f"Lost {lost} of work; {where}."
+        return f"{f'Lost {lost} of work' if lost else 'No work was lost'}; {where}."
     if step is None:
         return ""
-    return f"The last checkpoint, step {step}, was taken {lost} before the end."
+    return f"The last checkpoint, step {step}, was taken {lost or 'right'} before the end."
+
+
+def _in_words(spelled: str) -> str:
+    """`3m10s`, as specs spell it, as people read it: `3 min 10 s`; empty for no time at all."""
+    parts = re.findall(r"(\d+)([dhms])", spelled)
+    return " ".join(f"{count} {_UNITS[unit]}" for count, unit in parts if int(count))

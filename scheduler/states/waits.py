@@ -119,8 +119,8 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
         "{account} may have {limit} {cap}; it has {used}, the job wants {gpus} more."
     ),
     WaitReason.QUOTA_BORROW_LIMIT: (
-        "Beyond what is its own {account} may borrow no more: "
-        "{used} of {limit} GPUs are taken, the job wants {gpus}."
+        "With what it may borrow, {account} can hold {limit} GPUs; "
+        "it has {used}, the job wants {gpus} more."
     ),
     WaitReason.POOL_CLOSED: "Queue {queue} of pool {pool} is paused by an operator.",
     WaitReason.MAINTENANCE_CONFLICT: (

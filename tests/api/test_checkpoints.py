@@ -44,7 +44,7 @@ def test_pause_resume_and_what_was_saved(program, alice, bob, finance, cluster, 
     why = caller.get(f"/jobs/{job.pk}/why/").json()
     assert why["sentence"].startswith("Paused by ")
     assert why["checkpoint"] == detail["checkpoint"]
-    assert why["end"]["sentence"].endswith("Lost 30s of work; it resumes from step 7.")
+    assert why["end"]["sentence"].endswith("Lost 30 s of work; it resumes from step 7.")
     assert program(finance).get(f"/jobs/{job.pk}/").json()["checkpoint"]["path"] == ""
 
     resumed = caller.post(f"/jobs/{job.pk}/resume/").json()

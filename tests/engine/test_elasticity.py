@@ -39,7 +39,7 @@ def test_below_its_least_it_waits_and_says_its_range():
     snapshot = elastic(draw("a ..", "b ..", "c 8.", "d 9.", jobs=[job(1, "4x2")]), 3)
     (wait,) = plan_cycle(snapshot).iter_waits()
     assert wait.reason is WaitReason.TOPOLOGY_FRAGMENTED
-    assert "3 to 4 nodes x 2 GPUs" in wait_sentence(wait.reason, wait.facts)
+    assert "3 to 4 nodes × 2 GPUs" in wait_sentence(wait.reason, wait.facts)
 
 
 def test_a_pool_smaller_than_its_least_can_never_hold_it():

@@ -38,7 +38,7 @@ def test_infeasible_names_the_largest_node() -> None:
 def test_infeasible_says_when_only_the_number_of_nodes_is_too_high() -> None:
     snapshot = draw("a ....", "b ....", "c ..", jobs=[job(5, "3x4", model="H100")])
     assert sentence(snapshot, WaitReason.INFEASIBLE_EVER) == (
-        "No node of pool default can ever hold it: needs 3 nodes x 4 H100, the largest node "
+        "No node of pool default can ever hold it: needs 3 nodes × 4 H100, the largest node "
         "has 4 H100, 64 CPUs and 256 GiB, and only 2 nodes hold one share."
     )
 
@@ -58,7 +58,7 @@ def test_infeasible_in_a_pool_without_nodes() -> None:
 def test_lost_hardware_may_come_back_and_is_not_infeasible() -> None:
     snapshot = draw("a ....", "b .... lost", "c x...", jobs=[job(5, "2x4")])
     assert sentence(snapshot, WaitReason.NODES_UNHEALTHY) == (
-        "Needs 2 nodes x 4 GPUs; 2 of 3 nodes in pool default take no work now "
+        "Needs 2 nodes × 4 GPUs; 2 of 3 nodes in pool default take no work now "
         "(1 lost, 1 with GPUs out of order)."
     )
 
@@ -75,14 +75,14 @@ def test_a_paused_queue_outranks_missing_nodes_but_not_infeasibility() -> None:
 def test_busy_counts_what_is_free_of_what_is_there() -> None:
     snapshot = draw("a 11..", "b 2222", "c .... silent", jobs=[job(5, "2x2", model="H100")])
     assert sentence(snapshot, WaitReason.CAPACITY_BUSY) == (
-        "Needs 2 nodes x 2 H100; 2 of 12 GPUs in pool default are free."
+        "Needs 2 nodes × 2 H100; 2 of 12 GPUs in pool default are free."
     )
 
 
 def test_fragmented_counts_the_nodes_that_hold_enough() -> None:
     snapshot = draw("a 111.", "b ....", "c ..22", jobs=[job(5, "2x3")])
     assert sentence(snapshot, WaitReason.TOPOLOGY_FRAGMENTED) == (
-        "Needs 2 nodes x 3 GPUs; 7 GPUs in pool default are free, but not together: "
+        "Needs 2 nodes × 3 GPUs; 7 GPUs in pool default are free, but not together: "
         "nodes with room for it now: 1."
     )
 

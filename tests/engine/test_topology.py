@@ -94,7 +94,7 @@ def test_no_rack_holds_it_and_the_reason_names_the_level_and_the_best_count():
     assert wait.reason is WaitReason.TOPOLOGY_FRAGMENTED
     assert (wait.facts["level"], wait.facts["best_nodes"]) == ("rack", 2)
     assert wait_sentence(wait.reason, wait.facts) == (
-        "Needs 3 nodes x 2 GPUs in one rack; 9 GPUs in pool default are free, but not together: "
+        "Needs 3 nodes × 2 GPUs in one rack; 9 GPUs in pool default are free, but not together: "
         "nodes with room for it now: 2 in one rack."
     )
 

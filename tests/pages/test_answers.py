@@ -230,7 +230,9 @@ def test_a_what_if_is_used_with_one_press(client, alice, project, yard):
     assert odd.context["form"]["nodes"].value() == "2"
 
 
-def test_a_pause_says_whom_it_helps_before_it_is_confirmed(client, alice, carol, project, yard):
+def test_a_pause_says_whom_it_helps_before_it_is_confirmed(
+    client, alice, bob, carol, project, yard
+):
     client.force_login(alice)
     waiting = scenes.submit(alice, project, nodes=2, gpus_per_node=2)
     head = client.get(reverse("jobs:detail", args=[yard.running.pk])).content.decode()
@@ -239,6 +241,10 @@ def test_a_pause_says_whom_it_helps_before_it_is_confirmed(client, alice, carol,
     page = client.get(link).content.decode()
     sooner, _, button = page.partition("Pause job #")
     assert "Who starts sooner" in sooner and f"#{waiting.pk}" in sooner and button
+    client.force_login(bob)
+    other = client.get(link).content.decode()
+    assert "Only its owner" in other and "Only a job that runs" not in other
+    client.force_login(alice)
     client.post(re.search(r'action="([^"]*/pause/)"', page).group(1))
     yard.attempt.refresh_from_db()
     assert yard.attempt.stop_reason == "paused_by_user"

@@ -35,7 +35,7 @@ SHOWN_ELSEWHERE = {
     "shell": "bell card code-no dot hot in-team links plain preview scope scopes split stick titl "
     "who",
     "small": "ask1 c-gpu c-job c-prog c-st c-win c2 c4 charts fig fix hero hide-m lists na noprint "
-    "only-s plain racks ranks scope second shell-page split stick",
+    "only-s plain racks ranks scope second shell-page split stick tick",
     "tables": "area b-free b-tick base big c-gpu c-job c-prog c-st c-win charts f1 f2 f3 f4 f5 f6 "
     "f7 f8 hi inv key lbl need prog rule slow spark w50 w90 win wl",
     "work": "cardlist charts checks chips evidence filter-words gpu-map gpu-no in-team inbox keep "

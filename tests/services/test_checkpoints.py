@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.services.nodes.identity import AttemptOfAnother
 from scheduler.services.stopping import request_stop
-from scheduler.states import AttemptState, EndReason, end_sentence
+from scheduler.states import AttemptState, EndReason, end_sentence, loss_sentence
 from scheduler.wire.messages import Checkpoint
 from tests import scenes
 from tests.scenes import NOON, at, ended, running, start, submit, sync
@@ -215,7 +215,14 @@ def test_lost_work_counts_from_the_last_checkpoint(cluster, alice, project):
     assert (facts["lost_s"], facts["lost_gpu_s"], facts["checkpoint_step"]) == (190, 380, 1200)
     job.refresh_from_db()
     sentence = end_sentence(job.end_reason, job.end_facts)
-    assert sentence.endswith("Lost 3m10s of work; it resumes from step 1200.")
+    assert sentence.endswith("Lost 3 min 10 s of work; it resumes from step 1200.")
+
+
+def test_sentences_spell_times_as_people_do():
+    assert loss_sentence({"lost": "0s", "goes_on": True}) == "No work was lost; it starts anew."
+    late = end_sentence(EndReason.TIME_LIMIT, {"limit": "1h30m"})
+    assert late.startswith("The time limit of 1 h 30 min was reached.")
+    assert "more memory than the 2GiB" in end_sentence(EndReason.OUT_OF_MEMORY, {"limit": "2GiB"})
 
 
 def test_without_a_checkpoint_all_since_the_start_is_lost(cluster, alice, project):

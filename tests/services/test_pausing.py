@@ -54,7 +54,7 @@ def test_a_paused_job_is_held_in_its_old_place_with_its_gpus_free(cluster, job, 
     assert not Allocation.objects.filter(released_at__isnull=True).exists()
     sentence = wait_sentence(job.wait_reason, job.wait_facts)
     assert sentence == (
-        f"Paused by {alice.get_full_name()}. Lost 2s of work; it resumes from step 5. "
+        f"Paused by {alice.get_full_name()}. Lost 2 s of work; it resumes from step 5. "
         "Resume it to let it go on in its old place."
     )
     assert job_actions(alice, job) >= {"release", "cancel"}

@@ -33,7 +33,7 @@ from scheduler.services.changing.requests import Asks
 from scheduler.services.changing.sizes import sizes_offered
 from scheduler.services.jobs import check_actor
 from scheduler.spec.units import format_duration
-from scheduler.states import WAITING_JOB_STATES, Tier
+from scheduler.states import WAITING_JOB_STATES, JobState, Tier
 
 ASKED = ("time_limit", "tier", "nodes", "gpus_per_node", "gpu_model", "pool")
 PARAMETERS = (*ASKED, "pause")
@@ -74,7 +74,7 @@ def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
         elif pause and "pause" in context["actions"]:
             context["pausing"] = _with_spans(preview_pause(viewer, job, now=now))
         elif pause and context["actions"]:
-            context["problems"] = [f"Only a job that runs is paused; this one is {job.state}."]
+            context["problems"] = [_not_paused(job)]
     except (Invalid, Conflict) as refused:
         context |= {"problems": [in_labels(refused.detail, LABELS)], "wrong": refused.field}
     except Forbidden as refused:
@@ -82,6 +82,12 @@ def job_change(request: HttpRequest, pk: int) -> HttpResponseBase:
         return redirect("jobs:detail", pk)
     status = 422 if context["problems"] and request.method == "POST" else 200
     return render(request, "jobs/answers/change.html", context, status=status)
+
+
+def _not_paused(job: Job) -> str:
+    if job.state == JobState.RUNNING:
+        return "Only its owner, or who leads its team, may pause it."
+    return f"Only a job that runs is paused; this one is {job.state}."
 
 
 def _read(asked: Mapping[str, str]) -> Change:

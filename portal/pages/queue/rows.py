@@ -108,7 +108,7 @@ class _Drawing:
             f'<th scope="row" class="two first"><a class="jn" href="{self.job(job.pk)}">'
             f'{name(job.name)}</a><span class="sub"><span class="id">#{job.pk}</span> '
             f"{name(job.owner.get_full_name())}, {escape(job.project.path)}{yielded}</span></th>\n"
-            f'<td class="nw" data-l="GPUs">{escape(gpu_count(job.gpu_model, job.gpus))}'
+            f'<td class="nw">{escape(gpu_count(job.gpu_model, job.gpus))}'
             f"{nodes if job.nodes > 1 else ''}</td>"
             f'<td data-l="tier">{line.tier}</td><td class="nw" data-l="waits">'
             f'{since(line.row.queued_at, self.now)}</td><td class="full left why-cell">'
@@ -123,8 +123,8 @@ class _Drawing:
         p50, p90 = start_window(job)
         if p90 is None:
             return '<span class="sub">Start unknown</span>'
-        until = f" to {clock(p90, self.now)}" if p50 != p90 else ""
-        first = clock(p50 or p90, self.now)
+        until = f" to {clock(p90, self.now, '%H:%M')}" if p50 != p90 else ""
+        first = clock(p50 or p90, self.now, "%H:%M")
         checked = job.wait_checked_at
         told = f", as of {ago(checked, self.now)}" if checked else ""
         return f'<span class="sub">Starts {first}{until}{told}</span>'
@@ -150,7 +150,7 @@ class _Drawing:
         return (
             f'<tr class="muted"><td class="num nw" data-l="place">{line.first}{until}</td>'
             f'<td class="full left">{line.jobs} job{pluralize(line.jobs)} {whose}</td>'
-            f'<td data-l="GPUs">{line.gpus} GPU{pluralize(line.gpus)}</td>'
+            f"<td>{line.gpus} GPU{pluralize(line.gpus)}</td>"
             f'<td data-l="tier">{line.tier}</td><td class="nw" data-l="waits">'
             f"{since(line.row.queued_at, self.now)}{', the first' if line.jobs > 1 else ''}</td>"
             f'<td class="full left"></td>{"<td></td>" if self.with_turns else ""}</tr>'

@@ -20,7 +20,7 @@ def name_words(board: Board, request: Request) -> dict[str, object]:
 
 
 def need_words(board: Board, request: Request, *, with_host: bool) -> str:
-    """Such as "2 nodes x 4 H100", or "1 GPU with 64 CPUs and 512 GiB"."""
+    """Such as "2 nodes × 4 H100", or "1 GPU with 64 CPUs and 512 GiB"."""
     words = gpu_words(request.gpus, model_words(board, request))
     if request.is_share:
         words = f"{request.gpu_milli / WHOLE_MILLI:g} {model_words(board, request) or 'GPU'}"
@@ -31,9 +31,9 @@ def need_words(board: Board, request: Request, *, with_host: bool) -> str:
         words += f" of {size_words(request.gpu_memory_mib)}"
     if request.nodes > 1:
         least = f"{request.nodes_min} to " if request.least_nodes < request.nodes else ""
-        words = f"{least}{request.nodes} nodes x {words}"
+        words = f"{least}{request.nodes} nodes × {words}"
     if request.part_gpus:
-        words += f" and 1 node x {gpu_words(request.part_gpus, model_words(board, request))}"
+        words += f" and 1 node × {gpu_words(request.part_gpus, model_words(board, request))}"
     if with_host:
         words += f" with {cpu_words(request.cpus)} and {size_words(request.memory_mib)}"
         words += " on each" if request.nodes > 1 else ""

@@ -170,7 +170,7 @@ def _notes(question: Question, window: Window, most_jobs: int, models: set[str])
     if len(window.workload) + window.skipped >= most_jobs:
         notes.append(f"Only the newest {most_jobs} jobs of that time were replayed.")
     if window.skipped:
-        notes.append(f"{window.skipped} jobs without GPUs, or larger than the pool, are left out.")
+        notes.append(f"Left out, without GPUs or larger than the pool: {window.skipped}.")
     if len(models) > 1:
         notes.append("The simulator takes all GPUs of a pool for equal.")
     return tuple(notes)

@@ -222,9 +222,9 @@ def _base_of(pool: Pool | None, hours: int, until: datetime) -> _Base:
     if len(window.workload) + window.skipped >= MOST_JOBS:
         notes.append(f"Only the newest {MOST_JOBS} jobs of that time were replayed.")
     if window.skipped:
-        notes.append(f"{window.skipped} jobs without GPUs, or larger than their pool, are out.")
+        notes.append(f"Left out, without GPUs or larger than their pool: {window.skipped}.")
     if window.parts:
-        notes.append(f"{window.parts} jobs on a part of a GPU are taken to hold a whole one.")
+        notes.append(f"On a part of a GPU, and taken to hold a whole one: {window.parts}.")
     if any(len(names) > 1 for names in models.values()):
         notes.append("The simulator takes all GPUs of a pool for equal.")
     policy = replayable_policy(pools)
