@@ -1,4 +1,4 @@
-"""Jobs and their attempts: I1, I3, I4, I7, I8, I13, I16, I20 as far as rows tell."""
+"""Jobs and their attempts: I1, I3 to I8, I13, I16, I20 as far as rows tell."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ _DONE_WITHOUT_AN_EXIT = frozenset(
 _KILLED_WITHIN_S = 90.0
 # The server looks at the clock once in a while, and a node that was away tells late.
 _NOTICED_WITHIN_S = 600.0
+# What the time a node gives may be off by, which is in the time that a lost one is waited for.
+_CLOCKS_AGREE_S = 60.0
 
 
 def one_live_attempt_per_job(rows: Rows) -> Iterator[str]:
@@ -83,6 +85,33 @@ def _illegal(job: Any, state: str, came_from: str, to: str) -> str:
     if came_from and JobState(to) not in JOB_MOVES[JobState(came_from)]:
         return f"job {job} moved from {came_from} to {to}"
     return ""
+
+
+def attempts_begin_once(rows: Rows) -> Iterator[str]:
+    """The part of I5 about rows: an attempt is said to run once, and by the one job it is of."""
+    begun: dict[int, Row] = {}
+    owners = {attempt["id"]: attempt["job_id"] for attempt in rows.rows("attempt")}
+    for event in rows.rows("jobevent"):
+        if event["to_state"] != JobState.RUNNING or event["from_state"] == event["to_state"]:
+            continue
+        fence = event["attempt_id"]
+        again = begun.setdefault(fence, event) is not event
+        words = f"attempt {fence} began twice" if again else ""
+        foreign = fence in owners and owners[fence] != event["job_id"]
+        yield f"attempt {fence} began for job {event['job_id']}" if foreign else words
+
+
+def programs_never_overlap(rows: Rows) -> Iterator[str]:
+    """The part of I6 about rows: where a node tells late how long a program ran, even of one that
+    was given up, that was over before the job's next attempt was assigned anywhere."""
+    ranks = rows.grouped("placement", "attempt_id")
+    for job, attempts in rows.grouped("attempt", "job_id").items():
+        for earlier, later in pairwise(attempts):
+            told = (rank["ran_until"] for rank in ranks.get(earlier["id"], []))
+            ran_until = max((at for at in told if at is not None), default=0.0)
+            over_s = ran_until - later["assigned_at"]
+            words = f"job {job}: attempt {earlier['id']} ran for {over_s:.0f} s beside its next one"
+            yield words if over_s > _CLOCKS_AGREE_S else ""
 
 
 def success_is_stored(rows: Rows) -> Iterator[str]:

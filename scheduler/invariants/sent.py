@@ -1,7 +1,9 @@
-"""What leaves the house or is let in: logs (I17), the outbox (I21), revoked tokens (I25)."""
+"""What leaves the house or is let in: logs (I17, I18), what secrets are in it (I19), the outbox
+(I21), revoked tokens (I25)."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 
@@ -26,6 +28,48 @@ def pieces_touch(placement: Row, pieces: list[Row]) -> str:
             return f"{place}: its log has a hole or a double at byte {at}"
         at += row["size"]
     return "" if at == placement["log_size"] else f"{place}: {at} of {placement['log_size']} bytes"
+
+
+def pieces_are_ones_own(rows: Rows) -> Iterator[str]:
+    """The part of I18 about rows: a piece lies where logs of its own attempt and rank do, and is
+    the piece of one log."""
+    ranks = rows.by_id("placement")
+    owners: dict[str, int] = {}
+    for piece in rows.rows("logchunk"):
+        rank = ranks[piece["placement_id"]]
+        place = f"rank {rank['rank']} of attempt {rank['attempt_id']}"
+        own = f"/{rank['attempt_id']}/{rank['rank']}/" in piece["path"]
+        twice = owners.setdefault(piece["path"], rank["id"]) != rank["id"]
+        words = f"a piece of the log of {place} is another log's as well" if twice else ""
+        yield words if own else f"a piece of the log of {place} lies with another attempt's"
+
+
+# What is written of a job beside its logs, and what of it a program or a node may have put there.
+_TOLD = (
+    ("jobevent", "job_id", ("detail",)),
+    ("attempt", "job_id", ("end_facts", "triage", "checkpoint_problem", "resume_problem")),
+)
+
+
+def secrets_are_not_told(rows: Rows) -> Iterator[str]:
+    """The part of I19 about rows: what a job was handed is in none of its events, reasons and
+    evidence. The words name the place alone."""
+    needles = rows.grouped("needle", "job_id")
+    if not needles:
+        return
+    jobs = {attempt["id"]: attempt["job_id"] for attempt in rows.rows("attempt")}
+    texts = [
+        (f"{table} {row['id']}", row[owner], [row[column] for column in columns])
+        for table, owner, columns in _TOLD
+        for row in rows.rows(table)
+    ]
+    for row in rows.rows("placement"):
+        texts.append((f"placement {row['id']}", jobs[row["attempt_id"]], [row["detail"]]))
+    for place, job, values in texts:
+        if job in needles:
+            text = json.dumps(values, ensure_ascii=False)
+            shown = any(needle["value"] in text for needle in needles[job])
+            yield f"{place} of job {job} shows a secret" if shown else ""
 
 
 def outbox_is_worked_off(rows: Rows, *, now: float, late_s: float) -> Iterator[str]:

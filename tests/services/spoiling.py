@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from django.db import connection
 from django.db.models import F
 
@@ -18,6 +19,7 @@ from scheduler.models import (
     OutboundMail,
     Placement,
     Quota,
+    SubmitKey,
     UsageEntry,
 )
 from scheduler.services.reaping import mark_silent
@@ -39,6 +41,74 @@ def numbers_have_a_hole(house):
 
 def final_state_was_left(house):
     Job.objects.filter(name="first").update(state="running")
+
+
+def began_twice(house):
+    event = JobEvent.objects.filter(job__name="first", to_state="running").first()
+    JobEvent.objects.create(
+        job=event.job, attempt=event.attempt, at=at(20), kind="running", from_state="starting",
+        to_state="running",
+    )  # fmt: skip
+
+
+def ran_beside_the_next(house):
+    """As a node tells that comes back long after its rank was given up."""
+    Placement.objects.filter(attempt__number=1, attempt__job__name="first").update(
+        ran_until=at(190), ran_told_at=at(3000)
+    )
+
+
+def nobody_handed_it_in(house):
+    JobEvent.objects.filter(job__name="work", kind="submitted").delete()
+
+
+def task_is_gone(house):
+    Job.objects.get(name="many", array_index=2).delete()
+
+
+def job_has_two_keys(house):
+    key = SubmitKey.objects.get()
+    SubmitKey.objects.create(
+        user=key.user, key="other", request_hash="x", job=key.job, created_at=at(5)
+    )
+
+
+def key_of_somebody_else(house):
+    SubmitKey.objects.update(user=house.root)
+
+
+def key_names_two_jobs(house):
+    """What a database without its constraint would hold; SQLite lets none go in a transaction."""
+    if connection.vendor != "postgresql":
+        pytest.skip("only PostgreSQL lets a constraint go in a transaction")
+    key = SubmitKey.objects.get()
+    [named] = [one for one in SubmitKey._meta.constraints if one.name == "submit_key_once_per_user"]
+    connection.check_constraints()
+    with connection.schema_editor() as editor:
+        editor.remove_constraint(SubmitKey, named)
+    other = Job.objects.get(name="elastic")
+    SubmitKey.objects.create(
+        user=key.user, key=key.key, request_hash="x", job=other, created_at=at(5)
+    )
+
+
+def piece_of_another_attempt(house):
+    piece = LogChunk.objects.first()
+    LogChunk.objects.filter(pk=piece.pk).update(path="logs/000/999999/0/x")
+
+
+def secret_in_an_event(house):
+    JobEvent.objects.filter(job__name="work", kind="running").update(
+        detail={"said": 'got hush"hush'}
+    )
+
+
+def secret_as_a_reason(house):
+    Placement.objects.filter(attempt__job__name="work").update(detail='x hush"hush')
+
+
+def nobody_looked_at_it(house):
+    Job.objects.filter(name="many").update(wait_reason="evaluating")
 
 
 def success_without_its_exit(house):
@@ -117,6 +187,8 @@ SPOILT = [
     ("I2", device_was_held_twice),
     ("I3", numbers_have_a_hole),
     ("I4", final_state_was_left),
+    ("I5", began_twice),
+    ("I6", ran_beside_the_next),
     ("I7", success_without_its_exit),
     ("I8", node_away_and_nobody_cares),
     ("I8", stopping_for_ever),
@@ -124,12 +196,21 @@ SPOILT = [
     ("I9", handed_out_in_quarantine),
     ("I10", left_quarantine_by_itself),
     ("I11", counted_too_few),
+    ("I14", nobody_handed_it_in),
+    ("I14", task_is_gone),
+    ("I15", job_has_two_keys),
+    ("I15", key_of_somebody_else),
+    ("I15", key_names_two_jobs),
     ("I16", over_and_at_work),
     ("I17", hole_in_a_log),
+    ("I18", piece_of_another_attempt),
+    ("I19", secret_in_an_event),
+    ("I19", secret_as_a_reason),
     ("I20", changed_without_an_event),
     ("I4", move_was_forgotten),
     ("I21", given_up_untried),
     ("I22", charged_too_little),
     ("I22", segments_part),
     ("I25", token_was_used_on),
+    ("I26", nobody_looked_at_it),
 ]

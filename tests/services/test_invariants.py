@@ -12,6 +12,7 @@ from accounts.models import ApiToken
 from scheduler.models import (
     Device,
     InvariantCheck,
+    Job,
     Node,
     Notification,
     OutboundMail,
@@ -20,9 +21,11 @@ from scheduler.services.changing.sizes import set_nodes
 from scheduler.services.inbox.mailing import write_mails
 from scheduler.services.invariants import check_invariants, reading
 from scheduler.services.invariants.checking import BY_JOB, NODES
-from scheduler.services.jobs import cancel_job
+from scheduler.services.jobs import cancel_job, submit_job
+from scheduler.services.secrets.keeping import set_secret
 from scheduler.services.sharing.limits import set_quota
 from scheduler.services.stopping import request_stop
+from scheduler.spec import parse_spec
 from scheduler.states import EndReason
 from scheduler.tasks import check_invariants as nightly
 from tests import scenes
@@ -32,6 +35,7 @@ from tests.services.spoiling import SPOILT
 
 pytestmark = pytest.mark.django_db
 LATER, HOUR = at(3600), timedelta(hours=1)
+HUSH = 'hush"hush'
 
 
 @pytest.fixture
@@ -52,7 +56,14 @@ def house(root, alice, project):
     elastic = submit(alice, project, name="elastic", nodes="1..2", now=at(230))
     set_nodes(actor=alice, job=elastic, nodes=1, now=at(235))
     cancel_job(actor=alice, job=elastic, now=at(240))
-    work = submit(alice, project, name="work", now=at(250))
+    set_secret(actor=alice, name="token", value=HUSH)
+    work = submit(alice, project, name="work", secrets=["token"], now=at(250))
+    many = parse_spec(
+        {"name": "many", "project": project.path, "script": "echo hi", "array": "1-3"}
+    )
+    submit_job(actor=alice, spec=many, idempotency_key="k", now=at(255))
+    Job.objects.filter(name="many").update(wait_reason="capacity_busy")
+    cluster.root = root
     sync(node, running(start(work, node, now=at(260))), now=at(3500))
     sync(cluster.node(2), now=at(3500))
     ApiToken.objects.create(
@@ -77,7 +88,7 @@ def broken(**asked) -> set[str]:
 def test_a_sound_house_breaks_nothing_and_every_invariant_has_something_to_look_at(house):
     found = check_invariants(now=LATER)
     assert (found.breaks, found.broken, found.is_whole) == ([], 0, True)
-    wanted = {*BY_JOB, *NODES, "I2", "I8", "I11", "I21", "I25"} - {"I10", "I12", "I13"}
+    wanted = {*BY_JOB, *NODES, "I2", "I8", "I11", "I19", "I21", "I25"} - {"I6", "I10", "I12", "I13"}
     assert {name for name, count in found.looked_at.items() if count} >= wanted
     assert not told_of()
 
@@ -152,7 +163,7 @@ def test_only_what_is_open_or_came_since_the_last_sound_check_is_looked_at(house
     spoiling.changed_without_an_event(house)
     found = check_invariants(now=tomorrow)
     assert (found.broken, found.since) == (0, evening - HOUR)
-    assert found.looked_at["I20"] == 1  # the one at work
+    assert found.looked_at["I20"] == 4  # the one at work and three in line
     # A check that found something is nothing to stand on.
     assert check_invariants(now=tomorrow, everything=True).broken == 1
     assert check_invariants(now=tomorrow).since == tomorrow - HOUR

@@ -20,11 +20,11 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from accounts.permissions import people_who_can
-from scheduler.invariants import attempts, devices, money, sent
+from scheduler.invariants import accepted, attempts, devices, money, sent
 from scheduler.invariants.rows import Rows
 from scheduler.models import InvariantCheck
 from scheduler.services.inbox.telling import News, tell
-from scheduler.services.invariants import reading
+from scheduler.services.invariants import handed, reading
 from scheduler.states import NoticeKind
 
 Check = Callable[[Rows], Iterator[str]]
@@ -33,11 +33,16 @@ BY_JOB: Mapping[str, tuple[Check, ...]] = {
     "I1": (attempts.one_live_attempt_per_job,),
     "I3": (attempts.fences_rise_and_old_ones_change_nothing,),
     "I4": (attempts.moves_follow_the_graph,),
+    "I5": (attempts.attempts_begin_once,),
+    "I6": (attempts.programs_never_overlap,),
     "I7": (attempts.success_is_stored,),
     "I12": (money.holds_are_settled,),
     "I13": (attempts.attempts_begin_inside_bookings,),
+    "I14": (accepted.accepted_once,),
+    "I15": (accepted.one_key_one_job,),
     "I16": (attempts.what_is_over_holds_nothing,),
     "I17": (sent.logs_touch,),
+    "I18": (sent.pieces_are_ones_own,),
     "I20": (attempts.every_change_has_its_event,),
     "I22": (money.what_is_held_is_charged,),
 }
@@ -172,15 +177,25 @@ def _ask_all(tally: _Tally, since: datetime | None, now: datetime) -> None:
     revoked = partial(reading.revoked_tokens, since)
     tally.ask({"I25": (sent.revoked_tokens_rest,)}, revoked, sure=True)
     tally.ask({"I21": (late,)}, partial(reading.outbox, since), sure=True)
+    unseen = partial(accepted.what_waits_was_looked_at, now=at)
+    tally.ask({"I26": (unseen,)}, handed.unseen_jobs)
+    tally.ask({"I15": (accepted.keys_are_one,)}, handed.doubled_keys, sure=True)
+    tally.ask({"I14": (accepted.sets_are_whole,)}, partial(handed.sets_of_tasks, since))
     tally.ask(NODES, partial(reading.nodes_and_cards, since))
     for jobs in reading.jobs_of(since):
         tally.ask(BY_JOB, partial(_these, jobs))
+        told = partial(_handed, jobs)
+        tally.ask({"I19": (sent.secrets_are_not_told,)}, told, sure=True)
     tally.ask({"I2": (devices.held_by_one,)}, partial(reading.held_devices, since), sure=True)
     tally.ask({"I22": (devices.segments_touch,)}, partial(reading.device_time, since), sure=True)
 
 
 def _these(jobs: Sequence[int]) -> list[Rows]:
     return [reading.rows_of_jobs(jobs)]
+
+
+def _handed(jobs: Sequence[int]) -> list[Rows]:
+    return [handed.told_of_secrets(jobs)]
 
 
 @contextmanager

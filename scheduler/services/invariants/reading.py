@@ -33,6 +33,7 @@ from scheduler.models import (
     OutboundMail,
     Placement,
     Quota,
+    SubmitKey,
     UsageEntry,
 )
 from scheduler.states import FINAL_JOB_STATES, AttemptState, JobState, NodeState
@@ -44,8 +45,8 @@ _AWAY = (NodeState.SILENT, NodeState.LOST)
 _ATTEMPT = ("id", "job_id", "number", "state", "assigned_at", "ended_at", "end_reason")
 _HELD = ("id", "placement_id", "device_id", "acquired_at", "released_at")
 _RANK = ("id", "attempt_id", "node_id", "rank")
-_END = ("exit_code", "end_reason", "log_size", "log_pruned_at")
-_JOB = ("id", "state", "version", "booked_in_id")
+_END = ("exit_code", "end_reason", "log_size", "log_pruned_at", "ran_until")
+_JOB = ("id", "state", "version", "booked_in_id", "owner_id")
 
 
 def jobs_of(since: datetime | None) -> Iterator[tuple[int, ...]]:
@@ -77,11 +78,13 @@ def rows_of_jobs(jobs: Sequence[int]) -> Rows:
     events = ("id", "job_id", "attempt_id", "kind", "from_state", "to_state")
     charged = UsageEntry.objects.filter(allocation__in=held.order_by().values("pk"))
     booked = Booking.objects.filter(jobs__in=jobs).distinct()
+    keys = SubmitKey.objects.filter(job__in=jobs)
     return Rows(
         {
             "budgethold": _read(holds, "id", "attempt_id", "settled_at"),
             "usageentry": _read(charged, "id", "allocation_id", "kind", "gpu_seconds"),
-            "logchunk": _read(pieces, "id", "placement_id", "offset", "size"),
+            "logchunk": _read(pieces, "id", "placement_id", "offset", "size", "path"),
+            "submitkey": _read(keys, "id", "user_id", "job_id"),
             "jobevent": _read(JobEvent.objects.filter(job__in=jobs), *events),
             "allocation": _read(held, *_HELD),
             "placement": _read(ranks, *_RANK, *_END),
