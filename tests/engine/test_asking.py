@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.asking import Blocking, blocking_facts, what_if
-from scheduler.engine.asking.counterfactual import _changed, _edits, _shorter
+from scheduler.engine.asking.counterfactual import MOST_POOLS, _changed, _edits, _shorter
 from scheduler.engine.checks import check_snapshot
 from scheduler.engine.cycle import decide, plan_cycle
 from scheduler.engine.forecasting import starts
@@ -87,6 +87,32 @@ def test_another_pool_is_tried_with_its_own_model() -> None:
     asks = [job(5, "1x4", model="H100", limit_s=900)]
     found = options(draw(*lines, jobs=asks, ends={1: 90_000}), elsewhere=[(1, 0)])
     assert found == {"pool": ("with A100 instead of H100, in pool other instead of default", 0)}
+
+
+def test_of_many_pools_those_with_most_room_for_it_are_tried() -> None:
+    """Each is a whole cycle: a hundred of them would take seconds."""
+    lines = [
+        "a 11",
+        "b 22 pool=b",
+        "c 33 pool=c",
+        "d .. pool=d silent",
+        "e .. pool=e",
+        "f 4. pool=f",
+    ]
+    lines += [f"{name} {mark}. pool={name}" for name, mark in ("g6", "h7")]
+    snapshot = draw(*lines, jobs=[job(5, "1x2", limit_s=900)], ends=dict.fromkeys(range(8), 9e5))
+    default = snapshot.pools.index("default")
+    elsewhere = [(row, 0) for row in range(len(snapshot.pools)) if row != default]
+    assert len(elsewhere) > MOST_POOLS
+    row = int(np.flatnonzero(snapshot.waiting.id == 5)[0])
+    tried = [edit for edit in _edits(snapshot, row, elsewhere) if edit.kind == "pool"]
+    pools = [snapshot.pools[int(edit.columns["pool"])] for edit in tried]
+    # Free at once, then in order; of those alike the first.
+    assert pools == ["b", "c", "e"]
+    assert options(snapshot, elsewhere=elsewhere)["pool"] == ("in pool e instead of default", 0)
+    few = elsewhere[-MOST_POOLS:]
+    tried = [edit for edit in _edits(snapshot, row, few) if edit.kind == "pool"]
+    assert [edit.columns["pool"] for edit in tried] == [pool for pool, _ in few]
 
 
 def test_firm_wishes_for_nodes_are_tried_without() -> None:

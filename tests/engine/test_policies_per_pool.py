@@ -38,6 +38,14 @@ tiers = st.sampled_from([Tier.NORMAL, Tier.NORMAL, Tier.URGENT])
 seconds = st.sampled_from([30, 600, 7200])
 
 
+@given(cluster, own, own)
+def test_what_holds_in_each_pool_is_what_it_says_when_asked_alone(policy, big, other):
+    """Kept for all decisions by one policy, and told from that of another one."""
+    for each in (policy, replace(policy, pools=(big, replace(other, pool="c"))), policy):
+        names = ["a", "big", "c", "big"]
+        assert each.by_pool(names) == tuple(each.of(name) for name in names)
+
+
 @st.composite
 def two_pools(drawing: st.DrawFn) -> Snapshot:
     """Nodes of four GPUs with one or two jobs each; some wait for either pool."""

@@ -12,7 +12,16 @@ from scheduler.engine.explaining.words import span_words
 from scheduler.engine.plan import Plan
 from scheduler.engine.policy import Policy
 from scheduler.engine.sharing.fairshare import LineUps
-from scheduler.engine.snapshot import NONE, SPREADS, TOPOLOGIES, Ints, Snapshot, ints
+from scheduler.engine.snapshot import (
+    NONE,
+    SPREADS,
+    TOPOLOGIES,
+    WHOLE_MILLI,
+    Flags,
+    Ints,
+    Snapshot,
+    ints,
+)
 
 HOUR_S = 3600
 NICE_LIMITS_S = tuple(
@@ -20,6 +29,8 @@ NICE_LIMITS_S = tuple(
 )
 # So many smaller or other shapes of each kind are tried.
 MOST_SHAPES = 3
+# And so many other pools, where there are more: those with the most room for it now.
+MOST_POOLS = 3
 # A start is called sooner if the forecast gains a tenth of the wait, a minute at least.
 LEAST_GAIN, LEAST_GAIN_S = 0.1, 60
 
@@ -162,9 +173,40 @@ def _edits(snapshot: Snapshot, row: int, elsewhere: Sequence[tuple[int, int]]) -
     yield from _smaller(snapshot, row)
     yield from _other_models(snapshot, row)
     yield from _less_firm(snapshot, row)
-    for pool, queue in elsewhere:
-        if pool != snapshot.waiting.pool[row]:
-            yield _in_pool(snapshot, row, pool, queue)
+    others = [place for place in elsewhere if place[0] != snapshot.waiting.pool[row]]
+    in_pools = [_in_pool(snapshot, row, pool, queue) for pool, queue in others]
+    yield from _roomiest(snapshot, row, in_pools)
+
+
+def _roomiest(snapshot: Snapshot, row: int, in_pools: Sequence[Edit]) -> list[Edit]:
+    """Those of these changes with most of its nodes free there now, then with most at all, as many
+    as are tried; in the order in which they come.
+
+    Each is decided anyway: whole cycles for a hundred pools would take seconds.
+    """
+    if len(in_pools) <= MOST_POOLS:
+        return list(in_pools)
+    devices, nodes = snapshot.devices, snapshot.nodes
+    in_order = devices.is_healthy & nodes.takes_work[devices.node]
+    is_free = in_order & (devices.free_milli(snapshot.slices) == WHOLE_MILLI)
+    by_room = sorted(
+        range(len(in_pools)),
+        key=lambda at: [
+            -_nodes_with(snapshot, row, in_pools[at], of) for of in (is_free, in_order)
+        ],
+    )
+    return [in_pools[at] for at in sorted(by_room[:MOST_POOLS])]
+
+
+def _nodes_with(snapshot: Snapshot, row: int, edit: Edit, chosen: Flags) -> int:
+    """On how many nodes of the other pool enough of the `chosen` devices would do, at most as many
+    as are asked for."""
+    waiting, devices = snapshot.waiting, snapshot.devices
+    suits = snapshot.accepts()[int(edit.columns.get("model", waiting.model[row]))][devices.model]
+    of_pool = snapshot.nodes.pool == edit.columns["pool"]
+    count = np.bincount(devices.node[chosen & suits], minlength=len(of_pool))
+    enough = of_pool & snapshot.nodes.takes_work & (count >= waiting.gpus_per_node[row])
+    return min(int(enough.sum()), int(waiting.nodes[row]))
 
 
 def _shorter(snapshot: Snapshot, row: int) -> Iterator[Edit]:

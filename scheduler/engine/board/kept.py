@@ -120,6 +120,8 @@ class Keeping:
         self._begins: dict[int, tuple[Sequence[Kept], Floats]] = {}
         self._entered = 0
         self._booked: dict[int, Kept] = {}
+        # Pools of which a part of some node was ever kept: wholes say nothing to each other.
+        self._in_parts: set[int] = set()
 
     def __iter__(self) -> Iterator[Kept]:
         return (one for kept in self._by_pool.values() for one in kept.values())
@@ -173,11 +175,16 @@ class Keeping:
         """Keep it from now on, and note how it and the others meet."""
         kept = self._by_pool.setdefault(one.pool, {})
         cells = self._cells.setdefault(one.pool, Cells())
-        mine = np.zeros(self._size, dtype=np.bool_)
-        mine[one.nodes] = True
-        for number in cells.meeting(mine, one.from_s, one.until_s):
-            _meet(one, kept[number])
-            _meet(kept[number], one)
+        takes = bool(one.need.any())
+        # Of a thousand windows none takes a part that another would have to know of.
+        if takes or one.pool in self._in_parts:
+            mine = np.zeros(self._size, dtype=np.bool_)
+            mine[one.nodes] = True
+            for number in cells.meeting(mine, one.from_s, one.until_s):
+                _meet(one, kept[number])
+                _meet(kept[number], one)
+        if takes:
+            self._in_parts.add(one.pool)
         self._entered += 1
         self._begins.pop(one.pool, None)
         kept[self._entered] = one

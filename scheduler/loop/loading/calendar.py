@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -55,15 +55,25 @@ def _in_maintenance(drained: Iterable[int]) -> frozenset[int]:
 def _load_windows(nodes: Columns, now: datetime) -> tuple[Windows, list[int]]:
     """One row per window that is not over and node of it; and whom they took out of service."""
     planned = WINDOWS.read(now)
+    # By pool, so that not every window looks at every node.
+    row_of: dict[int, dict[int, int]] = {}
+    for row, (node, pool) in enumerate(zip(nodes["pk"], nodes["pool_id"], strict=True)):
+        row_of.setdefault(pool, {})[node] = row
     rows = [
         (pk, row, from_at.timestamp(), until_at.timestamp())
         for pk, pool, named, from_at, until_at, _ in planned
-        for row, (node, its_pool) in enumerate(zip(nodes["pk"], nodes["pool_id"], strict=True))
-        if its_pool == pool and (not named or node in named)
+        for row in _rows_named(row_of.get(pool, {}), named)
     ]
     number, node, begin, end = list(zip(*rows, strict=True)) or [()] * 4
     drained = [node for *_, out in planned for node in out]
     return Windows(ints(number), ints(node), floats(begin), floats(end)), drained
+
+
+def _rows_named(row_of: Mapping[int, int], named: Collection[int]) -> Iterable[int]:
+    """The rows of these nodes of a pool, ascending; of all of them where none is named."""
+    if not named:
+        return row_of.values()
+    return sorted({row_of[node] for node in named if node in row_of})
 
 
 def _load_bookings(
