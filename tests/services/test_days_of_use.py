@@ -15,6 +15,7 @@ from django.db.models import Sum
 from accounts.models import Project
 from scheduler.models import Allocation, DayOfJobs, DayOfUse, DaysCounted, UsageEntry
 from scheduler.selectors.sharing.reach import projects_of
+from scheduler.selectors.sharing.reckoning import daily_use, daily_uses
 from scheduler.selectors.sharing.use import (
     MODEL,
     NAMES,
@@ -23,6 +24,7 @@ from scheduler.selectors.sharing.use import (
     jobs_of_use,
     parts_of_use,
 )
+from scheduler.services.sharing.budgets import set_budget
 from scheduler.services.timeline import days
 from scheduler.services.timeline.days import count_days
 from tests import scenes
@@ -163,6 +165,37 @@ def test_sums_of_days_equal_the_entries_however_they_came(
     assert not DayOfJobs.objects.filter(jobs__lte=0).exists(), "of nothing there is no row"
     total = sum(DayOfUse.objects.values_list("gpu_seconds", flat=True))
     assert total == sum(UsageEntry.objects.values_list("gpu_seconds", flat=True))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_budgets_of_one_account_are_told_together_what_each_is_told_alone(
+    seed, root, alice, bob, carol, project, other_project
+):
+    """In hours and in money, of a team and of its project, of several months of the same."""
+    history = History(seed, root, [(alice, project), (bob, project), (carol, other_project)])
+    history.add()
+    history.count()
+    history.add()
+    budgets = [
+        set_budget(
+            actor=root,
+            owner=owner,
+            valid_from=at(begin * DAY_S),
+            valid_until=at((begin + 3) * DAY_S),
+            now=at(0),
+            **figure,
+        )
+        for begin in (1, 5)
+        for owner, figure in (
+            (project, {"gpu_hours": 9}),
+            (project.team, {"amount": Decimal(9)}),
+            (other_project, {"amount": Decimal(9)}),
+        )
+    ]
+    span = {"since": at(-6 * DAY_S - 5), "until": at(6 * DAY_S)}
+    together = daily_uses(budgets, **span)
+    assert together == {budget.pk: daily_use(budget, **span) for budget in budgets}
+    assert any(together.values())
 
 
 def test_a_count_is_not_repeated_nor_made_twice_at_once(root, alice, project):

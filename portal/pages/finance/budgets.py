@@ -17,7 +17,7 @@ from accounts.selectors import visible_teams
 from portal.forms.money.finance import BudgetForm
 from portal.pages.access import choice, page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
-from portal.pages.listing.leaves import Leaf, leaf_of
+from portal.pages.listing.leaves import ROWS, Leaf, leaf_of
 from scheduler.conf import load_conf
 from scheduler.models import Budget
 from scheduler.money import from_steps
@@ -103,9 +103,13 @@ def budget_named(request: HttpRequest, name: str, budgets: QuerySet[Any]) -> Any
     return known if choice(request, name, (text,) if known else ()) else None
 
 
-def budget_leaf(request: HttpRequest, budgets: QuerySet[Any], name: str, *, now: datetime) -> Leaf:
+def budget_leaf(
+    request: HttpRequest, budgets: QuerySet[Any], name: str, *, now: datetime, size: int = ROWS
+) -> Leaf:
     """A part of these: what each comes to, and whose it is."""
-    leaf = leaf_of(request, budgets, name).made_together(lambda rows: views_of(rows, now=now))
+    leaf = leaf_of(request, budgets, name, size=size).made_together(
+        lambda rows: views_of(rows, now=now)
+    )
     return leaf.made(lambda view: (view, owner_path(view.budget)))
 
 

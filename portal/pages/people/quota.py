@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from accounts.errors import Forbidden
+from accounts.models import Team
 from portal.forms.money.finance import BudgetForm
 from portal.forms.quotas import QuotaForm
 from portal.pages.access import choice, page, viewer_of
@@ -28,6 +29,8 @@ from scheduler.selectors.sharing.budgets import budgets_for
 from scheduler.selectors.sharing.overview import QuotaRow, TeamQuota, team_quota
 from scheduler.services.sharing.limits import set_quota
 
+# Of two tables and two forms a page with a hundred rows each takes twice the time.
+_ROWS = 50
 _FIGURES = ("guaranteed", "borrow_limit", "lend_limit", "maximum", "max_hours")
 
 
@@ -94,10 +97,10 @@ def _quota_form(found: TeamQuota, data: Any = None, **initial: Any) -> QuotaForm
     )
 
 
-def _filled(row: QuotaRow) -> dict[str, Any]:
+def _filled(team: Team, row: QuotaRow) -> dict[str, Any]:
     quota = row.quota
     figures = {name: getattr(quota, name) for name in _FIGURES}
-    owner = quota.account.project.path if quota.account.project else row.owner
+    owner = f"{team.slug}/{row.owner}" if row.is_project else row.owner
     return {
         **figures, "owner": owner, "pool": row.pool, "gpu_model": quota.gpu_model, "seen": row.seen,
     }  # fmt: skip
@@ -118,11 +121,11 @@ def _show(
     budget = budget_named(request, "budget", budgets)
     context = {
         "team": found.team,
-        "rows": leaf_of(request, found.rows, "quotas"),
+        "rows": leaf_of(request, found.rows, "quotas", size=_ROWS),
         "caps": found.caps,
-        "views": budget_leaf(request, budgets, "budgets", now=now),
+        "views": budget_leaf(request, budgets, "budgets", now=now, size=_ROWS),
         "may_edit": bool(found.owners),
-        "form": form or _quota_form(found, **(_filled(row) if row else {})),
+        "form": form or _quota_form(found, **(_filled(found.team, row) if row else {})),
         "budget_form": budgets_form
         or budget_form(list(found.owners), **(filled_from(budget) if budget else {})),
         "edited": row,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, OuterRef, Q
+from django.db.models import Count, F, OuterRef, Q
 
 from accounts.errors import NotFound
 from accounts.models import Project, Team, User
@@ -21,6 +21,16 @@ from scheduler.states import NodeState
 
 _CAPS = ("max_gpus_per_job", "max_running", "max_pending", "max_sessions")
 _OF_GRANT = ("guaranteed", "borrow_limit", "maximum", "max_hours", "valid_until")
+# Whose a quota is, beside it: objects of each account, project and team would take longer.
+_WHOSE = {
+    "depth_": F("account__depth"),
+    "project_": F("account__project__slug"),
+    "of_team_": F("account__project__team_id"),
+    "team_": F("account__team__slug"),
+    "team_id_": F("account__team_id"),
+    "parent_": F("account__team__parent_id"),
+    "pool_": F("pool__name"),
+}
 # Names of borrowers that are shown, the largest first.
 _NAMED = 5
 
@@ -36,6 +46,7 @@ class QuotaRow:
 
     quota: Quota
     owner: str
+    is_project: bool
     pool: str
     guaranteed: int
     borrow_limit: int | None
@@ -80,16 +91,13 @@ def team_quota(viewer: User, slug: str, *, now: datetime) -> TeamQuota:
     """
     team = _team_and_beside(viewer, slug)
     given = Grant.objects.filter(quota=OuterRef("pk"), valid_from__lte=now, valid_until__gt=now)
-    quotas: list[Any] = list(
-        Quota.objects.select_related("account__team", "account__project", "pool").annotate(
-            given=as_rows(given.filter(revoked_at__isnull=True), *_OF_GRANT)
-        )
-    )
+    active = as_rows(given.filter(revoked_at__isnull=True), *_OF_GRANT)
+    quotas: list[Any] = list(Quota.objects.annotate(**_WHOSE, given=active))
     for quota in quotas:
-        quota.active = _grants(quota.given)
-        quota.whole = quota.guaranteed + sum(one.guaranteed for one in quota.active)
+        quota.active = rows_in(quota.given)
+        quota.whole = quota.guaranteed + sum(guaranteed for guaranteed, *_ in quota.active)
     devices = [(pool, model, count) for pool, model, count in rows_in(team.devices)]
-    mine = [quota for quota in quotas if _team_of(quota.account) == team.pk]
+    mine = [quota for quota in quotas if _team_of(quota) == team.pk]
     accounts = [
         (slug or team.slug, Account(**dict(zip(_CAPS, caps, strict=True))))
         for _, _, slug, *caps in sorted(rows_in(team.accounts), key=lambda row: row[:2])
@@ -138,8 +146,8 @@ def _owners(viewer: User, team: Any) -> list[tuple[str, str]]:
     return projects if can(viewer, "manage_team", team) else []
 
 
-def _grants(text: str | None) -> tuple[Grant, ...]:
-    rows = (dict(zip(_OF_GRANT, row, strict=True)) for row in rows_in(text))
+def _grants(active: Iterable[Sequence[Any]]) -> tuple[Grant, ...]:
+    rows = (dict(zip(_OF_GRANT, row, strict=True)) for row in active)
     return tuple(Grant(**{**row, "valid_until": moment_in(row["valid_until"])}) for row in rows)
 
 
@@ -150,7 +158,7 @@ def _rows(
     groups, scopes = defaultdict(list), defaultdict(list)
     for one in quotas:
         groups[_group_of(one)].append(one)
-        if one.account.depth == 1:
+        if one.depth_ == 1:
             scopes[_scope_of(one)].append(one.whole)
     totals = {scope: _in_service(scope, devices) for scope in {_scope_of(one) for one in mine}}
     lent: dict[Any, _Lent] = {}
@@ -166,13 +174,14 @@ def _rows(
 
 def _row(quota: Any, lent_of: _Lent, oversubscribed: int) -> QuotaRow:
     lent = lent_of.by_quota.get(quota.pk, 0)
-    grants = quota.active
+    grants = _grants(quota.active)
     maximum = _plus(quota.maximum, (one.maximum for one in grants))
     own = min(quota.held, quota.whole)
     return QuotaRow(
         quota=quota,
-        owner=_name(quota.account),
-        pool=quota.pool.name if quota.pool else "",
+        owner=_name(quota),
+        is_project=quota.project_ is not None,
+        pool=quota.pool_ or "",
         guaranteed=quota.whole,
         borrow_limit=_plus(quota.borrow_limit, (one.borrow_limit for one in grants)),
         lend_limit=quota.lend_limit,
@@ -221,7 +230,7 @@ def _lent(everybody: Sequence[Any], total: int) -> _Lent:
     rest = taken - sum(share for share, _ in shares.values())
     first = set(sorted(shares, key=lambda pk: (-shares[pk][1], pk))[:rest])
     lent = {pk: shares[pk][0] + (pk in first) for pk, size in lendable.items() if size}
-    names = [(_name(one.account), borrowed[one.pk]) for one in everybody if borrowed[one.pk]]
+    names = [(_name(one), borrowed[one.pk]) for one in everybody if borrowed[one.pk]]
     return _Lent(lent, tuple(sorted(names, key=lambda pair: (-pair[1], pair[0]))[:_NAMED]))
 
 
@@ -239,25 +248,24 @@ def _scope_of(quota: Quota) -> tuple[int | None, str]:
     return quota.pool_id, quota.gpu_model
 
 
-def _group_of(quota: Quota) -> tuple[Any, ...]:
+def _group_of(quota: Any) -> tuple[Any, ...]:
     """Alike for those that lie under the same account, in the same scope."""
-    return *_scope_of(quota), *_above(quota.account)
+    return *_scope_of(quota), *_above(quota)
 
 
-def _above(account: Account) -> tuple[str, int | None]:
-    """What account lies right above: a team, or the organisation; the root has none."""
-    if account.project is not None:
-        return "team", account.project.team_id
-    if account.team is not None:
-        return "team" if account.team.parent_id else "org", account.team.parent_id
+def _above(quota: Any) -> tuple[str, int | None]:
+    """What account lies right above its own: a team, or the organisation; the root has none."""
+    if quota.of_team_ is not None:
+        return "team", quota.of_team_
+    if quota.team_id_ is not None:
+        return "team" if quota.parent_ else "org", quota.parent_
     return "none", None
 
 
-def _team_of(account: Account) -> int | None:
-    return account.project.team_id if account.project is not None else account.team_id
+def _team_of(quota: Any) -> int | None:
+    found: int | None = quota.team_id_ if quota.of_team_ is None else quota.of_team_
+    return found
 
 
-def _name(account: Account) -> str:
-    if account.project is not None:
-        return account.project.slug
-    return account.team.slug if account.team is not None else "the organisation"
+def _name(quota: Any) -> str:
+    return quota.project_ or quota.team_ or "the organisation"

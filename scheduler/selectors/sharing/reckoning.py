@@ -15,7 +15,7 @@ from typing import Any
 from django.db.models import IntegerField, OuterRef, QuerySet, Subquery, Sum, Value
 
 from accounts.models.rows import as_rows, moment_in, rows_in
-from scheduler.models import Budget, BudgetHold, BudgetTrueUp, CommitsAt, Enforcement
+from scheduler.models import Account, Budget, BudgetHold, BudgetTrueUp, CommitsAt, Enforcement
 from scheduler.money import STEPS, from_steps, steps_per_s
 from scheduler.selectors.sharing.reach import projects_below
 from scheduler.selectors.sharing.use import counted_upto, parts_of_use
@@ -153,24 +153,29 @@ def daily_uses(
     found: dict[int, dict[date, int]] = {budget.pk: {} for budget in budgets}
     if not budgets:
         return found
-    measures = {budget.pk: budget.is_money for budget in budgets}
     counted = counted_upto()
-    parts = [_charged(budget, since, until, counted) for budget in budgets]
-    first, *more = chain.from_iterable(parts)
-    for pk, day, price, seconds in first.union(*more, all=True) if more else first:
-        amount = seconds * steps_per_s(price) if measures[pk] else seconds
+    # An account has a budget for each month or year: what it was charged is asked for once.
+    by_account: dict[int, list[Budget]] = {}
+    for budget in budgets:
+        by_account.setdefault(budget.account_id, []).append(budget)
+    accounts = [alike[0].account for alike in by_account.values()]
+    first, *more = chain.from_iterable(_charged(one, since, until, counted) for one in accounts)
+    for account, day, price, seconds in first.union(*more, all=True) if more else first:
+        amounts = (seconds, seconds * steps_per_s(price))
         on = day.date()
-        found[pk][on] = found[pk].get(on, 0) + amount
+        for budget in by_account[account]:
+            by_day = found[budget.pk]
+            by_day[on] = by_day.get(on, 0) + amounts[budget.is_money]
     return found
 
 
 def _charged(
-    budget: Budget, since: datetime, until: datetime, counted: int
+    account: Account, since: datetime, until: datetime, counted: int
 ) -> Iterator[QuerySet[Any, Any]]:
-    projects = projects_below(budget.account)
+    projects = projects_below(account)
     for part in parts_of_use(projects, since=since, until=until, counted=counted):
-        rows = part.order_by().annotate(budget_=Value(budget.pk, IntegerField()))
-        summed = rows.values_list("budget_", "on_day", "unit_price")
+        rows = part.order_by().annotate(account_=Value(account.pk, IntegerField()))
+        summed = rows.values_list("account_", "on_day", "unit_price")
         yield summed.annotate(s=Sum("gpu_seconds"))
 
 
