@@ -18,11 +18,14 @@ from accounts.services import price_reserved_alike, set_rate
 from portal.beats import read_progress
 from portal.forms.rates import RateForm
 from portal.pages.access import page, said_and_back, viewer_of
+from portal.pages.listing.leaves import leaf_of
 from scheduler.conf import load_conf
 from scheduler.selectors.tables.beginning import Beginning, beginning_of
 from scheduler.services.demo.ordering import ask_for_demo
 
 PARTS = ("steps", "demo")
+# Beside the form; who has many keeps them on the page of prices.
+_PRICES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ def welcome(request: HttpRequest) -> HttpResponseBase:
         "progress": read_progress() if _is_under_way(beginning) else "",
         "done_count": sum(step.is_done for step in steps),
         "form": form,
-        "rates": rates,
+        "rates": leaf_of(request, rates, "prices", size=_PRICES),
         "currency": load_conf().currency,
         "may_set_prices": can(viewer, "administer", None),
     }

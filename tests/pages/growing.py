@@ -59,6 +59,8 @@ _VALUES = {
     "scheduler_attempt.released_at": (
         "CASE WHEN n % 3 AND n <= {jobs} THEN {0} ELSE assigned_at END"
     ),
+    # So few may be open at once.
+    "scheduler_announcement.ended_at": "CASE WHEN n < 5 THEN {0} ELSE from_at END",
     # Each on a node of its own: nobody books one twice.
     "scheduler_booking.node_ids": (
         f"json_array(json_extract({{0}}, '$[0]') + ((n - 1) % {{nodes}} + 1) * {STRIDE})"

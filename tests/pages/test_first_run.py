@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from django.test import Client
@@ -11,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from accounts.models import DemoMark
+from accounts.services import set_rate
 from scheduler.selectors.cluster import models_to_price
 from scheduler.selectors.tables.beginning import beginning_of
 from tests import factories, scenes
@@ -104,3 +106,15 @@ def test_models_to_price_are_named_from_one_of_each(root) -> None:
     told = beginning_of(root, now=timezone.now(), with_models=True).models
     assert told == models_to_price(root) != []
     assert beginning_of(root, now=timezone.now()).models == []
+
+
+def test_of_many_prices_a_few_stand_beside_the_first_steps(root, client) -> None:
+    for number in range(22):
+        set_rate(
+            actor=root, device_model=f"Card-{number:02}", price_per_gpu_hour=Decimal(100 + number)
+        )
+    client.force_login(root)
+    first, rest = (client.get("/welcome/", {"prices": page}).content.decode() for page in "12")
+    shown = [{n for n in range(22) if f"<dd>{n + 100}.00 " in page} for page in (first, rest)]
+    assert [len(one) for one in shown] == [20, 2] and set.union(*shown) == set(range(22))
+    assert "1 to 20 of 22" in first and "?prices=2" in first
