@@ -85,7 +85,7 @@ TEMPLATES: list[dict[str, Any]] = [
         },
     }
 ]
-FORM_RENDERER = "portal.forms.rendering.Renderer"
+FORM_RENDERER = "portal.forms.widgets.selects.Renderer"
 
 DATABASE_URL = env.text("DATABASE_URL")
 DATABASES = {"default": databases.postgres(DATABASE_URL) or databases.sqlite(STATE_DIR)}

@@ -10,7 +10,7 @@ from django import forms
 from django.forms.renderers import DjangoTemplates
 from django.utils.safestring import mark_safe
 
-from portal.forms.rendering import Renderer
+from portal.forms.widgets.selects import Renderer
 
 HOSTILE = "<b>\"x\" & 'y'</b>"
 CHOICES = {
@@ -34,7 +34,7 @@ class Numbered(forms.Select):
 class Drawn(forms.Select):
     """Options of another template, which no other one stands for."""
 
-    option_template_name = "django/forms/widgets/radio_option.html"
+    option_template_name = forms.RadioSelect.option_template_name
 
 
 @pytest.mark.parametrize("choices", CHOICES.values(), ids=CHOICES)
@@ -57,7 +57,7 @@ def test_pages_are_made_with_it():
     assert isinstance(form.renderer, Renderer)
     assert "&lt;b&gt;" in str(form["one"])
     other = Renderer().render(
-        "django/forms/widgets/text.html",
+        forms.TextInput.template_name,
         {"widget": {"name": "t", "type": "text", "value": "v", "attrs": {}}},
     )
     assert other == '<input type="text" name="t" value="v">'

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from django.forms import Select
 from django.forms.renderers import DjangoTemplates
 from django.http import HttpRequest
 from django.utils.formats import localize
 from django.utils.html import conditional_escape
-
-_SELECT, _OPTION = "django/forms/widgets/select.html", "django/forms/widgets/select_option.html"
 
 
 class Renderer(DjangoTemplates):
@@ -21,7 +20,7 @@ class Renderer(DjangoTemplates):
         self, template_name: str, context: dict[str, Any], request: HttpRequest | None = None
     ) -> str:
         """The widget of `context`."""
-        if template_name == _SELECT and _is_plain(context["widget"]):
+        if template_name == Select.template_name and _is_plain(context["widget"]):
             return "".join(_select(context["widget"]))
         return super().render(template_name, context, request)
 
@@ -29,7 +28,7 @@ class Renderer(DjangoTemplates):
 def _is_plain(widget: Mapping[str, Any]) -> bool:
     """Whether its options are Django's own."""
     return all(
-        option["template_name"] == _OPTION
+        option["template_name"] == Select.option_template_name
         for _, options, _ in widget["optgroups"]
         for option in options
     )

@@ -1,0 +1,1 @@
+"""How widgets of forms become HTML."""
