@@ -81,10 +81,11 @@ def draw(
             pieces.append(_pool_line(pool, y))
             y += LANE
         lanes = _lanes(row.bars)
-        pieces.append(_row_label(row, y, pen))
         pieces += [_bar(bar, pen, y + lane * LANE) for lane, bar in lanes]
         if pen.offer is not None and row.is_node:
             pieces.append(_offer(row, pen, y))
+        # Above its bars: on a phone the name goes along over them.
+        pieces.append(_row_label(row, y, pen))
         y += LANE * max((lane for lane, _ in lanes), default=0) + LANE
     ticks = format_html_join("", "{}", ((tick,) for tick in _ticks(scale, y, now)))
     line = ""
