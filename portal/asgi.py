@@ -14,6 +14,7 @@ django.setup(set_prefix=False)
 from portal.doors import Doors
 from portal.live.sessions.doors import SessionDoors
 from portal.live.urls import urlpatterns
+from scheduler.collecting import settle
 from portal.serving.proxied import Proxied
 
 application = Proxied(
@@ -26,3 +27,4 @@ application = Proxied(
         }
     )
 )
+settle()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -213,3 +215,11 @@ def test_what_pages_loaded_is_set_aside_after_the_first_hundred(monkeypatch):
     assert settled == [], "nodes' calls load no pages"
     asyncio.run(ask("/jobs/", 250))
     assert settled == [250]
+
+
+def test_a_portal_that_has_loaded_looks_for_garbage_rarely():
+    look = "import gc, portal.asgi; print(gc.get_freeze_count() > 50_000, *gc.get_threshold())"
+    told = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    is_set_aside, youngest, *_ = told.stdout.split()
+    assert is_set_aside == "True"
+    assert int(youngest) > 10_000
