@@ -6,9 +6,11 @@ new version may add an action or take one from a role; `align_rights` brings wha
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from django.apps import apps
+from django.conf import settings
 from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import Group, Permission
 from guardian.shortcuts import assign_perm
@@ -56,6 +58,7 @@ def enter_organisation(user: User, role: str, *, holds: bool) -> None:
     else:
         group = Group.objects.get_or_create(name=ORGANISATION + role)[0]
         (user.groups.add if holds else user.groups.remove)(group)
+    _renew_sessions(user)
     forget_grants(user)
 
 
@@ -87,7 +90,14 @@ def enter_group(user: User, team: Team, role: str) -> None:
             user.groups.remove(group_of(team, other))
     if role:
         user.groups.add(group_of(team, role))
+    _renew_sessions(user)
     forget_grants(user)
+
+
+def _renew_sessions(user: User) -> None:
+    """A key that somebody got hold of before opens nothing of what the role brings."""
+    # The engine stands above.
+    import_module(settings.SESSION_ENGINE).SessionStore.renew_all_of(user)
 
 
 def align_rights() -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from accounts.errors import Conflict, DomainError, Forbidden, NotFound
 from accounts.models import User
@@ -61,9 +63,35 @@ def page(*methods: str) -> Callable[[View], View]:
             except TooFast as refused:
                 return too_fast(request, refused.wait_s)
 
-        return takes(*methods)(cast(View, login_required(answer)))
+        return takes(*methods)(_signed_in(answer))
 
     return framed
+
+
+def _signed_in(view: View) -> View:
+    @wraps(view)
+    def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if request.user.is_authenticated:
+            return view(request, *args, **kwargs)
+        return _sign_in_first(request)
+
+    return answer
+
+
+def _sign_in_first(request: HttpRequest) -> HttpResponseBase:
+    """To the sign-in page, and back to the page where one was: never to an address of a form.
+
+    A part of a page that was asked for is sent there too, and not put in by the page, which says
+    that its reader is signed out; one that was sent takes the page along.
+    """
+    if request.method in ("GET", "HEAD"):
+        return redirect_to_login(request.get_full_path())
+    part = request.headers.get("HX-Request")
+    came_from = request.headers.get("HX-Current-URL" if part else "Referer", "")
+    is_ours = url_has_allowed_host_and_scheme(came_from, {request.get_host()})
+    found = urlsplit(came_from) if is_ours else urlsplit("/")
+    there = redirect_to_login(found._replace(scheme="", netloc="", fragment="").geturl() or "/")
+    return HttpResponse(headers={"HX-Redirect": there.url}) if part else there
 
 
 def viewer_of(request: HttpRequest) -> User:
