@@ -66,6 +66,8 @@ def servers(address: str, *, reloads: bool) -> list[Program]:
         *("--lifespan", "off", "--timeout-graceful-shutdown", "5", "--no-access-log"),
         *("--timeout-keep-alive", "30", "--log-level", "warning"),
         *("--http", "portal.serving.patience:PatientProtocol"),
+        # A browser that is gone without a word is let go within a minute.
+        *("--ws-ping-interval", "30", "--ws-ping-timeout", "20"),
     ]
     if reloads:
         web += ["--reload", *(f"--reload-dir={ROOT / room}" for room in _ROOMS)]

@@ -14,7 +14,7 @@ CALLS_PER_MINUTE = {
     "socket": env.whole("TRAINYARD_SOCKETS_PER_MINUTE", 300),
 }
 # Live sockets of one person in one web process; a page without one asks by a timer. 0: no limit.
-SOCKETS_AT_ONCE = env.whole("TRAINYARD_SOCKETS_AT_ONCE", 20)
+SOCKETS_AT_ONCE = env.whole("TRAINYARD_SOCKETS_AT_ONCE", 10)
 
 # Whether webhooks may lead to this machine itself, as in tests; else they are refused.
 WEBHOOKS_TO_THIS_MACHINE = env.flag("TRAINYARD_WEBHOOKS_TO_THIS_MACHINE", False)
