@@ -14,8 +14,8 @@ django.setup(set_prefix=False)
 from portal.doors import Doors
 from portal.live.sessions.doors import SessionDoors
 from portal.live.urls import urlpatterns
-from scheduler.collecting import settle
 from portal.serving.proxied import Proxied
+from scheduler.collecting import settle
 
 application = Proxied(
     ProtocolTypeRouter(
