@@ -1,8 +1,10 @@
-"""Pages ask as much of the database with many rows of every kind as with few, and stay as small."""
+"""Pages ask as much of the database with many rows of every kind as with few, stay as small, and
+compute no longer than they may."""
 
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 
 import pytest
 from django.test import RequestFactory
@@ -14,6 +16,7 @@ from portal.forms.filters import WatchedQuery
 from portal.pages.listing.leaves import leaf_of
 from tests.pages.filling import LEFT_EMPTY, fill
 from tests.pages.growing import Growth
+from tests.pages.pace import USUAL_MS, computing, pace
 from tests.pages.test_budgets import MOST_ELEMENTS, PAGES, WHO, Elements, statements
 from tests.pages.test_matrix import address, people, things
 
@@ -22,6 +25,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.once, pytest.mark.timeout(600)]
 FEW, MANY = 10, 1000
 # The palette lists what it finds; the form of secrets offers an administrator every project.
 LARGER = ("search", "secrets:list")
+# How often a page is opened before it is called slow, and how much a measurement may be out.
+TRIES, MARGIN = 5, 1.5
 
 
 def test_no_page_asks_more_or_grows_out_of_its_budget_with_rows(client, people, things, project):
@@ -38,11 +43,25 @@ def test_no_page_asks_more_or_grows_out_of_its_budget_with_rows(client, people, 
             usual = asked.setdefault((row.route, who), len(seen))
             if page.status_code != 200 or len(seen) > min(usual, BUDGETS[row.route].statements):
                 wrong.append((row.route, who, rows, page.status_code, usual, len(seen)))
+            if rows == MANY and (took := slower_than_wanted(row, client, things)):
+                wrong.append((row.route, who, rows, took))
             kib, count = len(gzip.compress(page.content)) / 1024, elements_of(page)
             is_small = kib <= BUDGETS[row.route].kib or row.route in LARGER
             if not is_small or count > MOST_ELEMENTS:
                 wrong.append((row.route, who, rows, f"{kib:.1f} KiB", count))
     assert wrong == []
+
+
+def slower_than_wanted(row, client, things):
+    """What it computes at its fastest, told for a usual machine at rest, where that is over the
+    page's milliseconds; empty where it is not."""
+    wanted, least = BUDGETS[row.route].ms, float("inf")
+    for _ in range(TRIES):
+        _, took = computing(lambda: client.get(address(row, things), row.data))
+        least = min(least, took * USUAL_MS / pace())
+        if least <= wanted:
+            return ""
+    return f"{least:.0f} ms of {wanted}" if least > wanted * MARGIN else ""
 
 
 def visits():
@@ -57,6 +76,14 @@ def may_open(row, who):
 
 def elements_of(page):
     return Elements(page.content.decode()).count
+
+
+def test_a_page_that_takes_too_long_is_told_of(client, people, things, monkeypatch):
+    row = next(row for row in PAGES if row.route == "jobs:list")
+    client.force_login(people["alice"])
+    assert slower_than_wanted(row, client, things) == ""
+    monkeypatch.setitem(BUDGETS, row.route, replace(BUDGETS[row.route], ms=1))
+    assert slower_than_wanted(row, client, things).endswith(" ms of 1")
 
 
 def asking(query):
