@@ -199,7 +199,7 @@ def absolute(moment: object, form: str = "%H:%M") -> SafeString:
     """Date, time and zone; seconds where they say something, by `form`."""
     if not isinstance(moment, datetime):
         return _time_element(moment, "")
-    return _time_element(moment, f"{timezone.localtime(moment):%d %b %Y {form} %Z}".rstrip())
+    return _time_element(moment, f"{timezone.localtime(moment):%-d %b %Y {form} %Z}".rstrip())
 
 
 def _link(context: Context, view_name: str, glyph: str, text: str) -> dict[str, object]:

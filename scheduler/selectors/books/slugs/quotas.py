@@ -63,7 +63,7 @@ _QUOTAS = (
     Column("wait_caused_gpu_seconds", "Wait caused h", Form.SECONDS, is_summed=True),
 )
 _REMARKS = (
-    "Waited for: GPUs asked for x the time from queueing to the first start. Wait caused: as much "
+    "Waited for: GPUs asked for × the time from queueing to the first start. Wait caused: as much "
     "of it as the team was guaranteed and did not hold then, because it was lent, drained, down or "
     "not in one place.",
     "What was borrowed is known once the month is closed.",
