@@ -56,8 +56,8 @@ FACT_WORDS: Mapping[str, str] = {
     "nodes": "Nodes in the pool",
     "states": "Their states",
     "stopping": "Jobs stopping for it",
-    "used": "GPUs used by the team",
-    "limit": "The team's limit",
+    "used": "GPUs held under the limit",
+    "limit": "The limit",
     "who": "By",
 }
 # What a held job waits for, and whose turn it is to do something.
