@@ -24,7 +24,11 @@ from scheduler.models import (
     SchedulerLease,
 )
 from scheduler.services import transitions
-from scheduler.services.changing.overtaken import Overtaken, refuse_overtaken
+from scheduler.services.changing.overtaken import (
+    Overtaken,
+    refuse_outside_bookings,
+    refuse_overtaken,
+)
 from scheduler.services.checkpoints.resuming import Offer, resume_offers
 from scheduler.services.errors import LeaseLost
 from scheduler.services.preempting.claims import drop_room
@@ -92,6 +96,7 @@ def _start_all(starts: Sequence[Start], *, lease_token: int, now: datetime) -> l
     kept = [start for start in starts if start.job_id in moved]
     jobs = {job.pk: job for job in _JOBS.read([start.job_id for start in kept])}
     refuse_overtaken(kept, jobs)
+    refuse_outside_bookings(jobs, now=now)
     numbers = {job: number for job, (number, _) in earlier.items()}
     reach("scheduler.moved")
     offers = _offers(kept, numbers, jobs)

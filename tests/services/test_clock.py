@@ -10,6 +10,9 @@ from scheduler.conf import load_conf
 from scheduler.loop.lease import LEASE_S, acquire_lease, renew_lease
 from scheduler.models import Allocation, Node, UsageEntry
 from scheduler.services import reaping
+from scheduler.services.bookings import plan_booking
+from scheduler.services.placing import Start, start_attempts
+from scheduler.services.rows.placed import PlacedOn
 from scheduler.services.timeline.clock import Clock
 from scheduler.states import EndReason
 from tests import scenes
@@ -129,6 +132,30 @@ def test_nobody_holds_a_device_from_before_the_last_one_let_go(cluster, alice, p
     (let_go,), (taken,) = held_by(first), held_by(second)
     assert taken.device_id == let_go.device_id
     assert taken.acquired_at >= let_go.released_at
+
+
+@pytest.mark.django_db
+def test_nobody_begins_in_a_booking_that_has_ended_by_the_clock_of_who_let_go(
+    cluster, lead, alice, project
+):
+    """I13: the plan finds the booking open by a clock that is behind that of the portal."""
+    node = cluster.node(1)
+    first = start(submit(alice, project, gpus_per_node=2), node)
+    booking = plan_booking(
+        actor=lead, owner=project, pool=cluster.pool, nodes=1, from_at=at(60),
+        until_at=at(HOUR_S), now=NOON,
+    )  # fmt: skip
+    job = submit(alice, project, booking=str(booking.pk))
+    other = submit(alice, project)
+    sync(node, ended(first), now=at(2 * HOUR_S))
+    devices = sorted(held.device_id for held in held_by(first))
+    starts = [
+        Start(each.pk, (PlacedOn(node.pk, 0, (device,), 1, 64),))
+        for each, device in zip((job, other), devices, strict=True)
+    ]
+    assert start_attempts(starts, lease_token=scenes.TOKEN, now=at(100)) == [other.pk]
+    job.refresh_from_db()
+    assert (job.state, job.attempts.count()) == ("queued", 0)
 
 
 @pytest.mark.django_db

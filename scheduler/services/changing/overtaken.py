@@ -1,13 +1,14 @@
-"""Starts that were decided before their job asked for something else."""
+"""Starts that were decided before their job asked for something else, or its booking ended."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from django.db.models import QuerySet
 
-from scheduler.models import Device, Job, JobEvent, Node
+from scheduler.models import Booking, Device, Job, JobEvent, Node
 from scheduler.selectors.machines.shapes import serving
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ _ASKED_OTHERWISE = ("request_changed", "nodes_changed")
 
 
 class Overtaken(RuntimeError):
-    """A start would give a job what it asks for no more."""
+    """A start would give a job what it asks for no more, or what is no longer there for it."""
 
-    def __init__(self, job_id: int) -> None:
-        super().__init__(f"job {job_id} asks for something else by now")
+    def __init__(self, job_id: int, words: str = "asks for something else by now") -> None:
+        super().__init__(f"job {job_id} {words}")
         self.job_id = job_id
 
 
@@ -40,6 +41,20 @@ def refuse_overtaken(starts: Sequence[Start], jobs: Mapping[int, Job]) -> None:
     for start in starts:
         if start.job_id in changed and not _suits(start, jobs[start.job_id]):
             raise Overtaken(start.job_id)
+
+
+def refuse_outside_bookings(jobs: Mapping[int, Job], *, now: datetime) -> None:
+    """Raises Overtaken for a job that would begin outside its booking's time.
+
+    The plan has looked at it by its own clock; `now` may be that of who gave the devices back. No
+    statement where no job is of a booking.
+    """
+    booked = {job.booked_in_id: pk for pk, job in jobs.items() if job.booked_in_id is not None}
+    if not booked:
+        return
+    past = Booking.objects.filter(pk__in=booked).exclude(from_at__lte=now, until_at__gte=now)
+    for booking in past.order_by().values_list("pk", flat=True)[:1]:
+        raise Overtaken(booked[booking], "would begin outside its booking")
 
 
 def _suits(start: Start, job: Job) -> bool:
