@@ -1,25 +1,30 @@
-"""What is left when all is quiet: rows, stored logs, locks, and how fast things went on."""
+"""What is left when all is quiet: rows, stored logs, locks, how things went on; and the figures."""
 
 from __future__ import annotations
 
 import fcntl
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from email import message_from_bytes
 from email.policy import default
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.rows import dict_row
 
-from portal.bench.figures import percentile
+from portal.bench.figures import machine, percentile
 from portal.torture.history import Evidence
-from portal.torture.invariants.neighbours import attempts_of
+from portal.torture.invariants import check_all
+from portal.torture.invariants.neighbours import attempts_of, gaps_beside
 from portal.torture.invariants.rows import TABLES, plain, source_of
 from scheduler.invariants.rows import Row
 
+if TYPE_CHECKING:
+    from portal.torture.run import Choice
+
+_MAX_SHOWN = 20
 _FINAL = ("succeeded", "failed", "cancelled")
 _LOCKS_GONE_S = 20.0
 
@@ -144,3 +149,80 @@ def ends_by_kind(evidence: Evidence) -> dict[str, dict[str, int]]:
             mine = ends.setdefault(fault["name"], Counter())
             mine.update(attempt["end_reason"] for attempt in attempts_of(evidence, fault))
     return {name: dict(count.most_common()) for name, count in sorted(ends.items())}
+
+
+def figures_of(choice: Choice, evidence: Evidence) -> dict[str, Any]:
+    """Check every invariant, and count what there was to look at."""
+    found = check_all(evidence)
+    breaks = [words for finding in found.values() for words in finding.breaks]
+    by_kind = Counter(fault["name"] for fault in evidence.told("fault"))
+    by_number = Counter(fault["number"] for fault in evidence.told("fault"))
+    return {
+        "torture": choice.plant or "none planted",
+        "minutes": choice.minutes,
+        "seed": choice.seed,
+        "agents": choice.agents,
+        "divide": choice.divide,
+        "faults": sum(by_kind.values()),
+        "faults_by_kind": dict(sorted(by_kind.items())),
+        "faults_by_number": {str(number): by_number[number] for number in sorted(by_number)},
+        "jobs": len(evidence.rows("job")),
+        "jobs_by_state": dict(Counter(job["state"] for job in evidence.rows("job"))),
+        "attempts": len(evidence.rows("attempt")),
+        "own_5xx": _own_errors(evidence),
+        "ends": dict(Counter(each["end_reason"] for each in evidence.rows("attempt"))),
+        "looked_at": {name: finding.looked_at for name, finding in found.items()},
+        "not_looked_at": [name for name, finding in found.items() if not finding.looked_at],
+        "breaks": len(breaks),
+        "broken": breaks[:_MAX_SHOWN],
+        "planted": int(bool(choice.plant)),
+        "planted_found": int(bool(choice.plant) and _is_shown(breaks, choice.watch)),
+        "recovery_s": recovery_by_kind(evidence),
+        "ends_by_kind": ends_by_kind(evidence),
+        "beside_hostile_s": _renewals(evidence),
+        "pages": _pages(evidence),
+        "calls": _calls(evidence),
+        **machine(),
+    }
+
+
+def _renewals(evidence: Evidence) -> dict[str, float]:
+    """How long nodes were not heard while hostile programs, and no other fault, were at work."""
+    gaps = [answered - asked for _, asked, answered in gaps_beside(evidence)]
+    return {"count": len(gaps), "p99": percentile(gaps, 0.99)} if gaps else {"count": 0}
+
+
+def _pages(evidence: Evidence) -> dict[str, int]:
+    """Open pages: how many, of how many jobs they heard, what they had not been told by then, and
+    how many were closed under their people."""
+    pages = evidence.told("page")
+    return {
+        "opened": len(pages),
+        "jobs": sum(page["jobs"] for page in pages),
+        "missed": sum(page["missed"] for page in pages),
+        "closed": sum(page["closed"] for page in pages),
+    }
+
+
+def _calls(evidence: Evidence) -> dict[str, int]:
+    """Calls to a webhook: how many came, of how many deliveries, and how many were not taken."""
+    calls = evidence.told("call")
+    different = {call["delivery"] for call in calls}
+    untaken = sum(call["status"] != 200 for call in calls)
+    return {"made": len(calls), "deliveries": len(different), "not_taken": untaken}
+
+
+def _is_shown(breaks: Iterable[str], shows: Sequence[str]) -> bool:
+    """Whether one of the invariants that have to show a planted bug is among the broken."""
+    return any(words.partition(":")[0] in shows for words in breaks)
+
+
+def _own_errors(evidence: Evidence) -> dict[str, int]:
+    """How often the portal itself could not serve a submit: 503 where it knows why."""
+    told: Counter[str] = Counter()
+    for submit in evidence.told("submit"):
+        if submit.get("words"):
+            told[str(submit["status"])] += 1
+            if submit["status"] != 503:
+                told[submit["words"]] += 1
+    return dict(told.most_common(_MAX_SHOWN))

@@ -15,7 +15,10 @@ left      what: a lock that some process still held when all was over
 shown     job, state: as the API said at the end
 overdue   job, state: not over long after the last fault
 peek      job, status: a stranger asked for it
-revoked   token; used: token, status
+revoked   token, what (a token unless said); used: the same, status; frame: the same, a socket's
+page      jobs, missed, closed: an open page, and what it was not told of the jobs it watched
+hook      webhook: it tells the harness from now on
+call      delivery, digest, signed, status: a call of it, and what it was answered (0: nothing)
 verified  ok, words: what `verify_ledger` said
 audit     events, seals, unsealed, broken: what `verify_audit` read once all was sealed
 heard     node, times: when it asked, and when it was answered, in pairs

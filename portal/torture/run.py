@@ -10,15 +10,13 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from portal.bench.figures import machine, percentile
 from portal.embedded.places import ROOT, Places, StackProblem, free_port
 from portal.embedded.postgres import Cluster, NoPostgres
 from portal.embedded.programs import python
@@ -26,16 +24,12 @@ from portal.torture import aftermath
 from portal.torture.faults import FAULTS, Hand
 from portal.torture.faults.storm import Storm
 from portal.torture.history import Diary, Evidence, read_lines
-from portal.torture.invariants import check_all
-from portal.torture.invariants.neighbours import gaps_beside
 from portal.torture.people import Crowd, prepare
 from portal.torture.program import make_witness, read_witness
 from portal.torture.proxy import Proxies
 from portal.torture.restoring import restore
 from portal.torture.watching import Watch, rules_of
 from portal.torture.yard import Timers, Yard
-
-_MAX_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +81,7 @@ def run(choice: Choice) -> dict[str, Any]:
             yard.is_given_up = evidence is not None
             if evidence is None:
                 evidence = _look(yard, diary, witness, choice)
-            return _figures(choice, evidence)
+            return aftermath.figures_of(choice, evidence)
     finally:
         diary.close()
         if choice.history is not None:
@@ -158,6 +152,7 @@ def _storm(yard: Yard, choice: Choice, diary: Diary, witness: Path) -> Evidence 
         if watch.evidence is None:
             crowd.cancel_the_past()
     finally:
+        crowd.close()
         for other in hand.bystanders:
             other.kill()
             other.wait()
@@ -228,60 +223,6 @@ def _note_what_is_shown(yard: Yard, diary: Diary) -> None:
             after = page["next_cursor"]
             if not after:
                 return
-
-
-def _figures(choice: Choice, evidence: Evidence) -> dict[str, Any]:
-    found = check_all(evidence)
-    breaks = [words for finding in found.values() for words in finding.breaks]
-    by_kind = Counter(fault["name"] for fault in evidence.told("fault"))
-    by_number = Counter(fault["number"] for fault in evidence.told("fault"))
-    return {
-        "torture": choice.plant or "none planted",
-        "minutes": choice.minutes,
-        "seed": choice.seed,
-        "agents": choice.agents,
-        "divide": choice.divide,
-        "faults": sum(by_kind.values()),
-        "faults_by_kind": dict(sorted(by_kind.items())),
-        "faults_by_number": {str(number): by_number[number] for number in sorted(by_number)},
-        "jobs": len(evidence.rows("job")),
-        "jobs_by_state": dict(Counter(job["state"] for job in evidence.rows("job"))),
-        "attempts": len(evidence.rows("attempt")),
-        "own_5xx": _own_errors(evidence),
-        "ends": dict(Counter(each["end_reason"] for each in evidence.rows("attempt"))),
-        "looked_at": {name: finding.looked_at for name, finding in found.items()},
-        "not_looked_at": [name for name, finding in found.items() if not finding.looked_at],
-        "breaks": len(breaks),
-        "broken": breaks[:_MAX_SHOWN],
-        "planted": int(bool(choice.plant)),
-        "planted_found": int(bool(choice.plant) and _is_shown(breaks, choice.watch)),
-        "recovery_s": aftermath.recovery_by_kind(evidence),
-        "ends_by_kind": aftermath.ends_by_kind(evidence),
-        "beside_hostile_s": _renewals(evidence),
-        **machine(),
-    }
-
-
-def _renewals(evidence: Evidence) -> dict[str, float]:
-    """How long nodes were not heard while hostile programs, and no other fault, were at work."""
-    gaps = [answered - asked for _, asked, answered in gaps_beside(evidence)]
-    return {"count": len(gaps), "p99": percentile(gaps, 0.99)} if gaps else {"count": 0}
-
-
-def _is_shown(breaks: Iterable[str], shows: Sequence[str]) -> bool:
-    """Whether one of the invariants that have to show a planted bug is among the broken."""
-    return any(words.partition(":")[0] in shows for words in breaks)
-
-
-def _own_errors(evidence: Evidence) -> dict[str, int]:
-    """How often the portal itself could not serve a submit: 503 where it knows why."""
-    told: Counter[str] = Counter()
-    for submit in evidence.told("submit"):
-        if submit.get("words"):
-            told[str(submit["status"])] += 1
-            if submit["status"] != 503:
-                told[submit["words"]] += 1
-    return dict(told.most_common(_MAX_SHOWN))
 
 
 def end_leftovers(folder: Path) -> None:

@@ -129,6 +129,8 @@ class Yard(Stack):
         points = {VARIABLE: str(self.points)}
         # A log that outgrows its cap is made soon.
         short = {"TRAINYARD_LOG_CAP_MIB": "1"}
+        # The program that webhooks tell is on this machine.
+        short |= {"TRAINYARD_WEBHOOKS_TO_THIS_MACHINE": "true"}
         return {"DATABASE_URL": url, "REDIS_URL": "", **short, **points, **timers.environment()}
 
     @property

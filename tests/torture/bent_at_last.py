@@ -47,6 +47,19 @@ def call_given_up_untried(story):
     story.row("delivery", 1).update(sent_at=None, given_up_at=110.0, tries=0)
 
 
+def call_never_arrived(story):
+    """Called sent, and its receiver had only told that it cannot take it."""
+    story.fact("call", 1)["status"] = 503
+
+
+def call_by_nobody_known(story):
+    story.fact("call", 1)["signed"] = False
+
+
+def call_told_something_else(story):
+    story.fact("call", 1)["digest"] = "b"
+
+
 def token_lives_on(story):
     story.fact("used")["status"] = 200
 
@@ -83,6 +96,9 @@ CARDS = [
     handed_out_and_never_found_clean,
 ]
 OUTBOX = [
+    call_never_arrived,
+    call_by_nobody_known,
+    call_told_something_else,
     mail_never_sent,
     mail_called_sent,
     call_never_made,

@@ -25,6 +25,7 @@ class Story:
             {"kind": "peek", "at": 95.0, "job": 1, "status": 404},
             {"kind": "cancel", "at": 205.0, "job": 1, "status": 200},
             *self.revoked(),
+            *self.called(),
             {"kind": "shown", "at": 300.0, "job": 1, "state": "succeeded"},
             {"kind": "fault", "at": 120.0, "until": 130.0, "name": "clock-node", "number": 12},
             {
@@ -76,6 +77,16 @@ class Story:
             {"kind": "revoked", "at": 100.0, **session},
             {"kind": "used", "at": 111.0, "status": 302, **session},
             {"kind": "frame", "at": 104.0, **session},
+        ]
+
+    @staticmethod
+    def called():
+        """A webhook is told twice, for its first answer did not come through."""
+        call = {"kind": "call", "delivery": 1, "digest": "a", "signed": True}
+        return [
+            {"kind": "hook", "at": 90.0, "webhook": 2},
+            {**call, "at": 101.0, "status": 0},
+            {**call, "at": 103.0, "status": 200},
         ]
 
     def work(self):

@@ -24,6 +24,7 @@ def outbox_delivers(evidence: Evidence) -> Iterator[str]:
     What is called sent was taken by its receiver, and no two rows tell the same one of the same
     thing: its key is what receivers know a repeated one by.
     """
+    yield from _calls_arrive(evidence)
     until = evidence.rules.get("ended_at", 0.0)
     yield from outbox_is_worked_off(evidence, now=until, late_s=_LATE_S)
     arrived = Counter(evidence.rules.get("arrived", ()))
@@ -33,6 +34,23 @@ def outbox_delivers(evidence: Evidence) -> Iterator[str]:
             missing = count - arrived[subject]
             words = f"{missing} mails '{subject}' are called sent and were not"
             yield words if missing > 0 else ""
+
+
+def _calls_arrive(evidence: Evidence) -> Iterator[str]:
+    """Each call is signed, a number always tells the same, and what is called sent was taken."""
+    told: dict[int, str] = {}
+    taken: set[int] = set()
+    for call in evidence.told("call"):
+        number = call["delivery"]
+        same = told.setdefault(number, call["digest"]) == call["digest"]
+        words = "" if same else f"call {number} told one thing and then another"
+        yield words if call["signed"] else f"call {number} came without a right signature"
+        taken |= {number} if call["status"] == 200 else set()
+    ours = {said["webhook"] for said in evidence.told("hook")}
+    for row in evidence.rows("delivery"):
+        if row.get("webhook_id") in ours and row["sent_at"] is not None:
+            arrived = row["id"] in taken
+            yield "" if arrived else f"call {row['id']} is called sent and did not arrive"
 
 
 def work_goes_on(evidence: Evidence) -> Iterator[str]:

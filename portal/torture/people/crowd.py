@@ -1,4 +1,8 @@
-"""Those who use the portal meanwhile: submit, cancel, look where they may not, revoke tokens."""
+"""Those who use the portal meanwhile: submit, cancel, look where they may not, revoke tokens.
+
+Others have pages open (`listening.py`), plan ahead (`planning.py`), are told
+by webhooks (`receiving.py`).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,9 @@ import psycopg
 
 from portal.torture.history import Diary
 from portal.torture.people.doors import signed_in
+from portal.torture.people.listening import Listeners
 from portal.torture.people.planning import Planners
+from portal.torture.people.receiving import Receiver
 from portal.torture.program import HOSTILE, NEED_GROUPS, NEED_USERS, draw_job, hostile_job
 from portal.torture.yard import Yard
 from scheduler.agent.runtime.limits import set_limits
@@ -51,6 +57,8 @@ class Crowd:
         self.hostile = sorted(HOSTILE.keys() - _impossible())
         self.only: Sequence[str] = ()
         self.planners = Planners(yard, diary, witness, self.api, over)
+        self.listeners = Listeners(yard, diary, over, self.jobs)
+        self.receiver: Receiver | None = None
         # False: only those who submit and cancel are here.
         self.is_whole = True
         self._threads: list[threading.Thread] = []
@@ -60,7 +68,10 @@ class Crowd:
         works = [self._submit, self._submit, self._cancel]
         if self.is_whole:
             self.planners.begin()
+            self.receiver = Receiver(self.diary, self.seed)
+            self.receiver.register(self.yard)
             works += [self._peek, self._revoke, self.planners.book, self.planners.ask]
+            works += [self.listeners.listen]
         self._threads = [
             threading.Thread(target=self._for_ever, args=(each,), name=each.__name__, daemon=True)
             for each in works
@@ -74,6 +85,11 @@ class Crowd:
             thread.join(_TRIES_S * 2)
         with suppress(httpx.HTTPError):
             self.planners.give_all_back()
+
+    def close(self) -> None:
+        """Nobody is told of anything any more."""
+        if self.receiver is not None:
+            self.receiver.close()
 
     def api(self, username: str, way: str = "") -> httpx.Client:
         """The API as this person."""

@@ -1,0 +1,111 @@
+"""Who has a page open: its socket hears of jobs, and falls silent once its person signs out."""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+
+import httpx
+from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
+
+from portal.torture.history import Diary
+from portal.torture.people.doors import signed_in
+from portal.torture.yard import Yard
+
+_WATCHED = 20
+# Well after the time that the end of a session may take to be heard of.
+_TRIED_AFTER_S = 12.0
+_LISTENER = "bob"
+
+
+class Listeners:
+    """Work for the crowd's threads. `jobs`: what was accepted so far, the last ones are watched."""
+
+    def __init__(
+        self, yard: Yard, diary: Diary, over: threading.Event, jobs: Sequence[int]
+    ) -> None:
+        self.yard, self.diary, self.over, self.jobs = yard, diary, over, jobs
+
+    def listen(self, dice: random.Random) -> None:
+        """A page for some seconds; then it is closed, or its person signs out beside it."""
+        with closing(signed_in(self.yard, _LISTENER)) as person:
+            cookies = dict(person.cookies)
+            try:
+                page = self._open(cookies)
+            except (OSError, WebSocketException) as refused:
+                raise httpx.ConnectError(str(refused)) from None
+            with closing(page):
+                heard = self._hear(page, person, time.monotonic() + dice.uniform(4.0, 10.0))
+                self._count_missed(person, heard)
+                if dice.random() < 0.5:
+                    self._sign_out(person, page, cookies)
+        self.over.wait(dice.uniform(0.5, 2.0))
+
+    def _open(self, cookies: dict[str, str]) -> ClientConnection:
+        address = self.yard.address.removeprefix("http://")
+        page = connect(
+            f"ws://{address}/ws/",
+            origin=Origin(self.yard.address),
+            additional_headers={"Cookie": "; ".join(f"{k}={v}" for k, v in cookies.items())},
+            open_timeout=10,
+            close_timeout=0.5,
+            proxy=None,
+        )
+        watched = [f"job:{job}" for job in self.jobs[-_WATCHED:]]
+        page.send(json.dumps({"subscribe": ["queue:default", "nodes", *watched]}))
+        return page
+
+    def _hear(
+        self, page: ClientConnection, person: httpx.Client, until: float
+    ) -> dict[int, str] | None:
+        """What the page shows of each job: asked for when its topic greets or hints, as pages do.
+
+        None where the socket was closed: its page polls from then on.
+        """
+        shows: dict[int, str] = {}
+        with suppress(TimeoutError):
+            while (left_s := until - time.monotonic()) > 0 and not self.over.is_set():
+                try:
+                    frame = json.loads(page.recv(timeout=left_s))
+                except ConnectionClosed:
+                    return None
+                kind, _, ref = frame["topic"].partition(":")
+                if kind == "job" and frame["kind"] != "refused":
+                    shows[int(ref)] = self._state(person, int(ref))
+        return shows
+
+    def _state(self, person: httpx.Client, job: int) -> str:
+        return str(person.get(f"/api/v1/jobs/{job}/").raise_for_status().json()["state"])
+
+    def _count_missed(self, person: httpx.Client, shows: dict[int, str] | None) -> None:
+        """Of an open page: what is shown, and what is so by now and was not told."""
+        if shows is None:
+            self.diary.note("page", jobs=0, missed=0, closed=True)
+            return
+        now = {job: self._state(person, job) for job in shows}
+        late = [job for job in shows if shows[job] != now[job]]
+        self.diary.note("page", jobs=len(shows), missed=len(late), closed=False)
+
+    def _sign_out(
+        self, person: httpx.Client, page: ClientConnection, cookies: dict[str, str]
+    ) -> None:
+        """The session ends; its socket must fall silent, and its cookies open nothing."""
+        whose = {"what": "session", "token": secrets.token_hex(4)}
+        form = {"csrfmiddlewaretoken": cookies.get("csrftoken", "")}
+        person.post("/accounts/logout/", data=form).raise_for_status()
+        self.diary.note("revoked", **whose)
+        until = time.monotonic() + _TRIED_AFTER_S
+        with suppress(TimeoutError, ConnectionClosed):
+            while (left_s := until - time.monotonic()) > 0:
+                page.recv(timeout=left_s)
+                self.diary.note("frame", **whose)
+        time.sleep(max(0.0, until - time.monotonic()))
+        with httpx.Client(base_url=self.yard.address, cookies=cookies, timeout=20) as past:
+            self.diary.note("used", status=past.get("/jobs/").status_code, **whose)
