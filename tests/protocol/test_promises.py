@@ -14,11 +14,30 @@ from accounts.models import Project, User
 from scheduler.models import Allocation, Attempt, Job, JobEvent, Node
 from scheduler.services.jobs import release_job
 from scheduler.services.nodes import resume_node
-from scheduler.states import FINAL_JOB_STATES, EndReason, JobState, NodeState
+from scheduler.states import (
+    FINAL_JOB_STATES,
+    MADE_TO_MOVE,
+    MAX_FREE_RETRIES,
+    PAUSES,
+    EndReason,
+    JobState,
+    NodeState,
+)
 from tests.protocol.edges import Edge, edges_walked
 from tests.protocol.play import AT_THE_END, Cluster
+from tests.protocol.wire import BEAT_S
 
 GANG_HURT = "histories in which a gang lost a node"
+ROUNDS = "most rounds until all had ended"
+# An hour's grace, a lease, a minute and one part in a hundred of it, in rounds of four heartbeats;
+# and two for what is assigned, runs and ends.
+ROUNDS_OF_A_GRACE = int(-(-(3600 * 1.01 + 45 + 60) // (4 * BEAT_S))) + 2
+# What ends an attempt and takes nothing from what its job has left.
+_FOR_OTHERS = [
+    *map(str, MADE_TO_MOVE | PAUSES),
+    EndReason.NODE_DRAINED,
+    EndReason.BUDGET_SPENT,
+]
 
 
 def gangs_that_lost_a_node() -> QuerySet[Attempt]:
@@ -54,20 +73,44 @@ class Healed(Cluster):
         for node in self.nodes:
             resume_node(actor=self.root, node=Node.objects.get(pk=node.row.pk), now=self.moment())
             node.plans = []
-        # What a node left behind waits for the grace of its job, which may be an hour; who is given
-        # up for a start that is late is tried again five times.
-        for _ in range(80):
-            self.live_on(3)
-            self.let_go_of_the_paused()
-            if not Job.objects.exclude(state__in=FINAL_JOB_STATES).exists():
-                break
-        left = Job.objects.exclude(state__in=FINAL_JOB_STATES)
-        assert not left, [(job.pk, job.state, job.wait_reason, job.wait_facts) for job in left]
+        self.ways[ROUNDS] = max(self.ways[ROUNDS], self.let_all_end())
         assert not Allocation.objects.filter(released_at__isnull=True)
         states = set(Node.objects.values_list("state", flat=True))
         assert states <= {NodeState.READY, NodeState.QUARANTINED}
         self.nobody_runs_beside_its_own_or_on_anothers_device()
         self.check(AT_THE_END)
+
+    def let_all_end(self) -> int:
+        """Round by round until every job is over; how many it took.
+
+        It ends by a bound and not by luck. What nodes left behind waits, all at once, for the grace
+        of its job, which may be an hour: no more rounds than that go by without an attempt or a job
+        that ends. Each attempt that ends takes from what its job has left, or it was made to move
+        for another job, once for each of the others and each of its attempts at most.
+        """
+        unfinished = Job.objects.exclude(state__in=FINAL_JOB_STATES)
+        began, count = self.moment(), unfinished.count()
+        left = sum(
+            1 + job.retries - job.user_retries_used + MAX_FREE_RETRIES - job.free_retries_used
+            for job in unfinished.all()
+        )
+        ended = Attempt.objects.filter(ended_at__gt=began)
+        rounds = still = seen = 0
+        while unfinished.exists():
+            self.live_on(3)
+            self.let_go_of_the_paused()
+            moved = ended.filter(end_reason__in=_FOR_OTHERS).count()
+            spent = ended.count() - moved
+            over = count - unfinished.count()
+            rounds, still = rounds + 1, still + 1 if spent + moved + over == seen else 0
+            seen = spent + moved + over
+            waits = [
+                (job.pk, job.state, job.wait_reason, job.wait_facts) for job in unfinished.all()
+            ]
+            assert still <= ROUNDS_OF_A_GRACE, f"nothing ends any more: {waits}"
+            assert spent <= left, f"{spent} attempts of {left} that jobs had left: {waits}"
+            assert moved <= count * (count + left), f"made to move {moved} times: {waits}"
+        return rounds
 
     def let_go_of_the_paused(self) -> None:
         """Who was asked to pause before the end is held only once that is done."""
