@@ -35,6 +35,7 @@ PAGE_QUERY = (
 )
 
 Row = TypeVar("Row", bound=Model)
+Mark = TypeVar("Mark")
 
 
 def page_of(
@@ -64,22 +65,16 @@ def sort_of(request: Request, columns: Mapping[str, Column], usual: str) -> Sort
     return sort
 
 
-def _filters(request: Request) -> str:
-    """Fingerprint of everything but the paging itself: a cursor belongs to one list."""
-    sent = sorted(
-        (name, value)
-        for name, value in request.query_params.items()
-        if name not in ("cursor", "limit")
-    )
-    return hashlib.sha256(repr((request.path, sent)).encode()).hexdigest()[:16]
+def write_mark(request: Request, mark: object, path: str = "") -> str:
+    """A signed cursor for this reader of this list; `path` is the list's where it is not asked."""
+    return signing.dumps([request.user.pk, _filters(request, path), mark], salt=_SALT)
 
 
-def _write_cursor(request: Request, row: Any, sort: Sort) -> str:
-    mark = write_place(sort, place_of(row, sort.column))
-    return signing.dumps([request.user.pk, _filters(request), mark], salt=_SALT)
+def read_mark(request: Request, understand: Callable[[Any], Mark], path: str = "") -> Mark | None:
+    """What the cursor sent along says, None without one; raises BadRequest for another list's.
 
-
-def _read_cursor(request: Request, sort: Sort) -> Place | None:
+    `understand` raises ValueError or TypeError for what is no mark of this kind of list.
+    """
     text = request.query_params.get("cursor", "")
     if not text:
         return None
@@ -90,9 +85,27 @@ def _read_cursor(request: Request, sort: Sort) -> Place | None:
     )
     try:
         user_pk, filters, mark = signing.loads(text[:1000], salt=_SALT)
-        place = read_place(mark, sort)
+        place = understand(mark)
     except (signing.BadSignature, ValueError, TypeError):
         raise refusal from None
-    if user_pk != request.user.pk or filters != _filters(request) or place is None:
+    if user_pk != request.user.pk or filters != _filters(request, path) or place is None:
         raise refusal
     return place
+
+
+def _filters(request: Request, path: str) -> str:
+    """Fingerprint of everything but the paging itself: a cursor belongs to one list."""
+    sent = sorted(
+        (name, value)
+        for name, value in request.query_params.items()
+        if name not in ("cursor", "limit")
+    )
+    return hashlib.sha256(repr((path or request.path, sent)).encode()).hexdigest()[:16]
+
+
+def _write_cursor(request: Request, row: Any, sort: Sort) -> str:
+    return write_mark(request, write_place(sort, place_of(row, sort.column)))
+
+
+def _read_cursor(request: Request, sort: Sort) -> Place | None:
+    return read_mark(request, lambda mark: read_place(mark, sort))

@@ -64,6 +64,23 @@ class Api:
             if cursor is None:
                 return
 
+    def everything(self, path: str, *, begun: Any = None, **query: Any) -> list[Any]:
+        """All rows of a list; `begun` is an answer that has its first ones.
+
+        No limit is asked for: older servers answer these lists as a whole and know none.
+        """
+        page = begun or self.get(path, **query)
+        rows = list(page["items"])
+        while cursor := page.get("next_cursor"):
+            page = self.get(path, cursor=cursor, **query)
+            rows += page["items"]
+        return rows
+
+    def whole(self, path: str) -> dict[str, Any]:
+        """An answer that holds a list and more, with all rows of the list."""
+        page = self.get(path)
+        return {**page, "items": self.everything(path, begun=page), "next_cursor": None}
+
     def post(self, path: str, body: Any = None, **query: Any) -> Any:
         """Send JSON, not repeated when the connection breaks."""
         return self._json(self._send("POST", path, params=query, json=body or {}, tries=1))

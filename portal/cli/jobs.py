@@ -57,7 +57,7 @@ def queue(
 ) -> None:
     """Show who waits for a pool, in the scheduler's order; others' jobs without their names."""
     with Api(load_config()) as api:
-        found = api.get(f"/queue/{quote(pool, safe='')}/")
+        found = api.whole(f"/queue/{quote(pool, safe='')}/")
     if as_json:
         print_json(found)
         return

@@ -30,7 +30,7 @@ def list_nodes(
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
-        nodes = api.get("/nodes/", pool=pool)["items"]
+        nodes = api.everything("/nodes/", pool=pool)
     if as_json:
         print_json(nodes)
         return

@@ -121,7 +121,7 @@ def usual_project(api: Api) -> str:
     """The project that pays when none is named; raises Failure when there are several."""
     if named := os.environ.get("TRAINYARD_PROJECT"):
         return named
-    projects = [one["path"] for one in api.get("/projects/")["items"] if one["may_submit"]]
+    projects = [one["path"] for one in api.everything("/projects/") if one["may_submit"]]
     if len(projects) == 1:
         return str(projects[0])
     raise Failure(

@@ -128,10 +128,10 @@ def visible_node_tokens(viewer: User) -> QuerySet[NodeToken]:
     return NodeToken.objects.select_related("pool", "created_by")
 
 
-def open_node_tokens(viewer: User, *, now: datetime, limit: int | None = None) -> list[NodeToken]:
+def open_node_tokens(viewer: User, *, now: datetime) -> QuerySet[NodeToken]:
     """Neither used nor ended; the next to end comes first."""
     waiting = visible_node_tokens(viewer).filter(used_at__isnull=True, expires_at__gt=now)
-    return list(waiting.order_by("expires_at", "pk")[:limit])
+    return waiting.order_by("expires_at", "pk")
 
 
 def get_visible_node_token(viewer: User, pk: int) -> NodeToken:

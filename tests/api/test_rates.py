@@ -44,7 +44,7 @@ def test_with_two_a_price_is_proposed_and_approved(send, client, root, finance):
 def test_a_card_that_is_not_there_is_missing(send, client, root):
     for card in (0, 999):
         problem_of(send(root, "proposals/", {**BODY, "card": card}), 404)
-    assert client.get("/api/v1/rates/proposals/").json() == {"items": []}
+    assert client.get("/api/v1/rates/proposals/").json()["items"] == []
 
 
 def test_a_proposal_can_be_declined(send, client, root, finance):
@@ -58,7 +58,7 @@ def test_for_others_there_are_no_proposals(send, client, root, finance, alice):
     appoint_bookkeeper(actor=root, user=finance)
     send(root, "", BODY)
     client.force_login(alice)
-    assert client.get("/api/v1/rates/proposals/").json() == {"items": []}
+    assert client.get("/api/v1/rates/proposals/").json()["items"] == []
     problem_of(send(alice, "1/approve/"), 404)
 
 

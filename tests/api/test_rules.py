@@ -110,6 +110,7 @@ def test_a_ceiling_is_set_by_operators_and_seen_by_its_team(
     assert reply.json() == {
         "usual": "urgent",
         "items": [{"owner": team.slug, "tier": "production"}],
+        "next_cursor": None,
     }
     assert program(alice).get("/rules/ceilings/").json() == reply.json()
     assert program(carol).get("/rules/ceilings/").json()["items"] == []
@@ -124,9 +125,9 @@ def test_caps_are_set_by_operators_and_seen_by_their_team(
     problem_of(program(alice).post("/rules/caps/", {"owner": "", "max_sessions": 1}), 403)
     reply = call.post("/rules/caps/", {"owner": team.slug, "max_sessions": 2, "max_running": 9})
     caps = {"max_gpus_per_job": None, "max_running": 9, "max_pending": None, "max_sessions": 2}
-    assert reply.json() == {"items": [{"owner": team.slug, **caps}]}
+    assert reply.json()["items"] == [{"owner": team.slug, **caps}]
     assert program(alice).get("/rules/caps/").json() == reply.json()
-    assert program(carol).get("/rules/caps/").json() == {"items": []}
+    assert program(carol).get("/rules/caps/").json()["items"] == []
     wrong = problem_of(call.post("/rules/caps/", {"owner": team.slug, "max_sessions": -1}), 422)
     assert wrong["errors"][0]["field"] == "max_sessions"
     lifted = call.post("/rules/caps/", {"owner": team.slug, "max_sessions": None})

@@ -87,4 +87,4 @@ def test_bad_input_is_named_and_nothing_is_written(send, client, root, path, bod
     problem = problem_of(reply, reply.status_code)
     assert reply.status_code in (400, 422)
     assert next(iter(change)) in json.dumps(problem)
-    assert client.get(f"/api/v1/finance/{path}").json() == {"items": []}
+    assert client.get(f"/api/v1/finance/{path}").json()["items"] == []

@@ -62,4 +62,4 @@ def test_bad_input_is_named_and_nothing_is_written(send, client, root, change, s
     problem = problem_of(reply, reply.status_code)
     assert reply.status_code in (status, 400, 422)
     assert next(iter(change)) in json.dumps(problem)
-    assert client.get("/api/v1/finance/terms/").json() == {"items": []}
+    assert client.get("/api/v1/finance/terms/").json()["items"] == []

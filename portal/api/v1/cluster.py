@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django.urls import reverse
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,6 +13,7 @@ from rest_framework.serializers import Serializer
 
 from portal.api.operations import ApiView, Query, body_of, operation
 from portal.api.pagination import sort_of
+from portal.api.parts import PART_QUERY, part_of, reach_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.cluster_shapes import (
     DeviceBody,
@@ -37,7 +39,7 @@ from scheduler.models import Node
 from scheduler.selectors import cluster as select
 from scheduler.selectors.jobs import get_visible_jobs
 from scheduler.selectors.ordered.columns import NODE_COLUMNS
-from scheduler.selectors.queues import queue_rows, queues_of
+from scheduler.selectors.queues import QueueRow, queue_rows, queues_of
 from scheduler.services import nodes as services
 from scheduler.services import queues as queue_services
 from scheduler.services.changing.turns import order_jobs
@@ -47,13 +49,29 @@ from scheduler.services.nodes.power import say_node_is_off
 from scheduler.services.nodes.quarantine import quarantine_by_hand
 from scheduler.services.sites.places import label_node, place_node
 
+# Of a line so much is put in order at least, for the order of its first is not that of their age.
+_LEAST_READ = 500
+
 
 class PoolList(ApiView):
     """`/pools/`."""
 
-    @operation("pools_list", "Pools and how full they are", scope="nodes:read", reply=Pools)
+    @operation(
+        "pools_list",
+        "Pools and how full they are",
+        scope="nodes:read",
+        query=PART_QUERY,
+        reply=Pools,
+    )
     def get(self, request: Request) -> Response:
-        return Response({"items": [show_pool(row) for row in _summaries(request)]})
+        return Response(
+            part_of(
+                request,
+                _summaries(request),
+                lambda found: [show_pool(row) for row in found],
+                key=lambda row: row.pool.pk,
+            )
+        )
 
     @operation(
         "pools_create",
@@ -100,6 +118,7 @@ class NodeList(ApiView):
         query=[
             Query("pool", str, "Only this pool's nodes."),
             Query("sort", str, f"{', '.join(NODE_COLUMNS)}; with a - before it the highest first."),
+            *PART_QUERY,
         ],
         reply=Nodes,
     )
@@ -108,7 +127,14 @@ class NodeList(ApiView):
         pool = select.get_visible_pool(viewer, name) if name else None
         sort = sort_of(request, NODE_COLUMNS, "name")
         found = select.nodes_overview(viewer, pool=pool, column=sort.column, falls=sort.falls)
-        return Response({"items": [show_node(view) for view in found]})
+        return Response(
+            part_of(
+                request,
+                found,
+                lambda nodes: [show_node(view) for view in nodes],
+                key=lambda view: view.node.pk,
+            )
+        )
 
 
 class NodeByName(ApiView):
@@ -180,22 +206,38 @@ class NodeDevice(ApiView):
 class QueueByPool(ApiView):
     """`/queue/<pool>/`."""
 
-    @operation("queue_read", "Who waits for a pool", scope="jobs:read", reply=QueueShape)
+    @operation(
+        "queue_read",
+        "Who waits for a pool",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=QueueShape,
+    )
     def get(self, request: Request, pool: str) -> Response:
         return Response(_show_queue(request, pool))
 
 
 def _show_queue(request: Request, name: str) -> dict[str, Any]:
     viewer = viewer_of(request)
-    pool = select.get_visible_pool(viewer, name)
+    pool, path = select.get_visible_pool(viewer, name), reverse("api:queue", args=[name])
+    places = places_now(pool, now=timezone.now())
+    rows = queue_rows(viewer, pool, places=places, limit=max(_LEAST_READ, reach_of(request, path)))
     return {
         "pool": pool.name,
         "is_paused": any(queue.is_paused for queue in queues_of(viewer, pool)),
-        "items": [
-            show_place(row)
-            for row in queue_rows(viewer, pool, places=places_now(pool, now=timezone.now()))
-        ],
+        **part_of(
+            request,
+            rows,
+            lambda found: [show_place(row) for row in found],
+            key=_place_key,
+            path=path,
+        ),
     }
+
+
+def _place_key(row: QueueRow) -> str:
+    """Tells rows apart by no more than they show: some are other people's."""
+    return f"{row.queued_at.isoformat()} {row.job.pk if row.job else row.gpus}"
 
 
 def _queue_action(name: str, summary: str, service: Callable[..., Any]) -> type[ApiView]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from portal.api.parts import Part
 from scheduler.selectors.cluster import NodeView, PoolSummary
 from scheduler.selectors.queues import QueueRow
 from scheduler.services.nodes.cutting import MOST_SLOTS, SLOT_ISOLATIONS
@@ -28,7 +29,7 @@ class PoolShape(serializers.Serializer[Any]):
     isolation = serializers.CharField()
 
 
-class Pools(serializers.Serializer[Any]):
+class Pools(Part):
     """All pools."""
 
     items = PoolShape(many=True)
@@ -103,7 +104,7 @@ class NodeShape(serializers.Serializer[Any]):
     devices = DeviceShape(many=True)
 
 
-class Nodes(serializers.Serializer[Any]):
+class Nodes(Part):
     """All nodes that are not retired."""
 
     items = NodeShape(many=True)
@@ -186,7 +187,7 @@ class OrderBody(serializers.Serializer[Any]):
     )
 
 
-class QueueShape(serializers.Serializer[Any]):
+class QueueShape(Part):
     """A pool's waiting line, in the order jobs are considered."""
 
     pool = serializers.CharField()

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, Query, choice, moment, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import MONEY, viewer_of
 from scheduler.conf import load_conf
 from scheduler.selectors.sharing.use import NAMES
@@ -25,8 +26,8 @@ class CostRow(serializers.Serializer[Any]):
     jobs = serializers.IntegerField()
 
 
-class Costs(serializers.Serializer[Any]):
-    """Charged so far in a period; `total` is the sum of the rows."""
+class Costs(Part):
+    """Charged so far in a period; `total` is the sum of all rows."""
 
     by = serializers.ChoiceField(tuple(NAMES))
     start = serializers.DateTimeField()
@@ -47,6 +48,7 @@ class CostList(ApiView):
             Query("by", str, "How to group.", choices=tuple(NAMES)),
             Query("from", str, "First moment; the begin of this month by default."),
             Query("to", str, "First moment after it; now by default."),
+            *PART_QUERY,
         ],
         reply=Costs,
     )
@@ -61,7 +63,7 @@ class CostList(ApiView):
             "start": start,
             "end": end,
             "currency": load_conf().currency,
-            "items": rows,
+            **part_of(request, rows, list, key=lambda row: row.key),
             "total": total,
         }
         return Response(Costs(shown).data)

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, Query, operation, whole
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from portal.reports.downloads import as_download
 from scheduler.models import OutputFile
@@ -34,8 +35,8 @@ class OutputShape(serializers.Serializer[Any]):
     pruned_at = serializers.DateTimeField(allow_null=True)
 
 
-class OutputsShape(serializers.Serializer[Any]):
-    """All files of a job, at most a few hundred."""
+class OutputsShape(Part):
+    """Files of a job."""
 
     items = OutputShape(many=True)
 
@@ -59,12 +60,20 @@ def show_output(row: OutputFile) -> dict[str, Any]:
 class JobOutputs(ApiView):
     """`/jobs/<id>/outputs/`."""
 
-    @operation("jobs_outputs", "Files it left", scope="logs:read", reply=OutputsShape)
+    @operation(
+        "jobs_outputs",
+        "Files it left",
+        scope="logs:read",
+        query=PART_QUERY,
+        reply=OutputsShape,
+    )
     def get(self, request: Request, pk: int) -> Response:
         """What lay in the output folder at the end of its last attempt on each node."""
         viewer = viewer_of(request)
         found = outputs_of(viewer, select.get_visible_job(viewer, pk))
-        return Response({"items": [show_output(row) for row in found.files]})
+        return Response(
+            part_of(request, found.files, lambda files: [show_output(row) for row in files])
+        )
 
 
 class JobOutput(ApiView):

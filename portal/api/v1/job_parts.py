@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from accounts.models import User
 from portal.api.operations import ApiView, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.job_shapes import (
     Checkpoint,
@@ -53,7 +54,7 @@ class Event(serializers.Serializer[Any]):
     detail = serializers.DictField()
 
 
-class Events(serializers.Serializer[Any]):
+class Events(Part):
     """The history."""
 
     items = Event(many=True)
@@ -105,7 +106,7 @@ class AttemptShape(serializers.Serializer[Any]):
     ranks = AttemptRank(many=True)
 
 
-class Attempts(serializers.Serializer[Any]):
+class Attempts(Part):
     """All tries, the first one first."""
 
     items = AttemptShape(many=True)
@@ -137,11 +138,19 @@ class JobWhy(ApiView):
 class JobEvents(ApiView):
     """`/jobs/<id>/events/`."""
 
-    @operation("jobs_events", "What happened, oldest first", scope="jobs:read", reply=Events)
+    @operation(
+        "jobs_events",
+        "What happened, oldest first",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=Events,
+    )
     def get(self, request: Request, pk: int) -> Response:
         viewer = viewer_of(request)
         events = select.job_events(viewer, select.get_visible_job(viewer, pk))
-        return Response({"items": [_show_event(event) for event in events]})
+        return Response(
+            part_of(request, events, lambda found: [_show_event(event) for event in found])
+        )
 
 
 def _show_event(event: JobEvent) -> dict[str, Any]:
@@ -159,12 +168,24 @@ def _show_event(event: JobEvent) -> dict[str, Any]:
 class JobAttempts(ApiView):
     """`/jobs/<id>/attempts/`."""
 
-    @operation("jobs_attempts", "Tries, nodes, devices", scope="jobs:read", reply=Attempts)
+    @operation(
+        "jobs_attempts",
+        "Tries, nodes, devices",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=Attempts,
+    )
     def get(self, request: Request, pk: int) -> Response:
         viewer = viewer_of(request)
         job = select.get_visible_job(viewer, pk)
         attempts = select.attempts_of(viewer, job)
-        return Response({"items": [_show_attempt(viewer, job, one) for one in attempts]})
+        return Response(
+            part_of(
+                request,
+                attempts,
+                lambda found: [_show_attempt(viewer, job, one) for one in found],
+            )
+        )
 
 
 def _show_attempt(viewer: User, job: Job, attempt: Attempt) -> dict[str, Any]:

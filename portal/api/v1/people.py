@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any, cast
 
 from rest_framework import serializers
@@ -9,19 +10,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.bounds.networks import MOST
-from accounts.models import ApiToken
+from accounts.models import ApiToken, Project
 from accounts.permissions import can, is_operator
-from accounts.selectors import (
-    members_of,
-    named_project,
-    submittable_projects,
-    tokens_of,
-    visible_projects,
-)
+from accounts.selectors import named_project, submittable_projects, tokens_of, visible_projects
 from accounts.selectors import visible_teams as teams_of
 from accounts.services import SCOPES, issue_token, revoke_token
 from portal.api.auth import ANY_SCOPE
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from scheduler.services.errors import NotFound
 
@@ -62,7 +58,7 @@ class ProjectShape(serializers.Serializer[Any]):
     may_submit = serializers.BooleanField()
 
 
-class Projects(serializers.Serializer[Any]):
+class Projects(Part):
     """Projects you may see."""
 
     items = ProjectShape(many=True)
@@ -84,7 +80,7 @@ class TokenShape(serializers.Serializer[Any]):
     revoked_at = serializers.DateTimeField(allow_null=True)
 
 
-class Tokens(serializers.Serializer[Any]):
+class Tokens(Part):
     """Your tokens."""
 
     items = TokenShape(many=True)
@@ -119,11 +115,11 @@ class WhoAmI(ApiView):
     @operation("me_read", "Who I am and what my token may do", scope=ANY_SCOPE, reply=Me)
     def get(self, request: Request) -> Response:
         viewer, token = viewer_of(request), cast(object, request.auth)
-        teams = []
-        for team in teams_of(viewer):
-            mine = members_of(viewer, team).filter(user=viewer).first()
-            role = mine.role if mine else None
-            teams.append({"slug": team.slug, "name": team.name, "role": role})
+        roles = dict(viewer.memberships.values_list("team_id", "role"))
+        teams = [
+            {"slug": team.slug, "name": team.name, "role": roles.get(team.pk)}
+            for team in teams_of(viewer)
+        ]
         held = token if isinstance(token, ApiToken) else None
         return Response(
             {
@@ -145,25 +141,31 @@ class WhoAmI(ApiView):
 class ProjectList(ApiView):
     """`/projects/`."""
 
-    @operation("projects_list", "Projects you may see", scope="jobs:read", reply=Projects)
+    @operation(
+        "projects_list",
+        "Projects you may see",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=Projects,
+    )
     def get(self, request: Request) -> Response:
         viewer = viewer_of(request)
         mine = set(submittable_projects(viewer).values_list("pk", flat=True))
+        found = visible_projects(viewer)
         return Response(
-            {
-                "items": [
-                    {
-                        "path": project.path,
-                        "name": project.name,
-                        "team": project.team.slug,
-                        "description": project.description,
-                        "is_archived": project.is_archived,
-                        "may_submit": project.pk in mine,
-                    }
-                    for project in visible_projects(viewer)
-                ]
-            }
+            part_of(request, found, lambda some: [_show_project(one, mine) for one in some])
         )
+
+
+def _show_project(project: Project, mine: Container[int]) -> dict[str, Any]:
+    return {
+        "path": project.path,
+        "name": project.name,
+        "team": project.team.slug,
+        "description": project.description,
+        "is_archived": project.is_archived,
+        "may_submit": project.pk in mine,
+    }
 
 
 def _show_token(token: ApiToken) -> dict[str, Any]:
@@ -173,9 +175,16 @@ def _show_token(token: ApiToken) -> dict[str, Any]:
 class TokenList(ApiView):
     """`/tokens/`: for people, so that a token cannot make another that outlives it."""
 
-    @operation("tokens_list", "Your API tokens", scope=None, reply=Tokens)
+    @operation(
+        "tokens_list",
+        "Your API tokens",
+        scope=None,
+        query=PART_QUERY,
+        reply=Tokens,
+    )
     def get(self, request: Request) -> Response:
-        return Response({"items": [_show_token(one) for one in tokens_of(viewer_of(request))]})
+        tokens = tokens_of(viewer_of(request))
+        return Response(part_of(request, tokens, lambda found: [_show_token(one) for one in found]))
 
     @operation(
         "tokens_create", "Make a token", scope=None, body=TokenBody, reply=NewToken, status=201

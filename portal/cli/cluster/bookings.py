@@ -36,7 +36,7 @@ def list_bookings(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
-        bookings = api.get("/bookings/")["items"]
+        bookings = api.everything("/bookings/")
     if as_json:
         print_json(bookings)
         return

@@ -25,7 +25,7 @@ def list_datasets(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
-        _say(api.get("/datasets/"), as_json)
+        _say(api.everything("/datasets/"), as_json)
 
 
 @app.command("set")
@@ -36,7 +36,8 @@ def set_size(
 ) -> None:
     """Tell of a data set, or that its size has changed (operators)."""
     with Api(load_config()) as api:
-        _say(api.post("/datasets/", {"name": name, "size": size}), as_json)
+        told = api.post("/datasets/", {"name": name, "size": size})
+        _say(api.everything("/datasets/", begun=told), as_json)
 
 
 @app.command()
@@ -49,21 +50,23 @@ def copy(
     """Say that a node holds it, or how much of it (operators)."""
     with Api(load_config()) as api:
         path = f"/datasets/{quote(name, safe='')}/copies/"
-        _say(api.post(path, {"node": node, "held": held or None}), as_json)
+        told = api.post(path, {"node": node, "held": held or None})
+        _say(api.everything("/datasets/", begun=told), as_json)
 
 
 @app.command()
 def remove(name: Name, as_json: AsJson = False) -> None:
     """Forget a data set and its copies (operators)."""
     with Api(load_config()) as api:
-        _say(api.post(f"/datasets/{quote(name, safe='')}/remove/"), as_json)
+        left = api.post(f"/datasets/{quote(name, safe='')}/remove/")
+        _say(api.everything("/datasets/", begun=left), as_json)
 
 
-def _say(found: dict[str, Any], as_json: bool) -> None:
+def _say(found: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        print_json(found["items"])
+        print_json(found)
         return
-    rows = [[one["name"], one["size_mib"], _nodes(one)] for one in found["items"]]
+    rows = [[one["name"], one["size_mib"], _nodes(one)] for one in found]
     print_table(_HEADS, rows, "There are no data sets.")
     if rows:
         print_line("Jobs name them with --datasets.")

@@ -23,7 +23,7 @@ def list_pools(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
-        pools = api.get("/pools/")["items"]
+        pools = api.everything("/pools/")
     if as_json:
         print_json(pools)
         return
@@ -56,7 +56,7 @@ def policy(
         if follow:
             found = api.delete(path)
         else:
-            found = api.post(path, {"name": order, **body}) if order else api.get(path)
+            found = api.post(path, {"name": order, **body}) if order else api.whole(path)
     if as_json:
         print_json(found)
         return

@@ -43,7 +43,7 @@ def list_scenarios(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
-        found = api.get("/simulator/")["items"]
+        found = api.everything("/simulator/")
     if as_json:
         print_json(found)
         return

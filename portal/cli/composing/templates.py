@@ -29,7 +29,7 @@ def list_templates(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
-        found = api.get("/templates/")["items"]
+        found = api.everything("/templates/")
     if as_json:
         print_json(found)
         return

@@ -28,7 +28,7 @@ def outputs(
 ) -> None:
     """List the files a job left in its output folder; --download fetches them."""
     with Api(load_config()) as api:
-        found = api.get(f"/jobs/{job}/outputs/")["items"]
+        found = api.everything(f"/jobs/{job}/outputs/")
         if folder is None:
             _show(found, as_json)
             return

@@ -25,7 +25,7 @@ def list_deputies(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
-        found = api.get("/delegations/")["items"]
+        found = api.everything("/delegations/")
     if as_json:
         print_json(found)
         return

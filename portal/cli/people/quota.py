@@ -33,8 +33,8 @@ def quota(
 ) -> None:
     """Show what you may hold, what of it is borrowed, and what budgets have left."""
     with Api(load_config()) as api:
-        quotas = api.get("/rules/quotas/")["items"]
-        budgets = api.get("/rules/budgets/")["items"]
+        quotas = api.everything("/rules/quotas/")
+        budgets = api.everything("/rules/budgets/")
     if owner:
         quotas = [one for one in quotas if _is_of(one["owner"], owner)]
         budgets = [one for one in budgets if _is_of(one["owner"], owner)]

@@ -26,7 +26,7 @@ def list_roles(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
-        found = api.get("/roles/")["items"]
+        found = api.everything("/roles/")
     if as_json:
         print_json(found)
         return

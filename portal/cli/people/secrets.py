@@ -29,7 +29,7 @@ def list_secrets(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
-        found = api.get("/secrets/")["items"]
+        found = api.everything("/secrets/")
     if as_json:
         print_json(found)
         return
@@ -69,7 +69,7 @@ def delete(name: Name, project: Project = "") -> None:
     with Api(load_config()) as api:
         found = [
             one
-            for one in api.get("/secrets/")["items"]
+            for one in api.everything("/secrets/")
             if one["name"] == name and (one["project"] or "") == project
         ]
         if not found:

@@ -24,7 +24,7 @@ def list_teams(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
-        found = api.get("/teams/")["items"]
+        found = api.everything("/teams/")
     if as_json:
         print_json(found)
         return

@@ -28,7 +28,7 @@ def list_webhooks(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
-        found = api.get("/webhooks/")["items"]
+        found = api.everything("/webhooks/")
     if as_json:
         print_json(found)
         return
@@ -100,11 +100,12 @@ def remove(number: Number) -> None:
 @app.command()
 def deliveries(
     webhook: Annotated[int | None, typer.Option(help="Of this one alone.")] = None,
+    limit: Annotated[int, typer.Option(help="How many at most.", min=1)] = 50,
     as_json: AsJson = False,
 ) -> None:
     """What became of the latest deliveries."""
     with Api(load_config()) as api:
-        found = api.get("/webhooks/deliveries/", webhook=webhook)["items"]
+        found = list(api.pages("/webhooks/deliveries/", limit, webhook=webhook))
     if as_json:
         print_json(found)
         return

@@ -35,7 +35,7 @@ def list_requests(
     if context.invoked_subcommand:
         return
     with Api(load_config()) as api:
-        found = api.get("/requests/", show=show)["items"]
+        found = api.everything("/requests/", show=show)
     if as_json:
         print_json(found)
         return

@@ -78,7 +78,7 @@ def start(
 def list_sessions(as_json: AsJson = False) -> None:
     """The sessions you may see, newest first."""
     with Api(load_config()) as api:
-        found = api.get("/sessions/")["items"]
+        found = api.everything("/sessions/")
     if as_json:
         print_json(found)
         return

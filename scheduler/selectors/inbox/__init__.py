@@ -11,6 +11,7 @@ from scheduler.selectors.inbox.visible import (
     visible_notifications,
 )
 from scheduler.selectors.inbox.webhooks import (
+    deliveries_of,
     get_visible_delivery,
     get_visible_webhook,
     latest_deliveries,
@@ -24,6 +25,7 @@ __all__ = [
     "calls_along",
     "calls_for",
     "choices_of",
+    "deliveries_of",
     "get_visible_delivery",
     "get_visible_webhook",
     "grouped",

@@ -55,12 +55,18 @@ def latest_deliveries(
     limit: int = _SHOWN,
 ) -> Sequence[Delivery]:
     """The latest first, of all webhooks or of one, `before` an id; one query. Raises NotFound."""
-    _require(viewer)
-    rows = Delivery.objects.filter(created_at__lte=now).select_related("webhook")
-    if webhook is not None:
-        rows = rows.filter(webhook=webhook)
+    rows = deliveries_of(viewer, now=now, webhook=webhook)
     rows = rows.filter(pk__lt=before) if before else rows
     return list(rows.order_by("-id")[:limit])
+
+
+def deliveries_of(
+    viewer: User, *, now: datetime, webhook: Webhook | None = None
+) -> QuerySet[Delivery]:
+    """Of all webhooks or of one. Raises NotFound."""
+    _require(viewer)
+    rows = Delivery.objects.filter(created_at__lte=now).select_related("webhook")
+    return rows if webhook is None else rows.filter(webhook=webhook)
 
 
 def _require(viewer: User) -> None:

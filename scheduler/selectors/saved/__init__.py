@@ -15,4 +15,5 @@ def visible_views(viewer: User, table: str = "") -> QuerySet[SavedView]:
     """The viewer's own and those shared with their teams, by name."""
     shared = Q(team__memberships__user=viewer)
     rows = SavedView.objects.filter(Q(person=viewer) | shared).distinct().order_by("name", "id")
-    return rows.select_related("person", "team").filter(table=table) if table else rows
+    rows = rows.select_related("person", "team")
+    return rows.filter(table=table) if table else rows

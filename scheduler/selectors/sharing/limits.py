@@ -42,14 +42,14 @@ def _pool_rules() -> QuerySet[PoolRule]:
 NEWEST_RULE, POOL_RULES = AskedOnce(_newest_rule), AskedOnce(_pool_rules)
 
 
-def rules_so_far(viewer: User) -> Sequence[SchedulingRule]:
+def rules_so_far(viewer: User) -> QuerySet[SchedulingRule]:
     """The rule in force first, then those before; the rules of the queue are no secret."""
-    return list(SchedulingRule.objects.select_related("created_by")[:100])
+    return SchedulingRule.objects.select_related("created_by")
 
 
-def pool_rules_so_far(viewer: User, pool: Pool) -> Sequence[PoolRule]:
+def pool_rules_so_far(viewer: User, pool: Pool) -> QuerySet[PoolRule]:
     """The pool's own rules, the newest first; in force is the one that has not ended, if any."""
-    return list(PoolRule.objects.filter(pool=pool).select_related("created_by")[:100])
+    return PoolRule.objects.filter(pool=pool).select_related("created_by")
 
 
 def get_visible_quota(viewer: User, pk: int) -> Quota:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.urls import reverse
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.selectors import get_visible_team
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from scheduler.models import JobTemplate, TemplateVersion
 from scheduler.selectors.composing.drafts import drafts_of, get_draft
@@ -57,12 +59,12 @@ class TemplateShape(serializers.Serializer[Any]):
 
 
 class TemplateDetail(TemplateShape):
-    """With its versions, the newest first."""
+    """With its versions, the newest first; of more than 500 only so many (`latest` counts all)."""
 
     versions = VersionShape(many=True)
 
 
-class Templates(serializers.Serializer[Any]):
+class Templates(Part):
     """Those of your teams and the public ones."""
 
     items = TemplateShape(many=True)
@@ -101,7 +103,7 @@ class DraftShape(serializers.Serializer[Any]):
     saved_at = serializers.DateTimeField()
 
 
-class Drafts(serializers.Serializer[Any]):
+class Drafts(Part):
     """Your own."""
 
     items = DraftShape(many=True)
@@ -133,10 +135,17 @@ def _show_version(version: TemplateVersion) -> dict[str, Any]:
 class TemplateList(ApiView):
     """`/templates/`."""
 
-    @operation("templates_list", "Templates you may use", scope="jobs:read", reply=Templates)
+    @operation(
+        "templates_list",
+        "Templates you may use",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=Templates,
+    )
     def get(self, request: Request) -> Response:
-        rows = visible_templates(viewer_of(request))[:MOST]
-        return Response(Templates({"items": [_fields(row) for row in rows]}).data)
+        rows = visible_templates(viewer_of(request))
+        part = part_of(request, rows, lambda found: [_fields(row) for row in found])
+        return Response(Templates(part).data)
 
     @operation(
         "templates_create",
@@ -224,9 +233,15 @@ class TemplateFork(ApiView):
 class DraftList(ApiView):
     """`/drafts/`."""
 
-    @operation("drafts_list", "Your drafts, the newest first", scope="jobs:read", reply=Drafts)
+    @operation(
+        "drafts_list",
+        "Your drafts, the newest first",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=Drafts,
+    )
     def get(self, request: Request) -> Response:
-        return Response(Drafts({"items": list(drafts_of(viewer_of(request)))}).data)
+        return _shown_drafts(request)
 
 
 class DraftByNumber(ApiView):
@@ -237,4 +252,9 @@ class DraftByNumber(ApiView):
         """Answers with those that are left."""
         actor = viewer_of(request)
         drop_draft(actor=actor, key=get_draft(actor, pk).key)
-        return Response(Drafts({"items": list(drafts_of(actor))}).data)
+        return _shown_drafts(request)
+
+
+def _shown_drafts(request: Request) -> Response:
+    rows = drafts_of(viewer_of(request))
+    return Response(Drafts(part_of(request, rows, list, path=reverse("api:drafts"))).data)

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from portal import limits
 from portal.api.errors import BadRequest
 from portal.api.operations import ApiView, Header, body_of, operation, refuse_fast
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.finance.deciding import MAX_ID
 from portal.reports.books.asks import parse_wish
@@ -40,7 +41,7 @@ class FileShape(serializers.Serializer[Any]):
     sha256 = serializers.CharField(source="digest")
 
 
-class Files(serializers.Serializer[Any]):
+class Files(Part):
     """Your own, the latest first."""
 
     items = FileShape(many=True)
@@ -58,9 +59,16 @@ class FileBody(serializers.Serializer[Any]):
 class FileList(ApiView):
     """`/finance/files/`."""
 
-    @operation("files_list", "Files of reports you asked for", scope="costs:read", reply=Files)
+    @operation(
+        "files_list",
+        "Files of reports you asked for",
+        scope="costs:read",
+        query=PART_QUERY,
+        reply=Files,
+    )
     def get(self, request: Request) -> Response:
-        return Response(Files({"items": report_files_of(viewer_of(request))}).data)
+        found = report_files_of(viewer_of(request))
+        return Response(Files(part_of(request, found, list)).data)
 
     @operation(
         "files_ask",

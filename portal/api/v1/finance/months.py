@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from accounts.selectors import get_visible_project
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.finance.countings import CountingShape
 from portal.api.v1.finance.deciding import decided
@@ -57,7 +58,7 @@ class MonthShape(serializers.Serializer[Any]):
         return stamp_of(desk.period)
 
 
-class Months(serializers.Serializer[Any]):
+class Months(Part):
     """The latest first."""
 
     items = MonthShape(many=True)
@@ -105,7 +106,7 @@ class AdjustmentShape(serializers.Serializer[Any]):
     entry = serializers.IntegerField(source="entry.number", default=None, allow_null=True)
 
 
-class Adjustments(serializers.Serializer[Any]):
+class Adjustments(Part):
     """Those that wait first, then the latest."""
 
     items = AdjustmentShape(many=True)
@@ -148,10 +149,18 @@ def _shown(request: Request, month: str, *, status: int) -> Response:
 class MonthList(ApiView):
     """`/finance/periods/`."""
 
-    @operation("periods_list", "Months of the books", scope="costs:read", reply=Months)
+    @operation(
+        "periods_list",
+        "Months of the books",
+        scope="costs:read",
+        query=PART_QUERY,
+        reply=Months,
+    )
     def get(self, request: Request) -> Response:
         desks = month_desks(viewer_of(request), now=timezone.now())
-        return Response(Months({"items": desks}).data)
+        return Response(
+            Months(part_of(request, desks, list, key=lambda desk: desk.period.name)).data
+        )
 
 
 class MonthSoftClose(ApiView):
@@ -223,9 +232,16 @@ class MonthCorrect(ApiView):
 class AdjustmentList(ApiView):
     """`/finance/adjustments/`."""
 
-    @operation("adjustments_list", "Amounts by hand", scope="costs:read", reply=Adjustments)
+    @operation(
+        "adjustments_list",
+        "Amounts by hand",
+        scope="costs:read",
+        query=PART_QUERY,
+        reply=Adjustments,
+    )
     def get(self, request: Request) -> Response:
-        return Response(Adjustments({"items": adjustments_for(viewer_of(request))}).data)
+        found = adjustments_for(viewer_of(request))
+        return Response(Adjustments(part_of(request, found, list)).data)
 
     @operation(
         "adjustments_propose",

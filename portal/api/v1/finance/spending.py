@@ -6,6 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, Query, body_of, operation
+from portal.api.parts import PART_QUERY, part_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.finance.deciding import decided, pool_of
 from portal.api.v1.finance.spending_shapes import (
@@ -27,9 +28,16 @@ from scheduler.services import books
 class AssetList(ApiView):
     """`/finance/assets/`."""
 
-    @operation("assets_list", "What was bought for pools", scope="costs:read", reply=Assets)
+    @operation(
+        "assets_list",
+        "What was bought for pools",
+        scope="costs:read",
+        query=PART_QUERY,
+        reply=Assets,
+    )
     def get(self, request: Request) -> Response:
-        return Response(Assets({"items": select.assets_so_far(viewer_of(request))}).data)
+        found = select.assets_so_far(viewer_of(request))
+        return Response(Assets(part_of(request, found, list)).data)
 
     @operation(
         "assets_propose",
@@ -109,9 +117,16 @@ class RetirementDecline(ApiView):
 class CostList(ApiView):
     """`/finance/costs/`."""
 
-    @operation("pool_costs_list", "Other costs of pools", scope="costs:read", reply=PoolCosts)
+    @operation(
+        "pool_costs_list",
+        "Other costs of pools",
+        scope="costs:read",
+        query=PART_QUERY,
+        reply=PoolCosts,
+    )
     def get(self, request: Request) -> Response:
-        return Response(PoolCosts({"items": select.costs_so_far(viewer_of(request))}).data)
+        found = select.costs_so_far(viewer_of(request))
+        return Response(PoolCosts(part_of(request, found, list)).data)
 
     @operation(
         "pool_costs_propose",
@@ -151,12 +166,16 @@ class RecoveryByMonth(ApiView):
         "recovery",
         "What pools cost and what was charged",
         scope="costs:read",
-        query=[Query("month", str, "Such as 2026-11; the last closed one by default.")],
+        query=[
+            Query("month", str, "Such as 2026-11; the last closed one by default."),
+            *PART_QUERY,
+        ],
         reply=RecoveryRows,
     )
     def get(self, request: Request) -> Response:
         month = request.query_params.get("month", "")
-        return Response(RecoveryRows({"items": select.recovery(viewer_of(request), month)}).data)
+        found = select.recovery(viewer_of(request), month)
+        return Response(RecoveryRows(part_of(request, found, list, key=lambda row: row.pool)).data)
 
 
 class ChargingByMonth(ApiView):

@@ -6,6 +6,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from portal.api.parts import Part
+
 _AMOUNT: dict[str, Any] = {"max_digits": 38, "decimal_places": 15}
 _MONEY: dict[str, Any] = {"max_digits": 19, "decimal_places": 6}
 
@@ -44,7 +46,7 @@ class AssetShape(_Decided):
     retired_reason = serializers.CharField()
 
 
-class Assets(serializers.Serializer[Any]):
+class Assets(Part):
     """The newest first."""
 
     items = AssetShape(many=True)
@@ -81,7 +83,7 @@ class CostShape(_Decided):
     note = serializers.CharField()
 
 
-class PoolCosts(serializers.Serializer[Any]):
+class PoolCosts(Part):
     """The newest first."""
 
     items = CostShape(many=True)
@@ -110,7 +112,7 @@ class RecoveryShape(serializers.Serializer[Any]):
     effective_rate = serializers.DecimalField(max_digits=38, decimal_places=6, allow_null=True)
 
 
-class RecoveryRows(serializers.Serializer[Any]):
+class RecoveryRows(Part):
     """By pool."""
 
     items = RecoveryShape(many=True)

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.finance.deciding import decided, pool_of
 from scheduler.selectors.books.terms import get_visible_terms, terms_so_far
@@ -35,7 +36,7 @@ class TermsShape(serializers.Serializer[Any]):
     decided_by = serializers.CharField(source="decided_by.username", default=None, allow_null=True)
 
 
-class TermsRows(serializers.Serializer[Any]):
+class TermsRows(Part):
     """The newest first."""
 
     items = TermsShape(many=True)
@@ -58,9 +59,16 @@ class TermsBody(serializers.Serializer[Any]):
 class TermsList(ApiView):
     """`/finance/terms/`."""
 
-    @operation("terms_list", "Terms of pools", scope="costs:read", reply=TermsRows)
+    @operation(
+        "terms_list",
+        "Terms of pools",
+        scope="costs:read",
+        query=PART_QUERY,
+        reply=TermsRows,
+    )
     def get(self, request: Request) -> Response:
-        return Response(TermsRows({"items": terms_so_far(viewer_of(request))}).data)
+        found = terms_so_far(viewer_of(request))
+        return Response(TermsRows(part_of(request, found, list)).data)
 
     @operation(
         "terms_propose",

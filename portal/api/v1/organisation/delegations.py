@@ -12,6 +12,7 @@ from accounts.models import Delegation, DelegationScope
 from accounts.selectors import delegations_of, get_deputy, get_visible_team
 from accounts.services import delegate, end_delegation
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from scheduler.services.errors import NotFound
 
@@ -30,7 +31,7 @@ class DelegationShape(serializers.Serializer[Any]):
     ended_early_at = serializers.DateTimeField(allow_null=True)
 
 
-class Delegations(serializers.Serializer[Any]):
+class Delegations(Part):
     """Those you gave and hold, the latest first."""
 
     items = DelegationShape(many=True)
@@ -64,9 +65,16 @@ def _show(row: Delegation) -> dict[str, Any]:
 class DelegationList(ApiView):
     """`/delegations/`: made by people, so that a token lends nobody anything."""
 
-    @operation("delegations_list", "Who acts for whom", scope="people:read", reply=Delegations)
+    @operation(
+        "delegations_list",
+        "Who acts for whom",
+        scope="people:read",
+        query=PART_QUERY,
+        reply=Delegations,
+    )
     def get(self, request: Request) -> Response:
-        return Response({"items": [_show(row) for row in delegations_of(viewer_of(request))[:200]]})
+        found = delegations_of(viewer_of(request))
+        return Response(part_of(request, found, lambda rows: [_show(row) for row in rows]))
 
     @operation(
         "delegations_give",

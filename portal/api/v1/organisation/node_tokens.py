@@ -10,14 +10,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from portal.api.operations import ApiView, Query, body_of, operation, whole
+from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from scheduler.models import NodeToken
 from scheduler.selectors import cluster as select
 from scheduler.services import nodes as services
 from scheduler.services.errors import NotFound
-
-MAX_LIMIT = 500
 
 
 class NodeTokenBody(serializers.Serializer[Any]):
@@ -47,7 +46,7 @@ class OpenTokenShape(serializers.Serializer[Any]):
     expires_at = serializers.DateTimeField()
 
 
-class OpenTokens(serializers.Serializer[Any]):
+class OpenTokens(Part):
     """Open enrolment tokens, the next to end first."""
 
     items = OpenTokenShape(many=True)
@@ -70,15 +69,14 @@ class NodeTokens(ApiView):
         "nodes_tokens_list",
         "Enrolment tokens that nobody has used, the next to end first (operators)",
         scope="nodes:read",
-        query=(Query("limit", int, f"How many, 1 to {MAX_LIMIT}; 100 without."),),
+        query=PART_QUERY,
         reply=OpenTokens,
     )
     def get(self, request: Request) -> Response:
         viewer = viewer_of(request)
         services.require_operator(viewer)
-        limit = whole(request, "limit", 100, low=1, high=MAX_LIMIT)
-        found = select.open_node_tokens(viewer, now=timezone.now(), limit=limit)
-        return Response({"items": [_show(token) for token in found]})
+        tokens = select.open_node_tokens(viewer, now=timezone.now())
+        return Response(part_of(request, tokens, lambda found: [_show(one) for one in found]))
 
     @operation(
         "nodes_tokens_create",

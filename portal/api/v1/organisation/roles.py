@@ -12,6 +12,7 @@ from accounts.models import OrganisationRole, RoleGrant
 from accounts.selectors import get_person, role_grants
 from accounts.services import confirm_role, give_role, take_role
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 
 
@@ -26,7 +27,7 @@ class GrantedRole(serializers.Serializer[Any]):
     confirmed_at = serializers.DateTimeField(allow_null=True)
 
 
-class GrantedRoles(serializers.Serializer[Any]):
+class GrantedRoles(Part):
     """All roles of the organisation that are held or wait."""
 
     items = GrantedRole(many=True)
@@ -57,10 +58,19 @@ class RoleList(ApiView):
         "roles_list",
         "Who holds which role of the organisation",
         scope="people:read",
+        query=PART_QUERY,
         reply=GrantedRoles,
     )
     def get(self, request: Request) -> Response:
-        return Response({"items": [_show(one) for one in role_grants(viewer_of(request))]})
+        grants = role_grants(viewer_of(request))
+        return Response(
+            part_of(
+                request,
+                grants,
+                lambda found: [_show(one) for one in found],
+                key=lambda one: f"{one.role} {one.user_id}",
+            )
+        )
 
     @operation(
         "roles_give",

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from accounts.errors import NotFound
 from accounts.selectors import get_visible_project
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from scheduler.models import Secret
 from scheduler.selectors.secrets import get_visible_secret, visible_secrets
@@ -28,7 +29,7 @@ class SecretShape(serializers.Serializer[Any]):
     used_at = serializers.DateTimeField(allow_null=True)
 
 
-class Secrets(serializers.Serializer[Any]):
+class Secrets(Part):
     """Your own secrets and those of the projects you see."""
 
     items = SecretShape(many=True)
@@ -57,10 +58,16 @@ def show_secret(secret: Secret) -> dict[str, Any]:
 class SecretList(ApiView):
     """`/secrets/`."""
 
-    @operation("secrets_list", "Secrets that jobs may name", scope="jobs:read", reply=Secrets)
+    @operation(
+        "secrets_list",
+        "Secrets that jobs may name",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=Secrets,
+    )
     def get(self, request: Request) -> Response:
-        rows = visible_secrets(viewer_of(request))[:1000]
-        return Response({"items": [show_secret(one) for one in rows]})
+        rows = visible_secrets(viewer_of(request))
+        return Response(part_of(request, rows, lambda found: [show_secret(one) for one in found]))
 
     @operation(
         "secrets_set",

@@ -17,6 +17,7 @@ from accounts.services import (
     make_service_account,
 )
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.people import NewToken, TokenBounds, TokenShape
 from scheduler.services.errors import NotFound
@@ -31,7 +32,7 @@ class ServiceShape(serializers.Serializer[Any]):
     tokens = TokenShape(many=True)
 
 
-class Services(serializers.Serializer[Any]):
+class Services(Part):
     """The team's, ended ones last."""
 
     items = ServiceShape(many=True)
@@ -73,11 +74,19 @@ def _account(request: Request, slug: str, username: str) -> User:
 class ServiceList(ApiView):
     """`/teams/<slug>/services/`."""
 
-    @operation("services_list", "Service accounts of a team", scope="people:read", reply=Services)
+    @operation(
+        "services_list",
+        "Service accounts of a team",
+        scope="people:read",
+        query=PART_QUERY,
+        reply=Services,
+    )
     def get(self, request: Request, slug: str) -> Response:
         viewer = viewer_of(request)
         accounts = service_accounts_of(viewer, get_visible_team(viewer, slug))
-        return Response({"items": [_show(one, slug) for one in accounts]})
+        return Response(
+            part_of(request, accounts, lambda found: [_show(one, slug) for one in found])
+        )
 
     @operation(
         "services_make",

@@ -10,9 +10,11 @@ from rest_framework.response import Response
 
 from accounts.models import Team
 from accounts.selectors import get_visible_team, visible_teams
-from accounts.selectors.cost_centres import cost_centres
+from accounts.selectors.cost_centres import Centre, cost_centres
 from accounts.services import create_team, set_cost_centre
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.pagination import MAX_LIMIT
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from scheduler.services.teams import move_team
 
@@ -26,7 +28,7 @@ class TeamShape(serializers.Serializer[Any]):
     cost_centre = serializers.CharField(allow_null=True)
 
 
-class Teams(serializers.Serializer[Any]):
+class Teams(Part):
     """Teams you may see."""
 
     items = TeamShape(many=True)
@@ -67,10 +69,16 @@ def _show(team: Team) -> dict[str, Any]:
 class TeamList(ApiView):
     """`/teams/`."""
 
-    @operation("teams_list", "Teams you may see", scope="people:read", reply=Teams)
+    @operation(
+        "teams_list",
+        "Teams you may see",
+        scope="people:read",
+        query=PART_QUERY,
+        reply=Teams,
+    )
     def get(self, request: Request) -> Response:
         found = visible_teams(viewer_of(request)).select_related("parent")
-        return Response({"items": [_show(team) for team in found]})
+        return Response(part_of(request, found, lambda teams: [_show(team) for team in teams]))
 
     @operation(
         "teams_create",
@@ -128,14 +136,18 @@ class ChargedShape(serializers.Serializer[Any]):
 
 
 class CentreShape(serializers.Serializer[Any]):
-    """A cost centre and its teams of now; the one without a code has the teams of none."""
+    """A cost centre and its teams of now; the one without a code has the teams of none.
+
+    `teams` names at most 200 of `team_count`; `/teams/` says of every team where it belongs.
+    """
 
     code = serializers.CharField(allow_blank=True)
     name = serializers.CharField(allow_blank=True)
     teams = ChargedShape(many=True)
+    team_count = serializers.IntegerField()
 
 
-class Centres(serializers.Serializer[Any]):
+class Centres(Part):
     """By code, those without one last."""
 
     items = CentreShape(many=True)
@@ -145,7 +157,27 @@ class CostCentreList(ApiView):
     """`/finance/cost-centres/`."""
 
     @operation(
-        "cost_centres_list", "Cost centres and their teams", scope="costs:read", reply=Centres
+        "cost_centres_list",
+        "Cost centres and their teams",
+        scope="costs:read",
+        query=PART_QUERY,
+        reply=Centres,
     )
     def get(self, request: Request) -> Response:
-        return Response(Centres({"items": cost_centres(viewer_of(request))}).data)
+        found = cost_centres(viewer_of(request))
+        part = part_of(
+            request,
+            found,
+            lambda some: [_show_centre(one) for one in some],
+            key=lambda one: one.code,
+        )
+        return Response(Centres(part).data)
+
+
+def _show_centre(centre: Centre) -> dict[str, Any]:
+    return {
+        "code": centre.code,
+        "name": centre.name,
+        "teams": centre.teams[:MAX_LIMIT],
+        "team_count": len(centre.teams),
+    }

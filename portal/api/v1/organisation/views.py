@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from accounts.selectors import get_visible_team
 from portal.api.operations import ApiView, Query, body_of, choice, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from scheduler.models import SavedView
 from scheduler.selectors.saved import visible_views
@@ -29,7 +30,7 @@ class ViewShape(serializers.Serializer[Any]):
     is_default = serializers.BooleanField()
 
 
-class Views(serializers.Serializer[Any]):
+class Views(Part):
     """Your own and those shared with your teams, by name."""
 
     items = ViewShape(many=True)
@@ -63,13 +64,13 @@ class ViewList(ApiView):
         "views_list",
         "Saved views",
         scope="people:read",
-        query=[Query("table", str, "Those of one table only.", TABLES)],
+        query=[Query("table", str, "Those of one table only.", TABLES), *PART_QUERY],
         reply=Views,
     )
     def get(self, request: Request) -> Response:
         table = choice(request, "table", ("", *TABLES), "")
-        rows = visible_views(viewer_of(request), table)[:200]
-        return Response({"items": [_show(row) for row in rows]})
+        rows = visible_views(viewer_of(request), table)
+        return Response(part_of(request, rows, lambda found: [_show(row) for row in found]))
 
     @operation(
         "views_save",

@@ -13,12 +13,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, Query, body_of, operation, whole
+from portal.api.pagination import PAGE_QUERY, page_of
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from scheduler.models import Delivery
 from scheduler.selectors.inbox import (
+    deliveries_of,
     get_visible_delivery,
     get_visible_webhook,
-    latest_deliveries,
     visible_webhooks,
 )
 from scheduler.services.inbox import add_webhook, change_webhook, remove_webhook, send_again
@@ -51,7 +53,7 @@ class MadeWebhook(WebhookShape):
     secret = serializers.CharField()
 
 
-class Webhooks(serializers.Serializer[Any]):
+class Webhooks(Part):
     """All webhooks, by address."""
 
     items = WebhookShape(many=True)
@@ -93,8 +95,8 @@ class DeliveryShape(serializers.Serializer[Any]):
     given_up_at = serializers.DateTimeField(allow_null=True)
 
 
-class Deliveries(serializers.Serializer[Any]):
-    """The latest 50, the newest first."""
+class Deliveries(Part):
+    """The newest first."""
 
     items = DeliveryShape(many=True)
 
@@ -120,10 +122,12 @@ class WebhookList(ApiView):
         "webhooks_list",
         "Programs that are told what people are told (administrators)",
         scope="people:read",
+        query=PART_QUERY,
         reply=Webhooks,
     )
     def get(self, request: Request) -> Response:
-        return Response({"items": [_show(one) for one in visible_webhooks(viewer_of(request))]})
+        hooks = visible_webhooks(viewer_of(request))
+        return Response(part_of(request, hooks, lambda found: [_show(one) for one in found]))
 
     @operation(
         "webhooks_add",
@@ -175,15 +179,17 @@ class DeliveryList(ApiView):
         "webhooks_deliveries",
         "What became of the latest deliveries (administrators)",
         scope="people:read",
-        query=[Query("webhook", int, "Of this one alone.")],
+        query=[Query("webhook", int, "Of this one alone."), *PAGE_QUERY],
         reply=Deliveries,
     )
     def get(self, request: Request) -> Response:
         viewer = viewer_of(request)
         pk = whole(request, "webhook", 0, low=0, high=2**63 - 1)
         hook = get_visible_webhook(viewer, pk) if pk else None
-        rows = latest_deliveries(viewer, now=timezone.now(), webhook=hook)
-        return Response({"items": [_show_delivery(row) for row in rows]})
+        rows = deliveries_of(viewer, now=timezone.now(), webhook=hook)
+        return Response(
+            page_of(request, rows, lambda found: [_show_delivery(row) for row in found])
+        )
 
 
 class DeliveryAgain(ApiView):

@@ -12,6 +12,7 @@ from accounts.selectors.rate_ends import get_ending, proposed_endings
 from accounts.selectors.rates import get_card_to_change, get_rate
 from accounts.services import approve_end, decline_end, propose_end
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, part_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.rates.shapes import EndBody, Endings, EndingShape
 
@@ -55,10 +56,12 @@ class EndingList(ApiView):
         "rate_endings_list",
         "Ends of prices that wait for a second person",
         scope="costs:read",
+        query=PART_QUERY,
         reply=Endings,
     )
     def get(self, request: Request) -> Response:
-        return Response(Endings({"items": proposed_endings(viewer_of(request))}).data)
+        found = proposed_endings(viewer_of(request))
+        return Response(Endings(part_of(request, found, list)).data)
 
 
 class EndingApprove(ApiView):

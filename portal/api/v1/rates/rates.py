@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.errors import Forbidden
-from accounts.models import Rate, User
+from accounts.models import Rate, RateCard, User
 from accounts.permissions import can
 from accounts.selectors.rates import (
     current_rates,
@@ -30,6 +30,7 @@ from accounts.services import (
     set_rate,
 )
 from portal.api.operations import ApiView, Query, body_of, operation
+from portal.api.parts import PART_QUERY, part_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.rates.shapes import (
     CardBody,
@@ -65,13 +66,20 @@ class RateList(ApiView):
         "rates_list",
         "Prices in force",
         scope="costs:read",
-        query=[Query("team", str, "What this team pays; the organisation's list by default.")],
+        query=[
+            Query("team", str, "What this team pays; the organisation's list by default."),
+            *PART_QUERY,
+        ],
         reply=Rates,
     )
     def get(self, request: Request) -> Response:
         slug = request.query_params.get("team", "")
         team = get_priced_team(viewer_of(request), slug) if slug else None
-        return Response({"items": [_show_rate(rate) for rate in current_rates(team=team)]})
+        return Response(
+            part_of(
+                request, current_rates(team=team), lambda found: [_show_rate(one) for one in found]
+            )
+        )
 
     @operation(
         "rates_create",
@@ -93,11 +101,13 @@ class RateProposals(ApiView):
         "rates_proposals",
         "Prices that wait for a second person",
         scope="costs:read",
+        query=PART_QUERY,
         reply=ProposedRates,
     )
     def get(self, request: Request) -> Response:
-        viewer, rates = viewer_of(request), list(proposed_rates(viewer_of(request)))
-        return Response(ProposedRates({"items": rates}, context=_found(viewer, rates)).data)
+        viewer = viewer_of(request)
+        part = part_of(request, proposed_rates(viewer), list)
+        return Response(ProposedRates(part, context=_found(viewer, part["items"])).data)
 
     @operation(
         "rates_propose",
@@ -161,15 +171,17 @@ class RateDecline(ApiView):
 class RateCards(ApiView):
     """`/rates/cards/`."""
 
-    @operation("rate_cards_list", "Rate cards and their prices", scope="costs:read", reply=Cards)
+    @operation(
+        "rate_cards_list",
+        "Rate cards and their prices",
+        scope="costs:read",
+        query=PART_QUERY,
+        reply=Cards,
+    )
     def get(self, request: Request) -> Response:
         viewer = viewer_of(request)
-        cards = list(rate_cards(viewer))
-        rates = rates_of_cards(viewer, cards)
-        items = [CardShape(card).data | {"rates": rates[card.pk]} for card in cards]
-        for item in items:
-            item["rates"] = CardRate(item["rates"], many=True).data
-        return Response({"items": items})
+        part = part_of(request, rate_cards(viewer), lambda cards: _show_cards(viewer, cards))
+        return Response(part)
 
     @operation(
         "rate_cards_create",
@@ -188,6 +200,13 @@ class RateCards(ApiView):
         return Response(
             dict(CardShape(draft_card(actor=viewer, team=team, **sent)).data), status=201
         )
+
+
+def _show_cards(viewer: User, cards: list[RateCard]) -> list[dict[str, Any]]:
+    rates = rates_of_cards(viewer, cards)
+    return [
+        CardShape(card).data | {"rates": CardRate(rates[card.pk], many=True).data} for card in cards
+    ]
 
 
 class CardPropose(ApiView):

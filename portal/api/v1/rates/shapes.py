@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.models import Rate
+from portal.api.parts import Part
 from portal.api.v1.finance.countings import CountingShape
 
 
@@ -74,13 +75,13 @@ class ProposedRate(RateShape):
         return dict(CountingShape(found).data) if found else None
 
 
-class ProposedRates(serializers.Serializer[Any]):
+class ProposedRates(Part):
     """What waits for a second person."""
 
     items = ProposedRate(many=True)
 
 
-class Rates(serializers.Serializer[Any]):
+class Rates(Part):
     """The prices in force now."""
 
     items = RateShape(many=True)
@@ -136,7 +137,7 @@ class EndingShape(serializers.Serializer[Any]):
     decided_by = serializers.CharField(source="decided_by.username", default=None, allow_null=True)
 
 
-class Endings(serializers.Serializer[Any]):
+class Endings(Part):
     """Ends that wait for a second person."""
 
     items = EndingShape(many=True)
@@ -166,7 +167,7 @@ class CardWithRates(CardShape):
     rates = CardRate(many=True)
 
 
-class Cards(serializers.Serializer[Any]):
+class Cards(Part):
     """The list, and the cards of teams whose costs you may see; who reads the books sees all."""
 
     items = CardWithRates(many=True)

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from scheduler.conf import load_conf
 from scheduler.selectors.books.prices.team import prices_of_team
@@ -32,7 +33,7 @@ class PaidPriceShape(serializers.Serializer[Any]):
     next_price = serializers.DecimalField(**_PRICE)
 
 
-class PaidPrices(serializers.Serializer[Any]):
+class PaidPrices(Part):
     """By model and kind; a kind that is not named costs what the general one does."""
 
     currency = serializers.CharField()
@@ -46,8 +47,10 @@ class TeamPrices(ApiView):
         "team_prices",
         "What a team pays for a GPU-hour now and next, beside the list",
         scope="costs:read",
+        query=PART_QUERY,
         reply=PaidPrices,
     )
     def get(self, request: Request, slug: str) -> Response:
         _, prices = prices_of_team(viewer_of(request), slug, now=timezone.now())
-        return Response(PaidPrices({"currency": load_conf().currency, "items": prices}).data)
+        part = part_of(request, prices, list, key=lambda one: f"{one.kind} {one.model}")
+        return Response(PaidPrices({"currency": load_conf().currency, **part}).data)

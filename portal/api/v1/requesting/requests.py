@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from portal.api.operations import ApiView, Query, body_of, choice, operation
 from portal.api.pagination import sort_of
+from portal.api.parts import PART_QUERY, part_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.requesting.shapes import (
     AnswerBody,
@@ -69,6 +70,7 @@ class RequestList(ApiView):
                 f"{', '.join(REQUEST_COLUMNS)}; with a - before it the highest first. Without: "
                 "mine newest first, others by when an answer is due.",
             ),
+            *PART_QUERY,
         ],
         reply=RequestRows,
     )
@@ -91,7 +93,14 @@ class RequestList(ApiView):
                 falls=sort.falls,
             )
             pairs = [(row.request, row.asked) for row in rows]
-        return Response({"items": [show_request(*pair) for pair in pairs]})
+        return Response(
+            part_of(
+                request,
+                pairs,
+                lambda found: [show_request(*pair) for pair in found],
+                key=lambda pair: pair[0].pk,
+            )
+        )
 
     @operation(
         "requests_ask",

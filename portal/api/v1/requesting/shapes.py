@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.models import User
+from portal.api.parts import Part
 from portal.api.shapes import MONEY
 from scheduler.models import QuotaRequest, RequestVersion, WhatIf
 from scheduler.states import DenyReason, Outcome
@@ -42,8 +43,8 @@ class RequestShape(serializers.Serializer[Any]):
     returns_at = serializers.DateTimeField(allow_null=True)
 
 
-class RequestRows(serializers.Serializer[Any]):
-    """Newest first; at most 200."""
+class RequestRows(Part):
+    """Your own the newest first, others the most urgent first."""
 
     items = RequestShape(many=True)
 

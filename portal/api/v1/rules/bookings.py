@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.rules.windows import Zoned
 from scheduler.models import Booking
@@ -53,7 +54,7 @@ class BookingShape(serializers.Serializer[Any]):
     hurt_by = serializers.IntegerField(allow_null=True)
 
 
-class Bookings(serializers.Serializer[Any]):
+class Bookings(Part):
     """What is booked now and from now on."""
 
     items = BookingShape(many=True)
@@ -95,11 +96,18 @@ class BookingList(ApiView):
 
     @operation(
         "bookings_list", "What is booked, by whom as far as you may know", scope="jobs:read",
-        reply=Bookings,
+        query=PART_QUERY, reply=Bookings,
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         views = booking_views(viewer_of(request), now=timezone.now())
-        return Response({"items": [show_booking(view) for view in views]})
+        return Response(
+            part_of(
+                request,
+                views,
+                lambda found: [show_booking(view) for view in found],
+                key=lambda view: view.booking.pk,
+            )
+        )
 
     @operation(
         "bookings_plan",

@@ -11,10 +11,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from scheduler.models import AlertAction, Enforcement, Threshold
 from scheduler.selectors import sharing as select
-from scheduler.selectors.sharing.budgets import BudgetView, budget_views
+from scheduler.selectors.sharing.budgets import (
+    BudgetView,
+    budget_views,
+    budgets_for,
+    views_of,
+)
 from scheduler.services.sharing.budgets import BudgetRules, remove_budget, set_budget
 from scheduler.services.sharing.keeping.rules import usual_commit
 
@@ -64,7 +70,7 @@ class BudgetShape(serializers.Serializer[Any]):
     alerts = BudgetAlertShape(many=True)
 
 
-class Budgets(serializers.Serializer[Any]):
+class Budgets(Part):
     """Budgets you may see."""
 
     items = BudgetShape(many=True)
@@ -103,10 +109,22 @@ class BudgetVersion(serializers.Serializer[Any]):
 class BudgetList(ApiView):
     """`/rules/budgets/`."""
 
-    @operation("budgets_list", "Budgets of GPU-hours and money", scope="jobs:read", reply=Budgets)
+    @operation(
+        "budgets_list",
+        "Budgets of GPU-hours and money",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=Budgets,
+    )
     def get(self, request: Request) -> Response:
-        views = budget_views(viewer_of(request), now=timezone.now())
-        return Response({"items": [_show(view) for view in views]})
+        now = timezone.now()
+        return Response(
+            part_of(
+                request,
+                budgets_for(viewer_of(request)),
+                lambda found: [_show(view) for view in views_of(found, now=now)],
+            )
+        )
 
     @operation(
         "budgets_set",

@@ -6,6 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, part_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.rules.shapes import CapsBody, CapsList
 from scheduler.selectors import sharing as select
@@ -15,7 +16,13 @@ from scheduler.services.sharing.limits import CAPS, set_caps
 class Caps(ApiView):
     """`/rules/caps/`."""
 
-    @operation("caps_list", "Caps on jobs and sessions", scope="jobs:read", reply=CapsList)
+    @operation(
+        "caps_list",
+        "Caps on jobs and sessions",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=CapsList,
+    )
     def get(self, request: Request) -> Response:
         return Response(_shown(request))
 
@@ -34,9 +41,13 @@ class Caps(ApiView):
 
 
 def _shown(request: Request) -> dict[str, object]:
-    found = select.visible_caps(viewer_of(request))
-    items = [
-        {"owner": owner, **{name: getattr(account, name) for name in CAPS}}
-        for owner, account in found
-    ]
-    return dict(CapsList({"items": items}).data)
+    part = part_of(
+        request,
+        select.visible_caps(viewer_of(request)),
+        lambda found: [
+            {"owner": owner, **{name: getattr(account, name) for name in CAPS}}
+            for owner, account in found
+        ],
+        key=lambda pair: pair[0],
+    )
+    return dict(CapsList(part).data)

@@ -6,6 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, part_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.rules.shapes import CeilingBody, Ceilings
 from scheduler.selectors import sharing as select
@@ -15,7 +16,13 @@ from scheduler.services.submitting.ceilings import set_ceiling
 class CeilingList(ApiView):
     """`/rules/ceilings/`."""
 
-    @operation("ceilings_list", "Who may submit at which tier", scope="jobs:read", reply=Ceilings)
+    @operation(
+        "ceilings_list",
+        "Who may submit at which tier",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=Ceilings,
+    )
     def get(self, request: Request) -> Response:
         return Response(_shown(request))
 
@@ -34,6 +41,10 @@ class CeilingList(ApiView):
 
 
 def _shown(request: Request) -> dict[str, object]:
-    found = select.visible_ceilings(viewer_of(request))
-    items = [{"owner": owner, "tier": tier} for owner, tier in found]
-    return dict(Ceilings({"usual": select.usual_ceiling(), "items": items}).data)
+    part = part_of(
+        request,
+        select.visible_ceilings(viewer_of(request)),
+        lambda found: [{"owner": owner, "tier": tier} for owner, tier in found],
+        key=lambda pair: pair[0],
+    )
+    return dict(Ceilings({"usual": select.usual_ceiling(), **part}).data)

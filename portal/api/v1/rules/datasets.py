@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from django.urls import reverse
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.errors import NotFound
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
+from scheduler.models import Dataset
 from scheduler.selectors.cluster import get_visible_node
 from scheduler.selectors.machines.datasets import (
     found_on_nodes,
@@ -44,7 +48,7 @@ class DatasetShape(serializers.Serializer[Any]):
     found = FoundShape(many=True)
 
 
-class Datasets(serializers.Serializer[Any]):
+class Datasets(Part):
     """All data sets."""
 
     items = DatasetShape(many=True)
@@ -68,7 +72,11 @@ class DatasetList(ApiView):
     """`/datasets/`."""
 
     @operation(
-        "datasets_list", "Data sets and which nodes hold them", scope="nodes:read", reply=Datasets
+        "datasets_list",
+        "Data sets and which nodes hold them",
+        scope="nodes:read",
+        query=PART_QUERY,
+        reply=Datasets,
     )
     def get(self, request: Request) -> Response:
         return _shown(request)
@@ -124,17 +132,23 @@ class DatasetRemove(ApiView):
 
 def _shown(request: Request) -> Response:
     viewer = viewer_of(request)
-    found = found_on_nodes(viewer)
-    items = [
-        {
-            "name": one.name,
-            "size_mib": one.size_mib,
-            "copies": [
-                {"node": copy.node.name, "held_mib": copy.held_mib, "told_at": copy.told_at}
-                for copy in one.copies.all()
-            ],
-            "found": [{"node": node, "held_mib": mib} for node, mib in found.get(one.name, ())],
-        }
-        for one in visible_datasets(viewer)
-    ]
-    return Response(Datasets({"items": items}).data)
+    found_by_name = found_on_nodes(viewer)
+    part = part_of(
+        request,
+        visible_datasets(viewer),
+        lambda sets: [_show(one, found_by_name.get(one.name, ())) for one in sets],
+        path=reverse("api:datasets"),
+    )
+    return Response(Datasets(part).data)
+
+
+def _show(one: Dataset, found: Iterable[tuple[str, int]]) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "size_mib": one.size_mib,
+        "copies": [
+            {"node": copy.node.name, "held_mib": copy.held_mib, "told_at": copy.told_at}
+            for copy in one.copies.all()
+        ],
+        "found": [{"node": node, "held_mib": mib} for node, mib in found],
+    }

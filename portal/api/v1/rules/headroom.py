@@ -9,8 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
-from scheduler.selectors.calendar.headroom import headroom_views
+from scheduler.selectors.calendar.headroom import HeadroomView, headroom_views
 from scheduler.selectors.cluster import get_visible_pool
 from scheduler.services.bookings.headroom import set_headroom
 from scheduler.services.errors import NotFound
@@ -27,7 +28,7 @@ class HeadroomShape(serializers.Serializer[Any]):
     free = serializers.IntegerField()
 
 
-class Headrooms(serializers.Serializer[Any]):
+class Headrooms(Part):
     """Of all pools that have any."""
 
     items = HeadroomShape(many=True)
@@ -45,7 +46,11 @@ class HeadroomList(ApiView):
     """`/rules/headroom/`."""
 
     @operation(
-        "headroom_list", "What production can always have", scope="jobs:read", reply=Headrooms
+        "headroom_list",
+        "What production can always have",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=Headrooms,
     )
     def get(self, request: Request) -> Response:
         return Response(_shown(request))
@@ -68,16 +73,18 @@ class HeadroomList(ApiView):
 
 
 def _shown(request: Request) -> dict[str, Any]:
+    views = headroom_views(viewer_of(request))
+    return part_of(
+        request, views, lambda found: [_show(one) for one in found], key=lambda one: one.headroom.pk
+    )
+
+
+def _show(view: HeadroomView) -> dict[str, Any]:
     return {
-        "items": [
-            {
-                "pool": view.headroom.pool.name,
-                "gpu_model": view.headroom.gpu_model,
-                "gpus": view.headroom.gpus,
-                "in_production": view.in_production,
-                "lent": view.lent,
-                "free": view.free,
-            }
-            for view in headroom_views(viewer_of(request))
-        ]
+        "pool": view.headroom.pool.name,
+        "gpu_model": view.headroom.gpu_model,
+        "gpus": view.headroom.gpus,
+        "in_production": view.in_production,
+        "lent": view.lent,
+        "free": view.free,
     }

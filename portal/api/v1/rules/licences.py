@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.urls import reverse
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from scheduler.selectors.sharing.licences import get_visible_licence, licence_views
 from scheduler.services.sites.licences import remove_licence, set_licence
@@ -22,7 +24,7 @@ class LicenceShape(serializers.Serializer[Any]):
     held = serializers.IntegerField()
 
 
-class Licences(serializers.Serializer[Any]):
+class Licences(Part):
     """All licences."""
 
     items = LicenceShape(many=True)
@@ -38,7 +40,13 @@ class LicenceBody(serializers.Serializer[Any]):
 class LicenceList(ApiView):
     """`/licences/`."""
 
-    @operation("licences_list", "Licences and who uses them", scope="nodes:read", reply=Licences)
+    @operation(
+        "licences_list",
+        "Licences and who uses them",
+        scope="nodes:read",
+        query=PART_QUERY,
+        reply=Licences,
+    )
     def get(self, request: Request) -> Response:
         return Response(_shown(request))
 
@@ -71,10 +79,13 @@ class LicenceRemove(ApiView):
 
 
 def _shown(request: Request) -> dict[str, Any]:
-    views = licence_views(viewer_of(request))
-    return {
-        "items": [
+    return part_of(
+        request,
+        licence_views(viewer_of(request)),
+        lambda found: [
             {"name": view.licence.name, "total": view.licence.total, "held": view.held}
-            for view in views
-        ]
-    }
+            for view in found
+        ],
+        key=lambda view: view.licence.pk,
+        path=reverse("api:licences"),
+    )

@@ -6,6 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, part_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.rules.shapes import (
     Policies,
@@ -29,7 +30,13 @@ from scheduler.services.sharing.policies import (
 class PolicyList(ApiView):
     """`/rules/policies/`."""
 
-    @operation("policies_list", "Who is next, and who was", scope="jobs:read", reply=Policies)
+    @operation(
+        "policies_list",
+        "Who is next, and who was",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=Policies,
+    )
     def get(self, request: Request) -> Response:
         rules = rules_so_far(viewer_of(request))
         policy = policy_in_force()
@@ -37,7 +44,7 @@ class PolicyList(ApiView):
             "in_force": str(policy.order),
             "set_by": policy_source(),
             "dials": policy,
-            "items": rules,
+            **part_of(request, rules, list),
         }
         return Response(Policies(shown).data)
 
@@ -58,7 +65,13 @@ class PolicyList(ApiView):
 class PoolPolicy(ApiView):
     """`/pools/<name>/policy/`."""
 
-    @operation("pools_policy_read", "Who is next in a pool", scope="jobs:read", reply=PoolPolicies)
+    @operation(
+        "pools_policy_read",
+        "Who is next in a pool",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=PoolPolicies,
+    )
     def get(self, request: Request, name: str) -> Response:
         return _of_pool(request, get_visible_pool(viewer_of(request), name))
 
@@ -91,10 +104,10 @@ def _of_pool(request: Request, pool: Pool) -> Response:
     policy, rules = policy_in_force(), pool_rules_so_far(viewer_of(request), pool)
     shown = {
         "pool": pool.name,
-        "has_own": any(rule.ended_at is None for rule in rules),
+        "has_own": rules.filter(ended_at=None).exists(),
         "may_wait_s": pool.may_wait_s,
         "dials": policy.of(pool.name),
         "of_cluster": policy,
-        "items": rules,
+        **part_of(request, rules, list),
     }
     return Response(PoolPolicies(shown).data)

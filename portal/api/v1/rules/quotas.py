@@ -7,6 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, part_of
 from portal.api.shapes import viewer_of
 from portal.api.v1.rules.shapes import (
     GrantBody,
@@ -27,10 +28,16 @@ from scheduler.services.sharing.limits import remove_quota, set_quota
 class QuotaList(ApiView):
     """`/rules/quotas/`."""
 
-    @operation("quotas_list", "What accounts may hold", scope="jobs:read", reply=Quotas)
+    @operation(
+        "quotas_list",
+        "What accounts may hold",
+        scope="jobs:read",
+        query=PART_QUERY,
+        reply=Quotas,
+    )
     def get(self, request: Request) -> Response:
         quotas = select.visible_quotas(viewer_of(request))
-        return Response({"items": [show_quota(quota) for quota in quotas]})
+        return Response(part_of(request, quotas, lambda found: [show_quota(one) for one in found]))
 
     @operation(
         "quotas_set",

@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from portal.api.parts import Part
 from scheduler.models import Grant, Quota
 from scheduler.selectors.sharing import grants_of, owner_path
 from scheduler.services.sharing.limits import MOST_HOURS
@@ -46,7 +47,7 @@ class QuotaShape(serializers.Serializer[Any]):
     grants = GrantShape(many=True)
 
 
-class Quotas(serializers.Serializer[Any]):
+class Quotas(Part):
     """Quotas you may see."""
 
     items = QuotaShape(many=True)
@@ -101,7 +102,7 @@ class DialsShape(serializers.Serializer[Any]):
     half_life_s = serializers.FloatField()
 
 
-class Policies(serializers.Serializer[Any]):
+class Policies(Part):
     """The policy in force first; without any row the settings of the server hold (`set_by`)."""
 
     in_force = serializers.CharField()
@@ -131,7 +132,7 @@ class PoolRuleShape(serializers.Serializer[Any]):
     ended_at = serializers.DateTimeField(allow_null=True)
 
 
-class PoolPolicies(serializers.Serializer[Any]):
+class PoolPolicies(Part):
     """What holds in a pool, and beside it what holds where no pool has its own. `may_wait_s`: how
     long jobs may wait until they go first, learnt from the pool's past; null where no order needs
     it."""
@@ -161,7 +162,7 @@ class CeilingShape(serializers.Serializer[Any]):
     tier = serializers.CharField()
 
 
-class Ceilings(serializers.Serializer[Any]):
+class Ceilings(Part):
     """`usual` holds where nobody on the way up to the organisation has one."""
 
     usual = serializers.CharField()
@@ -185,7 +186,7 @@ class CapsShape(serializers.Serializer[Any]):
     max_sessions = serializers.IntegerField(allow_null=True)
 
 
-class CapsList(serializers.Serializer[Any]):
+class CapsList(Part):
     """Accounts that have any."""
 
     items = CapsShape(many=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpResponse
+from django.urls import reverse
 from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -20,6 +21,7 @@ from portal.api.operations import (
     refuse_fast,
     whole,
 )
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from scheduler.models import Scenario
 from scheduler.selectors.cluster import get_visible_pool
@@ -32,7 +34,6 @@ from scheduler.services.errors import Conflict
 from scheduler.services.sharing.rights import require_operator
 from scheduler.services.simulating.scenarios import MOST_HOURS, ask_scenario, forget_scenario
 
-_SHOWN = 50
 _RUNS = ("base", "changed")
 
 
@@ -58,8 +59,8 @@ class ScenarioShape(ScenarioRow):
     answer = serializers.DictField()
 
 
-class Scenarios(serializers.Serializer[Any]):
-    """Newest first; at most 50."""
+class Scenarios(Part):
+    """Newest first."""
 
     items = ScenarioRow(many=True)
 
@@ -80,13 +81,16 @@ class ScenarioList(ApiView):
     """`/simulator/`."""
 
     @operation(
-        "simulator_list", "What was simulated (operators)", scope="nodes:read", reply=Scenarios
+        "simulator_list",
+        "What was simulated (operators)",
+        scope="nodes:read",
+        query=PART_QUERY,
+        reply=Scenarios,
     )
     def get(self, request: Request) -> Response:
         viewer = viewer_of(request)
         require_operator(viewer)
-        rows = visible_scenarios(viewer).defer("answer")[:_SHOWN]
-        return Response(Scenarios({"items": [_row(one) for one in rows]}).data)
+        return _all(request)
 
     @operation(
         "simulator_ask",
@@ -115,8 +119,18 @@ class ScenarioByNumber(ApiView):
     def delete(self, request: Request, pk: int) -> Response:
         actor = viewer_of(request)
         forget_scenario(actor=actor, scenario=get_visible_scenario(actor, pk))
-        rows = visible_scenarios(actor).defer("answer")[:_SHOWN]
-        return Response(Scenarios({"items": [_row(one) for one in rows]}).data)
+        return _all(request)
+
+
+def _all(request: Request) -> Response:
+    rows = visible_scenarios(viewer_of(request)).defer("answer")
+    part = part_of(
+        request,
+        rows,
+        lambda found: [_row(one) for one in found],
+        path=reverse("api:simulator"),
+    )
+    return Response(Scenarios(part).data)
 
 
 class ScenarioTrace(ApiView):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.urls import reverse
 from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.operations import ApiView, body_of, operation
+from portal.api.parts import PART_QUERY, Part, part_of
 from portal.api.shapes import viewer_of
 from scheduler.selectors.cluster import get_visible_pool
-from scheduler.selectors.queues import get_visible_window, window_views
+from scheduler.selectors.queues import WindowView, get_visible_window, window_views
 from scheduler.services.errors import NotFound
 from scheduler.services.sites.windows import cancel_window, plan_window
 
@@ -28,7 +30,7 @@ class WindowShape(serializers.Serializer[Any]):
     reason = serializers.CharField()
 
 
-class Windows(serializers.Serializer[Any]):
+class Windows(Part):
     """All windows that are not over."""
 
     items = WindowShape(many=True)
@@ -65,7 +67,13 @@ class WindowBody(serializers.Serializer[Any]):
 class WindowList(ApiView):
     """`/windows/`."""
 
-    @operation("windows_list", "Planned maintenance", scope="nodes:read", reply=Windows)
+    @operation(
+        "windows_list",
+        "Planned maintenance",
+        scope="nodes:read",
+        query=PART_QUERY,
+        reply=Windows,
+    )
     def get(self, request: Request) -> Response:
         return Response(_shown(request))
 
@@ -105,16 +113,21 @@ class WindowCancel(ApiView):
 
 def _shown(request: Request) -> dict[str, Any]:
     views = window_views(viewer_of(request), now=timezone.now())
+    return part_of(
+        request,
+        views,
+        lambda found: [_show(view) for view in found],
+        key=lambda view: view.window.pk,
+        path=reverse("api:windows"),
+    )
+
+
+def _show(view: WindowView) -> dict[str, Any]:
     return {
-        "items": [
-            {
-                "id": view.window.pk,
-                "pool": view.window.pool.name,
-                "nodes": list(view.nodes),
-                "from_at": view.window.from_at,
-                "until_at": view.window.until_at,
-                "reason": view.window.reason,
-            }
-            for view in views
-        ]
+        "id": view.window.pk,
+        "pool": view.window.pool.name,
+        "nodes": list(view.nodes),
+        "from_at": view.window.from_at,
+        "until_at": view.window.until_at,
+        "reason": view.window.reason,
     }
