@@ -34,6 +34,7 @@ from scheduler.selectors.books.overview import (
 from scheduler.selectors.books.scope import scope_of
 
 _FORMAT_WORDS = (("csv", "CSV"), ("xlsx", "XLSX"), ("parquet", "Parquet"), ("manifest", "Manifest"))
+_TIMES = ("from", "to", "sort")
 _BEING_MADE = (
     f"This report has more than {MOST_SENT:,} rows. Its file is being made and stands below once "
     "it is there."
@@ -92,8 +93,11 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
     except (Invalid, Conflict, NotFound, files.Unavailable) as refused:
         problems.append(f"{refused.field}: {refused.detail}" if refused.field else refused.detail)
         sheet = Sheet(lambda after: iter(()), {}, ())
+    table = _table(found, wish, sheet)
+    if not (problems or table["rows"] or wish.after):
+        problems += _found_nothing(wish.ask)
     context = {
-        **_table(found, wish, sheet),
+        **table,
         "report": found,
         "ask": wish.ask,
         "sheet": sheet,
@@ -112,6 +116,12 @@ def report(request: HttpRequest, slug: str) -> HttpResponseBase:
         "now": now,
     }
     return render(request, "finance/report.html", context)
+
+
+def _found_nothing(ask: Ask) -> list[str]:
+    """What a report without any row was narrowed to: it may be a slip of the pen."""
+    asked = [f"{name} {text[:40]!r}" for name, text in ask.filters.items() if name not in _TIMES]
+    return [f"Nothing in this time is of {' and '.join(asked)}."] if asked else []
 
 
 def _table(found: Report, wish: Wish, sheet: Sheet) -> dict[str, Any]:

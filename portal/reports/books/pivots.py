@@ -25,6 +25,7 @@ from scheduler.selectors.books.frame import (
 
 _GROUPED = frozenset({Form.TEXT, Form.DAY})
 _MOST_ACROSS = 24
+_TOO_LONG = "This report is too long to be grouped."
 _Sum = dict[tuple[Cell, ...], Cell]
 
 
@@ -51,6 +52,10 @@ def figures_of(report: Report) -> list[Column]:
 
 def pivoted(report: Report, sheet: Sheet, ask: Ask, pivot: Pivot) -> tuple[Report, Sheet]:
     """The report by groups; as it is where no group is asked for. Raises Invalid by field."""
+    if pivot.across:
+        _named(groups_of(report), pivot.across, "across")
+    if pivot.figure:
+        _named(figures_of(report), pivot.figure, "figure")
     if not pivot.by:
         if pivot.across:
             raise Invalid("Name what to group by, too.", field="by")
@@ -82,7 +87,8 @@ def _named(columns: list[Column], name: str, field: str) -> Column:
     found = next((column for column in columns if column.name == name), None)
     if found is None:
         known = ", ".join(column.name for column in columns)
-        words = f"Choose from {known}." if known else "This report is too long to be grouped."
+        none = "Nothing in this report adds up." if field == "figure" else _TOO_LONG
+        words = f"Choose from {known}." if known else none
         raise Invalid(words, field=field)
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from django.conf import settings
@@ -66,13 +66,29 @@ class Scope:
             if self.is_all:
                 return None
             return [key for key in self.places if self.shows(key)]
-        wanted, _, name = (project or team).partition("/")
-        if wanted == "platform" and self.is_all and not project:
+        if team == "platform" and self.is_all and not project:
             return ["platform"]
+        return self._named(team, project, self.shows)
+
+    def own_accounts(self, team: str = "", project: str = "") -> list[str] | None:
+        """The same for who sees own jobs alone, of the teams they are in."""
+        if not team and not project:
+            return None
+        teams = team_ids_for(self.viewer)
+        return self._named(
+            team, project, lambda key: teams is None or _number_of_team(key) in teams
+        )
+
+    def _named(self, team: str, project: str, shows: Callable[[str], bool]) -> list[str]:
+        """What both name where both are given. Raises NotFound."""
+        path = f"{team}/{project}" if team and project and "/" not in project else project or team
+        wanted, _, name = path.partition("/")
+        if team and team.partition("/")[0] != wanted:
+            raise NotFound("The project asked for is not of this team.", field="team")
         found = [
             key
             for key, place in self.places.items()
-            if place.team == wanted and (not name or place.project == name) and self.shows(key)
+            if place.team == wanted and (not name or place.project == name) and shows(key)
         ]
         if not found:
             raise NotFound(_NONE, field="project" if project else "team")
@@ -96,6 +112,11 @@ class Scope:
         if leads or self.may_name_all or user_id == self.viewer.pk:
             return username or ""
         return pseudonym(settings.SECRET_KEY, user_id)
+
+
+def _number_of_team(account: str) -> int:
+    team = team_of(account).removeprefix("team:")
+    return int(team) if team.isdecimal() else 0
 
 
 def scope_of(viewer: User, shelf: Shelf | None = None) -> Scope:

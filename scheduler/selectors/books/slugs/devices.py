@@ -151,7 +151,9 @@ def _asked(found: QuerySet[DeviceSegment], ask: Ask, scope: Scope) -> QuerySet[D
         found = found.filter(bucket__in=_ROLLED_UP[ask.bucket])
     team, _, project = (ask.project or ask.team).partition("/")
     if team:
-        if not is_own(scope):
+        if is_own(scope) and not scope.is_operator:
+            scope.own_accounts(ask.team, ask.project)
+        else:
             scope.check_known(ask.team, ask.project)
         mine = Q(project__team__slug=team)
         mine = mine & Q(project__slug=project) if project else mine | Q(team__slug=team)

@@ -65,6 +65,8 @@ def _lines_of_months(
     lines, accounts = UsageLine.objects.filter(_months(books, ask)), None
     if is_own(scope):
         lines = lines.filter(attempt__job__owner=scope.viewer)
+        named = scope.own_accounts(ask.team, ask.project)
+        lines = lines if named is None else lines.filter(account__in=named)
     else:
         accounts = scope.accounts(ask.team, ask.project)
         if accounts is not None:

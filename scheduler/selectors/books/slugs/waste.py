@@ -92,14 +92,15 @@ def _idle_waste(ask: Ask, scope: Scope) -> Sheet:
         segments = segments.filter(attempt__job__owner=scope.viewer)
         samples = samples.filter(attempt__job__owner=scope.viewer)
         hours = hours.filter(attempt__job__owner=scope.viewer)
+        accounts = scope.own_accounts(ask.team, ask.project)
     else:
         accounts = scope.accounts(ask.team, ask.project)
-        if accounts is not None:
-            wanted = [int(a.partition("project:")[2]) for a in accounts if "project:" in a]
-            teams = [int(a.removeprefix("team:")) for a in accounts if "/" not in a]
-            segments = segments.filter(Q(project_id__in=wanted) | Q(team_id__in=teams))
-            samples = samples.filter(attempt__job__project_id__in=wanted)
-            hours = hours.filter(attempt__job__project_id__in=wanted)
+    if accounts is not None:
+        wanted = [int(a.partition("project:")[2]) for a in accounts if "project:" in a]
+        teams = [int(a.removeprefix("team:")) for a in accounts if "/" not in a]
+        segments = segments.filter(Q(project_id__in=wanted) | Q(team_id__in=teams))
+        samples = samples.filter(attempt__job__project_id__in=wanted)
+        hours = hours.filter(attempt__job__project_id__in=wanted)
     spans, costs = _spans_and_costs(books, segments, start_s, end_s)
     conf = load_conf()
     rows = _waste_rows(books, scope, read_idle(samples, hours, conf), spans, costs)
