@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from accounts.selectors import every_project, every_team
 from accounts.statements import AskedOnce
@@ -26,6 +26,8 @@ from scheduler.services.sharing.tree import ROOT_KEY
 
 # In the tree people stand beside the projects of their team: they share, projects are limited.
 _PERSON = "team:{}:user:{}"
+# Of an account its key alone counts: an object of each, and of its project, would take longer.
+_WHOSE = {"key_": F("account__key")}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +110,7 @@ def _with_rules(
             most_running[row] = NONE if running is None else running
     budgets = BUDGETS.read(now) if rules else []
     for budget in budgets:
-        row, left = row_of.get(budget.account.key), _left(budget)
+        row, left = row_of.get(budget.key_), _left(budget)
         if row is None or left is None:
             continue
         column = left_money if budget.is_money else left_s
@@ -188,14 +190,13 @@ def load_limits(
     quotas = [
         quota
         for quota in (QUOTAS.read() if owners.has_rules else ())
-        if quota.account.key in owners.row_of
-        and (not quota.gpu_model or quota.gpu_model in model_row)
+        if quota.key_ in owners.row_of and (not quota.gpu_model or quota.gpu_model in model_row)
     ]
     found = effective_of(quotas, now=now, whole=True)
     without = alerted(AlertAction.BORROWED_ONLY, now) if quotas else {}
     for quota in quotas if without else ():
-        way = owners.way_up(quota.account.key)
-        if quota.account.key in without or without.keys() & set(way) - {ROOT_KEY}:
+        way = owners.way_up(quota.key_)
+        if quota.key_ in without or without.keys() & set(way) - {ROOT_KEY}:
             found[quota.pk] = replace(found[quota.pk], guaranteed=0, lend_limit=None)
 
     def column(name: str) -> Ints:
@@ -203,7 +204,7 @@ def load_limits(
         return ints([NONE if value is None else value for value in values])
 
     return Limits.of(
-        account=ints([owners.row_of[quota.account.key] for quota in quotas]),
+        account=ints([owners.row_of[quota.key_] for quota in quotas]),
         pool=ints([pool_row[q.pool_id] if q.pool_id is not None else NONE for q in quotas]),
         model=ints([model_row[q.gpu_model] if q.gpu_model else NONE for q in quotas]),
         guaranteed=column("guaranteed"),
@@ -217,12 +218,12 @@ def _account_rules() -> QuerySet[Account, tuple[Any, ...]]:
     return Account.objects.values_list("key", "weight", "max_gpus_per_job", "max_running")
 
 
-def _budgets(now: datetime) -> QuerySet[Budget]:
-    return in_force(now).select_related("account")
+def _budgets(now: datetime) -> QuerySet[Any]:
+    return in_force(now).annotate(**_WHOSE)
 
 
-def _quotas() -> QuerySet[Quota]:
-    return Quota.objects.select_related("account__project")
+def _quotas() -> QuerySet[Any]:
+    return Quota.objects.annotate(**_WHOSE)
 
 
 RULES, BUDGETS, QUOTAS = AskedOnce(_account_rules), AskedOnce(_budgets), AskedOnce(_quotas)
