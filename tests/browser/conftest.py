@@ -154,6 +154,12 @@ def accessibility_breaches(page: Page) -> list[str]:
     # Of text over a gradient it says nothing; the shades at the edges of tables lie below none.
     page.add_style_tag(content=".tw { background: none !important }")
     page.evaluate(AXE)
+    # Colours on their way from one theme to the other are no colours of either.
+    page.evaluate(
+        """() => Promise.allSettled(document.getAnimations()
+            .filter(one => one.effect.getComputedTiming().endTime !== Infinity)
+            .map(one => one.finished))"""
+    )
     found = page.evaluate(
         """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
             .map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.target.join(" ") + " " +

@@ -8,6 +8,8 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.services import add_member, create_project, create_team
+from portal.pages.scope import choosing
+from scheduler.selectors.saved import scopes
 from tests import scenes
 from tests.factories import member, person
 
@@ -76,3 +78,18 @@ def test_choices_are_ones_own_and_the_way_back_is_ours(lead: User, client: Clien
     lead.memberships.filter(team__slug="speech").delete()
     lead.groups.filter(name__contains=":").delete()
     assert client.get("/jobs/").status_code == 200
+
+
+def test_more_than_are_offered_are_found_by_a_few_letters(
+    lead: User, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.force_login(lead)
+    assert "Find another one" not in client.get("/settings/scope/").content.decode()
+    for module in (scopes, choosing):
+        monkeypatch.setattr(module, "MOST_OFFERED", 2)
+    for part in ("", "menu"):
+        html = client.get("/settings/scope/", {"part": part}).content.decode()
+        assert "The first 2 teams and 2 projects by name." in html, part
+        assert "team:vision" not in html, part
+    html = client.get("/settings/scope/", {"q": "visi"}).content.decode()
+    assert "team:vision" in html and "Find another one" not in html

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 import pytest
 
 from scheduler.models import SavedView
+from scheduler.selectors.tables import around
 from scheduler.services.errors import Conflict, Invalid
 from scheduler.services.saved import save_view
 from scheduler.services.saved.keeping import MOST_VIEWS
@@ -54,6 +57,19 @@ def test_so_many_and_no_more(alice):
     assert save_view(actor=alice, table="jobs", name="view 3", query="q=x").query == "q=x"
     with pytest.raises(Invalid, match="printable"):
         save_view(actor=alice, table="audit", name="\x00", query="")
+
+
+def test_ones_own_are_shown_before_what_teams_share(client, alice, bob, team, project, monkeypatch):
+    monkeypatch.setattr(around, "MOST_SHOWN", 2)
+    for name in ("aa", "bb"):
+        save_view(actor=bob, table="jobs", name=name, query=f"q=name:{name}", team=team)
+    client.force_login(alice)
+    assert "are not shown" not in client.get("/jobs/?q=").content.decode()
+    save_view(actor=alice, table="jobs", name="zz", query="q=name:zz")
+    html = client.get("/jobs/?q=").content.decode()
+    assert "name:zz" in unquote(html) and "name:aa" in unquote(html)
+    assert "name:bb" not in unquote(html)
+    assert "1 more that teams share" in html
 
 
 def test_a_report_is_kept_with_its_groups_and_found_from_the_index(client, root):

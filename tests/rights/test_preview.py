@@ -19,6 +19,7 @@ from accounts.services import begin_preview, preview_as
 from accounts.services.audit import Subject, record
 from portal.live.session import user_of_session
 from portal.live.topics import watchable
+from portal.pages.previewing import previews
 from portal.pages.scope.narrowing import NARROWED
 from portal.previews import KEY
 from tests.pages.matrix import ROWS
@@ -163,3 +164,18 @@ def test_only_administrators_begin_and_a_stand_in_begins_none(scene):
     session[KEY] = {"role": "auditor", "team": None, "until": until.timestamp()}
     session.save()
     assert client.get("/audit/").status_code == 403
+
+
+def test_a_team_beyond_those_that_are_listed_goes_by_its_name(scene, monkeypatch):
+    client, slug = scene.clients["admin"], scene.own.team.slug
+    address = reverse("preview")
+    assert "preview-other" not in client.get(address).content.decode()
+    monkeypatch.setattr(previews, "_SHOWN_TEAMS", 1)
+    html = client.get(address).content.decode()
+    assert "preview-other" in html and "the first 1 teams" in html
+    typed = {"role": "member", "other": "nobody"}
+    assert "there is no team nobody" in client.post(address, typed, follow=True).content.decode()
+    assert KEY not in client.session
+    client.post(address, typed | {"other": slug})
+    assert KEY in client.session
+    client.post(reverse("preview_end"))

@@ -38,6 +38,12 @@ def preview(request: HttpRequest) -> HttpResponseBase:
         raise NotFound()
     if request.method == "POST":
         slug, until = request.POST.get("team", ""), timezone.now() + LASTS
+        if other := request.POST.get("other", "").strip():
+            # Typed, so it may be wrong: said beside the form, which stays.
+            slug = other[:100]
+            if not visible_teams(viewer).filter(slug=slug).exists():
+                messages.error(request, f"Another team: there is no team {slug}.")
+                return redirect("preview")
         team = get_visible_team(viewer, slug) if slug else None
         role = request.POST.get("role", "")
         try:
@@ -47,10 +53,12 @@ def preview(request: HttpRequest) -> HttpResponseBase:
             return redirect("preview")
         start_preview(request, begun)
         return redirect("home")
+    teams = list(visible_teams(viewer).order_by("name")[: _SHOWN_TEAMS + 1])
     context = {
         "roles": [(role.value, role.label, words) for role, words in _WORDS.items()],
         "roles_of_all": [(role.value, role.label, words) for role, words in _OF_ALL.items()],
-        "teams": visible_teams(viewer).order_by("name")[:_SHOWN_TEAMS],
+        "teams": teams[:_SHOWN_TEAMS],
+        "most": _SHOWN_TEAMS if len(teams) > _SHOWN_TEAMS else 0,
         "minutes": int(LASTS.total_seconds() // 60),
     }
     return render(request, "previewing/choose.html", context)

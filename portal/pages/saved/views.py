@@ -41,12 +41,14 @@ class Tab:
 
 @dataclass(frozen=True, slots=True)
 class Tabs:
-    """What `saved/_views.html` shows: the views, the present query, teams to share with."""
+    """What `saved/_views.html` shows: the views, the present query, teams to share with, and how
+    many shared views more there are."""
 
     table: str
     tabs: tuple[Tab, ...]
     query: str
     teams: Sequence[tuple[str, str]]
+    left_out: int
 
     @property
     def current(self) -> Tab | None:
@@ -71,7 +73,9 @@ def tabs_of(request: HttpRequest, viewer: User, table: str) -> Tabs:
     """The views of a table for this page."""
     here = kept_query((name, str(value)) for name, value in request.GET.items())
     found = around_here(request, viewer, table)
-    return Tabs(table, _tabs(found, reverse(ROUTES[table]), here), here, found.teams)
+    return Tabs(
+        table, _tabs(found, reverse(ROUTES[table]), here), here, found.teams, found.left_out
+    )
 
 
 def report_views(request: HttpRequest, viewer: User) -> tuple[Tab, ...]:

@@ -11,7 +11,7 @@ from accounts.errors import NotFound
 from accounts.services import keep_scope
 from portal.pages.access import page, viewer_of
 from portal.pages.scope.narrowing import in_scope
-from scheduler.selectors.saved.scopes import offered_scopes, scope_of
+from scheduler.selectors.saved.scopes import MOST_OFFERED, offered_scopes, scope_of
 
 _MOST_LETTERS = 100
 
@@ -23,8 +23,10 @@ def scope(request: HttpRequest) -> HttpResponseBase:
     if request.method == "POST":
         return _kept(request)
     text = " ".join(request.GET.get("q", "").split())[:_MOST_LETTERS]
+    offers, is_cut = offered_scopes(viewer, text)
     context = {
-        "offers": offered_scopes(viewer, text),
+        "offers": offers,
+        "most": MOST_OFFERED if is_cut else 0,
         "q": text,
         "kept": viewer.scope or "",
         "back": _safe(request.GET.get("next", "")),

@@ -7,7 +7,7 @@ from django.db.models import Q, QuerySet
 from accounts.models import User
 from scheduler.models import SavedView
 
-# A person's own come first; what teams share is bounded, too, so that tabs stay tabs.
+# What teams share is bounded, too, so that tabs stay tabs.
 MOST_SHOWN = 40
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from accounts.errors import NotFound
 from accounts.models import Project, Team, User
@@ -76,21 +76,25 @@ class Offer:
     projects: tuple[Project, ...]
 
 
-def offered_scopes(viewer: User, text: str = "") -> list[Offer]:
-    """The viewer's teams and projects by name, those with `text` in theirs; two queries."""
+def offered_scopes(viewer: User, text: str = "") -> tuple[list[Offer], bool]:
+    """The viewer's teams and projects by name, those with `text` in theirs, and whether there are
+    more of either than `MOST_OFFERED`; two queries.
+    """
     teams = teams_visible_to(viewer).order_by("name", "pk")
     projects = projects_visible_to(viewer).filter(is_archived=False).order_by("name", "pk")
     if text:
         projects = projects.filter(_named(text) | _named(text, "team__"))
         teams = teams.filter(_named(text) | Q(pk__in=projects.order_by().values("team")))
-    return _grouped(teams[:MOST_OFFERED], projects[:MOST_OFFERED])
+    some_teams, some_projects = list(teams[: MOST_OFFERED + 1]), list(projects[: MOST_OFFERED + 1])
+    is_cut = max(len(some_teams), len(some_projects)) > MOST_OFFERED
+    return _grouped(some_teams[:MOST_OFFERED], some_projects[:MOST_OFFERED]), is_cut
 
 
 def _named(text: str, lead: str = "") -> Q:
     return Q(**{f"{lead}name__icontains": text}) | Q(**{f"{lead}slug__icontains": text})
 
 
-def _grouped(teams: QuerySet[Team], projects: Iterable[Project]) -> list[Offer]:
+def _grouped(teams: Iterable[Team], projects: Iterable[Project]) -> list[Offer]:
     by_team: dict[int, list[Project]] = {}
     for project in projects:
         by_team.setdefault(project.team_id, []).append(project)

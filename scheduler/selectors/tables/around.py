@@ -40,12 +40,14 @@ class View:
 @dataclass(frozen=True, slots=True)
 class Around:
     """Views by name, the viewer's teams as (short, shown) names; of the table of jobs the topics
-    and the end of the scheduler's lease, for `decided_by`."""
+    and the end of the scheduler's lease, for `decided_by`. `left_out`: so many shared views more
+    than are shown."""
 
     views: Sequence[View]
     teams: Sequence[tuple[str, str]]
     topics: Sequence[str]
     lease_until: datetime | None = None
+    left_out: int = 0
 
     @property
     def default(self) -> View | None:
@@ -72,11 +74,14 @@ def around_table(viewer: User, table: str) -> Around:
     found = together(*parts)
     teams = {one.number: one.word for one in found["shared"]}
     views = [_view(one, teams) for one in sorted(found["view"], key=lambda one: one[:2])]
+    # One's own come first where not all are shown.
+    shown = sorted(views, key=lambda view: (not view.is_mine, view.name, view.pk))[:MOST_SHOWN]
     return Around(
-        sorted(views, key=lambda view: (view.name, view.pk))[:MOST_SHOWN],
+        sorted(shown, key=lambda view: (view.name, view.pk)),
         sorted(((one.word, one.more) for one in found["team"]), key=lambda one: one[1]),
         _topics(found.get("project"), found.get("pool", [])),
         next((one.at for one in found.get("lease", [])), None),
+        len(views) - len(shown),
     )
 
 
