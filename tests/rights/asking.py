@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+from copy import deepcopy
 from typing import Any
 
+from django.db import transaction
 from django.urls import reverse
 
 from portal.api.v1.urls import urlpatterns
 from portal.live.topics import watchable
 from tests.pages.matrix import ROWS
-from tests.rights.scene import PERSONAS, Scene, Side
+from tests.rights import writing
+from tests.rights.scene import PEOPLE, PERSONAS, Scene, Side
 
 # The word of the scene behind each part of an API address.
 _API_WORDS = {
@@ -100,3 +104,23 @@ def topic_answers(scene: Scene, topic: str) -> str:
     """Who may watch: yes or no for each persona."""
     allowed = (watchable(scene.people[name], [topic]) for name in PERSONAS)
     return " ".join("yes" if found else "no" for found in allowed)
+
+
+def write_answers(scene: Scene, operation: str, words: dict[str, Any]) -> str:
+    """What each of the people gets, in their order, as `CELLS`; whatever was done is undone, and
+    with it the new key that a session gets with a new role."""
+    (method, _, route), (word, body) = operation.partition(" "), writing.SENT[operation]
+    parts = {"username": words["somebody" if route.startswith("users/") else "service"]}
+    parts |= {name: words[name] for name in ("team", "project", "index")}
+    address = re.sub(r"<\w+:(\w+)>", lambda found: str(parts.get(found[1], words.get(word))), route)
+    sent = re.sub(r"\{(\w+)\}", lambda found: str(words[found[1]]), json.dumps(body))
+    cells = []
+    for client in (scene.clients[name] for name in PEOPLE):
+        kept = deepcopy(client.cookies)
+        with transaction.atomic():
+            send = getattr(client, method)
+            answer = send(f"/api/v1/{address}", sent, content_type="application/json")
+            transaction.set_rollback(True)
+        client.cookies = kept
+        cells.append(writing.CELLS.get(answer.status_code, "y"))
+    return " ".join(cells)

@@ -76,7 +76,8 @@ def test_who_may_change_what_over_the_api(scene):
     for operation in writes.WRITES:
         sides = SIDES if writing.has_sides(operation, words) else SIDES[:1] * 2
         seen = {
-            side: writing.answers(scene, operation, words[side]) for side in dict.fromkeys(sides)
+            side: asking.write_answers(scene, operation, words[side])
+            for side in dict.fromkeys(sides)
         }
         found[operation] = tuple(seen[side] for side in sides)
     assert found == {one: writes.CLASSES[name] for one, name in writes.WRITES.items()}

@@ -5,12 +5,10 @@ A line names the word of `targets` in the address, and a body that would do if t
 from __future__ import annotations
 
 import json
-import re
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
@@ -32,7 +30,7 @@ from scheduler.services.sites.windows import plan_window
 from tests import requesting, scenes
 from tests.accounts.pricing import desk_of
 from tests.factories import person, told
-from tests.rights.scene import PEOPLE, Scene, Side
+from tests.rights.scene import Scene, Side
 
 _SOON, _LATER = (f"{date.today() + timedelta(days=days)}T00:00:00Z" for days in (20, 30))
 _PERIOD = {"valid_from": _SOON, "valid_until": _LATER}
@@ -281,20 +279,3 @@ def has_sides(operation: str, words: dict[str, dict[str, Any]]) -> bool:
     word, body = SENT[operation]
     own, foreign = (json.dumps([words[side].get(word), body]) for side in ("own", "foreign"))
     return own != foreign or "{team}" in own or "{path}" in own
-
-
-def answers(scene: Scene, operation: str, words: dict[str, Any]) -> str:
-    """What each of the people gets, in their order, as `CELLS`; whatever was done is undone."""
-    (method, _, route), (word, body) = operation.partition(" "), SENT[operation]
-    parts = {"username": words["somebody" if route.startswith("users/") else "service"]}
-    parts |= {name: words[name] for name in ("team", "project", "index")}
-    address = re.sub(r"<\w+:(\w+)>", lambda found: str(parts.get(found[1], words.get(word))), route)
-    sent = re.sub(r"\{(\w+)\}", lambda found: str(words[found[1]]), json.dumps(body))
-    cells = []
-    for name in PEOPLE:
-        with transaction.atomic():
-            send = getattr(scene.clients[name], method)
-            answer = send("/api/v1/" + address, sent, content_type="application/json")
-            transaction.set_rollback(True)
-        cells.append(CELLS.get(answer.status_code, "y"))
-    return " ".join(cells)

@@ -200,7 +200,7 @@ SPOILT = [
     ("I14", task_is_gone),
     ("I15", job_has_two_keys),
     ("I15", key_of_somebody_else),
-    ("I15", key_names_two_jobs),
+    pytest.param("I15", key_names_two_jobs, marks=pytest.mark.postgres),
     ("I16", over_and_at_work),
     ("I17", hole_in_a_log),
     ("I18", piece_of_another_attempt),
