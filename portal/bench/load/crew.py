@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
 
+from portal.bench.load.calling import callers
 from scheduler.agent.client import Backoff
 from scheduler.agent.gpus.simulated import SimulatedGpus
 from scheduler.states import AttemptState, EndReason
@@ -34,8 +34,6 @@ LEAST_REST_S = 0.02
 # Hundreds of nodes that say hello at once would wait for each other longer than a call may take.
 _HELLOS_A_SECOND = 100
 _RETRY_CAP_S = 15.0
-# An agent keeps its connections while it rests; the portal closes what nobody used for 30 s.
-_KEPT_S = 25.0
 _PORT = 29_500
 # Of cards in one node.
 MOST_CARDS = 120
@@ -83,23 +81,17 @@ class Crew:
     """All nodes of a benchmark, from `async with` to its end."""
 
     def __init__(self, address: str, tokens: dict[str, str], seen: Seen) -> None:
-        # Each has connections of its own, as nodes have: a pool looks at all of them on every call.
-        # What is made of certificates, which nobody asks for here, takes long: one for all.
-        context = ssl.create_default_context()
-        base = f"{address}/api/agent/v1"
-        limits = httpx.Limits(keepalive_expiry=_KEPT_S)
-        self._https = [
-            httpx.AsyncClient(base_url=base, timeout=60, verify=context, limits=limits)
-            for _ in tokens
-        ]
-        self._nodes = [
-            _Node(http, *named, seen)
-            for http, named in zip(self._https, tokens.items(), strict=True)
-        ]
+        self._callers = callers(address, len(tokens))
+        self._tokens, self._seen = tokens, seen
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Crew:
-        for number, node in enumerate(self._nodes):
+        clients = await self._callers.__aenter__()
+        nodes = [
+            _Node(http, *named, self._seen)
+            for http, named in zip(clients, self._tokens.items(), strict=True)
+        ]
+        for number, node in enumerate(nodes):
             work = (node.hold(number / _HELLOS_A_SECOND), node.pulse())
             self._tasks += map(asyncio.create_task, work)
         return self
@@ -108,7 +100,7 @@ class Crew:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(http.aclose() for http in self._https))
+        await self._callers.__aexit__(None, None, None)
 
 
 class _Node:

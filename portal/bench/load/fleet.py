@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import httpx
 
 from portal.bench.figures import POOL
+from portal.bench.load.calling import callers
 from portal.embedded.stack import Stack
 from scheduler.agent.client import Backoff
 from scheduler.agent.gpus.simulated import SimulatedGpus
@@ -130,12 +131,10 @@ async def at_work(
     address: str, secrets: Sequence[str], every_s: float
 ) -> AsyncIterator[list[SimulatedAgent]]:
     """The agents of these node tokens, calling the portal at this address meanwhile."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-    base = f"{address}/api/agent/v1"
-    async with httpx.AsyncClient(base_url=base, limits=limits, timeout=60) as http:
+    async with callers(address, len(secrets)) as clients:
         agents = [
             SimulatedAgent(http, secret, f"sim-{number}", every_s)
-            for number, secret in enumerate(secrets)
+            for number, (http, secret) in enumerate(zip(clients, secrets, strict=True))
         ]
         tasks = [asyncio.create_task(work()) for one in agents for work in (one.hold, one.pulse)]
         try:
