@@ -161,11 +161,11 @@ def daily_uses(
     accounts = [alike[0].account for alike in by_account.values()]
     first, *more = chain.from_iterable(_charged(one, since, until, counted) for one in accounts)
     for account, day, price, seconds in first.union(*more, all=True) if more else first:
-        amounts = (seconds, seconds * steps_per_s(price))
         on = day.date()
         for budget in by_account[account]:
             by_day = found[budget.pk]
-            by_day[on] = by_day.get(on, 0) + amounts[budget.is_money]
+            amount = seconds * steps_per_s(price) if budget.is_money else seconds
+            by_day[on] = by_day.get(on, 0) + amount
     return found
 
 
