@@ -216,3 +216,14 @@ def test_a_new_agent_of_the_same_start_gets_what_the_last_had_no_time_for(cluste
     reply = sync(node, running(had), now=at(8), sent_at=at(8).timestamp())
     assert had.pk in [order.fence for order in reply.assignments]
     assert not Placement.objects.filter(attempt=had, left_since__isnull=False)
+
+
+def test_a_machine_that_was_started_between_enrolment_and_its_first_call_gets_its_work(
+    cluster, alice, project
+):
+    """Nobody has spoken for this node yet, so nobody was told what it was given meanwhile."""
+    node = cluster.node(1)
+    attempt = start(submit(alice, project, now=at(2)), node, now=at(2))
+    reply = sync(node, boot_id="boot-2", now=_after(60))
+    assert [one.fence for one in reply.assignments] == [attempt.pk]
+    assert not Placement.objects.filter(attempt=attempt, left_since__isnull=False)

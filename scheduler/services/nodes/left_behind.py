@@ -37,7 +37,9 @@ def note_left_behind(node: Node, request: SyncRequest) -> None:
         return
     before = Node.objects.select_for_update().get(pk=node.pk)
     # Both calls of a new instance come at once, and the second may have read the row before.
-    if _is_same(before, request):
+    # Enrolled and not heard yet, perhaps before a start of the machine: whoever speaks is the
+    # first, and nobody was told anything. Later enrolments keep the name of who spoke last.
+    if not before.agent_id or _is_same(before, request):
         return
     here = open_placements().filter(node=node)
     known = Q(attempt__in=[report.fence for report in request.reports])
@@ -98,7 +100,5 @@ def _give_up(placement_id: int, fence: int, now: datetime) -> bool:
 
 
 def _is_same(node: Node, request: SyncRequest) -> bool:
-    # Enrolled and not heard yet: whoever speaks is the first.
-    agent = node.agent_id or request.agent_id[:64]
     boot = node.boot_id or request.boot_id[:64]
-    return (boot, agent) == (request.boot_id[:64], request.agent_id[:64])
+    return (boot, node.agent_id) == (request.boot_id[:64], request.agent_id[:64])
