@@ -33,18 +33,20 @@ pytestmark = pytest.mark.django_db
 
 
 class Receiver:
-    """A real server that keeps what it gets; `answers` with this status."""
+    """A real server that keeps what it gets; `answers` with this, after `answers_in_turn`."""
 
     def __init__(self) -> None:
         self.got: list[tuple[str, dict[str, str], bytes]] = []
         self.answers = 204
+        self.answers_in_turn: list[int] = []
         outer = self
 
         class _Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 outer.got.append((self.path, dict(self.headers), body))
-                self.send_response(outer.answers)
+                turn = outer.answers_in_turn
+                self.send_response(turn.pop(0) if turn else outer.answers)
                 self.send_header("Location", "http://127.0.0.1:9/elsewhere")
                 self.end_headers()
 
@@ -154,6 +156,24 @@ def test_an_address_that_is_away_keeps_nobody_waiting(root, alice, receiver):
     away = Delivery.objects.filter(webhook__url="http://127.0.0.1:9/")
     assert sorted(away.values_list("tries", flat=True)) == [0, 0, 1]
     assert "refused" in away.get(tries=1).trouble.lower()
+
+
+def test_a_choosy_address_gets_the_others_and_one_that_says_no_to_all_is_left(
+    root, alice, receiver
+):
+    add_webhook(actor=root, url=receiver.url, now=at(0))
+    for key in "abcde":
+        told(alice, key=key)
+    answers = [503, 200, 503, 503, 200]
+    receiver.answers_in_turn = list(answers)
+    assert deliver(now=at(2)) == 2
+    assert [row.status for row in Delivery.objects.order_by("id")] == answers
+    for key in "fghij":
+        told(alice, key=key, second=3)
+    receiver.answers = 503
+    assert deliver(now=at(4)) == 0
+    fresh = Delivery.objects.filter(key__in="fghij")
+    assert sorted(fresh.values_list("tries", flat=True)) == [0, 0, 1, 1, 1]
 
 
 def test_a_pause_sends_nothing_and_leaves_out_what_was_told_meanwhile(root, alice, receiver):

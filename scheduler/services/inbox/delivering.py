@@ -12,7 +12,9 @@ import ipaddress
 import json
 import socket
 import time
+from collections import Counter
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
@@ -33,6 +35,14 @@ _OVERLAP = timedelta(minutes=10)
 _BATCH = 200
 # One address that hangs must not keep a worker for long.
 _AT_MOST_S = 20.0
+# After so many refusals in a row the others to that address wait for the next look.
+_REFUSALS = 3
+
+
+class _Became(Enum):
+    """What became of one delivery; a refusal is an answer, and another sender may be at it."""
+
+    SENT, REFUSED, UNHEARD, ANOTHERS = range(4)
 
 
 def deliver(*, now: datetime) -> int:
@@ -43,15 +53,20 @@ def deliver(*, now: datetime) -> int:
     due = Delivery.objects.filter(
         sent_at=None, given_up_at=None, not_before__lte=now, webhook__paused_at=None
     ).order_by("id")
-    sent, silent, until = 0, set[int](), time.monotonic() + _AT_MOST_S
+    sent, until = 0, time.monotonic() + _AT_MOST_S
+    refusals = Counter[int]()
     for pk, address in list(due.values_list("pk", "webhook_id")[:_BATCH]):
-        if address in silent or time.monotonic() > until:
+        if refusals[address] >= _REFUSALS or time.monotonic() > until:
             continue
-        is_sent = _send(pk, now)
-        sent += is_sent
-        if not is_sent:
-            # The others to this address wait for the next look: it may take its time to say no.
-            silent.add(address)
+        became = _send(pk, now)
+        if became is _Became.SENT:
+            sent += 1
+            refusals[address] = 0
+        elif became is _Became.REFUSED:
+            refusals[address] += 1
+        elif became is _Became.UNHEARD:
+            # It may take its time to say nothing: the others wait for the next look.
+            refusals[address] = _REFUSALS
     return sent
 
 
@@ -110,20 +125,20 @@ def _body(row: Notification) -> str:
     )
 
 
-def _send(pk: int, now: datetime) -> bool:
+def _send(pk: int, now: datetime) -> _Became:
     """Taken by writing down when it is tried next, so that of two senders one sends it.
 
     No transaction is open while an address takes its time: SQLite has one writer.
     """
     row = Delivery.objects.select_related("webhook").filter(pk=pk).first()
     if row is None:
-        return False
+        return _Became.ANOTHERS
     mine = Delivery.objects.filter(
         pk=pk, tries=row.tries, not_before__lte=now, sent_at=None, given_up_at=None
     )
     tries = row.tries + 1
     if not mine.update(tries=tries, not_before=now + _FIRST_PAUSE * 2**tries):
-        return False
+        return _Became.ANOTHERS
     status, trouble = None, ""
     try:
         status = _post(row, int(now.timestamp()))
@@ -136,7 +151,9 @@ def _send(pk: int, now: datetime) -> bool:
         sent_at=now if is_sent else None,
         given_up_at=now if not is_sent and tries >= MOST_TRIES else None,
     )
-    return is_sent
+    if is_sent:
+        return _Became.SENT
+    return _Became.UNHEARD if status is None else _Became.REFUSED
 
 
 def _post(row: Delivery, at_s: int) -> int:
