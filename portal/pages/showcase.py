@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from accounts.models import Project, Team, User
 from portal.pages.cluster.samples import cluster_parts
+from portal.pages.sets.grid import grid_picture
 from portal.reports.charts import Chart, TableRow
 from portal.reports.log_rows import log_rows
 from portal.templatetags.states import LOOKS
@@ -56,6 +57,7 @@ def showcase() -> dict[str, object]:
         "session_card": _session(moment),
         "now": timezone.now(),
         "themes": ["light", "dark"],
+        "grid": grid_picture([state for state in JobState for _ in range(9)]),
         "cluster": cluster_parts(timezone.now()),
     }
 

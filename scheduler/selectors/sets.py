@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -44,10 +45,14 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class SetInFull:
-    """A set with what its page says beside its tasks; `reruns`: numbers of sets, oldest first."""
+    """A set with what its page says beside its tasks.
+
+    `states`: of all tasks, by index; `reruns`: numbers of sets, oldest first.
+    """
 
     job_set: JobSet
     told: Told
+    states: tuple[JobState, ...]
     reruns: tuple[int, ...]
 
 
@@ -96,22 +101,20 @@ def get_set_in_full(viewer: User, pk: int) -> SetInFull:
     """As `get_visible_set`, with what `set_views` counts and the sets that run it again, in the
     same statement."""
     tasks = Job.objects.filter(job_set=OuterRef("pk")).order_by()
-    by_state = tasks.values_list("state").annotate(count_=Count("pk"))
     succeeded = tasks.filter(state=JobState.SUCCEEDED).values("job_set")
     again = JobSet.objects.filter(rerun_of=OuterRef("pk")).order_by()
     rows = visible_sets(viewer).annotate(
-        counts_=as_rows(by_state, "state", "count_"),
+        states_=as_rows(tasks, "array_index", "state"),
         mean_=Subquery(succeeded.annotate(mean=Avg(_TOOK)).values("mean")),
         reruns_=as_rows(again, "id"),
     )
     found: Any = rows.filter(pk=pk).first() if 0 < pk <= MAX_PK else None
     if found is None:
         raise NotFound(_NO_SET)
-    counts = dict.fromkeys(JobState, 0) | {
-        JobState(state): count for state, count in rows_in(found.counts_)
-    }
+    states = tuple(JobState(state) for _, state in sorted(rows_in(found.states_)))
+    counts = dict.fromkeys(JobState, 0) | Counter(states)
     reruns = sorted(number for (number,) in rows_in(found.reruns_))
-    return SetInFull(found, Told(counts, found.mean_), tuple(reruns))
+    return SetInFull(found, Told(counts, found.mean_), states, tuple(reruns))
 
 
 def tasks_of(viewer: User, job_set: JobSet) -> QuerySet[Job]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from portal.pages.sets.grid import grid_picture, tasks_of_a_square
 from scheduler.models import Job, JobSet
 from tests import scenes
 from tests.pages.test_compose import form_data
@@ -149,3 +150,19 @@ def test_advanced_parts_open_when_they_are_used(client, alice, project, yard):
     job = submit(alice, project, begin=scenes.NOON.isoformat())
     text = client.get(reverse("jobs:submit"), {"clone": job.pk}).content.decode()
     assert text.count("<details open") > closed
+
+
+def test_squares_tell_each_task_and_of_many_the_gravest(client, alice, yard, job_set):
+    Job.objects.filter(job_set=job_set, array_index__in=(0, 61)).update(state="failed")
+    client.force_login(alice)
+    text = client.get(reverse("sets:detail", args=[job_set.pk])).content.decode()
+    # The second line begins after sixty; each failed square carries its cross.
+    failed = text.split('class="sq g-failed" d="')[1].split('"')[0]
+    assert [piece.split("h")[0] for piece in failed.split("M")[1:]] == ["1 1", "13 13"]
+    assert failed.count("l10 10") == 2 and "square is" not in text
+    many = ["succeeded"] * 3_000 + ["held"]
+    many[7] = "failed"
+    drawn = grid_picture(many)
+    assert tasks_of_a_square(len(many)) == 3 and drawn.count("<path") == 3
+    assert 'g-failed" d="M25 1h' in drawn and drawn.count("h10v10h-10z") == 1_001
+    assert grid_picture([]).count("<path") == 0

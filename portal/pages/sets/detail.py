@@ -10,6 +10,7 @@ from portal.forms.filters import unknown_parameters
 from portal.pages.access import choice, page, said_and_back, viewer_of
 from portal.pages.job_rows import rows_of_set
 from portal.pages.listing.columns import USUAL, Chosen
+from portal.pages.sets.grid import grid_picture, tasks_of_a_square
 from scheduler.selectors.sets import get_set_in_full, get_visible_set, set_actions, tasks_of
 from scheduler.services.sets import cancel_set, rerun_failed
 
@@ -33,6 +34,8 @@ def set_detail(request: HttpRequest, pk: int) -> HttpResponseBase:
         "job_set": job_set,
         "actions": set_actions(viewer, view),
         "counts": [(str(state), count) for state, count in view.counts.items() if count],
+        "grid": grid_picture(found.states),
+        "of_a_square": tasks_of_a_square(job_set.size),
         "columns": Chosen(USUAL),
         "rows": rows,
         "next_from": tasks[PAGE_SIZE].array_index if len(tasks) > PAGE_SIZE else None,
