@@ -38,6 +38,8 @@ class SchedulerConf:
     `auto_close`: "full", a month is closed softly on `soft_close_day` of the next one and for good
     on `close_day`; "soft", softly alone; "off", people close it.
 
+    `storage_pause_s`: before a job whose storage failed is tried again, at first; 0, never.
+
     `node_token_days`: a node's token is replaced once it is so old; 0, only by hand.
 
     `lost_after` is when a silent node's attempts may be declared dead: the supervisor on the node
@@ -51,6 +53,7 @@ class SchedulerConf:
     node_token_days: int
     lost_slack_s: int
     start_deadline_s: int
+    storage_pause_s: int
     log_drain_s: int
     log_cap_mib: int
     output_file_mib: int

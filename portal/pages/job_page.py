@@ -66,6 +66,9 @@ NEXT_WORDS: Mapping[WaitReason, str] = {
     WaitReason.HELD_BY_ADMIN: "Only the operator or a lead releases it; ask them.",
     WaitReason.DEPENDENCY_WAIT: "It joins the line by itself when they end as it asks for.",
     WaitReason.BEGIN_TIME: "It joins the line by itself at that time.",
+    WaitReason.STORAGE_PAUSE: (
+        "It joins the line by itself then, in its old place; release it to try at once."
+    ),
     WaitReason.ARRAY_LIMIT: "It joins the line by itself; there is nothing to do.",
     WaitReason.BUDGET_EXHAUSTED: (
         "It joins the line by itself when the budget has enough again: ask for more, or submit a "

@@ -232,6 +232,7 @@ TRAINYARD = {
     "node_token_days": env.whole("TRAINYARD_NODE_TOKEN_DAYS", 30, low=0, high=3650),
     "lost_slack_s": env.whole("TRAINYARD_LOST_SLACK_S", 60, low=1, high=3600),
     "start_deadline_s": env.whole("TRAINYARD_START_DEADLINE_S", 60, low=2, high=3600),
+    "storage_pause_s": env.whole("TRAINYARD_STORAGE_PAUSE_S", 30, low=0, high=3600),
     "log_drain_s": env.whole("TRAINYARD_LOG_DRAIN_S", 60, low=1, high=3600),
     "log_cap_mib": env.whole("TRAINYARD_LOG_CAP_MIB", 1024, low=1, high=1024 * 1024),
     "output_file_mib": env.whole("TRAINYARD_OUTPUT_FILE_MIB", 256, low=0, high=16 * 1024),

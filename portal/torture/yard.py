@@ -69,6 +69,7 @@ class Timers:
             "TRAINYARD_DISCONNECT_GRACE_S": str(self.grace_s),
             "TRAINYARD_LOST_SLACK_S": str(self.slack_s),
             "TRAINYARD_START_DEADLINE_S": str(self.of(60, 4)),
+            "TRAINYARD_STORAGE_PAUSE_S": str(self.of(30, 1)),
             "TRAINYARD_LOG_DRAIN_S": str(self.of(60, 4)),
             "TRAINYARD_BOOKING_RELEASE_S": str(self.of(900, 60)),
         }

@@ -23,6 +23,7 @@ from scheduler.states import (
     AUTOMATIC_HOLDS,
     FINAL_JOB_STATES,
     LIVE_JOB_STATES,
+    NOT_RELEASED,
     WAITING_JOB_STATES,
     EndReason,
     JobState,
@@ -186,18 +187,15 @@ def job_actions(viewer: User, job: Job) -> set[str]:
     """What the viewer may do to the job now: cancel, change, hold, pause, release, clone."""
     is_mine = job.owner_id == viewer.pk and can(viewer, "submit_job", job.project)
     may_act = is_mine or can(viewer, "manage_project", job.project) or can(viewer, "operate", None)
-    actions = set()
-    if may_act and job.state not in FINAL_JOB_STATES:
-        actions.add("cancel")
-    if may_act and job.state in (JobState.RUNNING, *WAITING_JOB_STATES):
-        actions.add("change")
     waits_by_itself = job.state == JobState.HELD and job.wait_reason in AUTOMATIC_HOLDS
-    if may_act and (job.state == JobState.QUEUED or waits_by_itself):
-        actions.add("hold")
-    if may_act and job.state in (JobState.STARTING, JobState.RUNNING):
-        actions.add("pause")
-    if may_act and job.state == JobState.HELD and not waits_by_itself:
-        actions.add("release")
+    possible = {
+        "cancel": job.state not in FINAL_JOB_STATES,
+        "change": job.state in (JobState.RUNNING, *WAITING_JOB_STATES),
+        "hold": job.state == JobState.QUEUED or waits_by_itself,
+        "pause": job.state in (JobState.STARTING, JobState.RUNNING),
+        "release": job.state == JobState.HELD and job.wait_reason not in NOT_RELEASED,
+    }
+    actions = {name for name, is_so in possible.items() if may_act and is_so}
     if can(viewer, "read_log", job.project):
         actions.add("clone")
     return actions

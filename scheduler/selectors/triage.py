@@ -8,7 +8,14 @@ from typing import Any
 from accounts.models import User
 from scheduler.models import Attempt, Job
 from scheduler.selectors.jobs import may_read_inside
-from scheduler.states import END_RULES, FAILURE_WORDS, INFRASTRUCTURE, EndReason, FailureClass
+from scheduler.states import (
+    END_RULES,
+    FAILURE_WORDS,
+    INFRASTRUCTURE,
+    EndReason,
+    FailureClass,
+    spoken_s,
+)
 from scheduler.triage import advice_of
 
 
@@ -81,11 +88,13 @@ def _retry(job: Job, attempt: Attempt) -> str:
     rule = END_RULES[EndReason(attempt.end_reason)]
     then = attempt.triage.get("then", "")
     charged = "Its time is charged." if rule.billable else "Its time is not charged."
+    pause_s = attempt.end_facts.get("pause_s")
+    after = f" after a pause of {spoken_s(pause_s)}" if pause_s else ""
     if then == "free":
-        return f"Tried again by Trainyard; none of the job's own retries is used. {charged}"
+        return f"Tried again by Trainyard{after}; none of the job's own retries is used. {charged}"
     why = " It counts as the program's own end." if _is_guess(attempt) else ""
     if then == "user":
-        return f"Tried again with one of the job's own retries. {charged}{why}"
+        return f"Tried again{after} with one of the job's own retries. {charged}{why}"
     if rule.uses_user_retry:
         left = "No retry was asked for" if not job.retries else "The job's own retries are used up"
         return f"Not tried again: {left[0].lower()}{left[1:]}. {charged}{why}"

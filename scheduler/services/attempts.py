@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Prefetch, QuerySet
@@ -14,6 +14,8 @@ from scheduler.models import Attempt, Job, Placement
 from scheduler.services import transitions, usage
 from scheduler.services.checkpoints.losses import lost_work
 from scheduler.services.gathering import Step, afterwards
+from scheduler.services.holding.obstacles import pause_obstacle
+from scheduler.services.holding.recovering import storage_pause
 from scheduler.services.rows.updating import update_row
 from scheduler.services.sharing.committing import settle_all
 from scheduler.services.stopping import request_stop
@@ -113,6 +115,8 @@ def end_attempt(attempt: Attempt, placements: Sequence[Placement], *, now: datet
     if reason is not EndReason.COMPLETED:
         facts |= lost_work(attempt, started_at=started_at, now=now)
         facts["goes_on"] = bool(then) or reason in PAUSES
+    if then and finding.failure is FailureClass.INFRA_STORAGE:
+        facts |= storage_pause(attempt, facts, is_confirmed=finding.is_confirmed)
     if not transitions.move_attempt(
         attempt,
         AttemptState.ENDED,
@@ -184,6 +188,26 @@ def _conclude(
             detail=detail,
             exit_code=attempt.exit_code,
             **common,
+        )
+    if job.state == JobState.QUEUED and "pause_s" in attempt.end_facts:
+        _wait_for_storage(job, attempt.end_facts, now)
+
+
+def _wait_for_storage(job: Job, ended: dict[str, Any], now: datetime) -> None:
+    """Keep a job that has just been queued again from starting until its pause is over."""
+    begin_at = now + timedelta(seconds=ended["pause_s"])
+    obstacle = pause_obstacle(begin_at, ended, now)
+    if obstacle is not None:
+        transitions.move_job(
+            job,
+            JobState.HELD,
+            now=now,
+            kind="held",
+            detail=obstacle.facts,
+            begin_at=begin_at,
+            wait_reason=obstacle.reason,
+            wait_facts=obstacle.facts,
+            wait_checked_at=now,
         )
 
 

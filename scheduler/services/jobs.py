@@ -25,6 +25,7 @@ from scheduler.services.errors import (
 from scheduler.services.holding.following import followers_of, lock_sets
 from scheduler.services.holding.moves import move_held, reconsider
 from scheduler.services.holding.obstacles import Obstacle, obstacles_of
+from scheduler.services.rows.updating import update_row
 from scheduler.services.stopping import request_stop
 from scheduler.services.submitting.ahead import look_ahead
 from scheduler.services.submitting.opening import Target, check_job, write_jobs
@@ -34,6 +35,7 @@ from scheduler.states import (
     AUTOMATIC_HOLDS,
     FINAL_JOB_STATES,
     LIVE_JOB_STATES,
+    NOT_RELEASED,
     PAUSES,
     EndReason,
     JobState,
@@ -242,7 +244,8 @@ def release_job(
     """Let a held or paused job start; what an operator holds only an operator releases.
 
     It then waits for its dependencies, begin time and array as if it had never been held; what is
-    held by these alone is released by itself (Conflict).
+    held by these alone is released by itself (Conflict). The pause after failing storage is cut
+    short.
     """
     now = now or timezone.now()
     job = locked_job(job)
@@ -255,7 +258,10 @@ def release_job(
         as_operator or can(actor, "operate", None)
     ):
         raise Forbidden("An operator holds this job; only an operator may release it.")
-    if job.wait_reason in AUTOMATIC_HOLDS:
+    if job.wait_reason == WaitReason.STORAGE_PAUSE:
+        update_row(Job, job.pk, {"begin_at": None})
+        job.begin_at = None
+    if job.wait_reason in NOT_RELEASED:
         raise Conflict(
             f"{wait_sentence(job.wait_reason, job.wait_facts)} It is released by itself then; "
             "to start it sooner, clone it without that."

@@ -53,6 +53,7 @@ from scheduler.states.requests import (
     RequestState,
     ReviewStep,
 )
+from scheduler.states.sentences import spoken_s
 from scheduler.states.shown import shown_state
 from scheduler.states.troubles import (
     HARDWARE_XIDS,
@@ -65,6 +66,7 @@ from scheduler.states.waits import (
     AUTOMATIC_HOLDS,
     CHECK_TITLES,
     FAULTS,
+    NOT_RELEASED,
     WAIT_SENTENCES,
     DependencyKind,
     WaitReason,
@@ -95,6 +97,7 @@ __all__ = [
     "MAX_FREE_RETRIES",
     "NODE_MOVES",
     "NOTICE_RULES",
+    "NOT_RELEASED",
     "OPEN_REQUEST_STATES",
     "PAUSES",
     "REPLAYED_KINDS",
@@ -131,6 +134,7 @@ __all__ = [
     "is_secret_name",
     "loss_sentence",
     "shown_state",
+    "spoken_s",
     "trouble_of",
     "wait_sentence",
     "why_no_forecast",

@@ -21,6 +21,7 @@ class WaitReason(StrEnum):
     PAUSED = "paused"
     DEPENDENCY_WAIT = "dependency_wait"
     BEGIN_TIME = "begin_time"
+    STORAGE_PAUSE = "storage_pause"
     ARRAY_LIMIT = "array_limit"
     QUOTA_HARD = "quota_hard"
     QUOTA_BORROW_LIMIT = "quota_borrow_limit"
@@ -45,11 +46,14 @@ AUTOMATIC_HOLDS = frozenset(
     {
         WaitReason.DEPENDENCY_WAIT,
         WaitReason.BEGIN_TIME,
+        WaitReason.STORAGE_PAUSE,
         WaitReason.ARRAY_LIMIT,
         WaitReason.BUDGET_EXHAUSTED,
     }
 )
 
+# Of these a person cuts only the pause after failing storage short.
+NOT_RELEASED = AUTOMATIC_HOLDS - {WaitReason.STORAGE_PAUSE}
 
 # What nothing that becomes free can mend: the request has to change, or a rule.
 FAULTS = frozenset({WaitReason.INVALID_SPEC, WaitReason.INFEASIBLE_EVER, WaitReason.POLICY_DENIED})
@@ -66,6 +70,7 @@ CHECK_TITLES: Mapping[WaitReason, str] = {
     WaitReason.PAUSED: "Pause",
     WaitReason.DEPENDENCY_WAIT: "Other jobs",
     WaitReason.BEGIN_TIME: "Time to begin",
+    WaitReason.STORAGE_PAUSE: "Storage",
     WaitReason.ARRAY_LIMIT: "Tasks at a time",
     WaitReason.QUOTA_HARD: "Quota",
     WaitReason.QUOTA_BORROW_LIMIT: "Borrowed GPUs",
@@ -112,6 +117,7 @@ WAIT_SENTENCES: Mapping[WaitReason, str] = {
     WaitReason.PAUSED: "Paused by {who}. {detail}Resume it to let it go on in its old place.",
     WaitReason.DEPENDENCY_WAIT: "Waits for {jobs}.",
     WaitReason.BEGIN_TIME: "Starts no earlier than {begin}.",
+    WaitReason.STORAGE_PAUSE: "{why}; tried again at {until}, after a pause of {pause}.",
     WaitReason.ARRAY_LIMIT: (
         "At most {limit} tasks of its array run at a time; it follows when one of them ends."
     ),
@@ -170,6 +176,7 @@ _NO_FORECAST: Mapping[WaitReason, str] = {
     WaitReason.HELD_BY_ADMIN: "It starts only after it is released.",
     WaitReason.DEPENDENCY_WAIT: "It depends on when the other job ends.",
     WaitReason.BEGIN_TIME: "It is looked at again at the time it names.",
+    WaitReason.STORAGE_PAUSE: "It is looked at again at the time it names.",
     WaitReason.QUOTA_HARD: "It depends on which of the team's jobs end first.",
     WaitReason.QUOTA_BORROW_LIMIT: "It depends on which of the team's jobs end first.",
     WaitReason.POOL_CLOSED: "Nobody knows when the queue is resumed.",

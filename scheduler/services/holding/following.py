@@ -13,6 +13,8 @@ from scheduler.models import Dependency, Job, JobSet
 from scheduler.services.holding.obstacles import active_tasks
 from scheduler.states import FINAL_JOB_STATES, JobState, WaitReason
 
+# Held for these, a job is let go at its `begin_at`.
+UNTIL_A_TIME = (WaitReason.BEGIN_TIME, WaitReason.STORAGE_PAUSE)
 # So many are let go with one look; the next second brings the next.
 MAX_HEALED = 2_000
 
@@ -81,14 +83,12 @@ def _next_tasks(number: int) -> list[int]:
 
 
 def overdue(now: datetime) -> list[int]:
-    """Held jobs whose begin time has come; one query, by the index of begin times."""
+    """Held jobs whose time to begin has come, also anew; one query, by the index of begin times."""
     return [pk for (pk,) in _OVERDUE.read(now)]
 
 
 def _due_by(now: datetime) -> QuerySet[Job, tuple[Any, ...]]:
-    due = Job.objects.filter(
-        state=JobState.HELD, wait_reason=WaitReason.BEGIN_TIME, begin_at__lte=now
-    )
+    due = Job.objects.filter(state=JobState.HELD, wait_reason__in=UNTIL_A_TIME, begin_at__lte=now)
     return due.order_by("begin_at").values_list("pk")[:MAX_HEALED]
 
 

@@ -9,11 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Count, Q
 
 from scheduler.models import Dependency, Job, JobSet
-from scheduler.states import FINAL_JOB_STATES, DependencyKind, JobState, WaitReason
+from scheduler.states import FINAL_JOB_STATES, DependencyKind, JobState, WaitReason, spoken_s
 
 _SHOWN = 3
 _WANTED: Mapping[str, str] = {
@@ -92,6 +93,20 @@ def begin_obstacle(begin_at: datetime | None, now: datetime) -> Obstacle | None:
     return Obstacle(WaitReason.BEGIN_TIME, {"begin": words})
 
 
+def pause_obstacle(
+    begin_at: datetime | None, ended: Mapping[str, Any], now: datetime
+) -> Obstacle | None:
+    """The obstacle that the pause after failing storage is; `ended`: why the last attempt did."""
+    if "pause_s" not in ended or begin_at is None or begin_at <= now:
+        return None
+    facts = {
+        "why": ended["pause_why"],
+        "until": begin_at.strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "pause": spoken_s(ended["pause_s"]),
+    }
+    return Obstacle(WaitReason.STORAGE_PAUSE, facts)
+
+
 def limit_obstacle(limit: int) -> Obstacle:
     """The obstacle that the throttle of an array is."""
     return Obstacle(WaitReason.ARRAY_LIMIT, {"limit": limit})
@@ -112,8 +127,10 @@ def obstacles_of(jobs: Sequence[Job], *, now: datetime) -> dict[int, Obstacle | 
     found: dict[int, Obstacle | None] = {}
     for job in jobs:
         namesakes = earlier_namesakes(job.owner_id, job.name, job.pk) if job.is_singleton else 0
-        found[job.pk] = dependency_obstacle(needed[job.pk], namesakes=namesakes) or begin_obstacle(
-            job.begin_at, now
+        found[job.pk] = (
+            dependency_obstacle(needed[job.pk], namesakes=namesakes)
+            or pause_obstacle(job.begin_at, job.end_facts, now)
+            or begin_obstacle(job.begin_at, now)
         )
     free = [job for job in jobs if found[job.pk] is None and job.job_set_id is not None]
     return found | _throttled(free)
