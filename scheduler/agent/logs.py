@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
+from contextlib import suppress
 
 from scheduler.agent.client import Backoff, Client, Refused, ServerAway
 from scheduler.agent.spool import Slot
@@ -67,6 +69,7 @@ class LogShipper:
             ack = self.client.send_log(self.fence, self.rank, self.offset, chunk)
         except ServerAway as problem:
             logger.debug("log of attempt %d: %s", self.fence, problem)
+            self._make_durable()
             return self._backoff.next_s(problem)
         except Refused as problem:
             return self._heed(problem)
@@ -78,6 +81,11 @@ class LogShipper:
             # The server took nothing: the same bytes again at once would only be noise.
             return self._backoff.next_s()
         return 0.0 if len(chunk) == MAX_LOG_CHUNK else _POLL_S
+
+    def _make_durable(self) -> None:
+        """While nobody takes it, this file is the only copy; it has to survive a power cut too."""
+        with suppress(OSError), open(self.slot.log_path, "rb") as stream:
+            os.fsync(stream.fileno())
 
     def _read(self) -> bytes:
         with open(self.slot.log_path, "rb") as stream:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from scheduler.agent.client import ServerAway
+from scheduler.agent.logs import LogShipper
 from scheduler.states import AttemptState, EndReason
-from scheduler.wire.messages import MAX_LOG_CHUNK, Refusal
+from scheduler.wire.messages import MAX_LOG_CHUNK, LogAck, Refusal
 from tests.agent.conftest import Agent, assignment
 from tests.agent.portal import Portal
 
@@ -101,3 +106,30 @@ def test_bytes_that_are_no_text_arrive_unchanged(portal: Portal, agent: Agent) -
     portal.assign("alpha", order)
     portal.ended("alpha", order.fence)
     assert portal.logs[order.fence, 0] == b"\xff\x00\x1b[31mred\r\n"
+
+
+def test_while_the_server_is_away_the_nodes_own_copy_is_made_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, synced = tmp_path / "log", []
+    path.write_bytes(b"step 1\n")
+    monkeypatch.setattr(
+        os, "fsync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}"))
+    )
+    slot: Any = SimpleNamespace(
+        entry=SimpleNamespace(assignment=SimpleNamespace(fence=7, rank=0)),
+        shipped=lambda: 0,
+        note_shipped=lambda size: None,
+        log_path=path,
+    )
+
+    def away(*call: Any) -> LogAck:
+        raise ServerAway("nobody is there")
+
+    client: Any = SimpleNamespace(send_log=away)
+    shipper = LogShipper(slot, client, 5.0)
+    assert shipper._ship() > 0
+    assert (synced, shipper.offset) == ([str(path)], 0)
+    client.send_log = lambda fence, rank, offset, chunk: LogAck(offset + len(chunk))
+    shipper._ship()
+    assert (len(synced), shipper.offset) == (1, 7), "what the server holds needs no second copy"
