@@ -182,6 +182,7 @@ def figures_of(choice: Choice, evidence: Evidence) -> dict[str, Any]:
         "beside_hostile_s": _renewals(evidence),
         "pages": _pages(evidence),
         "calls": _calls(evidence),
+        "sessions": _sessions(evidence),
         **machine(),
     }
 
@@ -210,6 +211,19 @@ def _calls(evidence: Evidence) -> dict[str, int]:
     different = {call["delivery"] for call in calls}
     untaken = sum(call["status"] != 200 for call in calls)
     return {"made": len(calls), "deliveries": len(different), "not_taken": untaken}
+
+
+def _sessions(evidence: Evidence) -> dict[str, int]:
+    """Sessions: how many people wanted to work in, whose program was reached, and once more; how
+    many were over while somebody was still there."""
+    tries = evidence.told("reached")
+    over = {said["token"] for said in evidence.told("used") if said.get("what") == "tunnel"}
+    return {
+        "opened": len({said["job"] for said in tries}),
+        "reached": sum(said["ok"] for said in tries if not said["again"]),
+        "again": sum(said["ok"] for said in tries if said["again"]),
+        "over": len(over),
+    }
 
 
 def _is_shown(breaks: Iterable[str], shows: Sequence[str]) -> bool:

@@ -74,6 +74,28 @@ HOSTILE: dict[str, str] = {
     # It looks for its node's own files, writes into them, and shoots at its guard.
     "trespasser": _INTRUDE + "line; end 0",
 }
+# What answers behind a session's tunnel: whose it is. Single quotes and braces would end it.
+_PAGE = """import os, socket
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Server(HTTPServer):
+    address_family = socket.AF_UNIX
+    def server_bind(self):
+        self.socket.bind(os.environ["TRAINYARD_SESSION_SOCKET"])
+        self.server_name, self.server_port = "app", 0
+class Page(BaseHTTPRequestHandler):
+    def log_message(self, *words): pass
+    def do_GET(self):
+        body = os.environ["TRAINYARD_JOB_ID"].encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        if self.path.endswith("quit"): os._exit(0)
+Server(None, Page).serve_forever()
+"""
+_SESSION = f"python3 -c '{_PAGE}' & p=$!; trap 'kill $p; end 143' TERM; line; wait $p; end $?"
+SESSIONS = ("shell", "command")
+SESSION_IDLE_S = 10
 # These need what not every machine has: a user of its own for each attempt, control groups.
 NEED_USERS, NEED_GROUPS = frozenset({"trespasser"}), frozenset({"bomb"})
 
@@ -105,6 +127,19 @@ def draw_job(
 def hostile_job(kind: str, dice: random.Random, witness: Path, name: str) -> dict[str, Any]:
     """A job that behaves badly."""
     return document(kind, HOSTILE[kind], dice, witness, name, 5.0)
+
+
+def session_job(app: str, dice: random.Random, witness: Path, name: str) -> dict[str, Any]:
+    """An interactive session: the node's own shell, or a page of a program's own.
+
+    The shell writes nothing down outside. Python needs more memory than the other programs have.
+    """
+    sent = document("session", _SESSION, dice, witness, name, 5.0)
+    sent |= {"gpus_per_node": 0, "memory": "128MiB"}
+    sent["session"] = {"app": app, "idle_stop": f"{SESSION_IDLE_S}s"}
+    if app != "command":
+        del sent["script"]
+    return sent
 
 
 def document(

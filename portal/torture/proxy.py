@@ -2,6 +2,7 @@
 
 It reads whole HTTP requests, so that a fault hits a message and not a random byte. Every request
 gets a connection of its own to the portal, which so always sees each of them once per pass.
+A connection that becomes a WebSocket, as a node's tunnel for sessions does, goes on byte by byte.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from dataclasses import dataclass, field
 _HELD_S = 120.0
 _HEAD_END = b"\r\n\r\n"
 _SYNC = b"/api/agent/v1/sync "
+_PIECE = 64 * 1024
+_LOOKED_S = 0.05
 
 
 @dataclass
@@ -85,6 +88,9 @@ class Proxy:
         try:
             while True:
                 head = await reader.readuntil(_HEAD_END)
+                if b"\r\nupgrade: websocket\r\n" in head.lower():
+                    await self._carry(head, reader, writer)
+                    return
                 body = await reader.readexactly(_length(head))
                 if not await self._pass_on(head, body, writer):
                     return
@@ -129,6 +135,44 @@ class Proxy:
         if answer.startswith(b"HTTP/1.1 2") and _SYNC in head[: head.index(b"\r\n")]:
             self.heard.append((asked_at, time.time()))
         return False
+
+    async def _carry(
+        self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """A WebSocket from its handshake on, until either side or the weather ends it."""
+        if self.weather.refuse and self.dice.random() < self.weather.refuse:
+            self.hits += 1
+            writer.write(_refusal(self.dice.choice(self.weather.refusals)))
+            await writer.drain()
+            return
+        back, there = await asyncio.open_connection(*self.target)
+        there.write(head)
+        ways = {
+            asyncio.ensure_future(self._pump(reader, there, ("both", "in"))),
+            asyncio.ensure_future(self._pump(back, writer, ("both", "out"))),
+        }
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            there.transport.abort()
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+
+    async def _pump(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, blocks: tuple[str, ...]
+    ) -> None:
+        """One way; held while it is blocked. Ends where a piece is lost: a stream has no gaps."""
+        while piece := await source.read(_PIECE):
+            weather, roll = self.weather, self.dice.random
+            if roll() < weather.lose or roll() < weather.cut:
+                self.hits += 1
+                return
+            await asyncio.sleep(weather.delay_s)
+            while self.weather.block in blocks:
+                await asyncio.sleep(_LOOKED_S)
+            sink.write(piece)
+            await sink.drain()
 
     async def _ask(self, head: bytes, body: bytes) -> bytes:
         reader, writer = await asyncio.open_connection(*self.target)

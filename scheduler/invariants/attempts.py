@@ -20,7 +20,7 @@ from scheduler.states import (
 # What people change of a job without moving it; each raises its version too.
 _CHANGES = frozenset({"limit_changed", "tier_changed", "nodes_changed", "request_changed"})
 # What is called a success though somebody stopped it: nothing was to be done any more.
-_DONE_WITHOUT_AN_EXIT = frozenset(
+DONE_WITHOUT_AN_EXIT = frozenset(
     str(reason)
     for reason, rule in END_RULES.items()
     if rule.final is JobState.SUCCEEDED and reason is not EndReason.COMPLETED
@@ -122,7 +122,7 @@ def success_is_stored(rows: Rows) -> Iterator[str]:
         if jobs[job]["state"] != JobState.SUCCEEDED:
             continue
         last = attempts[-1]
-        if last["end_reason"] in _DONE_WITHOUT_AN_EXIT:
+        if last["end_reason"] in DONE_WITHOUT_AN_EXIT:
             continue
         for placement in placements.get(last["id"], []):
             code = placement["exit_code"]

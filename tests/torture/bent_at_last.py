@@ -76,6 +76,23 @@ def socket_tells_on(story):
     story.fact("frame")["at"] = 111.0
 
 
+def ticket_lets_in_twice(story):
+    story.fact("entered", 1)["status"] = 303
+
+
+def tunnel_outlives_its_session(story):
+    """Eleven seconds after its end a page of a session's program is still answered."""
+    tunnel = {"what": "tunnel", "token": "1"}
+    story.facts += [
+        {"kind": "revoked", "at": 100.0, **tunnel},
+        {"kind": "used", "at": 111.0, "status": 200, **tunnel},
+    ]
+
+
+def another_sessions_program_answers(story):
+    story.fact("answered")["by"] = 2
+
+
 def nothing_ran_though_it_fits(story):
     """Nine seconds without a fault in which nothing runs, and the job waits."""
     story.rules["starts_within_s"] = 5.0
@@ -106,5 +123,13 @@ OUTBOX = [
     call_refused_and_called_sent,
     call_given_up_untried,
 ]
-REVOKED = [token_lives_on, token_was_used_on, session_lives_on, socket_tells_on]
+REVOKED = [
+    token_lives_on,
+    token_was_used_on,
+    session_lives_on,
+    socket_tells_on,
+    ticket_lets_in_twice,
+    tunnel_outlives_its_session,
+]
+OTHERS_SESSION = another_sessions_program_answers
 STALLS = [waits_for_ever, nothing_ran_though_it_fits]

@@ -77,6 +77,9 @@ class Story:
             {"kind": "revoked", "at": 100.0, **session},
             {"kind": "used", "at": 111.0, "status": 302, **session},
             {"kind": "frame", "at": 104.0, **session},
+            {"kind": "entered", "at": 100.0, "job": 1, "ticket": "k", "status": 303},
+            {"kind": "entered", "at": 101.0, "job": 1, "ticket": "k", "status": 403},
+            {"kind": "answered", "at": 102.0, "job": 1, "by": 1},
         ]
 
     @staticmethod

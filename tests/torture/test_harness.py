@@ -7,9 +7,11 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import cast
 
+import httpx
 import pytest
 
 from portal.torture import program, reconnect
@@ -42,6 +44,30 @@ def test_a_job_of_each_kind_is_a_job(kind, tmp_path):
     body = program.HOSTILE.get(kind) or program._KINDS[kind][1]
     sent = program.document(kind, body, random.Random(3), tmp_path, "t-1", 10.0)
     assert parse_spec(sent).name == "t-1"
+
+
+@pytest.mark.parametrize("app", program.SESSIONS)
+def test_a_session_of_each_kind_is_a_job(app, tmp_path):
+    sent = program.session_job(app, random.Random(3), tmp_path, "s-1")
+    assert parse_spec(sent).session.app == app
+
+
+def test_a_sessions_page_says_whose_it_is_and_ends_when_told(tmp_path):
+    folder, place = program.make_witness(tmp_path / "w"), tmp_path / "app.sock"
+    started = play(folder, program._SESSION, TRAINYARD_SESSION_SOCKET=str(place))
+    assert started.stdout.readline() == "L 7 19 0 1\n"
+    transport = httpx.HTTPTransport(uds=str(place), retries=0)
+    deadline = time.monotonic() + 60
+    with httpx.Client(transport=transport, base_url="http://app", trust_env=False) as browser:
+        first = None
+        while first is None and time.monotonic() < deadline:
+            with suppress(httpx.ConnectError):
+                first = browser.get("/s/7/").text
+        assert first == "7"
+        assert browser.get("/s/7/quit").text == "7"
+    started.communicate(timeout=60)
+    assert started.returncode == 0
+    assert [fact["kind"] for fact in program.read_witness(folder)] == ["start", "lines", "exit"]
 
 
 @pytest.mark.parametrize("only", sorted({plant.jobs for plant in PLANTS.values() if plant.jobs}))

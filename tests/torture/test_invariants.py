@@ -6,7 +6,7 @@ import pytest
 
 from portal.torture.invariants import INVARIANTS, check_all
 from portal.torture.watching import Watch
-from tests.torture.bent_at_last import CARDS, OUTBOX, REVOKED, STALLS
+from tests.torture.bent_at_last import CARDS, OTHERS_SESSION, OUTBOX, REVOKED, STALLS
 from tests.torture.bent_limits import BUDGETS, QUOTAS
 from tests.torture.bent_logs import LOGS, rewrite
 from tests.torture.stories import NEEDLE, Story, log_bytes
@@ -219,7 +219,7 @@ BENT = {
     "I21": OUTBOX,
     "I22": [segments_part, charged_twice, never_given_back, books_broken],
     "I23": [shown_otherwise],
-    "I24": [stranger_saw],
+    "I24": [stranger_saw, OTHERS_SESSION],
     "I25": REVOKED,
     "I26": STALLS,
     "I27": [restarted_after_restore, clashed_after_restore, left_after_restore],
@@ -243,6 +243,13 @@ def test_every_invariant_has_its_breach():
             "F16",
         }
     )
+
+
+def test_a_session_that_rested_is_done_without_an_exit():
+    story = Story()
+    story.row("attempt", 12)["end_reason"] = "session_idle"
+    nobody_saw_the_exit(story)
+    assert check_all(story.evidence())["I7"].breaks == ()
 
 
 @pytest.mark.parametrize(

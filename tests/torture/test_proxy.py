@@ -8,6 +8,9 @@ import time
 
 import httpx
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+from websockets.sync.server import serve
 
 from portal.torture.proxy import Proxies, Weather
 
@@ -106,3 +109,63 @@ def test_half_open_connections_hang_until_the_weather_is_good(way, block, heard)
     assert failed.wait(30)
     assert Portal.heard == heard
     assert post(proxy).content == b"hello"
+
+
+@pytest.fixture
+def tunnel():
+    """A proxy before a WebSocket that says everything back."""
+
+    def say_back(line):
+        for message in line:
+            line.send(message)
+
+    proxies = Proxies(1)
+    with serve(say_back, "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        proxy = proxies.open(f"http://127.0.0.1:{server.socket.getsockname()[1]}")
+        try:
+            yield proxies, proxy
+        finally:
+            proxies.close()
+            server.shutdown()
+
+
+def opened(proxy):
+    address = proxy.address.replace("http", "ws", 1)
+    return connect(address, proxy=None, compression=None, close_timeout=0.2)
+
+
+def test_a_websocket_passes_byte_by_byte(tunnel):
+    _, proxy = tunnel
+    with opened(proxy) as line:
+        for message in (b"x" * 300_000, "words"):
+            line.send(message)
+            assert line.recv(timeout=30) == message
+
+
+@pytest.mark.parametrize("block", ["both", "in", "out"])
+def test_a_blocked_websocket_is_silent_until_the_weather_is_good_and_then_opened_anew(
+    tunnel, block
+):
+    proxies, proxy = tunnel
+    with opened(proxy) as line:
+        proxy.weather = Weather(block=block)
+        line.send("into the fog")
+        with pytest.raises(TimeoutError):
+            line.recv(timeout=0.5)
+        proxies.clear(proxy)
+        with pytest.raises(ConnectionClosed):
+            line.recv(timeout=30)
+    with opened(proxy) as line:
+        line.send("again")
+        assert line.recv(timeout=30) == "again"
+
+
+def test_a_websocket_that_loses_a_piece_ends(tunnel):
+    _, proxy = tunnel
+    with opened(proxy) as line:
+        proxy.weather = Weather(lose=1.0)
+        line.send("gone")
+        with pytest.raises(ConnectionClosed):
+            line.recv(timeout=30)
+    assert proxy.hits >= 1

@@ -6,7 +6,11 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from portal.torture.history import Evidence
-from scheduler.invariants.attempts import success_is_stored, what_is_over_holds_nothing
+from scheduler.invariants.attempts import (
+    DONE_WITHOUT_AN_EXIT,
+    success_is_stored,
+    what_is_over_holds_nothing,
+)
 from scheduler.invariants.rows import CLOSE_S, Row
 from scheduler.states import FINAL_JOB_STATES
 
@@ -59,7 +63,8 @@ def success_was_seen(evidence: Evidence) -> Iterator[str]:
     placements = evidence.grouped("placement", "attempt_id")
     for job, attempts in evidence.grouped("attempt", "job_id").items():
         last = attempts[-1]
-        if evidence.by_id("job")[job]["state"] != "succeeded":
+        is_done = evidence.by_id("job")[job]["state"] == "succeeded"
+        if not is_done or last["end_reason"] in DONE_WITHOUT_AN_EXIT:
             continue
         for placement in placements.get(last["id"], []):
             code = exits.get((last["id"], placement["rank"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from portal.torture.history import Evidence
@@ -95,16 +96,21 @@ def shown_is_what_is(evidence: Evidence) -> Iterator[str]:
 
 
 def strangers_see_nothing(evidence: Evidence) -> Iterator[str]:
-    """I24: somebody of another team who asks for a job by its number is told there is none."""
+    """I24: somebody of another team who asks for a job by its number is told there is none; nor
+    does anybody who comes into a session reach another one's program."""
     for peek in evidence.told("peek"):
         # 0 and 5xx: no answer came, which shows nothing.
         shown = peek["status"] not in (0, 404, 429) and peek["status"] < 500
         yield f"a stranger got {peek['status']} for job {peek['job']}" if shown else ""
+    for said in evidence.told("answered"):
+        own = said["by"] == said["job"]
+        yield "" if own else f"session {said['job']} was answered by job {said['by']}"
 
 
 def revoked_means_revoked(evidence: Evidence) -> Iterator[str]:
     """I25: what was revoked opens nothing ten seconds later: a token, a session, a role, a node's
-    own secret (`what`); nor does a socket that was open then still tell anything (`frame`)."""
+    own secret, the way into a session's program (`what`); nor does a socket that was open then
+    still tell anything (`frame`). A ticket lets one in, once."""
     yield from revoked_tokens_rest(evidence)
     revoked = {_credential(said): said["at"] for said in evidence.told("revoked")}
     for used in evidence.told("used"):
@@ -117,6 +123,9 @@ def revoked_means_revoked(evidence: Evidence) -> Iterator[str]:
         since_s = frame["at"] - revoked.get((what, name), frame["at"])
         told = since_s > REVOKED_WITHIN_S
         yield f"a socket of {what} {name} tells {since_s:.0f} s after its end" if told else ""
+    let_in = Counter(said["ticket"] for said in evidence.told("entered") if said["status"] == 303)
+    for ticket, count in let_in.items():
+        yield f"ticket {ticket} let in {count} times" if count > 1 else ""
 
 
 def _credential(said: Row) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Those who use the portal meanwhile: submit, cancel, look where they may not, revoke tokens.
 
 Others have pages open (`listening.py`), plan ahead (`planning.py`), are told
-by webhooks (`receiving.py`).
+by webhooks (`receiving.py`), work in sessions (`visiting.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from portal.torture.people.doors import signed_in
 from portal.torture.people.listening import Listeners
 from portal.torture.people.planning import Planners
 from portal.torture.people.receiving import Receiver
+from portal.torture.people.visiting import Visitors
 from portal.torture.program import HOSTILE, NEED_GROUPS, NEED_USERS, draw_job, hostile_job
 from portal.torture.yard import Yard
 from scheduler.agent.runtime.limits import set_limits
@@ -58,6 +59,7 @@ class Crowd:
         self.only: Sequence[str] = ()
         self.planners = Planners(yard, diary, witness, self.api, over)
         self.listeners = Listeners(yard, diary, over, self.jobs)
+        self.visitors = Visitors(yard, diary, witness, self, over)
         self.receiver: Receiver | None = None
         # False: only those who submit and cancel are here.
         self.is_whole = True
@@ -71,7 +73,7 @@ class Crowd:
             self.receiver = Receiver(self.diary, self.seed)
             self.receiver.register(self.yard)
             works += [self._peek, self._revoke, self.planners.book, self.planners.ask]
-            works += [self.listeners.listen]
+            works += [self.listeners.listen, self.visitors.visit, self.visitors.visit]
         self._threads = [
             threading.Thread(target=self._for_ever, args=(each,), name=each.__name__, daemon=True)
             for each in works
@@ -127,12 +129,19 @@ class Crowd:
         else:
             longest_s = self.yard.timers.grace_s * 0.6
             sent = draw_job(dice, self.witness, key, longest_s=min(20.0, longest_s), only=self.only)
-        give_up = time.monotonic() + _TRIES_S
-        while time.monotonic() < give_up and not self._sent(key, sent):
-            time.sleep(0.4)
+        self.submit(key, sent)
         self.over.wait(dice.uniform(0.0, 0.6))
 
-    def _sent(self, key: str, sent: dict[str, object]) -> bool:
+    def submit(self, key: str, sent: dict[str, object]) -> list[int]:
+        """Ask until it is answered; the numbers of the jobs, none where nobody answers in time."""
+        give_up = time.monotonic() + _TRIES_S
+        while time.monotonic() < give_up:
+            if jobs := self._sent(key, sent):
+                return jobs
+            time.sleep(0.4)
+        return []
+
+    def _sent(self, key: str, sent: dict[str, object]) -> list[int]:
         status, jobs = 0, []
         try:
             with self.api("alice", self.way_in) as api:
@@ -147,7 +156,7 @@ class Crowd:
         self.jobs += jobs
         if 400 <= status < 500 and status != 429:
             raise ValueError(f"{status}: {reply.text[:300]}")
-        return bool(jobs)
+        return jobs
 
     def _cancel(self, dice: random.Random) -> None:
         """18: at any moment of a job's life, also after its end, sometimes twice at once."""
@@ -155,9 +164,10 @@ class Crowd:
         if not self.jobs:
             return
         job = dice.choice(self.jobs[-12:])
-        self._cancel_one(job)
+        self.cancel(job)
 
-    def _cancel_one(self, job: int) -> None:
+    def cancel(self, job: int) -> None:
+        """As its owner, whatever state it is in."""
         with self.api("alice") as api:
             sent_at = time.time()
             status = api.post(f"/jobs/{job}/cancel/").status_code
@@ -169,7 +179,7 @@ class Crowd:
         """18: jobs that have ended are cancelled too, which must change nothing."""
         for job in self.jobs[:8]:
             with suppress(httpx.HTTPError):
-                self._cancel_one(job)
+                self.cancel(job)
 
     def _peek(self, dice: random.Random) -> None:
         self.over.wait(1.0)
