@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -112,7 +111,9 @@ def get_set_in_full(viewer: User, pk: int) -> SetInFull:
     if found is None:
         raise NotFound(_NO_SET)
     states = tuple(JobState(state) for _, state in sorted(rows_in(found.states_)))
-    counts = dict.fromkeys(JobState, 0) | Counter(states)
+    counts: dict[str, int] = dict.fromkeys(map(str, JobState), 0)
+    for state in states:
+        counts[state] += 1
     reruns = sorted(number for (number,) in rows_in(found.reruns_))
     return SetInFull(found, Told(counts, found.mean_), states, tuple(reruns))
 
