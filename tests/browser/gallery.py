@@ -39,7 +39,8 @@ def populate(stack: LiveStack) -> dict[str, int | str]:
         project="vision/segmentation",
     )  # fmt: skip
     stack.submit(name="after-review", script=loop, hold=True)
-    session = stack.submit(name="look-around", script="", session={"app": "shell"}, gpus_per_node=0)
+    shell = {"session": {"app": "shell"}, "gpus_per_node": 0, "time_limit": "2h"}
+    session = stack.submit(name="look-around", script="", **shell)
     array = seeding.submit_array(stack)
     limit(stack)
     book(stack)
