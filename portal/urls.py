@@ -10,5 +10,7 @@ urlpatterns = [
 
 handler400 = "portal.pages.errors.bad_request"
 handler403 = "portal.pages.errors.forbidden"
+# allauth looks for it here.
+handler429 = "portal.pages.errors.account_too_fast"
 handler404 = "portal.pages.errors.not_found"
 handler500 = "portal.pages.errors.server_error"

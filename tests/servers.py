@@ -25,6 +25,7 @@ from portal.embedded.places import Places, free_port
 from portal.embedded.postgres import create_database
 from portal.embedded.programs import LocalNode, leashed
 from portal.embedded.stack import Stack, StackOptions
+from portal.embedded.temporary import FAST_CALLERS
 
 PERSONAS = ("admin", "alice", "bob", "lena", "chen", "carol", "finn", "olga")
 TWO_NODES = (
@@ -105,7 +106,7 @@ def running_stack(
     options = StackOptions(
         port=free_port() or 0,
         nodes=nodes,
-        environment={"TRAINYARD_ALLOW_FILE_GIT": "true", **environment},
+        environment={**FAST_CALLERS, "TRAINYARD_ALLOW_FILE_GIT": "true", **environment},
         with_demo=True,
         api_tokens_for=PERSONAS,
     )

@@ -135,7 +135,7 @@ def _node_of(request: HttpRequest) -> Node:
     node = authenticate_node(secret) if is_plain and secret else None
     if node is None:
         raise TokenDead
-    if wait_s := limits.buckets(limits.NODE).wait_s(node.pk):
+    if wait_s := limits.own_wait_s(limits.NODE, node.pk):
         raise _Refused(
             429, "too_many_calls", f"Too many calls of this node; wait {wait_s} s.", wait_s
         )

@@ -139,11 +139,12 @@ class ApiView(APIView):
         Refused callers are counted by address, so that tokens cannot be guessed at full speed.
         """
         address = address_of(request)
-        refuse_fast(limits.REFUSED, address, takes=False)
+        if wait_s := limits.own_wait_s(limits.REFUSED, address, takes=False):
+            raise too_fast(wait_s)
         try:
             super().initial(request, *args, **kwargs)
         except (NotAuthenticated, AuthenticationFailed):
-            limits.buckets(limits.REFUSED).wait_s(address)
+            limits.own_wait_s(limits.REFUSED, address)
             raise
         refuse_fast(limits.API, request.user.pk)
 
@@ -154,11 +155,15 @@ class ApiView(APIView):
         return response
 
 
-def refuse_fast(kind: str, key: object, *, takes: bool = True) -> None:
-    """Count a call of `key`; raises Throttled for one too many."""
-    wait_s = limits.buckets(kind).wait_s(key, takes=takes)
-    if wait_s:
-        raise Throttled(wait_s, "Too many calls in too short a time.")
+def refuse_fast(kind: str, who: object) -> None:
+    """Count a call of theirs; raises Throttled for one too many."""
+    if wait_s := limits.wait_s(kind, who):
+        raise too_fast(wait_s)
+
+
+def too_fast(wait_s: int) -> Throttled:
+    """The refusal, with the seconds to wait."""
+    return Throttled(wait_s, "Too many calls in too short a time.")
 
 
 def _refuse_odd_query(request: Request, known: frozenset[str]) -> None:

@@ -16,6 +16,7 @@ from portal.embedded.broker import server_arguments
 from portal.embedded.places import ROOT, Places, StackProblem
 from portal.embedded.postgres import throw_away
 from portal.embedded.programs import leashed
+from portal.embedded.temporary import FAST_CALLERS
 
 
 @contextlib.contextmanager
@@ -24,6 +25,7 @@ def apart(database: str) -> Iterator[dict[str, str]]:
     with throw_away(database) as url, _folder() as places:
         environment = {
             **os.environ,
+            **FAST_CALLERS,
             "DJANGO_SETTINGS_MODULE": "portal.settings.embedded",
             "TRAINYARD_STATE_DIR": str(places.state),
             "TRAINYARD_RUN_DIR": str(places.run),

@@ -83,7 +83,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     """One job prints its clock; each viewer compares it with its own. All on this machine."""
     rate, count = options["lines_per_second"], options["viewers"]
     lines = rate * options["seconds"]
-    crowd = {"TRAINYARD_SOCKETS_AT_ONCE": "0", "TRAINYARD_SOCKETS_PER_MINUTE": "0"}
+    crowd = {"TRAINYARD_SOCKETS_AT_ONCE": "0"}
     stacked = temporary_stack(tell=tell, nodes=nodes_of(1, 1), environment=crowd)
     with stacked as stack, client(stack) as api:
         cookies = [signed_in(stack, person) for person in READERS]

@@ -17,6 +17,8 @@ from portal.cli.exits import TRY_AGAIN, UNREACHABLE, Failure, code_of_status
 _CONNECT_S = 5.0
 _ANSWER_S = 30.0
 _TRIES = 3
+# Who calls too fast waits as long as the server says, in all at most so long.
+_PATIENCE_S = 60.0
 
 
 class Api:
@@ -98,7 +100,7 @@ class Api:
     def _send(self, method: str, path: str, *, tries: int = _TRIES, **more: Any) -> httpx.Response:
         for left in reversed(range(tries)):
             try:
-                answer = self._http.request(method, path, **more)
+                answer = self._answer(method, path, **more)
             except httpx.HTTPError as error:
                 if not left:
                     raise self._unreachable(error) from None
@@ -110,6 +112,16 @@ class Api:
                     raise failure
             time.sleep(0.3 * (tries - left))
         raise AssertionError("unreachable")
+
+    def _answer(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """What the server answers, after the pauses it asks for: it has done nothing until then."""
+        until = time.monotonic() + _PATIENCE_S
+        while True:
+            answer = self._http.request(method, path, **more)
+            pause = answer.headers.get("Retry-After", "") if answer.status_code == 429 else ""
+            if not pause.isdigit() or time.monotonic() + int(pause) > until:
+                return answer
+            time.sleep(int(pause))
 
     def _unreachable(self, error: Exception) -> Failure:
         return Failure(

@@ -87,7 +87,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.is_open = True
         self.session_key = getattr(self.scope.get("session"), "session_key", None)
         self.user = await database_sync_to_async(user_of_session)(self.session_key)
-        if self.user is not None and not take_seat(self.user.pk, self):
+        address = (self.scope.get("client") or ("",))[0]
+        if self.user is not None and not await take_seat(self.user.pk, self, address):
             # Not accepted: a page takes what it cannot open, again and again, for a reason to poll.
             self.is_open = False
             await self.close()

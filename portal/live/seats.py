@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol
 from weakref import WeakSet
 
@@ -20,15 +21,17 @@ class Socket(Protocol):
 _held: dict[int, WeakSet[Socket]] = {}
 
 
-def take_seat(person: int, socket: Socket) -> bool:
+async def take_seat(person: int, socket: Socket, address: str) -> bool:
     """Let this socket in; False where the person has enough of them, or opens them too fast."""
     held = _held.setdefault(person, WeakSet())
     most = settings.SOCKETS_AT_ONCE
     if most and sum(one.is_open for one in held) >= most:
         return False
-    if limits.buckets(limits.SOCKET).wait_s(person):
-        return False
+    # Others that come while this one is counted find its seat taken.
     held.add(socket)
+    if await asyncio.to_thread(limits.wait_s, limits.SOCKET, person, address=address):
+        leave_seat(person, socket)
+        return False
     return True
 
 

@@ -53,7 +53,7 @@ def job_submit(request: HttpRequest) -> HttpResponseBase:
         form, version = _sent_form(request, viewer, offer)
         context: dict[str, Any] = {"version": version}
         wants_check = _wants_check(request)
-        if not wants_check and (wait_s := limits.buckets(limits.SUBMIT).wait_s(viewer.pk)):
+        if not wants_check and (wait_s := limits.wait_s(limits.SUBMIT, viewer.pk)):
             form.add_error(None, f"You submit too fast. Try again in {wait_s} s.")
         elif not wants_check and form.is_valid() and (job := _submitted(viewer, form, version)):
             drop_draft(actor=viewer, key=form.cleaned_data["nonce"])

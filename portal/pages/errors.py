@@ -53,6 +53,11 @@ def too_fast(request: HttpRequest, wait_s: int) -> HttpResponse:
     return answer
 
 
+def account_too_fast(request: HttpRequest) -> HttpResponse:
+    """429 of the pages for signing in, whose own limits are a minute's."""
+    return too_fast(request, 60)
+
+
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """404, the same words for what is missing and for what is not yours."""
     return _answer(request, 404, "There is no such page, or it is not for you.")

@@ -119,8 +119,8 @@ _NODE_VERBS = {"drain": ("drain", "#drain-now"), "resume": ("right", "")}
 def search(request: HttpRequest) -> HttpResponseBase:
     """Up to twelve places and things for `q`. `?part=results`: the list alone, for the palette."""
     viewer = viewer_of(request)
-    limits.count(limits.SEARCH, viewer.pk)
     text = " ".join(request.GET.get("q", "").split())
+    limits.count(limits.SEARCH, viewer.pk, search=text)
     is_long = len(text) > MAX_TEXT
     is_palette = request.GET.get("part") == "results"
     context = {

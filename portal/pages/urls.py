@@ -53,6 +53,7 @@ from portal.pages.sessions import detail as session_pages
 from portal.pages.sessions import lists as session_lists
 from portal.pages.sets import compare as set_compare
 from portal.pages.sets import detail as set_pages
+from portal.pages.signing.entry import sign_in
 
 job_urls = [
     path("", jobs.job_list, name="list"),
@@ -166,7 +167,6 @@ view_urls = [
 # Signing in and out, and one's password. Not allauth's page of e-mail addresses: an address that
 # nobody has proven would let its owner in, and people change theirs with an administrator.
 _ACCOUNT_NAMES = {
-    "account_login",
     "account_logout",
     "account_inactive",
     "account_signup",
@@ -178,7 +178,10 @@ _ACCOUNT_NAMES = {
     "account_reset_password_from_key",
     "account_reset_password_from_key_done",
 }
-account_urls = [each for each in allauth_urls.urlpatterns if each.name in _ACCOUNT_NAMES]
+account_urls = [
+    path("login/", sign_in, name="account_login"),
+    *(each for each in allauth_urls.urlpatterns if each.name in _ACCOUNT_NAMES),
+]
 
 urlpatterns = [
     path("", home.home, name="home"),

@@ -10,6 +10,7 @@ from csp.constants import NONE, SELF
 
 from portal.settings import books, databases, env
 from portal.settings.limits import *  # noqa: F403 - each is a setting
+from portal.settings.outbound import *  # noqa: F403 - each is a setting
 from portal.settings.served import *  # noqa: F403 - each is a setting
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import os
 import secrets
 import tempfile
@@ -11,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
 # Unix socket paths end at 107 bytes; the longest name below the run folder has 24.
@@ -58,6 +60,24 @@ def choice(name: str, *allowed: str) -> str:
 
 def words(name: str, default: str = "") -> list[str]:
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+def networks(name: str, default: str = "") -> tuple[Network, ...]:
+    """Addresses and networks, with commas."""
+    try:
+        return tuple(ipaddress.ip_network(word) for word in words(name, default))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must be networks with commas: {error}") from None
+
+
+def ports(name: str, default: str) -> frozenset[int] | None:
+    """Port numbers, with commas; None for the word any."""
+    given = words(name, default)
+    if given == ["any"]:
+        return None
+    if not all(word.isascii() and word.isdigit() and 0 < int(word) < 65536 for word in given):
+        raise ImproperlyConfigured(f"{name} must be ports with commas, or any")
+    return frozenset(map(int, given))
 
 
 def state_dir(root: Path) -> Path:

@@ -1,20 +1,24 @@
-"""How many calls a minute one caller may make of one web process; see portal/limits.py."""
+"""How many calls one caller may make; see portal/limits."""
+
+from __future__ import annotations
 
 from portal.settings import env
 
-# 0: no limit. `refused` counts callers without a good token or session, by address.
-CALLS_PER_MINUTE = {
-    "api": env.whole("TRAINYARD_API_PER_MINUTE", 12_000),
-    "submit": env.whole("TRAINYARD_SUBMITS_PER_MINUTE", 6_000),
+_EXPORTS = env.whole("TRAINYARD_EXPORTS_PER_HOUR", 6)
+# Of one person or program from one address. 0: no limit. `refused` counts callers without a good
+# token or session, by address.
+CALLS_PER_MINUTE: dict[str, float] = {
+    "sign_in": env.whole("TRAINYARD_SIGN_INS_PER_MINUTE", 5),
+    "api": env.whole("TRAINYARD_API_PER_MINUTE", 600),
+    "submit": env.whole("TRAINYARD_SUBMITS_PER_MINUTE", 60),
     "node": env.whole("TRAINYARD_NODE_CALLS_PER_MINUTE", 12_000),
     "refused": env.whole("TRAINYARD_REFUSED_PER_MINUTE", 300),
-    # Of the palette and in logs; a search while one types asks several times.
-    "search": env.whole("TRAINYARD_SEARCHES_PER_MINUTE", 300),
-    "export": env.whole("TRAINYARD_EXPORTS_PER_MINUTE", 20),
-    "socket": env.whole("TRAINYARD_SOCKETS_PER_MINUTE", 300),
+    # Of the palette and in logs; what is typed on while one searches counts a tenth.
+    "search": env.whole("TRAINYARD_SEARCHES_PER_MINUTE", 30),
+    "export": _EXPORTS / 60,
+    "socket": env.whole("TRAINYARD_SOCKETS_PER_MINUTE", 30),
 }
+# What may come at once where that is more than a minute's worth.
+CALLS_AT_ONCE = {"submit": env.whole("TRAINYARD_SUBMITS_AT_ONCE", 200), "export": _EXPORTS}
 # Live sockets of one person in one web process; a page without one asks by a timer. 0: no limit.
 SOCKETS_AT_ONCE = env.whole("TRAINYARD_SOCKETS_AT_ONCE", 10)
-
-# Whether webhooks may lead to this machine itself, as in tests; else they are refused.
-WEBHOOKS_TO_THIS_MACHINE = env.flag("TRAINYARD_WEBHOOKS_TO_THIS_MACHINE", False)

@@ -15,7 +15,7 @@ if "TRAINYARD_STATE_DIR" not in os.environ or os.environ.get(
     os.environ["TRAINYARD_TEST_WORKER"] = os.environ.get("PYTEST_XDIST_WORKER", "")
     atexit.register(shutil.rmtree, _folder, ignore_errors=True)
 
-from portal.settings import limits
+from portal.settings import env, limits
 from portal.settings.base import *  # noqa: F403
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
@@ -33,7 +33,10 @@ else:
     DATABASES["default"]["TEST"] = {"NAME": ":memory:"}  # noqa: F405
 # Tests call as fast as they can, all from one address; those of the limits set their own.
 CALLS_PER_MINUTE = dict.fromkeys(limits.CALLS_PER_MINUTE, 0)
+CALLS_AT_ONCE = {}
 SOCKETS_AT_ONCE = 0
 TRAINYARD["allow_file_git"] = True  # noqa: F405
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # noqa: F405 - the static middleware looks for it
-WEBHOOKS_TO_THIS_MACHINE = True
+# Receivers of tests listen on this machine.
+WEBHOOK_NETWORKS = env.networks("", "127.0.0.0/8,::1")
+WEBHOOK_PORTS, WEBHOOKS_IN_THE_CLEAR = None, True

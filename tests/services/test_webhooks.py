@@ -188,11 +188,11 @@ def test_a_pause_sends_nothing_and_leaves_out_what_was_told_meanwhile(root, alic
 
 
 def test_this_machine_is_no_receiver_unless_it_is_said(root, alice, receiver, settings):
-    settings.WEBHOOKS_TO_THIS_MACHINE = False
     add_webhook(actor=root, url=receiver.url, now=at(0))
+    settings.WEBHOOK_NETWORKS = ()
     told(alice)
     assert deliver(now=at(2)) == 0
-    assert "this machine" in Delivery.objects.get().trouble and not receiver.got
+    assert "not of the open internet" in Delivery.objects.get().trouble and not receiver.got
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ _seats = threading.BoundedSemaphore(2)
 def job_log_find(request: HttpRequest, pk: int) -> HttpResponseBase:
     """`?q=` plain text, or with `mode=regex` a pattern, from line `from_line` on."""
     viewer = viewer_of(request)
-    if wait_s := limits.buckets(limits.SEARCH).wait_s(viewer.pk):
+    if wait_s := limits.wait_s(limits.SEARCH, viewer.pk, search=request.GET.get("q", "")):
         slow = Invalid(f"You search too fast. Try again in {wait_s} s.")
         return refusal(slow, status=429, headers={"Retry-After": str(wait_s)})
     job = get_visible_job(viewer, pk)

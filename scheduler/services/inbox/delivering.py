@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import json
-import socket
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from urllib.parse import urlsplit
-
-from django.conf import settings
+from http.client import HTTPException
 
 from scheduler.conf import load_conf
 from scheduler.models import Delivery, Notification, Webhook
+from scheduler.services.inbox.reaching import post
 from scheduler.services.inbox.webhooks import place_of
 from scheduler.services.secrets.cipher import Unsealable, unseal
 
 MOST_TRIES = 8
-TIMEOUT_S = 5.0
 KEPT = timedelta(days=30)
 _FIRST_PAUSE = timedelta(minutes=1)
 # News are written in transactions that end in another order than they began: looked at anew for so
@@ -158,10 +153,7 @@ def _send(pk: int, now: datetime) -> _Became:
 
 def _post(row: Delivery, at_s: int) -> int:
     """The status of the answer; nothing of it is read, and no redirect is followed."""
-    url = row.webhook.url
-    parts = urlsplit(url)
-    assert parts.hostname is not None
-    body = row.body.encode()
+    url, body = row.webhook.url, row.body.encode()
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "Trainyard",
@@ -169,30 +161,10 @@ def _post(row: Delivery, at_s: int) -> int:
         "X-Trainyard-Event": row.kind,
         "X-Trainyard-Signature": signature(unseal(row.webhook.sealed, place_of(url)), at_s, body),
     }
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    _refuse_own(parts.hostname, port)
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    line = kind(parts.hostname, port, timeout=TIMEOUT_S)
-    try:
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        line.request("POST", target, body, headers)
-        return line.getresponse().status
-    finally:
-        line.close()
+    return post(url, body, headers)
 
 
 def signature(secret: bytes, at_s: int, body: bytes) -> str:
     """`t=<second>,v1=<hex>`: HMAC-SHA-256 (RFC 2104) over the second, a dot and the body."""
     told = hmac.new(secret, f"{at_s}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={at_s},v1={told}"
-
-
-def _refuse_own(host: str, port: int) -> None:
-    """This machine and what is only reachable from it are no receivers. Raises OSError."""
-    if settings.WEBHOOKS_TO_THIS_MACHINE:
-        return
-    for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        ip = ipaddress.ip_address(str(address[0]).partition("%")[0])
-        ip = getattr(ip, "ipv4_mapped", None) or ip
-        if ip.is_loopback or ip.is_link_local or ip.is_multicast or ip.is_unspecified:
-            raise OSError(f"{host} is {ip}: this machine is told nothing by itself.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from datetime import datetime
-from urllib.parse import urlsplit
 
 from django.db import transaction
 from django.utils import timezone
@@ -15,6 +14,7 @@ from accounts.permissions import can
 from accounts.services.audit import record
 from scheduler.models import Delivery, Webhook
 from scheduler.services.errors import Conflict, Forbidden, Invalid
+from scheduler.services.inbox.reaching import problem_of
 from scheduler.services.secrets.cipher import seal
 from scheduler.states import NoticeKind
 
@@ -32,7 +32,8 @@ def add_webhook(
     _check(actor)
     now = now or timezone.now()
     url = url.strip()
-    _check_url(url)
+    if problem := problem_of(url):
+        raise Invalid(problem, field="url")
     _check_kinds(kinds)
     if Webhook.objects.filter(url=url).exists():
         raise Conflict("This address is told already.", field="url")
@@ -130,21 +131,6 @@ def _check_kinds(kinds: Sequence[str]) -> None:
     unknown = sorted(set(kinds) - set(NoticeKind))
     if unknown:
         raise Invalid(f"There is no news of kind {unknown[0]!r}.", field="kinds")
-
-
-def _check_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        # The port is only read, and refused, when it is asked for.
-        is_whole = bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        is_whole = False
-    if not is_whole or parts.scheme not in ("http", "https") or len(url) > 500:
-        raise Invalid("Write a whole address, such as https://chat.example.org/hook.", field="url")
-    if parts.username or parts.password:
-        raise Invalid("Leave name and password out: requests are signed instead.", field="url")
-    if not url.isprintable() or " " in url:
-        raise Invalid("Leave spaces and control characters out.", field="url")
 
 
 def _check(actor: User) -> None:

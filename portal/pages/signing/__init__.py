@@ -1,0 +1,1 @@
+"""Signing in, and showing again who one is."""
