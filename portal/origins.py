@@ -41,7 +41,8 @@ class OriginMiddleware(MiddlewareMixin):
 
     def process_request(self, request: HttpRequest) -> None:
         """From here on what is recorded names this request."""
-        enter_origin(request_id_of(request), address_of(request))
+        told = request.META.get("HTTP_USER_AGENT", "")
+        enter_origin(request_id_of(request), address_of(request), told)
 
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase

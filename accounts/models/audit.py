@@ -45,6 +45,8 @@ class AuditEvent(models.Model):
     subject_label = models.CharField(max_length=255, blank=True)
     request_id = models.CharField(max_length=96, blank=True)
     ip = models.CharField(max_length=45, blank=True)
+    # What the program said it was; null in rows of before this was kept.
+    user_agent = models.CharField(max_length=200, null=True)
     before = models.TextField(blank=True)
     after = models.TextField(blank=True)
     reason = models.TextField(blank=True)

@@ -113,6 +113,7 @@ def record(
         subject_label=_clean(about.label)[:_MAX_LABEL],
         request_id=here.request_id,
         ip=here.ip,
+        user_agent=here.user_agent,
         before=written(before),
         after=written(after),
         reason=_clean(reason)[:_MAX_REASON],

@@ -201,6 +201,8 @@ def _digest(event: AuditEvent) -> Digest:
             "subject": [event.subject_kind, event.subject_id, event.subject_label],
             "request_id": event.request_id,
             "ip": event.ip,
+            # Events of before this was kept are digested as they were.
+            **({} if event.user_agent is None else {"user_agent": event.user_agent}),
             "before": event.before,
             "after": event.after,
             "reason": event.reason,

@@ -44,6 +44,15 @@ def test_a_change_leaves_one_event_with_everything_it_needs(root, team):
     assert (event.request_id, event.ip) == ("request-1234", "192.0.2.7")
 
 
+def test_it_says_which_program_asked_in_one_plain_line(root, team):
+    with origin("request-1234", "192.0.2.7", "curl/8\r\nX: 1\x1b[31m\u202e" + "x" * 300):
+        rename_team(actor=root, team=team, name="Touch")
+    told = last("team.rename").user_agent
+    assert told.startswith("curl/8??X: 1?[31m?x") and len(told) == 200
+    rename_team(actor=root, team=team, name="Sight")
+    assert last("team.rename").user_agent == ""
+
+
 def test_what_is_refused_leaves_no_event(root, team, other_team):
     count = AuditEvent.objects.count()
     with pytest.raises(Invalid):
@@ -153,12 +162,13 @@ def test_a_request_names_itself_in_what_it_changes(client, root):
     answer = client.post(
         "/teams/",
         {"name": "Sound"},
-        headers={"X-Request-ID": "abcd-1234"},
+        headers={"X-Request-ID": "abcd-1234", "User-Agent": "browser/1"},
         REMOTE_ADDR="198.51.100.9",
     )
     assert answer.status_code == 302
     event = last("team.create")
     assert (event.request_id, event.ip) == ("abcd-1234", "198.51.100.9")
+    assert event.user_agent == "browser/1"
     client.get("/")
     rename_team(actor=root, team=root.memberships.get().team, name="Noise")
     assert last("team.rename").request_id == ""

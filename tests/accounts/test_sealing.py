@@ -58,6 +58,8 @@ def test_new_events_wait_for_the_next_seal(events, root):
         {"after": "{}"},
         {"reason": "x"},
         {"ip": "192.0.2.1"},
+        {"user_agent": "curl/8"},
+        {"user_agent": None},
         {"at": timezone.now()},
         {"team_id": 7},
         {"actor_id": None},
@@ -67,6 +69,17 @@ def test_new_events_wait_for_the_next_seal(events, root):
 def test_one_changed_value_is_named(events, unlocked, change):
     AuditEvent.objects.filter(pk=events[6].pk).update(**change)
     assert verify_audit().broken == f"event {events[6].pk} was changed after it was recorded"
+
+
+def test_events_of_before_programs_were_kept_are_sealed_and_checked_as_they_were(root, unlocked):
+    row = record(root, "team.note", Subject("team", "1", "Note"))
+    AuditEvent.objects.filter(pk=row.pk).update(user_agent=None)
+    row.refresh_from_db()
+    of_before, row.user_agent = sealing._digest(row), ""
+    assert of_before != sealing._digest(row)
+    assert sealed_in_the_end(1) >= 1 and verify_audit().broken == ""
+    AuditEvent.objects.filter(pk=row.pk).update(user_agent="slipped in")
+    assert f"event {row.pk} was changed" in verify_audit().broken
 
 
 def test_who_breaks_things_on_purpose_seals_all_of_it_first(events, unlocked, root):

@@ -25,7 +25,9 @@ def test_the_list_over_rest_pages_and_refuses(program, root, lead, alice, story)
     assert {e["id"] for e in first["items"]}.isdisjoint(e["id"] for e in second["items"])
     (drain,) = caller.get("/audit/?object=node:7").json()["items"]
     assert (drain["actor"], drain["after"]) == ("operator", {"state": "drained"})
-    assert program(lead).get("/audit/").json()["items"][0]["ip"] is None
+    hers = program(lead).get("/audit/").json()["items"][0]
+    assert hers["ip"] is hers["user_agent"] is None
+    assert drain["user_agent"] == ""
     assert program(alice).get("/audit/").status_code == 403
     assert program(root, ["jobs:read"]).get("/audit/").status_code == 403
     assert caller.get("/audit/?from=x").status_code == 400

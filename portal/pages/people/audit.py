@@ -27,7 +27,7 @@ PAGE = 50
 LATE = timedelta(minutes=2)
 COLUMNS = (
     "id at actor on_behalf_of action object_kind object_id object team_id before after reason "
-    "request_id ip"
+    "request_id ip user_agent"
 ).split()
 
 
@@ -105,4 +105,5 @@ def _cells(event: AuditEvent, shows_ip: bool) -> list[Any]:
         event.reason,
         event.request_id,
         event.ip if shows_ip else "",
+        (event.user_agent or "") if shows_ip else "",
     ]

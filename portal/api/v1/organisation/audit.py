@@ -20,7 +20,9 @@ MAX_LIMIT = 500
 
 
 class AuditEventShape(serializers.Serializer[Any]):
-    """One change; `actor` is null for the system. `ip` is for auditors and administrators."""
+    """One change; `actor` is null for the system. `ip` and `user_agent`, what the caller's program
+    said it was, are for auditors and administrators.
+    """
 
     id = serializers.IntegerField()
     at = serializers.DateTimeField()
@@ -35,6 +37,7 @@ class AuditEventShape(serializers.Serializer[Any]):
     reason = serializers.CharField(allow_blank=True)
     request_id = serializers.CharField(allow_blank=True)
     ip = serializers.CharField(allow_null=True)
+    user_agent = serializers.CharField(allow_null=True)
     is_sealed = serializers.BooleanField()
 
 
@@ -71,6 +74,7 @@ def _show(event: AuditEvent, sealed_until: int, shows_ip: bool) -> dict[str, Any
         "reason": event.reason,
         "request_id": event.request_id,
         "ip": event.ip if shows_ip else None,
+        "user_agent": event.user_agent if shows_ip else None,
         "is_sealed": event.pk <= sealed_until,
     }
 
