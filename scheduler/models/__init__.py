@@ -47,7 +47,7 @@ from scheduler.models.inbox import (
     NotificationMute,
     Webhook,
 )
-from scheduler.models.jobs import Dependency, Job, Secret, SubmitKey
+from scheduler.models.jobs import Dependency, Job, MeantSecrets, Secret, SubmitKey
 from scheduler.models.money.checks import Reconciliation
 from scheduler.models.money.commitments import BudgetAlert, BudgetHold, BudgetPledge
 from scheduler.models.money.costs import Asset, CostKind, PoolCost
@@ -136,6 +136,7 @@ __all__ = [
     "Licence",
     "LogChunk",
     "MaintenanceWindow",
+    "MeantSecrets",
     "Node",
     "NodeEvent",
     "NodeToken",

@@ -279,3 +279,12 @@ class Secret(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class MeantSecrets(models.Model):
+    """Whose secrets a job gets, as its submit found them: names in `own` are its owner's, the
+    others of its spec its project's.
+    """
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    own = models.JSONField(default=list)

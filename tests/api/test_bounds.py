@@ -16,6 +16,7 @@ from accounts.services.tokens import PROJECT_SCOPES
 from portal.api.bounds import WITHIN_A_PROJECT
 from portal.api.v1.urls import urlpatterns
 from portal.live.session import user_of_session
+from scheduler.models import MeantSecrets
 from scheduler.selectors.secrets.visible import visible_secrets
 from scheduler.services.secrets.keeping import set_secret
 from tests import scenes
@@ -98,10 +99,12 @@ class TestOneProject:
         set_secret(actor=lead, name="both", value="hunter3hunter3", project=project)
         set_secret(actor=lead, name="ours", value="hunter3hunter3", project=project)
         caller = bound(alice, project)
-        for name in ("mine", "both"):
-            found = problem_of(caller.post("/jobs/", {**spec, "secrets": [name]}), 422)
-            assert fields_of(found) == {"secrets"}
-        assert caller.post("/jobs/", {**spec, "secrets": ["ours"]}).status_code == 201
+        found = problem_of(caller.post("/jobs/", {**spec, "secrets": ["mine"]}), 422)
+        assert fields_of(found) == {"secrets"}
+        # Of that name it gets the project's, whatever the person keeps.
+        for name in ("both", "ours"):
+            sent = caller.post("/jobs/", {**spec, "secrets": [name]})
+            assert MeantSecrets.objects.get(job=sent.json()["id"]).own == []
         assert visible_secrets(fresh(alice)).count() == 4
 
     def test_rights_of_its_user_are_those_of_the_project(self, root, alice, project, beside, team):

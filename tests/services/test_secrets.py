@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from accounts.models import AuditEvent
-from scheduler.models import Secret
+from accounts.models import AuditEvent, User
+from scheduler.models import MeantSecrets, Secret
 from scheduler.selectors.jobs import clone_document, shown_spec
 from scheduler.selectors.secrets import get_visible_secret, visible_secrets
 from scheduler.services.errors import Conflict, Forbidden, Invalid, NotFound
@@ -140,6 +140,47 @@ def test_only_the_node_at_work_is_handed_the_values(alice, lead, project, cluste
     Secret.objects.filter(name="data-key").delete()
     with pytest.raises(Conflict, match="data-key was deleted"):
         hand_secrets(node=node, fence=attempt.pk)
+
+
+def _handed(job, node):
+    attempt = scenes.start(job, node)
+    return {one.name: one.value for one in hand_secrets(node=node, fence=attempt.pk).secrets}
+
+
+@pytest.mark.parametrize("array", [None, "1-2"])
+def test_what_the_submit_meant_is_handed_whatever_is_made_later(
+    alice, lead, project, cluster, array
+):
+    set_secret(actor=lead, name="hub-token", value="of the project", project=project)
+    more = {"array": array} if array else {}
+    job = scenes.submit(alice, project, secrets=["hub-token"], **more)
+    mine = set_secret(actor=alice, name="hub-token", value="of alice")
+    assert _handed(job, cluster.node(1)) == {"hub-token": "of the project"}
+    later = scenes.submit(alice, project, secrets=["hub-token"], **more)
+    # A new value of the same secret is what a rotation is for.
+    set_secret(actor=alice, name="hub-token", value="of alice, turned")
+    assert _handed(later, cluster.node(2)) == {"hub-token": "of alice, turned"}
+    delete_secret(actor=alice, secret=mine)
+    attempt = later.attempts.get()
+    with pytest.raises(Conflict, match="hub-token was deleted"):
+        hand_secrets(node=cluster.node(2), fence=attempt.pk)
+
+
+def test_a_job_of_before_this_was_kept_gets_what_is_there(alice, lead, project, cluster):
+    set_secret(actor=lead, name="hub-token", value="of the project", project=project)
+    job = scenes.submit(alice, project, secrets=["hub-token"])
+    MeantSecrets.objects.all().delete()
+    assert _handed(job, cluster.node(1)) == {"hub-token": "of the project"}
+
+
+def test_a_bound_token_gets_the_projects_secret_and_never_ones_own(alice, lead, project, cluster):
+    """Both have the name; the submit may not know of the person's."""
+    set_secret(actor=lead, name="hub-token", value="of the project", project=project)
+    set_secret(actor=alice, name="hub-token", value="of alice")
+    bound = User.objects.get(pk=alice.pk)
+    bound.bound_project = project.pk
+    job = scenes.submit(bound, project, secrets=["hub-token"])
+    assert _handed(job, cluster.node(1)) == {"hub-token": "of the project"}
 
 
 def test_others_do_not_see_secrets_in_variables(alice, bob, project, cluster):

@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models import Project, User
-from scheduler.models import Node, Placement, Secret
+from scheduler.models import Job, MeantSecrets, Node, Placement, Secret
 from scheduler.services.errors import Conflict, NotFound
 from scheduler.services.secrets.cipher import Unsealable, unseal
 from scheduler.services.secrets.keeping import place_of
@@ -26,9 +26,6 @@ def secret_problems(actor: User, project: Project, names: Sequence[str]) -> list
     if not names:
         return []
     known = _named(actor, project, names)
-    if actor.bound_project is not None:
-        # Whoever got hold of such a token is not to get at what the person keeps for themselves.
-        known = {name: secret for name, secret in known.items() if secret.project_id}
     words = "there is no secret {!r} of yours or of {}; keep it first with `trainyard secrets set`"
     return [
         SpecProblem("secrets", words.format(name, project.path))
@@ -37,11 +34,29 @@ def secret_problems(actor: User, project: Project, names: Sequence[str]) -> list
     ]
 
 
+def note_meant(submits: Iterable[tuple[User, Job]]) -> None:
+    """Keep whose secrets each of these new jobs is to get; who makes one later changes nothing.
+
+    A statement to write them, and one for each combination of names; none for jobs without any.
+    """
+    found: dict[tuple[int, tuple[str, ...]], list[str]] = {}
+    rows = []
+    for actor, job in submits:
+        if names := tuple(job.spec["secrets"]):
+            key = (job.project_id, names)
+            if key not in found:
+                known = _named(actor, job.project, names)
+                found[key] = [name for name, secret in known.items() if secret.owner_id]
+            rows.append(MeantSecrets(job=job, own=found[key]))
+    MeantSecrets.objects.bulk_create(rows)
+
+
 def hand_secrets(*, node: Node, fence: int, now: datetime | None = None) -> SecretsReply:
     """The values for an attempt that this node is about to start.
 
-    A person's own secret goes before the project's of the same name. Raises NotFound for another
-    node's attempt, Conflict for one that is over or whose secrets are gone.
+    Those that the submit meant: a person's own, if there was one then, before the project's of the
+    same name. Raises NotFound for another node's attempt, Conflict for one that is over or whose
+    secrets are gone.
     """
     placement = (
         Placement.objects.select_related("attempt__job__project__team", "attempt__job__owner")
@@ -54,7 +69,7 @@ def hand_secrets(*, node: Node, fence: int, now: datetime | None = None) -> Secr
         raise Conflict("The attempt is ending.", code="ending")
     job = placement.attempt.job
     names = JobSpec.model_validate(job.spec).secrets
-    known = _named(job.owner, job.project, names)
+    known = _meant(job, names)
     values = []
     for name in names:
         secret = known.get(name)
@@ -74,8 +89,21 @@ def hand_secrets(*, node: Node, fence: int, now: datetime | None = None) -> Secr
     return SecretsReply(tuple(values))
 
 
-def _named(owner: User, project: Project, names: Iterable[str]) -> dict[str, Secret]:
-    mine = Q(owner=owner, project=None) | Q(project=project, owner=None)
+def _meant(job: Job, names: Sequence[str]) -> dict[str, Secret]:
+    """As the submit found them; jobs of before this was kept get what is there now."""
+    noted = MeantSecrets.objects.filter(job=job).first()
+    if noted is None:
+        return _named(job.owner, job.project, names)
+    own = Q(owner=job.owner, project=None, name__in=noted.own)
+    shared = Q(project=job.project, owner=None, name__in=[*set(names) - set(noted.own)])
+    return {secret.name: secret for secret in Secret.objects.filter(own | shared)}
+
+
+def _named(actor: User, project: Project, names: Iterable[str]) -> dict[str, Secret]:
+    mine = Q(project=project, owner=None)
+    if actor.bound_project is None:
+        # Whoever got hold of a bound token is not to get at what the person keeps for themselves.
+        mine |= Q(owner=actor, project=None)
     rows = Secret.objects.filter(mine, name__in=list(names)).select_related("project")
     # The person's own come last and win.
     return {secret.name: secret for secret in sorted(rows, key=lambda one: one.owner_id or 0)}

@@ -14,6 +14,7 @@ from scheduler.services import transitions
 from scheduler.services.bookings.joining import resolve_booking
 from scheduler.services.holding.obstacles import Obstacle, begin_obstacle, limit_obstacle
 from scheduler.services.rows.adding import add_objects
+from scheduler.services.secrets import note_meant
 from scheduler.services.sessions.limits import refuse_session
 from scheduler.services.sharing.alerts import refuse_blocked
 from scheduler.services.sharing.keeping.pledging import pledge_at_submit
@@ -113,6 +114,7 @@ def write_jobs(openings: Sequence[Opening]) -> list[Job]:
         for one, job in pairs
         if one.spec.session is not None
     )
+    note_meant((one.target.actor, job) for one, job in pairs)
     pledge_at_submit(jobs, openings[0].budgets, now=openings[0].target.now)
     _record(openings[0].target, jobs)
     return jobs
@@ -174,6 +176,7 @@ def _open_set(opening: Opening) -> Job:
         for place, index in enumerate(indexes)
     )
     Dependency.objects.bulk_create(order.rows(tasks))
+    note_meant((target.actor, task) for task in tasks)
     pledge_at_submit(tasks, opening.budgets, now=target.now)
     _record(target, tasks)
     return tasks[0]
