@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import errno
 
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
+from django.db.migrations.executor import MigrationExecutor
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 # PostgreSQL's state of a write to a replica or to a database that was made read-only; its driver
 # calls that an internal error. SQLite's is an operational one.
 _READ_ONLY = "25006"
+# A table or column that is not there: PostgreSQL's states, and SQLite's words.
+_UNDEFINED = frozenset({"42P01", "42703"})
+_NOT_THERE = ("no such table", "no such column", "has no column named")
+
+BEHIND = (
+    "The server's program is newer than its database, which must be migrated: an operator types "
+    "manage.py prepare, or starts the server anew."
+)
 
 
 def is_database_away(error: BaseException | None) -> bool:
@@ -17,6 +26,21 @@ def is_database_away(error: BaseException | None) -> bool:
     if isinstance(error, (OperationalError, InterfaceError)):
         return True
     return getattr(getattr(error, "__cause__", None), "sqlstate", "") == _READ_ONLY
+
+
+def is_database_behind(error: BaseException | None) -> bool:
+    """Whether something is not there because migrations of this program have not run yet."""
+    if not isinstance(error, DatabaseError):
+        return False
+    text = str(error)
+    is_missing = getattr(error.__cause__, "sqlstate", "") in _UNDEFINED
+    if not is_missing and not any(words in text for words in _NOT_THERE):
+        return False
+    try:
+        executor = MigrationExecutor(connection)
+        return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    except DatabaseError:
+        return False
 
 
 def is_disk_full(error: BaseException) -> bool:

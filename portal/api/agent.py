@@ -21,7 +21,7 @@ from accounts.errors import DomainError
 from portal import limits
 from portal.api.holding import HeldNodes, give_back_connections
 from portal.doors import lanes, node_turns
-from portal.outages import is_database_away, is_disk_full
+from portal.outages import BEHIND, is_database_away, is_database_behind, is_disk_full
 from scheduler import events
 from scheduler.hearing import moment
 from scheduler.models import Node
@@ -90,6 +90,9 @@ def _refuse(error: Exception) -> HttpResponse:
         return _answer(refusal, _STATUS_OF_CODE.get(error.code, error.status))
     if isinstance(error, RequestDataTooBig):
         return _answer(Refusal("too_large", "The message is larger than allowed."), 413)
+    if is_database_behind(error):
+        logger.error("a node is told to try again: %s", BEHIND)
+        return _answer(Refusal("unavailable", BEHIND), 503)
     if is_database_away(error):
         logger.warning("a node is told to try again: %s", error)
         return _answer(Refusal("unavailable", "The database is busy. Try again."), 503)

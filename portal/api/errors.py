@@ -25,7 +25,7 @@ from accounts.errors import DomainError
 from accounts.models import User
 from accounts.services.audit import record_refusal
 from portal.origins import request_id_of
-from portal.outages import is_database_away, is_disk_full
+from portal.outages import BEHIND, is_database_away, is_database_behind, is_disk_full
 from scheduler.spec import SpecInvalid
 
 logger = logging.getLogger(__name__)
@@ -158,6 +158,8 @@ def _of_django(error: Exception) -> tuple[int, str, str]:
         return 413, "too_large", "The body is larger than this address accepts."
     if isinstance(error, SuspiciousOperation):
         return 400, "bad_request", "The request is malformed."
+    if is_database_behind(error):
+        return 503, "database_behind", BEHIND
     if is_database_away(error):
         return 503, "database_busy", "The database does not answer right now. Try again shortly."
     if is_disk_full(error):

@@ -25,6 +25,7 @@ from accounts.models import User
 from accounts.permissions import is_operator
 from portal.api.operations import ApiView
 from portal.api.shapes import viewer_of
+from portal.outages import is_database_behind
 from scheduler.selectors.cluster import pool_summaries
 from scheduler.selectors.health import Pulse, read_pulse
 
@@ -49,8 +50,10 @@ def readyz(request: HttpRequest) -> JsonResponse:
         pulse = read_pulse(now=timezone.now())
         if not pulse.has_scheduler:
             checks["scheduler"] = "no scheduler holds the lease; is a scheduling worker up?"
-    except DatabaseError:
-        checks["database"], checks["scheduler"] = "down", "unknown"
+    except DatabaseError as error:
+        is_behind = is_database_behind(error)
+        checks["database"] = "must be migrated: manage.py prepare" if is_behind else "down"
+        checks["scheduler"] = "unknown"
     is_ready = checks["database"] == "ok"
     word = "ready" if set(checks.values()) == {"ok"} else "degraded"
     reply = JsonResponse(

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import loader
 
-from portal.outages import is_database_away
+from portal.outages import BEHIND, is_database_away, is_database_behind
 
 logger = logging.getLogger(__name__)
 
@@ -66,15 +66,19 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 def server_error(request: HttpRequest) -> HttpResponse:
     """500, with an id that is in the log, too; without the shell, which may be broken.
 
-    503 where the database is away: nothing is broken but that, and it comes back.
+    503 where the database is away, or older than this program: nothing is broken but that.
     """
     reference = uuid.uuid4().hex[:12]
     logger.error("page %s failed, reference %s", request.path, reference)
     # Django calls this while it handles what the view raised.
-    is_away = is_database_away(sys.exc_info()[1])
-    status = 503 if is_away else 500
-    html = loader.render_to_string(f"errors/{status}.html", {"reference": reference})
-    return HttpResponse(html, status=status, headers={"Retry-After": "2"} if is_away else None)
+    error = sys.exc_info()[1]
+    behind = BEHIND if is_database_behind(error) else ""
+    status = 503 if behind or is_database_away(error) else 500
+    context = {"reference": reference, "behind": behind}
+    html = loader.render_to_string(f"errors/{status}.html", context)
+    return HttpResponse(
+        html, status=status, headers={"Retry-After": "2"} if status == 503 else None
+    )
 
 
 def _answer(request: HttpRequest, status: int, detail: str) -> HttpResponse:
