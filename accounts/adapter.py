@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.auth_backends import AuthenticationBackend
+from allauth.account.authentication import get_authentication_records
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, get_user
 from django.contrib.auth.middleware import AuthenticationMiddleware
@@ -187,6 +188,19 @@ def _is_somebody(request: HttpRequest) -> bool:
     if mode := request.headers.get("Sec-Fetch-Mode"):
         return mode == "navigate"
     return "HX-Request" not in request.headers and "text/html" in request.headers.get("Accept", "")
+
+
+def password_is_fresh(request: HttpRequest, *, now: datetime | None = None) -> bool:
+    """Whether whose session it is showed lately who they are, by signing in or by their password.
+
+    Always for people without a password, who sign in elsewhere, and where nobody is to be asked.
+    """
+    most_s, person = settings.PASSWORD_AGAIN_S, cast(User, request.user)
+    if not most_s or not person.has_usable_password():
+        return True
+    shown = [record["at"] for record in get_authentication_records(request, person)]
+    latest = max([*shown, request.session.get(BEGAN, 0)])
+    return bool((now or timezone.now()).timestamp() - latest < most_s)
 
 
 def person_of(request: HttpRequest) -> User | AnonymousUser:

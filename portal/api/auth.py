@@ -15,9 +15,10 @@ from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, Pe
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from accounts.adapter import password_is_fresh
 from accounts.models import ApiToken, User
 from accounts.services import authenticate_token
-from portal.api.bounds import WITHIN_A_PROJECT
+from portal.api.bounds import AFTER_A_PASSWORD, WITHIN_A_PROJECT
 from portal.origins import address_of
 
 if TYPE_CHECKING:  # the framework imports this module while it is being imported itself
@@ -69,6 +70,7 @@ class IsSignedInWithScope(BasePermission):
         handler = getattr(view, (request.method or "").lower(), None)
         scope = getattr(handler, "scope", ANY_SCOPE)
         if not isinstance(request.auth, ApiToken):
+            _require_password(request, handler)
             return True
         _require_within(request.auth, handler)
         if scope == ANY_SCOPE:
@@ -93,6 +95,16 @@ def _require_within(token: ApiToken, handler: object) -> None:
             f"The API token is bound to the project {token.project.path}, and this reaches beyond "
             "it. Use a token without that bound.",
             code="token_bound",
+        )
+
+
+def _require_password(request: Request, handler: object) -> None:
+    is_asked = getattr(handler, "operation_id", "") in AFTER_A_PASSWORD
+    if is_asked and not password_is_fresh(request._request):
+        raise PermissionDenied(
+            "It is some time since you signed in. Type your password at "
+            "/accounts/reauthenticate/, then send this again.",
+            code="password_needed",
         )
 
 

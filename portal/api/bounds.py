@@ -1,9 +1,9 @@
-"""What a token that is bound to a project may be used for: operations that stay within it.
+"""Operations by what they take: those that stay within a project, those that want a password.
 
-The rights of its user are those in the project alone (`accounts/permissions.py`), so that a list or
-a name beyond it does not exist for the token. Beside that, an operation that is not named here is
-refused to it, so that a new one about teams, money or the cluster is closed until somebody has
-thought of it.
+The rights of a bound token's user are those in its project alone (`accounts/permissions.py`), so
+that a list or a name beyond it does not exist for the token. Beside that, an operation that is not
+named here is refused to it, so that a new one about teams, money or the cluster is closed until
+somebody has thought of it.
 """
 
 from __future__ import annotations
@@ -19,5 +19,17 @@ WITHIN_A_PROJECT: Final = frozenset(
         *("jobs_log", "jobs_log_raw", "jobs_outputs", "jobs_output", "jobs_convert"),
         *("sets_list", "sets_read", "sets_cancel", "sets_rerun"),
         *("sessions_list", "sessions_read", "sessions_keep"),
+    }
+)
+
+# Who comes with a session does these after showing lately who they are, by signing in or by their
+# password: they open doors, or change what others pay.
+AFTER_A_PASSWORD: Final = frozenset(
+    {
+        *("tokens_create", "services_token"),
+        *("rates_create", "rates_propose", "rates_approve", "rates_decline", "rates_end"),
+        *("rate_cards_create", "rate_cards_propose", "rate_cards_approve", "rate_cards_decline"),
+        *("rate_cards_end", "rate_endings_approve", "rate_endings_decline"),
+        *("periods_soft_close", "periods_close", "periods_reopen", "periods_correct"),
     }
 )

@@ -16,6 +16,7 @@ from accounts.models import User
 from accounts.permissions import can
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide
+from portal.pages.signing.again import asks_password
 from scheduler.ledger.findings import Finding, Trouble
 from scheduler.models import Counting, CountingAct
 from scheduler.selectors.books.desk import month_desks
@@ -58,6 +59,7 @@ def period_list(request: HttpRequest) -> HttpResponseBase:
 
 
 @page("POST")
+@asks_password
 def period_act(request: HttpRequest, month: str, act: str) -> HttpResponseBase:
     """Soft close, close, propose to reopen or reopen, post corrections; of the month as seen.
 

@@ -34,6 +34,7 @@ from portal.forms.money.finance import CardForm, PriceForm
 from portal.pages.access import page, viewer_of
 from portal.pages.finance.acting import decide, decide_by_form
 from portal.pages.listing.leaves import leaf_of
+from portal.pages.signing.again import asks_password
 from portal.templatetags.measures import device_short_name
 from scheduler.conf import load_conf
 from scheduler.models import CountingAct
@@ -43,6 +44,7 @@ from scheduler.services.books import approve_price, count_behind, preview_price
 
 
 @page("GET", "POST")
+@asks_password
 def price_list(request: HttpRequest) -> HttpResponseBase:
     """Prices and their history; POST proposes another."""
     viewer = viewer_of(request)
@@ -63,6 +65,7 @@ def price_list(request: HttpRequest) -> HttpResponseBase:
 
 
 @page("POST")
+@asks_password
 def price_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     """Approve a proposed price, or decline it; show what one for the past would move."""
     viewer = viewer_of(request)
@@ -89,6 +92,7 @@ def price_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
 
 
 @page("POST")
+@asks_password
 def card_new(request: HttpRequest) -> HttpResponseBase:
     """Draft a team's own rate card."""
     viewer = viewer_of(request)
@@ -108,6 +112,7 @@ def card_new(request: HttpRequest) -> HttpResponseBase:
 
 
 @page("POST")
+@asks_password
 def card_act(request: HttpRequest, pk: int, act: str) -> HttpResponseBase:
     """Propose a drafted card, approve a proposed one, or decline it."""
     viewer = viewer_of(request)

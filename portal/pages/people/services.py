@@ -23,6 +23,7 @@ from accounts.services import (
 from portal.forms.people import ServiceForm, ServiceTokenForm
 from portal.pages.access import page, said_and_back, viewer_of
 from portal.pages.listing.leaves import Leaf, leaf_of
+from portal.pages.signing.again import asks_password
 from portal.pages.teams import made_with
 
 TOKENS_SHOWN = 30
@@ -75,6 +76,7 @@ def _account(request: HttpRequest, slug: str, pk: int) -> tuple[Team, User]:
 
 @never_cache
 @page("POST")
+@asks_password
 def service_token(request: HttpRequest, slug: str, pk: int) -> HttpResponseBase:
     """A new token; its secret is in this answer and never again."""
     viewer = viewer_of(request)

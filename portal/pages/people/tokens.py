@@ -14,10 +14,12 @@ from accounts.services import issue_token, revoke_token
 from portal.forms.tokens import TokenForm
 from portal.pages.access import page, viewer_of
 from portal.pages.listing.leaves import leaf_of
+from portal.pages.signing.again import asks_password
 
 
 @never_cache
 @page("GET", "POST")
+@asks_password
 def token_list(request: HttpRequest) -> HttpResponseBase:
     """The list, and a new token; its secret is in the answer to the POST and never again."""
     viewer = viewer_of(request)
