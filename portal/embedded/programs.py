@@ -64,7 +64,7 @@ def servers(address: str, *, reloads: bool) -> list[Program]:
     web = [
         *("-m", "uvicorn", "portal.asgi:application", "--host", host, "--port", port),
         *("--lifespan", "off", "--timeout-graceful-shutdown", "5", "--no-access-log"),
-        *("--timeout-keep-alive", "30", "--log-level", "warning"),
+        *("--no-server-header", "--timeout-keep-alive", "30", "--log-level", "warning"),
         *("--http", "portal.serving.patience:PatientProtocol"),
         # A browser that is gone without a word is let go within a minute.
         *("--ws-ping-interval", "30", "--ws-ping-timeout", "20"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import redis
+from django.core.cache import cache
 
 from portal import limits
 from portal.limits.memory import Buckets
@@ -132,6 +133,16 @@ def test_attempts_to_sign_in_are_counted_by_name_and_address(settings, client, a
     assert b"too fast" in refused.content and b"Traceback" not in refused.content
     assert attempt("bob").status_code == attempt("alice", "192.0.2.8").status_code == 200
     assert client.get("/accounts/login/").status_code == 200
+
+
+def test_the_other_limits_of_signing_in_are_told_alike(client, alice):
+    """allauth's own: thirty attempts a minute from one address, whatever the names."""
+    cache.clear()
+    path, blank = "/accounts/login/", {"login": "x", "password": ""}
+    sent = [client.post(path, blank) for _ in range(31)]
+    cache.clear()
+    assert (sent[29].status_code, sent[30].status_code, sent[30]["Retry-After"]) == (200, 429, "60")
+    assert b"Error 429" in sent[30].content
 
 
 def test_the_api_refuses_one_caller_and_not_the_next(settings, program, alice, bob):

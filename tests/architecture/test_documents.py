@@ -10,7 +10,9 @@ import pytest
 
 from tests.architecture.sources import ROOT, text_of, tracked
 
-_READS = re.compile(r"""env\.(?:text|flag|whole|words|choice)\(\s*["']([A-Z_]+)["']""")
+_READS = re.compile(
+    r"""env\.(?:text|flag|whole|words|choice|networks|ports)\(\s*["']([A-Z_]+)["']"""
+)
 _ENVIRON = re.compile(r"""os\.environ(?:\.get\(|\[)["']([A-Z_]+)["']""")
 _CODE = re.compile(r"`([^`\s]+)`")
 _LINK = re.compile(r"\]\(([^)#\s]+)")

@@ -94,7 +94,7 @@ async def _exchange(scope: Any, send: Any, job_id: int) -> None:
 
 def _redeemed(ticket: str, job_id: int, scope: Any) -> str | None:
     address = (scope.get("client") or ("",))[0]
-    enter_origin("session", address)
+    enter_origin("session", address, header(scope, b"user-agent"))
     try:
         return redeem_ticket(ticket=ticket, job_id=job_id)
     finally:

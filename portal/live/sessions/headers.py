@@ -24,6 +24,8 @@ _NOT_IN = _HOPS | {b"authorization", b"cookie", b"x-csrftoken", b"forwarded", b"
 _NOT_OUT = _HOPS | {
     *(b"set-cookie", b"service-worker-allowed", b"clear-site-data", b"alt-svc", b"server", b"date"),
     *(b"strict-transport-security", b"public-key-pins", b"report-to", b"nel", b"x-frame-options"),
+    *(b"x-content-type-options", b"referrer-policy", b"cross-origin-resource-policy"),
+    *(b"cross-origin-opener-policy", b"x-powered-by", b"via"),
 }
 _OUR_COOKIES = re.compile(r"(?i)trainyard|messages$|theme$|keys$|__host-|__secure-")
 _ATTRIBUTES = {"path", "domain", "comment", "version"}
@@ -56,6 +58,9 @@ def outward(headers: Iterable[tuple[bytes, bytes]], job_id: int) -> Headers:
         (b"referrer-policy", b"same-origin"),
         (b"x-frame-options", b"SAMEORIGIN"),
         (b"cross-origin-resource-policy", b"same-origin"),
+        (b"cross-origin-opener-policy", b"same-origin"),
+        # Beside the program's own policy, if it has one: a browser keeps both.
+        (b"content-security-policy", b"frame-ancestors 'self'"),
     ]
     return kept
 
