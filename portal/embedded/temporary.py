@@ -24,6 +24,14 @@ FAST_CALLERS: Mapping[str, str] = MappingProxyType(
         )
     }
 )
+# Programs that webhooks tell may be on this machine, at any port.
+OWN_RECEIVERS: Mapping[str, str] = MappingProxyType(
+    {
+        "TRAINYARD_WEBHOOK_NETWORKS": "127.0.0.0/8",
+        "TRAINYARD_WEBHOOK_PORTS": "any",
+        "TRAINYARD_WEBHOOKS_IN_THE_CLEAR": "true",
+    }
+)
 
 
 @contextlib.contextmanager

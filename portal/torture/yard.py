@@ -16,7 +16,7 @@ from portal.embedded.places import Places, StackProblem
 from portal.embedded.postgres import Cluster
 from portal.embedded.programs import BROKER, SCHEDULER, LocalNode, Program
 from portal.embedded.stack import Stack, StackOptions
-from portal.embedded.temporary import FAST_CALLERS
+from portal.embedded.temporary import FAST_CALLERS, OWN_RECEIVERS
 from portal.torture.program import GPUS_PER_NODE
 from portal.torture.proxy import Proxies, Proxy
 from portal.torture.under import CLOCK_BYTES
@@ -131,11 +131,8 @@ class Yard(Stack):
         points = {VARIABLE: str(self.points)}
         # A log that outgrows its cap is made soon.
         short = {"TRAINYARD_LOG_CAP_MIB": "1"}
-        # The program that webhooks tell is on this machine.
-        short |= {"TRAINYARD_WEBHOOK_NETWORKS": "127.0.0.0/8", "TRAINYARD_WEBHOOK_PORTS": "any"}
-        short |= {"TRAINYARD_WEBHOOKS_IN_THE_CLEAR": "true"}
-        own = {"DATABASE_URL": url, "REDIS_URL": ""}
-        return {**FAST_CALLERS, **own, **short, **points, **timers.environment()}
+        short |= {**FAST_CALLERS, **OWN_RECEIVERS, "DATABASE_URL": url, "REDIS_URL": ""}
+        return {**short, **points, **timers.environment()}
 
     @property
     def nodes(self) -> list[str]:
